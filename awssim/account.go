@@ -38,7 +38,8 @@ func newAccount(o Options, now time.Time) (*account, error) {
 	w, services, owner := o.World, *o.ServiceBehavior, cmp.Or(o.World.AccountID, ec2.DefaultAccountID)
 	a := &account{timeline: timeline.New(now), faults: fault.NewSet(o.Seed)}
 	var err error
-	if a.ec2, err = ec2.New(ec2.Options{World: w.World, Behavior: *o.Behavior, Faults: a.faults, Seed: o.Seed, Timeline: a.timeline}); err != nil {
+	if a.ec2, err = ec2.New(ec2.Options{World: w.World, Behavior: *o.Behavior, Faults: a.faults, Seed: o.Seed,
+		Timeline: a.timeline}); err != nil {
 		return nil, err
 	}
 	if a.sqs, err = sqs.New(sqs.Options{

@@ -22,8 +22,9 @@
 //   - [Listen] puts it on a port.
 //   - Under /_sim/ it can be looked into and changed; GET /_sim/ lists how. State, AutoScalingGroups, Queues,
 //     Deliveries, Calls, Launch, Terminate, AddFault, PutEvent do the same in Go.
-//   - Packages ec2, autoscaling, sqs, events and lambda are the models themselves: deterministic state machines without clock or
-//     lock, on one timeline, that can also be driven directly. Package fault says what can be made to go wrong.
+//   - Packages ec2, autoscaling, sqs, events and lambda are the models themselves: deterministic state machines without
+//     clock or lock, on one timeline, that can also be driven directly. Package fault says what can be made to go
+//     wrong.
 //   - Package fabric is the network: it delivers packets between network namespaces as the model says.
 //   - Package conformance checks that this server, or another, does what AWS does.
 //

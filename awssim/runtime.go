@@ -78,7 +78,8 @@ func (s *Simulator) forInvocation(
 		defer s.mu.Unlock()
 		defer s.tellPollers()
 		s.account.advance(s.clock.Now())
-		if err := do(s.account.lambda, r.PathValue("function"), r.PathValue("environment"), r.PathValue("id"), body); err != nil {
+		if err := do(s.account.lambda, r.PathValue("function"), r.PathValue("environment"), r.PathValue("id"),
+			body); err != nil {
 			replyRuntime(w, http.StatusBadRequest, err)
 			return
 		}

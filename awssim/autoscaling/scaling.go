@@ -225,7 +225,8 @@ func (m *Model) beginLaunchHooks(g *Group, instance *Instance) {
 // enterService ends the launch of an instance that runs and that no hook holds.
 func (m *Model) enterService(g *Group, instance *Instance) {
 	waitsForHooks := instance.LifecycleState == Pending && g.hasHook(Launching)
-	if !instance.running || waitsForHooks || instance.LifecycleState != Pending && instance.LifecycleState != PendingProceed {
+	if !instance.running || waitsForHooks || instance.LifecycleState != Pending &&
+		instance.LifecycleState != PendingProceed {
 		return
 	}
 	instance.LifecycleState = InService

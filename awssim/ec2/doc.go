@@ -13,15 +13,15 @@
 // # Tour
 //
 //   - types.go: EC2's nouns, with the names of its API in the tags.
-//   - world*.go: what an account has at the beginning. behavior.go: how long EC2 takes, and the switches for what
-//     AWS does not document.
-//   - table.go: where resources live. A resource is replaced, never changed, and remembers its earlier versions: so that
-//     readers can see it late, and so that answers can be encoded without a lock.
+//   - world*.go: what an account has at the beginning. behavior.go: how long EC2 takes, and the switches for what AWS
+//     does not document.
+//   - table.go: where resources live. A resource is replaced, never changed, and remembers its earlier versions: so
+//     that readers can see it late, and so that answers can be encoded without a lock.
 //   - describe.go: filters, pages and late reads, the same for all Describe actions.
 //   - interface*.go: the life of a network interface: its attachments, addresses and attributes.
 //   - subnet*.go: subnets, security groups, reservations, and the addresses that a subnet has left.
-//   - instance*.go: the life of an instance with its interfaces: what a launch asks for, what is checked, what it makes, and the
-//     simulated VPC CNI. image.go: machine images.
+//   - instance*.go: the life of an instance with its interfaces: what a launch asks for, what is checked, what it
+//     makes, and the simulated VPC CNI. image.go: machine images.
 //   - launchtemplate*.go: launch templates, their versions, and what of their data is checked.
 //   - fleet*.go: EC2 Fleets and Spot Fleet requests, which launch from templates.
 //   - tags*.go, tokens.go: tags, and idempotency by client token.

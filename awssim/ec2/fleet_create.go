@@ -188,7 +188,8 @@ func (in *CreateFleetInput) inPriority(choices []FleetTemplateChoice) []FleetTem
 	if in.lifecycle() == "spot" {
 		options = in.SpotOptions
 	}
-	if options == nil || options.AllocationStrategy != "prioritized" && options.AllocationStrategy != "capacity-optimized-prioritized" {
+	if options == nil || options.AllocationStrategy != "prioritized" &&
+		options.AllocationStrategy != "capacity-optimized-prioritized" {
 		return choices
 	}
 	slices.SortStableFunc(choices, func(a, b FleetTemplateChoice) int { return cmp.Compare(priority(a), priority(b)) })

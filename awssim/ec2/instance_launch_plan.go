@@ -129,7 +129,9 @@ func (m *Model) planInterfaces(
 	}
 	specs := slices.Clone(data.NetworkInterfaces)
 	chosen := in.SubnetID
-	if namesSubnet := slices.ContainsFunc(specs, func(s InterfaceSpecification) bool { return s.SubnetID != "" }); chosen != "" && (namesSubnet || !by.service) {
+	if namesSubnet := slices.ContainsFunc(specs, func(s InterfaceSpecification) bool {
+		return s.SubnetID != ""
+	}); chosen != "" && (namesSubnet || !by.service) {
 		return nil, invalidCombination("Network interfaces and an instance-level subnet ID may not be specified on " +
 			"the same request")
 	}

@@ -43,7 +43,8 @@ type departure struct {
 func (m *Model) Metadata(c Call, instanceID string) (*Metadata, error) {
 	m.Advance(c.Now)
 	instance := m.instances.get(instanceID)
-	if instance == nil || instance.State.Name != Running && instance.State.Name != ShuttingDown && instance.State.Name != Pending {
+	if instance == nil || instance.State.Name != Running && instance.State.Name != ShuttingDown &&
+		instance.State.Name != Pending {
 		return nil, instanceNotFound(instanceID)
 	}
 	md := &Metadata{
@@ -87,7 +88,8 @@ func (m *Model) metadataVersion(eni *NetworkInterface, attachmentID string) *Net
 	versions := m.interfaces.entries[eni.NetworkInterfaceID].versions
 	for i := len(versions) - 1; i >= 0; i-- {
 		v := versions[i]
-		if v.value != nil && !v.since.After(limit) && v.value.Attachment != nil && v.value.Attachment.AttachmentID == attachmentID {
+		if v.value != nil && !v.since.After(limit) && v.value.Attachment != nil &&
+			v.value.Attachment.AttachmentID == attachmentID {
 			return v.value
 		}
 	}

@@ -154,7 +154,8 @@ func distinct[E comparable](list []E) []E {
 // grant fulfills a wish wholly, or takes nothing.
 func (p *pool) grant(w wish) (grant, error) {
 	var g grant
-	for _, step := range []func(*grant, wish) error{p.grantGiven, p.grantPrimary, p.grantIPv4, p.grantPrefixes4, p.grantIPv6, p.grantPrefixes6} {
+	for _, step := range []func(*grant, wish) error{p.grantGiven, p.grantPrimary, p.grantIPv4, p.grantPrefixes4,
+		p.grantIPv6, p.grantPrefixes6} {
 		if err := step(&g, w); err != nil {
 			p.giveBack(g)
 			return grant{}, err

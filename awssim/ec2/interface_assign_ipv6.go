@@ -78,7 +78,9 @@ func (m *Model) UnassignIPv6Addresses(c Call, in *UnassignIPv6AddressesInput) (*
 	var freed grant
 	for _, text := range in.IPv6Addresses {
 		address, err := netip.ParseAddr(text)
-		if err != nil || !slices.ContainsFunc(eni.IPv6Addresses, func(a IPv6Address) bool { return a.IPv6Address == address }) {
+		if err != nil || !slices.ContainsFunc(eni.IPv6Addresses, func(a IPv6Address) bool {
+			return a.IPv6Address == address
+		}) {
 			return nil, notAssigned(eni, text)
 		}
 		freed.ipv6 = append(freed.ipv6, address)

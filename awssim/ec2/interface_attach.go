@@ -38,7 +38,8 @@ func (m *Model) AttachNetworkInterface(c Call, in *AttachNetworkInterfaceInput) 
 	if err != nil {
 		return nil, err
 	}
-	if _, strikes := m.faults.Draw(fault.InstanceDies, m.now(), "AttachNetworkInterface", in.InstanceID, in.NetworkInterfaceID); strikes {
+	if _, strikes := m.faults.Draw(fault.InstanceDies, m.now(), "AttachNetworkInterface", in.InstanceID,
+		in.NetworkInterfaceID); strikes {
 		m.terminate(in.InstanceID)
 	}
 	instance, err := m.instanceOf(in.InstanceID)
@@ -59,7 +60,8 @@ func (m *Model) AttachNetworkInterface(c Call, in *AttachNetworkInterfaceInput) 
 		return nil, dryRun()
 	}
 	id := m.attach(eni, where, Attachment{InstanceID: instance.InstanceID, ENASRD: in.ENASRD})
-	if _, strikes := m.faults.Draw(fault.StuckAttaching, m.now(), "AttachNetworkInterface", in.InstanceID, in.NetworkInterfaceID); !strikes {
+	if _, strikes := m.faults.Draw(fault.StuckAttaching, m.now(), "AttachNetworkInterface", in.InstanceID,
+		in.NetworkInterfaceID); !strikes {
 		m.after(m.moving(instance, m.behavior.Attach), func() { m.attached(eni.NetworkInterfaceID, id) })
 	}
 	return &AttachNetworkInterfaceOutput{AttachmentID: id, NetworkCardIndex: where.card}, nil
@@ -235,7 +237,8 @@ func (m *Model) attach(eni *NetworkInterface, where slot, a Attachment) string {
 // attached ends the attaching, unless it was overtaken by events.
 func (m *Model) attached(eniID, attachmentID string) {
 	eni := m.interfaces.get(eniID)
-	if eni == nil || eni.Attachment == nil || eni.Attachment.AttachmentID != attachmentID || eni.Attachment.Status != Attaching {
+	if eni == nil || eni.Attachment == nil || eni.Attachment.AttachmentID != attachmentID ||
+		eni.Attachment.Status != Attaching {
 		return
 	}
 	m.changeAttachment(eniID, func(a *Attachment) { a.Status = Attached })

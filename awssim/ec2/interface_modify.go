@@ -49,7 +49,8 @@ func (m *Model) ModifyNetworkInterfaceAttribute(c Call, in *ModifyNetworkInterfa
 	if in.DryRun {
 		return nil, dryRun()
 	}
-	if _, strikes := m.faults.Draw(fault.NoEffect, m.now(), "ModifyNetworkInterfaceAttribute", eni.NetworkInterfaceID); !strikes {
+	if _, strikes := m.faults.Draw(fault.NoEffect, m.now(), "ModifyNetworkInterfaceAttribute",
+		eni.NetworkInterfaceID); !strikes {
 		m.changeInterface(eni.NetworkInterfaceID, change)
 	}
 	return &Return{true}, nil

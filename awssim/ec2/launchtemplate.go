@@ -376,7 +376,8 @@ func (m *Model) templateOf(name TemplateName) (*LaunchTemplate, error) {
 		return nil, missing("LaunchTemplateId")
 	}
 	for _, template := range m.templates.all() {
-		if template.LaunchTemplateName == name.LaunchTemplateName && !m.templates.entries[template.LaunchTemplateID].hiddenUntil.After(m.now()) {
+		if template.LaunchTemplateName == name.LaunchTemplateName &&
+			!m.templates.entries[template.LaunchTemplateID].hiddenUntil.After(m.now()) {
 			return template, nil
 		}
 	}

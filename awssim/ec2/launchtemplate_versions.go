@@ -126,7 +126,9 @@ func (m *Model) DescribeLaunchTemplates(
 		return nil, err
 	}
 	for _, name := range in.LaunchTemplateNames {
-		if next == "" && in.NextToken == "" && !slices.ContainsFunc(found, func(t *LaunchTemplate) bool { return t.LaunchTemplateName == name }) {
+		if next == "" && in.NextToken == "" && !slices.ContainsFunc(found, func(t *LaunchTemplate) bool {
+			return t.LaunchTemplateName == name
+		}) {
 			return nil, templateNameNotFound(name)
 		}
 	}

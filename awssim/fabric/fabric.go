@@ -28,8 +28,8 @@ type Node struct {
 	InstanceID string
 	// Namespace is a file that leads into the instance's network namespace, such as /run/netns/NAME.
 	Namespace string
-	// LinkName names the link of an attachment, at most 15 bytes; "" leaves the interface without a link. Nil means eth and the
-	// device index.
+	// LinkName names the link of an attachment, at most 15 bytes; "" leaves the interface without a link. Nil means eth
+	// and the device index.
 	LinkName func(*ec2.Attachment) string
 }
 
@@ -60,8 +60,8 @@ func New(source Source) (*Fabric, error) {
 	return &Fabric{source: source, nodes: map[string]Node{}, vpcs: map[string]*vpc{}}, nil
 }
 
-// AddNode gives an instance a network: links for the interfaces that are attached now, and later ones as [Fabric.Follow] sees
-// them. A node that was there with another namespace moves to the new one, as by a reboot.
+// AddNode gives an instance a network: links for the interfaces that are attached now, and later ones as
+// [Fabric.Follow] sees them. A node that was there with another namespace moves to the new one, as by a reboot.
 func (f *Fabric) AddNode(n Node) error {
 	if err := f.RemoveNode(n.InstanceID); err != nil {
 		return err

@@ -39,8 +39,8 @@ type vpc struct {
 	handle    *netlink.Handle
 }
 
-// settings are those of the namespace and of all links to come. Neighbours of links answer each other at once and for the
-// addresses of others. Rules check sources, for both families, in place of rp_filter, which IPv6 does not have.
+// settings are those of the namespace and of all links to come. Neighbours of links answer each other at once and for
+// the addresses of others. Rules check sources, for both families, in place of rp_filter, which IPv6 does not have.
 var settings = map[string]string{
 	"ipv4/ip_forward":                        "1",
 	"ipv4/icmp_echo_ignore_all":              "1",
@@ -87,7 +87,8 @@ func (v *vpc) open() (err error) {
 	}
 	for _, everything := range []string{"0.0.0.0/0", "::/0"} {
 		// Protocol boot: it is none of the routes that are compared with EC2's state.
-		blackhole := &netlink.Route{Dst: ipNet(netip.MustParsePrefix(everything)), Type: unix.RTN_BLACKHOLE, Protocol: unix.RTPROT_BOOT}
+		blackhole := &netlink.Route{Dst: ipNet(netip.MustParsePrefix(everything)), Type: unix.RTN_BLACKHOLE,
+			Protocol: unix.RTPROT_BOOT}
 		if err := v.handle.RouteAdd(blackhole); err != nil {
 			return fmt.Errorf("drop what has no route: %w", err)
 		}
@@ -121,7 +122,8 @@ func (v *vpc) apply(links []link) error {
 	return v.applyNeighbours(links, indexes)
 }
 
-// applyLinks removes links that are not wanted and makes those that lack. It returns the index of each by its name in the VPC.
+// applyLinks removes links that are not wanted and makes those that lack. It returns the index of each by its name in
+// the VPC.
 func (v *vpc) applyLinks(links []link) (map[string]int, error) {
 	wanted := map[string]link{}
 	for _, l := range links {
@@ -148,13 +150,15 @@ func (v *vpc) applyLinks(links []link) (map[string]int, error) {
 			continue
 		}
 		if indexes[name], err = v.addLink(wanted[name]); err != nil {
-			return nil, fmt.Errorf("give %s to %s as %s: %w", wanted[name].id, wanted[name].node.InstanceID, wanted[name].name, err)
+			return nil, fmt.Errorf("give %s to %s as %s: %w", wanted[name].id, wanted[name].node.InstanceID,
+				wanted[name].name, err)
 		}
 	}
 	return indexes, nil
 }
 
-// addLink makes a link whose one end is in the node, down, and whose other is here, up and with the addresses of routers.
+// addLink makes a link whose one end is in the node, down, and whose other is here, up and with the addresses of
+// routers.
 func (v *vpc) addLink(l link) (index int, err error) {
 	mac, err := net.ParseMAC(l.mac)
 	if err != nil {

@@ -110,7 +110,8 @@ func (n *Namespace) IP(arguments string) (string, error) {
 // Attach attaches an interface with the MAC address to the node that the namespace is of, as EC2 would: a link appears
 // there, down. Its other end appears in the VPC under the name peer, up.
 func (n *Namespace) Attach(name, mac string, vpc *Namespace, peer string) error {
-	if _, err := n.IP(fmt.Sprintf("link add %s address %s type veth peer name %s netns %s", name, mac, peer, vpc.Path())); err != nil {
+	if _, err := n.IP(fmt.Sprintf("link add %s address %s type veth peer name %s netns %s", name, mac, peer,
+		vpc.Path())); err != nil {
 		return err
 	}
 	_, err := vpc.IP(fmt.Sprintf("link set %s mtu 9001 up", peer))

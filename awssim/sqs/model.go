@@ -138,7 +138,8 @@ func QueryCode(code string) string {
 	switch known, ok := queryCodes[code]; {
 	case ok:
 		return known
-	case strings.Contains(code, "Batch"), code == "MessageNotInflight", code == "PurgeQueueInProgress", code == "UnsupportedOperation":
+	case strings.Contains(code, "Batch"), code == "MessageNotInflight", code == "PurgeQueueInProgress",
+		code == "UnsupportedOperation":
 		return "AWS.SimpleQueueService." + code
 	default:
 		return code

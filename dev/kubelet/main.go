@@ -3,8 +3,8 @@
 
 // Command kubelet is Kubernetes' kubelet, for the test of a whole node.
 //
-// It is a module of its own because k8s.io/kubernetes must not become a dependency of multieni. The versions are those of
-// dev/controlplane, whose compiled packages the kubelet shares. Package internal/dev/assets builds it.
+// It is a module of its own because k8s.io/kubernetes must not become a dependency of multieni. The versions are those
+// of dev/controlplane, whose compiled packages the kubelet shares. Package internal/dev/assets builds it.
 package main
 
 import (

@@ -3,8 +3,8 @@
 
 // Command library-usage makes and attaches an interface with the library alone.
 //
-// It is the example of the aws-multi-eni-controller with the import path of this library, and without the import of logr,
-// which that example does not use and Go therefore refuses.
+// It is the example of the aws-multi-eni-controller with the import path of this library, and without the import of
+// logr, which that example does not use and Go therefore refuses.
 package main
 
 import (

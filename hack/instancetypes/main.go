@@ -1,14 +1,15 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command instancetypes writes the tables of instance types from EC2's own answers to DescribeInstanceTypes, as the Python
-// package moto publishes them (moto/ec2/resources/instance_types.json.gz, Apache-2.0; https://pypi.org/project/moto):
+// Command instancetypes writes the tables of instance types from EC2's own answers to DescribeInstanceTypes, as the
+// Python package moto publishes them (moto/ec2/resources/instance_types.json.gz, Apache-2.0;
+// https://pypi.org/project/moto):
 //
 //	pip install moto
 //	go run ./hack/instancetypes
 //
-// The simulator's table has what its DescribeInstanceTypes tells; the product's has the Elastic Fabric Adapters, which the
-// Go package of AWS that gives its other limits leaves out.
+// The simulator's table has what its DescribeInstanceTypes tells; the product's has the Elastic Fabric Adapters, which
+// the Go package of AWS that gives its other limits leaves out.
 package main
 
 import (
@@ -108,7 +109,8 @@ func generate(version, path string) (map[string][]byte, error) {
 	var all, efas bytes.Buffer
 	const source = "# Written by hack/instancetypes from EC2's answers to DescribeInstanceTypes in moto %s; do not edit.\n"
 	fmt.Fprintf(&all, source, version)
-	fmt.Fprintln(&all, "# type\tvCPUs\tMiB\tinterfaces\ton each card\tIPv4\tIPv6\tEFAs\tENA Express\tcurrent\thypervisor\tarchitectures\tbandwidth\tof a card")
+	fmt.Fprintln(&all, "# type\tvCPUs\tMiB\tinterfaces\ton each card\tIPv4\tIPv6\tEFAs\tENA "+
+		"Express\tcurrent\thypervisor\tarchitectures\tbandwidth\tof a card")
 	fmt.Fprintf(&efas, source, version)
 	fmt.Fprintln(&efas, "# type\tElastic Fabric Adapters")
 	for _, name := range slices.Sorted(maps.Keys(types)) {
@@ -123,8 +125,8 @@ func generate(version, path string) (map[string][]byte, error) {
 	return map[string][]byte{simulated: all.Bytes(), adapters: efas.Bytes()}, nil
 }
 
-// row is the type in the simulator's table, column by column. It fails where cards of one type differ in bandwidth, which
-// the table cannot say and no type of EC2 has.
+// row is the type in the simulator's table, column by column. It fails where cards of one type differ in bandwidth,
+// which the table cannot say and no type of EC2 has.
 func (t described) row(name string) ([]string, error) {
 	n := t.NetworkInfo
 	var cards []string

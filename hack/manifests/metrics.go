@@ -60,7 +60,8 @@ func writeMetrics() error {
 				labels = append(labels, "`"+label+"`")
 			}
 		}
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", part[1], strings.Join(labels, ", "), strings.ReplaceAll(part[2], `\"`, `"`)))
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", part[1], strings.Join(labels, ", "),
+			strings.ReplaceAll(part[2], `\"`, `"`)))
 	}
 	slices.Sort(rows)
 	return os.WriteFile("docs/metrics.md", []byte(metricsPage+strings.Join(rows, "")), 0o644)

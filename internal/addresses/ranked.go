@@ -23,7 +23,8 @@ type Instances func(context.Context) ([]eni.Instance, error)
 
 // WaitingNodes returns the names of those who want an address of a subnet on an instance, and of those of them that
 // have an interface there already, by [Name].
-type WaitingNodes func(ctx context.Context, subnetID string, instance eni.Instance) (members []identity.Member, err error)
+type WaitingNodes func(ctx context.Context, subnetID string,
+	instance eni.Instance) (members []identity.Member, err error)
 
 // Ranked assigns the free addresses to the interfaces that wait for one by their rank. It is safe for concurrent use.
 type Ranked struct {

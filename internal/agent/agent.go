@@ -91,7 +91,8 @@ type Agent struct {
 	// claims are the last claims on addresses by interface ID, sequences numbers them.
 	claims    map[string][]podaddress.Claim
 	sequences podaddress.Sequences
-	// found are the addresses that pods have on links of the interfaces, as of the last pass. foundAll is set if no pod has others.
+	// found are the addresses that pods have on links of the interfaces, as of the last pass. foundAll is set if no pod
+	// has others.
 	interfaces []podaddress.Interface
 	found      map[string][]podaddress.Address
 	foundAll   bool
@@ -114,7 +115,8 @@ const (
 
 // New returns an agent.
 func New(o Options) *Agent {
-	a := &Agent{Options: o, devices: map[string]string{}, claims: map[string][]podaddress.Claim{}, failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
+	a := &Agent{Options: o, devices: map[string]string{}, claims: map[string][]podaddress.Claim{},
+		failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
 	if o.Metadata != nil {
 		a.metadata = newMetadata(o.Metadata)
 	}
@@ -152,7 +154,8 @@ func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
 	if s.observed == nil && failure != nil {
 		return a.Resync, failure
 	}
-	if err := errors.Join(a.keepNetworks(s), a.writeFiles(s), a.writeCheckpoint(s)); err != nil { // others wait for these files, the interfaces do not
+	// others wait for these files, the interfaces do not
+	if err := errors.Join(a.keepNetworks(s), a.writeFiles(s), a.writeCheckpoint(s)); err != nil {
 		a.Log.Warn("files could not be written", "err", err)
 	}
 	return a.next(s), errors.Join(failure, a.publish(ctx, s))
@@ -191,7 +194,9 @@ func (a *Agent) gather() *snapshot {
 		a.metadata.want()
 	}
 	s.links, s.devices = DesiredLinks(s.state, a.DefaultMTU)
-	s.records = slices.DeleteFunc(records(s.state), func(r hostpci.OriginalBinding) bool { return !s.wants(r.MAC) && s.preserves(r.MAC) })
+	s.records = slices.DeleteFunc(records(s.state), func(r hostpci.OriginalBinding) bool {
+		return !s.wants(r.MAC) && s.preserves(r.MAC)
+	})
 	for n, link := range s.links {
 		s.links[n].Device = cmp.Or(a.devices[link.MAC], link.Device)
 	}

@@ -73,7 +73,8 @@ func Connect(access *rest.Config, node string) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
 	}
-	access.ContentType, access.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	access.ContentType, access.AcceptContentTypes = runtime.ContentTypeProtobuf,
+		runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	nodes, err := connect("/api", corev1.SchemeGroupVersion)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
@@ -152,8 +153,8 @@ func (a *API) nodeObject() *corev1.Node {
 	return node
 }
 
-// trim removes what the agent never reads from an object: of the status of a Node all but the conditions, and the capacity
-// that agents write.
+// trim removes what the agent never reads from an object: of the status of a Node all but the conditions, and the
+// capacity that agents write.
 func trim(known any) (any, error) {
 	if object, err := meta.Accessor(known); err == nil {
 		object.SetManagedFields(nil)
@@ -169,8 +170,10 @@ func trim(known any) (any, error) {
 func isRelevant(was, is any) bool {
 	before, ok := was.(*corev1.Node)
 	now, _ := is.(*corev1.Node)
-	return !ok || before.UID != now.UID || !maps.Equal(before.Labels, now.Labels) || !maps.Equal(before.Annotations, now.Annotations) ||
-		!equality.Semantic.DeepEqual(before.Spec.Taints, now.Spec.Taints) || !equality.Semantic.DeepEqual(interfacesReady(before), interfacesReady(now)) ||
+	return !ok || before.UID != now.UID || !maps.Equal(before.Labels, now.Labels) ||
+		!maps.Equal(before.Annotations, now.Annotations) ||
+		!equality.Semantic.DeepEqual(before.Spec.Taints, now.Spec.Taints) ||
+		!equality.Semantic.DeepEqual(interfacesReady(before), interfacesReady(now)) ||
 		!equality.Semantic.DeepEqual(before.Status.Capacity, now.Status.Capacity)
 }
 

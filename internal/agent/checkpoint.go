@@ -27,7 +27,8 @@ const checkpointFile = "agent.json"
 func Checkpoint(state *v1alpha1.NodeENIState) *v1alpha1.NodeENIState {
 	return &v1alpha1.NodeENIState{
 		ObjectMeta: metav1.ObjectMeta{Name: state.Name}, Spec: v1alpha1.NodeENIStateSpec{InstanceID: state.Spec.InstanceID},
-		Status: v1alpha1.NodeENIStateStatus{Interfaces: state.Status.Interfaces, PodNetworks: basicReports(state.Status.PodNetworks)},
+		Status: v1alpha1.NodeENIStateStatus{Interfaces: state.Status.Interfaces,
+			PodNetworks: basicReports(state.Status.PodNetworks)},
 	}
 }
 
@@ -41,10 +42,12 @@ func RestoreCheckpoint(record *v1alpha1.NodeENIState, node string, known *eni.Me
 		return nil
 	}
 	certain := Checkpoint(record)
-	certain.Status.Interfaces = slices.DeleteFunc(slices.Clone(record.Status.Interfaces), func(i v1alpha1.InterfaceState) bool {
-		seen := known.ByMAC(i.MACAddress)
-		return i.Phase != v1alpha1.PhaseAttached || i.DPDKDriver != "" || seen == nil || seen.ID != i.ENIID || i.MACAddress == known.PrimaryMAC
-	})
+	certain.Status.Interfaces = slices.DeleteFunc(slices.Clone(record.Status.Interfaces),
+		func(i v1alpha1.InterfaceState) bool {
+			seen := known.ByMAC(i.MACAddress)
+			return i.Phase != v1alpha1.PhaseAttached || i.DPDKDriver != "" || seen == nil || seen.ID != i.ENIID ||
+				i.MACAddress == known.PrimaryMAC
+		})
 	return certain
 }
 

@@ -47,8 +47,8 @@ func (a *Agent) observe(s *snapshot) {
 	a.found, a.foundAll = a.findAddresses()
 }
 
-// findAddresses returns the addresses that pods have on links of the interfaces of the last pass, by the interface's ID. It is not
-// known without an observer, and before the observer has read all namespaces.
+// findAddresses returns the addresses that pods have on links of the interfaces of the last pass, by the interface's
+// ID. It is not known without an observer, and before the observer has read all namespaces.
 func (a *Agent) findAddresses() (found map[string][]podaddress.Address, known bool) {
 	if a.PodAddresses == nil {
 		return nil, false
@@ -57,8 +57,8 @@ func (a *Agent) findAddresses() (found map[string][]podaddress.Address, known bo
 	return podaddress.Find(namespaces, a.interfaces), complete
 }
 
-// addressesChanged reports whether the addresses differ from those of the last pass. Most events are of pods that use no
-// interface of ours.
+// addressesChanged reports whether the addresses differ from those of the last pass. Most events are of pods that use
+// no interface of ours.
 func (a *Agent) addressesChanged() bool {
 	found, known := a.findAddresses()
 	return known != a.foundAll || !maps.EqualFunc(found, a.found, slices.Equal[[]podaddress.Address])
@@ -75,8 +75,8 @@ func prefixesOf(i v1alpha1.InterfaceState) []netip.Prefix {
 	return all
 }
 
-// addClaims adds the claims on addresses of one interface to the state of its network. What was claimed last is in memory:
-// the report of that may not be back from the API server yet. Without an observation all stays as it was.
+// addClaims adds the claims on addresses of one interface to the state of its network. What was claimed last is in
+// memory: the report of that may not be back from the API server yet. Without an observation all stays as it was.
 func (a *Agent) addClaims(s *snapshot, state *v1alpha1.PodNetworkState, ranges []netip.Prefix) {
 	last, remembered := a.claims[state.ENIID]
 	if !remembered {
@@ -87,7 +87,8 @@ func (a *Agent) addClaims(s *snapshot, state *v1alpha1.PodNetworkState, ranges [
 	}
 	if a.foundAll {
 		var omitted int
-		last, omitted = podaddress.Claims(last, a.found[state.ENIID], ranges, &a.sequences, v1alpha1.MaxClaimsOfNetwork, time.Now())
+		last, omitted = podaddress.Claims(last, a.found[state.ENIID], ranges, &a.sequences,
+			v1alpha1.MaxClaimsOfNetwork, time.Now())
 		state.ClaimsOmitted = int32(omitted)
 	}
 	if !s.recalled {
@@ -169,8 +170,8 @@ func floating(pods *v1alpha1.InterfacePods) []netip.Prefix {
 // howToObserve is the next step for an agent without an observer.
 const howToObserve = "set pods.observeAddresses=true in the values of the chart"
 
-// qualify takes back that a network is drained, while it is unknown whether a pod has an address within the ranges, and says that
-// the agent cannot know it.
+// qualify takes back that a network is drained, while it is unknown whether a pod has an address within the ranges, and
+// says that the agent cannot know it.
 func (a *Agent) qualify(state *v1alpha1.PodNetworkState, pods *v1alpha1.InterfacePods) {
 	switch {
 	case len(pods.Floating) == 0:

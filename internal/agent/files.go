@@ -50,14 +50,16 @@ func writePluginConfig(path string, s *snapshot) error {
 		if i == nil || i.DPDKResourceName == "" || o.Facts == nil || !o.State.Usable() {
 			continue
 		}
-		resources = append(resources, hostpci.Resource{Name: i.DPDKResourceName, Address: o.Facts.Device, Driver: o.Facts.Driver})
+		resources = append(resources,
+			hostpci.Resource{Name: i.DPDKResourceName, Address: o.Facts.Device, Driver: o.Facts.Driver})
 	}
 	present, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && len(resources) == 0:
 		return nil
 	case err == nil && !bytes.Contains(present, []byte(hostpci.PluginMark)):
-		return fmt.Errorf("%s was not written by multieni, so it is left alone: move it away, or choose another file with --sriov-config", path)
+		return fmt.Errorf("%s was not written by multieni, so it is left alone: move it away, or choose another file with "+
+			"--sriov-config", path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("read the configuration of the SR-IOV network device plugin: %w", err)
 	}

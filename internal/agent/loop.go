@@ -67,7 +67,8 @@ func (a *Agent) logFailure(ctx context.Context, next time.Duration, err error) {
 		a.Log.Log(ctx, slog.Level(-1), "an object changed while it was written; it is tried again", "in", next, "err", err)
 		return
 	}
-	a.Log.Error("the agent could not configure the node's interfaces or report on them; it retries", "in", next, "err", err)
+	a.Log.Error("the agent could not configure the node's interfaces or report on them; it retries",
+		"in", next, "err", err)
 }
 
 // prepare waits until the state in the API server is known. If that takes long, it uses the checkpoint of an earlier
@@ -89,13 +90,14 @@ func (a *Agent) prepare(ctx context.Context) bool {
 	if a.recalled != nil {
 		interfaces = len(a.recalled.Status.Interfaces)
 	}
-	a.Log.Warn("the API server does not answer; until it does, recorded interfaces that instance metadata shows are looked after, and nothing is taken back",
+	a.Log.Warn("the API server does not answer; until it does, recorded interfaces that instance metadata shows are "+
+		"looked after, and nothing is taken back",
 		"server", a.API.nodes.Get().URL().Host, "recorded", interfaces)
 	return true
 }
 
-// await returns after the time, or when the host, an object of the node or an address of a pod changes. It fails when the
-// events of the host end.
+// await returns after the time, or when the host, an object of the node or an address of a pod changes. It fails when
+// the events of the host end.
 func (a *Agent) await(ctx context.Context, wait time.Duration) error {
 	var changed, addresses <-chan struct{}
 	if a.API != nil {

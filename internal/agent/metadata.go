@@ -113,7 +113,8 @@ func explainMissing(observed []hostnet.Observation, state *v1alpha1.NodeENIState
 		switch {
 		case known == nil:
 		case state != nil && state.Spec.InstanceID != known.InstanceID:
-			observed[n].Message += fmt.Sprintf("; the interface is promised to instance %s, and this is %s", state.Spec.InstanceID, known.InstanceID)
+			observed[n].Message += fmt.Sprintf("; the interface is promised to instance %s, and this is %s",
+				state.Spec.InstanceID, known.InstanceID)
 		case known.ByMAC(o.Link.MAC) != nil:
 			observed[n].Message += "; instance metadata lists it, so it is attached and the kernel's drivers have yet to show it"
 		default:

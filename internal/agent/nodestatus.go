@@ -41,7 +41,8 @@ func (a *Agent) updateNode(ctx context.Context, s *snapshot) error {
 	if changes := changedStatus(node, verdict, s.capacity()); len(changes) > 0 {
 		var err error
 		if node, err = a.API.writeNodeStatus(ctx, changes); err != nil {
-			return fmt.Errorf("write condition %s and capacity of Node %s: %w", v1alpha1.NodeConditionInterfacesReady, a.Node, err)
+			return fmt.Errorf("write condition %s and capacity of Node %s: %w",
+				v1alpha1.NodeConditionInterfacesReady, a.Node, err)
 		}
 	}
 	before := node.DeepCopy()
@@ -79,7 +80,8 @@ func (a *API) writeNodeStatus(ctx context.Context, changes map[string]any) (*cor
 		return nil, err
 	}
 	node := &corev1.Node{}
-	return node, a.nodes.patch(ctx, a.node, change{kind: types.StrategicMergePatchType, of: []string{"status"}, content: content}, node)
+	return node, a.nodes.patch(ctx, a.node,
+		change{kind: types.StrategicMergePatchType, of: []string{"status"}, content: content}, node)
 }
 
 // writeNode writes what differs. Taints are replaced as a whole, so the patch includes the resource version that was
@@ -138,7 +140,8 @@ func (s *snapshot) describe(node *corev1.Node) error {
 			continue
 		}
 		altName := hostnet.AltName(o.Link.Name)
-		described := Interface{NodeENI: i.NodeENI, ENIID: i.ENIID, MAC: i.MACAddress, SubnetID: i.SubnetID, PCIAddress: o.Link.Device}
+		described := Interface{NodeENI: i.NodeENI, ENIID: i.ENIID, MAC: i.MACAddress, SubnetID: i.SubnetID,
+			PCIAddress: o.Link.Device}
 		if o.Facts != nil {
 			described.Name, described.PCIAddress = o.Facts.Name, o.Facts.Device
 		}

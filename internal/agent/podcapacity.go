@@ -22,7 +22,8 @@ import (
 func (a *Agent) limit(state *v1alpha1.PodNetworkState) {
 	if missing := a.missingPlugins(); len(missing) > 0 {
 		state.Ready, state.Reason, state.Capacity = false, reasonCNIProgram, 0
-		state.Message = fmt.Sprintf("the CNI folder of the node lacks %s; restart the agent's pod, which installs them, and compare pods.cniDir with the runtime's folder",
+		state.Message = fmt.Sprintf("the CNI folder of the node lacks %s; restart the agent's pod, which installs them, and "+
+			"compare pods.cniDir with the runtime's folder",
 			strings.Join(missing, " and "))
 	}
 }
@@ -34,16 +35,17 @@ func (a *Agent) missingPlugins() []string {
 	}
 	var missing []string
 	for _, plugin := range []string{netattach.IPAMPlugin, netattach.RoutesPlugin} {
-		if file, err := os.Stat(filepath.Join(a.CNIDir, plugin)); err != nil || !file.Mode().IsRegular() || file.Mode()&0o111 == 0 {
+		if file, err := os.Stat(filepath.Join(a.CNIDir, plugin)); err != nil || !file.Mode().IsRegular() ||
+			file.Mode()&0o111 == 0 {
 			missing = append(missing, plugin)
 		}
 	}
 	return missing
 }
 
-// capacity returns the desired extended resources of the node. A network without capacity has none, instead of 0: a kubelet
-// that restarts rejects running pods that requested more of a resource than the Node has, and ignores requests of resources
-// that the Node does not have. The scheduler starts no pod in either case.
+// capacity returns the desired extended resources of the node. A network without capacity has none, instead of 0: a
+// kubelet that restarts rejects running pods that requested more of a resource than the Node has, and ignores requests
+// of resources that the Node does not have. The scheduler starts no pod in either case.
 func (s *snapshot) capacity() map[corev1.ResourceName]int64 {
 	capacity := map[corev1.ResourceName]int64{}
 	for _, network := range s.networks {

@@ -32,8 +32,8 @@ const (
 	podInterval = 5 * time.Second
 	// mostCounted bounds the number of free addresses in a report: a prefix of IPv6 has more than 32 bits can count.
 	mostCounted = 1 << 16
-	// reasonNetworkFile is the reason of a network whose file the agent cannot write, reasonCNIProgram that of all networks
-	// of a node without the CNI program.
+	// reasonNetworkFile is the reason of a network whose file the agent cannot write, reasonCNIProgram that of all
+	// networks of a node without the CNI program.
 	reasonNetworkFile = "NetworkFileNotWritten"
 	reasonCNIProgram  = "CNIProgramMissing"
 )
@@ -42,7 +42,8 @@ const (
 var router6 = netip.MustParseAddr("fe80:ec2::1")
 
 // keepNetworks writes the file of each pod network of the node, ends other networks, and adds the state of each network
-// to the snapshot. The state of another instance, which bore the name of the node or bears it now, concerns no pod here.
+// to the snapshot. The state of another instance, which bore the name of the node or bears it now, concerns no pod
+// here.
 func (a *Agent) keepNetworks(s *snapshot) error {
 	if a.NetworksDir == "" || s.state == nil {
 		return nil
@@ -67,7 +68,8 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 	for _, network := range slices.Sorted(maps.Keys(served)) {
 		i := served[network]
 		last := LastReport(s.state, network, i.ENIID)
-		state := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Prefixes: MarkedPrefixes(last)}
+		state := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID,
+			Prefixes: MarkedPrefixes(last)}
 		a.addClaims(s, &state, floating(i.Pods))
 		if fault := problem(i, s.observed); fault != nil && (!i.Pods.Draining || !known) {
 			state.Reason, state.Message = fault.Reason, text.Clip(fault.Message, maxMessage)
@@ -100,16 +102,17 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 	return errors.Join(failures...)
 }
 
-// ServedNetworks returns the interface of each pod network of a node, by network. Two NodeENIs have a network of one name
-// while an earlier NodeENI still has its interface: the network then stays with the interface of the given files. A network
-// that is to drain is one also if EC2 never completed the attachment: the controller waits for the report.
+// ServedNetworks returns the interface of each pod network of a node, by network. Two NodeENIs have a network of one
+// name while an earlier NodeENI still has its interface: the network then stays with the interface of the given files.
+// A network that is to drain is one also if EC2 never completed the attachment: the controller waits for the report.
 func ServedNetworks(state *v1alpha1.NodeENIState, files map[string]string) map[string]v1alpha1.InterfaceState {
 	served := map[string]v1alpha1.InterfaceState{}
 	for _, i := range state.Status.Interfaces {
 		if i.Pods == nil || i.MACAddress == "" {
 			continue
 		}
-		if neverAttached := i.Phase == v1alpha1.PhaseAttaching && i.Pods.Draining; i.Phase != v1alpha1.PhaseAttached && !neverAttached {
+		if neverAttached := i.Phase == v1alpha1.PhaseAttaching && i.Pods.Draining; i.Phase != v1alpha1.PhaseAttached &&
+			!neverAttached {
 			continue
 		}
 		network := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}.Name()
@@ -143,9 +146,9 @@ func (a *Agent) presentNetworks() (map[string]podnet.Network, error) {
 	return present, nil
 }
 
-// endNetwork removes the file of a network that the state does not list any more. While a pod has an address, the network
-// drains instead, and the agent goes on reporting it: the controller must not take the interface for unused. An error may
-// come with a state, which must be reported too.
+// endNetwork removes the file of a network that the state does not list any more. While a pod has an address, the
+// network drains instead, and the agent goes on reporting it: the controller must not take the interface for unused. An
+// error may come with a state, which must be reported too.
 func (a *Agent) endNetwork(s *snapshot, network podnet.Network) (*v1alpha1.PodNetworkState, error) {
 	path := filepath.Join(a.NetworksDir, network.Name+".json")
 	if network.ENI == "" {
@@ -198,7 +201,8 @@ func LastReport(state *v1alpha1.NodeENIState, network, eni string) *v1alpha1.Pod
 	return nil
 }
 
-// marks returns the prefixes of a network that the agent reported as draining. The file with the marks is lost at a reboot.
+// marks returns the prefixes of a network that the agent reported as draining. The file with the marks is lost at a
+// reboot.
 func marks(last *v1alpha1.PodNetworkState) map[string]bool {
 	marks := map[string]bool{}
 	for _, p := range MarkedPrefixes(last) {
@@ -207,8 +211,8 @@ func marks(last *v1alpha1.PodNetworkState) map[string]bool {
 	return marks
 }
 
-// MarkedPrefixes returns the prefixes that the agent reported as draining. Each report has them: after a reboot the agent
-// knows them by its last report alone.
+// MarkedPrefixes returns the prefixes that the agent reported as draining. Each report has them: after a reboot the
+// agent knows them by its last report alone.
 func MarkedPrefixes(last *v1alpha1.PodNetworkState) (marked []v1alpha1.PodPrefix) {
 	if last == nil {
 		return nil
@@ -301,10 +305,11 @@ func ServeNetwork(
 	return report
 }
 
-// drainedPrefixes returns the draining prefixes that no pod uses. The mark was in the file before the leases were read, and in
-// the last report: that one is in the checkpoint too, so that an agent that starts without the API server marks the
-// prefix again.
-func drainedPrefixes(network, before podnet.Network, leases []podnet.Lease, marks map[string]bool, now time.Time) map[netip.Prefix]bool {
+// drainedPrefixes returns the draining prefixes that no pod uses. The mark was in the file before the leases were read,
+// and in the last report: that one is in the checkpoint too, so that an agent that starts without the API server marks
+// the prefix again.
+func drainedPrefixes(network, before podnet.Network, leases []podnet.Lease, marks map[string]bool,
+	now time.Time) map[netip.Prefix]bool {
 	drained := map[netip.Prefix]bool{}
 	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
 		if family == nil {
@@ -317,8 +322,8 @@ func drainedPrefixes(network, before podnet.Network, leases []podnet.Lease, mark
 	return drained
 }
 
-// completeDraining says why no further pod gets an address of a network whose file is written. The CNI program reads the
-// file under the lock of the leases, so that none does from then on.
+// completeDraining says why no further pod gets an address of a network whose file is written. The CNI program reads
+// the file under the lock of the leases, so that none does from then on.
 func completeDraining(state *v1alpha1.PodNetworkState, removed bool) {
 	state.Ready = false
 	if !removed {
@@ -326,7 +331,8 @@ func completeDraining(state *v1alpha1.PodNetworkState, removed bool) {
 		return
 	}
 	state.Drained, state.Reason = state.Used == 0 && liveClaims(state) == 0, v1alpha1.ReasonNetworkDraining
-	state.Message = "no further pod gets an address of the interface, which is to be removed, or to be no network for pods any more"
+	state.Message = "no further pod gets an address of the interface, which is to be removed, or to be no network for " +
+		"pods any more"
 }
 
 // PodNetwork returns the pod network of an interface, without marks.
@@ -342,10 +348,12 @@ func PodNetwork(i v1alpha1.InterfaceState, node string, defaultMTU int) podnet.N
 	host := network.Attachment == podnet.HostDevice
 	if subnet, err := netip.ParsePrefix(i.SubnetCIDR); err == nil && (host || i.Pods.IPv4Prefixes > 0) {
 		// The router of a subnet has its second address (VPC user guide, "Subnet sizing").
-		network.IPv4 = &podnet.Family{Subnet: subnet, Gateway: subnet.Addr().Next(), MaxPrefixes: int(i.Pods.IPv4MaxPrefixes), Prefixes: prefixes(i.IPv4Prefixes)}
+		network.IPv4 = &podnet.Family{Subnet: subnet, Gateway: subnet.Addr().Next(), MaxPrefixes: int(i.Pods.IPv4MaxPrefixes),
+			Prefixes: prefixes(i.IPv4Prefixes)}
 	}
 	if subnet, err := netip.ParsePrefix(i.Pods.SubnetIPv6CIDR); err == nil && i.Pods.IPv6Prefixes > 0 {
-		network.IPv6 = &podnet.Family{Subnet: subnet, Gateway: router6, MaxPrefixes: int(i.Pods.IPv6Prefixes), Prefixes: prefixes(i.IPv6Prefixes)}
+		network.IPv6 = &podnet.Family{Subnet: subnet, Gateway: router6, MaxPrefixes: int(i.Pods.IPv6Prefixes),
+			Prefixes: prefixes(i.IPv6Prefixes)}
 	}
 	if address, err := netip.ParseAddr(i.PrivateIP); err == nil && host && network.IPv4 != nil {
 		network.Addresses = append(network.Addresses, address)
@@ -444,14 +452,16 @@ func complete(state *v1alpha1.PodNetworkState, usage podnet.Usage, drained map[n
 		if !named {
 			namespace, name = "", pod.Name
 		}
-		state.Pods = append(state.Pods, v1alpha1.PodReference{Namespace: text.Clip(namespace, 63), Name: text.Clip(name, 253)})
+		state.Pods = append(state.Pods,
+			v1alpha1.PodReference{Namespace: text.Clip(namespace, 63), Name: text.Clip(name, 253)})
 	}
 }
 
 func count(n int64) int32 { return int32(min(n, mostCounted)) }
 
-// podsDue reports whether a report that differs in pod networks only is due. Pods wait for that of a network which may open and
-// of an address that they brought up, and the controller for that of a drained one; the others follow each other slowly.
+// podsDue reports whether a report that differs in pod networks only is due. Pods wait for that of a network which may
+// open and of an address that they brought up, and the controller for that of a drained one; the others follow each
+// other slowly.
 func (a *Agent) podsDue(s *snapshot) bool {
 	if equality.Semantic.DeepEqual(s.networks, s.state.Status.PodNetworks) {
 		return false
@@ -473,5 +483,6 @@ func (a *Agent) podsDue(s *snapshot) bool {
 		return claims
 	}
 	return !maps.Equal(phases(s.networks), phases(s.state.Status.PodNetworks)) ||
-		!equality.Semantic.DeepEqual(claims(s.networks), claims(s.state.Status.PodNetworks)) || time.Since(a.podsReported) >= podInterval
+		!equality.Semantic.DeepEqual(claims(s.networks), claims(s.state.Status.PodNetworks)) ||
+		time.Since(a.podsReported) >= podInterval
 }

@@ -36,12 +36,15 @@ const (
 
 // EvaluateReadiness says whether every required interface is attached, its link usable and, with pods, its pod network
 // ready. Networks that are not listed do not count: the agent serves none.
-func EvaluateReadiness(state *v1alpha1.NodeENIState, observed []hostnet.Observation, networks []v1alpha1.PodNetworkState) Readiness {
+func EvaluateReadiness(state *v1alpha1.NodeENIState, observed []hostnet.Observation,
+	networks []v1alpha1.PodNetworkState) Readiness {
 	if state == nil || len(state.Spec.Members) == 0 && notRemoved(state) == 0 {
-		return Readiness{corev1.ConditionUnknown, reasonNotDeclared, "no NodeENI promises this node an interface; see the labels of the node and kubectl get nodeenis"}
+		return Readiness{corev1.ConditionUnknown, reasonNotDeclared,
+			"no NodeENI promises this node an interface; see the labels of the node and kubectl get nodeenis"}
 	}
 	if state.Status.ObservedGeneration != state.Generation {
-		return Readiness{corev1.ConditionFalse, reasonPending, "the controller has yet to say what became of the promised interfaces"}
+		return Readiness{corev1.ConditionFalse, reasonPending,
+			"the controller has yet to say what became of the promised interfaces"}
 	}
 	if notRemoved(state) == 0 {
 		return Readiness{corev1.ConditionUnknown, reasonNotDeclared, "every interface of this node is on its way out"}
@@ -83,14 +86,15 @@ func notRemoved(state *v1alpha1.NodeENIState) int {
 func podProblem(i v1alpha1.InterfaceState, networks []v1alpha1.PodNetworkState) *Readiness {
 	for _, n := range networks {
 		if n.ENIID == i.ENIID && !n.Ready && n.Reason != v1alpha1.ReasonNetworkDraining {
-			return &Readiness{corev1.ConditionFalse, n.Reason, fmt.Sprintf("pod network %s of NodeENI %s: %s", n.Network, n.NodeENI, n.Message)}
+			return &Readiness{corev1.ConditionFalse, n.Reason,
+				fmt.Sprintf("pod network %s of NodeENI %s: %s", n.Network, n.NodeENI, n.Message)}
 		}
 	}
 	return nil
 }
 
-// waitForCNI keeps a node with the startup taint from being ready until the container runtime uses Multus. A node without
-// the taint has pods, and Multus may be away for a moment then.
+// waitForCNI keeps a node with the startup taint from being ready until the container runtime uses Multus. A node
+// without the taint has pods, and Multus may be away for a moment then.
 func (a *Agent) waitForCNI(node *corev1.Node, v Readiness) Readiness {
 	starts := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == a.Taint })
 	if a.CNIConfigDir == "" || v.Status != corev1.ConditionTrue || !starts {
@@ -104,7 +108,9 @@ func (a *Agent) waitForCNI(node *corev1.Node, v Readiness) Readiness {
 	if err != nil {
 		found = err.Error()
 	}
-	return Readiness{corev1.ConditionFalse, reasonNoMultus, fmt.Sprintf("%s; pods would start without Multus, whose configuration is not the first of the node yet: %s", v.Message, found)}
+	return Readiness{corev1.ConditionFalse, reasonNoMultus,
+		fmt.Sprintf("%s; pods would start without Multus, whose configuration is not the first of the node yet: %s",
+			v.Message, found)}
 }
 
 // firstConfiguration returns the CNI configuration that a container runtime uses: the first in the order of names.
@@ -138,7 +144,9 @@ func problem(i v1alpha1.InterfaceState, observed []hostnet.Observation) *Readine
 		if o.State.Usable() {
 			return nil
 		}
-		return &Readiness{corev1.ConditionFalse, o.Reason, fmt.Sprintf("the link of NodeENI %s (%s) is %s: %s", i.NodeENI, i.ENIID, o.State, o.Message)}
+		return &Readiness{corev1.ConditionFalse, o.Reason,
+			fmt.Sprintf("the link of NodeENI %s (%s) is %s: %s", i.NodeENI, i.ENIID, o.State, o.Message)}
 	}
-	return &Readiness{corev1.ConditionFalse, hostnet.ReasonNotFound, fmt.Sprintf("the link of NodeENI %s (%s) has not been looked for", i.NodeENI, i.ENIID)}
+	return &Readiness{corev1.ConditionFalse, hostnet.ReasonNotFound,
+		fmt.Sprintf("the link of NodeENI %s (%s) has not been looked for", i.NodeENI, i.ENIID)}
 }

@@ -48,7 +48,8 @@ func (a *API) writeLinks(ctx context.Context, links []v1alpha1.LinkState, networ
 		applied["podNetworks"] = networks
 	}
 	content, err := json.Marshal(map[string]any{
-		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeENIState", "metadata": map[string]any{"name": a.node}, "status": applied,
+		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeENIState",
+		"metadata": map[string]any{"name": a.node}, "status": applied,
 	})
 	if err != nil {
 		return err
@@ -59,8 +60,8 @@ func (a *API) writeLinks(ctx context.Context, links []v1alpha1.LinkState, networ
 	}, &v1alpha1.NodeENIState{})
 }
 
-// linkStates returns what is to be said about the links, in the order of their MAC addresses. What was said of those that are
-// left as they are stays: it may be the only record of a bound device.
+// linkStates returns what is to be said about the links, in the order of their MAC addresses. What was said of those
+// that are left as they are stays: it may be the only record of a bound device.
 func (s *snapshot) linkStates() []v1alpha1.LinkState {
 	states := s.preserved()
 	for _, o := range s.observed {

@@ -58,7 +58,8 @@ func checkAnswers(stack *middleware.Stack) error {
 	if _, added := stack.Deserialize.Get(bodyCheckID); added {
 		return nil
 	}
-	if err := stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc(bodyCheckID, checkBody), middleware.After); err != nil {
+	if err := stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc(bodyCheckID, checkBody),
+		middleware.After); err != nil {
 		return err
 	}
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("multieni:CheckResult", checkResult),

@@ -6,8 +6,9 @@
 //
 //   - [API] lists the calls, which makes it the list of IAM permissions as well.
 //   - [Client] reads and writes. Its mutating methods are the port that package executor declares; each is one EC2 call
-//     without retries, because only the caller can tell after a fault whether it took effect. Its reads follow pages, use
-//     filters in place of ID parameters (one unknown ID would fail the call for all others), and the SDK retries them.
+//     without retries, because only the caller can tell after a fault whether it took effect. Its reads follow pages,
+//     use filters in place of ID parameters (one unknown ID would fail the call for all others), and the SDK retries
+//     them.
 //   - [Client.DescribeInstance] combines the reads of many callers in a few calls.
 //   - [Bucket] and the pacing keep each action below the rate at which EC2 throttles it.
 //   - errors.go is the one place with EC2's error codes and, for codes with several meanings, their texts.

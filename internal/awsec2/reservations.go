@@ -17,8 +17,10 @@ import (
 
 // ReservationAPI is exactly the EC2 calls for SubnetReservations that [API] does not have.
 type ReservationAPI interface {
-	CreateSubnetCidrReservation(context.Context, *ec2.CreateSubnetCidrReservationInput, ...func(*ec2.Options)) (*ec2.CreateSubnetCidrReservationOutput, error)
-	DeleteSubnetCidrReservation(context.Context, *ec2.DeleteSubnetCidrReservationInput, ...func(*ec2.Options)) (*ec2.DeleteSubnetCidrReservationOutput, error)
+	CreateSubnetCidrReservation(context.Context, *ec2.CreateSubnetCidrReservationInput,
+		...func(*ec2.Options)) (*ec2.CreateSubnetCidrReservationOutput, error)
+	DeleteSubnetCidrReservation(context.Context, *ec2.DeleteSubnetCidrReservationInput,
+		...func(*ec2.Options)) (*ec2.DeleteSubnetCidrReservationOutput, error)
 }
 
 var _ ReservationAPI = (*ec2.Client)(nil)

@@ -159,7 +159,9 @@ func (o Options) facts(primary string) (hostnet.Facts, error) {
 	if err != nil {
 		return facts, fmt.Errorf("look at the network of the host: %w", err)
 	}
-	if n := slices.IndexFunc(facts.Links, func(l hostnet.LinkFacts) bool { return l.Device != "" && strings.EqualFold(l.MAC, primary) }); n >= 0 {
+	if n := slices.IndexFunc(facts.Links, func(l hostnet.LinkFacts) bool {
+		return l.Device != "" && strings.EqualFold(l.MAC, primary)
+	}); n >= 0 {
 		facts.PrimaryLink = facts.Links[n].Index
 	}
 	return facts, nil

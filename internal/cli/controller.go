@@ -242,7 +242,8 @@ func connectAWS(
 // nodeRegion returns the region that the nodes' topology label names, or "".
 func nodeRegion(ctx context.Context, reader client.Reader) string {
 	var nodes corev1.NodeList
-	if err := reader.List(ctx, &nodes, client.HasLabels{corev1.LabelTopologyRegion}, client.Limit(1)); err != nil || len(nodes.Items) == 0 {
+	if err := reader.List(ctx, &nodes, client.HasLabels{corev1.LabelTopologyRegion}, client.Limit(1)); err != nil ||
+		len(nodes.Items) == 0 {
 		return ""
 	}
 	return nodes.Items[0].Labels[corev1.LabelTopologyRegion]

@@ -44,12 +44,14 @@ func AddressClaims(state *v1alpha1.NodeENIState, network v1alpha1.PodNetworkStat
 	return claims
 }
 
-// FollowingClaims returns the claims of a state that may move addresses: those within the ranges that the interface of the
-// claim has now, and within its subnet.
+// FollowingClaims returns the claims of a state that may move addresses: those within the ranges that the interface of
+// the claim has now, and within its subnet.
 func FollowingClaims(state *v1alpha1.NodeENIState) []plan.AddressClaim {
 	var all []plan.AddressClaim
 	for _, network := range state.Status.PodNetworks {
-		at := slices.IndexFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool { return i.ENIID == network.ENIID })
+		at := slices.IndexFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+			return i.ENIID == network.ENIID
+		})
 		if at < 0 || state.Status.Interfaces[at].Phase != v1alpha1.PhaseAttached {
 			continue
 		}

@@ -26,8 +26,8 @@ const (
 // InstanceIDs is the index of Nodes and NodeENIStates by instance.
 const InstanceIDs = "instanceIDs"
 
-// Index indexes NodeENIStates by the UIDs of the NodeENIs they name and of the NodeENIs that lack interfaces, and by the
-// addresses that pods claim. It indexes both NodeENIStates and Nodes by instance.
+// Index indexes NodeENIStates by the UIDs of the NodeENIs they name and of the NodeENIs that lack interfaces, and by
+// the addresses that pods claim. It indexes both NodeENIStates and Nodes by instance.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, i := range []struct {
 		object client.Object

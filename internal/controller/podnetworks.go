@@ -15,7 +15,8 @@ func PodNetworks(state *v1alpha1.NodeENIState) map[string]plan.PodNetwork {
 	networks := map[string]plan.PodNetwork{}
 	for _, reported := range state.Status.PodNetworks {
 		network := plan.PodNetwork{
-			Drained: reported.Drained, Used: int(reported.Used), Free: int(reported.Free), PodsOmitted: int(reported.PodsOmitted), Prefixes: map[netip.Prefix]plan.PodPrefix{},
+			Drained: reported.Drained, Used: int(reported.Used), Free: int(reported.Free),
+			PodsOmitted: int(reported.PodsOmitted), Prefixes: map[netip.Prefix]plan.PodPrefix{},
 		}
 		for _, p := range reported.Prefixes {
 			if cidr, err := netip.ParsePrefix(p.CIDR); err == nil {

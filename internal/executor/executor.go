@@ -114,7 +114,8 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 		return err
 	}
 	answered = true
-	if m, verdict := identity.Read(c.Member.Cluster, made.Tags); verdict != identity.Owned || m.Key != c.Member.Key || m.InstanceID != c.Member.InstanceID {
+	if m, verdict := identity.Read(c.Member.Cluster, made.Tags); verdict != identity.Owned || m.Key != c.Member.Key ||
+		m.InstanceID != c.Member.InstanceID {
 		return &eni.APIError{Class: eni.IdempotencyMismatch, Operation: "CreateNetworkInterface", Code: "tags",
 			Message: fmt.Sprintf(
 				"%s, which an earlier attempt made, has other tags by now and is left alone; another interface is made", made.ID)}
@@ -243,7 +244,8 @@ func (a *Applier) detach(ctx context.Context, d plan.Detach) error {
 func (a *Applier) delete(ctx context.Context, d plan.Delete) error {
 	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)
 	// An interface unknown to EC2 is deleted, unless it is so new that EC2 does not know it yet.
-	if gone := eni.ErrorClass(err) == eni.NotFound && !a.notes.RecentlyCreated(a.Now(), d.InterfaceID); err != nil && !gone {
+	if gone := eni.ErrorClass(err) == eni.NotFound && !a.notes.RecentlyCreated(a.Now(), d.InterfaceID); err != nil &&
+		!gone {
 		return err
 	}
 	a.notes.Deleted(a.Now(), d.InterfaceID)

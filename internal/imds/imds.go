@@ -78,7 +78,8 @@ func (c *Client) Read(ctx context.Context) (eni.Metadata, error) {
 
 func (c *Client) readInterface(ctx context.Context, mac string, m eni.Metadata) (eni.Interface, error) {
 	values := map[string]string{}
-	for _, name := range []string{"interface-id", "subnet-id", "device-number", "network-card", "local-ipv4s", "ipv6s", "ipv4-prefix", "ipv6-prefix"} {
+	for _, name := range []string{"interface-id", "subnet-id", "device-number", "network-card", "local-ipv4s", "ipv6s",
+		"ipv4-prefix", "ipv6-prefix"} {
 		value, err := c.get(ctx, "network/interfaces/macs/"+mac+"/"+name)
 		if err != nil && (!isMissing(err) || name == "interface-id") {
 			return eni.Interface{}, err

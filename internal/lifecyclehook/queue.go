@@ -29,7 +29,8 @@ const (
 // Queue is the calls of SQS that taking messages makes. Each method is one IAM action of the same name.
 type Queue interface {
 	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
-	ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
+	ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput,
+		...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
 	DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
 }
 
@@ -93,7 +94,8 @@ func (c *Consumer) receiveOne(ctx context.Context, message types.Message) {
 	// The message was handled: that we are asked to stop is no reason to have it handled again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if _, err := c.Queue.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &c.URL, ReceiptHandle: message.ReceiptHandle}); err != nil {
+	if _, err := c.Queue.DeleteMessage(ctx,
+		&sqs.DeleteMessageInput{QueueUrl: &c.URL, ReceiptHandle: message.ReceiptHandle}); err != nil {
 		c.Log.Warn("a message that was handled could not be deleted and will come again",
 			"message", aws.ToString(message.MessageId), "err", err)
 	}

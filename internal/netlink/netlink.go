@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netlink reads and changes the network of the host. It is the only user of a netlink library, and knows nothing
-// of what the network should be: that is package hostnet's business.
+// Package netlink reads and changes the network of the host. It is the only user of a netlink library, and knows
+// nothing of what the network should be: that is package hostnet's business.
 //
 // A [Host] stays in the network namespace it was opened in. [Host.Input] takes a snapshot, [Host.Apply] carries one
 // operation out and takes "it is so already" for success, [Host.Events] says that something changed.

@@ -34,9 +34,9 @@ const (
 	ifaTargetNetns = 10
 )
 
-// PodNetworks observes the links and addresses in the network namespaces of pods, without entering them: the kernel tells a
-// socket about all namespaces that have an ID in its own (NETLINK_LISTEN_ALL_NSID). That takes CAP_NET_BROADCAST and
-// CAP_NET_ADMIN.
+// PodNetworks observes the links and addresses in the network namespaces of pods, without entering them: the kernel
+// tells a socket about all namespaces that have an ID in its own (NETLINK_LISTEN_ALL_NSID). That takes
+// CAP_NET_BROADCAST and CAP_NET_ADMIN.
 type PodNetworks struct {
 	subscription *os.File
 	route        *nl.NetlinkSocket
@@ -63,7 +63,8 @@ func OpenPodNetworks() (*PodNetworks, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	p := &PodNetworks{
-		own: netns.None(), ownID: -1, events: make(chan struct{}, 1), namespaces: map[int]podaddress.Namespace{}, dirty: map[int]bool{}, all: true,
+		own: netns.None(), ownID: -1, events: make(chan struct{}, 1), namespaces: map[int]podaddress.Namespace{},
+		dirty: map[int]bool{}, all: true,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	if err := p.open(); err != nil {
@@ -198,10 +199,10 @@ func (p *PodNetworks) noteEvent(message, control []byte) error {
 	return err
 }
 
-// affected returns the IDs of the namespaces that an event is about: the one that it is from, and one whose ID it announces or
-// withdraws. The latter matters in events of the own namespace. Those come with an ID too, or with a negative one, on kernels
-// before upstream's commits 88b126b39f97 and 70f8592ee905 (2026): so what comes from other namespaces, whose IDs mean nothing
-// here, looks alike, and costs the reading of a namespace that did not change.
+// affected returns the IDs of the namespaces that an event is about: the one that it is from, and one whose ID it
+// announces or withdraws. The latter matters in events of the own namespace. Those come with an ID too, or with a
+// negative one, on kernels before upstream's commits 88b126b39f97 and 70f8592ee905 (2026): so what comes from other
+// namespaces, whose IDs mean nothing here, looks alike, and costs the reading of a namespace that did not change.
 func affected(message, control []byte) ([]int, error) {
 	var ids []int
 	if id, is := namespaceOf(control); is && id >= 0 {
@@ -317,7 +318,8 @@ func (p *PodNetworks) set(id int, namespace podaddress.Namespace, exists bool) (
 }
 
 func sameLink(a, b podaddress.Link) bool {
-	return a.Index == b.Index && a.HostLink == b.HostLink && a.Lower == b.Lower && a.MAC == b.MAC && slices.Equal(a.Addresses, b.Addresses)
+	return a.Index == b.Index && a.HostLink == b.HostLink && a.Lower == b.Lower && a.MAC == b.MAC &&
+		slices.Equal(a.Addresses, b.Addresses)
 }
 
 // namespaceIDs returns the IDs that the own namespace has for others.
@@ -354,7 +356,8 @@ func (p *PodNetworks) namespace(id int) (namespace podaddress.Namespace, exists 
 		}
 		err = p.addresses(id, namespace.Links)
 	}
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) {
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) ||
+		errors.Is(err, unix.EACCES) {
 		return podaddress.Namespace{}, false, nil // it ended, or belongs to another user namespace
 	}
 	return namespace, err == nil, err
@@ -373,8 +376,8 @@ func (p *PodNetworks) home() (int, error) {
 	return int(int32(number(attributes, unix.NETNSA_NSID))), err
 }
 
-// links reads the links of a namespace. With them comes the ID of the own namespace: the reading gives it one, if a link stands on
-// one of its links.
+// links reads the links of a namespace. With them comes the ID of the own namespace: the reading gives it one, if a
+// link stands on one of its links.
 func (p *PodNetworks) links(id int) (links []podaddress.Link, ownID int, err error) {
 	var all []netlink.Link
 	err = retryDump(func() error {

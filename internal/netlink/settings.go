@@ -99,7 +99,8 @@ func (h *Host) setIPv4(index, setting, value int) error {
 	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	message.Index = int32(index)
 	families := nl.NewRtAttr(unix.IFLA_AF_SPEC|unix.NLA_F_NESTED, nil)
-	settings := families.AddRtAttr(unix.AF_INET|unix.NLA_F_NESTED, nil).AddRtAttr(unix.IFLA_INET_CONF|unix.NLA_F_NESTED, nil)
+	settings := families.AddRtAttr(unix.AF_INET|unix.NLA_F_NESTED,
+		nil).AddRtAttr(unix.IFLA_INET_CONF|unix.NLA_F_NESTED, nil)
 	settings.AddRtAttr(setting, nl.Uint32Attr(uint32(int32(value))))
 	request := h.request(unix.RTM_SETLINK, unix.NLM_F_ACK)
 	request.AddData(message)

@@ -52,7 +52,8 @@ type podArgs struct {
 func newHolder(c config, args *skel.CmdArgs) (podnet.Holder, error) {
 	pod := podArgs{CommonArgs: types.CommonArgs{IgnoreUnknown: true}}
 	if err := types.LoadArgs(args.Args, &pod); err != nil {
-		return podnet.Holder{}, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("read CNI_ARGS: %v", err), "")
+		return podnet.Holder{}, types.NewError(types.ErrInvalidEnvironmentVariables,
+			fmt.Sprintf("read CNI_ARGS: %v", err), "")
 	}
 	id, err := netnsID(args.Netns)
 	if err != nil {

@@ -158,7 +158,8 @@ func (i ipam) check(args *skel.CmdArgs) error {
 	leases = slices.DeleteFunc(leases, func(l podnet.Lease) bool { return !l.InUse() || !l.Is(link) })
 	if len(leases) == 0 {
 		return types.NewError(types.ErrUnknownContainer,
-			fmt.Sprintf("link %s of container %s has no address of pod network %s", args.IfName, args.ContainerID, config.IPAM.Network), "")
+			fmt.Sprintf("link %s of container %s has no address of pod network %s", args.IfName, args.ContainerID,
+				config.IPAM.Network), "")
 	}
 	return nil
 }
@@ -180,9 +181,10 @@ func (c config) network() (podnet.Network, error) {
 	path := filepath.Join(c.IPAM.NetworksDir, c.IPAM.Network+".json")
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return podnet.Network{}, types.NewError(types.ErrTryAgainLater, fmt.Sprintf("pod network %s is not ready on this node: "+
-			"its agent has not written %s yet, because the interface of the NodeENI is not attached; "+
-			"wait for it, or see kubectl eni node NODE", c.IPAM.Network, path), "")
+		return podnet.Network{}, types.NewError(types.ErrTryAgainLater,
+			fmt.Sprintf("pod network %s is not ready on this node: "+
+				"its agent has not written %s yet, because the interface of the NodeENI is not attached; "+
+				"wait for it, or see kubectl eni node NODE", c.IPAM.Network, path), "")
 	}
 	if err != nil {
 		return podnet.Network{}, failure(err)

@@ -34,8 +34,9 @@ func netnsID(path string) (uint64, error) {
 	return file.Ino, nil
 }
 
-// gone reports whether the network namespace of a lease does not exist any more. The holder is a pod that starts, so its
-// path shows which paths this program can see. A path that is something else than a network namespace proves nothing.
+// gone reports whether the network namespace of a lease does not exist any more. The holder is a pod that starts, so
+// its path shows which paths this program can see. A path that is something else than a network namespace proves
+// nothing.
 func gone(l podnet.Lease, starting podnet.Holder) bool {
 	const processes = "/proc/"
 	if l.Netns == "" || strings.HasPrefix(l.Netns, processes) != strings.HasPrefix(starting.Netns, processes) {

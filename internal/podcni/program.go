@@ -42,8 +42,8 @@ func Main(name, release string) *types.Error {
 		fmt.Sprintf("%s is neither %s nor %s: call this program by one of these names", name, IPAMName, RoutesName), "")
 }
 
-// Install puts a copy of this program into a folder under both names. Each name has the former program or the new one at
-// any time, and running programs are not disturbed.
+// Install puts a copy of this program into a folder under both names. Each name has the former program or the new one
+// at any time, and running programs are not disturbed.
 func Install(folder string) error {
 	self, err := os.Executable()
 	if err != nil {

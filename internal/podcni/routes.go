@@ -111,8 +111,9 @@ func (routes) check(args *skel.CmdArgs) error {
 		missing = append(missing, fmt.Sprintf("%s is not %d", hostnet.RPFilter, looseRPFilter))
 	}
 	if len(missing) > 0 {
-		return types.NewError(types.ErrInternal, fmt.Sprintf("link %s of the pod is not as %s left it, start the pod again: %v",
-			args.IfName, RoutesName, missing), "")
+		return types.NewError(types.ErrInternal,
+			fmt.Sprintf("link %s of the pod is not as %s left it, start the pod again: %v",
+				args.IfName, RoutesName, missing), "")
 	}
 	return nil
 }
@@ -124,7 +125,8 @@ func previous(args *skel.CmdArgs) (*current.Result, types.PluginConf, error) {
 		return nil, config, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("read the CNI configuration: %v", err), "")
 	}
 	if err := version.ParsePrevResult(&config); err != nil {
-		return nil, config, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("read the result of the plugin before: %v", err), "")
+		return nil, config, types.NewError(types.ErrDecodingFailure,
+			fmt.Sprintf("read the result of the plugin before: %v", err), "")
 	}
 	if config.PrevResult == nil {
 		return nil, config, types.NewError(types.ErrInvalidNetworkConfig,
@@ -132,7 +134,8 @@ func previous(args *skel.CmdArgs) (*current.Result, types.PluginConf, error) {
 	}
 	result, err := current.NewResultFromResult(config.PrevResult)
 	if err != nil {
-		return nil, config, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("read the result of the plugin before: %v", err), "")
+		return nil, config, types.NewError(types.ErrDecodingFailure,
+			fmt.Sprintf("read the result of the plugin before: %v", err), "")
 	}
 	return result, config, nil
 }

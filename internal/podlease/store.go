@@ -6,8 +6,8 @@
 // Package podlease keeps the leases of pods' addresses in files of the node: LEASES/NETWORK/ADDRESS.json. It decides
 // nothing: package podnet does.
 //
-// A draft next to each file is written and renamed, so a program that is killed leaves a whole lease or none. They are not
-// flushed to the disk: a node that loses power loses its pods too.
+// A draft next to each file is written and renamed, so a program that is killed leaves a whole lease or none. They are
+// not flushed to the disk: a node that loses power loses its pods too.
 package podlease
 
 import (
@@ -69,7 +69,8 @@ func Open(leases, network string) (*Store, error) {
 // Close unlocks the leases.
 func (s *Store) Close() { _ = s.lock.Close() }
 
-// Leases returns all leases, by address: those in use, and former ones. A file that is no lease keeps its address in use.
+// Leases returns all leases, by address: those in use, and former ones. A file that is no lease keeps its address in
+// use.
 func (s *Store) Leases() ([]podnet.Lease, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

@@ -123,11 +123,13 @@ func Lint(conditions []metav1.Condition, generation int64) []string {
 		return []string{"there is no Ready condition"}
 	}
 	for _, kind := range []string{v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled} {
-		if c := meta.FindStatusCondition(conditions, kind); c != nil && (c.Status != metav1.ConditionTrue || ready.Status == metav1.ConditionTrue) {
+		if c := meta.FindStatusCondition(conditions, kind); c != nil &&
+			(c.Status != metav1.ConditionTrue || ready.Status == metav1.ConditionTrue) {
 			fault("%s is %s while Ready is %s", kind, c.Status, ready.Status)
 		}
 	}
-	if meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionReconciling) && meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionStalled) {
+	if meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionReconciling) &&
+		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionStalled) {
 		fault("Reconciling and Stalled are both True")
 	}
 	if ready.Status == metav1.ConditionFalse &&

@@ -1,11 +1,11 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package documents reads this project's documents as tests see them: their sections, the commands in these, and the marks of
-// commands that no test can run.
+// Package documents reads this project's documents as tests see them: their sections, the commands in these, and the
+// marks of commands that no test can run.
 //
-// A command stands in a block of shell between fences. Tests run it as it stands, unless a mark in its comment says what it
-// takes that they do not have:
+// A command stands in a block of shell between fences. Tests run it as it stands, unless a mark in its comment says
+// what it takes that they do not have:
 //
 //	kubectl get nodeeni                  # runs
 //	aws sts get-caller-identity          # (AWS) does not
@@ -22,7 +22,8 @@ import (
 	"strings"
 )
 
-// Marks are the words that stand between parentheses at the beginning of a comment, and what each says the command needs.
+// Marks are the words that stand between parentheses at the beginning of a comment, and what each says the command
+// needs.
 var Marks = map[string]string{
 	"AWS":     "an AWS account, what is in one, a registry, or AWS's own command line",
 	"nodes":   "nodes that run pods",
@@ -60,7 +61,8 @@ func All(root string) ([]Page, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && path != root && (strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"bin", "dist", "testdata"}, entry.Name())):
+		case entry.IsDir() && path != root &&
+			(strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"bin", "dist", "testdata"}, entry.Name())):
 			return fs.SkipDir
 		case entry.IsDir() || filepath.Ext(path) != ".md":
 			return nil

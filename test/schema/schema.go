@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schema refuses what a real API server refuses of our kinds for its content. Rules in CEL are left out: they are about
-// what people write, and config/crd tests them.
+// Package schema refuses what a real API server refuses of our kinds for its content. Rules in CEL are left out: they
+// are about what people write, and config/crd tests them.
 package schema
 
 import (
@@ -37,7 +37,8 @@ func Load() (*Schemas, error) {
 	for _, definition := range definitions {
 		root := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
 		internal := &apiextensions.JSONSchemaProps{}
-		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(root, internal, nil); err != nil {
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(root, internal,
+			nil); err != nil {
 			return nil, err
 		}
 		structural, err := schema.NewStructural(internal)
@@ -54,7 +55,8 @@ func Load() (*Schemas, error) {
 	return s, nil
 }
 
-// Check returns the API server's answer to an object that does not fit its schema; nil if it does, or is of another kind.
+// Check returns the API server's answer to an object that does not fit its schema; nil if it does, or is of another
+// kind.
 func (s *Schemas) Check(object map[string]any) error {
 	u := unstructured.Unstructured{Object: object}
 	k, ours := s.byKind[u.GetKind()]

@@ -157,7 +157,8 @@ func (s *apiServer) create(object client.Object) (client.Object, error) {
 
 // update stores an object as changed by a function, the way the API server would: a new generation for a new spec, and
 // an object without finalizers whose deletion was asked for is gone.
-func (s *apiServer) update(k kind, name, resourceVersion string, change func(client.Object) (client.Object, error)) (client.Object, error) {
+func (s *apiServer) update(k kind, name, resourceVersion string,
+	change func(client.Object) (client.Object, error)) (client.Object, error) {
 	before := s.objects[k][name]
 	if before == nil {
 		return nil, apierrors.NewNotFound(k.resource(), name)

@@ -34,7 +34,8 @@ func (c *cluster) isTrue(reason plan.Reason, s desiredSlot, claim expectedClaim)
 	}
 }
 
-// slots counts the seats of an instance that are taken, unusable, or kept for a member that waits: all, and those on a card.
+// slots counts the seats of an instance that are taken, unusable, or kept for a member that waits: all, and those on a
+// card.
 func (c *cluster) slots(instanceID, node string, card int) (all, onCard int) {
 	for _, i := range c.run.truth().ordered {
 		if i.AttachedTo(instanceID) {
@@ -52,7 +53,8 @@ func (c *cluster) slots(instanceID, node string, card int) (all, onCard int) {
 func (c *cluster) lacksRoom(claim expectedClaim) bool {
 	spec := claim.nodeENI.Spec
 	return slices.ContainsFunc(claim.subnets, func(id string) bool {
-		return c.run.broken.is(brokenSubnet, id) || c.run.missingCapacity(id, 1+int(spec.SecondaryPrivateIPAddressCount), leastPrefixes(spec))
+		return c.run.broken.is(brokenSubnet, id) ||
+			c.run.missingCapacity(id, 1+int(spec.SecondaryPrivateIPAddressCount), leastPrefixes(spec))
 	})
 }
 
@@ -63,21 +65,23 @@ func (c *cluster) full(claim expectedClaim, i eni.Interface) bool {
 	prefixes := c.run.grownPrefixes(spec, i) - len(i.IPv4Prefixes)
 	return state != nil && c.run.missingCapacity(i.SubnetID, lacking, prefixes) &&
 		slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
-			return said.ENIID == i.ID && slices.Contains([]plan.Reason{plan.SubnetFull, plan.NoFreePrefix}, plan.Reason(said.Reason))
+			return said.ENIID == i.ID &&
+				slices.Contains([]plan.Reason{plan.SubnetFull, plan.NoFreePrefix}, plan.Reason(said.Reason))
 		})
 }
 
 // prefixSize is how many addresses a delegated IPv4 prefix holds.
 const prefixSize = 16
 
-// missingCapacity reports whether a subnet has fewer free addresses than asked for, or fewer whole free blocks of a prefix's size.
+// missingCapacity reports whether a subnet has fewer free addresses than asked for, or fewer whole free blocks of a
+// prefix's size.
 func (r *run) missingCapacity(subnetID string, addresses, prefixes int) bool {
 	addresses, prefixes = max(0, addresses), max(0, prefixes)
 	return r.truth().free[subnetID] < addresses+prefixes*prefixSize || prefixes > 0 && r.freeBlocks(subnetID) < prefixes
 }
 
-// freeBlocks counts the blocks of a prefix's size in which no address of a subnet is used. EC2 keeps the first four and the
-// last address of each subnet.
+// freeBlocks counts the blocks of a prefix's size in which no address of a subnet is used. EC2 keeps the first four and
+// the last address of each subnet.
 func (r *run) freeBlocks(subnetID string) int {
 	var block netip.Prefix
 	for _, s := range subnets {
@@ -115,7 +119,8 @@ func (c *cluster) promised(instanceID, node string) int {
 	claims := c.claims()
 	if state := c.state(node); state != nil {
 		for _, i := range state.Status.Interfaces {
-			if wanted, is := claims[desiredSlot{string(i.NodeENIUID), instanceID}]; is && !c.run.truth().interfaces[i.ENIID].AttachedTo(instanceID) && c.waits(plan.Reason(i.Reason), wanted) {
+			if wanted, is := claims[desiredSlot{string(i.NodeENIUID), instanceID}]; is &&
+				!c.run.truth().interfaces[i.ENIID].AttachedTo(instanceID) && c.waits(plan.Reason(i.Reason), wanted) {
 				n++
 			}
 		}
@@ -129,18 +134,21 @@ func (c *cluster) waits(reason plan.Reason, claim expectedClaim) bool {
 	case plan.SubnetFull, plan.NoFreePrefix:
 		return c.lacksRoom(claim)
 	case plan.Unauthorized:
-		return slices.ContainsFunc(claim.nodeENI.Spec.SecurityGroupIDs, func(id string) bool { return c.run.broken.is(brokenGroup, id) })
+		return slices.ContainsFunc(claim.nodeENI.Spec.SecurityGroupIDs, func(id string) bool {
+			return c.run.broken.is(brokenGroup, id)
+		})
 	default:
 		return false
 	}
 }
 
-// anyTaken reports whether a slot that the claim can ask for is unusable or, if no other slot will do, held by something else or
-// kept for another member that waits.
+// anyTaken reports whether a slot that the claim can ask for is unusable or, if no other slot will do, held by
+// something else or kept for another member that waits.
 func (c *cluster) anyTaken(s desiredSlot, claim expectedClaim) bool {
 	first := int(claim.nodeENI.Spec.DeviceIndex)
 	asked := func(slot eni.Slot) bool {
-		return slot.Card == int(claim.nodeENI.Spec.NetworkCardIndex) && slot.Device >= first && slot.Device < first+len(subnets)
+		return slot.Card == int(claim.nodeENI.Spec.NetworkCardIndex) && slot.Device >= first &&
+			slot.Device < first+len(subnets)
 	}
 	for slot := range c.run.watch.ruined[s.instanceID] {
 		if asked(slot) {
@@ -150,9 +158,10 @@ func (c *cluster) anyTaken(s desiredSlot, claim expectedClaim) bool {
 	if claim.nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact && c.anyKept(s, claim.node.Name, asked) {
 		return true
 	}
-	return claim.nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact && slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
-		return i.AttachedTo(s.instanceID) && asked(i.Attachment.Slot)
-	})
+	return claim.nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact &&
+		slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
+			return i.AttachedTo(s.instanceID) && asked(i.Attachment.Slot)
+		})
 }
 
 // anyKept reports whether a slot is kept for a member of another NodeENI that waits for what is not there.

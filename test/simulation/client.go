@@ -25,8 +25,8 @@ import (
 	"github.com/multieni/multieni/internal/status"
 )
 
-// kubernetes is a process' client: it reads what the process has heard of, and writes to the API server. Methods that the
-// product does not use are those of the embedded nil interface.
+// kubernetes is a process' client: it reads what the process has heard of, and writes to the API server. Methods that
+// the product does not use are those of the embedded nil interface.
 type kubernetes struct {
 	client.Client
 	p *process
@@ -193,15 +193,16 @@ func (c kubernetes) Status() client.SubResourceWriter { return statusWriter{p: c
 // statusOf is the verb of a write to a status.
 const statusOf = "status of"
 
-// statusWriter writes statuses by server-side apply under one field owner. What agents report of pod networks stays. Links are
-// lost, and agents report them again.
+// statusWriter writes statuses by server-side apply under one field owner. What agents report of pod networks stays.
+// Links are lost, and agents report them again.
 type statusWriter struct {
 	client.SubResourceWriter
 	p *process
 }
 
 // Apply implements [client.SubResourceWriter].
-func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
+func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguration,
+	_ ...client.SubResourceApplyOption) error {
 	content := applied.(interface{ UnstructuredContent() map[string]any }).UnstructuredContent()
 	metadata, _ := content["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
@@ -261,8 +262,8 @@ func phases(interfaces []v1alpha1.InterfaceState) string {
 	return string(words)
 }
 
-// stamp gives conditions the times that the virtual clock would have given them: the library that sets them knows only the
-// real one.
+// stamp gives conditions the times that the virtual clock would have given them: the library that sets them knows only
+// the real one.
 func (r *run) stamp(before, after []metav1.Condition) {
 	for n := range after {
 		after[n].LastTransitionTime = metav1.NewTime(r.now)

@@ -46,8 +46,9 @@ func (c cloud) CreateInterface(_ context.Context, r executor.CreateRequest) (mad
 	in := &ec2.CreateNetworkInterfaceInput{
 		InterfaceSettings: ec2.InterfaceSettings{
 			SubnetID: r.SubnetID, Description: r.Description, Groups: r.Groups,
-			SecondaryPrivateIPAddressCount: unlessZero(r.Counts.SecondaryIPv4), IPv4PrefixCount: unlessZero(r.Counts.IPv4Prefixes),
-			IPv6AddressCount: unlessZero(r.Counts.IPv6), IPv6PrefixCount: unlessZero(r.Counts.IPv6Prefixes),
+			SecondaryPrivateIPAddressCount: unlessZero(r.Counts.SecondaryIPv4),
+			IPv4PrefixCount:                unlessZero(r.Counts.IPv4Prefixes),
+			IPv6AddressCount:               unlessZero(r.Counts.IPv6), IPv6PrefixCount: unlessZero(r.Counts.IPv6Prefixes),
 		},
 		ClientToken: r.Token,
 	}
@@ -58,13 +59,14 @@ func (c cloud) CreateInterface(_ context.Context, r executor.CreateRequest) (mad
 	if len(r.Tags) > 0 {
 		in.TagSpecifications = []ec2.TagSpecification{{ResourceType: "network-interface", Tags: tagList(r.Tags)}}
 	}
-	err = c.p.call(request{action: "CreateNetworkInterface", create: &r, made: &made, mutates: true}, func(at ec2.Call) error {
-		out, err := c.p.run.model.CreateNetworkInterface(at, in)
-		if err == nil {
-			made = c.p.read(networkInterface(out.NetworkInterface))
-		}
-		return err
-	})
+	err = c.p.call(request{action: "CreateNetworkInterface", create: &r, made: &made, mutates: true},
+		func(at ec2.Call) error {
+			out, err := c.p.run.model.CreateNetworkInterface(at, in)
+			if err == nil {
+				made = c.p.read(networkInterface(out.NetworkInterface))
+			}
+			return err
+		})
 	return made, err
 }
 
@@ -85,12 +87,14 @@ func (c cloud) AttachInterface(_ context.Context, id, instanceID string, slot en
 
 // DetachInterface implements [executor.Cloud].
 func (c cloud) DetachInterface(_ context.Context, attachmentID string, force bool) error {
-	r := request{action: "DetachNetworkInterface", attachment: attachmentID, target: c.p.run.truth().attachedBy(attachmentID), mutates: true}
+	r := request{action: "DetachNetworkInterface", attachment: attachmentID,
+		target: c.p.run.truth().attachedBy(attachmentID), mutates: true}
 	if force {
 		r.action = forceDetach
 	}
 	return gone(c.p.call(r, func(at ec2.Call) error {
-		_, err := c.p.run.model.DetachNetworkInterface(at, &ec2.DetachNetworkInterfaceInput{AttachmentID: attachmentID, Force: force})
+		_, err := c.p.run.model.DetachNetworkInterface(at,
+			&ec2.DetachNetworkInterfaceInput{AttachmentID: attachmentID, Force: force})
 		return err
 	}))
 }
@@ -112,7 +116,8 @@ func (c cloud) SetDeleteOnTermination(_ context.Context, id, attachmentID string
 
 // SetSourceDestCheck implements [executor.Cloud].
 func (c cloud) SetSourceDestCheck(_ context.Context, id string, on bool) error {
-	return c.modify("SourceDestCheck", &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: id, SourceDestCheck: &ec2.BoolValue{Value: on}})
+	return c.modify("SourceDestCheck",
+		&ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: id, SourceDestCheck: &ec2.BoolValue{Value: on}})
 }
 
 // SetGroups implements [executor.Cloud].
@@ -122,14 +127,16 @@ func (c cloud) SetGroups(_ context.Context, id string, groupIDs []string) error 
 
 // SetDescription implements [executor.Cloud].
 func (c cloud) SetDescription(_ context.Context, id, description string) error {
-	return c.modify("Description", &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: id, Description: &ec2.StringValue{Value: description}})
+	return c.modify("Description",
+		&ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: id, Description: &ec2.StringValue{Value: description}})
 }
 
 func (c cloud) modify(what string, in *ec2.ModifyNetworkInterfaceAttributeInput) error {
-	return c.p.call(request{action: "Modify" + what, target: in.NetworkInterfaceID, mutates: true}, func(at ec2.Call) error {
-		_, err := c.p.run.model.ModifyNetworkInterfaceAttribute(at, in)
-		return err
-	})
+	return c.p.call(request{action: "Modify" + what, target: in.NetworkInterfaceID, mutates: true},
+		func(at ec2.Call) error {
+			_, err := c.p.run.model.ModifyNetworkInterfaceAttribute(at, in)
+			return err
+		})
 }
 
 // PutTags implements [executor.Cloud].
@@ -187,24 +194,26 @@ func (c cloud) AssignIPv6(_ context.Context, id string, addresses, prefixes int)
 
 // UnassignIPv4 implements [executor.Cloud].
 func (c cloud) UnassignIPv4(_ context.Context, id string, surplus eni.Addresses) error {
-	return c.p.call(request{action: "UnassignPrivateIpAddresses", target: id, unassigns: surplus, mutates: true}, func(at ec2.Call) error {
-		_, err := c.p.run.model.UnassignPrivateIPAddresses(at, &ec2.UnassignPrivateIPAddressesInput{
-			NetworkInterfaceID: id, PrivateIPAddresses: texts(surplus.SecondaryIPv4, netip.Addr.String),
-			IPv4Prefixes: texts(surplus.IPv4Prefixes, netip.Prefix.String),
+	return c.p.call(request{action: "UnassignPrivateIpAddresses", target: id, unassigns: surplus, mutates: true},
+		func(at ec2.Call) error {
+			_, err := c.p.run.model.UnassignPrivateIPAddresses(at, &ec2.UnassignPrivateIPAddressesInput{
+				NetworkInterfaceID: id, PrivateIPAddresses: texts(surplus.SecondaryIPv4, netip.Addr.String),
+				IPv4Prefixes: texts(surplus.IPv4Prefixes, netip.Prefix.String),
+			})
+			return err
 		})
-		return err
-	})
 }
 
 // UnassignIPv6 implements [executor.Cloud].
 func (c cloud) UnassignIPv6(_ context.Context, id string, surplus eni.Addresses) error {
-	return c.p.call(request{action: "UnassignIpv6Addresses", target: id, unassigns: surplus, mutates: true}, func(at ec2.Call) error {
-		_, err := c.p.run.model.UnassignIPv6Addresses(at, &ec2.UnassignIPv6AddressesInput{
-			NetworkInterfaceID: id, IPv6Addresses: texts(surplus.IPv6, netip.Addr.String),
-			IPv6Prefixes: texts(surplus.IPv6Prefixes, netip.Prefix.String),
+	return c.p.call(request{action: "UnassignIpv6Addresses", target: id, unassigns: surplus, mutates: true},
+		func(at ec2.Call) error {
+			_, err := c.p.run.model.UnassignIPv6Addresses(at, &ec2.UnassignIPv6AddressesInput{
+				NetworkInterfaceID: id, IPv6Addresses: texts(surplus.IPv6, netip.Addr.String),
+				IPv6Prefixes: texts(surplus.IPv6Prefixes, netip.Prefix.String),
+			})
+			return err
 		})
-		return err
-	})
 }
 
 // gone lets the absence of an attachment that is to be absent be success, as the product's own client does.

@@ -34,7 +34,8 @@ func (c cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 
 // ListByOwner implements [observer.Reader].
 func (c cloud) ListByOwner(_ context.Context, owner identity.Owner) ([]eni.Interface, error) {
-	return c.interfaces("list of owner", tagged(identity.TagCluster, c.p.cluster.name), tagged(identity.TagNodeENIUID, string(owner)))
+	return c.interfaces("list of owner", tagged(identity.TagCluster, c.p.cluster.name),
+		tagged(identity.TagNodeENIUID, string(owner)))
 }
 
 // Interfaces implements [observer.Reader].
@@ -61,7 +62,8 @@ func (c cloud) DescribeInstance(_ context.Context, instanceID string) (eni.Insta
 	if err != nil {
 		return eni.InstanceSnapshot{}, err
 	}
-	ours, err := c.interfaces("look for", tagged(identity.TagCluster, c.p.cluster.name), tagged(identity.TagInstanceID, instanceID))
+	ours, err := c.interfaces("look for", tagged(identity.TagCluster, c.p.cluster.name),
+		tagged(identity.TagInstanceID, instanceID))
 	if err != nil {
 		return eni.InstanceSnapshot{}, err
 	}
@@ -128,12 +130,14 @@ func (c cloud) Subnets(_ context.Context, terms selector.SubnetTerms) ([]eni.Sub
 	return all, nil
 }
 
-// SecurityGroups implements [resolver.Reader]. It runs in a goroutine of the resolver, while everything else waits for it.
+// SecurityGroups implements [resolver.Reader]. It runs in a goroutine of the resolver, while everything else waits for
+// it.
 func (c cloud) SecurityGroups(_ context.Context, terms selector.GroupTerms) ([]eni.SecurityGroup, error) {
 	var all []eni.SecurityGroup
 	for _, filter := range questions("group-id", terms.IDs, terms.Names, terms.Tags) {
 		err := c.p.quietly("DescribeSecurityGroups", func(at ec2.Call) error {
-			out, err := c.p.run.model.DescribeSecurityGroups(at, &ec2.DescribeSecurityGroupsInput{Page: ec2.Page{Filters: filter}})
+			out, err := c.p.run.model.DescribeSecurityGroups(at,
+				&ec2.DescribeSecurityGroupsInput{Page: ec2.Page{Filters: filter}})
 			if err != nil {
 				return err
 			}

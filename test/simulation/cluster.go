@@ -37,7 +37,9 @@ type cluster struct {
 }
 
 func (r *run) newCluster(name string) *cluster {
-	c := &cluster{run: r, name: name, api: newAPIServer(func() time.Time { return r.now }), stripped: map[string]time.Time{}, unledgered: map[string]bool{}}
+	c := &cluster{run: r, name: name, api: newAPIServer(func() time.Time {
+		return r.now
+	}), stripped: map[string]time.Time{}, unledgered: map[string]bool{}}
 	c.api.changed = func(k kind, change change) { r.changed(c, k, change) }
 	c.api.refused = func(err error) { r.violate("I9", "the API server refuses a write: %v", err) }
 	for range 2 {

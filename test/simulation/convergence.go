@@ -53,7 +53,8 @@ func (r *run) putBack() {
 			_, _ = r.model.CreateTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{i.ID}, Tags: tagList(identity)})
 		}
 		if i.Attachment != nil && (r.watch.copies[i.ID] || r.watch.elsewhere[i.ID]) {
-			_, _ = r.model.DetachNetworkInterface(r.call(), &ec2.DetachNetworkInterfaceInput{AttachmentID: i.Attachment.ID, Force: true})
+			_, _ = r.model.DetachNetworkInterface(r.call(),
+				&ec2.DetachNetworkInterfaceInput{AttachmentID: i.Attachment.ID, Force: true})
 		}
 	}
 	for range 8 {
@@ -192,7 +193,8 @@ func (r *run) rest() {
 	}
 	for key, n := range r.watch.reconciles {
 		if most := r.mostIdleReconciles(key); n > most+mayAttach {
-			r.violate("I13", "%s was reconciled %d times in %s although nothing changed, and may be %d times", key, n, restFor, most)
+			r.violate("I13", "%s was reconciled %d times in %s although nothing changed, and may be %d times", key, n,
+				restFor, most)
 		}
 	}
 	if problem := r.settled(); problem != nil {
@@ -201,8 +203,8 @@ func (r *run) rest() {
 	r.checkQuiet()
 }
 
-// blockedByRuins counts the members that are blocked on instances with slots that EC2 reports as taken although nothing holds
-// them. One of them gets another slot once the product no longer counts the ruined one.
+// blockedByRuins counts the members that are blocked on instances with slots that EC2 reports as taken although nothing
+// holds them. One of them gets another slot once the product no longer counts the ruined one.
 func (r *run) blockedByRuins() (blocked int) {
 	for _, c := range r.clusters {
 		for _, object := range c.api.all(states) {
@@ -314,10 +316,13 @@ func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
 		strays = append(strays, i.ID)
 	}
 	ready := meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionReady)
-	if alone && ready != nil && ready.Reason == v1alpha1.ReasonUnverified && strings.Contains(ready.Message, "NodeENIState") {
+	if alone && ready != nil && ready.Reason == v1alpha1.ReasonUnverified &&
+		strings.Contains(ready.Message, "NodeENIState") {
 		return true // nothing tells the interfaces apart
 	}
-	return told || ready != nil && slices.ContainsFunc(strays, func(id string) bool { return strings.Contains(ready.Message, id) })
+	return told || ready != nil && slices.ContainsFunc(strays, func(id string) bool {
+		return strings.Contains(ready.Message, id)
+	})
 }
 
 // isOfAnother reports whether an interface is one of another cluster. The clusters of a run number their UIDs alike, so
@@ -330,9 +335,9 @@ func (c *cluster) isOfAnother(i eni.Interface) bool {
 }
 
 // mayStay reports whether an undesired interface may exist for now: its Node is absent, so the reason is unknown; it is
-// in use and its NodeENI has no subnet any more; another Node of its instance is selected; or it is a pre-join interface.
-// In the last two cases the product retains the interface without reading from EC2 whether the instance has ended: the
-// cloud provider removes the Nodes of an ended instance.
+// in use and its NodeENI has no subnet any more; another Node of its instance is selected; or it is a pre-join
+// interface. In the last two cases the product retains the interface without reading from EC2 whether the instance has
+// ended: the cloud provider removes the Nodes of an ended instance.
 func (c *cluster) mayStay(i eni.Interface) bool {
 	s := spotOf(i)
 	nodeENI := c.nodeENIOf(s.uid)
@@ -374,7 +379,8 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 		}
 		if at := slices.Index(listed, i.SubnetID); at >= 0 {
 			listed = slices.Delete(listed, at, at+1)
-		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s.uid, claim.node.Name) && !c.anyTaken(s, claim) &&
+		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s.uid, claim.node.Name) &&
+			!c.anyTaken(s, claim) &&
 			!c.isTrue(plan.NoSuchNetworkCard, s, claim) {
 			return &Violation{"I6", fmt.Sprintf("%s was not replaced: %s", i.ID, describe(i))}
 		}
@@ -382,9 +388,11 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 	missing := len(claim.subnets) - len(have)
 	switch {
 	case missing < 0:
-		return &Violation{"I5", fmt.Sprintf("%d interfaces of NodeENI %s on %s where %d are wanted", len(have), claim.nodeENI.Name, s.instanceID, len(claim.subnets))}
+		return &Violation{"I5", fmt.Sprintf("%d interfaces of NodeENI %s on %s where %d are wanted", len(have),
+			claim.nodeENI.Name, s.instanceID, len(claim.subnets))}
 	case missing > c.blocked(s, claim):
-		return &Violation{"I6", fmt.Sprintf("%d interfaces of NodeENI %s on %s (node %s) are missing", missing, claim.nodeENI.Name, s.instanceID, claim.node.Name)}
+		return &Violation{"I6", fmt.Sprintf("%d interfaces of NodeENI %s on %s (node %s) are missing", missing,
+			claim.nodeENI.Name, s.instanceID, claim.node.Name)}
 	}
 	return c.checkStatusConsistent(s, claim, have)
 }
@@ -426,7 +434,8 @@ func (c *cluster) blocked(s desiredSlot, claim expectedClaim) int {
 	n := 0
 	if state := c.state(claim.node.Name); state != nil {
 		for _, i := range state.Status.Interfaces {
-			if string(i.NodeENIUID) == s.uid && i.Phase == v1alpha1.PhaseBlocked && c.lacksFor(plan.Reason(i.Reason), s, claim, i.ENIID) {
+			if string(i.NodeENIUID) == s.uid && i.Phase == v1alpha1.PhaseBlocked &&
+				c.lacksFor(plan.Reason(i.Reason), s, claim, i.ENIID) {
 				n++
 			}
 		}
@@ -434,8 +443,8 @@ func (c *cluster) blocked(s desiredSlot, claim expectedClaim) int {
 	return n
 }
 
-// lacksFor reports whether a member that lacks an interface is blocked for a reason that is true. Its state names none, a pre-join
-// interface that it is about to adopt, or one with its tags that another program attached elsewhere.
+// lacksFor reports whether a member that lacks an interface is blocked for a reason that is true. Its state names none,
+// a pre-join interface that it is about to adopt, or one with its tags that another program attached elsewhere.
 func (c *cluster) lacksFor(reason plan.Reason, s desiredSlot, claim expectedClaim, id string) bool {
 	known := c.run.truth().interfaces[id]
 	if reason == plan.AttachedElsewhere {

@@ -26,7 +26,8 @@ type Coverage struct {
 // NewCoverage returns a coverage of nothing.
 func NewCoverage() Coverage {
 	return Coverage{
-		Faults: map[string]int{}, Calls: map[string]int{}, CrashPoints: map[string]int{}, Overlaps: map[string]int{}, Actors: map[string]int{}, Checks: map[string]int{},
+		Faults: map[string]int{}, Calls: map[string]int{}, CrashPoints: map[string]int{}, Overlaps: map[string]int{},
+		Actors: map[string]int{}, Checks: map[string]int{},
 	}
 }
 
@@ -44,7 +45,8 @@ func (c Coverage) Add(other Coverage) {
 
 // Invariants returns the numbers of the invariants that the step driver judges. I11 is judged by another suite.
 func Invariants() []string {
-	return []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I12", "I13", "I14", "I15", "I16", "I17", "I18", "I19"}
+	return []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I12", "I13", "I14", "I15", "I16",
+		"I17", "I18", "I19"}
 }
 
 // callSites are the calls that the product makes which change something.
@@ -52,7 +54,8 @@ var callSites = []string{
 	"AssignPrivateIpAddresses", "AttachNetworkInterface", "CreateNetworkInterface", "CreateTags", "DeleteNetworkInterface",
 	"DetachNetworkInterface", forceDetach, "ModifyDeleteOnTermination", "ModifyDescription", "ModifyGroups",
 	"ModifySourceDestCheck", "UnassignPrivateIpAddresses", reserveCall, unreserveCall,
-	"create NodeENIState", "delete NodeENIState", "patch NodeENI", "patch NodeENIState", "status of NodeENI", "status of NodeENIState",
+	"create NodeENIState", "delete NodeENIState", "patch NodeENI", "patch NodeENIState", "status of NodeENI",
+	"status of NodeENIState",
 	"patch SubnetReservation", "status of SubnetReservation",
 }
 
@@ -67,7 +70,8 @@ const (
 	bringsAddress     = "a pod brings up an address itself"
 )
 
-var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, choosesAddress, startsPod, bringsAddress}
+var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, choosesAddress, startsPod,
+	bringsAddress}
 
 // leastCrashes is how often processes have to crash at a point, each time in another state of things.
 const leastCrashes = 4
@@ -91,7 +95,8 @@ func (c Coverage) Missing() []string {
 			missing = append(missing, fmt.Sprintf("invariant %s had nothing to judge", invariant))
 		}
 	}
-	for _, site := range []string{"AttachNetworkInterface", "CreateNetworkInterface", "DeleteNetworkInterface", "DetachNetworkInterface"} {
+	for _, site := range []string{"AttachNetworkInterface", "CreateNetworkInterface", "DeleteNetworkInterface",
+		"DetachNetworkInterface"} {
 		if c.Overlaps[site] == 0 {
 			missing = append(missing, fmt.Sprintf("%s was never under way together with another call for the instance", site))
 		}
@@ -102,12 +107,14 @@ func (c Coverage) Missing() []string {
 		}
 	}
 	for _, point := range c.RareCrashes() {
-		missing = append(missing, fmt.Sprintf("processes crashed %d times %s, and not %d times", c.CrashPoints[point], point, leastCrashes))
+		missing = append(missing, fmt.Sprintf("processes crashed %d times %s, and not %d times", c.CrashPoints[point], point,
+			leastCrashes))
 	}
 	return missing
 }
 
-// RareCrashes returns the points of a call or a write at which fewer processes crashed than have to, for [Options.CrashAt].
+// RareCrashes returns the points of a call or a write at which fewer processes crashed than have to, for
+// [Options.CrashAt].
 func (c Coverage) RareCrashes() (points []string) {
 	for _, site := range callSites {
 		for _, position := range crashPositions(site) {

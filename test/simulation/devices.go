@@ -41,8 +41,8 @@ func (c *cluster) agents(add func(int, func())) {
 	}
 }
 
-// boundLinks are the devices that an agent has in user space once it has done all that its state asks for. It gives a device
-// back when the interface is to be detached.
+// boundLinks are the devices that an agent has in user space once it has done all that its state asks for. It gives a
+// device back when the interface is to be detached.
 func (c *cluster) boundLinks(state *v1alpha1.NodeENIState) []v1alpha1.LinkState {
 	var links []v1alpha1.LinkState
 	t := c.run.truth()
@@ -92,10 +92,12 @@ func (r *run) forgetHolds(c *cluster, state string) map[string]hold {
 	return forgotten
 }
 
-// pulling checks that no interface is detached from a running instance while the process knows that a program drives its device.
+// pulling checks that no interface is detached from a running instance while the process knows that a program drives
+// its device.
 func (r *run) pulling(p *process, q request, i eni.Interface) {
 	held, is := r.watch.held[p.cluster.name+i.ID]
-	if !is || !strings.HasPrefix(q.action, "Detach") || !i.Ready() || r.truth().ended(i.Attachment.InstanceID) || p.expired {
+	if !is || !strings.HasPrefix(q.action, "Detach") || !i.Ready() ||
+		r.truth().ended(i.Attachment.InstanceID) || p.expired {
 		return
 	}
 	its := p.cluster.nodesOf(i.Attachment.InstanceID)
@@ -104,7 +106,8 @@ func (r *run) pulling(p *process, q request, i eni.Interface) {
 	}
 	r.judged("I1")
 	if held.version <= p.views[len(p.views)-1] {
-		r.violate("I1", "%s %s %s, which a program on node %s drives since version %d, and the process has seen all of %d: %s",
+		r.violate("I1", "%s %s %s, which a program on node %s drives since version %d, and the process has seen all of %d: "+
+			"%s",
 			p.name, q.action, q.target, held.state, held.version, p.views[len(p.views)-1], describe(i))
 	}
 }

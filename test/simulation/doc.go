@@ -21,11 +21,12 @@
 //   - reservations.go is users with SubnetReservations and people who reserve by hand, and the port for both;
 //     reservationchecks.go judges the reservations.
 //   - crashes.go is where a process can crash; oldrelease.go is an earlier release, which takes turns.
-//   - faults.go is what goes wrong: each seed draws a swarm of faults with rates. The table of faults says what is not covered.
+//   - faults.go is what goes wrong: each seed draws a swarm of faults with rates. The table of faults says what is not
+//     covered.
 //   - driver.go picks the next step. run.go is one run: chaos, then healing, convergence and a quiet period.
 //   - liveness.go leaves a part broken, and compares how long the rest takes.
-//   - ec2state.go, invariants.go, expected.go, convergence.go, replacement.go, redundantcalls.go and statuschecks.go compare EC2's truth
-//     with what was promised.
+//   - ec2state.go, invariants.go, expected.go, convergence.go, replacement.go, redundantcalls.go and statuschecks.go
+//     compare EC2's truth with what was promised.
 //   - trace.go records what happened and condenses it to a hash.
 //   - mutants.go lists the bug shapes that the suite must find.
 package simulation

@@ -146,7 +146,8 @@ func (c *cluster) join() {
 	}
 	r := c.run
 	zone := zones[r.pick(len(zones))]
-	wanted := ec2.WorldInstance{InstanceType: instanceTypes[r.pick(len(instanceTypes))], AvailabilityZone: zone, Name: name}
+	wanted := ec2.WorldInstance{InstanceType: instanceTypes[r.pick(len(instanceTypes))],
+		AvailabilityZone: zone, Name: name}
 	if r.faults.has(cniTakesSlots) && r.chance(0.7) {
 		wanted.CNI = &ec2.CNI{WarmENIs: 1 + r.pick(2)}
 		r.faults.struck[cniTakesSlots]++
@@ -170,7 +171,8 @@ func (c *cluster) addNode(name, providerID string) {
 		}
 	}
 	c.run.note(nil, "%s: node %s joins as %s", c.name, name, providerID)
-	_, _ = c.api.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: corev1.NodeSpec{ProviderID: providerID}})
+	_, _ = c.api.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec: corev1.NodeSpec{ProviderID: providerID}})
 }
 
 // leave takes a Node and its instance away, in any order and with any time between.
@@ -322,7 +324,8 @@ func (c *cluster) editSpec(spec *v1alpha1.NodeENISpec) {
 		spec.MaxUnavailable = int32(1 + r.pick(2))
 	case 5:
 		spec.DeviceIndex = int32(1 + r.pick(3))
-		spec.DeviceIndexPolicy = []v1alpha1.DeviceIndexPolicy{v1alpha1.DeviceIndexPrefer, v1alpha1.DeviceIndexExact}[r.pick(2)]
+		spec.DeviceIndexPolicy = []v1alpha1.DeviceIndexPolicy{v1alpha1.DeviceIndexPrefer,
+			v1alpha1.DeviceIndexExact}[r.pick(2)]
 	case 6:
 		spec.SourceDestCheck = ptr.To(!ptr.Deref(spec.SourceDestCheck, true))
 	case 7:
@@ -358,8 +361,10 @@ func (c *cluster) editAddresses(spec *v1alpha1.NodeENISpec) {
 
 // digest is a spec in a few words.
 func digest(s v1alpha1.NodeENISpec) string {
-	return fmt.Sprintf("nodes %v subnets %v%v groups %d card %d index %d %s dot %v sdc %v ips %d/%d/%d %s tags %v %q %s dpdk %t pods %s", s.NodeSelector, s.SubnetIDs, s.SubnetNames,
-		len(s.SecurityGroupIDs), s.NetworkCardIndex, s.DeviceIndex, s.DeviceIndexPolicy, ptr.Deref(s.DeleteOnTermination, true), ptr.Deref(s.SourceDestCheck, true),
+	return fmt.Sprintf("nodes %v subnets %v%v groups %d card %d index %d %s dot %v sdc %v ips %d/%d/%d %s tags %v %q %s "+
+		"dpdk %t pods %s", s.NodeSelector, s.SubnetIDs, s.SubnetNames,
+		len(s.SecurityGroupIDs), s.NetworkCardIndex, s.DeviceIndex, s.DeviceIndexPolicy,
+		ptr.Deref(s.DeleteOnTermination, true), ptr.Deref(s.SourceDestCheck, true),
 		s.SecondaryPrivateIPAddressCount, s.IPv4PrefixCount, s.IPv6AddressCount, s.IPv4Allocation,
 		s.Tags, s.Description, s.UpdatePolicy, s.EnableDPDK, prefixesDigest(s.Pods))
 }

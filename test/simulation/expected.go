@@ -159,8 +159,8 @@ func zoneOf(node *corev1.Node) string {
 	return ref.Zone
 }
 
-// mismatch says in one word what of an attached interface is not as its NodeENI wants it; "" for nothing. Requested are the
-// addresses that the product requested, as far as it knows.
+// mismatch says in one word what of an attached interface is not as its NodeENI wants it; "" for nothing. Requested are
+// the addresses that the product requested, as far as it knows.
 func (c expectedClaim) mismatch(i eni.Interface, requested eni.Addresses) string {
 	spec := c.nodeENI.Spec
 	switch {

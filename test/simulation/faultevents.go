@@ -35,7 +35,8 @@ func (c *cluster) changeInstance() {
 	case 0:
 		r.note(nil, "instance %s stops", ref.ID)
 		delete(r.watch.ruined, ref.ID)
-		_, _ = r.model.StopInstances(r.call(), &ec2.StopInstancesInput{InstancesInput: ec2.InstancesInput{InstanceIDs: []string{ref.ID}}})
+		_, _ = r.model.StopInstances(r.call(),
+			&ec2.StopInstancesInput{InstancesInput: ec2.InstancesInput{InstanceIDs: []string{ref.ID}}})
 	case 1:
 		r.startStopped()
 	case 2:
@@ -53,7 +54,8 @@ func (c *cluster) changeInstance() {
 func (c *cluster) replaceNode(node *corev1.Node) {
 	r := c.run
 	zone := zones[r.pick(len(zones))]
-	launched, err := r.model.Launch(r.call(), ec2.WorldInstance{InstanceType: "m5.xlarge", AvailabilityZone: zone, Name: node.Name})
+	launched, err := r.model.Launch(r.call(),
+		ec2.WorldInstance{InstanceType: "m5.xlarge", AvailabilityZone: zone, Name: node.Name})
 	if err != nil {
 		return
 	}
@@ -133,7 +135,8 @@ func (c *cluster) restoreEtcd() {
 		c.stripped[string(object.GetUID())] = r.now
 		c.api.put(nodeENIs, object.GetName(), nil)
 		if r.chance(0.6) {
-			_, _ = c.api.create(&v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: object.GetName()}, Spec: object.(*v1alpha1.NodeENI).Spec})
+			_, _ = c.api.create(&v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: object.GetName()},
+				Spec: object.(*v1alpha1.NodeENI).Spec})
 		}
 	}
 	for _, object := range c.api.all(states) {
@@ -165,7 +168,8 @@ func (c *cluster) handle() {
 	case 0, 1:
 		if i.Attachment != nil {
 			r.note(nil, "a person detaches %s by hand", i.ID)
-			_, _ = r.model.DetachNetworkInterface(r.call(), &ec2.DetachNetworkInterfaceInput{AttachmentID: i.Attachment.ID, Force: r.chance(0.2)})
+			_, _ = r.model.DetachNetworkInterface(r.call(),
+				&ec2.DetachNetworkInterfaceInput{AttachmentID: i.Attachment.ID, Force: r.chance(0.2)})
 		}
 	case 2, 3:
 		r.note(nil, "a person deletes %s by hand", i.ID)
@@ -199,7 +203,8 @@ func (r *run) retag(i eni.Interface) {
 	}
 	value := spoiltValues[r.pick(len(spoiltValues))]
 	r.note(nil, "a person sets tag %s of %s to %s", key, i.ID, value)
-	_, _ = r.model.CreateTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{i.ID}, Tags: []ec2.Tag{{Key: key, Value: &value}}})
+	_, _ = r.model.CreateTags(r.call(),
+		&ec2.TagsInput{ResourceIDs: []string{i.ID}, Tags: []ec2.Tag{{Key: key, Value: &value}}})
 }
 
 // copyTags makes an interface with the tags of one of ours, as a template that was cloned would.
@@ -216,7 +221,8 @@ func (r *run) copyTags(i eni.Interface) {
 
 func (r *run) attachElsewhere(i eni.Interface) {
 	for _, other := range r.truth().machines {
-		if other.Placement.AvailabilityZone != i.Zone || i.Attachment != nil || other.InstanceID == i.Tags[identity.TagInstanceID] {
+		if other.Placement.AvailabilityZone != i.Zone || i.Attachment != nil ||
+			other.InstanceID == i.Tags[identity.TagInstanceID] {
 			continue
 		}
 		card, device := 0, 2+r.pick(2)
@@ -236,7 +242,8 @@ func (r *run) changeAttributes(i eni.Interface) {
 	_, _ = r.model.ModifyNetworkInterfaceAttribute(r.call(), &ec2.ModifyNetworkInterfaceAttributeInput{
 		NetworkInterfaceID: i.ID, Description: &ec2.StringValue{Value: "by hand"},
 	})
-	_, _ = r.model.ModifyNetworkInterfaceAttribute(r.call(), &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: i.ID, Groups: groups[2:]})
+	_, _ = r.model.ModifyNetworkInterfaceAttribute(r.call(),
+		&ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: i.ID, Groups: groups[2:]})
 }
 
 // troubleWatch delays the events of one kind, or loses them until the kind is listed again.

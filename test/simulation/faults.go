@@ -66,26 +66,28 @@ type Fault struct {
 // Catalogue returns every fault that the simulation knows of, with those it does not inject and why.
 func Catalogue() []Fault {
 	return []Fault{
-		lostRequest:       {ID: "F1", What: "a request is lost on its way"},
-		lostReply:         {ID: "F2", What: "a call takes effect and its answer is lost"},
-		duplicate:         {ID: "F3", What: "a call is delivered twice"},
-		serverError:       {ID: "F4", What: "EC2 answers with an internal error"},
-		throttling:        {ID: "F5", What: "bursts in which EC2 throttles"},
-		hanging:           {ID: "F6", What: "a call hangs for 30 s"},
-		staleReads:        {ID: "F7", What: "readings lag up to 60 s, each differently"},
-		pageErrors:        {ID: "F8", What: "a listing breaks between two pages"},
-		forgottenTokens:   {ID: "F9", What: "EC2 forgets a client token"},
-		slowCalls:         {ID: "F10", What: "calls take twenty times as long"},
-		zoneOutage:        {ID: "F11", What: "a zone answers with errors for a while"},
-		conflicts:         {ID: "F12", What: "writes to the API server conflict"},
-		watchTrouble:      {ID: "F13", What: "watch events stop, kinds run apart, a list is older than what was known"},
-		apiOutage:         {ID: "F14", What: "the API server is away for minutes"},
-		rejections:        {ID: "F15", What: "admission rejects a write"},
-		crashes:           {ID: "F16", What: "crash at any call, before or after its effect"},
-		doubleCrashes:     {ID: "F17", What: "crash again during recovery"},
-		pausedLeader:      {ID: "F18", What: "the leader stops in the middle of a call, another takes over, the first goes on"},
-		clockSkew:         {ID: "F19", What: "the clocks of replicas differ by up to an hour"},
-		instanceChanges:   {ID: "F20", What: "instances terminate, stop, and come back as another one under the same node name"},
+		lostRequest:     {ID: "F1", What: "a request is lost on its way"},
+		lostReply:       {ID: "F2", What: "a call takes effect and its answer is lost"},
+		duplicate:       {ID: "F3", What: "a call is delivered twice"},
+		serverError:     {ID: "F4", What: "EC2 answers with an internal error"},
+		throttling:      {ID: "F5", What: "bursts in which EC2 throttles"},
+		hanging:         {ID: "F6", What: "a call hangs for 30 s"},
+		staleReads:      {ID: "F7", What: "readings lag up to 60 s, each differently"},
+		pageErrors:      {ID: "F8", What: "a listing breaks between two pages"},
+		forgottenTokens: {ID: "F9", What: "EC2 forgets a client token"},
+		slowCalls:       {ID: "F10", What: "calls take twenty times as long"},
+		zoneOutage:      {ID: "F11", What: "a zone answers with errors for a while"},
+		conflicts:       {ID: "F12", What: "writes to the API server conflict"},
+		watchTrouble:    {ID: "F13", What: "watch events stop, kinds run apart, a list is older than what was known"},
+		apiOutage:       {ID: "F14", What: "the API server is away for minutes"},
+		rejections:      {ID: "F15", What: "admission rejects a write"},
+		crashes:         {ID: "F16", What: "crash at any call, before or after its effect"},
+		doubleCrashes:   {ID: "F17", What: "crash again during recovery"},
+		pausedLeader: {ID: "F18",
+			What: "the leader stops in the middle of a call, another takes over, the first goes on"},
+		clockSkew: {ID: "F19", What: "the clocks of replicas differ by up to an hour"},
+		instanceChanges: {ID: "F20",
+			What: "instances terminate, stop, and come back as another one under the same node name"},
 		nodeFlaps:         {ID: "F21", What: "nodes vanish and return, many instances are reclaimed at once"},
 		humanHands:        {ID: "F22", What: "people detach, delete, retag and attach interfaces by hand"},
 		cniTakesSlots:     {ID: "F23", What: "the VPC CNI takes low device indexes"},
@@ -97,16 +99,21 @@ func Catalogue() []Fault {
 		stuckAttachments:  {ID: "S1", What: "attaching or detaching never ends by itself"},
 		hiddenNews:        {ID: "S2", What: "a new interface is unknown to every call for a while"},
 		dyingInstances:    {ID: "S3", What: "an instance terminates just before an attach"},
-		quotas:            {ID: "S4", What: "a quota answers although the first call succeeded; an instance takes fewer interfaces than documented"},
-		twoNodes:          {ID: "S7", What: "an instance registers under a second name, and one of its two Nodes goes later"},
-		lostObjects:       {ID: "S6", What: "NodeENIs are lost, as when etcd is restored to a time before them, and perhaps created again"},
+		quotas: {ID: "S4",
+			What: "a quota answers although the first call succeeded; an instance takes fewer interfaces than documented"},
+		twoNodes: {ID: "S7", What: "an instance registers under a second name, and one of its two Nodes goes later"},
+		lostObjects: {ID: "S6",
+			What: "NodeENIs are lost, as when etcd is restored to a time before them, and perhaps created again"},
 		oldStart: {
 			ID: "S5", What: "the first list of a new replica is older than what the one before it knew",
-			Missing: "client-go streams the first list (WatchList), which is consistent; only API servers without that feature answer from an old cache",
+			Missing: "client-go streams the first list (WatchList), which is consistent; only API servers without that " +
+				"feature answer from an old cache",
 		},
 		wrongAnswers: {
-			ID: "S8", What: "something comes that is not the answer: nothing, a page, another action's answer, half of it, 50 MB, a reset",
-			Missing: "calls are no HTTP here, so that this is F1 or F2; the seeds of TestPipeline draw it for the EC2 client itself",
+			ID: "S8", What: "something comes that is not the answer: nothing, a page, another action's answer, half of it, 50 " +
+				"MB, a reset",
+			Missing: "calls are no HTTP here, so that this is F1 or F2; the seeds of TestPipeline draw it for the EC2 client " +
+				"itself",
 		},
 	}
 }
@@ -225,7 +232,8 @@ func (s *swarm) bursts() {
 	for _, burst := range []struct {
 		fault   faultName
 		longest time.Duration
-	}{{throttling, time.Minute}, {zoneOutage, 5 * time.Minute}, {apiOutage, 10 * time.Minute}, {revokedPermission, 5 * time.Minute}, {fullSubnet, 5 * time.Minute}} {
+	}{{throttling, time.Minute}, {zoneOutage, 5 * time.Minute}, {apiOutage, 10 * time.Minute},
+		{revokedPermission, 5 * time.Minute}, {fullSubnet, 5 * time.Minute}} {
 		if s.off || s.rate[burst.fault] == 0 || s.during(burst.fault) || !s.run.chance(s.rate[burst.fault]/10) {
 			continue
 		}
@@ -242,10 +250,12 @@ func (s *swarm) begin(f faultName, lasts time.Duration) {
 	case zoneOutage:
 		s.zone = zones[s.run.pick(len(zones))]
 	case revokedPermission:
-		actions := []string{"CreateNetworkInterface", "AttachNetworkInterface", "DetachNetworkInterface", "DeleteNetworkInterface", "CreateTags", "DescribeNetworkInterfaces list"}
+		actions := []string{"CreateNetworkInterface", "AttachNetworkInterface", "DetachNetworkInterface",
+			"DeleteNetworkInterface", "CreateTags", "DescribeNetworkInterfaces list"}
 		s.action = actions[s.run.pick(len(actions))]
 	case fullSubnet:
-		full := fault.Fault{Kind: fault.SubnetFull, Resource: subnets[s.run.pick(len(subnets))].id, Duration: max(lasts, time.Second)}
+		full := fault.Fault{Kind: fault.SubnetFull, Resource: subnets[s.run.pick(len(subnets))].id,
+			Duration: max(lasts, time.Second)}
 		if _, err := s.model.Add(full, s.run.now); err != nil {
 			panic(err)
 		}

@@ -41,12 +41,14 @@ type followers struct {
 }
 
 func newFollowers(seed uint64) *followers {
-	f := &followers{random: rand.New(rand.NewPCG(seed, 0xf1)), brought: map[string]map[netip.Addr]bool{}, healed: map[*podHost]bool{}}
+	f := &followers{random: rand.New(rand.NewPCG(seed, 0xf1)), brought: map[string]map[netip.Addr]bool{},
+		healed: map[*podHost]bool{}}
 	f.acts = f.random.IntN(2) == 0
 	return f
 }
 
-// floatingRanges are the ranges that a cluster declares, one in each subnet with room. Each cluster has ranges of its own.
+// floatingRanges are the ranges that a cluster declares, one in each subnet with room. Each cluster has ranges of its
+// own.
 func (c *cluster) floatingRanges(bits int) (ranges []string) {
 	for _, s := range subnets {
 		block := netip.MustParsePrefix(s.cidr)
@@ -78,8 +80,8 @@ func (c *cluster) declareFollowing(pods *v1alpha1.NodeENIPods) {
 	}
 }
 
-// followOnce lets pods of a host start and bring up addresses after all became well, so that each run has some that must be
-// served.
+// followOnce lets pods of a host start and bring up addresses after all became well, so that each run has some that
+// must be served.
 func (h *podHost) followOnce() {
 	f := h.c.run.followers
 	if !f.acts || f.healed[h] || len(h.files) == 0 {
@@ -161,7 +163,8 @@ func (h *podHost) forgetBrought() {
 }
 
 // claims returns what the agent reports of an interface's addresses, from its last report and what the kernel has now.
-func (h *podHost) claims(id string, ranges []netip.Prefix, last *v1alpha1.PodNetworkState) (now []v1alpha1.PodAddressClaim) {
+func (h *podHost) claims(id string, ranges []netip.Prefix,
+	last *v1alpha1.PodNetworkState) (now []v1alpha1.PodAddressClaim) {
 	reported := map[netip.Addr]bool{}
 	at := metav1.NewMicroTime(h.c.run.now)
 	if last != nil {
@@ -196,15 +199,18 @@ func (h *podHost) newClaim(address netip.Addr, at metav1.MicroTime) v1alpha1.Pod
 	return v1alpha1.PodAddressClaim{Address: address.String(), Sequence: at.UnixMicro() + h.sequence, Since: at}
 }
 
-// moving checks I18: a call moves only an address that a pod on the interface brought up, within declared ranges, and takes
-// none from the interface that a live claim known to the process names. Its cache may have a claim that the API server does
-// not have any more, and that the process has read past the cache.
+// moving checks I18: a call moves only an address that a pod on the interface brought up, within declared ranges, and
+// takes none from the interface that a live claim known to the process names. Its cache may have a claim that the API
+// server does not have any more, and that the process has read past the cache.
 func (r *run) moving(p *process, q request) {
 	for _, address := range q.reassigns {
 		r.judged("I18")
-		declared := slices.ContainsFunc(p.cluster.floatingRanges(29), func(text string) bool { return netip.MustParsePrefix(text).Contains(address) })
+		declared := slices.ContainsFunc(p.cluster.floatingRanges(29), func(text string) bool {
+			return netip.MustParsePrefix(text).Contains(address)
+		})
 		if !declared || !r.followers.brought[q.target][address] {
-			r.violate("I18", "%s moves %s to %s, where no pod brought it up within the declared ranges", p.name, address, q.target)
+			r.violate("I18", "%s moves %s to %s, where no pod brought it up within the declared ranges", p.name,
+				address, q.target)
 		}
 	}
 	for _, address := range q.unassigns.SecondaryIPv4 {
@@ -212,7 +218,8 @@ func (r *run) moving(p *process, q request) {
 			claim := liveClaim(object.(*v1alpha1.NodeENIState), q.target, address)
 			return claim != nil && r.now.Sub(claim.Since.Time) > plannedBefore
 		}
-		if slices.ContainsFunc(p.informers.known(states), claimed) && slices.ContainsFunc(p.cluster.api.all(states), claimed) {
+		if slices.ContainsFunc(p.informers.known(states), claimed) &&
+			slices.ContainsFunc(p.cluster.api.all(states), claimed) {
 			r.violate("I18", "%s unassigns %s from %s, where a pod has it", p.name, address, q.target)
 		}
 	}
@@ -241,8 +248,8 @@ func followedOn(state *v1alpha1.NodeENIState, id string) (addresses []netip.Addr
 	return addresses
 }
 
-// checkFollowed checks that each address with a live claim is on the interface of a claim. That EC2 has no address of the ranges
-// without a claim is part of [expectedClaim.wrongAddresses].
+// checkFollowed checks that each address with a live claim is on the interface of a claim. That EC2 has no address of
+// the ranges without a claim is part of [expectedClaim.wrongAddresses].
 func (c *cluster) checkFollowed() *Violation {
 	wanted, holders, claimants := c.claims(), map[netip.Addr]string{}, map[netip.Addr][]string{}
 	serves := func(id string) bool { // one that is to be removed, or is retained, stays as it is
@@ -270,7 +277,8 @@ func (c *cluster) checkFollowed() *Violation {
 	for _, address := range slices.SortedFunc(maps.Keys(claimants), netip.Addr.Compare) {
 		c.run.judged("I18")
 		if !slices.Contains(claimants[address], holders[address]) && !inPrefix(address) {
-			return &Violation{"I18", fmt.Sprintf("%s is on %q, and pods have it on %v", address, holders[address], claimants[address])}
+			return &Violation{"I18", fmt.Sprintf("%s is on %q, and pods have it on %v", address, holders[address],
+				claimants[address])}
 		}
 	}
 	return nil

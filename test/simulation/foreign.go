@@ -124,27 +124,33 @@ func (c *cluster) lacks(i eni.Interface) bool {
 // touching checks that a call changes no stranger that is attached to an instance.
 func (r *run) touching(p *process, q request, i eni.Interface) {
 	if known := r.watch.strangers[i.ID]; known != nil && !known.believable && i.Attachment != nil {
-		r.violate("I1", "%s %s %s, which another program made and attached, for its tags: %s", p.name, q.action, i.ID, describe(i))
+		r.violate("I1", "%s %s %s, which another program made and attached, for its tags: %s", p.name, q.action,
+			i.ID, describe(i))
 	}
 }
 
 // nobodys reports whether a foreign interface has tags that the product reads as having no owner.
 func (c *cluster) nobodys(i eni.Interface) bool {
 	_, verdict := identity.Read(c.name, i.Tags)
-	return c.run.watch.strangers[i.ID] != nil && (verdict != identity.Owned || i.Attachment != nil && i.Attachment.Slot == eni.Primary)
+	return c.run.watch.strangers[i.ID] != nil &&
+		(verdict != identity.Owned || i.Attachment != nil && i.Attachment.Slot == eni.Primary)
 }
 
 // accountable returns the interfaces that the product answers for. The others are to it as if they were not there, so
 // that another one takes the place of each if there is room.
 func (c *cluster) accountable() []eni.Interface {
-	return slices.DeleteFunc(slices.Clone(c.run.truth().owned[c.name]), func(i eni.Interface) bool { return c.leftAlone(i) || c.nobodys(i) })
+	return slices.DeleteFunc(slices.Clone(c.run.truth().owned[c.name]), func(i eni.Interface) bool {
+		return c.leftAlone(i) || c.nobodys(i)
+	})
 }
 
 // leftAlone reports whether the product reports an interface as unverified, with no evidence other than its tags: a
 // ledger was lost, another program removed the tags until a second interface was created in its place, and then
 // restored them, or EC2 forgot a client token and created two interfaces for one request.
 func (c *cluster) leftAlone(i eni.Interface) bool {
-	told := c.toldElsewhere(i) || slices.ContainsFunc(c.processes, func(p *process) bool { return slices.Contains(p.observer.Denied(), i.ID) })
+	told := c.toldElsewhere(i) || slices.ContainsFunc(c.processes, func(p *process) bool {
+		return slices.Contains(p.observer.Denied(), i.ID)
+	})
 	_, handled := c.run.watch.meddled[i.ID]
 	return told && i.Attachment != nil &&
 		(handled || c.run.watch.strangers[i.ID] != nil || c.unledgered[i.Attachment.InstanceID] || c.createdTwice(i))
@@ -152,10 +158,12 @@ func (c *cluster) leftAlone(i eni.Interface) bool {
 
 // createdTwice reports whether EC2 created another interface for the client token of this one.
 func (c *cluster) createdTwice(i eni.Interface) bool {
-	return c.run.faults.has(forgottenTokens) && slices.ContainsFunc(c.run.truth().owned[c.name], func(other eni.Interface) bool {
-		return other.ID != i.ID && spotOf(other) == spotOf(i) &&
-			other.Tags[identity.TagMember] == i.Tags[identity.TagMember] && other.Tags[identity.TagGeneration] == i.Tags[identity.TagGeneration]
-	})
+	return c.run.faults.has(forgottenTokens) &&
+		slices.ContainsFunc(c.run.truth().owned[c.name], func(other eni.Interface) bool {
+			return other.ID != i.ID && spotOf(other) == spotOf(i) &&
+				other.Tags[identity.TagMember] == i.Tags[identity.TagMember] &&
+				other.Tags[identity.TagGeneration] == i.Tags[identity.TagGeneration]
+		})
 }
 
 // toldElsewhere reports whether a NodeENIState asks a person to detach an interface that another program attached: its
@@ -164,12 +172,13 @@ func (c *cluster) createdTwice(i eni.Interface) bool {
 func (c *cluster) toldElsewhere(i eni.Interface) bool {
 	ended := c.run.truth().ended(spotOf(i).instanceID)
 	return slices.ContainsFunc(c.api.all(states), func(object client.Object) bool {
-		return slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, func(known v1alpha1.InterfaceState) bool {
-			if known.ENIID == i.ID {
-				return strings.Contains(known.Message, "another program attached")
-			}
-			return ended && object.GetName() == i.Tags[identity.TagNode] && string(known.NodeENIUID) == spotOf(i).uid &&
-				strconv.Itoa(int(known.Ordinal)) == i.Tags[identity.TagMember]
-		})
+		return slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces,
+			func(known v1alpha1.InterfaceState) bool {
+				if known.ENIID == i.ID {
+					return strings.Contains(known.Message, "another program attached")
+				}
+				return ended && object.GetName() == i.Tags[identity.TagNode] && string(known.NodeENIUID) == spotOf(i).uid &&
+					strconv.Itoa(int(known.Ordinal)) == i.Tags[identity.TagMember]
+			})
 	})
 }

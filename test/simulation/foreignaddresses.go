@@ -100,8 +100,8 @@ func (r *run) unassigning(p *process, q request) {
 	}
 }
 
-// requested returns what a NodeENIState records of an interface's addresses: those that the product requested, without those
-// that pods use.
+// requested returns what a NodeENIState records of an interface's addresses: those that the product requested, without
+// those that pods use.
 func (c *cluster) requested(i eni.Interface) eni.Addresses {
 	for _, object := range c.api.all(states) {
 		state := object.(*v1alpha1.NodeENIState)
@@ -116,8 +116,8 @@ func (c *cluster) requested(i eni.Interface) eni.Addresses {
 	return eni.Addresses{}
 }
 
-// wrongAddresses reports whether an interface has fewer addresses than its NodeENI asks for, or more requested ones. What no
-// record says to be requested stays.
+// wrongAddresses reports whether an interface has fewer addresses than its NodeENI asks for, or more requested ones.
+// What no record says to be requested stays.
 func (c expectedClaim) wrongAddresses(have, requested eni.AddressCounts) bool {
 	spec := c.nodeENI.Spec
 	if spec.Pods != nil { // its prefixes follow its pods, and stay while the network is one
@@ -125,5 +125,6 @@ func (c expectedClaim) wrongAddresses(have, requested eni.AddressCounts) bool {
 	}
 	wrong := func(want int32, have, requested int) bool { return have < int(want) || requested > int(want) }
 	return wrong(spec.SecondaryPrivateIPAddressCount, have.SecondaryIPv4, requested.SecondaryIPv4) ||
-		wrong(int32(leastPrefixes(spec)), have.IPv4Prefixes, requested.IPv4Prefixes) || wrong(spec.IPv6AddressCount, have.IPv6, requested.IPv6)
+		wrong(int32(leastPrefixes(spec)), have.IPv4Prefixes, requested.IPv4Prefixes) ||
+		wrong(spec.IPv6AddressCount, have.IPv6, requested.IPv6)
 }

@@ -100,9 +100,13 @@ type site struct {
 
 func newWatch() invariantState {
 	return invariantState{
-		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
-		copies: map[string]bool{}, elsewhere: map[string]bool{}, strangers: map[string]*foreignInterface{}, hosts: map[string]string{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
-		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{}, moving: map[string]time.Time{}, seated: map[string]bool{},
+		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{},
+		refused: map[string]int{}, identity: map[string]map[string]string{},
+		copies: map[string]bool{}, elsewhere: map[string]bool{}, strangers: map[string]*foreignInterface{},
+		hosts: map[string]string{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{},
+		reconciles: map[string]int{}, probes: map[string]int{},
+		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{},
+		moving: map[string]time.Time{}, seated: map[string]bool{},
 		held: map[string]hold{}, used: map[block]time.Time{},
 		replaced: map[string]replacement{}, paused: map[string]int{}, lost: map[string]int{}, maker: map[string]string{},
 	}
@@ -232,7 +236,8 @@ func (r *run) creating(p *process, c executor.CreateRequest) {
 	if nodeENI := p.cluster.nodeENIOf(string(m.Owner)); nodeENI != nil && !ptr.Deref(nodeENI.Spec.SourceDestCheck, true) {
 		r.watch.spent.needed++ // it can only be switched off after the interface is made
 	}
-	if version, gone := r.watch.lost[p.cluster.name+string(m.Owner)]; gone && version <= p.views[len(p.views)-1] && !p.expired && !p.cluster.isStripped(string(m.Owner)) {
+	if version, gone := r.watch.lost[p.cluster.name+string(m.Owner)]; gone && version <= p.views[len(p.views)-1] &&
+		!p.expired && !p.cluster.isStripped(string(m.Owner)) {
 		r.violate("I7", "%s creates an interface for NodeENI %s (%s), which is gone", p.name, m.NodeENI, m.Owner)
 	}
 }
@@ -246,11 +251,14 @@ func (r *run) duplicating(p *process, m identity.Member, subnetID string) {
 		r.judged("I3")
 		switch {
 		case r.checkDuplicates(p, m, i) && i.SubnetID == subnetID && aged && r.now.Sub(r.watch.meddled[i.ID]) > staleness:
-			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s, which was made for an earlier NodeENI of that name: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
+			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s, which was made for an earlier NodeENI of "+
+				"that name: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		case s != (desiredSlot{string(m.Owner), m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired:
-		case i.Tags[identity.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
+		case i.Tags[identity.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID),
+			r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
 		case aged, r.watch.maker[i.ID] == p.name:
-			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
+			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s: %s", p.name, m.NodeENI, m.Ordinal, subnetID,
+				i.ID, describe(i))
 		}
 	}
 }
@@ -258,7 +266,8 @@ func (r *run) duplicating(p *process, m identity.Member, subnetID string) {
 // checkDuplicates reports whether an interface is in use where the member is to be, under the name of the member's
 // NodeENI, and was made for one that was lost.
 func (r *run) checkDuplicates(p *process, m identity.Member, i eni.Interface) bool {
-	return i.Ready() && i.AttachedTo(m.InstanceID) && i.Tags[identity.TagInstanceID] == m.InstanceID && i.Tags[identity.TagNodeENI] == m.NodeENI &&
+	return i.Ready() && i.AttachedTo(m.InstanceID) && i.Tags[identity.TagInstanceID] == m.InstanceID &&
+		i.Tags[identity.TagNodeENI] == m.NodeENI &&
 		p.cluster.isStripped(spotOf(i).uid) && !r.watch.tampered(i.ID) && !p.expired
 }
 
@@ -266,7 +275,8 @@ func (r *run) checkDuplicates(p *process, m identity.Member, i eni.Interface) bo
 func (r *run) removing(p *process, q request, i eni.Interface) {
 	r.judged("I1")
 	c, s := p.cluster, spotOf(i)
-	if _, known := identity.CreatedAt(i.Tags); !known && !p.knows(s.uid) && !r.truth().ended(s.instanceID) && c.isStripped(s.uid) && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
+	if _, known := identity.CreatedAt(i.Tags); !known && !p.knows(s.uid) && !r.truth().ended(s.instanceID) &&
+		c.isStripped(s.uid) && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
 		r.violate("I1", "%s %s %s as a leak, although its age is not known: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.losing(p, q, i)
@@ -290,19 +300,24 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 
 // mayGo reports whether an interface may be removed regardless of what a process knows of it.
 func (r *run) mayGo(c *cluster, q request, i eni.Interface) bool {
-	return strings.HasPrefix(q.action, "Detach") && r.isStuck(q, i) || c.removable(i) || r.watch.copies[i.ID] || r.now.Sub(r.watch.meddled[spotOf(i).String()]) < 10*time.Minute
+	return strings.HasPrefix(q.action, "Detach") && r.isStuck(q, i) || c.removable(i) || r.watch.copies[i.ID] ||
+		r.now.Sub(r.watch.meddled[spotOf(i).String()]) < 10*time.Minute
 }
 
 // knows reports whether the process has not heard the last of a NodeENI: to it, its interfaces are not leaks.
 func (p *process) knows(nodeENIUID string) bool {
-	return slices.ContainsFunc(p.informers.known(nodeENIs), func(o client.Object) bool { return string(o.GetUID()) == nodeENIUID })
+	return slices.ContainsFunc(p.informers.known(nodeENIs), func(o client.Object) bool {
+		return string(o.GetUID()) == nodeENIUID
+	})
 }
 
 // checkTokenRetries checks I8 for what is gone: what EC2 said it does not know is not deleted again, unless it may be
 // too young to be known.
 func (r *run) checkTokenRetries(p *process, q request) {
-	if told, ever := r.watch.told[p.name+q.target]; ever && q.action == "DeleteNetworkInterface" && r.now.Sub(told) < staleness {
-		r.violate("I8", "%s %s %s again, %s after EC2 said that it does not exist", p.name, q.action, q.target, seconds(r.now.Sub(told)))
+	if told, ever := r.watch.told[p.name+q.target]; ever && q.action == "DeleteNetworkInterface" &&
+		r.now.Sub(told) < staleness {
+		r.violate("I8", "%s %s %s again, %s after EC2 said that it does not exist", p.name, q.action, q.target,
+			seconds(r.now.Sub(told)))
 	}
 }
 
@@ -350,7 +365,8 @@ func (r *run) spent(p *process, c executor.CreateRequest, err error) {
 		return
 	}
 	if r.watch.refused[key]++; r.watch.refused[key] > maxRefusals {
-		r.violate("I12", "%s has used client tokens that EC2 refuses %d times in a row for %s[%d] on %s", p.name, r.watch.refused[key], m.NodeENI, m.Ordinal, m.InstanceID)
+		r.violate("I12", "%s has used client tokens that EC2 refuses %d times in a row for %s[%d] on %s", p.name,
+			r.watch.refused[key], m.NodeENI, m.Ordinal, m.InstanceID)
 	}
 }
 
@@ -442,16 +458,19 @@ func describe(i eni.Interface) string {
 	m, _ := identity.Read(i.Tags[identity.TagCluster], i.Tags)
 	at := "attached to nothing"
 	if i.Attachment != nil {
-		at = fmt.Sprintf("%s at %s %s, delete on termination %t", i.Attachment.Status, i.Attachment.InstanceID, i.Attachment.Slot, i.Attachment.DeleteOnTermination)
+		at = fmt.Sprintf("%s at %s %s, delete on termination %t", i.Attachment.Status, i.Attachment.InstanceID,
+			i.Attachment.Slot, i.Attachment.DeleteOnTermination)
 	}
-	return fmt.Sprintf("%s[%d] generation %d of node %s %s in %s, %s, %s", m.NodeENI, m.Ordinal, m.Generation, m.Node, m.InstanceID, i.SubnetID, i.Status, at)
+	return fmt.Sprintf("%s[%d] generation %d of node %s %s in %s, %s, %s", m.NodeENI, m.Ordinal, m.Generation, m.Node,
+		m.InstanceID, i.SubnetID, i.Status, at)
 }
 
 func detail(q request) string {
 	switch {
 	case q.create != nil:
 		m, _ := identity.Read(q.create.Tags[identity.TagCluster], q.create.Tags)
-		return fmt.Sprintf("in %s for %s[%d] generation %d on %s", q.create.SubnetID, m.NodeENI, m.Ordinal, m.Generation, m.InstanceID)
+		return fmt.Sprintf("in %s for %s[%d] generation %d on %s", q.create.SubnetID, m.NodeENI, m.Ordinal,
+			m.Generation, m.InstanceID)
 	case q.instance != "":
 		return fmt.Sprintf("to %s %s", q.instance, q.slot)
 	case len(q.unassigns.IPv4Prefixes) > 0:

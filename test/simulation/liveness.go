@@ -57,7 +57,8 @@ func RunPartialFailure(o Options) Result {
 	took, r := o.bear(breakage{part: broken}, broken)
 	r.Steps += 2 * result.Steps
 	if r.Violation == nil && took > 2*longest+moment {
-		r.Violation = &Violation{"I14", "the rest took " + seconds(took) + " with a broken " + broken.String() + ", and " + seconds(longest) + " without"}
+		r.Violation = &Violation{"I14", "the rest took " + seconds(took) + " with a broken " + broken.String() + ", and " +
+			seconds(longest) + " without"}
 	}
 	return r
 }
@@ -105,7 +106,8 @@ func (r *run) convergeWithFault(concerned part) time.Duration {
 		}
 		r.step()
 	}
-	r.violate("I14", "%s after all but a %s has been well: %s", seconds(within), r.broken.part, r.unconcerned(concerned).Message)
+	r.violate("I14", "%s after all but a %s has been well: %s", seconds(within), r.broken.part,
+		r.unconcerned(concerned).Message)
 	return 0
 }
 
@@ -180,7 +182,8 @@ func (b breakage) refuses(r *run, q request) error {
 	switch {
 	case !q.mutates, b.id == "":
 		return nil
-	case b.part == brokenInstance && (q.create != nil && q.create.Tags[identity.TagInstanceID] == b.id || r.truth().interfaces[q.target].Tags[identity.TagInstanceID] == b.id):
+	case b.part == brokenInstance && (q.create != nil && q.create.Tags[identity.TagInstanceID] == b.id ||
+		r.truth().interfaces[q.target].Tags[identity.TagInstanceID] == b.id):
 		return refuse(eni.Transient, "InternalError")
 	case b.part == brokenSubnet && q.create != nil && q.create.SubnetID == b.id:
 		return refuse(eni.NoAddresses, "InsufficientFreeAddressesInSubnet")

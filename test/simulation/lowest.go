@@ -17,7 +17,8 @@ import (
 
 var _ addresses.Reader = cloud{}
 
-// SubnetInterfaces implements [addresses.Reader]. It runs in a goroutine of the product, and everything else waits for it.
+// SubnetInterfaces implements [addresses.Reader]. It runs in a goroutine of the product, and everything else waits for
+// it.
 func (c cloud) SubnetInterfaces(_ context.Context, subnetID string) (all []eni.Interface, err error) {
 	err = c.p.quietly("DescribeNetworkInterfaces of subnet", func(at ec2.Call) error {
 		out, err := c.p.run.model.DescribeNetworkInterfaces(at, &ec2.DescribeNetworkInterfacesInput{Page: ec2.Page{
@@ -35,7 +36,8 @@ func (c cloud) SubnetInterfaces(_ context.Context, subnetID string) (all []eni.I
 	return all, err
 }
 
-// SubnetReservations implements [addresses.Reader]. It runs in a goroutine of the product, and everything else waits for it.
+// SubnetReservations implements [addresses.Reader]. It runs in a goroutine of the product, and everything else waits
+// for it.
 func (c cloud) SubnetReservations(_ context.Context, subnetID string) (all []eni.SubnetReservation, err error) {
 	if !c.p.run.reserving.acts {
 		return nil, nil // there is none, and the call would shift every later draw
@@ -82,8 +84,8 @@ func (r *run) noteAddress(subnetID string, address netip.Addr) {
 // keptAtStart is how many addresses at the start of a subnet are EC2's own.
 const keptAtStart = 4
 
-// reaching checks that a chosen address is the lowest one free: each lower one is used, was so until lately, or was asked for
-// by another program not long ago.
+// reaching checks that a chosen address is the lowest one free: each lower one is used, was so until lately, or was
+// asked for by another program not long ago.
 func (r *run) reaching(p *process, c executor.CreateRequest) {
 	if !c.PrimaryIPv4.IsValid() {
 		return
@@ -97,7 +99,8 @@ func (r *run) reaching(p *process, c executor.CreateRequest) {
 	}
 	for ; lower.Less(c.PrimaryIPv4); lower = lower.Next() {
 		if free := r.now.Sub(r.lastUse(c.SubnetID, lower)); free > staleness+ipam.ReservationTTL {
-			r.violate("I2", "%s asks for %s in %s although %s was not used for %s", p.name, c.PrimaryIPv4, c.SubnetID, lower, seconds(free))
+			r.violate("I2", "%s asks for %s in %s although %s was not used for %s", p.name, c.PrimaryIPv4, c.SubnetID, lower,
+				seconds(free))
 		}
 	}
 	r.noteAddress(c.SubnetID, c.PrimaryIPv4)

@@ -22,7 +22,8 @@ const liveLeakGrace, lossGrace = 30 * time.Minute, 24 * time.Hour
 // lost.
 func (r *run) losing(p *process, q request, i eni.Interface) {
 	s := spotOf(i)
-	if i.Attachment == nil || !i.AttachedTo(s.instanceID) || r.truth().ended(s.instanceID) || p.cluster.nodeENIOf(s.uid) != nil || !p.cluster.isStripped(s.uid) || r.watch.tampered(i.ID) {
+	if i.Attachment == nil || !i.AttachedTo(s.instanceID) || r.truth().ended(s.instanceID) ||
+		p.cluster.nodeENIOf(s.uid) != nil || !p.cluster.isStripped(s.uid) || r.watch.tampered(i.ID) {
 		return
 	}
 	grace := liveLeakGrace
@@ -30,8 +31,10 @@ func (r *run) losing(p *process, q request, i eni.Interface) {
 		grace = lossGrace
 	}
 	// It may have begun to leave before its NodeENI was lost.
-	if gone := r.now.Sub(p.cluster.stripped[s.uid]); i.Attachment.Status == eni.AttachmentAttached && gone > staleness && gone < grace {
-		r.violate("I1", "%s %s %s on a live instance, %s after its NodeENI was lost: %s", p.name, q.action, q.target, seconds(gone), describe(i))
+	if gone := r.now.Sub(p.cluster.stripped[s.uid]); i.Attachment.Status == eni.AttachmentAttached && gone > staleness &&
+		gone < grace {
+		r.violate("I1", "%s %s %s on a live instance, %s after its NodeENI was lost: %s", p.name, q.action, q.target,
+			seconds(gone), describe(i))
 	}
 }
 

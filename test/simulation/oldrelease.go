@@ -15,13 +15,13 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// No release precedes this one yet. What an earlier one can be is known from what may change between two: optional fields,
-// words of status, and tags that decide nothing can be added; what tags and tokens mean cannot (ownership.TestToken). So an
-// earlier release is this program behind a glass that hides the newest of these: it does not see them, does not write
-// them, and what it writes it writes whole, without them.
+// No release precedes this one yet. What an earlier one can be is known from what may change between two: optional
+// fields, words of status, and tags that decide nothing can be added; what tags and tokens mean cannot
+// (ownership.TestToken). So an earlier release is this program behind a glass that hides the newest of these: it does
+// not see them, does not write them, and what it writes it writes whole, without them.
 
-// release puts processes of the earlier release, or of the present one, in the place of those that are at rest: an upgrade,
-// or one that is rolled back.
+// release puts processes of the earlier release, or of the present one, in the place of those that are at rest: an
+// upgrade, or one that is rolled back.
 func (c *cluster) release(earlier bool) {
 	c.earlier = earlier
 	for _, p := range slices.Clone(c.processes) {
@@ -48,7 +48,8 @@ func (p *process) seen(object client.Object) client.Object {
 	return object
 }
 
-// stored is an object that an earlier release has written: what users declared is as it was, since it writes none of it.
+// stored is an object that an earlier release has written: what users declared is as it was, since it writes none of
+// it.
 func (p *process) stored(object client.Object) client.Object {
 	if !p.earlier {
 		return object
@@ -73,7 +74,8 @@ func olderState(state *v1alpha1.NodeENIState) *v1alpha1.NodeENIState {
 	for n := range older.Status.Interfaces {
 		i := &older.Status.Interfaces[n]
 		i.Phase = olderPhases[i.Phase]
-		i.RequestedDeviceIndex, i.SubnetCIDR, i.Drift, i.Message, i.SecondaryPrivateIPs, i.SecurityGroupIDs = i.DeviceIndex, "", nil, "", nil, nil
+		i.RequestedDeviceIndex, i.SubnetCIDR, i.Drift, i.Message, i.SecondaryPrivateIPs, i.SecurityGroupIDs = i.DeviceIndex,
+			"", nil, "", nil, nil
 	}
 	return older
 }

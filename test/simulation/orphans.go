@@ -8,12 +8,12 @@ import (
 	"github.com/multieni/multieni/internal/core/instancetype"
 )
 
-// mostOnTheirWay is how many interfaces of a node may exist without being attached and on their way to their slots (K of the
-// reliability catalogue).
+// mostOnTheirWay is how many interfaces of a node may exist without being attached and on their way to their slots (K
+// of the reliability catalogue).
 const mostOnTheirWay = 3
 
-// checkUnattachedLimit checks I4 before the fact: no interface is made for a node that has as many as it may which never were attached. A
-// process knows what it made, and what has been there for longer than readings lag.
+// checkUnattachedLimit checks I4 before the fact: no interface is made for a node that has as many as it may which
+// never were attached. A process knows what it made, and what has been there for longer than readings lag.
 func (r *run) checkUnattachedLimit(p *process, m identity.Member) {
 	t := r.truth()
 	machine := t.instances[m.InstanceID]
@@ -28,7 +28,8 @@ func (r *run) checkUnattachedLimit(p *process, m identity.Member) {
 		switch {
 		case i.AttachedTo(m.InstanceID):
 			attached++
-		case i.Attachment != nil, s.instanceID != m.InstanceID, i.Tags[identity.TagCluster] != p.cluster.name, p.cluster.nodeENIOf(s.uid) == nil:
+		case i.Attachment != nil, s.instanceID != m.InstanceID, i.Tags[identity.TagCluster] != p.cluster.name,
+			p.cluster.nodeENIOf(s.uid) == nil:
 		case isPaused(p.cluster.nodeENIOf(s.uid)): // it waits for a person
 		case r.watch.seated[i.ID], r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[i.ID]) <= staleness:
 		case r.watch.shaped[i.ID].by == p.name, r.now.Sub(r.watch.made[i.ID]) > staleness:
@@ -38,6 +39,7 @@ func (r *run) checkUnattachedLimit(p *process, m identity.Member) {
 	r.judged("I4")
 	// Interfaces for which the instance has no slot any more wait for a person, and others need not wait for them.
 	if roomy := attached+len(waiting) < limits.Interfaces; roomy && len(waiting) >= mostOnTheirWay {
-		r.violate("I4", "%s makes an interface for %s[%d] on %s, where %v exist and are not attached", p.name, m.NodeENI, m.Ordinal, m.InstanceID, waiting)
+		r.violate("I4", "%s makes an interface for %s[%d] on %s, where %v exist and are not attached", p.name, m.NodeENI,
+			m.Ordinal, m.InstanceID, waiting)
 	}
 }

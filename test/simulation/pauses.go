@@ -80,7 +80,8 @@ func (r *run) holdingStill(p *process, q request) {
 	}
 	for _, object := range concerned {
 		r.judged("I1")
-		if since, paused := r.watch.paused[p.cluster.name+string(object.GetUID())]; paused && since <= p.views[len(p.views)-1] {
+		if since, paused := r.watch.paused[p.cluster.name+string(object.GetUID())]; paused &&
+			since <= p.views[len(p.views)-1] {
 			r.violate("I1", "%s %s %s although %s is paused since version %d, and the process has seen all of %d: %s",
 				p.name, q.action, q.target, object.GetName(), since, p.views[len(p.views)-1], detail(q))
 		}

@@ -131,8 +131,11 @@ func (h *podHost) add(network string) bool {
 	}
 	for _, lease := range leases {
 		h.checkStarted(network, lease.Address)
-		h.leases[network] = append(slices.DeleteFunc(h.leases[network], func(l podnet.Lease) bool { return l.Address == lease.Address }), lease)
-		r.note(nil, "%s: %s of node %s gets %s on %s of network %s", h.c.name, name, h.node, lease.Address, h.files[network].ENI, network)
+		h.leases[network] = append(slices.DeleteFunc(h.leases[network], func(l podnet.Lease) bool {
+			return l.Address == lease.Address
+		}), lease)
+		r.note(nil, "%s: %s of node %s gets %s on %s of network %s", h.c.name, name, h.node, lease.Address,
+			h.files[network].ENI, network)
 	}
 	h.using[network] = append(h.using[network], runningPod{h.files[network].ENI, holder})
 	r.covers.Actors[startsPod]++
@@ -169,13 +172,17 @@ func (h *podHost) checkStarted(network string, address netip.Addr) {
 	r, id := h.c.run, h.files[network].ENI
 	r.judged("I19")
 	i := r.truth().interfaces[id]
-	has := i.PrimaryIPv4 == address || slices.ContainsFunc(i.IPv4Prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
+	has := i.PrimaryIPv4 == address || slices.ContainsFunc(i.IPv4Prefixes, func(p netip.Prefix) bool {
+		return p.Contains(address)
+	})
 	if !has {
-		r.violate("I19", "a pod of node %s gets %s of network %s, which EC2 does not have on %s: %s", h.node, address, network, id, describe(i))
+		r.violate("I19", "a pod of node %s gets %s of network %s, which EC2 does not have on %s: %s", h.node, address,
+			network, id, describe(i))
 	}
 	for _, other := range r.pods.hosts {
 		if pod := other.holderOf(address); pod != nil {
-			r.violate("I19", "%s of node %s has %s, which a pod of node %s gets on %s", pod.holder.Pod, other.node, address, h.node, id)
+			r.violate("I19", "%s of node %s has %s, which a pod of node %s gets on %s", pod.holder.Pod, other.node,
+				address, h.node, id)
 		}
 	}
 }
@@ -206,7 +213,8 @@ func (r *run) unassigningPrefixes(p *process, q request) {
 		for address := prefix.Addr(); prefix.Contains(address); address = address.Next() {
 			for _, host := range r.pods.hosts {
 				if pod := host.holderOf(address); pod != nil && pod.eni == q.target {
-					r.violate("I19", "%s unassigns %s from %s, and %s of node %s has %s", p.name, prefix, q.target, pod.holder.Pod, host.node, address)
+					r.violate("I19", "%s unassigns %s from %s, and %s of node %s has %s", p.name, prefix, q.target, pod.holder.Pod,
+						host.node, address)
 				}
 			}
 		}
@@ -267,8 +275,8 @@ func (c *cluster) drainedOn(i eni.Interface) (drained []netip.Prefix) {
 	return drained
 }
 
-// lacksReports reports whether no agent reports how pods use an interface: of two Nodes that name the instance the older one
-// owns it, and the agent has the name of the other.
+// lacksReports reports whether no agent reports how pods use an interface: of two Nodes that name the instance the
+// older one owns it, and the agent has the name of the other.
 func (c *cluster) lacksReports(claim expectedClaim, i eni.Interface) bool {
 	host := c.run.pods.hosts[i.Attachment.InstanceID]
 	return host != nil && host.c == c && host.node != claim.node.Name
@@ -286,7 +294,8 @@ func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation
 		return &Violation{"I19", fmt.Sprintf("no pod of node %s can get an address of %s: %s", host.node, i.ID, describe(i))}
 	}
 	if need := c.run.grownPrefixes(spec, i); len(i.IPv4Prefixes) < need && !c.full(claim, i) {
-		return &Violation{"I19", fmt.Sprintf("%s has %d prefixes, and its pods need %d: %s", i.ID, len(i.IPv4Prefixes), need, describe(i))}
+		return &Violation{"I19", fmt.Sprintf("%s has %d prefixes, and its pods need %d: %s", i.ID, len(i.IPv4Prefixes),
+			need, describe(i))}
 	}
 	requested := c.requested(i).IPv4Prefixes
 	for _, prefix := range c.drainedOn(i) {
@@ -304,7 +313,8 @@ func prefixesDigest(pods *v1alpha1.NodeENIPods) string {
 	}
 	words := []string{string(pods.Attachment)}
 	if pods.IPv4 != nil {
-		words = append(words, fmt.Sprintf("%d-%d spare %d", pods.IPv4.Prefixes.Min, pods.IPv4.Prefixes.Max, ptr.Deref(pods.IPv4.Spare, 0)))
+		words = append(words, fmt.Sprintf("%d-%d spare %d", pods.IPv4.Prefixes.Min, pods.IPv4.Prefixes.Max,
+			ptr.Deref(pods.IPv4.Spare, 0)))
 	}
 	return strings.Join(words, " ")
 }

@@ -25,8 +25,8 @@ import (
 // defaultMTU is that of a link without one of its own, in bytes.
 const defaultMTU = 9001
 
-// pods is what uses networks for pods: users who declare them, agents that serve them, and pods that start and end without
-// agents and API servers. It has a random stream of its own, so that it shifts no other draw.
+// pods is what uses networks for pods: users who declare them, agents that serve them, and pods that start and end
+// without agents and API servers. It has a random stream of its own, so that it shifts no other draw.
 type pods struct {
 	random *rand.Rand
 	acts   bool
@@ -65,12 +65,14 @@ func (p *pods) happens(oneIn int) bool { return p.random.IntN(oneIn) == 0 }
 // declarePods makes a new NodeENI a network for pods at times.
 func (r *run) declarePods(spec *v1alpha1.NodeENISpec) {
 	if r.pods.acts && !r.pods.happens(4) {
-		spec.Pods, spec.EnableDPDK = &v1alpha1.NodeENIPods{Namespaces: []string{"default"}, Attachment: v1alpha1.PodAttachmentHostDevice}, false
+		spec.Pods, spec.EnableDPDK = &v1alpha1.NodeENIPods{Namespaces: []string{"default"},
+			Attachment: v1alpha1.PodAttachmentHostDevice}, false
 		r.declarePrefixes(spec)
 	}
 }
 
-// movePods lets agents and pods act. When all is well, agents read and report soon, and pods of a network that drains end.
+// movePods lets agents and pods act. When all is well, agents read and report soon, and pods of a network that drains
+// end.
 func (r *run) movePods() {
 	if !r.pods.acts {
 		return
@@ -140,8 +142,9 @@ func (r *run) findPodHosts() {
 				continue
 			}
 			r.pods.hosts[ref.ID] = &podHost{
-				c: c, node: object.GetName(), instance: ref.ID, files: map[string]podnet.Network{}, leases: map[string][]podnet.Lease{},
-				using: map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{},
+				c: c, node: object.GetName(), instance: ref.ID, files: map[string]podnet.Network{},
+				leases: map[string][]podnet.Lease{},
+				using:  map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{},
 			}
 		}
 	}
@@ -230,7 +233,8 @@ func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 	for _, network := range slices.Sorted(maps.Keys(served)) {
 		i := served[network]
 		last := agent.LastReport(h.heard, network, i.ENIID)
-		report := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Reason: "LinkNotFound", Prefixes: agent.MarkedPrefixes(last)}
+		report := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Reason: "LinkNotFound",
+			Prefixes: agent.MarkedPrefixes(last)}
 		files[network] = h.files[network]
 		if h.hasLink(i.ENIID) || i.Pods.Draining {
 			report.Claims = h.claims(i.ENIID, controller.FloatingRanges(i.Pods), last)
@@ -253,7 +257,8 @@ func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 			continue
 		}
 		report := v1alpha1.PodNetworkState{
-			Network: network, NodeENI: file.NodeENI, ENIID: file.ENI, Claims: h.claims(file.ENI, nil, agent.LastReport(h.heard, network, file.ENI)),
+			Network: network, NodeENI: file.NodeENI, ENIID: file.ENI,
+			Claims: h.claims(file.ENI, nil, agent.LastReport(h.heard, network, file.ENI)),
 		}
 		if !agent.EndNetwork(file, h.leases[network], h.now(), &report) {
 			file.Draining = true
@@ -343,7 +348,9 @@ func summary(reports []v1alpha1.PodNetworkState) string {
 func (r *run) hasWhole(id string) bool {
 	for _, h := range r.pods.hosts {
 		for network, pods := range h.using {
-			if h.files[network].Attachment == podnet.HostDevice && slices.ContainsFunc(pods, func(p runningPod) bool { return p.eni == id }) {
+			if h.files[network].Attachment == podnet.HostDevice && slices.ContainsFunc(pods, func(p runningPod) bool {
+				return p.eni == id
+			}) {
 				return true
 			}
 		}
@@ -351,8 +358,8 @@ func (r *run) hasWhole(id string) bool {
 	return false
 }
 
-// heldForPods reports whether an interface may have pods that no agent can report: another instance has the state of its
-// Node.
+// heldForPods reports whether an interface may have pods that no agent can report: another instance has the state of
+// its Node.
 func (c *cluster) heldForPods(i eni.Interface) bool {
 	if i.Attachment == nil || !c.run.pods.excused {
 		return false

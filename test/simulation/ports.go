@@ -51,7 +51,8 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 	if q.mutates {
 		r.calling(p, q)
 		if p.expired && r.now.Sub(p.pausedAt) > leaseDuration+hangTime {
-			r.violate("I10", "%s %s %s, %s after it last renewed its lease", p.name, q.action, q.target, seconds(r.now.Sub(p.pausedAt)))
+			r.violate("I10", "%s %s %s, %s after it last renewed its lease", p.name, q.action, q.target,
+				seconds(r.now.Sub(p.pausedAt)))
 		}
 	}
 	at, before := r.now, eni.Interface{}

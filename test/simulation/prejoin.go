@@ -18,13 +18,14 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// Interfaces that an instance has before it joins: launch interfaces from an AWSNodeTemplate, and pre-join interfaces of networks.
+// Interfaces that an instance has before it joins: launch interfaces from an AWSNodeTemplate, and pre-join interfaces
+// of networks.
 
 // preJoinShare is the share of the seeds in which instances have interfaces before they join.
 const preJoinShare = 0.3
 
-// origins draws how instances start. It has a random stream of its own: without interfaces before the join, a seed has the draws that it
-// would have without this file.
+// origins draws how instances start. It has a random stream of its own: without interfaces before the join, a seed has
+// the draws that it would have without this file.
 type origins struct {
 	random *rand.Rand
 	on     bool
@@ -55,7 +56,8 @@ func (c *cluster) originate(name, instanceType, zone string) bool {
 		}
 		return id != ""
 	}
-	launched, err := c.run.model.Launch(c.run.call(), ec2.WorldInstance{InstanceType: instanceType, AvailabilityZone: zone, Name: name})
+	launched, err := c.run.model.Launch(c.run.call(),
+		ec2.WorldInstance{InstanceType: instanceType, AvailabilityZone: zone, Name: name})
 	if err != nil {
 		return false
 	}
@@ -64,7 +66,8 @@ func (c *cluster) originate(name, instanceType, zone string) bool {
 	return true
 }
 
-// launchFromTemplate starts an instance from a launch template of multieni, with one or two interfaces besides the primary one.
+// launchFromTemplate starts an instance from a launch template of multieni, with one or two interfaces besides the
+// primary one.
 func (c *cluster) launchFromTemplate(instanceType, zone string) (instanceID string) {
 	r := c.run
 	in := &ec2.RunInstancesInput{
@@ -167,7 +170,8 @@ func (c *cluster) prepare(b *boot, ordinal int) {
 		return
 	}
 	_, _ = r.model.ModifyNetworkInterfaceAttribute(r.call(), &ec2.ModifyNetworkInterfaceAttributeInput{
-		NetworkInterfaceID: id, Attachment: &ec2.AttachmentChanges{AttachmentID: attached.AttachmentID, DeleteOnTermination: ptr.To(true)},
+		NetworkInterfaceID: id, Attachment: &ec2.AttachmentChanges{AttachmentID: attached.AttachmentID,
+			DeleteOnTermination: ptr.To(true)},
 	})
 	r.note(nil, "%s: instance %s gets %s for network %s before it joins", c.name, b.instanceID, id, name)
 	b.interfaces = append(b.interfaces, id)
@@ -185,14 +189,16 @@ func isLaunched(i eni.Interface) bool {
 	return verdict == identity.Launched
 }
 
-// isJoined reports whether an interface was made for a network while its instance booted, and serves no NodeENI by its tags.
+// isJoined reports whether an interface was made for a network while its instance booted, and serves no NodeENI by its
+// tags.
 func isJoined(i eni.Interface) bool {
 	return identity.Owner(i.Tags[identity.TagNodeENIUID]).IsNetwork()
 }
 
-// adopted returns the launch interfaces of an instance that serve a NodeENI there: the state of a node says so, and they are where the
-// NodeENI wants them.
-func (c *cluster) adopted(nodeENI *v1alpha1.NodeENI, node *corev1.Node, instanceID string, in []string) []eni.Interface {
+// adopted returns the launch interfaces of an instance that serve a NodeENI there: the state of a node says so, and
+// they are where the NodeENI wants them.
+func (c *cluster) adopted(nodeENI *v1alpha1.NodeENI, node *corev1.Node, instanceID string,
+	in []string) []eni.Interface {
 	state := c.state(node.Name)
 	if state == nil {
 		return nil
@@ -220,7 +226,8 @@ func sits(nodeENI *v1alpha1.NodeENI, in []string, i eni.Interface) bool {
 	return false
 }
 
-// noteAdoptable counts the calls that another change of an API server explains: another NodeENI may adopt each launch interface.
+// noteAdoptable counts the calls that another change of an API server explains: another NodeENI may adopt each launch
+// interface.
 func (r *run) noteAdoptable() {
 	for _, launched := range r.truth().launched {
 		r.watch.spent.needed += shapes * len(launched)
@@ -236,8 +243,8 @@ func (r *run) noteLaunches() {
 	}
 }
 
-// keepingLaunched checks that an interface that was launched with its instance stays with it, and says so: it is neither attached
-// nor detached, deleted nor tagged.
+// keepingLaunched checks that an interface that was launched with its instance stays with it, and says so: it is
+// neither attached nor detached, deleted nor tagged.
 func (r *run) keepingLaunched(p *process, q request, i eni.Interface) {
 	if !isLaunched(i) {
 		return
@@ -248,8 +255,9 @@ func (r *run) keepingLaunched(p *process, q request, i eni.Interface) {
 	}
 }
 
-// passingOver checks I3 for what an instance has from the beginning: no interface is made next to one that was launched with it and
-// sits where one NodeENI alone wants one, nor next to one that was made for a network of the NodeENI's name.
+// passingOver checks I3 for what an instance has from the beginning: no interface is made next to one that was launched
+// with it and sits where one NodeENI alone wants one, nor next to one that was made for a network of the NodeENI's
+// name.
 func (r *run) passingOver(p *process, m identity.Member, subnetID string) {
 	c, t := p.cluster, r.truth()
 	nodeENI := c.nodeENIOf(string(m.Owner))
@@ -265,7 +273,8 @@ func (r *run) passingOver(p *process, m identity.Member, subnetID string) {
 		in := subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
 		joined := isJoined(i) && i.Tags[identity.TagNodeENI] == m.NodeENI && slices.Contains(in, subnetID)
 		if joined || c.isPlaceOf(nodeENI, in, i) {
-			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s, which the instance had before it joined: %s",
+			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s, which the instance had before it joined: "+
+				"%s",
 				p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		}
 	}
@@ -276,7 +285,8 @@ func (c *cluster) isPlaceOf(nodeENI *v1alpha1.NodeENI, in []string, i eni.Interf
 	return isLaunched(i) && sits(nodeENI, in, i) && c.wantedBy(i) == 1
 }
 
-// isKnown reports whether an interface has been attached to an instance, and untouched by others, for longer than reads are stale.
+// isKnown reports whether an interface has been attached to an instance, and untouched by others, for longer than reads
+// are stale.
 func (r *run) isKnown(i eni.Interface, instanceID string) bool {
 	return i.Ready() && i.AttachedTo(instanceID) && !r.watch.tampered(i.ID) &&
 		r.now.Sub(r.watch.made[i.ID]) > staleness && r.now.Sub(r.watch.meddled[i.ID]) > staleness
@@ -288,8 +298,8 @@ func (p *process) saw(object interface{ GetResourceVersion() string }) bool {
 	return err == nil && version <= p.views[len(p.views)-1]
 }
 
-// wantedBy counts the NodeENIs that want an interface where one sits that was launched with its instance, whether they select its
-// node or not.
+// wantedBy counts the NodeENIs that want an interface where one sits that was launched with its instance, whether they
+// select its node or not.
 func (c *cluster) wantedBy(i eni.Interface) int {
 	n := 0
 	for _, object := range c.api.objects[nodeENIs] {

@@ -121,8 +121,9 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	p.collector, p.observer, p.refusedWrites = controllers.GC, controllers.Observer, controllers.RefusedWrites
 	p.nodes, p.nodeENIs = controllers.Nodes, controllers.NodeENIs
 	p.reserver = subnetreservation.New(subnetreservation.Options{
-		Client: kubernetes{p: p}, Reader: directReader{p: p}, Resolver: controllers.Resolver, EC2: reservingCloud{cloud{p}}, Cluster: c.name,
-		Now: p.now, Log: quiet,
+		Client: kubernetes{p: p}, Reader: directReader{p: p}, Resolver: controllers.Resolver, EC2: reservingCloud{cloud{p}},
+		Cluster: c.name,
+		Now:     p.now, Log: quiet,
 	})
 	for q := range p.queues {
 		p.queues[q] = newQueue()

@@ -56,8 +56,8 @@ func (r *run) mostIdleReconciles(key string) int {
 	}
 }
 
-// holdsForPods reports whether an interface is held for pods that no agent can report: the Nodes that share a name of an
-// instance wake each other.
+// holdsForPods reports whether an interface is held for pods that no agent can report: the Nodes that share a name of
+// an instance wake each other.
 func (r *run) holdsForPods() bool {
 	for _, c := range r.clusters {
 		if slices.ContainsFunc(r.truth().owned[c.name], c.heldForPods) {
@@ -67,8 +67,8 @@ func (r *run) holdsForPods() bool {
 	return false
 }
 
-// blockedMembers returns how many members lack an interface on the node that a key names, or on the nodes of the NodeENI that it
-// names: each asks EC2 for room at times, and what blocks it can be one of several reasons each time.
+// blockedMembers returns how many members lack an interface on the node that a key names, or on the nodes of the
+// NodeENI that it names: each asks EC2 for room at times, and what blocks it can be one of several reasons each time.
 func (r *run) blockedMembers(key string) (blocked int) {
 	for _, c := range r.clusters {
 		for _, object := range c.api.all(states) {
@@ -88,8 +88,9 @@ func (r *run) blockedMembers(key string) (blocked int) {
 	return blocked
 }
 
-// waitsForEC2 reports whether the key of a reconciliation is that of a node with an interface that waits for a person or
-// for EC2, or with one on an instance that is not the Node's: that one stays until EC2 says that the instance has ended.
+// waitsForEC2 reports whether the key of a reconciliation is that of a node with an interface that waits for a person
+// or for EC2, or with one on an instance that is not the Node's: that one stays until EC2 says that the instance has
+// ended.
 func (r *run) waitsForEC2(key string) bool {
 	for _, c := range r.clusters {
 		name, is := strings.CutPrefix(key, fmt.Sprintf("%s %s ", c.name, nodeQueue))
@@ -154,8 +155,8 @@ func (c *cluster) replaces(node string) bool {
 	})
 }
 
-// formerNames returns the names in the tags of unattached interfaces of a Node's instance. Their reconciliations trigger
-// that of the Node.
+// formerNames returns the names in the tags of unattached interfaces of a Node's instance. Their reconciliations
+// trigger that of the Node.
 func (c *cluster) formerNames(node string) (names []string) {
 	for _, i := range c.run.truth().owned[c.name] {
 		if of := c.nodesOf(spotOf(i).instanceID); i.Attachment == nil && len(of) > 0 && of[0].Name == node {

@@ -80,9 +80,11 @@ func (r *run) checkRedundantCalls(p *process, q request, i eni.Interface) {
 	r.judged("I8")
 	// The end of an instance undoes what calls did, so a process that sees it expects no effect of its own calls any
 	// more.
-	excused := p.earlier || r.truth().ended(spotOf(i).instanceID) || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[i.ID]) <= staleness
+	excused := p.earlier || r.truth().ended(spotOf(i).instanceID) || r.watch.tampered(i.ID) ||
+		r.now.Sub(r.watch.meddled[i.ID]) <= staleness
 	if since := r.now.Sub(last.at); !excused && (last.by == p.name || since > staleness) {
-		r.violate("I8", "%s %s %s, which has been as that asks for %s: %s", p.name, q.action, q.target, seconds(since), describe(i))
+		r.violate("I8", "%s %s %s, which has been as that asks for %s: %s", p.name, q.action, q.target,
+			seconds(since), describe(i))
 	}
 }
 
@@ -128,8 +130,8 @@ func (r *run) edited(c *cluster, before, after *v1alpha1.NodeENI) {
 	}
 }
 
-// createdAfterEdit counts the calls that an edit explains for an interface that did not exist at its time: a plan under way creates
-// it as the earlier spec says.
+// createdAfterEdit counts the calls that an edit explains for an interface that did not exist at its time: a plan under
+// way creates it as the earlier spec says.
 func (r *run) createdAfterEdit(q request) {
 	if at, is := r.watch.spent.editedAt[q.create.Tags[identity.TagNodeENIUID]]; is && r.now.Sub(at) <= staleness {
 		r.watch.spent.needed += 2
@@ -173,7 +175,8 @@ func (r *run) checkQuiet() {
 	}
 	most := callsPerInterface*spent.made + callsPerRemoval*spent.removed + spent.needed + callsPerFault*faults
 	if spent.calls > most {
-		r.violate("I8", "%d changing calls: %d interfaces made, %d removed, changes that users asked for (%d) and %d faults explain %d",
+		r.violate("I8", "%d changing calls: %d interfaces made, %d removed, changes that users asked for (%d) and %d faults "+
+			"explain %d",
 			spent.calls, spent.made, spent.removed, spent.needed, faults, most)
 	}
 }

@@ -86,7 +86,8 @@ func (r *run) replacing(p *process, q request, i eni.Interface) {
 			continue
 		}
 		if other.instanceID == s.instanceID {
-			r.violate("I1", "%s replaces %s while %s of the same instance has no successor yet: %s", p.name, i.ID, id, describe(i))
+			r.violate("I1", "%s replaces %s while %s of the same instance has no successor yet: %s", p.name, i.ID,
+				id, describe(i))
 		}
 		if other.uid == s.uid {
 			others[other.instanceID] = true

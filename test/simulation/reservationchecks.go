@@ -37,9 +37,12 @@ func (r *run) reserved(p *process, name string, made *ec2.SubnetCIDRReservation)
 		return // the process carries out an earlier version, as the status says before each request
 	}
 	for _, other := range r.truth().reservations {
-		same := other.SubnetID == made.SubnetID && other.CIDR.Bits() == made.CIDR.Bits() && other.ReservationType == made.ReservationType
-		if same && other.CIDR != made.CIDR && !r.seemsTaken(other) && r.isOwnedBy(other, p.cluster, name) && r.reserving.origin[other.SubnetCIDRReservationID] == of {
-			r.violate("I17", "%s reserves %s in %s for SubnetReservation %s next to %s", p.name, made.CIDR, made.SubnetID, name, other.CIDR)
+		same := other.SubnetID == made.SubnetID && other.CIDR.Bits() == made.CIDR.Bits() &&
+			other.ReservationType == made.ReservationType
+		if same && other.CIDR != made.CIDR && !r.seemsTaken(other) && r.isOwnedBy(other, p.cluster, name) &&
+			r.reserving.origin[other.SubnetCIDRReservationID] == of {
+			r.violate("I17", "%s reserves %s in %s for SubnetReservation %s next to %s", p.name, made.CIDR, made.SubnetID,
+				name, other.CIDR)
 		}
 	}
 }
@@ -53,9 +56,12 @@ func (r *run) seemsTaken(reserved *ec2.SubnetCIDRReservation) bool {
 	})
 }
 
-// unreserving checks I17 before a deletion: the reservation is one of the cluster's, is not declared, and is not retained.
+// unreserving checks I17 before a deletion: the reservation is one of the cluster's, is not declared, and is not
+// retained.
 func (r *run) unreserving(p *process, id string) {
-	at := slices.IndexFunc(r.truth().reservations, func(known *ec2.SubnetCIDRReservation) bool { return known.SubnetCIDRReservationID == id })
+	at := slices.IndexFunc(r.truth().reservations, func(known *ec2.SubnetCIDRReservation) bool {
+		return known.SubnetCIDRReservationID == id
+	})
 	if at < 0 {
 		return
 	}
@@ -99,11 +105,12 @@ func declares(spec v1alpha1.SubnetReservationSpec, known *ec2.SubnetCIDRReservat
 }
 
 func selectsSubnet(spec v1alpha1.SubnetReservationSpec, s place) bool {
-	return slices.Contains(spec.SubnetIDs, s.id) || slices.Contains(spec.SubnetNames, s.name) || string(spec.SubnetSelector["Name"]) == s.name
+	return slices.Contains(spec.SubnetIDs, s.id) || slices.Contains(spec.SubnetNames, s.name) ||
+		string(spec.SubnetSelector["Name"]) == s.name
 }
 
-// settledReservations checks I17 when all is well: each declaration is fulfilled or says why not, and nothing else of the
-// cluster's is reserved.
+// settledReservations checks I17 when all is well: each declaration is fulfilled or says why not, and nothing else of
+// the cluster's is reserved.
 func (c *cluster) settledReservations() *Violation {
 	fault := func(format string, args ...any) *Violation { return &Violation{"I17", fmt.Sprintf(format, args...)} }
 	for _, one := range c.api.all(subnetReservations) {
@@ -114,7 +121,8 @@ func (c *cluster) settledReservations() *Violation {
 			return fault("SubnetReservation %s is still being deleted: %+v", object.Name, ready)
 		case object.Status.ObservedGeneration != object.Generation || ready == nil:
 			return fault("SubnetReservation %s says nothing of its generation %d", object.Name, object.Generation)
-		case ready.Reason == string(reservation.Reserving) || ready.Reason == v1alpha1.ReasonUnreadable || ready.Reason == v1alpha1.ReasonDeleting:
+		case ready.Reason == string(reservation.Reserving) || ready.Reason == v1alpha1.ReasonUnreadable ||
+			ready.Reason == v1alpha1.ReasonDeleting:
 			return fault("SubnetReservation %s is not settled: %s: %s", object.Name, ready.Reason, ready.Message)
 		}
 		if wrong := c.wrongBlocks(object, ready.Status == "True"); wrong != "" {
@@ -128,7 +136,8 @@ func (c *cluster) settledReservations() *Violation {
 		}
 		object, is := c.api.get(subnetReservations, name).(*v1alpha1.SubnetReservation)
 		if !is || object.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && !declares(object.Spec, known) {
-			return fault("%s (%s in %s) of SubnetReservation %s is a leak", known.SubnetCIDRReservationID, known.CIDR, known.SubnetID, name)
+			return fault("%s (%s in %s) of SubnetReservation %s is a leak", known.SubnetCIDRReservationID, known.CIDR,
+				known.SubnetID, name)
 		}
 	}
 	return nil
@@ -175,8 +184,8 @@ func (r *run) waitsForBlock(key string) bool {
 	return false
 }
 
-// openBlocks counts the blocks of a prefix's size that EC2 delegates: those in the parts reserved for prefixes if there are
-// any, and none of those reserved explicitly.
+// openBlocks counts the blocks of a prefix's size that EC2 delegates: those in the parts reserved for prefixes if there
+// are any, and none of those reserved explicitly.
 func (r *run) openBlocks(subnetID string, first netip.Addr, blocks int, taken map[int]bool) (open int) {
 	var own, all []netip.Prefix
 	for _, known := range r.truth().reservations {

@@ -34,8 +34,8 @@ const (
 	manyReserved = 12
 )
 
-// reserving is who reserves parts of subnets: users with SubnetReservations, and people with an EC2 console. It has a random
-// stream of its own, so that it shifts no other draw in runs without it.
+// reserving is who reserves parts of subnets: users with SubnetReservations, and people with an EC2 console. It has a
+// random stream of its own, so that it shifts no other draw in runs without it.
 type reserving struct {
 	random *rand.Rand
 	acts   bool
@@ -65,7 +65,8 @@ type declaration struct {
 
 func newReserving(seed uint64) *reserving {
 	v := &reserving{
-		random: rand.New(rand.NewPCG(seed, 0x5c)), origin: map[string]declaration{}, madeAt: map[string]time.Time{}, left: map[string]bool{}, edited: map[string]reason{},
+		random: rand.New(rand.NewPCG(seed, 0x5c)), origin: map[string]declaration{}, madeAt: map[string]time.Time{},
+		left: map[string]bool{}, edited: map[string]reason{},
 	}
 	v.acts = v.random.IntN(3) == 0
 	return v
@@ -135,7 +136,8 @@ func (r *run) leaveRetained(c *cluster, object *v1alpha1.SubnetReservation) {
 // reservationSpec draws what a user declares. The smallest subnet stays as it is.
 func (r *run) reservationSpec() v1alpha1.SubnetReservationSpec {
 	v := r.reserving
-	spec := v1alpha1.SubnetReservationSpec{Type: v1alpha1.SubnetReservationPrefix, DeletionPolicy: v1alpha1.DeletionPolicyDelete}
+	spec := v1alpha1.SubnetReservationSpec{Type: v1alpha1.SubnetReservationPrefix,
+		DeletionPolicy: v1alpha1.DeletionPolicyDelete}
 	if v.happens(2) {
 		spec.Type = v1alpha1.SubnetReservationExplicit
 	}
@@ -170,7 +172,9 @@ func (r *run) reservationSpec() v1alpha1.SubnetReservationSpec {
 
 // largeSubnet draws a subnet that stays large enough for interfaces.
 func (r *run) largeSubnet() place {
-	large := slices.DeleteFunc(slices.Clone(subnets), func(s place) bool { return netip.MustParsePrefix(s.cidr).Bits() > 24 })
+	large := slices.DeleteFunc(slices.Clone(subnets), func(s place) bool {
+		return netip.MustParsePrefix(s.cidr).Bits() > 24
+	})
 	return large[r.reserving.random.IntN(len(large))]
 }
 
@@ -188,7 +192,8 @@ func (r *run) reserveByHand() {
 	}
 	s := r.largeSubnet()
 	in := &ec2.CreateSubnetCIDRReservationInput{
-		SubnetID: s.id, CIDR: r.anyBlock(s).String(), ReservationType: []string{"prefix", "explicit"}[r.reserving.random.IntN(2)],
+		SubnetID: s.id, CIDR: r.anyBlock(s).String(),
+		ReservationType: []string{"prefix", "explicit"}[r.reserving.random.IntN(2)],
 	}
 	_, err := r.model.CreateSubnetCIDRReservation(r.call(), in)
 	r.note(nil, "a person reserves %s in %s (%s): %v", in.CIDR, in.SubnetID, in.ReservationType, err)
@@ -215,7 +220,8 @@ type reservingCloud struct{ cloud }
 var _ subnetreservation.EC2 = reservingCloud{}
 
 // SubnetReservations implements [subnetreservation.EC2].
-func (c reservingCloud) SubnetReservations(_ context.Context, subnetID string) (all []eni.SubnetReservation, err error) {
+func (c reservingCloud) SubnetReservations(_ context.Context,
+	subnetID string) (all []eni.SubnetReservation, err error) {
 	err = c.p.call(request{action: "GetSubnetCidrReservations"}, func(at ec2.Call) (err error) {
 		all, err = c.p.reservations(at, subnetID)
 		return err
@@ -252,7 +258,8 @@ func (c reservingCloud) CreateSubnetReservation(
 func (c reservingCloud) DeleteSubnetReservation(_ context.Context, id string) error {
 	return gone(c.p.call(request{action: unreserveCall, target: id, mutates: true}, func(at ec2.Call) error {
 		c.p.run.unreserving(c.p, id)
-		_, err := c.p.run.model.DeleteSubnetCIDRReservation(at, &ec2.DeleteSubnetCIDRReservationInput{SubnetCIDRReservationID: id})
+		_, err := c.p.run.model.DeleteSubnetCIDRReservation(at,
+			&ec2.DeleteSubnetCIDRReservationInput{SubnetCIDRReservationID: id})
 		return err
 	}))
 }

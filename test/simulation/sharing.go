@@ -71,5 +71,7 @@ func (p *process) unheard(s desiredSlot) bool {
 		return false
 	}
 	heard := nodesIn(p.informers.known(nodes), s.instanceID)
-	return !anySelected(nodeENI, slices.DeleteFunc(heard, func(node *corev1.Node) bool { return node.Name == its[0].Name }))
+	return !anySelected(nodeENI, slices.DeleteFunc(heard, func(node *corev1.Node) bool {
+		return node.Name == its[0].Name
+	}))
 }

@@ -28,18 +28,21 @@ func (c *cluster) checkStatusConsistent(s desiredSlot, claim expectedClaim, have
 			continue // it is of an instance that bore the node's name before, or a person is asked to see to it
 		}
 		reported++
-		if !exists || truly.Attachment == nil || truly.Attachment.Slot != (eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)}) {
+		if !exists || truly.Attachment == nil ||
+			truly.Attachment.Slot != (eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)}) {
 			return &Violation{"I9", fmt.Sprintf("%s is reported as attached at card %d device %d of node %s, and is not: %s",
 				i.ENIID, i.NetworkCardIndex, i.DeviceIndex, claim.node.Name, describe(truly))}
 		}
 	}
 	if attached := countAttached(have); reported != attached && !sharedOrdinal(have) {
-		return &Violation{"I9", fmt.Sprintf("node %s reports %d interfaces of NodeENI %s as attached, %d are", claim.node.Name, reported, claim.nodeENI.Name, attached)}
+		return &Violation{"I9", fmt.Sprintf("node %s reports %d interfaces of NodeENI %s as attached, %d are",
+			claim.node.Name, reported, claim.nodeENI.Name, attached)}
 	}
 	return nil
 }
 
-// countAttached counts the attached interfaces that a NodeENIState lists: it leaves out those that were launched with the instance.
+// countAttached counts the attached interfaces that a NodeENIState lists: it leaves out those that were launched with
+// the instance.
 func countAttached(have []eni.Interface) int {
 	n := 0
 	for _, i := range have {
@@ -50,8 +53,8 @@ func countAttached(have []eni.Interface) int {
 	return n
 }
 
-// checkStatusTrue checks I9 for a NodeENI: while it says that it is Ready as it is declared now, each instance that it wants
-// interfaces on has all of them, attached and as declared.
+// checkStatusTrue checks I9 for a NodeENI: while it says that it is Ready as it is declared now, each instance that it
+// wants interfaces on has all of them, attached and as declared.
 func (c *cluster) checkStatusTrue(s desiredSlot, claim expectedClaim, have []eni.Interface) *Violation {
 	c.run.judged("I9")
 	ready := meta.FindStatusCondition(claim.nodeENI.Status.Conditions, v1alpha1.ConditionReady)
@@ -65,7 +68,8 @@ func (c *cluster) checkStatusTrue(s desiredSlot, claim expectedClaim, have []eni
 		}
 	}
 	if asDeclared < len(claim.subnets) {
-		return &Violation{"I9", fmt.Sprintf("NodeENI %s says that it is Ready (%s), and %d of %d interfaces on %s (node %s) are as it declares",
+		return &Violation{"I9", fmt.Sprintf("NodeENI %s says that it is Ready (%s), and %d of %d interfaces on %s (node %s) "+
+			"are as it declares",
 			claim.nodeENI.Name, ready.Message, asDeclared, len(claim.subnets), s.instanceID, claim.node.Name)}
 	}
 	return nil

@@ -34,12 +34,15 @@ func world() ec2.World {
 	w := ec2.World{
 		Region: "us-east-1",
 		VPCs: []ec2.WorldVPC{
-			{VPCID: vpcID, CIDRBlock: netip.MustParsePrefix("10.0.0.0/16"), IPv6CIDRBlock: netip.MustParsePrefix("2001:db8::/48")},
-			{VPCID: otherVPCID, CIDRBlock: netip.MustParsePrefix("10.1.0.0/16"), IPv6CIDRBlock: netip.MustParsePrefix("2001:db8:1::/48")},
+			{VPCID: vpcID, CIDRBlock: netip.MustParsePrefix("10.0.0.0/16"),
+				IPv6CIDRBlock: netip.MustParsePrefix("2001:db8::/48")},
+			{VPCID: otherVPCID, CIDRBlock: netip.MustParsePrefix("10.1.0.0/16"),
+				IPv6CIDRBlock: netip.MustParsePrefix("2001:db8:1::/48")},
 		},
 	}
 	for n, zone := range zones {
-		w.AvailabilityZones = append(w.AvailabilityZones, ec2.WorldZone{ZoneName: zone, ZoneID: []string{"use1-az1", "use1-az2"}[n]})
+		w.AvailabilityZones = append(w.AvailabilityZones,
+			ec2.WorldZone{ZoneName: zone, ZoneID: []string{"use1-az1", "use1-az2"}[n]})
 	}
 	for _, s := range subnets {
 		w.Subnets = append(w.Subnets, ec2.WorldSubnet{
@@ -48,9 +51,11 @@ func world() ec2.World {
 		})
 	}
 	for n, id := range groups {
-		w.SecurityGroups = append(w.SecurityGroups, ec2.WorldSecurityGroup{GroupID: id, GroupName: []string{"data", "storage", "signal"}[n], VPCID: vpcID})
+		w.SecurityGroups = append(w.SecurityGroups,
+			ec2.WorldSecurityGroup{GroupID: id, GroupName: []string{"data", "storage", "signal"}[n], VPCID: vpcID})
 	}
-	w.NetworkInterfaces = []ec2.WorldInterface{{SubnetID: subnets[0].id, Description: "a load balancer's", RequesterManaged: true}}
+	w.NetworkInterfaces = []ec2.WorldInterface{{SubnetID: subnets[0].id, Description: "a load balancer's",
+		RequesterManaged: true}}
 	return w
 }
 

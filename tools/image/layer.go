@@ -18,10 +18,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// certificates is where Linux systems keep the certificates that TLS trusts. The image takes those of the system that it is
-// built on, since it has no other base.
+// certificates is where Linux systems keep the certificates that TLS trusts. The image takes those of the system that
+// it is built on, since it has no other base.
 func certificates() ([]byte, error) {
-	for _, file := range []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"} {
+	for _, file := range []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+		"/etc/ssl/cert.pem"} {
 		content, err := os.ReadFile(file)
 		if err == nil && x509.NewCertPool().AppendCertsFromPEM(content) {
 			return content, nil

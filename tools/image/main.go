@@ -42,7 +42,8 @@ func main() {
 	arches := flag.String("arch", "amd64,arm64", "architectures, separated by commas")
 	flag.StringVar(&s.out, "out", "dist/image", "folder to write the OCI layout to; replaced if it exists")
 	flag.StringVar(&s.version, "version", "devel", "version of the programs")
-	flag.StringVar(&s.push, "push", "", "reference to push the image to, for example ghcr.io/multieni/multieni:v0.1.0; not pushed if empty")
+	flag.StringVar(&s.push, "push", "",
+		"reference to push the image to, for example ghcr.io/multieni/multieni:v0.1.0; not pushed if empty")
 	flag.Parse()
 	s.arches = strings.Split(*arches, ",")
 	if err := s.run(ctx); err != nil {
@@ -69,7 +70,8 @@ func (s settings) run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", arch, err)
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform(arch)}})
+		index = mutate.AppendManifests(index,
+			mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform(arch)}})
 	}
 	if _, err := layout.Write(s.out, index); err != nil {
 		return fmt.Errorf("write the layout: %w", err)
@@ -119,7 +121,8 @@ func (s settings) config(image v1.Image, arch string) *v1.ConfigFile {
 			Entrypoint: []string{"/multieni"}, User: "65532:65532", WorkingDir: "/",
 			Labels: map[string]string{
 				"org.opencontainers.image.title": "multieni", "org.opencontainers.image.version": s.version,
-				"org.opencontainers.image.licenses": "Apache-2.0", "org.opencontainers.image.source": "https://github.com/multieni/multieni",
+				"org.opencontainers.image.licenses": "Apache-2.0",
+				"org.opencontainers.image.source":   "https://github.com/multieni/multieni",
 			},
 		},
 	}
@@ -162,7 +165,8 @@ func (s settings) upload(ctx context.Context, index v1.ImageIndex) error {
 	if err != nil {
 		return err
 	}
-	if err := remote.WriteIndex(reference, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+	if err := remote.WriteIndex(reference, index, remote.WithContext(ctx),
+		remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
 		return fmt.Errorf("push to %s: %w", s.push, err)
 	}
 	return nil

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// writeBill writes the bill of materials of the programs in a folder in the form of SPDX 2.3: the modules that the Go toolchain
-// recorded in them.
+// writeBill writes the bill of materials of the programs in a folder in the form of SPDX 2.3: the modules that the Go
+// toolchain recorded in them.
 func writeBill(folder, version string, made time.Time, to string) error {
 	var infos []*debug.BuildInfo
 	for _, program := range programs() {
@@ -45,7 +45,8 @@ func writeBill(folder, version string, made time.Time, to string) error {
 	relations := []relationship{{"SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-multieni"}}
 	add := func(path, version string) {
 		id := fmt.Sprintf("SPDXRef-module-%d", len(pieces))
-		pieces = append(pieces, piece{id, path, version, "NOASSERTION", []reference{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + path + "@" + version}}})
+		pieces = append(pieces, piece{id, path, version, "NOASSERTION",
+			[]reference{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + path + "@" + version}}})
 		relations = append(relations, relationship{"SPDXRef-multieni", "DEPENDS_ON", id})
 	}
 	add("stdlib", infos[0].GoVersion)
@@ -64,8 +65,9 @@ func writeBill(folder, version string, made time.Time, to string) error {
 	content, err := json.MarshalIndent(map[string]any{
 		"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": "multieni " + version,
 		"documentNamespace": "https://github.com/multieni/multieni/sbom/" + version + "/" + infos[0].GoVersion,
-		"creationInfo":      map[string]any{"created": made.UTC().Format(time.RFC3339), "creators": []string{"Tool: multieni/tools/image"}},
-		"packages":          pieces, "relationships": relations,
+		"creationInfo": map[string]any{"created": made.UTC().Format(time.RFC3339),
+			"creators": []string{"Tool: multieni/tools/image"}},
+		"packages": pieces, "relationships": relations,
 	}, "", "  ")
 	if err != nil {
 		return err

@@ -246,7 +246,8 @@ func fromTags(ctx context.Context, metadata *imds.Client) (lifecycle.Parameters,
 // tellKubelet writes the kubelet's inputs where they are wanted.
 func (o options) tellKubelet(report bootstrap.Report) error {
 	taint := report.Failed != "" && o.onFailure == userdata.Taint
-	for path, text := range map[string]string{o.nodeConfig: report.NodeConfig(taint), o.environment: report.Environment(taint, runtime.NumCPU())} {
+	for path, text := range map[string]string{o.nodeConfig: report.NodeConfig(taint),
+		o.environment: report.Environment(taint, runtime.NumCPU())} {
 		if path == "" {
 			continue
 		}

@@ -63,7 +63,8 @@ tell whose they are: it brings up all but the primary one, and reports in its lo
 		},
 	}
 	o.Bind(command.Flags())
-	command.Flags().Bool("version", false, "print the version and end") // cobra's own would take -v, which others write for --v
+	// cobra's own would take -v, which others write for --v
+	command.Flags().Bool("version", false, "print the version and end")
 	return command
 }
 

@@ -126,7 +126,8 @@ func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
 
 func nodeRegion(ctx context.Context, api client.Reader) string {
 	var nodes corev1.NodeList
-	if err := api.List(ctx, &nodes, client.HasLabels{corev1.LabelTopologyRegion}, client.Limit(1)); err != nil || len(nodes.Items) == 0 {
+	if err := api.List(ctx, &nodes, client.HasLabels{corev1.LabelTopologyRegion}, client.Limit(1)); err != nil ||
+		len(nodes.Items) == 0 {
 		return ""
 	}
 	return nodes.Items[0].Labels[corev1.LabelTopologyRegion]

@@ -165,7 +165,8 @@ func (d *doctor) controller(ctx context.Context) {
 	case err != nil:
 		d.add(report.Warning, "controller", "the lease cannot be read: "+err.Error(),
 			"Ask for permission to read leases in "+d.namespace+".")
-	case lease.Spec.RenewTime == nil || time.Since(lease.Spec.RenewTime.Time) > leaseStale || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "":
+	case lease.Spec.RenewTime == nil || time.Since(lease.Spec.RenewTime.Time) > leaseStale ||
+		lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "":
 		d.add(report.Failed, "controller", "the lease has expired, so no controller is at work", startController)
 	default:
 		d.add(report.OK, "controller", *lease.Spec.HolderIdentity+" holds the lease", "")

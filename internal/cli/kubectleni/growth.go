@@ -15,12 +15,12 @@ import (
 	"github.com/multieni/multieni/internal/core/report"
 )
 
-// daysQuery is the time until a gauge of subnets is 0 with the growth of the last day, in days. The result lacks subnets that do
-// not fill up. The dashboard has the same query.
+// daysQuery is the time until a gauge of subnets is 0 with the growth of the last day, in days. The result lacks
+// subnets that do not fill up. The dashboard has the same query.
 const daysQuery = "min by (subnet) (%[1]s) / (-deriv((min by (subnet) (%[1]s))[1d:10m]) * 86400 > 0)"
 
-// addDays adds the days until each subnet is full, as a Prometheus server with the controller's metrics knows the growth. EC2
-// has no history of it.
+// addDays adds the days until each subnet is full, as a Prometheus server with the controller's metrics knows the
+// growth. EC2 has no history of it.
 func addDays(ctx context.Context, address string, view *report.Subnets) error {
 	connection, err := api.NewClient(api.Config{Address: address})
 	if err != nil {

@@ -128,7 +128,8 @@ func (i *importRun) find(ctx context.Context) error {
 		if i.from != fromController {
 			continue
 		}
-		if _, annotated := nodeENI.Annotations[otherAnnotation]; annotated || controllerutil.ContainsFinalizer(nodeENI, otherFinalizer) {
+		if _, annotated := nodeENI.Annotations[otherAnnotation]; annotated ||
+			controllerutil.ContainsFinalizer(nodeENI, otherFinalizer) {
 			i.objects = append(i.objects, *nodeENI)
 		}
 	}

@@ -252,7 +252,8 @@ func (e explanation) printOrigins(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "\nWhere the members come from\n")
-	for _, origin := range []launchtemplate.Origin{launchtemplate.FromOverride, launchtemplate.FromTemplate, launchtemplate.FromInline, launchtemplate.FromDefault} {
+	for _, origin := range []launchtemplate.Origin{launchtemplate.FromOverride, launchtemplate.FromTemplate,
+		launchtemplate.FromInline, launchtemplate.FromDefault} {
 		if paths := by[string(origin)]; len(paths) > 0 {
 			fmt.Fprintf(w, "  %-8s  %s\n", origin, strings.Join(paths, ", "))
 		}

@@ -71,7 +71,8 @@ func (i *input) imagine(l *loaded) {
 	if t.Image.KubernetesVersion == "" {
 		t.Image.KubernetesVersion = i.kubernetes
 	}
-	if t.Image.Architecture == "" && t.Image.ID == "" && len(spec.AMISelector) == 0 && t.Override["ImageId"] == nil && t.Source == nil {
+	if t.Image.Architecture == "" && t.Image.ID == "" && len(spec.AMISelector) == 0 && t.Override["ImageId"] == nil &&
+		t.Source == nil {
 		t.Image.Architecture = "amd64"
 	}
 	if t.Image.ID == "" && len(spec.AMISelector) > 0 {

@@ -52,7 +52,8 @@ func (m *meters) Prepared(p lifecyclehook.Prepared) { m.events.Prepared(p.Attach
 func (m *meters) watch(cfg aws.Config) aws.Config {
 	cfg.APIOptions = append(slices.Clip(cfg.APIOptions), func(stack *middleware.Stack) error {
 		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("CountRequests",
-			func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+			func(ctx context.Context, in middleware.InitializeInput,
+				next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 				out, metadata, err := next.HandleInitialize(ctx, in)
 				m.events.Requested(awsmiddleware.GetServiceID(ctx), awsmiddleware.GetOperationName(ctx), codeOf(err))
 				return out, metadata, err

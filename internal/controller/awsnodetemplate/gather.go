@@ -54,7 +54,8 @@ func (r *Reconciler) gather(ctx context.Context, object *v1alpha1.AWSNodeTemplat
 		}
 		t.Bootstrap = t.Bootstrap.Or(known)
 	}
-	for _, find := range []func(context.Context, *v1alpha1.AWSNodeTemplate, *launchtemplate.NodeTemplate, *facts) ([]launchtemplate.Problem, error){
+	for _, find := range []func(context.Context, *v1alpha1.AWSNodeTemplate, *launchtemplate.NodeTemplate,
+		*facts) ([]launchtemplate.Problem, error){
 		r.findSource, r.findImage, r.findNetworks, r.findNamed,
 	} {
 		found, err := find(ctx, object, &t, &f)
@@ -207,7 +208,8 @@ func (r *Reconciler) findNetworks(
 	}
 	problems = append(problems, p...)
 	vpc := vpcOf(t.Network.Subnets)
-	if t.Network.Groups, p, err = r.groups(ctx, spec.SecurityGroupSelector, vpc, "spec.securityGroupSelector"); err != nil {
+	if t.Network.Groups, p, err = r.groups(ctx, spec.SecurityGroupSelector, vpc,
+		"spec.securityGroupSelector"); err != nil {
 		return nil, err
 	}
 	problems = append(problems, p...)
@@ -220,7 +222,8 @@ func (r *Reconciler) findNetworks(
 			problems = append(problems, p...)
 		}
 		if len(i.SecurityGroupSelector) > 0 {
-			if t.Interfaces[n].Groups, p, err = r.groups(ctx, i.SecurityGroupSelector, vpc, path+"securityGroupSelector"); err != nil {
+			if t.Interfaces[n].Groups, p,
+				err = r.groups(ctx, i.SecurityGroupSelector, vpc, path+"securityGroupSelector"); err != nil {
 				return nil, err
 			}
 			problems = append(problems, p...)

@@ -70,7 +70,8 @@ func (n node) drift() []launchtemplate.Difference {
 
 func (r *Reconciler) writeNode(ctx context.Context, object *v1alpha1.AWSNodeTemplate, n node) error {
 	if changed := labelChanges(n.Labels, n.labels); len(changed) > 0 {
-		if err := r.patch(ctx, n.Node, types.MergePatchType, map[string]any{"metadata": map[string]any{"labels": changed}}); err != nil {
+		if err := r.patch(ctx, n.Node, types.MergePatchType,
+			map[string]any{"metadata": map[string]any{"labels": changed}}); err != nil {
 			return fmt.Errorf("label node %s: %w", n.Name, err)
 		}
 	}

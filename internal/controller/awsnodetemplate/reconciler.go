@@ -46,7 +46,8 @@ type EC2 interface {
 	// LaunchTemplateVersions returns all versions of one, the oldest first.
 	LaunchTemplateVersions(ctx context.Context, templateID string) ([]launchtemplate.Version, error)
 	CreateLaunchTemplate(ctx context.Context, p launchtemplate.NewTemplate) (id string, warnings []string, err error)
-	CreateLaunchTemplateVersion(ctx context.Context, token, templateID, hash string, data launchtemplate.Document) (number int64, warnings []string, err error)
+	CreateLaunchTemplateVersion(ctx context.Context, token, templateID, hash string,
+		data launchtemplate.Document) (number int64, warnings []string, err error)
 	DeleteLaunchTemplate(ctx context.Context, templateID string) error
 	DeleteLaunchTemplateVersions(ctx context.Context, templateID string, numbers []int64) error
 	// PutTags puts tags on a resource, here a launch template.
@@ -241,7 +242,8 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, object *v1alpha1.AWSNo
 	before := object.DeepCopy()
 	controllerutil.RemoveFinalizer(object, v1alpha1.Finalizer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, object, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, object, patch,
+		client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("take the finalizer off AWSNodeTemplate %s: %w", object.Name, err)
 	}
 	r.forget(object.Name)

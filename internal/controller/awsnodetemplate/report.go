@@ -244,7 +244,8 @@ func validated(f facts) metav1.Condition {
 	case f.refusal != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonRefused, f.refusal.Error()
 	case f.unseen:
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonProgressing, "EC2 does not show everywhere yet what was just made"
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonProgressing,
+			"EC2 does not show everywhere yet what was just made"
 	case f.rendering.Source != nil:
 		c.Message = "the launch template has what nodes need; it is used as it is"
 	}

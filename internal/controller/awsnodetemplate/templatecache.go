@@ -410,7 +410,8 @@ func (s *templateCache) sweep(
 	slices.SortFunc(all, func(a, b cachedTemplate) int { return cmp.Compare(a.ID, b.ID) })
 	for _, k := range all {
 		name := k.Tags[identity.TagNodeTemplate]
-		if err := s.sweepOne(ctx, k.ID, name, name == "" || exists(name) || running(k.Tags[identity.TagNodeTemplateUID])); err != nil {
+		if err := s.sweepOne(ctx, k.ID, name, name == "" || exists(name) ||
+			running(k.Tags[identity.TagNodeTemplateUID])); err != nil {
 			return err
 		}
 	}

@@ -61,7 +61,8 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.AWSNodeTempla
 		}
 		f.warnings = append(f.warnings, warnings...)
 		made := templateVersion{template, name, version.TemplateID, version.Number}
-		if before < 0 || object.Status.LaunchTemplates[before].ID != made.id || object.Status.LaunchTemplates[before].Version != made.version {
+		if before < 0 || object.Status.LaunchTemplates[before].ID != made.id ||
+			object.Status.LaunchTemplates[before].Version != made.version {
 			err = r.try(ctx, f, made)
 		}
 		missing := eni.ErrorClass(err) == eni.NotFound

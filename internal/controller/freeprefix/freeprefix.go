@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package freeprefix counts the free /28s of the subnets in which NodeENIs need prefixes. EC2 counts free addresses only, and a
-// subnet with many of them can have no free /28.
+// Package freeprefix counts the free /28s of the subnets in which NodeENIs need prefixes. EC2 counts free addresses
+// only, and a subnet with many of them can have no free /28.
 package freeprefix
 
 import (
@@ -104,7 +104,9 @@ func (c *Counter) subnets(ctx context.Context) ([]v1alpha1.ResolvedSubnet, error
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Values(byID), func(a, b v1alpha1.ResolvedSubnet) int { return cmp.Compare(a.ID, b.ID) }), nil
+	return slices.SortedFunc(maps.Values(byID), func(a, b v1alpha1.ResolvedSubnet) int {
+		return cmp.Compare(a.ID, b.ID)
+	}), nil
 }
 
 func (c *Counter) countIn(ctx context.Context, subnet v1alpha1.ResolvedSubnet) (ipam.PrefixCount, error) {

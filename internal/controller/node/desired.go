@@ -64,10 +64,12 @@ func (r *Reconciler) observe(
 ) (plan.Observed, error) {
 	past := r.volatileOf(instanceID)
 	observed := plan.Observed{
-		NodeRegistered: s.present(instanceID), Owned: known.Owned, UsedGenerations: known.UsedGenerations, RemovedExternally: known.RemovedExternally,
-		MissingSince: known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: past.backoffs,
+		NodeRegistered: s.present(instanceID), Owned: known.Owned, UsedGenerations: known.UsedGenerations,
+		RemovedExternally: known.RemovedExternally,
+		MissingSince:      known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: past.backoffs,
 		CreationBlocked: r.checkUnattached(s), ObservedSince: known.Since, FullSubnets: past.fullSubnets,
-		PodNetworks: s.podNetworks(), PodsDraining: s.podsDraining(), ReportsSince: s.reportsSince(), DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: past.repeatedUpdates,
+		PodNetworks: s.podNetworks(), PodsDraining: s.podsDraining(), ReportsSince: s.reportsSince(),
+		DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: past.repeatedUpdates,
 		Evictions: past.evictions,
 	}
 	if err := r.addEvidence(ctx, s, instanceID, known, &observed); err != nil {
@@ -95,10 +97,12 @@ type desired struct {
 }
 
 // desire returns the desired interfaces of one instance of the node.
-func (r *Reconciler) desire(ctx context.Context, s *snapshot, instanceID string, at selector.Location, known observer.NodeInventory) (desired, error) {
+func (r *Reconciler) desire(ctx context.Context, s *snapshot, instanceID string, at selector.Location,
+	known observer.NodeInventory) (desired, error) {
 	present := s.present(instanceID)
 	d := desired{generations: map[types.UID]int64{}, Desired: plan.Desired{
-		Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, InstanceTags: r.InstanceTags, NodeAbsent: !present, Paused: s.paused(),
+		Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, InstanceTags: r.InstanceTags, NodeAbsent: !present,
+		Paused: s.paused(),
 	}}
 	if present && !s.paused() {
 		d.InPlaceUpdates = r.Repairs.Of(instanceID)
@@ -129,7 +133,8 @@ func (r *Reconciler) leaks(s *snapshot, known observer.NodeInventory) []plan.Cla
 		if listed || s.nodeENI(m.Owner) != nil || !gone {
 			continue
 		}
-		claim := plan.Claim{NodeENI: m.NodeENI, Owner: m.Owner, Leaked: true, MissingSince: absence.Since, Grace: absence.Grace}
+		claim := plan.Claim{NodeENI: m.NodeENI, Owner: m.Owner, Leaked: true, MissingSince: absence.Since,
+			Grace: absence.Grace}
 		claim.Mode, claim.Why = plan.ModeFor(plan.SelectionFacts{NodeENIGone: true, NodePaused: s.paused()})
 		claims = append(claims, claim)
 	}
@@ -138,13 +143,16 @@ func (r *Reconciler) leaks(s *snapshot, known observer.NodeInventory) []plan.Cla
 
 // claim returns the claim of one NodeENI. It resolves the selectors only where the NodeENI may create interfaces now,
 // or after a pause.
-func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI, present bool, at selector.Location) (plan.Claim, time.Time, error) {
+func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI, present bool,
+	at selector.Location) (plan.Claim, time.Time, error) {
 	claim := controller.NewClaim(nodeENI)
 	circumstances := plan.SelectionFacts{
 		NodeENIKnown: true, NodeENIDeleting: !nodeENI.DeletionTimestamp.IsZero(),
 		NodePresent: present, Selected: present && selects(nodeENI, s.node.Labels),
-		DuplicateSelected: slices.ContainsFunc(s.duplicateNodes, func(n corev1.Node) bool { return selects(nodeENI, n.Labels) }),
-		NodeENIPaused:     controller.Paused(nodeENI), NodePaused: s.paused(),
+		DuplicateSelected: slices.ContainsFunc(s.duplicateNodes, func(n corev1.Node) bool {
+			return selects(nodeENI, n.Labels)
+		}),
+		NodeENIPaused: controller.Paused(nodeENI), NodePaused: s.paused(),
 	}
 	claim.Selects = circumstances.Selected
 	claim.Mode, claim.Why = plan.ModeFor(circumstances)
@@ -172,7 +180,8 @@ func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.N
 // mustWait returns why a node must wait for its first interface of a NodeENI, or nothing: the NodeENI's spec was not
 // yet processed, or a change of its selector reaches so many nodes that a ramp admits them. It returns when to ask
 // again, or zero if an event will trigger the next attempt.
-func (r *Reconciler) mustWait(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI) (why string, requeueAt time.Time, err error) {
+func (r *Reconciler) mustWait(ctx context.Context, s *snapshot,
+	nodeENI *v1alpha1.NodeENI) (why string, requeueAt time.Time, err error) {
 	if s.served(nodeENI.UID) {
 		return "", time.Time{}, nil
 	}
@@ -182,7 +191,8 @@ func (r *Reconciler) mustWait(ctx context.Context, s *snapshot, nodeENI *v1alpha
 	if admitted, err := r.admit(ctx, s.name, nodeENI); admitted || err != nil {
 		return "", time.Time{}, err
 	}
-	return "its NodeENI reaches far more nodes than before and lets them in bit by bit", r.Now().Add(replacementRecheck), nil
+	return "its NodeENI reaches far more nodes than before and lets them in bit by bit",
+		r.Now().Add(replacementRecheck), nil
 }
 
 // admit reports whether a NodeENI, if it is in a ramp, admits the node.
@@ -210,7 +220,8 @@ func (r *Reconciler) admit(ctx context.Context, node string, nodeENI *v1alpha1.N
 // reached the instance. If not, it returns what the node waits for, in the same words as long as that does not change.
 // An instance keeps its permission for a NodeENI until the plan of its Node lacks nothing of that NodeENI, or until no
 // Node and no NodeENIState names the instance.
-func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instanceID string, p plan.Plan) (may bool, denied string, err error) {
+func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instanceID string,
+	p plan.Plan) (may bool, denied string, err error) {
 	if instanceID == s.instance.ID {
 		r.releaseReplacements(instanceID, p.InRollout()...)
 	}
@@ -231,7 +242,8 @@ func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instan
 	if r.mayReplace(string(p.ReplaceCandidate), instanceID, limit, instancesOf(unavailable)) {
 		return true, "", nil
 	}
-	return false, fmt.Sprintf("it is the node's turn: no more than %d at a time (maxUnavailable) are without an interface of NodeENI %s", limit, nodeENI.Name), nil
+	return false, fmt.Sprintf("it is the node's turn: no more than %d at a time (maxUnavailable) are without an "+
+		"interface of NodeENI %s", limit, nodeENI.Name), nil
 }
 
 // releaseUnknown ends the permissions to replace of instances that no Node and no NodeENIState names any more. No plan
@@ -273,7 +285,8 @@ func (r *Reconciler) checkUnattached(s *snapshot) string {
 	if n < r.MaxUnattached {
 		return ""
 	}
-	return fmt.Sprintf("%d interfaces of the cluster exist without being attached, and no more are made until there are fewer than %d; see the events of their nodes for what fails",
+	return fmt.Sprintf("%d interfaces of the cluster exist without being attached, and no more are made until there are "+
+		"fewer than %d; see the events of their nodes for what fails",
 		n, r.MaxUnattached)
 }
 
@@ -301,12 +314,15 @@ func (r *Reconciler) beginCreates(s *snapshot, actions []plan.Action) (end func(
 }
 
 // addEvidence adds what NodeENIStates say of an instance's interfaces, under whichever name they know the instance.
-func (r *Reconciler) addEvidence(ctx context.Context, s *snapshot, instanceID string, known observer.NodeInventory, observed *plan.Observed) error {
+func (r *Reconciler) addEvidence(ctx context.Context, s *snapshot, instanceID string, known observer.NodeInventory,
+	observed *plan.Observed) error {
 	states, err := r.states(ctx, controller.OfInstance(instanceID))
 	if err != nil {
 		return err
 	}
-	states = slices.DeleteFunc(slices.Clone(states), func(other v1alpha1.NodeENIState) bool { return other.Name == s.name })
+	states = slices.DeleteFunc(slices.Clone(states), func(other v1alpha1.NodeENIState) bool {
+		return other.Name == s.name
+	})
 	observed.OtherLedgers, observed.Copies = identity.Generations{}, map[string]bool{}
 	for n := range states {
 		for key, generation := range generations(ledgerOf(states[n].Spec, instanceID)) {
@@ -333,8 +349,9 @@ func recorded(state *v1alpha1.NodeENIState, instanceID string) []plan.Recorded {
 	for _, i := range state.Status.Interfaces {
 		if i.ENIID != "" && !i.Unverified {
 			all = append(all, plan.Recorded{
-				ID: i.ENIID, Key: identity.Key{Owner: identity.Owner(i.NodeENIUID), Ordinal: int(i.Ordinal)}, Generation: identity.Generation(i.Generation),
-				Attached: i.InstanceID == instanceID && i.AttachmentID != "",
+				ID: i.ENIID, Key: identity.Key{Owner: identity.Owner(i.NodeENIUID), Ordinal: int(i.Ordinal)},
+				Generation: identity.Generation(i.Generation),
+				Attached:   i.InstanceID == instanceID && i.AttachmentID != "",
 			})
 		}
 	}
@@ -351,7 +368,8 @@ func (r *Reconciler) judged(s *snapshot, instanceID string, p plan.Plan) {
 	var all []nodeEvent
 	for _, u := range p.Unverified {
 		if slices.Contains(newly, u.ID) {
-			r.Log.Warn("an interface is left alone", "node", s.name, "nodeeni", u.Member.NodeENI, "interface", u.ID, "why", u.Message)
+			r.Log.Warn("an interface is left alone", "node", s.name, "nodeeni", u.Member.NodeENI, "interface", u.ID,
+				"why", u.Message)
 			o := outcome{corev1.EventTypeWarning, v1alpha1.ReasonUnverified, "Plan"}
 			all = append(all, nodeEvent{o, u.Member.NodeENI, clip(u.Message, 1000), u.ID})
 		}

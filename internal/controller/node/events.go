@@ -43,7 +43,8 @@ func (r *Reconciler) recordEvents(s *snapshot, before, after []v1alpha1.Interfac
 		was := old[keyOf(now)]
 		delete(old, keyOf(now))
 		if o, note := eventFor(was, now); note != "" {
-			all = append(all, nodeEvent{o, now.NodeENI, note, cmp.Or(now.ENIID, fmt.Sprintf("%s[%d]", now.NodeENI, now.Ordinal))})
+			all = append(all, nodeEvent{o, now.NodeENI, note,
+				cmp.Or(now.ENIID, fmt.Sprintf("%s[%d]", now.NodeENI, now.Ordinal))})
 		}
 	}
 	for _, gone := range before {
@@ -61,7 +62,8 @@ func (r *Reconciler) recordEvents(s *snapshot, before, after []v1alpha1.Interfac
 func eventFor(was, now v1alpha1.InterfaceState) (o outcome, note string) {
 	switch {
 	case now.Phase == v1alpha1.PhaseAttached && was.Phase != v1alpha1.PhaseAttached:
-		note := fmt.Sprintf("%s in %s is attached at card %d device %d", now.ENIID, now.SubnetID, now.NetworkCardIndex, now.DeviceIndex)
+		note := fmt.Sprintf("%s in %s is attached at card %d device %d", now.ENIID, now.SubnetID, now.NetworkCardIndex,
+			now.DeviceIndex)
 		if now.DeviceIndex != now.RequestedDeviceIndex {
 			note += fmt.Sprintf(" (device %d, which was asked for, is taken)", now.RequestedDeviceIndex)
 		}
@@ -88,7 +90,8 @@ func (r *Reconciler) announceForce(s *snapshot, outcomes []executor.Outcome) {
 	var all []nodeEvent
 	for _, o := range outcomes {
 		if d, ok := o.Action.(plan.Detach); ok && d.Force {
-			all = append(all, nodeEvent{outcome{corev1.EventTypeWarning, "ForceDetach", "Detach"}, d.Member.NodeENI, d.String(), d.InterfaceID})
+			all = append(all, nodeEvent{outcome{corev1.EventTypeWarning, "ForceDetach", "Detach"}, d.Member.NodeENI, d.String(),
+				d.InterfaceID})
 		}
 	}
 	r.emit(s, all)
@@ -142,7 +145,8 @@ func (r *Reconciler) emitOnNode(s *snapshot, alike []nodeEvent) {
 func interfacesOf(node *corev1.Node, interfaces []string) *corev1.ObjectReference {
 	slices.Sort(interfaces)
 	return &corev1.ObjectReference{
-		APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, FieldPath: "interfaces{" + strings.Join(interfaces, ",") + "}",
+		APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID,
+		FieldPath: "interfaces{" + strings.Join(interfaces, ",") + "}",
 	}
 }
 
@@ -161,7 +165,8 @@ func (r *Reconciler) emitOnNodeENI(s *snapshot, its []nodeEvent) {
 		notes[i] = n.note
 	}
 	o := its[0].outcome
-	r.Events.Eventf(nodeENI, nil, o.kind, o.reason, o.action, "node %s: %s%s", s.name, clip(joined(notes), maxNote/2), repetitions)
+	r.Events.Eventf(nodeENI, nil, o.kind, o.reason, o.action, "node %s: %s%s", s.name,
+		clip(joined(notes), maxNote/2), repetitions)
 }
 
 // identityOf returns the NodeENI of a name without its version, which would keep the recorder from finding Events

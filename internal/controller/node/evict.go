@@ -20,9 +20,11 @@ import (
 )
 
 // acquireEviction reports whether the plan may evict the pods of an interface that is removed and not replaced. The
-// permission is that of replacements: as many instances as maxUnavailable have it at a time. Instances without the interface
-// do not count, since they never get it back. An instance keeps the permission until no pod uses the interface.
-func (r *Reconciler) acquireEviction(ctx context.Context, s *snapshot, instanceID string, p plan.Plan) (may bool, denied string, err error) {
+// permission is that of replacements: as many instances as maxUnavailable have it at a time. Instances without the
+// interface do not count, since they never get it back. An instance keeps the permission until no pod uses the
+// interface.
+func (r *Reconciler) acquireEviction(ctx context.Context, s *snapshot, instanceID string,
+	p plan.Plan) (may bool, denied string, err error) {
 	nodeENI := s.nodeENI(p.EvictCandidate)
 	if p.EvictCandidate == "" || nodeENI == nil {
 		return false, "", nil
@@ -51,8 +53,8 @@ func (r *Reconciler) evictPods(ctx context.Context, node, instanceID string, evi
 	}
 }
 
-// evictPod evicts a pod of the node. A pod of that name that is gone, already ends, or runs on another node does not use the
-// interface any more: the agent's report is older.
+// evictPod evicts a pod of the node. A pod of that name that is gone, already ends, or runs on another node does not
+// use the interface any more: the agent's report is older.
 func (r *Reconciler) evictPod(ctx context.Context, node, name string) error {
 	namespace, name, _ := strings.Cut(name, "/")
 	var pod corev1.Pod
@@ -80,10 +82,12 @@ func (r *Reconciler) evictPod(ctx context.Context, node, name string) error {
 func evictionRefused(namespace, name string, err error) error {
 	switch {
 	case apierrors.IsTooManyRequests(err):
-		return fmt.Errorf("a PodDisruptionBudget refuses the eviction of pod %s/%s%s; start further pods of its application elsewhere, or change the budget",
+		return fmt.Errorf("a PodDisruptionBudget refuses the eviction of pod %s/%s%s; start further pods of its application "+
+			"elsewhere, or change the budget",
 			namespace, name, budget(err))
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("the controller may not evict pod %s/%s; set pods.eviction=true in the values of the chart, or delete the pod: %w", namespace, name, err)
+		return fmt.Errorf("the controller may not evict pod %s/%s; set pods.eviction=true in the values of the chart, or "+
+			"delete the pod: %w", namespace, name, err)
 	default:
 		return fmt.Errorf("evict pod %s/%s: %w", namespace, name, err)
 	}

@@ -23,8 +23,8 @@ import (
 // maxFloating is the largest number of ranges that the agent can be given (the schema of floating).
 const maxFloating = 32
 
-// following returns the addresses that follow the pods of the node, by interface ID. Claims of other nodes come from the
-// cache: a claim that it lacks triggers this node when it arrives.
+// following returns the addresses that follow the pods of the node, by interface ID. Claims of other nodes come from
+// the cache: a claim that it lacks triggers this node when it arrives.
 func (r *Reconciler) following(ctx context.Context, s *snapshot) (map[string]plan.Following, error) {
 	if s.state == nil {
 		return nil, nil
@@ -76,28 +76,34 @@ func (r *Reconciler) follow(ctx context.Context, s *snapshot, f *plan.Following,
 	return nil
 }
 
-// claimsOn returns all claims on an address. Those of the node itself are of the snapshot, which can be newer than the cache.
+// claimsOn returns all claims on an address. Those of the node itself are of the snapshot, which can be newer than the
+// cache.
 func (r *Reconciler) claimsOn(ctx context.Context, s *snapshot, address netip.Addr) ([]plan.AddressClaim, error) {
 	states, err := r.states(ctx, controller.StatesClaiming(address))
 	if err != nil {
 		return nil, err
 	}
-	states = append(slices.DeleteFunc(slices.Clone(states), func(other v1alpha1.NodeENIState) bool { return other.Name == s.name }), *s.state)
+	states = append(slices.DeleteFunc(slices.Clone(states), func(other v1alpha1.NodeENIState) bool {
+		return other.Name == s.name
+	}), *s.state)
 	var claims []plan.AddressClaim
 	for n := range states {
-		claims = append(claims, slices.DeleteFunc(controller.FollowingClaims(&states[n]), func(c plan.AddressClaim) bool { return c.Address != address })...)
+		claims = append(claims, slices.DeleteFunc(controller.FollowingClaims(&states[n]), func(c plan.AddressClaim) bool {
+			return c.Address != address
+		})...)
 	}
 	return claims, nil
 }
 
-func (r *Reconciler) holder(address netip.Addr, claims []plan.AddressClaim) (holder plan.AddressClaim, held bool, until time.Time) {
+func (r *Reconciler) holder(address netip.Addr,
+	claims []plan.AddressClaim) (holder plan.AddressClaim, held bool, until time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state.AddressMoves.Holder(address, claims, r.Now())
 }
 
-// Contenders returns the other nodes with claims on the addresses whose claims differ between two versions of a state, in
-// order. A state that is created or deleted is a version without claims.
+// Contenders returns the other nodes with claims on the addresses whose claims differ between two versions of a state,
+// in order. A state that is created or deleted is a version without claims.
 func (r *Reconciler) Contenders(ctx context.Context, was, now *v1alpha1.NodeENIState) []string {
 	changed := map[netip.Addr]bool{}
 	before, after := claimsByKey(was), claimsByKey(now)

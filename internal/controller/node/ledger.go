@@ -27,12 +27,14 @@ import (
 // store makes the ledger of an instance say what the plan needs it to say before its calls are made. Previous instances
 // of the node keep theirs until nothing is left in it, although nothing is made for them any more: what was asked for
 // last may exist without EC2 showing it yet, and without a ledger its NodeENI could go before it.
-func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, p plan.Plan) (*snapshot, error) {
+func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot,
+	p plan.Plan) (*snapshot, error) {
 	if s.state == nil && (instanceID != s.owner() || len(p.Members) == 0) {
 		return s, nil
 	}
 	wanted, recreated := s.spec(instanceID, look, p), false
-	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 && len(wanted.PreviousInstances) == 0 && !addsGenerations(p) {
+	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 && len(wanted.PreviousInstances) == 0 &&
+		!addsGenerations(p) {
 		// A user deleted the object while the node still needs it. It is released and created again at once, but not
 		// while it alone names an interface: a reader of the release must not take the interface for gone.
 		if _, err := r.release(ctx, s); err != nil {
@@ -55,7 +57,8 @@ func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, 
 }
 
 // patchLedger returns a snapshot with the ledger as stored, or the given one with an error.
-func (r *Reconciler) patchLedger(ctx context.Context, s *snapshot, wanted v1alpha1.NodeENIStateSpec) (*snapshot, error) {
+func (r *Reconciler) patchLedger(ctx context.Context, s *snapshot,
+	wanted v1alpha1.NodeENIStateSpec) (*snapshot, error) {
 	after := s.state.DeepCopy()
 	after.Spec = wanted
 	// The lock makes a write that rests on a stale reading fail: two generations for one member must never be stored.
@@ -152,7 +155,8 @@ func switchInstance(spec *v1alpha1.NodeENIStateSpec, instanceID string) {
 		return
 	}
 	before, ledger := *spec, ledgerOf(*spec, instanceID)
-	*spec = v1alpha1.NodeENIStateSpec{InstanceID: instanceID, Members: ledger, PreviousInstances: without(before.PreviousInstances, instanceID)}
+	*spec = v1alpha1.NodeENIStateSpec{InstanceID: instanceID, Members: ledger,
+		PreviousInstances: without(before.PreviousInstances, instanceID)}
 	if before.InstanceID != "" {
 		setLedger(spec, before.InstanceID, before.Members)
 	}
@@ -166,17 +170,22 @@ func setLedger(spec *v1alpha1.NodeENIStateSpec, instanceID string, members []v1a
 	}
 	spec.PreviousInstances = without(spec.PreviousInstances, instanceID)
 	if len(members) > 0 {
-		spec.PreviousInstances = append(spec.PreviousInstances, v1alpha1.PreviousInstance{InstanceID: instanceID, Members: members})
-		slices.SortFunc(spec.PreviousInstances, func(a, b v1alpha1.PreviousInstance) int { return cmp.Compare(a.InstanceID, b.InstanceID) })
+		spec.PreviousInstances = append(spec.PreviousInstances,
+			v1alpha1.PreviousInstance{InstanceID: instanceID, Members: members})
+		slices.SortFunc(spec.PreviousInstances, func(a, b v1alpha1.PreviousInstance) int {
+			return cmp.Compare(a.InstanceID, b.InstanceID)
+		})
 	}
 }
 
 func without(previous []v1alpha1.PreviousInstance, instanceID string) []v1alpha1.PreviousInstance {
-	return slices.DeleteFunc(slices.Clone(previous), func(f v1alpha1.PreviousInstance) bool { return f.InstanceID == instanceID })
+	return slices.DeleteFunc(slices.Clone(previous), func(f v1alpha1.PreviousInstance) bool {
+		return f.InstanceID == instanceID
+	})
 }
 
-// createState creates the state of a node. What a deleted one said of interfaces holds until the next status: pods may use
-// an interface that no NodeENI declares as their network any more.
+// createState creates the state of a node. What a deleted one said of interfaces holds until the next status: pods may
+// use an interface that no NodeENI declares as their network any more.
 func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1.NodeENIStateSpec) (*snapshot, error) {
 	state := &v1alpha1.NodeENIState{
 		ObjectMeta: metav1.ObjectMeta{Name: s.name, Finalizers: []string{v1alpha1.Finalizer}},

@@ -18,8 +18,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// unconfirmedRemovals returns one member of each NodeENI whose interfaces or addresses a plan removes, or whose pods it evicts,
-// because of a cache's content, if no live read has confirmed it yet.
+// unconfirmedRemovals returns one member of each NodeENI whose interfaces or addresses a plan removes, or whose pods it
+// evicts, because of a cache's content, if no live read has confirmed it yet.
 func (s *snapshot) unconfirmedRemovals(p plan.Plan, look *eni.InstanceSnapshot) []identity.Member {
 	var members []identity.Member
 	add := func(m identity.Member) {
@@ -39,10 +39,10 @@ func (s *snapshot) unconfirmedRemovals(p plan.Plan, look *eni.InstanceSnapshot) 
 	return members
 }
 
-// needsLiveRead reports whether an action removes an interface or addresses for a reason that only the cache gives. An interface in
-// use always needs a live read. Other interfaces need none where the cache cannot be wrong: EC2 reports that the
-// instance terminates, garbage collection has read the API server twice, or the NodeENI is being deleted, which is
-// final.
+// needsLiveRead reports whether an action removes an interface or addresses for a reason that only the cache gives. An
+// interface in use always needs a live read. Other interfaces need none where the cache cannot be wrong: EC2 reports
+// that the instance terminates, garbage collection has read the API server twice, or the NodeENI is being deleted,
+// which is final.
 func (s *snapshot) needsLiveRead(action plan.Action, look *eni.InstanceSnapshot) bool {
 	switch action := action.(type) {
 	case plan.Detach:
@@ -59,10 +59,10 @@ func (s *snapshot) needsLiveRead(action plan.Action, look *eni.InstanceSnapshot)
 	}
 }
 
-// liveRead reads the node, its state and the NodeENIs past the cache. A cache can be old without knowing: its first list may come
-// from an API server that lags, its watch may be silent, and of two changes of a Node and a NodeENI it may know the
-// later one alone. Only the removal of an interface or of its addresses depends on that, and on what the state says of
-// pods. With an error it returns the given snapshot.
+// liveRead reads the node, its state and the NodeENIs past the cache. A cache can be old without knowing: its first
+// list may come from an API server that lags, its watch may be silent, and of two changes of a Node and a NodeENI it
+// may know the later one alone. Only the removal of an interface or of its addresses depends on that, and on what the
+// state says of pods. With an error it returns the given snapshot.
 func (r *Reconciler) liveRead(ctx context.Context, s *snapshot, members []identity.Member) (*snapshot, error) {
 	node, err := r.readNode(ctx, r.Reader, s.name)
 	if err != nil {
@@ -85,7 +85,8 @@ func (r *Reconciler) liveRead(ctx context.Context, s *snapshot, members []identi
 // confirmNodeENI returns the NodeENIs with the present one of a member. One that is gone, or another by the same name,
 // takes no interface: garbage collection confirms that it does not exist. One that was changed has to be read again
 // after the node, so that both are of one moment.
-func (r *Reconciler) confirmNodeENI(ctx context.Context, nodeENIs []v1alpha1.NodeENI, m identity.Member) (now []v1alpha1.NodeENI, confirmed bool, err error) {
+func (r *Reconciler) confirmNodeENI(ctx context.Context, nodeENIs []v1alpha1.NodeENI,
+	m identity.Member) (now []v1alpha1.NodeENI, confirmed bool, err error) {
 	n := slices.IndexFunc(nodeENIs, func(n v1alpha1.NodeENI) bool { return identity.Owner(n.UID) == m.Owner })
 	if n < 0 {
 		now, err = r.withRecreated(ctx, nodeENIs, m.NodeENI)
@@ -106,7 +107,8 @@ func (r *Reconciler) confirmNodeENI(ctx context.Context, nodeENIs []v1alpha1.Nod
 
 // withRecreated returns the NodeENIs with the one that was created again under the name of one that no longer exists:
 // it adopts what would be detached.
-func (r *Reconciler) withRecreated(ctx context.Context, nodeENIs []v1alpha1.NodeENI, name string) ([]v1alpha1.NodeENI, error) {
+func (r *Reconciler) withRecreated(ctx context.Context, nodeENIs []v1alpha1.NodeENI,
+	name string) ([]v1alpha1.NodeENI, error) {
 	var again v1alpha1.NodeENI
 	err := r.Reader.Get(ctx, types.NamespacedName{Name: name}, &again)
 	switch {

@@ -33,8 +33,8 @@ func interfacePods(pods *v1alpha1.NodeENIPods) *v1alpha1.InterfacePods {
 	return told
 }
 
-// podsOf returns the part of spec.pods that the agent of the node needs. After spec.pods is gone, the last one stays until the
-// agent has drained the network: it goes on reporting the pods, and nothing is taken from them.
+// podsOf returns the part of spec.pods that the agent of the node needs. After spec.pods is gone, the last one stays
+// until the agent has drained the network: it goes on reporting the pods, and nothing is taken from them.
 func (s *snapshot) podsOf(pods *v1alpha1.NodeENIPods, was v1alpha1.InterfaceState) *v1alpha1.InterfacePods {
 	if pods != nil || was.Pods == nil {
 		return interfacePods(pods)
@@ -68,10 +68,13 @@ func (s *snapshot) reportsSince() time.Time {
 	return s.state.CreationTimestamp.Time
 }
 
-// hasOpenNetworks reports whether the agent reports an interface on which pods have addresses or can get some. A list that
-// omits the interface must not end the state of the node, which alone may say that the interface is a network for pods.
+// hasOpenNetworks reports whether the agent reports an interface on which pods have addresses or can get some. A list
+// that omits the interface must not end the state of the node, which alone may say that the interface is a network for
+// pods.
 func (s *snapshot) hasOpenNetworks() bool {
-	return s.state != nil && slices.ContainsFunc(s.state.Status.PodNetworks, func(n v1alpha1.PodNetworkState) bool { return !n.Drained })
+	return s.state != nil && slices.ContainsFunc(s.state.Status.PodNetworks, func(n v1alpha1.PodNetworkState) bool {
+		return !n.Drained
+	})
 }
 
 // podsDraining returns the interfaces that are networks for pods, by ID, and whether they are to drain.

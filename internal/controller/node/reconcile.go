@@ -72,7 +72,8 @@ func requeueAfter(at, now time.Time) time.Duration {
 
 // reconcileInstances reconciles every instance of the snapshot and reports. It returns the earliest time at which to
 // reconcile again, or zero.
-func (r *Reconciler) reconcileInstances(ctx context.Context, s *snapshot, v *workerSlot) (requeueAt time.Time, err error) {
+func (r *Reconciler) reconcileInstances(ctx context.Context, s *snapshot,
+	v *workerSlot) (requeueAt time.Time, err error) {
 	var results []result
 	for _, instanceID := range s.instances {
 		next, one, err := r.reconcileLocked(ctx, s, instanceID, v)
@@ -92,7 +93,8 @@ func (r *Reconciler) reconcileInstances(ctx context.Context, s *snapshot, v *wor
 }
 
 // reconcileLocked reconciles one instance, under one name at a time.
-func (r *Reconciler) reconcileLocked(ctx context.Context, s *snapshot, instanceID string, v *workerSlot) (*snapshot, result, error) {
+func (r *Reconciler) reconcileLocked(ctx context.Context, s *snapshot, instanceID string,
+	v *workerSlot) (*snapshot, result, error) {
 	if !r.lockInstance(instanceID, s.name) {
 		return s, result{}, errBusy
 	}
@@ -208,7 +210,8 @@ func (run *instanceRun) begin(ctx context.Context, p plan.Plan, calls *executor.
 
 // readIfStale reads the node's instance from EC2, once, after its agent missed a link. If that has to wait, it returns
 // until when.
-func (r *Reconciler) readIfStale(ctx context.Context, s *snapshot, instanceID string) (look *eni.InstanceSnapshot, requeueAt time.Time, err error) {
+func (r *Reconciler) readIfStale(ctx context.Context, s *snapshot,
+	instanceID string) (look *eni.InstanceSnapshot, requeueAt time.Time, err error) {
 	if instanceID != s.instance.ID {
 		return nil, time.Time{}, nil
 	}

@@ -4,10 +4,10 @@
 // Package node gives every node its interfaces: it is the run-time path.
 //
 // One reconciliation concerns one node name with all NodeENIs that select it, so that they never race for a slot. It
-// reads an immutable snapshot (snapshot.go, before a removal liveread.go), converts it for package plan, which decides (desired.go), stores the
-// ledger (ledger.go), makes the calls in the order of their priority (workers.go), and reports (status.go, report.go,
-// events.go). Files refer to each other in one direction: setup.go and reconcile.go to all others, all others to
-// reconciler.go, which has the state that reconciliations share.
+// reads an immutable snapshot (snapshot.go, before a removal liveread.go), converts it for package plan, which decides
+// (desired.go), stores the ledger (ledger.go), makes the calls in the order of their priority (workers.go), and reports
+// (status.go, report.go, events.go). Files refer to each other in one direction: setup.go and reconcile.go to all
+// others, all others to reconciler.go, which has the state that reconciliations share.
 package node
 
 import (
@@ -140,7 +140,8 @@ func (r *Reconciler) volatileOf(instanceID string) pastOf {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return pastOf{
-		r.state.Backoffs.Of(instanceID), r.state.RepeatedUpdates.Of(instanceID), r.state.FullSubnets.Known(r.Now()), r.state.Evictions.Of(instanceID),
+		r.state.Backoffs.Of(instanceID), r.state.RepeatedUpdates.Of(instanceID), r.state.FullSubnets.Known(r.Now()),
+		r.state.Evictions.Of(instanceID),
 	}
 }
 
@@ -168,8 +169,8 @@ func (r *Reconciler) keepVolatile(node string, exists bool, instances []string) 
 	}
 }
 
-// forgetVolatile drops what concerns a node without interfaces and its instances. What concerns an instance that another
-// Node has, a key of release, stays.
+// forgetVolatile drops what concerns a node without interfaces and its instances. What concerns an instance that
+// another Node has, a key of release, stays.
 func (r *Reconciler) forgetVolatile(node string, instances []string, release map[string]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -239,7 +240,8 @@ func (r *Reconciler) recordLatency(node, instanceID string, members []plan.Membe
 func (r *Reconciler) isNewSkip(node *corev1.Node, nodeENI *v1alpha1.NodeENI, why error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.state.SkippedNodes.Report(node.Name, volatile.Skip{NodeUID: string(node.UID), NodeENIUID: string(nodeENI.UID), Why: why.Error()})
+	return r.state.SkippedNodes.Report(node.Name,
+		volatile.Skip{NodeUID: string(node.UID), NodeENIUID: string(nodeENI.UID), Why: why.Error()})
 }
 
 func (r *Reconciler) forgetSkips(node string) {
@@ -266,8 +268,8 @@ func (r *Reconciler) maxReconciles() int {
 func (r *Reconciler) Admitted() <-chan string { return r.admitted }
 
 // wakeWaiting enqueues nodes that were admitted, or that have a reason to reconcile. It does so regardless of the
-// reconciliation's result: a node that was admitted and not enqueued would keep its place for ever. While the channel is
-// full, it waits for [Reconciler.enqueueObserved], which waits for nothing.
+// reconciliation's result: a node that was admitted and not enqueued would keep its place for ever. While the channel
+// is full, it waits for [Reconciler.enqueueObserved], which waits for nothing.
 func (r *Reconciler) wakeWaiting(names []string) {
 	for _, name := range names {
 		r.admitted <- name
@@ -283,8 +285,10 @@ func (r *Reconciler) CreationBlocked() bool {
 }
 
 // tracePlan begins the span of carrying a plan out.
-func (r *Reconciler) tracePlan(ctx context.Context, node, instanceID string, p plan.Plan) (context.Context, trace.Span) {
-	ctx, span := trace.SpanFromContext(ctx).TracerProvider().Tracer("github.com/multieni/multieni/internal/controller/node").Start(ctx, "plan")
+func (r *Reconciler) tracePlan(ctx context.Context, node, instanceID string,
+	p plan.Plan) (context.Context, trace.Span) {
+	tracer := trace.SpanFromContext(ctx).TracerProvider().Tracer("github.com/multieni/multieni/internal/controller/node")
+	ctx, span := tracer.Start(ctx, "plan")
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String("k8s.node.name", node), attribute.String("host.id", instanceID),
 			attribute.Int("multieni.actions", len(p.Actions)), attribute.String("multieni.plan", p.Explain()))

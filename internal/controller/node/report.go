@@ -115,7 +115,8 @@ func (s reconciled) canWait(before, after v1alpha1.NodeENIStateStatus) bool {
 			continue
 		}
 		changed = true
-		if s.agentAwaitsStatus(was, now) || s.rolloutAwaitsStatus(was, now) || !onlyTermination(was, now) && !isTransient(was, now, moving) {
+		if s.agentAwaitsStatus(was, now) || s.rolloutAwaitsStatus(was, now) ||
+			!onlyTermination(was, now) && !isTransient(was, now, moving) {
 			return false
 		}
 	}
@@ -168,7 +169,9 @@ func (s reconciled) rolloutAwaitsStatus(was, now v1alpha1.InterfaceState) bool {
 // inTransition reports whether EC2 is at work on any interface of the node that counts.
 func (s reconciled) inTransition(counts func(plan.Member) bool) bool {
 	return slices.ContainsFunc(s.results, func(one result) bool {
-		return slices.ContainsFunc(one.plan.Members, func(m plan.Member) bool { return inTransition(s.interfaceState(m)) && counts(m) })
+		return slices.ContainsFunc(one.plan.Members, func(m plan.Member) bool {
+			return inTransition(s.interfaceState(m)) && counts(m)
+		})
 	})
 }
 
@@ -178,7 +181,8 @@ func (r *Reconciler) announceOmitted(s *snapshot, before, after v1alpha1.NodeENI
 		return
 	}
 	r.Events.Eventf(s.node, nil, corev1.EventTypeWarning, "InterfacesOmitted", "Plan",
-		"%d interfaces are declared for the node, and its NodeENIState lists %d; let fewer NodeENIs select it, or name fewer subnets of its zone",
+		"%d interfaces are declared for the node, and its NodeENIState lists %d; let fewer NodeENIs select it, or name "+
+			"fewer subnets of its zone",
 		len(after.Interfaces)+int(after.InterfacesOmitted), len(after.Interfaces))
 }
 

@@ -67,7 +67,8 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			},
 			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.enqueueContenders(ctx, q, e.Object, nil) },
 		}).
-		Watches(&v1alpha1.SubnetReservation{}, handler.EnqueueRequestsFromMapFunc(r.followersOf), builder.WithPredicates(blocksChanged())).
+		Watches(&v1alpha1.SubnetReservation{}, handler.EnqueueRequestsFromMapFunc(r.followersOf),
+			builder.WithPredicates(blocksChanged())).
 		WatchesRawSource(source.Func(r.enqueueObserved)).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.maxReconciles(), RateLimiter: controller.Backoff()}).
 		Complete(r)
@@ -77,8 +78,10 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 // which devices the node holds and how pods use its interfaces.
 func StateChanged() predicate.Predicate {
 	holdings := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		was, now := snapshot{state: e.ObjectOld.(*v1alpha1.NodeENIState)}, snapshot{state: e.ObjectNew.(*v1alpha1.NodeENIState)}
-		return !maps.Equal(was.detachBlocked(), now.detachBlocked()) || !reflect.DeepEqual(was.podNetworks(), now.podNetworks())
+		was, now := snapshot{state: e.ObjectOld.(*v1alpha1.NodeENIState)},
+			snapshot{state: e.ObjectNew.(*v1alpha1.NodeENIState)}
+		return !maps.Equal(was.detachBlocked(), now.detachBlocked()) ||
+			!reflect.DeepEqual(was.podNetworks(), now.podNetworks())
 	}}
 	return predicate.Or(predicate.GenerationChangedPredicate{}, controller.StatusChanged(), holdings)
 }
@@ -87,7 +90,9 @@ func StateChanged() predicate.Predicate {
 // have detached the interface.
 func LinkVanished() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }, GenericFunc: func(event.GenericEvent) bool { return false },
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was := map[string]v1alpha1.LinkPhase{}
 			for _, link := range e.ObjectOld.(*v1alpha1.NodeENIState).Status.Links {

@@ -73,7 +73,8 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*snapshot, error)
 		return nil, err
 	}
 	s := &snapshot{
-		name: name, registration: node, state: state, nodeENIs: slices.DeleteFunc(all.Items, unaccepted), confirmed: map[identity.Owner]bool{},
+		name: name, registration: node, state: state, nodeENIs: slices.DeleteFunc(all.Items, unaccepted),
+		confirmed: map[identity.Owner]bool{},
 	}
 	if slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return usesReservations(&n) }) {
 		var reservations v1alpha1.SubnetReservationList
@@ -152,7 +153,8 @@ func (r *Reconciler) readNode(ctx context.Context, reader client.Reader, name st
 	}
 	if len(nodes) > 0 && nodes[0].Name != name {
 		r.skip(ctx, &node, "InstanceHasAnotherNode", fmt.Errorf(
-			"instance %s is node %s already, whose Node is older; delete the one of the two that is no node any more", ref.ID, nodes[0].Name))
+			"instance %s is node %s already, whose Node is older; delete the one of the two that is no node any more", ref.ID,
+			nodes[0].Name))
 		return registration{}, nil
 	}
 	r.forgetSkips(name)
@@ -195,7 +197,8 @@ func (r *Reconciler) nodesOf(ctx context.Context, instanceID string) ([]corev1.N
 }
 
 // instancesToRelease finds the instances that belong to another node.
-func (r *Reconciler) instancesToRelease(ctx context.Context, s *snapshot, instances []string) (map[string]string, error) {
+func (r *Reconciler) instancesToRelease(ctx context.Context, s *snapshot,
+	instances []string) (map[string]string, error) {
 	release := map[string]string{}
 	for _, id := range instances {
 		if s.present(id) {
@@ -284,7 +287,8 @@ func (s *snapshot) present(instanceID string) bool {
 }
 
 // instanceRef says where an instance is: its zone by the Node or the ledger, its VPC by what EC2 showed.
-func (s *snapshot) instanceRef(instanceID string, known observer.NodeInventory, look *eni.InstanceSnapshot) selector.Location {
+func (s *snapshot) instanceRef(instanceID string, known observer.NodeInventory,
+	look *eni.InstanceSnapshot) selector.Location {
 	var at selector.Location
 	switch {
 	case s.instance.ID == instanceID:
@@ -405,7 +409,9 @@ func (r *Reconciler) expect(ctx context.Context, s *snapshot) (*snapshot, time.T
 // awaitsNetworks reports whether the agent keeps pods off the node until it has interfaces, and no NodeENI selects the
 // node.
 func (s *snapshot) awaitsNetworks(now time.Time) bool {
-	tainted := slices.ContainsFunc(s.node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint })
+	tainted := slices.ContainsFunc(s.node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == v1alpha1.NotReadyTaint
+	})
 	selected := slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return selects(&n, s.node.Labels) })
 	return tainted && !selected && now.Sub(s.node.CreationTimestamp.Time) < expectFor
 }

@@ -55,7 +55,9 @@ func newReconciled(s *snapshot, results []result) reconciled {
 
 // empty reports whether the ledger is empty and no interface exists.
 func (s reconciled) empty() bool {
-	return !slices.ContainsFunc(s.results, func(one result) bool { return len(one.plan.Members) > 0 || len(one.plan.Ledger) > 0 })
+	return !slices.ContainsFunc(s.results, func(one result) bool {
+		return len(one.plan.Members) > 0 || len(one.plan.Ledger) > 0
+	})
 }
 
 // requeueAt returns the earliest time that a plan asks for, zero if none does.
@@ -130,12 +132,13 @@ func distinct(members []plan.Member) []plan.Member {
 	return members
 }
 
-// serving returns the member that the state lists for a key: of an old interface and its successor the one that the state
-// lists as a network for pods, as long as it is attached. The agent reports the pods of listed interfaces only.
+// serving returns the member that the state lists for a key: of an old interface and its successor the one that the
+// state lists as a network for pods, as long as it is attached. The agent reports the pods of listed interfaces only.
 func serving(members []plan.Member, m plan.Member, said v1alpha1.InterfaceState) plan.Member {
 	for _, other := range members {
 		i := other.Interface
-		if other.Key == m.Key && other.InstanceID == m.InstanceID && said.Pods != nil && i != nil && i.ID == said.ENIID && i.Attachment != nil {
+		if other.Key == m.Key && other.InstanceID == m.InstanceID && said.Pods != nil && i != nil && i.ID == said.ENIID &&
+			i.Attachment != nil {
 			return other
 		}
 	}
@@ -165,15 +168,18 @@ func preJoinOnly(m plan.Member) bool {
 func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outcome {
 	for _, m := range members {
 		if m.Desired && !m.Why.Reason.Transient() && m.Why.Reason != plan.Drifted {
-			return status.Outcome{State: status.Stalled, Reason: string(m.Why.Reason), Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
+			return status.Outcome{State: status.Stalled, Reason: string(m.Why.Reason),
+				Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
 		}
 	}
 	for _, m := range members {
 		if m.Why.Reason == plan.Replacing {
-			return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
+			return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing),
+				Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
 		}
 		if len(m.Drift) > 0 && m.Why.Reason != plan.Removing && m.Why.Reason != plan.Retained {
-			return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
+			return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted,
+				Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
 		}
 	}
 	for _, m := range members {
@@ -185,7 +191,8 @@ func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outco
 			}
 		}
 	}
-	return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonAttached, Message: fmt.Sprintf("%d of %d interfaces are attached", st.Attached, st.Desired)}
+	return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonAttached,
+		Message: fmt.Sprintf("%d of %d interfaces are attached", st.Attached, st.Desired)}
 }
 
 func (s *snapshot) interfaceState(m plan.Member) v1alpha1.InterfaceState {
@@ -241,7 +248,8 @@ func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member
 	nodeENI := s.nodeENI(m.Owner)
 	if nodeENI == nil {
 		state.MTU, state.AddressMode, state.Sysctls, state.Required = was.MTU, was.AddressMode, was.Sysctls, was.Required
-		state.DPDKDriver, state.DPDKPCIAddress, state.DPDKResourceName = was.DPDKDriver, was.DPDKPCIAddress, was.DPDKResourceName
+		state.DPDKDriver, state.DPDKPCIAddress, state.DPDKResourceName = was.DPDKDriver, was.DPDKPCIAddress,
+			was.DPDKResourceName
 		state.Pods = was.Pods
 		if m.Owner.IsNetwork() && m.Interface != nil {
 			addLinkOfNetwork(state, m.Interface.Tags)

@@ -139,7 +139,9 @@ func (r *Reconciler) requestPriority(ctx context.Context, s *snapshot) ratelimit
 func (r *Reconciler) anyPaused(ctx context.Context, uids map[types.UID]bool) bool {
 	var all v1alpha1.NodeENIList
 	err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy)
-	return err == nil && slices.ContainsFunc(all.Items, func(n v1alpha1.NodeENI) bool { return uids[n.UID] && controller.Paused(&n) })
+	return err == nil && slices.ContainsFunc(all.Items, func(n v1alpha1.NodeENI) bool {
+		return uids[n.UID] && controller.Paused(&n)
+	})
 }
 
 // isDeferrable reports whether nothing waits for an action: an interface is as good before its DeleteOnTermination is
@@ -174,7 +176,8 @@ func attaches(action plan.Action) bool {
 // runDeferred starts the deferred calls concurrently with the reconciliation, which goes on to report. The node is
 // reconciled again when the result changes its status. The deletion of a NodeENI does not wait for these calls, except
 // for those that write tags: they could make an interface its own after the deletion.
-func (v *workerSlot) runDeferred(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, trailing []plan.Action) {
+func (v *workerSlot) runDeferred(ctx context.Context, s *snapshot, instanceID string, p plan.Plan,
+	trailing []plan.Action) {
 	r := v.r
 	if len(trailing) == 0 || !r.beginDeferred(v.rank) {
 		return

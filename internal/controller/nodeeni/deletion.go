@@ -28,7 +28,8 @@ func (r *Reconciler) removeFinalizer(
 		return true, nil, nil
 	}
 	var states v1alpha1.NodeENIStateList
-	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID), client.Limit(1),
+		client.UnsafeDisableDeepCopy); err != nil {
 		return false, nil, err
 	}
 	uid := nodeENI.UID
@@ -48,7 +49,8 @@ func (r *Reconciler) removeFinalizer(
 	before := nodeENI.DeepCopy()
 	controllerutil.RemoveFinalizer(nodeENI, v1alpha1.Finalizer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, nodeENI, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, nodeENI, patch,
+		client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
 		return false, nil, fmt.Errorf("take the finalizer off NodeENI %s: %w", nodeENI.Name, err)
 	}
 	r.marks.forget(uid)

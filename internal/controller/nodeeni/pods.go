@@ -18,8 +18,8 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// podStatusDelay is the time between two writes of a NodeENI's status that differ in the use of addresses only: pods start
-// and stop all the time.
+// podStatusDelay is the time between two writes of a NodeENI's status that differ in the use of addresses only: pods
+// start and stop all the time.
 const podStatusDelay = 15 * time.Second
 
 // attachments is how the NetworkAttachmentDefinitions of a NodeENI are; not known before the controller looked at them.
@@ -32,7 +32,8 @@ type attachments struct {
 type podNetwork struct {
 	v1alpha1.PodNetworkState
 	node string
-	// limit says that the interface takes fewer prefixes or addresses than pods need, or that pods have one address; or is empty.
+	// limit says that the interface takes fewer prefixes or addresses than pods need, or that pods have one address; or is
+	// empty.
 	limit string
 }
 
@@ -47,7 +48,8 @@ func podNetworks(interfaces []located, states []v1alpha1.NodeENIState) []podNetw
 	var all []podNetwork
 	for _, i := range interfaces {
 		if network, reported := byENI[i.ENIID]; reported && i.ENIID != "" {
-			if slices.Contains([]plan.Reason{plan.PrefixesLimited, plan.AddressesLimited, plan.Contended}, plan.Reason(i.Reason)) {
+			if slices.Contains([]plan.Reason{plan.PrefixesLimited, plan.AddressesLimited, plan.Contended},
+				plan.Reason(i.Reason)) {
 				network.limit = i.Message
 			}
 			all = append(all, network)
@@ -66,7 +68,8 @@ func countPods(nodeENI *v1alpha1.NodeENI, networks []podNetwork) *v1alpha1.PodNe
 		if n.Ready {
 			counts.Ready++
 		}
-		counts.Used, counts.Free, counts.Prefixes = counts.Used+n.Used, counts.Free+n.Free, counts.Prefixes+int32(len(n.Prefixes))
+		counts.Used, counts.Free, counts.Prefixes = counts.Used+n.Used, counts.Free+n.Free,
+			counts.Prefixes+int32(len(n.Prefixes))
 		for _, prefix := range n.Prefixes {
 			if prefix.Phase != v1alpha1.PodPrefixActive {
 				counts.Draining++
@@ -102,7 +105,8 @@ func podCondition(nodeENI *v1alpha1.NodeENI, f facts, attached int32, networks [
 func podProblem(definitions attachments, attached int32, networks []podNetwork) (reason, message string) {
 	switch {
 	case !definitions.known:
-		return v1alpha1.ReasonAttachmentDefinitionsPending, "the controller has yet to look at the NetworkAttachmentDefinitions"
+		return v1alpha1.ReasonAttachmentDefinitionsPending,
+			"the controller has yet to look at the NetworkAttachmentDefinitions"
 	case definitions.Reason != "":
 		return definitions.Reason, definitions.Message
 	case attached == 0:
@@ -114,8 +118,10 @@ func podProblem(definitions attachments, attached int32, networks []podNetwork) 
 		}
 	}
 	if missing := int(attached) - len(networks); missing > 0 {
-		return v1alpha1.ReasonNetworkPending, fmt.Sprintf("%s without a report of its node's agent; agents report pod networks with pods.enabled=true of the chart",
-			text.Count(missing, "attached interface"))
+		return v1alpha1.ReasonNetworkPending,
+			fmt.Sprintf("%s without a report of its node's agent; agents report pod networks with pods.enabled=true of the "+
+				"chart",
+				text.Count(missing, "attached interface"))
 	}
 	return "", ""
 }

@@ -220,7 +220,8 @@ func outcome(
 		return unstored(f.unstored)
 	case len(blocked) > 0:
 		return outcomeOfBlocked(blocked, st.Desired)
-	case st.Drifted > 0 && nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !slices.ContainsFunc(all.interfaces, staysDrifted):
+	case st.Drifted > 0 && nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace &&
+		!slices.ContainsFunc(all.interfaces, staysDrifted):
 		return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf(
 			"%d of %d interfaces are still to be replaced by new ones, one of a node at a time and with no more than "+
 				"%s without one",
@@ -254,7 +255,8 @@ func blockedReason(
 	unread := slices.ContainsFunc(resolutions, func(c metav1.Condition) bool {
 		return c.Status == metav1.ConditionUnknown
 	})
-	if unfinished := st.Attached < st.Desired || f.waiting(nodeENI) > 0; f.refused != "" && (unfinished || unread || f.unlisted) {
+	if unfinished := st.Attached < st.Desired || f.waiting(nodeENI) > 0; f.refused != "" &&
+		(unfinished || unread || f.unlisted) {
 		refused := cannotRead(f.refused)
 		return &refused
 	}

@@ -6,8 +6,8 @@
 // no longer declared. It does not touch a definition that it did not generate.
 //
 // It reads definitions and namespaces from the API server, not from a cache, so that it demands nothing of a cluster
-// without pod networks: neither Multus nor the permission to read namespaces. It watches both once the first NodeENI has
-// spec.pods.
+// without pod networks: neither Multus nor the permission to read namespaces. It watches both once the first NodeENI
+// has spec.pods.
 package podnetwork
 
 import (
@@ -90,9 +90,10 @@ func hadPods(nodeENI *v1alpha1.NodeENI) bool {
 	return meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionPodNetworkReady) != nil
 }
 
-// bringAbout creates, restores and deletes definitions. What cannot be done until a person acts is in the result, not an
-// error.
-func (r *Reconciler) bringAbout(ctx context.Context, nodeENI *v1alpha1.NodeENI, pods bool) (controller.AttachmentResult, error) {
+// bringAbout creates, restores and deletes definitions. What cannot be done until a person acts is in the result, not
+// an error.
+func (r *Reconciler) bringAbout(ctx context.Context, nodeENI *v1alpha1.NodeENI,
+	pods bool) (controller.AttachmentResult, error) {
 	var existing unstructured.UnstructuredList
 	existing.SetGroupVersionKind(definitionKind)
 	err := r.Reader.List(ctx, &existing, client.MatchingLabels{NodeENILabel: nodeENI.Name})
@@ -138,7 +139,8 @@ func (r *Reconciler) bringAbout(ctx context.Context, nodeENI *v1alpha1.NodeENI, 
 }
 
 // keep makes one definition be as rendered, and reports whether one of the same name exists that was not generated.
-func (r *Reconciler) keep(ctx context.Context, nodeENI *v1alpha1.NodeENI, rendered *unstructured.Unstructured) (foreign bool, err error) {
+func (r *Reconciler) keep(ctx context.Context, nodeENI *v1alpha1.NodeENI,
+	rendered *unstructured.Unstructured) (foreign bool, err error) {
 	existing := &unstructured.Unstructured{}
 	existing.SetGroupVersionKind(definitionKind)
 	err = r.Reader.Get(ctx, client.ObjectKeyFromObject(rendered), existing)
@@ -168,7 +170,8 @@ func precondition(definition *unstructured.Unstructured) client.Preconditions {
 }
 
 // namespaces returns the names of the namespaces that get definitions, and of those that do not exist.
-func (r *Reconciler) namespaces(ctx context.Context, pods *v1alpha1.NodeENIPods) (present, missing []string, err error) {
+func (r *Reconciler) namespaces(ctx context.Context,
+	pods *v1alpha1.NodeENIPods) (present, missing []string, err error) {
 	if len(pods.NamespaceSelector) > 0 {
 		var all corev1.NamespaceList
 		labels := client.MatchingLabels{}
@@ -206,17 +209,19 @@ func explain(count int, taken, missing []string) controller.AttachmentResult {
 	switch {
 	case len(taken) > 0:
 		result.Reason = v1alpha1.ReasonAttachmentDefinitionTaken
-		result.Message = fmt.Sprintf("NetworkAttachmentDefinition %s exists and is not one that multieni generated, so multieni leaves it as it is; "+
+		result.Message = fmt.Sprintf("NetworkAttachmentDefinition %s exists and is not one that multieni generated, so "+
+			"multieni leaves it as it is; "+
 			"delete it, or label it %s with the name of the NodeENI to hand it over", strings.Join(taken, ", "), NodeENILabel)
 	case len(missing) > 0:
 		result.Reason = v1alpha1.ReasonNamespaceNotFound
-		result.Message = fmt.Sprintf("pods.namespaces lists %s, and no namespace has that name; create it, or correct the list", strings.Join(missing, ", "))
+		result.Message = fmt.Sprintf("pods.namespaces lists %s, and no namespace has that name; create it, or correct the "+
+			"list", strings.Join(missing, ", "))
 	}
 	return result
 }
 
-// unavailable returns the result of a NodeENI whose definitions cannot be read or written, and the error if it can pass by
-// itself.
+// unavailable returns the result of a NodeENI whose definitions cannot be read or written, and the error if it can pass
+// by itself.
 func (r *Reconciler) unavailable(nodeENI *v1alpha1.NodeENI, pods bool, err error) (controller.AttachmentResult, error) {
 	needed := pods && asksForDefinitions(nodeENI.Spec.Pods)
 	switch {
@@ -235,7 +240,8 @@ func (r *Reconciler) unavailable(nodeENI *v1alpha1.NodeENI, pods bool, err error
 	case meta.IsNoMatchError(err) || apierrors.IsForbidden(err):
 		return controller.AttachmentResult{}, nil
 	default:
-		return controller.AttachmentResult{}, fmt.Errorf("keep the NetworkAttachmentDefinitions of NodeENI %s: %w", nodeENI.Name, err)
+		return controller.AttachmentResult{},
+			fmt.Errorf("keep the NetworkAttachmentDefinitions of NodeENI %s: %w", nodeENI.Name, err)
 	}
 }
 

@@ -36,7 +36,8 @@ func Networks(nodeENI *v1alpha1.NodeENI) []netattach.Network {
 	var networks []netattach.Network
 	for ordinal := range netattach.Count(zones, listed) {
 		networks = append(networks, netattach.Network{
-			NodeENI: nodeENI.Name, Ordinal: ordinal, HostDevice: nodeENI.Spec.Pods.Attachment == v1alpha1.PodAttachmentHostDevice,
+			NodeENI: nodeENI.Name, Ordinal: ordinal,
+			HostDevice: nodeENI.Spec.Pods.Attachment == v1alpha1.PodAttachmentHostDevice,
 		})
 	}
 	return networks
@@ -64,7 +65,8 @@ func Object(nodeENI *v1alpha1.NodeENI, namespace string, definition netattach.De
 // ownedBy returns the reference to the NodeENI. Kubernetes deletes a definition together with it.
 func ownedBy(nodeENI *v1alpha1.NodeENI) metav1.OwnerReference {
 	return metav1.OwnerReference{
-		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NodeENI", Name: nodeENI.Name, UID: nodeENI.UID, Controller: ptr.To(true),
+		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NodeENI", Name: nodeENI.Name, UID: nodeENI.UID,
+		Controller: ptr.To(true),
 	}
 }
 

@@ -42,8 +42,10 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			for _, kind := range []schema.GroupVersionKind{definitionKind, {Version: "v1", Kind: "Namespace"}} {
 				object := &metav1.PartialObjectMetadata{}
 				object.SetGroupVersionKind(kind)
-				if err := c.Watch(source.Kind[client.Object](mgr.GetCache(), object, handler.EnqueueRequestsFromMapFunc(r.concerned))); err != nil {
-					r.Log.Error("changes of a kind are not watched; the controller looks at them when a NodeENI changes", "kind", kind.Kind, "err", err)
+				if err := c.Watch(source.Kind[client.Object](mgr.GetCache(), object,
+					handler.EnqueueRequestsFromMapFunc(r.concerned))); err != nil {
+					r.Log.Error("changes of a kind are not watched; the controller looks at them when a NodeENI changes", "kind",
+						kind.Kind, "err", err)
 				}
 			}
 		})

@@ -249,7 +249,8 @@ func (r *Reconciler) remove(ctx context.Context, object *v1alpha1.SubnetReservat
 	before := object.DeepCopy()
 	controllerutil.RemoveFinalizer(object, v1alpha1.Finalizer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, object, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, object, patch,
+		client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("take the finalizer off SubnetReservation %s: %w", object.Name, err)
 	}
 	return reconcile.Result{}, nil
@@ -260,7 +261,8 @@ func (r *Reconciler) release(ctx context.Context, object *v1alpha1.SubnetReserva
 	if object.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
 		return nil
 	}
-	s := snapshot{desired: reservation.Desired{Owner: r.owner(object)}, recorded: recorded(object.Status), deleted: map[string]bool{}}
+	s := snapshot{desired: reservation.Desired{Owner: r.owner(object)}, recorded: recorded(object.Status),
+		deleted: map[string]bool{}}
 	match, err := r.Resolver.Subnets(ctx, terms(object.Spec))
 	if err != nil {
 		return err

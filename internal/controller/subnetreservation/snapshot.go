@@ -272,7 +272,8 @@ func undeleted(err error) status.Outcome {
 // mayBeInvisible reports whether a reservation may exist that EC2 did not confirm.
 func mayBeInvisible(object *v1alpha1.SubnetReservation) bool {
 	return slices.ContainsFunc(object.Status.Reservations, func(b v1alpha1.ReservedBlock) bool {
-		return b.CIDR != "" && b.ID == "" && (b.Reason == string(reservation.Reserving) || b.Reason == string(reservation.Releasing))
+		return b.CIDR != "" && b.ID == "" &&
+			(b.Reason == string(reservation.Reserving) || b.Reason == string(reservation.Releasing))
 	}) && object.Spec.DeletionPolicy != v1alpha1.DeletionPolicyRetain
 }
 

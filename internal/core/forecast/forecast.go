@@ -104,7 +104,8 @@ func (m *model) observe() plan.Observed {
 		look.Interfaces = append(look.Interfaces, i)
 	}
 	return plan.Observed{
-		NodeRegistered: true, Owned: known.Of(m.d.InstanceID), Snapshot: &look, Limits: m.limits, Ledger: m.ledger, Requested: m.requested,
+		NodeRegistered: true, Owned: known.Of(m.d.InstanceID), Snapshot: &look, Limits: m.limits, Ledger: m.ledger,
+		Requested:   m.requested,
 		PodNetworks: m.networks, PodsDraining: draining, ReplaceAllowed: true, EvictAllowed: true,
 	}
 }
@@ -148,7 +149,8 @@ func (m *model) carryOut(action plan.Action) {
 	case plan.Attach:
 		m.change(a.InterfaceID, func(i eni.Interface) eni.Interface {
 			i.Status = eni.InUse
-			i.Attachment = &eni.Attachment{ID: "attachment of " + i.ID, InstanceID: m.d.InstanceID, Slot: a.Slot, Status: eni.AttachmentAttaching}
+			i.Attachment = &eni.Attachment{ID: "attachment of " + i.ID, InstanceID: m.d.InstanceID, Slot: a.Slot,
+				Status: eni.AttachmentAttaching}
 			return i
 		})
 	case plan.Detach:
@@ -179,8 +181,9 @@ func (m *model) change(id string, to func(eni.Interface) eni.Interface) {
 func (m *model) create(a plan.Create) {
 	m.made++
 	i := eni.Interface{
-		ID: fmt.Sprintf("new interface %d", m.made), Type: eni.Standard, Status: eni.Available, Description: a.Spec.Description,
-		SubnetID: a.SubnetID, VPCID: m.instance.VPCID, Zone: m.instance.Zone, Groups: slices.Clone(a.Spec.Groups),
+		ID: fmt.Sprintf("new interface %d", m.made), Type: eni.Standard, Status: eni.Available,
+		Description: a.Spec.Description,
+		SubnetID:    a.SubnetID, VPCID: m.instance.VPCID, Zone: m.instance.Zone, Groups: slices.Clone(a.Spec.Groups),
 		SourceDestCheck: true, Tags: a.Member.Tags(m.now, a.Spec.Tags),
 	}
 	c := a.Spec.AddressCounts

@@ -295,7 +295,9 @@ func restore(link LinkFacts, record OriginalState, facts Facts) LinkConfig {
 func (c HostConfig) String() string {
 	var text strings.Builder
 	names := map[int]string{}
-	for _, link := range slices.SortedFunc(slices.Values(c.Links), func(a, b LinkConfig) int { return cmp.Compare(a.Name, b.Name) }) {
+	for _, link := range slices.SortedFunc(slices.Values(c.Links), func(a, b LinkConfig) int {
+		return cmp.Compare(a.Name, b.Name)
+	}) {
 		names[link.Index] = link.Name
 		fmt.Fprintf(&text, "link %s\n  %s mtu %d\n", link.Name, upDown(link.Up), link.MTU)
 		writeDetails(&text, link.AltNames, link.Alias, link.Addresses, link.Settings)

@@ -116,7 +116,9 @@ func (f Facts) named(name string) *LinkFacts {
 // String returns the facts as sorted text.
 func (f Facts) String() string {
 	var text strings.Builder
-	for _, link := range slices.SortedFunc(slices.Values(f.Links), func(a, b LinkFacts) int { return cmp.Compare(a.Name, b.Name) }) {
+	for _, link := range slices.SortedFunc(slices.Values(f.Links), func(a, b LinkFacts) int {
+		return cmp.Compare(a.Name, b.Name)
+	}) {
 		link.write(&text)
 	}
 	writeRoutes(&text, f.Routes, f.Rules, func(index int) string {

@@ -66,7 +66,8 @@ func FindUnowned(d plan.Desired, interfaces []eni.Interface, generation identity
 		switch member, verdict := identity.Read(d.Cluster, i.Tags); {
 		case verdict == identity.Owned && member.InstanceID == d.InstanceID:
 			f.skip(member, i.SubnetID)
-		case identity.HasNoOwner(i.Tags) && i.Tags[TagManagedBy] == "" && i.AttachedTo(d.InstanceID) && slotOf(i) != eni.Primary:
+		case identity.HasNoOwner(i.Tags) && i.Tags[TagManagedBy] == "" && i.AttachedTo(d.InstanceID) &&
+			slotOf(i) != eni.Primary:
 			unowned = append(unowned, i)
 		}
 	}

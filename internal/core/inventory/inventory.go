@@ -9,8 +9,8 @@
 //
 //   - [Inventory.RecordCall]: EC2 accepted a call. Its effect holds for [StaleReadWindow], regardless of reads.
 //   - [Inventory.ObserveInterfaces]: EC2 returned an interface. The read counts unless it contradicts a recent call.
-//   - [Inventory.ObserveAbsence]: EC2 omitted an interface. The interface is [Record.Missing] until a second read, at least
-//     [AbsenceConfirmation] later, omits it as well.
+//   - [Inventory.ObserveAbsence]: EC2 omitted an interface. The interface is [Record.Missing] until a second read, at
+//     least [AbsenceConfirmation] later, omits it as well.
 //
 // The package has no clock and does no I/O; each read and call comes with its time.
 package inventory

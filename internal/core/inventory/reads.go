@@ -161,7 +161,8 @@ func (e *entry) accepts(begun time.Time, seen eni.Interface) bool {
 // delay it.
 func (v *Inventory) finished(begun time.Time, e *entry, seen eni.Interface) bool {
 	was, now := e.Attachment, seen.Attachment
-	if was == nil || now == nil || now.ID != was.ID || was.Status != eni.AttachmentAttaching || now.Status != eni.AttachmentAttached {
+	if was == nil || now == nil || now.ID != was.ID || was.Status != eni.AttachmentAttaching ||
+		now.Status != eni.AttachmentAttached {
 		return false
 	}
 	i := e.Clone()

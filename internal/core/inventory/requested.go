@@ -22,7 +22,8 @@ type requested struct {
 // calls of this process named. Earlier processes may have recorded some of the interfaces that it leaves out.
 func (v *Inventory) Requested(instanceID string) map[string]eni.Addresses {
 	all := map[string]eni.Addresses{}
-	for _, ids := range []iter.Seq[string]{maps.Keys(v.byInstance[instanceID]), maps.Keys(v.launched.byInstance[instanceID])} {
+	for _, ids := range []iter.Seq[string]{maps.Keys(v.byInstance[instanceID]),
+		maps.Keys(v.launched.byInstance[instanceID])} {
 		for id := range ids {
 			if r, known := v.requested[id]; known {
 				all[id] = r.Addresses

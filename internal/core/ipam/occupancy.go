@@ -77,8 +77,8 @@ type HeldInterface struct {
 // PrefixCount is the number of /28s of one subnet.
 type PrefixCount struct {
 	SubnetID, Zone string
-	// Free are those that EC2 can delegate now, All those that it could delegate in the empty subnet: of reservations of type
-	// prefix, or of the whole subnet without one.
+	// Free are those that EC2 can delegate now, All those that it could delegate in the empty subnet: of reservations of
+	// type prefix, or of the whole subnet without one.
 	Free, All int
 }
 

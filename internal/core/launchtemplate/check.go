@@ -271,7 +271,8 @@ func interfacesOf(d Document, declared []Interface) ([]Interface, []Problem) {
 		if at := slices.IndexFunc(declared, at(i.Slot)); at >= 0 {
 			i.Name, i.Management = declared[at].Name, declared[at].Management
 		}
-		if i.IPv4Prefixes > 0 && number(e["SecondaryPrivateIpAddressCount"]) > 0 || i.IPv6Prefixes > 0 && number(e["Ipv6AddressCount"]) > 0 && boolean(e["PrimaryIpv6"]) == nil {
+		if i.IPv4Prefixes > 0 && number(e["SecondaryPrivateIpAddressCount"]) > 0 ||
+			i.IPv6Prefixes > 0 && number(e["Ipv6AddressCount"]) > 0 && boolean(e["PrimaryIpv6"]) == nil {
 			problems = append(problems, Problem{AddressFormsExclude, fmt.Sprintf("%s[%d]", mInterfaces, n),
 				fmt.Sprintf("%s has a count of addresses from one layer and a count of prefixes from another, and "+
 					"EC2 takes one of them per family; remove one, or set it to null in the override", i)})

@@ -65,7 +65,9 @@ func (r Rendering) Drift(t NodeTemplate, n Node, then Document) ([]Difference, [
 	if n.Hash != now.Hash && then != nil {
 		all = append(all, CompareData(Readable(now.Data), r.Origins, then)...)
 	}
-	if stale := r.staleImage(now, n); stale != nil && !slices.ContainsFunc(all, func(d Difference) bool { return d.Field == stale.Field }) {
+	if stale := r.staleImage(now, n); stale != nil && !slices.ContainsFunc(all, func(d Difference) bool {
+		return d.Field == stale.Field
+	}) {
 		all = append(all, *stale)
 	}
 	return all, inPlaceUpdates(t, now, n, all)

@@ -134,7 +134,8 @@ func Prunable(versions []Version, current int64, inUse func(hash string) bool, n
 	ordered := slices.SortedFunc(slices.Values(versions), func(a, b Version) int { return int(b.Number - a.Number) })
 	var retired []int64
 	for n, v := range ordered {
-		if n < KeepVersions || v.Number == current || v.Number == 1 || v.Hash() == "" || inUse(v.Hash()) || now.Sub(v.CreatedAt) < KeepFor {
+		if n < KeepVersions || v.Number == current || v.Number == 1 || v.Hash() == "" || inUse(v.Hash()) ||
+			now.Sub(v.CreatedAt) < KeepFor {
 			continue
 		}
 		retired = append(retired, v.Number)

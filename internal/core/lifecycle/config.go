@@ -247,7 +247,8 @@ func (n Network) validate() []string {
 			"letters, digits, -, _ and ., at most 55, "+
 			"with a letter or digit at both ends")
 	}
-	if countSet(n.SubnetID != "", n.SubnetName != "", len(n.SubnetIDs) > 0, len(n.SubnetNames) > 0, len(n.SubnetSelector) > 0) != 1 {
+	if countSet(n.SubnetID != "", n.SubnetName != "", len(n.SubnetIDs) > 0, len(n.SubnetNames) > 0,
+		len(n.SubnetSelector) > 0) != 1 {
 		mistakes = append(mistakes, "exactly one of subnetID, subnetName, subnetIDs, subnetNames and subnetSelector "+
 			"must be set")
 	}

@@ -95,7 +95,8 @@ func (c Config) merge(v Result, m plan.Member) Result {
 // resolve a full subnet or an account limit while an instance waits.
 func isPermanent(r plan.Reason) bool {
 	switch r {
-	case plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken, plan.NoSuchNetworkCard,
+	case plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken,
+		plan.NoSuchNetworkCard,
 		plan.InstanceFull, plan.AddressLimit, plan.Unauthorized, plan.RefusedByEC2:
 		return true
 	default:

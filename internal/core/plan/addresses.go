@@ -51,7 +51,8 @@ func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
 		IPv6:          last(free.IPv6, counts.IPv6-d.want.IPv6),
 		IPv6Prefixes:  last(free.IPv6Prefixes, counts.IPv6Prefixes-d.want.IPv6Prefixes),
 	}
-	if d.network != nil && d.most.Pods { // no pod gets an address of a drained prefix any more, so it serves no least number
+	// no pod gets an address of a drained prefix any more, so it serves no least number
+	if d.network != nil && d.most.Pods {
 		surplus.IPv4Prefixes, surplus.IPv6Prefixes = free.IPv4Prefixes, free.IPv6Prefixes
 	}
 	return surplus

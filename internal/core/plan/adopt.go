@@ -49,7 +49,9 @@ func missingOrphans(claims []Claim, byOwner map[identity.Owner][]inventory.Recor
 func (p *planner) inAdoptionOrder(claims []Claim) []*Claim {
 	var known, others []*Claim
 	for n := range claims {
-		if slices.ContainsFunc(slices.Collect(maps.Keys(p.Observed.Ledger)), func(key identity.Key) bool { return key.Owner == claims[n].Owner }) {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(p.Observed.Ledger)), func(key identity.Key) bool {
+			return key.Owner == claims[n].Owner
+		}) {
 			known = append(known, &claims[n])
 		} else {
 			others = append(others, &claims[n])
@@ -78,7 +80,8 @@ func (p *planner) adoptOrphans(claim *Claim, byOwner map[identity.Owner][]invent
 
 // adoptFrom assigns the chosen interfaces to the claim, and returns the others.
 func (p *planner) adoptFrom(
-	claim *Claim, byOwner map[identity.Owner][]inventory.Record, from []inventory.Record, choose func(DesiredInterface, []inventory.Record) int,
+	claim *Claim, byOwner map[identity.Owner][]inventory.Record, from []inventory.Record,
+	choose func(DesiredInterface, []inventory.Record) int,
 ) []inventory.Record {
 	if len(from) == 0 {
 		return from

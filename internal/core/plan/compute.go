@@ -191,7 +191,8 @@ func newPlanner(d Desired, o Observed, now time.Time) *planner {
 	}
 	if o.Snapshot != nil {
 		state := o.Snapshot.Instance.State
-		p.ended = state.Terminating() || state == eni.InstanceMissing && !o.MissingSince.IsZero() && now.Sub(o.MissingSince) >= InstanceGrace
+		p.ended = state.Terminating() || state == eni.InstanceMissing && !o.MissingSince.IsZero() &&
+			now.Sub(o.MissingSince) >= InstanceGrace
 	}
 	p.slots = p.observedSlots()
 	return p
@@ -225,7 +226,8 @@ func (p *planner) place() {
 		p.placeClaim(&Claim{Mode: mode, Why: why, Leaked: p.ended}, byOwner[owner])
 	}
 	for _, r := range p.preJoin {
-		why := "it was made before its instance joined the cluster, for network " + r.Member.NodeENI + ", and goes with the instance"
+		why := "it was made before its instance joined the cluster, for network " + r.Member.NodeENI +
+			", and goes with the instance"
 		mode := Retain
 		if p.Paused {
 			mode = Paused
@@ -323,7 +325,8 @@ func (p *planner) retainUnverified(claim *Claim, owned []inventory.Record) {
 	drift := map[int][]Drift{}
 	if claim.Mode == Paused {
 		for w, i := range match(claim.Interfaces, owned, p.InstanceID, p.verified).byDesired {
-			drift[i] = fixedDrift(claim.Interfaces[w], claim.target(claim.Interfaces[w].Slot, owned[i].Interface), owned[i].Interface)
+			drift[i] = fixedDrift(claim.Interfaces[w], claim.target(claim.Interfaces[w].Slot, owned[i].Interface),
+				owned[i].Interface)
 		}
 	}
 	for i, r := range owned {
@@ -391,7 +394,8 @@ func (p *planner) allocateSlots() {
 		}
 	}
 	slices.SortStableFunc(unplaced, func(a, b *member) int {
-		return cmp.Or(first(p.createInFlight(a), p.createInFlight(b)), first(a.record != nil, b.record != nil), first(a.claim.ExactSlot, b.claim.ExactSlot))
+		return cmp.Or(first(p.createInFlight(a), p.createInFlight(b)), first(a.record != nil, b.record != nil),
+			first(a.claim.ExactSlot, b.claim.ExactSlot))
 	})
 	for _, m := range unplaced {
 		p.allocateSlot(m)

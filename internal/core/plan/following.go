@@ -18,7 +18,8 @@ import (
 // request rate.
 const MoveInterval = 2 * time.Second
 
-// AddressClaim is an address that a pod brought up itself on a link of an interface, as the agent of the node reports it.
+// AddressClaim is an address that a pod brought up itself on a link of an interface, as the agent of the node reports
+// it.
 type AddressClaim struct {
 	Address     netip.Addr
 	InterfaceID string
@@ -68,12 +69,16 @@ type ContendedAddress struct {
 
 // follows reports whether an address of the interface is one that follows pods, now or because of an earlier claim.
 func (d addressDemand) follows(address netip.Addr) bool {
-	return d.isClaimed(address) || slices.ContainsFunc(d.following.Ranges, func(r netip.Prefix) bool { return r.Contains(address) })
+	return d.isClaimed(address) || slices.ContainsFunc(d.following.Ranges, func(r netip.Prefix) bool {
+		return r.Contains(address)
+	})
 }
 
 // isClaimed reports whether a pod of the node has the address, or had it shortly before.
 func (d addressDemand) isClaimed(address netip.Addr) bool {
-	return d.network != nil && slices.ContainsFunc(d.network.Claims, func(c AddressClaim) bool { return c.Address == address })
+	return d.network != nil && slices.ContainsFunc(d.network.Claims, func(c AddressClaim) bool {
+		return c.Address == address
+	})
 }
 
 // abandoned returns the addresses that follow pods, and that no pod of the node has any more. Without a complete report
@@ -136,8 +141,10 @@ func (c ContendedAddress) message() string {
 	for n, other := range c.Others {
 		others[n] = other.String()
 	}
-	return fmt.Sprintf("%s has address %s, and so has %s; the interface of node %s has it, and it moves at most every %s; "+
-		"remove the address from all pods but one", c.Holder, c.Address, strings.Join(others, ", and "), c.Holder.Node, MoveInterval)
+	return fmt.Sprintf("%s has address %s, and so has %s; the interface of node %s has it, and it moves at most every "+
+		"%s; "+
+		"remove the address from all pods but one", c.Holder, c.Address, strings.Join(others, ", and "),
+		c.Holder.Node, MoveInterval)
 }
 
 // ReassignAddresses assigns named addresses to an interface. EC2 takes them from the interfaces that have them.
@@ -182,5 +189,7 @@ func (r ReassignAddresses) String() string {
 // isRepeatedBy reports whether another change moves the same addresses for the same claims.
 func (r ReassignAddresses) isRepeatedBy(other Attribute) bool {
 	again, is := other.(ReassignAddresses)
-	return is && slices.EqualFunc(r.Held, again.Held, func(a, b HeldAddress) bool { return a.Address == b.Address && a.Sequence == b.Sequence })
+	return is && slices.EqualFunc(r.Held, again.Held, func(a, b HeldAddress) bool {
+		return a.Address == b.Address && a.Sequence == b.Sequence
+	})
 }

@@ -49,7 +49,8 @@ func expect(r inventory.Record, action Action) inventory.Record {
 	switch action := action.(type) {
 	case Attach:
 		if r.Attachment == nil {
-			r.Status, r.Verified = eni.Attaching, true // the call is evidence that it belongs to the cluster, as its answer will be
+			// the call is evidence that it belongs to the cluster, as its answer will be
+			r.Status, r.Verified = eni.Attaching, true
 			r.Attachment = &eni.Attachment{InstanceID: action.Member.InstanceID, Slot: action.Slot,
 				Status: eni.AttachmentAttaching}
 		}

@@ -33,7 +33,8 @@ func (p *planner) launchedFor(desired *DesiredInterface) *eni.Interface {
 		taken := slices.ContainsFunc(p.members, func(m *member) bool {
 			return m.launchInterface != nil && m.launchInterface.ID == i.ID
 		})
-		if !taken && i.AttachedTo(p.InstanceID) && i.Attachment.Slot == desired.Slot && i.Attachment.Slot != eni.Primary && desired.allows(i.SubnetID) {
+		if !taken && i.AttachedTo(p.InstanceID) && i.Attachment.Slot == desired.Slot && i.Attachment.Slot != eni.Primary &&
+			desired.allows(i.SubnetID) {
 			return i
 		}
 	}
@@ -66,7 +67,8 @@ func (p *planner) retainLaunchInterface(m *member) step {
 		desired.Spec.Groups = nil
 	}
 	todo := slices.DeleteFunc(changes(desired, nil, i, p.demandFor(m, i)), isTags)
-	s = p.changeUnlessReverted(s.explainGroups(i), i, p.now, todo).explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
+	s = p.changeUnlessReverted(s.explainGroups(i), i, p.now,
+		todo).explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
 	if s.Phase != Attached {
 		return s.requeue(p.now.Add(pollRecheck))
 	}

@@ -51,7 +51,8 @@ func match(
 	allowed := func(w DesiredInterface, r inventory.Record) bool { return w.allows(r.SubnetID) }
 	attached := func(_ DesiredInterface, r inventory.Record) bool { return r.AttachedTo(instanceID) }
 	for _, sure := range []bool{true, false} {
-		for _, fit := range [][]func(DesiredInterface, inventory.Record) bool{{sameOrdinal, allowed}, {allowed}, {sameOrdinal, attached}, {attached}} {
+		for _, fit := range [][]func(DesiredInterface, inventory.Record) bool{{sameOrdinal, allowed}, {allowed},
+			{sameOrdinal, attached}, {attached}} {
 			pass(func(w DesiredInterface, r inventory.Record) bool {
 				return verified(r) == sure && !slices.ContainsFunc(fit,
 					func(fits func(DesiredInterface, inventory.Record) bool) bool { return !fits(w, r) })

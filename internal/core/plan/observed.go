@@ -180,7 +180,8 @@ func (s Backoff) Next(class eni.Class, message string, at time.Time) Backoff {
 	if class != s.Class && (!IsFull(class) || !IsFull(s.Class)) { // full subnets of either kind share one count
 		s.Count = 0
 	}
-	return Backoff{Tags: s.Tags, Class: class, Message: message, At: at, Count: s.Count + 1, UnusableSlots: s.UnusableSlots}
+	return Backoff{Tags: s.Tags, Class: class, Message: message, At: at, Count: s.Count + 1,
+		UnusableSlots: s.UnusableSlots}
 }
 
 // Refused returns the backoff with one more slot that EC2 reported as taken.
@@ -256,7 +257,8 @@ func (s Backoff) problem() Problem {
 }
 
 // reservePrefixes is what a user can do about a subnet without a free block.
-const reservePrefixes = "declare a prefix reservation in an unused part of the subnet (aws ec2 create-subnet-cidr-reservation --reservation-type prefix), " +
+const reservePrefixes = "declare a prefix reservation in an unused part of the subnet (aws ec2 " +
+	"create-subnet-cidr-reservation --reservation-type prefix), " +
 	"or add a subnet; kubectl eni subnets shows the free addresses and blocks"
 
 // nextStep says what a user can do, and that the controller retries by itself.
@@ -270,7 +272,8 @@ func (s Backoff) nextStep(reason Reason) string {
 	case LimitReached:
 		return "delete what is not needed, or raise the quota in Service Quotas; " + again
 	case Unauthorized:
-		return "give the controller's role the permissions of deploy/iam/controller.json, which `kubectl eni doctor` tries one by one; " + again
+		return "give the controller's role the permissions of deploy/iam/controller.json, which `kubectl eni doctor` tries " +
+			"one by one; " + again
 	case RefusedByEC2:
 		return "correct the NodeENI; " + again
 	default:

@@ -167,7 +167,8 @@ func (p *planner) moves(m *member) bool {
 // at returns the member of a NodeENI in a slot.
 func (p *planner) at(claim *Claim, slot eni.Slot) *member {
 	for _, m := range p.members {
-		if m.claim == claim && m.desired != nil && m.launchInterface == nil && p.hasSlotHere(m) && m.record.Attachment.Slot == slot {
+		if m.claim == claim && m.desired != nil && m.launchInterface == nil && p.hasSlotHere(m) &&
+			m.record.Attachment.Slot == slot {
 			return m
 		}
 	}

@@ -54,9 +54,9 @@ type PodPrefix struct {
 	Draining, Drained bool
 }
 
-// Prefixes returns the number of prefixes that an interface with the given ones must have: as many as the free addresses
-// require, and not more than Max. A prefix that the report does not list yet counts as free, so that one shortage
-// leads to one call.
+// Prefixes returns the number of prefixes that an interface with the given ones must have: as many as the free
+// addresses require, and not more than Max. A prefix that the report does not list yet counts as free, so that one
+// shortage leads to one call.
 func (d PrefixDemand) Prefixes(have []netip.Prefix, network PodNetwork) int {
 	free := network.Free
 	for _, prefix := range have {
@@ -71,8 +71,8 @@ func (d PrefixDemand) Prefixes(have []netip.Prefix, network PodNetwork) int {
 	return max(len(have), min(len(have)+missing, d.Max))
 }
 
-// releasable returns the addresses that no pod uses or can start to use: with a report of the agent, the drained prefixes
-// only.
+// releasable returns the addresses that no pod uses or can start to use: with a report of the agent, the drained
+// prefixes only.
 func releasable(all eni.Addresses, network *PodNetwork) eni.Addresses {
 	if network == nil {
 		return all
@@ -149,8 +149,8 @@ func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
 	return d
 }
 
-// reportTime is how long after the state of a node is created a report can be missing although pods use an interface. Agents
-// report within seconds; the rest is for clocks that differ, because the API server's clock dates the state.
+// reportTime is how long after the state of a node is created a report can be missing although pods use an interface.
+// Agents report within seconds; the rest is for clocks that differ, because the API server's clock dates the state.
 const reportTime = 10 * time.Minute
 
 // reportMayBeLost reports whether the state of the node is younger than a member's attachment: a user deleted its
@@ -174,8 +174,8 @@ func (p *planner) podsDraining(m *member) (draining, isNetwork bool) {
 	return draining, listed || m.claim != nil && m.claim.PodPrefixes.Pods
 }
 
-// keptForPods reports whether an interface that is being removed is kept for pods. Pods can start without the agent, so a
-// report without pods proves nothing: the node drains the network first, and then the agent reports it as drained. An
+// keptForPods reports whether an interface that is being removed is kept for pods. Pods can start without the agent, so
+// a report without pods proves nothing: the node drains the network first, and then the agent reports it as drained. An
 // agent that has reported nothing has let no pod in, unless its report was lost together with the state of the node.
 func (p *planner) keptForPods(m *member) bool {
 	network := p.podNetwork(m.record.ID)
@@ -193,13 +193,16 @@ func (p *planner) keptForPods(m *member) bool {
 	}
 }
 
-// waitForPods waits until no pod can use an interface that is being removed, and evicts the pods if the NodeENI says so.
+// waitForPods waits until no pod can use an interface that is being removed, and evicts the pods if the NodeENI says
+// so.
 func (p *planner) waitForPods(s step) step {
 	id, network := s.m.record.ID, p.podNetwork(s.m.record.ID)
 	draining, isNetwork := p.podsDraining(s.m)
 	if _, until := p.reportMayBeLost(s.m); network == nil && !isNetwork {
-		s.Why.Message = fmt.Sprintf("%s is to be removed (%s), and is detached at %s unless the agent of the node reports pods that use it: "+
-			"the NodeENIState of the node is new, and may have lost such a report", id, s.m.removeReason, until.UTC().Format(time.RFC3339))
+		s.Why.Message = fmt.Sprintf("%s is to be removed (%s), and is detached at %s unless the agent of the node reports "+
+			"pods that use it: "+
+			"the NodeENIState of the node is new, and may have lost such a report", id, s.m.removeReason,
+			until.UTC().Format(time.RFC3339))
 		return s.requeue(until)
 	}
 	s = s.requeue(p.now.Add(foreignSlotRecheck))
@@ -207,12 +210,14 @@ func (p *planner) waitForPods(s step) step {
 		s.needsFreshRead = p.Snapshot == nil // a network drains only for a detach that EC2's own state allows
 	}
 	if network == nil || network.Used == 0 {
-		s.Why.Message = fmt.Sprintf("%s is to be removed (%s), and is detached when the agent of the node reports that no pod can get an address of it; "+
+		s.Why.Message = fmt.Sprintf("%s is to be removed (%s), and is detached when the agent of the node reports that no "+
+			"pod can get an address of it; "+
 			"if the node has no agent any more, start it or terminate the instance", id, s.m.removeReason)
 		return s
 	}
-	s.Why = Problem{InUseByPods, fmt.Sprintf("%s is to be removed (%s), and is not detached while pods have addresses of it: %s",
-		id, s.m.removeReason, network.pods())}
+	s.Why = Problem{InUseByPods,
+		fmt.Sprintf("%s is to be removed (%s), and is not detached while pods have addresses of it: %s",
+			id, s.m.removeReason, network.pods())}
 	if s.m.claim.EvictPods {
 		return p.evict(s, *network)
 	}

@@ -95,7 +95,8 @@ const (
 // Transient reports whether the reason disappears without an action by a person.
 func (r Reason) Transient() bool {
 	switch r {
-	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing, WaitingForDeviceRelease, AddressesKept,
+	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing,
+		WaitingForDeviceRelease, AddressesKept,
 		AddressesInUse, PrefixesLimited, AddressesLimited, Contended, InUseByPods, EvictionRefused, "":
 		return true
 	default:

@@ -18,7 +18,8 @@ func (p *planner) remove(s step) step {
 	s.Why = Problem{Removing, fmt.Sprintf("%s is being removed: %s", i.ID, m.removeReason)}
 	_, s.DrainPods = p.podsDraining(m)
 	if i.Attachment != nil && !i.AttachedTo(p.InstanceID) {
-		s.Why.Message = fmt.Sprintf("%s is to be removed, but another program attached it to %s; detach it there", i.ID, i.Attachment.InstanceID)
+		s.Why.Message = fmt.Sprintf("%s is to be removed, but another program attached it to %s; detach it there", i.ID,
+			i.Attachment.InstanceID)
 		return s.requeue(p.now.Add(ForcedDetachAfter))
 	}
 	if backoff := p.backoff(m); p.Backoffs[m.Key].Removal && backoff != nil {
@@ -48,15 +49,17 @@ func (p *planner) remove(s step) step {
 // waitForRelease waits until the node has released the device of an interface.
 func (p *planner) waitForRelease(s step) step {
 	s.Phase = Detaching // this tells the node that it has to release the device
-	s.Why = Problem{WaitingForDeviceRelease, fmt.Sprintf("%s is to be removed (%s), and is detached when the node has released it: %s",
-		s.m.record.ID, s.m.removeReason, cmp.Or(p.DetachBlocked[s.m.record.ID], "a program in user space drives it"))}
+	s.Why = Problem{WaitingForDeviceRelease,
+		fmt.Sprintf("%s is to be removed (%s), and is detached when the node has released it: %s",
+			s.m.record.ID, s.m.removeReason, cmp.Or(p.DetachBlocked[s.m.record.ID], "a program in user space drives it"))}
 	s.needsFreshRead = p.Snapshot == nil // a program gives its device up only for a detach that EC2's own state allows
 	return s.requeue(p.now.Add(foreignSlotRecheck))
 }
 
 // announceForce says when a forced detach will follow, while a person can still act.
 func (s step) announceForce() step {
-	s.Why.Message += fmt.Sprintf("; if EC2 has not detached it %s after it was asked, it is cut off by force", ForcedDetachAfter)
+	s.Why.Message += fmt.Sprintf("; if EC2 has not detached it %s after it was asked, it is cut off by force",
+		ForcedDetachAfter)
 	return s
 }
 

@@ -43,8 +43,8 @@ func (p *planner) selectReplacement() {
 	}
 }
 
-// InRollout returns the owners whose rollout has not ended on the instance: they lack an interface, or replace or remove
-// one. A retained interface without an attachment is one that the instance lacks until a user lifts the pause.
+// InRollout returns the owners whose rollout has not ended on the instance: they lack an interface, or replace or
+// remove one. A retained interface without an attachment is one that the instance lacks until a user lifts the pause.
 func (p Plan) InRollout() []identity.Owner {
 	owners := append(slices.Clone(p.Unsettled), p.ReplaceCandidate, p.EvictCandidate)
 	for _, m := range p.Members {
@@ -132,7 +132,8 @@ func (p *planner) waitsForReplacement(m *member) Problem {
 			fmt.Sprintf(format, args...)}
 	}
 	for _, other := range p.members {
-		if other.desired != nil && other.Desired && other != m && (other.record == nil || other.removeReason != "" || !other.record.Ready() || !other.record.AttachedTo(p.InstanceID)) {
+		if other.desired != nil && other.Desired && other != m && (other.record == nil || other.removeReason != "" ||
+			!other.record.Ready() || !other.record.AttachedTo(p.InstanceID)) {
 			return waits("interface %d of NodeENI %s is attached, which is %s", other.Ordinal, other.NodeENI, phaseIn(other))
 		}
 	}

@@ -365,7 +365,8 @@ func (p *planner) updateInPlace(s step) step {
 	if throttled := p.throttledTags(m, todo, onlyTags); throttled != nil {
 		s, todo = s.wait(*throttled), slices.DeleteFunc(todo, isTags)
 	}
-	return p.changeUnlessReverted(s, i, m.record.LastRead, todo).explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
+	return p.changeUnlessReverted(s, i, m.record.LastRead,
+		todo).explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
 }
 
 // throttledTags returns the wait of changes that contain tags, if EC2 refused to write them shortly before, or nil.
@@ -414,7 +415,8 @@ func (p *planner) blockOn(s step) step {
 	switch reason := s.Why.Reason; {
 	case reason == InProgress:
 		return s.requeue(p.now.Add(uncertainRecheck))
-	case s.m.record != nil, slices.Contains([]Reason{SlotTaken, InstanceFull, NotImported, InstanceOutsideCluster}, reason):
+	case s.m.record != nil, slices.Contains([]Reason{SlotTaken, InstanceFull, NotImported, InstanceOutsideCluster},
+		reason):
 		return s.requeue(p.now.Add(foreignSlotRecheck))
 	}
 	return s

@@ -1,11 +1,11 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podaddress finds the addresses that pods bring up themselves on links of interfaces, and keeps the node's claims on
-// them.
+// Package podaddress finds the addresses that pods bring up themselves on links of interfaces, and keeps the node's
+// claims on them.
 //
-// A pod's link stands on the link of exactly one interface: the kernel names it as the lower link. So the mapping needs no
-// MAC addresses, which all links of an IPVLAN share, and no knowledge of pods.
+// A pod's link stands on the link of exactly one interface: the kernel names it as the lower link. So the mapping needs
+// no MAC addresses, which all links of an IPVLAN share, and no knowledge of pods.
 package podaddress
 
 import (
@@ -55,8 +55,8 @@ type Address struct {
 	PodIP netip.Addr
 }
 
-// Find returns the IPv4 addresses that pods have on links of each interface, by its ID, in order. They are all of them, within
-// the declared ranges and beyond, apart from the interface's own.
+// Find returns the IPv4 addresses that pods have on links of each interface, by its ID, in order. They are all of them,
+// within the declared ranges and beyond, apart from the interface's own.
 func Find(namespaces []Namespace, interfaces []Interface) map[string][]Address {
 	found := map[string][]Address{}
 	for _, namespace := range namespaces {
@@ -80,7 +80,9 @@ func Find(namespaces []Namespace, interfaces []Interface) map[string][]Address {
 		}
 	}
 	for id, addresses := range found {
-		slices.SortFunc(addresses, func(a, b Address) int { return cmp.Or(a.Address.Compare(b.Address), a.PodIP.Compare(b.PodIP)) })
+		slices.SortFunc(addresses, func(a, b Address) int {
+			return cmp.Or(a.Address.Compare(b.Address), a.PodIP.Compare(b.PodIP))
+		})
 		found[id] = slices.CompactFunc(addresses, func(a, b Address) bool { return a.Address == b.Address })
 	}
 	return found
@@ -90,7 +92,8 @@ func Find(namespaces []Namespace, interfaces []Interface) map[string][]Address {
 func (n Namespace) interfaceOf(link Link, interfaces []Interface) *Interface {
 	for range len(n.Links) { // a chain is no longer
 		for at, i := range interfaces {
-			if link.HostLink != 0 && link.HostLink == i.Link || link.HostLink == 0 && link.Lower == 0 && i.Link == 0 && link.MAC == i.MAC {
+			if link.HostLink != 0 && link.HostLink == i.Link || link.HostLink == 0 && link.Lower == 0 && i.Link == 0 &&
+				link.MAC == i.MAC {
 				return &interfaces[at]
 			}
 		}
@@ -136,10 +139,11 @@ type Claim struct {
 	PodIP      netip.Addr
 }
 
-// Claims returns the claims on the addresses of one interface, from the last ones and what pods have now, in numerical order.
-// An address outside the ranges is claimed only if it was before. Claims beyond the largest number are omitted and counted:
-// released ones first, then the newest.
-func Claims(last []Claim, found []Address, ranges []netip.Prefix, sequences *Sequences, most int, now time.Time) (claims []Claim, omitted int) {
+// Claims returns the claims on the addresses of one interface, from the last ones and what pods have now, in numerical
+// order. An address outside the ranges is claimed only if it was before. Claims beyond the largest number are omitted
+// and counted: released ones first, then the newest.
+func Claims(last []Claim, found []Address, ranges []netip.Prefix, sequences *Sequences, most int,
+	now time.Time) (claims []Claim, omitted int) {
 	before := map[netip.Addr]Claim{}
 	for _, claim := range last {
 		before[claim.Address] = claim

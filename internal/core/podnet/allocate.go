@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// UnavailableError says that a pod cannot get its addresses now. Its text names the NodeENI, the node, the limit and the
-// next step; it ends up in the pod's events.
+// UnavailableError says that a pod cannot get its addresses now. Its text names the NodeENI, the node, the limit and
+// the next step; it ends up in the pod's events.
 type UnavailableError struct{ message string }
 
 func (e *UnavailableError) Error() string { return e.message }
@@ -25,11 +25,13 @@ const reservedFirst = 4
 // unchanged unless it returns no error. The lowest free address comes first, so that prefixes fall idle.
 func (n Network) Allocate(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
 	if n.Attachment == Observed {
-		return nil, fmt.Errorf("NodeENI %s has pods.attachment Observed, so multieni gives its pods no addresses: name another IPAM plugin in the "+
+		return nil, fmt.Errorf("NodeENI %s has pods.attachment Observed, so multieni gives its pods no addresses: name "+
+			"another IPAM plugin in the "+
 			"NetworkAttachmentDefinition, or set pods.attachment: IPVLAN", n.NodeENI)
 	}
 	if n.Draining && !slices.ContainsFunc(leases, func(l Lease) bool { return l.InUse() && l.Is(holder) }) {
-		return nil, &UnavailableError{fmt.Sprintf("the interface of NodeENI %s on node %s takes no further pod, because it is to be removed, or was attached "+
+		return nil, &UnavailableError{fmt.Sprintf("the interface of NodeENI %s on node %s takes no further pod, because it "+
+			"is to be removed, or was attached "+
 			"a moment ago: start the pod on another node; kubectl eni why %s says why it is removed", n.NodeENI, n.Node, n.Node)}
 	}
 	if n.Attachment == HostDevice {
@@ -76,7 +78,8 @@ func (n Network) own(leases []Lease, holder Holder, now time.Time) ([]Lease, err
 		}
 	}
 	if len(mine) == 0 {
-		return nil, &UnavailableError{fmt.Sprintf("the interface of NodeENI %s on node %s has no address; see kubectl eni node %s",
+		return nil, &UnavailableError{fmt.Sprintf("the interface of NodeENI %s on node %s has no address; see kubectl eni "+
+			"node %s",
 			n.NodeENI, n.Node, n.Node)}
 	}
 	return mine, nil
@@ -103,8 +106,8 @@ func (f Family) lowest(taken map[netip.Addr]bool) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// usable reports whether a pod may have the address. EC2 reserves some of each subnet. The first address of an IPv6 prefix
-// is the anycast address of its routers (RFC 4291, 2.6.1), which a pod that forwards takes for its own.
+// usable reports whether a pod may have the address. EC2 reserves some of each subnet. The first address of an IPv6
+// prefix is the anycast address of its routers (RFC 4291, 2.6.1), which a pod that forwards takes for its own.
 func (f Family) usable(p Prefix, a netip.Addr) bool {
 	return a != f.Gateway && !f.reserved(a) && (a.Is4() || a != p.CIDR.Addr())
 }
@@ -145,6 +148,7 @@ func (n Network) exhausted(f Family, leases []Lease, now time.Time) error {
 	if f.MaxPrefixes > 0 && len(f.Prefixes) >= f.MaxPrefixes {
 		next = "raise " + field + " of the NodeENI, or start the pod on another node"
 	}
-	return &UnavailableError{fmt.Sprintf("no %s address of NodeENI %s is free on node %s: %s, %d addresses in use and %d at rest for %v; %s",
+	return &UnavailableError{fmt.Sprintf("no %s address of NodeENI %s is free on node %s: %s, %d addresses in use and %d "+
+		"at rest for %v; %s",
 		kind, n.NodeENI, n.Node, limit, use.Used, use.Resting, RestTime, next)}
 }

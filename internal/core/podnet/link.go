@@ -82,8 +82,9 @@ func (f Family) onLink(a netip.Addr) netip.Prefix {
 // Table returns the number of the route table of a link in its pod.
 func Table(link int) int { return firstTable + link }
 
-// Routing returns the rules and routes of a pod's link: replies leave by the link that has the address they come from. The
-// connected route stays in the main table, so that sockets without an address reach the subnet; a copy is in the table.
+// Routing returns the rules and routes of a pod's link: replies leave by the link that has the address they come from.
+// The connected route stays in the main table, so that sockets without an address reach the subnet; a copy is in the
+// table.
 func Routing(link int, addresses []Assignment) ([]hostnet.Rule, []hostnet.Route) {
 	var rules []hostnet.Rule
 	var routes []hostnet.Route

@@ -134,7 +134,8 @@ func encode(value any) ([]byte, error) {
 // Validate returns the first fault of the network, by field.
 func (n Network) Validate() error {
 	if n.Version != Version {
-		return fmt.Errorf("version is %d, this program knows %d: agent and CNI program are of different releases", n.Version, Version)
+		return fmt.Errorf("version is %d, this program knows %d: agent and CNI program are of different releases",
+			n.Version, Version)
 	}
 	for field, name := range map[string]string{"name": n.Name, "nodeENI": n.NodeENI, "node": n.Node, "link": n.Link} {
 		if err := ValidateName(name); err != nil {

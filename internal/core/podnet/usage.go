@@ -237,8 +237,8 @@ func (f Family) Drain(leases []Lease, demand Demand, now time.Time) []netip.Pref
 	return drain
 }
 
-// Drained returns the draining prefixes without an address in use or at rest. The result holds for good if the caller read
-// the leases under the lock, and after the mark was in the network's file.
+// Drained returns the draining prefixes without an address in use or at rest. The result holds for good if the caller
+// read the leases under the lock, and after the mark was in the network's file.
 func (f Family) Drained(leases []Lease, now time.Time) []netip.Prefix {
 	var drained []netip.Prefix
 	for _, p := range f.usage(leases, now).Prefixes {
@@ -257,8 +257,8 @@ const (
 	relistTime = time.Minute
 )
 
-// KeepReturned remembers the prefixes that drained and that the interface does not have any more, and leaves out those that
-// it has again only since a moment.
+// KeepReturned remembers the prefixes that drained and that the interface does not have any more, and leaves out those
+// that it has again only since a moment.
 func (n *Network) KeepReturned(before Network, now time.Time) {
 	if before.ENI != n.ENI {
 		return
@@ -284,8 +284,8 @@ func (n *Network) KeepReturned(before Network, now time.Time) {
 	n.Returned = n.Returned[max(0, len(n.Returned)-maxPrefixes):]
 }
 
-// lost returns the prefixes of the file before that drained, alone or with their network, and that the interface does not
-// have any more.
+// lost returns the prefixes of the file before that drained, alone or with their network, and that the interface does
+// not have any more.
 func (n *Network) lost(before Network, now time.Time) (lost []ReturnedPrefix) {
 	for _, family := range before.families() {
 		for _, p := range family.Prefixes {

@@ -3,9 +3,10 @@
 
 // Package ratelimit decides how fast requests are sent to EC2, and in which order.
 //
-//   - [AdaptiveRate] is the share of one of EC2's token buckets that this process uses. It begins below the whole, climbs
-//     while EC2 throttles nothing, and falls when EC2 throttles.
-//   - [PriorityQueue] orders waiting work: requests that wait for a token, or nodes that wait for a [PrioritySemaphore].
+//   - [AdaptiveRate] is the share of one of EC2's token buckets that this process uses. It begins below the whole,
+//     climbs while EC2 throttles nothing, and falls when EC2 throttles.
+//   - [PriorityQueue] orders waiting work: requests that wait for a token, or nodes that wait for a
+//     [PrioritySemaphore].
 //   - [Request] has the priority of a request, and a check whether its work is still valid.
 //
 // The package has no clock and sends nothing: callers pass the time, and send the requests.

@@ -147,7 +147,8 @@ func (v *PlanDiff) moves(node *NodeDiff, actions []plan.Action) map[string]bool 
 	for _, action := range actions {
 		switch a := action.(type) {
 		case plan.Attach:
-			destination[a.InterfaceID] = " and attach it at " + a.Slot.String() // the last one counts: a swap needs a third place
+			// the last one counts: a swap needs a third place
+			destination[a.InterfaceID] = " and attach it at " + a.Slot.String()
 		case plan.Delete:
 			deleted[a.InterfaceID] = true
 		}

@@ -33,7 +33,9 @@ func NewProgress(nodeENIs []NodeENI) Progress {
 		}
 		p.Done = false
 		p.Waiting = append(p.Waiting, fmt.Sprintf("%s (%s)", n.Name, n.state()))
-		if n.reconciled() && slices.ContainsFunc(n.Conditions, func(c Condition) bool { return c.Type == "Stalled" && c.Status == "True" }) {
+		if n.reconciled() && slices.ContainsFunc(n.Conditions, func(c Condition) bool {
+			return c.Type == "Stalled" && c.Status == "True"
+		}) {
 			stalled++
 		}
 	}

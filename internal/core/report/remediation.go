@@ -77,7 +77,8 @@ func remediations() map[string]string {
 // known reports whether the reason is one of a plan.
 func known(reason plan.Reason) bool {
 	switch reason {
-	case plan.InstanceNotReady, plan.Throttled, plan.Retrying, plan.NotVisible, plan.InProgress, plan.AttachStuck, plan.Removing:
+	case plan.InstanceNotReady, plan.Throttled, plan.Retrying, plan.NotVisible, plan.InProgress, plan.AttachStuck,
+		plan.Removing:
 		return true
 	default:
 		return false

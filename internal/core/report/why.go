@@ -98,7 +98,8 @@ func nearest(nodes []Node, n NodeENI) []string {
 	byLack := map[string][]string{}
 	for _, node := range nodes {
 		missing := n.missing(node.Labels)
-		if len(missing) == 0 || len(missing) > least || node.Absent || len(missing) == len(n.Selector) && len(n.Selector) > 1 {
+		if len(missing) == 0 || len(missing) > least || node.Absent ||
+			len(missing) == len(n.Selector) && len(n.Selector) > 1 {
 			continue
 		}
 		if len(missing) < least {

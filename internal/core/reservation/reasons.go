@@ -13,7 +13,8 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// Reason is one word of a closed set that says why a block is not reserved. All but Reserving and Releasing need a person.
+// Reason is one word of a closed set that says why a block is not reserved. All but Reserving and Releasing need a
+// person.
 type Reason string
 
 // The reasons.
@@ -133,7 +134,9 @@ func (r Reason) needsPerson() bool { return r != Reserving && r != Releasing }
 // returns the ID of the first.
 func used(cidr netip.Prefix, interfaces []eni.Interface, delegated bool) (n int, first string) {
 	for _, i := range interfaces {
-		if slices.ContainsFunc(i.Prefixes(), func(p netip.Prefix) bool { return p.Overlaps(cidr) && (delegated || p.IsSingleIP()) }) {
+		if slices.ContainsFunc(i.Prefixes(), func(p netip.Prefix) bool {
+			return p.Overlaps(cidr) && (delegated || p.IsSingleIP())
+		}) {
 			if n++; n == 1 {
 				first = i.ID
 			}

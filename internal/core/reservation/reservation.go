@@ -103,8 +103,8 @@ func (d Desired) Plan(o Observed) Plan {
 // Release returns the IDs of the reservations that are deleted in a subnet that is not selected any more.
 func (d Desired) Release(o Observed) []string { return d.surplus(nil, o) }
 
-// Leaving returns the recorded blocks that are not planned any more, and whose reservation EC2 may still have. They stay
-// recorded until it is deleted: nothing else names the subnet once it is not selected.
+// Leaving returns the recorded blocks that are not planned any more, and whose reservation EC2 may still have. They
+// stay recorded until it is deleted: nothing else names the subnet once it is not selected.
 func (d Desired) Leaving(planned, recorded []Block) []Block {
 	var leaving []Block
 	for _, b := range recorded {

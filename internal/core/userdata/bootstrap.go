@@ -97,7 +97,8 @@ func (b Bootstrap) check() error {
 		return fmt.Errorf("--ssm-parameter is %q, which is not the name of a parameter", b.SSMParameter)
 	case b.ProgramURL != "" && !urlPattern.MatchString(b.ProgramURL):
 		return fmt.Errorf("--program-url is %q and must be an http or https address without spaces and quotes", b.ProgramURL)
-	case (b.ProgramURL != "") != (b.ProgramSHA256 != ""), b.ProgramSHA256 != "" && !sha256Pattern.MatchString(b.ProgramSHA256):
+	case (b.ProgramURL != "") != (b.ProgramSHA256 != ""), b.ProgramSHA256 != "" &&
+		!sha256Pattern.MatchString(b.ProgramSHA256):
 		return fmt.Errorf("--program-sha256 is %q and must be the SHA-256 of what --program-url holds, as 64 "+
 			"hexadecimal digits: see sha256sum eni-bootstrap", b.ProgramSHA256)
 	default:
@@ -130,7 +131,9 @@ func (b Bootstrap) linux() (string, error) {
 		return "", err
 	}
 	parts := append([]Part{{KindScript, script}}, theirs...)
-	if b.Family == AL2 && slices.ContainsFunc(theirs, func(p Part) bool { return strings.HasPrefix(p.Kind, KindNodeConfig) }) {
+	if b.Family == AL2 && slices.ContainsFunc(theirs, func(p Part) bool {
+		return strings.HasPrefix(p.Kind, KindNodeConfig)
+	}) {
 		return "", fmt.Errorf("--merge has a NodeConfig, which nothing on Amazon Linux 2 reads: call " +
 			"/etc/eks/bootstrap.sh in a script instead, or give --cluster-name and so on")
 	}

@@ -17,9 +17,9 @@ import (
 // reconciled, so that an address in use is not forgotten.
 const moveRetention = time.Hour
 
-// AddressMoves decides which interface has an address that pods bring up themselves. The newest claim wins: the one that
-// this process saw last. Clocks of nodes decide only between claims that it saw first together. After a restart these
-// are all claims, so a node whose clock is wrong can get an address that another one claimed later.
+// AddressMoves decides which interface has an address that pods bring up themselves. The newest claim wins: the one
+// that this process saw last. Clocks of nodes decide only between claims that it saw first together. After a restart
+// these are all claims, so a node whose clock is wrong can get an address that another one claimed later.
 type AddressMoves struct {
 	addresses map[netip.Addr]*addressMoves
 	arrivals  uint64
@@ -40,9 +40,10 @@ type addressMoves struct {
 	movedAt, usedAt time.Time
 }
 
-// Holder returns the claim that is to have an address, if any, of all claims on it. If a newer claim has to wait because
-// the address moved shortly before, it returns until when.
-func (m *AddressMoves) Holder(address netip.Addr, claims []plan.AddressClaim, now time.Time) (holder plan.AddressClaim, held bool, until time.Time) {
+// Holder returns the claim that is to have an address, if any, of all claims on it. If a newer claim has to wait
+// because the address moved shortly before, it returns until when.
+func (m *AddressMoves) Holder(address netip.Addr, claims []plan.AddressClaim,
+	now time.Time) (holder plan.AddressClaim, held bool, until time.Time) {
 	m.prune(now)
 	a := m.arrive(address, claims)
 	a.usedAt = now
@@ -50,7 +51,9 @@ func (m *AddressMoves) Holder(address netip.Addr, claims []plan.AddressClaim, no
 	if len(live) == 0 {
 		return plan.AddressClaim{}, false, time.Time{}
 	}
-	newest := slices.MaxFunc(live, func(x, y plan.AddressClaim) int { return cmp.Compare(a.arrived[keyOf(x)], a.arrived[keyOf(y)]) })
+	newest := slices.MaxFunc(live, func(x, y plan.AddressClaim) int {
+		return cmp.Compare(a.arrived[keyOf(x)], a.arrived[keyOf(y)])
+	})
 	switch {
 	case keyOf(newest) == a.holder:
 	case a.holder.interfaceID == newest.InterfaceID || a.holder == claimKey{}: // EC2 moves nothing
@@ -104,8 +107,8 @@ func (m *AddressMoves) prune(now time.Time) {
 
 func keyOf(c plan.AddressClaim) claimKey { return claimKey{c.InterfaceID, c.Sequence} }
 
-// PodNames remembers the names of pods by their IP addresses, so that a message does not cost a request each time. After a
-// restart the controller reads them again.
+// PodNames remembers the names of pods by their IP addresses, so that a message does not cost a request each time.
+// After a restart the controller reads them again.
 type PodNames struct {
 	names map[string]podName
 }

@@ -37,9 +37,9 @@ const (
 //
 // With [EnvAssets] set that is the folder it names. Without, it is what an earlier call left in the cache; then what
 // [EnvIndex] lists, downloaded in seconds; and where that cannot be reached within 5 s, what compiles from the checkout
-// around the working directory, which costs some six minutes of two cores and 600 MB of modules. Dir reports on what takes
-// long; further calls take milliseconds and print nothing. Any number of processes may call Dir at once: one works, the
-// others wait for it.
+// around the working directory, which costs some six minutes of two cores and 600 MB of modules. Dir reports on what
+// takes long; further calls take milliseconds and print nothing. Any number of processes may call Dir at once: one
+// works, the others wait for it.
 func Dir(ctx context.Context, progress io.Writer) (string, error) {
 	if dir := os.Getenv(EnvAssets); dir != "" {
 		return dir, checkPrograms(dir)
@@ -105,10 +105,12 @@ func (w ways) obtain(ctx context.Context, progress io.Writer) (string, error) {
 		}
 	}
 	if w.noSource != nil {
-		return "", fmt.Errorf("find the programs of a Kubernetes control plane: %w; nor can they be downloaded: %w", w.noSource, unreachable)
+		return "", fmt.Errorf("find the programs of a Kubernetes control plane: %w; nor can they be downloaded: %w",
+			w.noSource, unreachable)
 	}
 	if w.index != NoIndex {
-		fmt.Fprintf(progress, "No Kubernetes control plane to download (%v): compiling it, once, for some minutes.\n", unreachable)
+		fmt.Fprintf(progress, "No Kubernetes control plane to download (%v): compiling it, once, for some minutes.\n",
+			unreachable)
 	}
 	err = buildInto(w.built, func(dir string) error { return build(ctx, w.src, dir, meter) })
 	if err != nil {

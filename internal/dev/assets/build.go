@@ -66,7 +66,8 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 // build compiles src into dir: one executable, and the programs as links to it.
 func build(ctx context.Context, src source, dir string, meter *meter) error {
 	const executable = "controlplane"
-	c := compilation{module: src.dir, packages: []string{"."}, ldflags: src.ldflags(), output: filepath.Join(dir, executable)}
+	c := compilation{module: src.dir, packages: []string{"."}, ldflags: src.ldflags(),
+		output: filepath.Join(dir, executable)}
 	if err := c.compile(ctx, meter); err != nil {
 		return err
 	}

@@ -20,7 +20,8 @@ const (
 // cniPlugins are those of the CNI project that a pod network uses, or that a test puts in their place.
 func cniPlugins() tools {
 	t := tools{name: "CNI plugins", dev: "cni", module: pluginsModule}
-	for _, p := range []string{"ipam/host-local", "ipam/static", "main/bridge", "main/host-device", "main/ipvlan", "main/macvlan"} {
+	for _, p := range []string{"ipam/host-local", "ipam/static", "main/bridge", "main/host-device", "main/ipvlan",
+		"main/macvlan"} {
 		t.packages = append(t.packages, pluginsModule+"/plugins/"+p)
 	}
 	return t
@@ -31,13 +32,15 @@ func multus() tools {
 }
 
 func whereabouts() tools {
-	return tools{name: "whereabouts", dev: "cni", module: whereaboutsModule, packages: []string{whereaboutsModule + "/cmd"}}
+	return tools{name: "whereabouts", dev: "cni", module: whereaboutsModule,
+		packages: []string{whereaboutsModule + "/cmd"}}
 }
 
-// CNIPlugins returns a folder with the CNI project's plugins: bridge, host-device, host-local, ipvlan, macvlan and static.
+// CNIPlugins returns a folder with the CNI project's plugins: bridge, host-device, host-local, ipvlan, macvlan and
+// static.
 //
-// It compiles them from dev/cni of the checkout around the working directory, once per version, which takes about a minute
-// on two cores; further calls take milliseconds. Any number of processes may call it at once. Linux only.
+// It compiles them from dev/cni of the checkout around the working directory, once per version, which takes about a
+// minute on two cores; further calls take milliseconds. Any number of processes may call it at once. Linux only.
 func CNIPlugins(ctx context.Context, progress io.Writer) (string, error) {
 	return cniPlugins().dir(ctx, progress)
 }

@@ -19,7 +19,8 @@ const (
 )
 
 func kubelet() tools {
-	return tools{name: "kubelet", dev: "kubelet", module: kubernetesModule, packages: []string{kubeletPackage}, sources: []string{"main.go"}}
+	return tools{name: "kubelet", dev: "kubelet", module: kubernetesModule, packages: []string{kubeletPackage},
+		sources: []string{"main.go"}}
 }
 
 // containerd comes without snapshotters that need libraries. The kubelet asks for seccomp, at least for sandboxes.
@@ -32,11 +33,11 @@ func containerd() tools {
 	return t
 }
 
-// NodePrograms returns the folders of the programs that run pods on a node: kubelet, and containerd, containerd-shim-runc-v2,
-// ctr and runc.
+// NodePrograms returns the folders of the programs that run pods on a node: kubelet, and containerd,
+// containerd-shim-runc-v2, ctr and runc.
 //
-// It compiles them from dev/kubelet and dev/node of the checkout around the working directory, once per version, which takes
-// ten minutes and more on two cores, and needs gcc, pkg-config and the headers of libseccomp. Further calls take
+// It compiles them from dev/kubelet and dev/node of the checkout around the working directory, once per version, which
+// takes ten minutes and more on two cores, and needs gcc, pkg-config and the headers of libseccomp. Further calls take
 // milliseconds. Linux only.
 func NodePrograms(ctx context.Context, progress io.Writer) (folders []string, err error) {
 	if _, _, err := containerd().find(ctx); errors.Is(err, ErrNotBuilt) {
@@ -58,7 +59,8 @@ func NodePrograms(ctx context.Context, progress io.Writer) (folders []string, er
 func compilesRunc(ctx context.Context) error {
 	for _, check := range [][]string{{"gcc", "--version"}, {"pkg-config", "--exists", "libseccomp"}} {
 		if output, err := exec.CommandContext(ctx, check[0], check[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("runc compiles with gcc, pkg-config and libseccomp (apt-get install gcc pkg-config libseccomp-dev): %s: %w: %s",
+			return fmt.Errorf("runc compiles with gcc, pkg-config and libseccomp (apt-get install gcc pkg-config "+
+				"libseccomp-dev): %s: %w: %s",
 				check[0], err, output)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/tools/setup-envtest/versions"
 )
 
-// prebuiltVersion is the release of the programs that setup-envtest's index has. Its minor version is that of our clients,
-// and the index has the first release of every minor version.
+// prebuiltVersion is the release of the programs that setup-envtest's index has. Its minor version is that of our
+// clients, and the index has the first release of every minor version.
 var prebuiltVersion = versions.Concrete{Major: 1, Minor: 37, Patch: 0}
 
 // patience is how long the index may take, and how long the archive may send nothing, before the programs are compiled

@@ -34,7 +34,8 @@ type source struct {
 func findSource(ctx context.Context) (source, error) {
 	dir, err := findModule("controlplane")
 	if err != nil {
-		return source{}, fmt.Errorf("%w: work in one, or set %s to a folder with %s", err, EnvAssets, strings.Join(programs(), ", "))
+		return source{}, fmt.Errorf("%w: work in one, or set %s to a folder with %s", err, EnvAssets,
+			strings.Join(programs(), ", "))
 	}
 	versions, err := requirements(ctx, dir)
 	if err != nil {
@@ -76,8 +77,8 @@ func (s source) key() string {
 
 func (s source) ldflags() string { return versionFlags(s.kubernetes) }
 
-// versionFlags gives programs of Kubernetes the version of the module they are made of, which others ignore. An API server
-// without calls itself v0.0.0-master, and clients take that badly.
+// versionFlags gives programs of Kubernetes the version of the module they are made of, which others ignore. An API
+// server without calls itself v0.0.0-master, and clients take that badly.
 func versionFlags(version string) string {
 	const pkg = "k8s.io/component-base/version"
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")

@@ -48,7 +48,8 @@ func (t tools) find(ctx context.Context) (c compilation, dir string, err error) 
 	}
 	version := versions[t.module]
 	c.ldflags = versionFlags(version)
-	dir = filepath.Join(cache, t.dev, fmt.Sprintf("%s-%s-%s", path.Base(strings.TrimSuffix(t.module, "/v2")), version, digest[:12]))
+	dir = filepath.Join(cache, t.dev,
+		fmt.Sprintf("%s-%s-%s", path.Base(strings.TrimSuffix(t.module, "/v2")), version, digest[:12]))
 	if !t.in(dir) {
 		return c, dir, fmt.Errorf("%s %s: %w", t.name, version, ErrNotBuilt)
 	}

@@ -58,7 +58,8 @@ func Root() (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is not in a checkout of multieni, which holds the controller and the examples: change to one", start)
+			return "", fmt.Errorf("%s is not in a checkout of multieni, which holds the controller and the examples: change to "+
+				"one", start)
 		}
 	}
 }

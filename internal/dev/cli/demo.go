@@ -44,7 +44,8 @@ Run it in a checkout, where the examples are.`,
 	flags := command.Flags()
 	flags.StringVar(&o.Dir, "dir", "", "folder for kubeconfig and logs; a temporary one if empty")
 	flags.BoolVar(&o.Keep, "keep", false, "leave everything running at the end, until interrupted")
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG_DEMO"), "use this cluster instead of an API server of our own; also KUBECONFIG_DEMO")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG_DEMO"),
+		"use this cluster instead of an API server of our own; also KUBECONFIG_DEMO")
 	flags.IntVar(&o.Kills, "chaos", 0, "how often to kill the controller at random moments")
 	flags.Uint64Var(&o.Seed, "seed", 1, "seed of everything random: the simulated AWS, and the moments of --chaos")
 	bindSpeed(flags, &o.Speed, 20)

@@ -46,5 +46,6 @@ The first run compiles the API server, which takes some minutes, once per versio
 }
 
 func bindSpeed(flags *pflag.FlagSet, speed *float64, value float64) {
-	flags.Float64Var(speed, "speed", value, "how many times faster than EC2 the simulated AWS lives: latencies and request rates together")
+	flags.Float64Var(speed, "speed", value,
+		"how many times faster than EC2 the simulated AWS lives: latencies and request rates together")
 }

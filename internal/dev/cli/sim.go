@@ -24,7 +24,8 @@ type simulation struct {
 }
 
 func (s *simulation) bind(flags *pflag.FlagSet, speed float64) {
-	flags.StringVar(&s.world, "world", "", "file with what AWS holds at the beginning; awssim/worlds/example.yaml if empty")
+	flags.StringVar(&s.world, "world", "",
+		"file with what AWS holds at the beginning; awssim/worlds/example.yaml if empty")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of everything random in the simulated AWS")
 	flags.BoolVar(&s.lag, "lag", false, "show each change to describe calls up to two seconds late")
 	bindSpeed(flags, &s.speed, speed)
@@ -107,7 +108,8 @@ func runSim(ctx context.Context, out io.Writer, s simulation, address string) er
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "export AWS_ENDPOINT_URL=%s AWS_REGION=%[2]s AWS_DEFAULT_REGION=%[2]s\n", server.URL(), o.World.Region)
+	fmt.Fprintf(out, "export AWS_ENDPOINT_URL=%s AWS_REGION=%[2]s AWS_DEFAULT_REGION=%[2]s\n", server.URL(),
+		o.World.Region)
 	<-ctx.Done()
 	return server.Close()
 }

@@ -86,7 +86,8 @@ func (p *playground) run(ctx context.Context, out, progress io.Writer) (err erro
 		}
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
-		Dir: p.dir, AWS: &aws, Kubeconfig: p.kubeconfig, Networks: true, Progress: progress, Logger: slog.New(slog.NewTextHandler(progress, nil)),
+		Dir: p.dir, AWS: &aws, Kubeconfig: p.kubeconfig, Networks: true, Progress: progress,
+		Logger: slog.New(slog.NewTextHandler(progress, nil)),
 	})
 	if err != nil {
 		return err
@@ -127,13 +128,16 @@ func (p *playground) greet(out io.Writer, c *cluster.Cluster) {
 	case c.NoNetworks != nil:
 		fmt.Fprintf(out, "node agents    none: %v\n", c.NoNetworks)
 	case len(agents) == 0:
-		fmt.Fprintf(out, "node agents    none: no instance is called %s\n", strings.Join(slices.Sorted(maps.Keys(nodenet.Nodes())), " or "))
+		fmt.Fprintf(out, "node agents    none: no instance is called %s\n",
+			strings.Join(slices.Sorted(maps.Keys(nodenet.Nodes())), " or "))
 	default:
-		fmt.Fprintf(out, "node agents    on %s; look with: nsenter --net=%s/%s ip -d link\n", strings.Join(agents, ", "), c.Networks, node)
+		fmt.Fprintf(out, "node agents    on %s; look with: nsenter --net=%s/%s ip -d link\n", strings.Join(agents, ", "),
+			c.Networks, node)
 		if c.NoPods != nil {
 			fmt.Fprintf(out, "pods           without networks: %v\n", c.NoPods)
 		} else {
-			fmt.Fprintf(out, "pods           with networks, on the same nodes; look with: nsenter --net=%s/pods/NAMESPACE/NAME ip address\n", c.Networks)
+			fmt.Fprintf(out, "pods           with networks, on the same nodes; look with: nsenter --net=%s/pods/NAMESPACE/NAME "+
+				"ip address\n", c.Networks)
 		}
 	}
 	fmt.Fprintf(out, `

@@ -73,7 +73,8 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 		opts.Progress = os.Stderr
 	}
 	c := &Cluster{}
-	steps := []func(context.Context, Options) error{c.startAPI, c.startSimulator, c.startNetworks, c.startKeeper, c.writeFiles}
+	steps := []func(context.Context, Options) error{c.startAPI, c.startSimulator, c.startNetworks,
+		c.startKeeper, c.writeFiles}
 	if opts.AWS == nil {
 		steps = steps[:1]
 	}

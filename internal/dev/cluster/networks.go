@@ -49,8 +49,8 @@ func (c *Cluster) startNetworks(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// podNetworks returns the programs that pods get their networks by, once the API server has the kind of Multus. A cluster
-// that existed before must have it.
+// podNetworks returns the programs that pods get their networks by, once the API server has the kind of Multus. A
+// cluster that existed before must have it.
 func (c *Cluster) podNetworks(ctx context.Context, opts Options) (*nodenet.Programs, error) {
 	var definition apiextensionsv1.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(attachmentDefinitionYAML, &definition); err != nil {

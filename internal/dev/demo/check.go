@@ -98,7 +98,9 @@ func (c *checker) nodesOf(want outcome) {
 	for _, name := range want.open {
 		node := c.agents[name]
 		same(c, "InterfacesReady of "+name, interfacesReady(node), corev1.ConditionTrue)
-		same(c, "the startup taint is on "+name, slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint }), false)
+		same(c, "the startup taint is on "+name, slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Key == v1alpha1.NotReadyTaint
+		}), false)
 	}
 	for _, name := range want.bare {
 		same(c, "InterfacesReady of "+name, interfacesReady(c.agents[name]), corev1.ConditionUnknown)

@@ -77,7 +77,8 @@ func setUp(ctx context.Context, o Options) (*teller, error) {
 	}
 	clock := awssim.ScaledClock(o.Speed)
 	aws := awssim.Options{World: awssim.ExampleWorld(), Clock: clock, Seed: o.Seed}
-	c, err := cluster.Start(ctx, cluster.Options{Dir: o.Dir, AWS: &aws, Kubeconfig: o.Kubeconfig, Networks: true, Progress: o.Progress})
+	c, err := cluster.Start(ctx,
+		cluster.Options{Dir: o.Dir, AWS: &aws, Kubeconfig: o.Kubeconfig, Networks: true, Progress: o.Progress})
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +107,8 @@ func (t *teller) enter(ctx context.Context) (err error) {
 		return err
 	}
 	if n := len(t.now.nodeENIs); n > 0 {
-		return fmt.Errorf("the cluster has %d NodeENIs, for example %s; the demo needs a cluster without any", n, t.now.nodeENIs[0].Name)
+		return fmt.Errorf("the cluster has %d NodeENIs, for example %s; the demo needs a cluster without any", n,
+			t.now.nodeENIs[0].Name)
 	}
 	return nil
 }
@@ -130,7 +132,8 @@ func (t *teller) tearDown(o Options) error {
 func (t *teller) opening(speed float64) {
 	t.screen.say(t.screen.palette.bold("multieni gives every node the network interfaces that are declared for it."))
 	t.screen.say()
-	t.screen.say(fmt.Sprintf("Here it does so between a real Kubernetes API server and a simulated AWS, %g times as fast as EC2.", speed))
+	t.screen.say(fmt.Sprintf("Here it does so between a real Kubernetes API server and a simulated AWS, %g times as fast "+
+		"as EC2.", speed))
 	t.screen.say("These are the nodes, with no interface yet but the primary one that each was born with:")
 	t.screen.watch(rows(t.now))
 	t.screen.settle()

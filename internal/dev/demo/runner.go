@@ -218,7 +218,8 @@ func (t *teller) kill() error {
 	}
 	t.tally.kills++
 	p := t.screen.palette
-	t.screen.say(indent + p.dim("$ ") + p.red(fmt.Sprintf("kill -9 %d", pid)) + p.dim("  # the controller; it starts again and remembers nothing"))
+	t.screen.say(indent + p.dim("$ ") + p.red(fmt.Sprintf("kill -9 %d", pid)) +
+		p.dim("  # the controller; it starts again and remembers nothing"))
 	return nil
 }
 

@@ -62,11 +62,13 @@ func (o outcome) String() string {
 	case len(o.inUse) > 0:
 		return fmt.Sprintf("%d pods keep the interfaces of NodeENI %s", len(o.pods), strings.Join(o.inUse, ", "))
 	case len(o.pods) > 0:
-		return fmt.Sprintf("EC2 holds exactly these %d interfaces, and %d pods have their networks", len(o.holds), len(o.pods))
+		return fmt.Sprintf("EC2 holds exactly these %d interfaces, and %d pods have their networks",
+			len(o.holds), len(o.pods))
 	case len(o.open) > 0:
 		return fmt.Sprintf("on %d nodes the link is up, InterfacesReady is True and the startup taint is gone", len(o.open))
 	case len(o.obstacles) > 0:
-		return fmt.Sprintf("EC2 holds exactly these %d interfaces, and %d that cannot be are reported", len(o.holds), len(o.obstacles))
+		return fmt.Sprintf("EC2 holds exactly these %d interfaces, and %d that cannot be are reported", len(o.holds),
+			len(o.obstacles))
 	case len(o.holds) == 0:
 		return "EC2 holds none of our interfaces any more"
 	case len(o.holds) == 1:

@@ -36,7 +36,8 @@ var (
 // story is the whole of it. Each outcome lists all that EC2 must hold then.
 func story() []chapter {
 	return []chapter{
-		oneSubnet(), byName(), twoSubnets(), byLabel(), severalSubnets(), threeZones(), onTheNodes(), podsWithAddresses(), whatCannotBe(), aNodeLess(), theEnd(),
+		oneSubnet(), byName(), twoSubnets(), byLabel(), severalSubnets(), threeZones(), onTheNodes(), podsWithAddresses(),
+		whatCannotBe(), aNodeLess(), theEnd(),
 	}
 }
 
@@ -97,7 +98,8 @@ func twoSubnets() chapter {
 			"While EC2 is at work the controller is killed. It holds nothing in memory that could be lost.",
 		do:   []command{remove("subnet-name.yaml"), apply("two-subnets.yaml")},
 		kill: true,
-		then: outcome{holds: slices.Concat(each(inA, "nodeeni-subnet-a", subnetA, 1), each(inA, "nodeeni-subnet-b", subnetB, 2))},
+		then: outcome{holds: slices.Concat(each(inA, "nodeeni-subnet-a", subnetA, 1),
+			each(inA, "nodeeni-subnet-b", subnetB, 2))},
 	}}}
 }
 
@@ -156,7 +158,8 @@ func onTheNodes() chapter {
 		links = append(links, onNode(node, "ip", "-brief", "link", "show", altName))
 	}
 	return chapter{title: "From an interface to a link that pods can use", needs: networks, steps: []step{{
-		say: "An attached interface is a link that is down, with a name that depends on the order of the attachments. The agent on\n" +
+		say: "An attached interface is a link that is down, with a name that depends on the order of the attachments. The " +
+			"agent on\n" +
 			"a node finds it by its MAC address, brings it up, gives it one more name, the same on every\n" +
 			"node, and takes the node's startup taint away. Three nodes have a network namespace and an\n" +
 			"agent here; their systems name links in three ways.",
@@ -231,7 +234,9 @@ func aNodeLess() chapter {
 		say: "deleteOnTermination makes EC2 delete the interfaces together with the instance.",
 		do:  []command{terminate{node}},
 		then: outcome{
-			holds:     slices.DeleteFunc(slices.Concat(everywhere(), each(inA, name, subnetA, 2)), func(h holding) bool { return h.node == node }),
+			holds: slices.DeleteFunc(slices.Concat(everywhere(), each(inA, name, subnetA, 2)), func(h holding) bool {
+				return h.node == node
+			}),
 			obstacles: slices.DeleteFunc(elsewhere(), func(o obstacle) bool { return o.node == node }),
 			gone:      []string{node},
 		},

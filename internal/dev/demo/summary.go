@@ -77,7 +77,8 @@ func (t *tally) check(nodes int) []string {
 	bill := func(what string, actions []string, interfaces, each int) {
 		all := t.made(actions)
 		if all > interfaces*each+excuse || all < interfaces*each && t.kills == 0 {
-			problems = append(problems, fmt.Sprintf("%d EC2 calls were made where %d interfaces were %s, which takes %d", all, interfaces, what, interfaces*each))
+			problems = append(problems, fmt.Sprintf("%d EC2 calls were made where %d interfaces were %s, which takes %d", all,
+				interfaces, what, interfaces*each))
 		}
 	}
 	bill("attached", giving, t.attached, callsToAttach)
@@ -94,7 +95,8 @@ func (t *tally) String() string {
 	entry := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	entry("asked", "%d interfaces; %d of them taken back, %d gone with a terminated instance", t.attached, t.removed, t.terminated)
+	entry("asked", "%d interfaces; %d of them taken back, %d gone with a terminated instance", t.attached,
+		t.removed, t.terminated)
 	entry("EC2 holds", "%s", leftOver(t.left))
 	t.bill(entry, "EC2 calls", "attached", giving, t.attached)
 	t.bill(entry, "", "removed", taking, t.removed)
@@ -108,7 +110,8 @@ func (t *tally) bill(entry func(string, string, ...any), name, what string, acti
 	all := t.made(actions)
 	var each []string
 	for _, action := range actions {
-		each = append(each, fmt.Sprintf("%s %d", strings.TrimSuffix(strings.TrimSuffix(action, "Attribute"), "NetworkInterface"), t.calls.Actions[action].Count))
+		each = append(each, fmt.Sprintf("%s %d",
+			strings.TrimSuffix(strings.TrimSuffix(action, "Attribute"), "NetworkInterface"), t.calls.Actions[action].Count))
 	}
 	entry(name, "%.1f for each interface %s: %s", float64(all)/float64(max(interfaces, 1)), what, strings.Join(each, ", "))
 }

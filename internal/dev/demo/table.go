@@ -141,7 +141,8 @@ func table(rows []row, width int, p palette) string {
 		if n > 0 && rows[n-1].Node == r.Node {
 			node, zone = "", ""
 		}
-		lines = append(lines, []string{node, zone, r.Device, r.Interface, r.Subnet, strings.TrimSpace(r.Mood.mark() + " " + r.State)})
+		lines = append(lines, []string{node, zone, r.Device, r.Interface, r.Subnet,
+			strings.TrimSpace(r.Mood.mark() + " " + r.State)})
 	}
 	widths := fit(lines, width-len(indent))
 	var b strings.Builder
@@ -191,7 +192,8 @@ func tableLine(cells []string, widths []int, heading bool, paint func(string) st
 // fit returns the width of each column, such that a line is not longer than width if the subnet column can help it.
 func fit(lines [][]string, width int) []int {
 	// IDs have one length (EC2 user guide, "Resource IDs"): room for them from the beginning keeps a live table still.
-	widths := []int{interfaceColumn: len("eni-0123456789abcdef0"), subnetColumn: len("subnet-0123456789abcdef0"), stateColumn: 0}
+	widths := []int{interfaceColumn: len("eni-0123456789abcdef0"), subnetColumn: len("subnet-0123456789abcdef0"),
+		stateColumn: 0}
 	total := len(gap) * (len(widths) - 1)
 	for n := range widths {
 		for _, cells := range lines {

@@ -42,9 +42,9 @@ const (
 	StatusAnnotation = "k8s.v1.cni.cncf.io/network-status"
 )
 
-// pods gives pods their networks. It does the work of four programs that a simulated node has not: the scheduler's by the
-// node selector alone, the kubelet's without containers, the container runtime's, and that of Multus without a default
-// network. Pods without the annotation are left alone.
+// pods gives pods their networks. It does the work of four programs that a simulated node has not: the scheduler's by
+// the node selector alone, the kubelet's without containers, the container runtime's, and that of Multus without a
+// default network. Pods without the annotation are left alone.
 //
 // All nodes share one file system, so the folders in a definition are replaced by those of the node. macvlan takes the
 // place of ipvlan, which kernels can lack; it differs in the MAC addresses of pods only.
@@ -72,8 +72,10 @@ func newPods(o Options, nodes []*node) (*pods, error) {
 		return nil, fmt.Errorf("make a client for pods: %w", err)
 	}
 	p := &pods{
-		api: api, nodes: map[string]*node{}, dir: filepath.Join(o.Dir, "pods"), sandboxes: map[apitypes.UID]*sandbox{}, log: o.Logger,
-		runtime: libcni.NewCNIConfigWithCacheDir(o.Programs.folders, filepath.Join(o.Dir, "cni-cache"), &invoke.DefaultExec{RawExec: &invoke.RawExec{}}),
+		api: api, nodes: map[string]*node{}, dir: filepath.Join(o.Dir, "pods"), sandboxes: map[apitypes.UID]*sandbox{},
+		log: o.Logger,
+		runtime: libcni.NewCNIConfigWithCacheDir(o.Programs.folders, filepath.Join(o.Dir, "cni-cache"),
+			&invoke.DefaultExec{RawExec: &invoke.RawExec{}}),
 	}
 	for _, nd := range nodes {
 		p.nodes[nd.name] = nd
@@ -141,7 +143,8 @@ func (p *pods) syncPod(ctx context.Context, pod *corev1.Pod) error {
 				return err
 			}
 		}
-		return client.IgnoreNotFound(p.api.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID}))
+		return client.IgnoreNotFound(p.api.Delete(ctx, pod, client.GracePeriodSeconds(0),
+			client.Preconditions{UID: &pod.UID}))
 	case p.sandboxes[pod.UID] == nil:
 		return p.start(ctx, pod, nd)
 	default:
@@ -149,8 +152,8 @@ func (p *pods) syncPod(ctx context.Context, pod *corev1.Pod) error {
 	}
 }
 
-// schedule binds a pod to the first of the nodes that has the labels of its node selector and no startup taint. It ignores
-// the taint not-ready, which the API server sets and no node lifecycle controller removes here.
+// schedule binds a pod to the first of the nodes that has the labels of its node selector and no startup taint. It
+// ignores the taint not-ready, which the API server sets and no node lifecycle controller removes here.
 func (p *pods) schedule(ctx context.Context, pod *corev1.Pod) error {
 	for _, name := range slices.Sorted(maps.Keys(p.nodes)) {
 		var nd corev1.Node
@@ -250,7 +253,8 @@ func (p *pods) addNetworks(ctx context.Context, s *sandbox) ([]networkStatus, er
 // network returns the definition of a network as it is for one node.
 func (p *pods) network(ctx context.Context, key client.ObjectKey, nd *node) (*libcni.NetworkConfigList, error) {
 	definition := &unstructured.Unstructured{}
-	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: netattach.Group, Version: netattach.Version, Kind: netattach.Kind})
+	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: netattach.Group, Version: netattach.Version,
+		Kind: netattach.Kind})
 	if err := p.api.Get(ctx, key, definition); err != nil {
 		return nil, err
 	}

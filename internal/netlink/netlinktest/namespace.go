@@ -124,7 +124,8 @@ var volatile = regexp.MustCompile(` (tentative|(valid|preferred)_lft \S+|link-ne
 func (n *Namespace) State() string {
 	n.tb.Helper()
 	var lines []string
-	for _, list := range []string{"-o link", "-o address", "-4 rule", "-6 rule", "-4 route show table all", "-6 route show table all"} {
+	for _, list := range []string{"-o link", "-o address", "-4 rule", "-6 rule", "-4 route show table all",
+		"-6 route show table all"} {
 		for line := range strings.Lines(strings.ReplaceAll(n.IP(list), "\\", "")) {
 			lines = append(lines, list+": "+strings.Join(strings.Fields(volatile.ReplaceAllString(line, "")), " "))
 		}
@@ -139,7 +140,8 @@ func (n *Namespace) settings() []string {
 	var output []byte
 	var err error
 	n.Do(func() {
-		output, err = exec.CommandContext(context.Background(), "sh", "-c", "cd /proc/sys/net && grep -r . ipv4/conf ipv6/conf 2>/dev/null | grep -v stable_secret").Output()
+		output, err = exec.CommandContext(context.Background(), "sh", "-c",
+			"cd /proc/sys/net && grep -r . ipv4/conf ipv6/conf 2>/dev/null | grep -v stable_secret").Output()
 	})
 	if err != nil {
 		n.tb.Fatalf("read settings: %v", err)

@@ -69,12 +69,14 @@ a target. MISS is beyond the target, FAIL is a defect.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&s.scenarios, "scenarios", "small", "what to run: small, all, virtual, live, or IDs with commas between them, such as a1,d1:2500 for d1 with 2,500 nodes")
+	flags.StringVar(&s.scenarios, "scenarios", "small",
+		"what to run: small, all, virtual, live, or IDs with commas between them, such as a1,d1:2500 for d1 with 2,500 nodes")
 	flags.IntVar(&s.nodes, "nodes", 0, "size of the fleet instead of the scenario's own")
 	flags.StringVarP(&s.output, "output", "o", "table", "what to print: table, json or markdown")
 	bindDocument(command, &s.document)
 	flags.StringVar(&s.dir, "dir", ".cache/bench", "folder for result.json, ready.svg and logs; made if missing")
-	flags.StringArrayVar(&s.commands, "controller-cmd", []string{own}, "controller of the live scenarios: "+own+` is ours, anything else is run by the shell with
+	flags.StringArrayVar(&s.commands, "controller-cmd", []string{own}, "controller of the live scenarios: "+own+
+		` is ours, anything else is run by the shell with
 KUBECONFIG, AWS_ENDPOINT_URL, AWS_REGION, CLUSTER_NAME and EC2_SPEED set, and has to
 understand NodeENIs; may be given several times`)
 	bindInstantCalls(command, &s.instant)

@@ -19,7 +19,8 @@ const own = "multieni"
 type contestant struct{ command, dir string }
 
 // runLive adds the results of the live scenarios with one controller, on servers and a fleet of their own.
-func (s settings) runLive(ctx context.Context, r *report.Report, who contestant, live []scenario.Scenario, screen *screen) {
+func (s settings) runLive(ctx context.Context, r *report.Report, who contestant, live []scenario.Scenario,
+	screen *screen) {
 	servers, err := s.open(ctx, who.dir, who.command, live[0].Nodes, screen)
 	for _, c := range live {
 		result := measure(c, screen, func() (*scenario.Outcome, error) {

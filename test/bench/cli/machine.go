@@ -15,7 +15,8 @@ import (
 
 // machine returns what there is to say about it.
 func machine() report.Rig {
-	return report.Rig{OS: runtime.GOOS + "/" + runtime.GOARCH, CPU: processor(), Cores: runtime.NumCPU(), Go: runtime.Version()}
+	return report.Rig{OS: runtime.GOOS + "/" + runtime.GOARCH, CPU: processor(), Cores: runtime.NumCPU(),
+		Go: runtime.Version()}
 }
 
 // processor returns the name of the CPU, where the system tells.

@@ -97,5 +97,6 @@ func (s *screen) end(r report.Result) {
 	for _, row := range r.Figures {
 		counts[row.Verdict]++
 	}
-	fmt.Fprintf(s.out, "      took %s: %d pass, %d miss, %d fail\n", round(r.Seconds), counts[scenario.Pass], counts[scenario.Miss], counts[scenario.Failed])
+	fmt.Fprintf(s.out, "      took %s: %d pass, %d miss, %d fail\n", round(r.Seconds), counts[scenario.Pass],
+		counts[scenario.Miss], counts[scenario.Failed])
 }

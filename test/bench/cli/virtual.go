@@ -48,7 +48,8 @@ func newVirtual() *cobra.Command {
 
 // bindInstantCalls adds the flag for the world in which calls take no time.
 func bindInstantCalls(command *cobra.Command, instant *bool) {
-	command.Flags().BoolVar(instant, "instant-calls", false, "let calls of EC2 and Kubernetes take no time, instead of what they were measured to take")
+	command.Flags().BoolVar(instant, "instant-calls", false,
+		"let calls of EC2 and Kubernetes take no time, instead of what they were measured to take")
 }
 
 func find(id, nodes string) (scenario.Scenario, error) {
@@ -74,7 +75,8 @@ func runVirtual(ctx context.Context, s scenario.Scenario, show func(scenario.Pro
 	}
 	defer events.Close()
 	var said bytes.Buffer
-	command := exec.CommandContext(ctx, self, "virtual", s.ID, strconv.Itoa(s.Nodes), "--instant-calls="+strconv.FormatBool(s.InstantCalls))
+	command := exec.CommandContext(ctx, self, "virtual", s.ID, strconv.Itoa(s.Nodes),
+		"--instant-calls="+strconv.FormatBool(s.InstantCalls))
 	command.Stdout, command.Stderr, command.ExtraFiles = &said, &said, []*os.File{write}
 	// Memory is no subject here and time is; what a bubble makes is mostly waste.
 	command.Env = append(os.Environ(), "GOGC=400")

@@ -53,8 +53,8 @@ type label struct {
 	Sub   string
 }
 
-// Plot returns an SVG picture of ready nodes over time against EC2's limit, with a panel for each scenario that has such
-// a curve. It is "" if none has.
+// Plot returns an SVG picture of ready nodes over time against EC2's limit, with a panel for each scenario that has
+// such a curve. It is "" if none has.
 func (r Report) Plot() (string, error) {
 	var panels []panel
 	for _, result := range r.Results {
@@ -79,7 +79,8 @@ func (r Report) Plot() (string, error) {
 
 func (r Result) panel(at int) panel {
 	lastReady, lastLimit := r.Ready[len(r.Ready)-1], r.Limit[len(r.Limit)-1]
-	p := panel{ID: r.ID, Title: r.Title, Top: at, X: left, XE: pictureWidth - right, Y: float64(at + top), YE: float64(at + panelHeight - bottom)}
+	p := panel{ID: r.ID, Title: r.Title, Top: at, X: left, XE: pictureWidth - right, Y: float64(at + top),
+		YE: float64(at + panelHeight - bottom)}
 	longest, most := max(lastReady.Seconds, lastLimit.Seconds)*1.02, float64(r.Nodes)*1.04
 	x := func(seconds float64) float64 { return round1(p.X + (p.XE-p.X)*seconds/longest) }
 	y := func(nodes float64) float64 { return round1(p.YE - (p.YE-p.Y)*nodes/most) }

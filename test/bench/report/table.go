@@ -88,7 +88,8 @@ func (r Report) Markdown() string {
 
 // origin says where the figures come from.
 func (r Report) origin() string {
-	from := fmt.Sprintf("%s, commit %s, seed %d, %s, %s on %d cores (%s)", r.World(), r.Commit, r.Seed, r.Rig.Go, r.Rig.OS, r.Rig.Cores, r.Rig.CPU)
+	from := fmt.Sprintf("%s, commit %s, seed %d, %s, %s on %d cores (%s)", r.World(), r.Commit, r.Seed, r.Rig.Go, r.Rig.OS,
+		r.Rig.Cores, r.Rig.CPU)
 	if r.Rig.Kubernetes != "" {
 		from += ", kube-apiserver " + r.Rig.Kubernetes
 	}

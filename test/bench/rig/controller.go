@@ -28,7 +28,8 @@ func (r *Rig) start(ctx context.Context) error {
 	o.Log = filepath.Join(r.dir, "controller.log")
 	o.Env = []string{
 		"KUBECONFIG=" + kubeconfig, "AWS_ENDPOINT_URL=" + r.server.URL(), "AWS_REGION=" + r.cloud.State().Region,
-		"AWS_ACCESS_KEY_ID=simulated", "AWS_SECRET_ACCESS_KEY=simulated", "AWS_SESSION_TOKEN=", "AWS_EC2_METADATA_DISABLED=true",
+		"AWS_ACCESS_KEY_ID=simulated", "AWS_SECRET_ACCESS_KEY=simulated", "AWS_SESSION_TOKEN=",
+		"AWS_EC2_METADATA_DISABLED=true",
 		"CLUSTER_NAME=bench", "EC2_SPEED=" + strconv.FormatFloat(r.clock.speed, 'g', -1, 64),
 	}
 	r.process, err = child.Start(o)

@@ -64,7 +64,8 @@ func (r *Rig) join(ctx context.Context, count int) ([]*corev1.Node, error) {
 				return err
 			}
 			for n := range images {
-				name := fmt.Sprintf("registry.example.com/team/application-%02d@sha256:%s", n, strings.Repeat("0123456789abcdef", 4))
+				name := fmt.Sprintf("registry.example.com/team/application-%02d@sha256:%s", n,
+					strings.Repeat("0123456789abcdef", 4))
 				node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{name}, SizeBytes: 123456789})
 			}
 			return r.kube.Status().Update(ctx, node)
@@ -114,7 +115,8 @@ func (r *Rig) reportLinks(ctx context.Context, state *v1alpha1.NodeENIState) {
 	for _, i := range state.Status.Interfaces {
 		if i.Phase == v1alpha1.PhaseAttached {
 			links = append(links, map[string]any{
-				"macAddress": i.MACAddress, "nodeENI": i.NodeENI, "eniID": i.ENIID, "state": string(v1alpha1.LinkReady), "mtu": int64(9001),
+				"macAddress": i.MACAddress, "nodeENI": i.NodeENI, "eniID": i.ENIID, "state": string(v1alpha1.LinkReady),
+				"mtu": int64(9001),
 			})
 		}
 	}
@@ -125,7 +127,8 @@ func (r *Rig) reportLinks(ctx context.Context, state *v1alpha1.NodeENIState) {
 	patch.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("NodeENIState"))
 	patch.SetName(state.Name)
 	// A state that has gone meanwhile needs no report.
-	_ = r.kube.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership)
+	_ = r.kube.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch),
+		client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership)
 }
 
 // holding counts, from EC2's truth, the nodes that have all their interfaces and the interfaces that are not as

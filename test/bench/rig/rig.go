@@ -108,7 +108,8 @@ func (r *Rig) openCluster(ctx context.Context) (err error) {
 }
 
 func (r *Rig) openCloud(ctx context.Context) (err error) {
-	r.cloud, err = awssim.New(awssim.Options{World: bubble.World(), Behavior: new(ec2.LaggingBehavior()), Clock: r.clock, Seed: bubble.Seed})
+	r.cloud, err = awssim.New(awssim.Options{World: bubble.World(), Behavior: new(ec2.LaggingBehavior()), Clock: r.clock,
+		Seed: bubble.Seed})
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,8 @@ func (r *Rig) await(ctx context.Context, every time.Duration, what string, is fu
 			return err
 		}
 		if time.Since(begun) > patience {
-			return fmt.Errorf("after %s there is still not %s; the end of what the controller said:\n%s", patience, what, r.logs())
+			return fmt.Errorf("after %s there is still not %s; the end of what the controller said:\n%s", patience,
+				what, r.logs())
 		}
 		select {
 		case <-ctx.Done():

@@ -203,7 +203,8 @@ func (r *Rig) idle(ctx context.Context, m *measurement) error {
 	}
 	err := r.await(ctx, time.Second, "an end of the idle time", func() bool {
 		passed := time.Since(m.begun)
-		m.show(scenario.Progress{Phase: "nothing happens", Seconds: passed.Seconds(), Ready: len(r.nodes), Done: passed.Seconds() / r.Idle.Seconds()})
+		m.show(scenario.Progress{Phase: "nothing happens", Seconds: passed.Seconds(), Ready: len(r.nodes),
+			Done: passed.Seconds() / r.Idle.Seconds()})
 		return passed >= r.Idle
 	})
 	if err != nil {
@@ -229,7 +230,8 @@ func (r *Rig) joinIdle(ctx context.Context, m *measurement) error {
 	}
 	var called, attached []float64
 	for n := range joins {
-		m.show(scenario.Progress{Phase: "nodes join one by one", Seconds: time.Since(m.begun).Seconds(), Ready: len(r.nodes), Done: float64(n) / joins})
+		m.show(scenario.Progress{Phase: "nodes join one by one", Seconds: time.Since(m.begun).Seconds(), Ready: len(r.nodes),
+			Done: float64(n) / joins})
 		p, err := r.joinOne(ctx)
 		if err != nil {
 			return err
@@ -336,7 +338,8 @@ func (r *Rig) restart(ctx context.Context, m *measurement) error {
 	}
 	calls := r.cloud.Calls()
 	m.values[scenario.FirstAction], m.values[scenario.CaughtUp] = p.first.Seconds(), p.attached.Seconds()
-	forProbe := scenario.ReadsFor(bubble.InstanceOf(p.node), r.cloud.State().NetworkInterfaces, r.cloud.RecentCalls(), since)
+	forProbe := scenario.ReadsFor(bubble.InstanceOf(p.node), r.cloud.State().NetworkInterfaces,
+		r.cloud.RecentCalls(), since)
 	m.values[scenario.Reads], m.values[scenario.ReadsForNode] = float64(calls.NonMutating.Count), float64(forProbe)
 	// Three for each interface of the node that joined.
 	m.values[scenario.Mutating] = float64(calls.Mutating.Count - 3*scenario.MembersPerNode)

@@ -13,7 +13,8 @@ import (
 )
 
 // ReadsFor counts the calls since a time that only read and name an instance, or an interface that is attached to it.
-func ReadsFor(instance string, interfaces []*ec2.NetworkInterface, calls []awssim.RecentCall, since time.Time) (reads int) {
+func ReadsFor(instance string, interfaces []*ec2.NetworkInterface, calls []awssim.RecentCall,
+	since time.Time) (reads int) {
 	ids := []string{instance}
 	for _, i := range interfaces {
 		if i.Attachment != nil && i.Attachment.InstanceID == instance {

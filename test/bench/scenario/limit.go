@@ -39,7 +39,8 @@ func (b Buckets) Takes(action string, n int) time.Duration {
 // Attaching is how long it takes at least to give nodes n interfaces. Each action has a bucket of its own, so the calls
 // overlap and the slowest action decides.
 func (b Buckets) Attaching(n int) time.Duration {
-	return max(b.Takes("CreateNetworkInterface", n), b.Takes("AttachNetworkInterface", n), b.Takes("ModifyNetworkInterfaceAttribute", n))
+	return max(b.Takes("CreateNetworkInterface", n), b.Takes("AttachNetworkInterface", n),
+		b.Takes("ModifyNetworkInterfaceAttribute", n))
 }
 
 // Removing is how long it takes at least to take n interfaces from nodes that live on.

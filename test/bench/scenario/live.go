@@ -25,8 +25,10 @@ func live() []Scenario {
 			ID: "c-live", Title: "one node joins an idle cluster, 20 times", Speed: 1,
 			Figures: func(int) []Figure {
 				return []Figure{
-					{What: "from Node to the last call to attach, median", Key: OverheadP50, Unit: Seconds, Target: AtMost(0.5), Fail: AtMost(3)},
-					{What: "from Node to the last call to attach, slowest", Key: OverheadP99, Unit: Seconds, Target: AtMost(1.5), Fail: AtMost(3)},
+					{What: "from Node to the last call to attach, median", Key: OverheadP50, Unit: Seconds, Target: AtMost(0.5),
+						Fail: AtMost(3)},
+					{What: "from Node to the last call to attach, slowest", Key: OverheadP99, Unit: Seconds, Target: AtMost(1.5),
+						Fail: AtMost(3)},
 					{What: "from Node to attached, median", Key: ProbeP50, Unit: Seconds},
 					callsPerENI(3, 3.1), strays(),
 				}

@@ -75,8 +75,8 @@ type Scenario struct {
 // Catalogue returns all scenarios, in the order in which they are run and shown.
 func Catalogue() []Scenario { return slices.Concat(virtual(), live()) }
 
-// Choose returns the scenarios that a word asks for: all, small, virtual, live, or IDs with commas between them, each with the
-// size of its fleet after a colon if that is to be another.
+// Choose returns the scenarios that a word asks for: all, small, virtual, live, or IDs with commas between them, each
+// with the size of its fleet after a colon if that is to be another.
 func Choose(word string) ([]Scenario, error) {
 	var chosen []Scenario
 	for _, s := range Catalogue() {
@@ -95,7 +95,8 @@ func Choose(word string) ([]Scenario, error) {
 		id, size, isSized := strings.Cut(id, ":")
 		at := slices.IndexFunc(Catalogue(), func(s Scenario) bool { return s.ID == id })
 		if at < 0 {
-			return nil, fmt.Errorf("there is no scenario %q: name some of %s, or small, all, virtual or live", id, strings.Join(ids(), ", "))
+			return nil, fmt.Errorf("there is no scenario %q: name some of %s, or small, all, virtual or live", id,
+				strings.Join(ids(), ", "))
 		}
 		s := Catalogue()[at]
 		if nodes, err := strconv.Atoi(size); err == nil && nodes > 0 {
@@ -138,7 +139,8 @@ func limit(d time.Duration) *float64 {
 // The figures that many scenarios have.
 
 func makespan(least time.Duration, target, fail float64) Figure {
-	return Figure{What: "all nodes ready", Key: Makespan, Unit: Seconds, Limit: limit(least), Target: TimesLimit(target), Fail: TimesLimit(fail)}
+	return Figure{What: "all nodes ready", Key: Makespan, Unit: Seconds, Limit: limit(least), Target: TimesLimit(target),
+		Fail: TimesLimit(fail)}
 }
 
 func callsPerENI(target, fail float64) Figure {

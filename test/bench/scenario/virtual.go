@@ -28,7 +28,8 @@ func coldStarts() []Scenario {
 			Figures: func(nodes int) []Figure { return coldStart(full.Attaching(nodes*MembersPerNode), 1.05, 2300.0/1990) },
 		},
 		{
-			ID: "a3", Title: "all nodes at once, the VPC CNI of others spends half of each bucket, in bursts", Nodes: 5000, Curve: curve(shared),
+			ID: "a3", Title: "all nodes at once, the VPC CNI of others spends half of each bucket, in bursts", Nodes: 5000,
+			Curve: curve(shared),
 			Figures: func(nodes int) []Figure {
 				return []Figure{
 					makespan(shared.Attaching(nodes*MembersPerNode), 1.1, 1.5),
@@ -72,8 +73,10 @@ func quietTimes() []Scenario {
 			ID: "c", Title: "nodes join an idle cluster of 20 one by one", Nodes: 100, Quick: 100,
 			Figures: func(int) []Figure {
 				return []Figure{
-					{What: "controller, over EC2's unavoidable chain, median", Key: OverheadP50, Unit: Seconds, Target: AtMost(0.5), Fail: AtMost(3)},
-					{What: "controller, over EC2's unavoidable chain, 99th percentile", Key: OverheadP99, Unit: Seconds, Target: AtMost(1.5), Fail: AtMost(3)},
+					{What: "controller, over EC2's unavoidable chain, median", Key: OverheadP50, Unit: Seconds, Target: AtMost(0.5),
+						Fail: AtMost(3)},
+					{What: "controller, over EC2's unavoidable chain, 99th percentile", Key: OverheadP99, Unit: Seconds,
+						Target: AtMost(1.5), Fail: AtMost(3)},
 					{What: "from Node to attached, median (no agent runs)", Key: ProbeP50, Unit: Seconds},
 					callsPerENI(3, 3.1), strays(),
 				}
@@ -190,7 +193,8 @@ func replaced() []Figure {
 }
 
 func coldStart(least time.Duration, target, fail float64) []Figure {
-	return []Figure{makespan(least, target, fail), callsPerENI(3, 3.1), throttled(), medianReady(), writesPerENI(), strays()}
+	return []Figure{makespan(least, target, fail), callsPerENI(3, 3.1), throttled(), medianReady(),
+		writesPerENI(), strays()}
 }
 
 func wasted(target float64) Figure {

@@ -51,7 +51,8 @@ const (
 // churn replaces a part of the fleet per minute, for a time, and then waits until all is well.
 func churn(s *stage, perMinute float64, lasting time.Duration) {
 	s.fleet()
-	t := &turnover{stage: s, random: rand.New(rand.NewPCG(1, 3)), dying: map[string]*corev1.Node{}, deaths: map[string]time.Time{}}
+	t := &turnover{stage: s, random: rand.New(rand.NewPCG(1, 3)), dying: map[string]*corev1.Node{},
+		deaths: map[string]time.Time{}}
 	for _, node := range s.nodes() {
 		t.alive = append(t.alive, &node)
 	}

@@ -22,7 +22,8 @@ func coldStart(s *stage) {
 	s.rollOut(nil)
 }
 
-// coldStartBesideTenant does that while the VPC CNI of others in the account spends half of what flows into each bucket.
+// coldStartBesideTenant does that while the VPC CNI of others in the account spends half of what flows into each
+// bucket.
 func coldStartBesideTenant(s *stage) {
 	s.open()
 	other := newTenant(s.Cluster, 0.5)
@@ -35,7 +36,8 @@ func coldStartBesideTenant(s *stage) {
 	s.measured[scenario.TenantThrottle] = other.throttledPart()
 }
 
-// rollOut is what all cold starts have in common. The calls of another tenant, which is stopped in the end, are not counted.
+// rollOut is what all cold starts have in common. The calls of another tenant, which is stopped in the end, are not
+// counted.
 func (s *stage) rollOut(other *tenant) {
 	s.Helper()
 	writes := s.controller.Writes()
@@ -114,7 +116,9 @@ func coldStartWithLeaks(s *stage) {
 func (s *stage) awaitNoLeaks() time.Duration {
 	s.await(3*time.Hour, "an end of the leaks", func() bool {
 		time.Sleep(4 * time.Second)
-		return !slices.ContainsFunc(s.EC2.State().NetworkInterfaces, func(i *ec2.NetworkInterface) bool { return i.Description == "leak" })
+		return !slices.ContainsFunc(s.EC2.State().NetworkInterfaces, func(i *ec2.NetworkInterface) bool {
+			return i.Description == "leak"
+		})
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +137,8 @@ func worldOf(s scenario.Scenario) awssim.World {
 			Key: identity.Key{Owner: "00000000-0000-4000-8000-00000000dead", Ordinal: n % 2}, Generation: 1,
 		}
 		w.NetworkInterfaces = append(w.NetworkInterfaces, ec2.WorldInterface{
-			SubnetID: bubble.SubnetIDs("data")[0], Description: "leak", Tags: ec2.Tags(m.Tags(time.Now().Add(-24*time.Hour), nil)),
+			SubnetID: bubble.SubnetIDs("data")[0], Description: "leak",
+			Tags: ec2.Tags(m.Tags(time.Now().Add(-24*time.Hour), nil)),
 		})
 	}
 	return w

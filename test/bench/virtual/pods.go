@@ -24,7 +24,8 @@ import (
 const (
 	// reportInterval is the time between two reports of an agent about pods.
 	reportInterval = 5 * time.Second
-	// sparePerNode is the number of free addresses below which a node gets another prefix, mostPrefixes what its instance type takes.
+	// sparePerNode is the number of free addresses below which a node gets another prefix, mostPrefixes what its instance
+	// type takes.
 	sparePerNode, mostPrefixes = 8, 14
 )
 
@@ -85,7 +86,8 @@ func report(hosts []*podHost) {
 	}
 }
 
-// podHost is a node that gives pods addresses as its agent and multieni-ipam do: by the same decisions, without files and links.
+// podHost is a node that gives pods addresses as its agent and multieni-ipam do: by the same decisions, without files
+// and links.
 type podHost struct {
 	*stage
 	name   string
@@ -106,7 +108,8 @@ func (h *podHost) network() podnet.Network {
 // start gives a pod an address, if one is free.
 func (h *podHost) start(pod string) bool {
 	h.Helper()
-	mine, err := h.network().Allocate(h.leases, podnet.Holder{ContainerID: pod, Interface: "net1", PodNamespace: "default", Pod: pod}, time.Now())
+	mine, err := h.network().Allocate(h.leases,
+		podnet.Holder{ContainerID: pod, Interface: "net1", PodNamespace: "default", Pod: pod}, time.Now())
 	h.leases = append(h.leases, mine...)
 	return err == nil
 }
@@ -121,18 +124,21 @@ func (h *podHost) report() {
 		Used: int32(use.IPv4.Used), Free: int32(use.IPv4.Free), Capacity: int32(use.Capacity),
 	}
 	for _, p := range use.IPv4.Prefixes {
-		told.Prefixes = append(told.Prefixes, v1alpha1.PodPrefix{CIDR: p.CIDR.String(), Used: int32(p.Used), Phase: v1alpha1.PodPrefixActive})
+		told.Prefixes = append(told.Prefixes,
+			v1alpha1.PodPrefix{CIDR: p.CIDR.String(), Used: int32(p.Used), Phase: v1alpha1.PodPrefixActive})
 	}
 	for _, p := range use.Pods[:min(len(use.Pods), v1alpha1.MaxPodsOfNetwork)] {
 		told.Pods = append(told.Pods, v1alpha1.PodReference{Namespace: "default", Name: p.Name})
 	}
 	told.PodsOmitted = int32(len(use.Pods) - len(told.Pods))
 	content, err := json.Marshal(map[string]any{
-		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeENIState", "metadata": map[string]any{"name": h.name},
-		"status": map[string]any{"podNetworks": []v1alpha1.PodNetworkState{told}},
+		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeENIState",
+		"metadata": map[string]any{"name": h.name},
+		"status":   map[string]any{"podNetworks": []v1alpha1.PodNetworkState{told}},
 	})
 	h.Must(err)
 	state := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: h.name}}
 	patch := client.RawPatch(types.ApplyPatchType, content)
-	h.Must(h.User.Status().Patch(h.Context(), state, patch, client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership))
+	h.Must(h.User.Status().Patch(h.Context(), state, patch, client.FieldOwner(v1alpha1.FieldOwnerAgent),
+		client.ForceOwnership))
 }

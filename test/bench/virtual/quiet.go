@@ -65,7 +65,8 @@ func (s *stage) joinOne() (took, unavoidable time.Duration) {
 		}
 		ready = !s.readyAt(node.Name).IsZero()
 		for _, call := range s.callsFor(node, "AttachNetworkInterface", begun) {
-			if i := s.EC2.Shown(call.Interface); shown[call.Interface].IsZero() && i != nil && i.Attachment != nil && i.Attachment.Status == ec2.Attached {
+			if i := s.EC2.Shown(call.Interface); shown[call.Interface].IsZero() && i != nil && i.Attachment != nil &&
+				i.Attachment.Status == ec2.Attached {
 				shown[call.Interface] = time.Now()
 			}
 		}
@@ -106,7 +107,9 @@ func joinQueue(s *stage) {
 	joined := map[string]time.Time{}
 	// They are all there when half of the queue is worked off at best.
 	during, begun := scenario.Documented().Attaching(s.Nodes*scenario.MembersPerNode)/2, time.Now()
-	s.enter("nodes join behind the queue", func() float64 { return min(0.9, time.Since(begun).Seconds()/during.Seconds()) })
+	s.enter("nodes join behind the queue", func() float64 {
+		return min(0.9, time.Since(begun).Seconds()/during.Seconds())
+	})
 	for _, node := range probe {
 		time.Sleep(during / probes)
 		s.Must(s.User.Create(s.Context(), node))

@@ -64,7 +64,8 @@ func Run(t *testing.T, s scenario.Scenario, events io.Writer) {
 func runs() map[string]func(*stage) {
 	return map[string]func(*stage){
 		"a1": coldStart, "a2": coldStart, "a3": coldStartBesideTenant, "b": idle, "c": joinIdle, "c2": joinQueue,
-		"d1": undeclare, "d2": terminate, "e": restart, "f1": churnForAnHour, "f2": churnForTenMinutes, "f3": churnForHalfAnHour,
-		"g": coldStartWithLeaks, "p1": podsInPreparedPrefixes, "p2": podsInGrowingPrefixes,
+		"d1": undeclare, "d2": terminate, "e": restart, "f1": churnForAnHour, "f2": churnForTenMinutes,
+		"f3": churnForHalfAnHour,
+		"g":  coldStartWithLeaks, "p1": podsInPreparedPrefixes, "p2": podsInGrowingPrefixes,
 	}
 }

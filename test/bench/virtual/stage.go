@@ -52,7 +52,8 @@ type stage struct {
 func newStage(t *testing.T, s scenario.Scenario, tell func(Event)) *stage {
 	t.Helper()
 	st := &stage{
-		Cluster: bubble.NewWithLatencies(t, worldOf(s), latenciesOf(s)), Scenario: s, tell: tell, measured: map[string]float64{}, born: time.Now(),
+		Cluster: bubble.NewWithLatencies(t, worldOf(s), latenciesOf(s)), Scenario: s, tell: tell,
+		measured: map[string]float64{}, born: time.Now(),
 		ready: map[string]time.Time{}, attached: map[string]bool{}, states: map[string]bool{},
 	}
 	st.enter("set-up", func() float64 { return 0 })
@@ -104,7 +105,8 @@ func (s *stage) follow() {
 	s.Helper()
 	// Longer than any scenario.
 	long := int64((30 * 24 * time.Hour).Seconds())
-	w, err := s.User.Watch(s.Context(), &v1alpha1.NodeENIStateList{}, &client.ListOptions{Raw: &metav1.ListOptions{TimeoutSeconds: &long}})
+	w, err := s.User.Watch(s.Context(), &v1alpha1.NodeENIStateList{},
+		&client.ListOptions{Raw: &metav1.ListOptions{TimeoutSeconds: &long}})
 	s.Must(err)
 	go func() {
 		for event := range w.ResultChan() {
@@ -179,7 +181,8 @@ func (s *stage) await(within time.Duration, what string, is func() bool) {
 	for begun := time.Now(); !is(); time.Sleep(time.Second) {
 		if time.Since(begun) > within {
 			ready, states := s.readyNow()
-			s.Fatalf("after %s there is still not %s: %d nodes are ready, there are %d NodeENIStates", within, what, ready, states)
+			s.Fatalf("after %s there is still not %s: %d nodes are ready, there are %d NodeENIStates", within, what,
+				ready, states)
 		}
 	}
 }
@@ -204,7 +207,8 @@ func (s *stage) report() {
 		s.mu.Lock()
 		phase, done, ready := s.phase, s.done, len(s.attached)
 		s.mu.Unlock()
-		s.tell(Event{Progress: &scenario.Progress{Phase: phase, Seconds: time.Since(s.born).Seconds(), Ready: ready, Done: done()}})
+		s.tell(Event{Progress: &scenario.Progress{Phase: phase, Seconds: time.Since(s.born).Seconds(), Ready: ready,
+			Done: done()}})
 	}
 }
 

@@ -53,13 +53,16 @@ func newTenant(c *bubble.Cluster, part float64) *tenant {
 	c.Must(err)
 	primary := launched[0].NetworkInterfaces[0]
 	rate := part * scenario.Documented()["AttachNetworkInterface"].Refill
-	t := &tenant{cluster: c, taken: map[string]int{}, pause: time.Duration(middleGroup / rate * float64(time.Second)), forms: map[string]url.Values{
-		"CreateNetworkInterface":          {"SubnetId": {bubble.SubnetIDs("hosts")[0]}},
-		"AttachNetworkInterface":          {"InstanceId": {launched[0].InstanceID}, "NetworkInterfaceId": {primary.NetworkInterfaceID}, "DeviceIndex": {"1"}},
-		"ModifyNetworkInterfaceAttribute": {"NetworkInterfaceId": {primary.NetworkInterfaceID}, "Description.Value": {"warm"}},
-		"DetachNetworkInterface":          {"AttachmentId": {primary.Attachment.AttachmentID}},
-		"DeleteNetworkInterface":          {"NetworkInterfaceId": {primary.NetworkInterfaceID}},
-	}}
+	t := &tenant{cluster: c, taken: map[string]int{}, pause: time.Duration(middleGroup / rate * float64(time.Second)),
+		forms: map[string]url.Values{
+			"CreateNetworkInterface": {"SubnetId": {bubble.SubnetIDs("hosts")[0]}},
+			"AttachNetworkInterface": {"InstanceId": {launched[0].InstanceID},
+				"NetworkInterfaceId": {primary.NetworkInterfaceID}, "DeviceIndex": {"1"}},
+			"ModifyNetworkInterfaceAttribute": {"NetworkInterfaceId": {primary.NetworkInterfaceID},
+				"Description.Value": {"warm"}},
+			"DetachNetworkInterface": {"AttachmentId": {primary.Attachment.AttachmentID}},
+			"DeleteNetworkInterface": {"NetworkInterfaceId": {primary.NetworkInterfaceID}},
+		}}
 	for action, form := range t.forms {
 		form.Set("Action", action)
 		form.Set("Version", "2016-11-15")
@@ -113,7 +116,8 @@ func (t *tenant) sleep(ctx context.Context, d time.Duration) bool {
 
 // do makes a call and reports whether it was throttled.
 func (t *tenant) do(ctx context.Context, form url.Values) (throttled bool) {
-	request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost, "http://ec2.invalid/", strings.NewReader(form.Encode()))
+	request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost, "http://ec2.invalid/",
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		t.cluster.Error(err)
 		return false
@@ -150,7 +154,8 @@ func (t *tenant) reset() {
 func (t *tenant) attaching(n int) (least time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, action := range []string{"CreateNetworkInterface", "AttachNetworkInterface", "ModifyNetworkInterfaceAttribute"} {
+	for _, action := range []string{"CreateNetworkInterface", "AttachNetworkInterface",
+		"ModifyNetworkInterfaceAttribute"} {
 		least = max(least, scenario.Documented().Takes(action, n+t.taken[action]))
 	}
 	return least

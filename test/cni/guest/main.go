@@ -3,8 +3,8 @@
 
 //go:build linux
 
-// Command guest is the first process of the virtual machine that runs the tests of pods on ipvlan: it loads the kernel's modules,
-// runs the tests with its arguments, and switches the machine off.
+// Command guest is the first process of the virtual machine that runs the tests of pods on ipvlan: it loads the
+// kernel's modules, runs the tests with its arguments, and switches the machine off.
 package main
 
 import (
@@ -32,7 +32,8 @@ func main() {
 
 func run() error {
 	var failures []error
-	for _, mount := range [][2]string{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"}, {"tmpfs", "/run"}} {
+	for _, mount := range [][2]string{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"},
+		{"tmpfs", "/run"}} {
 		if err := unix.Mount(mount[0], mount[1], mount[0], 0, ""); err != nil {
 			failures = append(failures, fmt.Errorf("mount %s: %w", mount[1], err))
 		}

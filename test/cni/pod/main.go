@@ -1,8 +1,9 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command pod is all that the image of the pods on real nodes holds. Called with "serve" it answers requests of HTTP, and
-// those for /reach?address=… by whether it connects to that address. Otherwise it is the program of a sandbox, and waits.
+// Command pod is all that the image of the pods on real nodes holds. Called with "serve" it answers requests of HTTP,
+// and those for /reach?address=… by whether it connects to that address. Otherwise it is the program of a sandbox, and
+// waits.
 package main
 
 import (

@@ -31,8 +31,8 @@ import (
 func Prepare() {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-	// One of the default handlers sleeps by the time of the last error in the process, which may be that of another bubble,
-	// or none.
+	// One of the default handlers sleeps by the time of the last error in the process, which may be that of another
+	// bubble, or none.
 	utilruntime.ErrorHandlers = nil //nolint:reassign // the variable is how a program sets them
 }
 
@@ -70,7 +70,8 @@ func World() awssim.World {
 		Quotas: ec2.WorldQuotas{NetworkInterfaces: 40000},
 	}}
 	for z, zone := range zones {
-		w.AvailabilityZones = append(w.AvailabilityZones, ec2.WorldZone{ZoneName: zone, ZoneID: fmt.Sprintf("use1-az%d", z+1)})
+		w.AvailabilityZones = append(w.AvailabilityZones,
+			ec2.WorldZone{ZoneName: zone, ZoneID: fmt.Sprintf("use1-az%d", z+1)})
 	}
 	for n, use := range []string{"hosts", "data", "storage", "spare"} {
 		for z, zone := range zones {
@@ -150,7 +151,8 @@ func (c *Cluster) Join(count int, pool string) (names []string) {
 	return names
 }
 
-// Launch launches instances, half of them in each zone, and returns the Nodes that they are once they run, after Booting.
+// Launch launches instances, half of them in each zone, and returns the Nodes that they are once they run, after
+// Booting.
 func (c *Cluster) Launch(count int, pool string) (nodes []*corev1.Node) {
 	c.Helper()
 	for range count {

@@ -37,7 +37,8 @@ type Link struct {
 }
 
 func newLink(server http.RoundTripper, seed uint64, latency time.Duration, passed func(*http.Request) func()) *Link {
-	return &Link{server: server, latency: latency, passed: passed, open: map[*parcel]bool{}, random: rand.New(rand.NewPCG(seed, 1))}
+	return &Link{server: server, latency: latency, passed: passed, open: map[*parcel]bool{},
+		random: rand.New(rand.NewPCG(seed, 1))}
 }
 
 // Cut makes requests wait in vain, and breaks off responses that are being read.

@@ -73,7 +73,8 @@ func (c *Cluster) Console(action string, parameters ...string) {
 	for n := 0; n < len(parameters); n += 2 {
 		form.Set(parameters[n], parameters[n+1])
 	}
-	request, err := http.NewRequestWithContext(c.Context(), http.MethodPost, "http://ec2.invalid/", strings.NewReader(form.Encode()))
+	request, err := http.NewRequestWithContext(c.Context(), http.MethodPost, "http://ec2.invalid/",
+		strings.NewReader(form.Encode()))
 	c.Must(err)
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	answer, err := c.EC2.Transport().RoundTrip(request)

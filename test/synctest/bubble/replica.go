@@ -200,8 +200,8 @@ func (r *Replica) WritesByKind() map[string]int {
 	return maps.Clone(r.writes)
 }
 
-// Metric returns the sum of a metric of the controller, or of those of its series that carry the label value. Of a histogram
-// that is how many were observed.
+// Metric returns the sum of a metric of the controller, or of those of its series that carry the label value. Of a
+// histogram that is how many were observed.
 func (r *Replica) Metric(name string, labelValue ...string) float64 {
 	families, err := r.Metrics.Gather()
 	if err != nil {

@@ -121,8 +121,10 @@ func (c *Cluster) Difference() string {
 	c.Must(c.User.List(c.Context(), &nodeENIs))
 	said := 0
 	for _, n := range nodeENIs.Items {
-		if !n.DeletionTimestamp.IsZero() || n.Status.ObservedGeneration != n.Generation || n.Status.Attached != n.Status.Desired {
-			return fmt.Sprintf("NodeENI %s is under way, %d of %d interfaces are attached: %v", n.Name, n.Status.Attached, n.Status.Desired, n.Status.Conditions)
+		if !n.DeletionTimestamp.IsZero() || n.Status.ObservedGeneration != n.Generation ||
+			n.Status.Attached != n.Status.Desired {
+			return fmt.Sprintf("NodeENI %s is under way, %d of %d interfaces are attached: %v", n.Name, n.Status.Attached,
+				n.Status.Desired, n.Status.Conditions)
 		}
 		said += int(n.Status.Attached)
 	}

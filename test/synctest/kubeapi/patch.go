@@ -14,7 +14,8 @@ import (
 )
 
 // patch applies a patch, to the object without its status if that is a matter of its own, or to the status alone.
-func (t target) patch(after *unstructured.Unstructured, format types.PatchType, content map[string]any, manager string) error {
+func (t target) patch(after *unstructured.Unstructured, format types.PatchType, content map[string]any,
+	manager string) error {
 	c := t.collection
 	switch {
 	case format == types.ApplyPatchType && t.ofStatus:
@@ -30,7 +31,8 @@ func (t target) patch(after *unstructured.Unstructured, format types.PatchType, 
 	return nil
 }
 
-// applyStatus returns a status after a field manager applied its own: members that others applied stay. The managers share no member.
+// applyStatus returns a status after a field manager applied its own: members that others applied stay. The managers
+// share no member.
 func (c *collection) applyStatus(k key, manager string, before, applied any) map[string]any {
 	status, _ := before.(map[string]any)
 	status = maps.Clone(status)

@@ -65,7 +65,8 @@ func New() *Server {
 	}
 	s := &Server{schemas: known}
 	for _, k := range kinds() {
-		s.collections = append(s.collections, &collection{kind: k, objects: map[key]*object{}, watches: map[*stream]bool{}, applied: map[key]map[string][]string{}})
+		s.collections = append(s.collections, &collection{kind: k, objects: map[key]*object{}, watches: map[*stream]bool{},
+			applied: map[key]map[string][]string{}})
 	}
 	for _, name := range []string{"default", "kube-system"} {
 		namespace := &unstructured.Unstructured{Object: map[string]any{}}
@@ -196,7 +197,8 @@ func (s *Server) delete(c *collection, k key, uid types.UID) (*object, error) {
 	case err != nil:
 		return nil, err
 	case uid != "" && uid != before.GetUID():
-		return nil, apierrors.NewConflict(c.groupResource(), k.name, fmt.Errorf("the UID in the precondition is not the object's"))
+		return nil, apierrors.NewConflict(c.groupResource(), k.name,
+			fmt.Errorf("the UID in the precondition is not the object's"))
 	case len(before.GetFinalizers()) == 0:
 		return s.remove(c, k, before.DeepCopy())
 	case before.GetDeletionTimestamp() != nil:

@@ -29,8 +29,8 @@ import (
 // watchFor is how long a watch lasts that does not say (kube-apiserver, --min-request-timeout).
 const watchFor = 30 * time.Minute
 
-// Config returns how to reach the server through a transport, which ends at the server: it is either the server itself or
-// something around it.
+// Config returns how to reach the server through a transport, which ends at the server: it is either the server itself
+// or something around it.
 func Config(through http.RoundTripper) *rest.Config {
 	return &rest.Config{
 		Host: "http://kubernetes.default.svc", Transport: through, QPS: -1,
@@ -96,7 +96,8 @@ func encoded(answer any) (io.ReadCloser, error) {
 func (s *Server) serve(r *http.Request) (io.ReadCloser, error) {
 	switch r.URL.Path {
 	case "/api":
-		return encoded(metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{"v1"}})
+		return encoded(metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"},
+			Versions: []string{"v1"}})
 	case "/apis":
 		return encoded(groups())
 	}
@@ -125,7 +126,8 @@ func groupVersion(path string) (schema.GroupVersion, []string, error) {
 	case parts[0] == "apis" && len(parts) >= 3:
 		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:], nil
 	default:
-		return schema.GroupVersion{}, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, path, "", 0, false)
+		return schema.GroupVersion{}, nil,
+			apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, path, "", 0, false)
 	}
 }
 
@@ -284,7 +286,8 @@ func (s *Server) serveList(t target, selector string) (io.ReadCloser, error) {
 	}
 	found, version := s.list(t.collection, t.namespace)
 	var text bytes.Buffer
-	fmt.Fprintf(&text, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"},"items":[`, t.GroupVersion, t.collection.name+"List", version)
+	fmt.Fprintf(&text, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"},"items":[`, t.GroupVersion,
+		t.collection.name+"List", version)
 	separator := ""
 	for _, o := range found {
 		if wanted.Matches(labels.Set(o.GetLabels())) {

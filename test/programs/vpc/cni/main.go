@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command cni drives the EC2 client of AWS's VPC CNI as its daemon does on a node: it makes interfaces, once with
-// addresses and once with prefixes, waits for the instance metadata to show them, and takes all of it away. The instance
-// is the one whose metadata service the environment names.
+// addresses and once with prefixes, waits for the instance metadata to show them, and takes all of it away. The
+// instance is the one whose metadata service the environment names.
 package main
 
 import (
@@ -158,7 +158,8 @@ func (p *program) want(ctx context.Context, n int) error {
 		wantAddresses, wantPrefixes = 1, n
 	}
 	if len(addresses) != wantAddresses || len(prefixes) != wantPrefixes {
-		return fmt.Errorf("%d addresses and %d prefixes, not %d and %d", len(addresses), len(prefixes), wantAddresses, wantPrefixes)
+		return fmt.Errorf("%d addresses and %d prefixes, not %d and %d", len(addresses), len(prefixes),
+			wantAddresses, wantPrefixes)
 	}
 	return nil
 }

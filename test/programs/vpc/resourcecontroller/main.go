@@ -1,9 +1,9 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command resourcecontroller drives the EC2 client of AWS's VPC resource controller as that controller does for a node: it
-// gives an instance an interface, addresses and prefixes, and takes all of it away.
-// Usage: resourcecontroller INSTANCE GROUP
+// Command resourcecontroller drives the EC2 client of AWS's VPC resource controller as that controller does for a node:
+// it gives an instance an interface, addresses and prefixes, and takes all of it away. Usage: resourcecontroller
+// INSTANCE GROUP
 package main
 
 import (
@@ -34,7 +34,8 @@ func main() {
 	if len(os.Args) != 3 {
 		log.Fatal("usage: resourcecontroller INSTANCE GROUP")
 	}
-	wrapper, err := api.NewEC2Wrapper("", "demo", "us-east-1", requestRate, requestBurst, requestRate, requestBurst, logr.Discard())
+	wrapper, err := api.NewEC2Wrapper("", "demo", "us-east-1", requestRate, requestBurst, requestRate, requestBurst,
+		logr.Discard())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -143,8 +144,8 @@ func (p *program) detach() error {
 	return p.helper.DetachNetworkInterfaceFromInstance(eni.Attachment.AttachmentId)
 }
 
-// collect makes another interface that nothing attaches, and has the controller's collector for an ended node look until
-// both are gone.
+// collect makes another interface that nothing attaches, and has the controller's collector for an ended node look
+// until both are gone.
 func (p *program) collect() error {
 	made, err := p.helper.CreateNetworkInterface(aws.String("left over"), aws.String(p.node.SubnetID()),
 		[]string{p.group}, p.tags(), nil, nil, nil)

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command foreign is the least that the bench can measure beside multieni: a controller of NodeENIs that looks at everything
-// all the time and does what is missing, one call after the other.
+// Command foreign is the least that the bench can measure beside multieni: a controller of NodeENIs that looks at
+// everything all the time and does what is missing, one call after the other.
 package main
 
 import (
@@ -30,7 +30,8 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// place is where one interface shall be: in a subnet, on an instance. It is also the value of the tag by which it is known.
+// place is where one interface shall be: in a subnet, on an instance. It is also the value of the tag by which it is
+// known.
 type place struct{ instance, subnet string }
 
 func (p place) String() string { return p.instance + "/" + p.subnet }
@@ -74,7 +75,8 @@ func connect(ctx context.Context) (*controller, error) {
 		return nil, err
 	}
 	cloud, err := config.LoadDefaultConfig(ctx)
-	return &controller{kube: kube, ec2: ec2.NewFromConfig(cloud), tag: "cluster/" + os.Getenv("CLUSTER_NAME"), zones: map[string]string{}}, err
+	return &controller{kube: kube, ec2: ec2.NewFromConfig(cloud), tag: "cluster/" + os.Getenv("CLUSTER_NAME"),
+		zones: map[string]string{}}, err
 }
 
 // look compares what is declared with what there is.
@@ -168,7 +170,8 @@ func (c *controller) give(ctx context.Context, at place, id string, device int32
 	}
 	_, err = c.ec2.ModifyNetworkInterfaceAttribute(ctx, &ec2.ModifyNetworkInterfaceAttributeInput{
 		NetworkInterfaceId: &id,
-		Attachment:         &types.NetworkInterfaceAttachmentChanges{AttachmentId: attached.AttachmentId, DeleteOnTermination: aws.Bool(true)},
+		Attachment: &types.NetworkInterfaceAttachmentChanges{AttachmentId: attached.AttachmentId,
+			DeleteOnTermination: aws.Bool(true)},
 	})
 	return err
 }
