@@ -17,22 +17,15 @@ type Mutant struct {
 	Below bool
 }
 
-// Edit replaces one text in a file, which is named from the root of the module.
-type Edit struct{ File, Old, New string }
-
 // What mutants edit.
 const (
-	executorFile  = "internal/executor/executor.go"
-	computeFile   = "internal/core/plan/compute.go"
-	replaceFile   = "internal/core/plan/replace.go"
-	evidenceFile  = "internal/core/plan/evidence.go"
-	identityFile  = "internal/core/identity/identity.go"
-	inventoryFile = "internal/core/inventory/reads.go"
-	deletionFile  = "internal/controller/nodeeni/deletion.go"
-	gcFile        = "internal/controller/gc/collector.go"
-	fenceFile     = "internal/controller/fence.go"
-	token         = "		Token:       c.Member.Token(),\n"
-	changeFail    = "		err = a.unassign(ctx, c.InterfaceID, to)\n	}\n"
+	core           = "internal/core/"
+	nodePackage    = "internal/controller/node"
+	nodeENIPackage = "internal/controller/nodeeni"
+	collectors     = "internal/controller/gc"
+	executors      = "internal/executor"
+	ec2Clients     = "internal/awsec2"
+	clientToken    = "$Token: $c.$Member.$Token(),"
 )
 
 // Mutants returns the bug shapes of the reliability catalogue.
@@ -43,147 +36,184 @@ func Mutants() []Mutant {
 // originMutants mistake the interfaces that an instance has before it joins, the devices that programs drive, and the
 // addresses that are free.
 func originMutants() []Mutant {
-	const launchFile = "internal/core/plan/launch_interfaces.go"
 	return []Mutant{
 		{Name: "a device is detached under a program", Like: "a controller that knows EC2 alone", Edits: []Edit{{
-			"internal/core/plan/remove.go", "	case !p.ended && p.isHeld(i.ID):\n", "	case p.ended && p.isHeld(i.ID):\n",
+			core + "plan", "case !$p.$ended && $p.$isHeld($i.$ID):", "case $p.$ended && $p.$isHeld($i.$ID):",
 		}}},
 		{Name: "an address that is not the lowest", Like: "an allocator that counts on", Edits: []Edit{{
-			"internal/core/ipam/reservations.go", "	lowest, err := s.Free(1)\n",
-			"	lowest, err := s.Free(2)\n	lowest = lowest[max(0, len(lowest)-1):]\n",
+			core + "ipam", "$lowest, $err := $s.$Free(1)",
+			"$lowest, $err := $s.$Free(2)\n$lowest = $lowest[max(0, len($lowest)-1):]",
 		}}},
 		{Name: "launch interfaces are not seen", Like: "aws-multi-eni-controller", Edits: []Edit{{
-			launchFile, "		if !taken && i.AttachedTo(p.InstanceID)", "		if taken && i.AttachedTo(p.InstanceID)",
+			core + "plan", "if !$taken && $i.$AttachedTo($p.$InstanceID)", "if $taken && $i.$AttachedTo($p.$InstanceID)",
 		}}},
 		{Name: "launch interfaces are tagged again", Like: "a controller that adopts by tags", Edits: []Edit{{
-			launchFile, "	todo := slices.DeleteFunc(changes(desired, nil, i, p.demandFor(m, i)), isTags)\n",
-			"	todo := changes(desired, m.DesiredTags(desired.Spec.Tags), i, p.demandFor(m, i))\n",
+			core + "plan", "slices.DeleteFunc($changes($desired, nil, $i, $p.$demandFor($m, $i)), $isTags)",
+			"$changes($desired, $m.DesiredTags($desired.Spec.Tags), $i, $p.$demandFor($m, $i))",
 		}}},
 		{Name: "pre-join interfaces are leaks", Like: "a collector that looks for owners alone", Edits: []Edit{{
-			gcFile, "	owners := slices.DeleteFunc(watch.Owners(), identity.Owner.IsNetwork)\n", "	owners := watch.Owners()\n",
+			collectors, "slices.DeleteFunc($watch.$Owners(), $identity.$Owner.$IsNetwork)", "$watch.$Owners()",
 		}}},
 	}
 }
 
 // beliefMutants believe what is not so.
 func beliefMutants() []Mutant {
+	absent := Edit{
+		core + "inventory",
+		"if !$ok || $begun.Before($e.$newestReadBegan) || $begun.Before($e.$madeAt.Add($VisibilityWindow)) {",
+		"if !$ok {",
+	}
+	missing := Edit{core + "inventory", "if !$e.Missing {", "if false {"}
+	confirmed := Edit{core + "inventory", "if $begun.Sub($e.$absentSince) < $AbsenceConfirmation {", "if false {"}
 	return []Mutant{
-		{Name: "no client token", Like: "aws-multi-eni-controller, VPC CNI, VPC resource controller", Edits: []Edit{{executorFile, token, ""}}},
-		{Name: "random client token", Like: "Cilium, by the SDK's default", Edits: []Edit{{executorFile, token, "		Token: fmt.Sprint(a.Now().UnixNano()),\n"}}},
+		{Name: "no client token", Like: "aws-multi-eni-controller, VPC CNI, VPC resource controller",
+			Edits: []Edit{{executors, clientToken, ""}}},
+		{Name: "random client token", Like: "Cilium, by the SDK's default",
+			Edits: []Edit{{executors, clientToken, "$Token: fmt.Sprint(a.Now().UnixNano()),"}}},
 		{Name: "client token without generation", Like: "a token that names the slot alone", Edits: []Edit{{
-			identityFile, "m.Cluster, m.Owner, m.InstanceID, m.Ordinal, m.Generation))", "m.Cluster, m.Owner, m.InstanceID, m.Ordinal, 0))",
+			core + "identity", "$m.$Cluster, $m.$Owner, $m.$InstanceID, $m.$Ordinal, $m.$Generation))",
+			"$m.$Cluster, $m.$Owner, $m.$InstanceID, $m.$Ordinal, 0))",
 		}}},
 		{Name: "tags after create", Like: "a controller that tags with CreateTags", Edits: []Edit{{
-			executorFile, "		Tags: c.Member.Tags(c.Member.Generation.Time(), c.Spec.Tags),\n	}\n	if !c.Spec.LowestFree {\n		return a.cloud.CreateInterface(ctx, request)\n	}\n",
-			"	}\n	if !c.Spec.LowestFree {\n		made, err := a.cloud.CreateInterface(ctx, request)\n		if err != nil {\n			return made, err\n		}\n" +
-				"		made.Tags = c.Member.Tags(c.Member.Generation.Time(), c.Spec.Tags)\n		return made, a.cloud.PutTags(ctx, made.ID, made.Tags)\n	}\n",
+			executors, "Tags: $c.$Member.$Tags($c.$Member.$Generation.$Time(), $c.$Spec.Tags),\n}\n" +
+				"if !$c.$Spec.$LowestFree {\nreturn $a.$cloud.$CreateInterface($ctx, $request)\n}",
+			"}\nif !$c.$Spec.$LowestFree {\nmade, err := $a.$cloud.$CreateInterface($ctx, $request)\n" +
+				"if err != nil {\nreturn made, err\n}\n" +
+				"made.Tags = $c.$Member.$Tags($c.$Member.$Generation.$Time(), $c.$Spec.Tags)\n" +
+				"return made, $a.$cloud.PutTags($ctx, made.ID, made.Tags)\n}",
 		}}},
 		{Name: "finalizer dropped first", Like: "VPC resource controller", Edits: []Edit{
-			{deletionFile, " || r.Observer.Holds(identity.Owner(uid)) {", " {"}, {deletionFile, "	if len(states.Items) > 0 && ", "	if false && "},
-			{deletionFile, "if err != nil || len(left) > 0 {", "if err != nil || len(left) > 1000 {"},
+			{nodeENIPackage, " || $r.$Observer.$Holds($identity.$Owner($uid)) {", " {"},
+			{nodeENIPackage, "if len($states.Items) > 0 && ", "if false && "},
+			{nodeENIPackage, "if $err != nil || len($left) > 0 {", "if $err != nil || len($left) > 1000 {"},
 		}},
 		{Name: "unreadable time is long ago", Like: "VPC CNI", Edits: []Edit{{
-			identityFile, "return known && now.Sub(created) >= MinLeakAge", "_ = known\n	return now.Sub(created) >= MinLeakAge",
+			core + "identity", "return $known && $now.Sub($created) >= $MinLeakAge",
+			"_ = $known\nreturn $now.Sub($created) >= $MinLeakAge",
 		}}},
 		{Name: "detach as a probe", Like: "aws-multi-eni-controller", Edits: []Edit{{
-			executorFile, "	after := c.To.Apply\n",
-			"	after := c.To.Apply\n	if i, ok := a.notes.(interface{ Interface(string) (eni.Interface, bool) }).Interface(c.InterfaceID); ok && i.Attachment != nil {\n		_ = a.cloud.DetachInterface(ctx, i.Attachment.ID, false)\n	}\n",
+			executors, "$after := $c.$To.Apply",
+			"$after := $c.$To.Apply\n" + lookUp("$c.InterfaceID") + " && i.Attachment != nil {\n" +
+				"_ = a.cloud.DetachInterface(ctx, i.Attachment.ID, false)\n}",
 		}}},
 		{Name: "next free index from the cache", Like: "Cilium", Edits: []Edit{
-			{"internal/core/plan/slots.go", "			if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {", "			if i.Attachment != nil && i.Attachment.Slot == eni.Primary && (known || !known) {"},
-			{"internal/core/plan/slots.go", "		s.markUnusable(slot, refusal, lookedAt, p.now)\n", "		_, _, _ = slot, refusal, lookedAt\n"},
+			{core + "plan", "if !$known || $i.$Attachment != nil && $i.$Attachment.$Slot == $eni.$Primary {",
+				"if $i.$Attachment != nil && $i.$Attachment.$Slot == $eni.$Primary && ($known || !$known) {"},
+			{core + "plan", "$s.$markUnusable($slot, $refusal, $lookedAt, $p.$now)", "_, _, _ = $slot, $refusal, $lookedAt"},
 		}},
 		{Name: "a list replaces newer facts", Like: "Cilium", Edits: []Edit{
-			{inventoryFile, "if !ok || begun.Before(e.newestReadBegan) || begun.Before(e.madeAt.Add(VisibilityWindow)) {", "if !ok {"},
-			{inventoryFile, "	return !begun.Before(e.newestReadBegan) && ", "	return true || !begun.Before(e.newestReadBegan) && "},
-			{inventoryFile, "	if !e.Missing {\n", "	if false {\n"},
-			{inventoryFile, "	if begun.Sub(e.absentSince) < AbsenceConfirmation {\n", "	if false {\n"},
+			absent,
+			{core + "inventory", "return !$begun.Before($e.$newestReadBegan) && ",
+				"return true || !$begun.Before($e.$newestReadBegan) && "},
+			missing, confirmed,
 		}},
-		{Name: "not found is absent at once", Like: "cloud-provider-aws, once", Edits: []Edit{
-			{inventoryFile, "if !ok || begun.Before(e.newestReadBegan) || begun.Before(e.madeAt.Add(VisibilityWindow)) {", "if !ok {"},
-			{inventoryFile, "	if !e.Missing {\n", "	if false {\n"},
-			{inventoryFile, "	if begun.Sub(e.absentSince) < AbsenceConfirmation {\n", "	if false {\n"},
-		}},
+		{Name: "not found is absent at once", Like: "cloud-provider-aws, once", Edits: []Edit{absent, missing, confirmed}},
 		earlyCollector(),
 	}
 }
 
+// lookUp begins a statement that reads an interface in the inventory, within a method of the executor.
+func lookUp(id string) string {
+	return "if i, ok := a.notes.(interface{ Interface(string) (eni.Interface, bool) }).Interface(" + id + "); ok"
+}
+
 // actionMutants do what they should not, or too much of it.
 func actionMutants() []Mutant {
+	const attached = "$a.$note($at.$InterfaceID, func($i $eni.$Interface) $eni.$Interface {\n" +
+		"$i.$Status, $i.$Attachment = $eni.InUse,"
+	const proof = "if $r.$Attachment == nil || $p.$isRecorded($r) {"
 	return []Mutant{
 		{Name: "a replacement without drift", Like: "a controller that compares with what it last applied", Edits: []Edit{{
-			replaceFile, "		m.Drift = fixedDrift(*m.desired, m.target, m.record.Interface)\n",
-			"		m.Drift = fixedDrift(*m.desired, m.target, m.record.Interface)\n		if m.claim.ReplaceAllowed && p.now.Hour() == 0 {\n			m.Drift = []Drift{{\"slot\", \"another\", \"this\"}}\n		}\n",
+			core + "plan", "$m.$Drift = $fixedDrift(*$m.$desired, $m.$target, $m.$record.$Interface)",
+			"$m.$Drift = $fixedDrift(*$m.$desired, $m.$target, $m.$record.$Interface)\n" +
+				"if $m.claim.ReplaceAllowed && p.now.Hour() == 0 {\n$m.$Drift = []Drift{{\"slot\", \"another\", \"this\"}}\n}",
 		}}},
 		{Name: "two replacements on a node", Like: "a rollout that counts nodes alone", Edits: []Edit{{
-			replaceFile, "	if n < 0 || len(p.plan.Unsettled) > 0 {\n", "	if n < 0 {\n",
+			core + "plan", "if $n < 0 || len($p.$plan.$Unsettled) > 0 {", "if $n < 0 {",
 		}}},
 		{Name: "maxUnavailable is ignored", Like: "aws-multi-eni-controller, which has no rollout", Edits: []Edit{{
-			"internal/controller/node/desired.go", "	if r.mayReplace(string(p.ReplaceCandidate), instanceID, limit, instancesOf(unavailable)) {\n",
-			"	if r.mayReplace(string(p.ReplaceCandidate), instanceID, 100*limit, instancesOf(unavailable)) || limit > 0 {\n",
+			nodePackage, "if $r.$mayReplace(string($p.$ReplaceCandidate), $instanceID, $limit, $instancesOf($unavailable)) {",
+			"if $r.$mayReplace(string($p.$ReplaceCandidate), $instanceID, 100*$limit, $instancesOf($unavailable)) || " +
+				"$limit > 0 {",
 		}}},
 		{Name: "a plan forgets the calls under way", Like: "a controller that plans from its cache alone", Edits: []Edit{
-			{computeFile, "	p.Owned = o.expected()\n", ""},
-			{"internal/core/plan/match.go", "(own < 0 || paired) && p.mayBecomeVisible(key)", "own < -1 && (paired || p.mayBecomeVisible(key))"},
+			{core + "plan", "$p.Owned = $o.$expected()", ""},
+			{core + "plan", "($own < 0 || $paired) && $p.$mayBecomeVisible($key)",
+				"$own < -1 && ($paired || $p.$mayBecomeVisible($key))"},
 		}},
 		{Name: "tags are written again after the attach", Like: "VPC CNI", Edits: []Edit{{
-			executorFile, "	a.note(at.InterfaceID, func(i eni.Interface) eni.Interface {\n",
-			"	if i, ok := a.notes.(interface{ Interface(string) (eni.Interface, bool) }).Interface(at.InterfaceID); ok {\n		_ = a.cloud.PutTags(ctx, i.ID, i.Tags)\n	}\n" +
-				"	a.note(at.InterfaceID, func(i eni.Interface) eni.Interface {\n",
+			executors, attached,
+			lookUp("$at.$InterfaceID") + " {\n_ = $a.cloud.PutTags(ctx, i.ID, i.Tags)\n}\n" + attached,
 		}}},
 		{Name: "no bound on what is on its way", Like: "a controller that makes all interfaces at once", Edits: []Edit{{
-			"internal/core/plan/transitions.go", "	case p.unattached >= MaxUnattached:\n", "	case p.unattached >= 100*MaxUnattached:\n",
+			core + "plan", "case $p.unattached >= $MaxUnattached:", "case $p.unattached >= 100*$MaxUnattached:",
 		}}},
 		{Name: "a taken slot is looked at every minute", Like: "a controller that polls", Edits: []Edit{{
-			computeFile, "	foreignSlotRecheck = 5 * time.Minute\n", "	foreignSlotRecheck = time.Minute\n",
+			core + "plan", "foreignSlotRecheck = 5 * time.Minute", "foreignSlotRecheck = time.Minute",
 		}}},
 		{Name: "an attach is overdue at once", Like: "a controller without patience", Edits: []Edit{{
-			"internal/core/plan/transitions.go", "p.lastRead(m).Sub(since) >= AttachTimeout", "p.lastRead(m).Sub(since) >= time.Second",
+			core + "plan", "$p.$lastRead($m).Sub($since) >= AttachTimeout", "$p.$lastRead($m).Sub($since) >= time.Second",
 		}}},
-		{Name: "a pause does not hold what is done on a node", Like: "a pause that is read for NodeENIs alone", Edits: []Edit{{
-			"internal/core/plan/desired.go", "	case c.NodePaused:\n", "	case c.NodePaused && c.NodeENIDeleting:\n",
-		}}},
-		{Name: "Ready is what one node says", Like: "aws-multi-eni-controller, whose status lists what was tried last", Edits: []Edit{
-			{"internal/controller/nodeeni/report.go", "	case len(blocked) > 0:\n", "	case len(blocked) > 0 && st.Attached == 0:\n"},
-			{"internal/controller/nodeeni/report.go", "	case st.Attached < st.Desired || waiting > 0:\n", "	case st.Attached == 0 || waiting > 0:\n"},
-		}},
+		{Name: "a pause does not hold what is done on a node", Like: "a pause that is read for NodeENIs alone",
+			Edits: []Edit{{core + "plan", "case $c.NodePaused:", "case $c.NodePaused && $c.NodeENIDeleting:"}}},
+		{Name: "Ready is what one node says", Like: "aws-multi-eni-controller, whose status lists what was tried last",
+			Edits: []Edit{
+				{nodeENIPackage, "case len(blocked) > 0:", "case len(blocked) > 0 && st.Attached == 0:"},
+				{nodeENIPackage, "case $st.$Attached < $st.$Desired || $waiting > 0:", "case $st.$Attached == 0 || $waiting > 0:"},
+			}},
 		{Name: "names mean subnets of any VPC", Like: "aws-multi-eni-controller", Edits: []Edit{
-			{"internal/controller/node/snapshot.go", "		at.VPCID = known.Owned[0].VPCID\n", "		at.VPCID = \"\"\n"},
-			{"internal/controller/node/snapshot.go", "		at.VPCID = look.Instance.VPCID\n", "		at.VPCID = \"\"\n"},
+			{nodePackage, "$at.VPCID = $known.$Owned[0].VPCID", "$at.VPCID = \"\""},
+			{nodePackage, "$at.VPCID = $look.$Instance.VPCID", "$at.VPCID = \"\""},
 		}},
 		{Name: "network cards are not known", Like: "aws-multi-eni-controller", Edits: []Edit{{
-			"internal/core/plan/slots.go", "	if onCard == 0 {\n", "	if onCard = max(onCard, 1); onCard == 0 {\n",
+			core + "plan", "if onCard == 0 {", "if onCard = max(onCard, 1); onCard == 0 {",
 		}}},
 		{Name: "tags are proof", Like: "a collector that believes tags", Edits: []Edit{
-			{evidenceFile, "	return !p.isAttachedToRunning(r) || ", "	return true || !p.isAttachedToRunning(r) || "},
-			{evidenceFile, "	if r.Attachment == nil || p.isRecorded(r) {\n", "	if true || r.Attachment == nil || p.isRecorded(r) {\n"},
+			{core + "plan", "return !$p.isAttachedToRunning($r) || ", "return true || !$p.isAttachedToRunning($r) || "},
+			{core + "plan", proof, "if true || $r.$Attachment == nil || $p.$isRecorded($r) {"},
 		}},
-		{Name: "copied tags are those of what they name", Like: "a controller that looks its interfaces up by tags", Edits: []Edit{
-			{evidenceFile, "p.inLedger(r) && p.hasUniqueIdentity(r)\n", "p.inLedger(r)\n"},
-			{evidenceFile, "	if r.Attachment == nil || p.isRecorded(r) {\n", "	if true || r.Attachment == nil || p.isRecorded(r) {\n"},
-		}},
-		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{gcFile, "		_, there := alive[owner]\n", "		there := len(alive) > 0\n"}}},
-		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identityFile, "		return MassLossGrace\n", "		return AttachedOrphanGrace\n"}}},
-		{Name: "what an earlier NodeENI of the name left is made again", Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{
-			{"internal/core/plan/adopt.go", "dead.Leaked && dead.NodeENI == claim.NodeENI", "dead.Leaked && dead.NodeENI == claim.NodeENI && dead.NodeENI == \"\""},
-			{"internal/core/plan/adopt.go", "if m.desired != nil && r.Member.NodeENI == m.NodeENI && ", "if m.desired != nil && r.Member.NodeENI == \"\" && "},
-		}},
-		{Name: "delete after a failed change", Like: "Cilium", Edits: []Edit{{executorFile, changeFail, changeFail + "	if err != nil {\n		_ = a.cloud.DeleteInterface(ctx, c.InterfaceID)\n	}\n"}}},
-		{Name: "old leader not fenced", Like: "a controller that relies on leader election alone", Edits: []Edit{{fenceFile, "age > f.Deadline {", "age > 1000*f.Deadline {"}}},
+		{Name: "copied tags are those of what they name", Like: "a controller that looks its interfaces up by tags",
+			Edits: []Edit{
+				{core + "plan", "$p.inLedger($r) && $p.$hasUniqueIdentity($r)", "$p.inLedger($r)"},
+				{core + "plan", proof, "if true || $r.$Attachment == nil || $p.$isRecorded($r) {"},
+			}},
+		{Name: "leaks are judged without the UID", Like: "a collector that compares names",
+			Edits: []Edit{{collectors, "_, $there := $alive[$owner]", "$there := len($alive) > 0"}}},
+		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd",
+			Edits: []Edit{{core + "identity", "return MassLossGrace", "return AttachedOrphanGrace"}}},
+		{Name: "what an earlier NodeENI of the name left is made again",
+			Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{
+				{core + "plan", "$dead.$Leaked && $dead.$NodeENI == $claim.$NodeENI",
+					"$dead.$Leaked && $dead.$NodeENI == $claim.$NodeENI && $dead.$NodeENI == \"\""},
+				{core + "plan", "if $m.$desired != nil && $r.$Member.$NodeENI == $m.$NodeENI && ",
+					"if $m.$desired != nil && $r.$Member.$NodeENI == \"\" && "},
+			}},
+		{Name: "delete after a failed change", Like: "Cilium", Edits: []Edit{{
+			executors, "$err = $a.$unassign($ctx, $c.$InterfaceID, $to)\n}",
+			"$err = $a.$unassign($ctx, $c.$InterfaceID, $to)\n}\n" +
+				"if $err != nil {\n_ = $a.cloud.DeleteInterface($ctx, $c.$InterfaceID)\n}",
+		}}},
+		{Name: "old leader not fenced", Like: "a controller that relies on leader election alone",
+			Edits: []Edit{{"internal/controller", "$age > $f.Deadline {", "$age > 1000*$f.Deadline {"}}},
 		{Name: "change skipped after a crash", Like: "a controller that sets DeleteOnTermination only once", Edits: []Edit{{
-			"internal/core/plan/drift.go", "	if a := i.Attachment; a != nil {\n		wanted", "	if a := i.Attachment; a != nil && a.Status != eni.AttachmentAttached {\n		wanted",
+			core + "plan", "if $a := $i.$Attachment; $a != nil {\n$wanted = append(",
+			"if $a := $i.$Attachment; $a != nil && $a.Status != eni.AttachmentAttached {\n$wanted = append(",
 		}}},
 		{Name: "a delete is retried after every error", Like: "VPC resource controller", Edits: []Edit{{
-			executorFile, "	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)\n",
-			"	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)\n	for range 3 {\n		if err != nil {\n			err = a.cloud.DeleteInterface(ctx, d.InterfaceID)\n		}\n	}\n",
+			executors, "$err := $a.$cloud.$DeleteInterface($ctx, $d.$InterfaceID)",
+			"$err := $a.$cloud.$DeleteInterface($ctx, $d.$InterfaceID)\nfor range 3 {\nif $err != nil {\n" +
+				"$err = $a.$cloud.$DeleteInterface($ctx, $d.$InterfaceID)\n}\n}",
 		}}},
 		{Name: "one bad ID fails a batch", Like: "EBS CSI driver, once", Below: true, Edits: []Edit{{
-			"internal/awsec2/describe_instance.go", "	if err := group.Wait(); err != nil {\n",
-			"	_ = group.Wait()\n	if len(instances) < len(ids) {\n		return nil, &eni.APIError{Class: eni.NotFound, Operation: \"DescribeInstances\", Err: fmt.Errorf(\"one ID is not known\")}\n	}\n" +
-				"	if err := group.Wait(); err != nil {\n",
+			ec2Clients, "if $err := $group.Wait(); $err != nil {\nreturn nil,",
+			"_ = $group.Wait()\nif len(instances) < len(ids) {\nreturn nil, &eni.APIError{Class: eni.NotFound, " +
+				"Operation: \"DescribeInstances\", Err: fmt.Errorf(\"one ID is not known\")}\n}\n" +
+				"if $err := $group.Wait(); $err != nil {\nreturn nil,",
 		}}},
 		{Name: "one limiter for all actions", Like: "Cilium, VPC resource controller", Below: true, Edits: []Edit{{
-			"internal/awsec2/pacing.go", "		spender := p.spenders[call.Action]\n", "		spender := p.spenders[\"ModifyNetworkInterfaceAttribute\"]\n",
+			ec2Clients, "$spender := $p.$spenders[$call.$Action]",
+			"$spender := $p.$spenders[\"ModifyNetworkInterfaceAttribute\"]",
 		}}},
 	}
 }
@@ -192,23 +222,31 @@ func actionMutants() []Mutant {
 // in addition would suffice alone: the second read, the minimal age of a leak, and the live read of the reconciler that
 // deletes.
 func earlyCollector() Mutant {
-	const desired = "internal/controller/node/desired.go"
-	return Mutant{Name: "cluster is listed before the cloud, one absence is enough", Like: "a collector that trusts its cache", Edits: []Edit{
-		{gcFile, "	alive, err := s.alive(ctx)\n", "	now, err := s.alive(ctx)\n	alive := s.before\n	if s.before = now; alive == nil {\n		alive = now\n	}\n"},
-		{gcFile, "	gone    map[identity.Owner]bool\n", "	gone    map[identity.Owner]bool\n	before map[identity.Owner]time.Time\n"},
-		{gcFile, ">= identity.ConfirmInterval {", ">= 0 {"},
-		{identityFile, "now.Sub(created) >= MinLeakAge", "now.Sub(created) >= 0"},
-		{gcFile, "	for _, owner := range gone {\n", "	for _, owner := range owners {\n		watch.EnqueueOwner(ctx, owner)\n	}\n	for _, owner := range gone {\n"},
-		{desired, "	for n := range s.nodeENIs {\n", "	for n := range s.nodeENIs {\n		if _, gone := r.GC.Gone(identity.Owner(s.nodeENIs[n].UID)); gone {\n			continue\n		}\n"},
-		{desired, "s.nodeENI(m.Owner) != nil || ", ""},
-	}}
+	return Mutant{
+		Name: "cluster is listed before the cloud, one absence is enough", Like: "a collector that trusts its cache",
+		Edits: []Edit{
+			{collectors, "$alive, $err := $s.$alive($ctx)",
+				"now, $err := $s.$alive($ctx)\n$alive := $s.before\nif $s.before = now; $alive == nil {\n$alive = now\n}"},
+			{collectors, "$gone map[$identity.$Owner]bool",
+				"$gone map[$identity.$Owner]bool\nbefore map[$identity.$Owner]time.Time"},
+			{collectors, ">= $identity.ConfirmInterval {", ">= 0 {"},
+			{core + "identity", "$now.Sub($created) >= MinLeakAge", "$now.Sub($created) >= 0"},
+			{collectors, "for _, $owner := range gone {",
+				"for _, $owner := range owners {\nwatch.EnqueueOwner(ctx, $owner)\n}\nfor _, $owner := range gone {"},
+			{nodePackage, "for $n := range $s.nodeENIs {\n$claim, $at, $err := $r.$claim(",
+				"for $n := range $s.nodeENIs {\nif _, gone := r.GC.Gone(identity.Owner($s.nodeENIs[$n].UID)); gone {\n" +
+					"continue\n}\n$claim, $at, $err := $r.$claim("},
+			{nodePackage, "$s.nodeENI($m.Owner) != nil || ", ""},
+		},
+	}
 }
 
 // podMutants are about pods that use interfaces.
 func podMutants() []Mutant {
 	return []Mutant{
-		{Name: "a network for pods is detached without being drained", Like: "a controller that trusts the last report", Edits: []Edit{{
-			"internal/core/plan/podnetworks.go", "		return !network.Drained || isNetwork && !draining\n", "		return network.Used > 0\n",
-		}}},
+		{Name: "a network for pods is detached without being drained", Like: "a controller that trusts the last report",
+			Edits: []Edit{{
+				core + "plan", "return !$network.$Drained || $isNetwork && !$draining", "return $network.Used > 0",
+			}}},
 	}
 }

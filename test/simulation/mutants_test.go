@@ -6,6 +6,7 @@ package simulation_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,22 +59,42 @@ func TestMutants(t *testing.T) {
 
 // mutated returns the mutated files by name.
 func mutated(m simulation.Mutant) (map[string]string, error) {
-	files := map[string]string{}
+	changed := map[string]string{}
 	for _, edit := range m.Edits {
-		text, done := files[edit.File]
-		if !done {
-			source, err := os.ReadFile(filepath.Join(root, edit.File))
-			if err != nil {
-				return nil, err
+		files, err := sources(edit.Package)
+		if err != nil {
+			return nil, err
+		}
+		for name := range files {
+			if text, edited := changed[name]; edited {
+				files[name] = text
 			}
-			text = string(source)
 		}
-		if n := strings.Count(text, edit.Old); n != 1 {
-			return nil, fmt.Errorf("%s has %d times the text\n%s", edit.File, n, edit.Old)
+		before := maps.Clone(files)
+		if err := edit.Apply(files); err != nil {
+			return nil, err
 		}
-		files[edit.File] = strings.Replace(text, edit.Old, edit.New, 1)
+		maps.DeleteFunc(files, func(name, text string) bool { return text == before[name] })
+		maps.Copy(changed, files)
 	}
-	return files, nil
+	return changed, nil
+}
+
+// sources returns the files of a package by name, without tests.
+func sources(folder string) (map[string]string, error) {
+	files := map[string]string{}
+	names, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+	for _, path := range names {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		files[folder+"/"+filepath.Base(path)] = string(text)
+	}
+	return files, err
 }
 
 var found = regexp.MustCompile(`(?s)_test\.go:\d+: (\w+): .*?-seed=(\d+)`)
