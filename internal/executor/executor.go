@@ -184,9 +184,8 @@ func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, er
 		a.Addresses.Taken(c.SubnetID, request.PrimaryIPv4)
 		last = err
 	}
-	return eni.Interface{}, fmt.Errorf("EC2 calls %d addresses of %s used that it does not show as used, up to %s; "+
-		"see who takes "+
-		"addresses there, or reserve a part of the subnet for multieni: %w", maxAddressAttempts, c.SubnetID,
+	return eni.Interface{}, fmt.Errorf("EC2 calls %d addresses of %s used that it does not show as used, up to %s; see "+
+		"who takes addresses there, or reserve a part of the subnet for multieni: %w", maxAddressAttempts, c.SubnetID,
 		request.PrimaryIPv4, last)
 }
 

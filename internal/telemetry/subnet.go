@@ -65,8 +65,7 @@ func RegisterPrefixes(registry prometheus.Registerer, counts func() []ipam.Prefi
 		free: desc("free_prefixes", "Free /28s of a subnet in which NodeENIs need prefixes, counted from its interfaces and "+
 			"reservations every 10 minutes."),
 		all: desc("prefixes", "The /28s that EC2 could delegate in that subnet without interfaces: of reservations of type "+
-			"prefix, "+
-			"or of the whole subnet without one."),
+			"prefix, or of the whole subnet without one."),
 	})
 }
 

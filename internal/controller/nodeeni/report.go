@@ -230,9 +230,8 @@ func outcome(
 		return drifted(all.interfaces, st)
 	case st.Ramp != nil:
 		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonRampingUp, Message: fmt.Sprintf(
-			"the selector reaches %d nodes, far more than before: %d are let in at first and %d more each minute; %d "+
-				"of %d interfaces are attached. "+
-				"If that was not meant, change it back, or set the annotation %s",
+			"the selector reaches %d nodes, far more than before: %d are let in at first and %d more each minute; %d of %d "+
+				"interfaces are attached. If that was not meant, change it back, or set the annotation %s",
 			st.Nodes, st.Ramp.Nodes, controller.RampPerMinute, st.Attached, st.Desired, v1alpha1.PausedAnnotation)}
 	case st.Attached < st.Desired || waiting > 0:
 		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonProgressing, Message: fmt.Sprintf(

@@ -210,8 +210,8 @@ func explain(count int, taken, missing []string) controller.AttachmentResult {
 	case len(taken) > 0:
 		result.Reason = v1alpha1.ReasonAttachmentDefinitionTaken
 		result.Message = fmt.Sprintf("NetworkAttachmentDefinition %s exists and is not one that multieni generated, so "+
-			"multieni leaves it as it is; "+
-			"delete it, or label it %s with the name of the NodeENI to hand it over", strings.Join(taken, ", "), NodeENILabel)
+			"multieni leaves it as it is; delete it, or label it %s with the name of the NodeENI to hand it "+
+			"over", strings.Join(taken, ", "), NodeENILabel)
 	case len(missing) > 0:
 		result.Reason = v1alpha1.ReasonNamespaceNotFound
 		result.Message = fmt.Sprintf("pods.namespaces lists %s, and no namespace has that name; create it, or correct the "+

@@ -243,9 +243,8 @@ func (n Network) validate() []string {
 	case n.Name == "":
 		mistakes = append(mistakes, "name: it has none")
 	case !networkName.MatchString(n.Name):
-		mistakes = append(mistakes, "name: it becomes part of a node's label and of a flag of the kubelet: use "+
-			"letters, digits, -, _ and ., at most 55, "+
-			"with a letter or digit at both ends")
+		mistakes = append(mistakes, "name: it becomes part of a node's label and of a flag of the kubelet: use letters, "+
+			"digits, -, _ and ., at most 55, with a letter or digit at both ends")
 	}
 	if countSet(n.SubnetID != "", n.SubnetName != "", len(n.SubnetIDs) > 0, len(n.SubnetNames) > 0,
 		len(n.SubnetSelector) > 0) != 1 {

@@ -140,9 +140,8 @@ func (s step) explainAddresses(d addressDemand) step {
 	}
 	if d.limit > 0 {
 		s.Why = Problem{PrefixesLimited,
-			fmt.Sprintf("pods.ipv4.prefixes.max of NodeENI %s is %d, and an interface of %s takes %d prefixes in "+
-				"addition to its addresses; "+
-				"it grows up to that; lower max, or use a larger instance type", m.NodeENI, m.claim.PodPrefixes.Max,
+			fmt.Sprintf("pods.ipv4.prefixes.max of NodeENI %s is %d, and an interface of %s takes %d prefixes in addition to "+
+				"its addresses; it grows up to that; lower max, or use a larger instance type", m.NodeENI, m.claim.PodPrefixes.Max,
 				d.instanceType, d.limit)}
 		return s
 	}
@@ -158,9 +157,8 @@ func (s step) explainAddresses(d addressDemand) step {
 	} {
 		if form.want > 0 && form.have > form.want && form.ours < form.want {
 			s.Why = Problem{AddressesKept,
-				fmt.Sprintf("%s keeps its %d %s, although %d are asked for: a record says of only %d that multieni "+
-					"requested them, "+
-					"and the others may be in use; unassign those that nothing uses with aws ec2 %s --network-interface-id %s",
+				fmt.Sprintf("%s keeps its %d %s, although %d are asked for: a record says of only %d that multieni requested "+
+					"them, and the others may be in use; unassign those that nothing uses with aws ec2 %s --network-interface-id %s",
 					i.ID, form.have, form.name, form.want, form.ours, unassignCommand(form.name), i.ID)}
 			return s
 		}

@@ -142,8 +142,7 @@ func (c ContendedAddress) message() string {
 		others[n] = other.String()
 	}
 	return fmt.Sprintf("%s has address %s, and so has %s; the interface of node %s has it, and it moves at most every "+
-		"%s; "+
-		"remove the address from all pods but one", c.Holder, c.Address, strings.Join(others, ", and "),
+		"%s; remove the address from all pods but one", c.Holder, c.Address, strings.Join(others, ", and "),
 		c.Holder.Node, MoveInterval)
 }
 

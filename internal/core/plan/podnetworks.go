@@ -200,8 +200,7 @@ func (p *planner) waitForPods(s step) step {
 	draining, isNetwork := p.podsDraining(s.m)
 	if _, until := p.reportMayBeLost(s.m); network == nil && !isNetwork {
 		s.Why.Message = fmt.Sprintf("%s is to be removed (%s), and is detached at %s unless the agent of the node reports "+
-			"pods that use it: "+
-			"the NodeENIState of the node is new, and may have lost such a report", id, s.m.removeReason,
+			"pods that use it: the NodeENIState of the node is new, and may have lost such a report", id, s.m.removeReason,
 			until.UTC().Format(time.RFC3339))
 		return s.requeue(until)
 	}
@@ -211,8 +210,8 @@ func (p *planner) waitForPods(s step) step {
 	}
 	if network == nil || network.Used == 0 {
 		s.Why.Message = fmt.Sprintf("%s is to be removed (%s), and is detached when the agent of the node reports that no "+
-			"pod can get an address of it; "+
-			"if the node has no agent any more, start it or terminate the instance", id, s.m.removeReason)
+			"pod can get an address of it; if the node has no agent any more, start it or terminate the "+
+			"instance", id, s.m.removeReason)
 		return s
 	}
 	s.Why = Problem{InUseByPods,

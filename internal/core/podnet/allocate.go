@@ -26,13 +26,12 @@ const reservedFirst = 4
 func (n Network) Allocate(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
 	if n.Attachment == Observed {
 		return nil, fmt.Errorf("NodeENI %s has pods.attachment Observed, so multieni gives its pods no addresses: name "+
-			"another IPAM plugin in the "+
-			"NetworkAttachmentDefinition, or set pods.attachment: IPVLAN", n.NodeENI)
+			"another IPAM plugin in the NetworkAttachmentDefinition, or set pods.attachment: IPVLAN", n.NodeENI)
 	}
 	if n.Draining && !slices.ContainsFunc(leases, func(l Lease) bool { return l.InUse() && l.Is(holder) }) {
 		return nil, &UnavailableError{fmt.Sprintf("the interface of NodeENI %s on node %s takes no further pod, because it "+
-			"is to be removed, or was attached "+
-			"a moment ago: start the pod on another node; kubectl eni why %s says why it is removed", n.NodeENI, n.Node, n.Node)}
+			"is to be removed, or was attached a moment ago: start the pod on another node; kubectl eni why %s says why it is "+
+			"removed", n.NodeENI, n.Node, n.Node)}
 	}
 	if n.Attachment == HostDevice {
 		return n.own(leases, holder, now)

@@ -94,9 +94,8 @@ func Refused(class eni.Class, err error, subnet eni.Subnet) (Reason, string) {
 	case eni.Unauthorized:
 		return Unauthorized, fmt.Sprintf(
 			"EC2 does not allow the controller to reserve in %s, which belongs to account %s: %v; attach the policy "+
-				"subnet-reservations "+
-				"(multieni iam-policy) to the controller's role; in a subnet that another account shares only that "+
-				"account can reserve",
+				"subnet-reservations (multieni iam-policy) to the controller's role; in a subnet that another account shares only "+
+				"that account can reserve",
 			subnet.ID, subnet.OwnerID, err)
 	case eni.AddressTaken:
 		return Reserving, "EC2 has a reservation there that it does not return yet; the controller reads it again"
