@@ -30,7 +30,7 @@ const (
 
 // Mutants returns the bug shapes of the reliability catalogue.
 func Mutants() []Mutant {
-	return slices.Concat(beliefMutants(), actionMutants(), originMutants(), podMutants())
+	return slices.Concat(beliefMutants(), actionMutants(), ownershipMutants(), callMutants(), originMutants(), podMutants())
 }
 
 // originMutants mistake the interfaces that an instance has before it joins, the devices that programs drive, and the
@@ -122,7 +122,6 @@ func lookUp(id string) string {
 func actionMutants() []Mutant {
 	const attached = "$a.$note($at.$InterfaceID, func($i $eni.$Interface) $eni.$Interface {\n" +
 		"$i.$Status, $i.$Attachment = $eni.InUse,"
-	const proof = "if $r.$Attachment == nil || $p.$isRecorded($r) {"
 	return []Mutant{
 		{Name: "a replacement without drift", Like: "a controller that compares with what it last applied", Edits: []Edit{{
 			core + "plan", "$m.$Drift = $fixedDrift(*$m.$desired, $m.$target, $m.$record.$Interface)",
@@ -169,6 +168,13 @@ func actionMutants() []Mutant {
 		{Name: "network cards are not known", Like: "aws-multi-eni-controller", Edits: []Edit{{
 			core + "plan", "if onCard == 0 {", "if onCard = max(onCard, 1); onCard == 0 {",
 		}}},
+	}
+}
+
+// ownershipMutants take an interface for one of ours, or for a leak, on too little evidence.
+func ownershipMutants() []Mutant {
+	const proof = "if $r.$Attachment == nil || $p.$isRecorded($r) {"
+	return []Mutant{
 		{Name: "tags are proof", Like: "a collector that believes tags", Edits: []Edit{
 			{core + "plan", "return !$p.isAttachedToRunning($r) || ", "return true || !$p.isAttachedToRunning($r) || "},
 			{core + "plan", proof, "if true || $r.$Attachment == nil || $p.$isRecorded($r) {"},
@@ -189,6 +195,12 @@ func actionMutants() []Mutant {
 				{core + "plan", "if $m.$desired != nil && $r.$Member.$NodeENI == $m.$NodeENI && ",
 					"if $m.$desired != nil && $r.$Member.$NodeENI == \"\" && "},
 			}},
+	}
+}
+
+// callMutants call EC2 at the wrong time, in the wrong order, or at the wrong rate.
+func callMutants() []Mutant {
+	return []Mutant{
 		{Name: "delete after a failed change", Like: "Cilium", Edits: []Edit{{
 			executors, "$err = $a.$unassign($ctx, $c.$InterfaceID, $to)\n}",
 			"$err = $a.$unassign($ctx, $c.$InterfaceID, $to)\n}\n" +
