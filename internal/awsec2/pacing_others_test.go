@@ -5,6 +5,7 @@ package awsec2_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -43,11 +44,41 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// TestCoTenantInGroups shares the account with nodes that come in groups, which empty a bucket however little of it we use. What
-// they leave is used all the same, and few requests of ours are refused.
+// TestCoTenantInGroups shares the account with nodes that start in groups. A group can empty the bucket even if this
+// process uses little of it. The client uses what the groups leave, and EC2 refuses few of its requests. It is compared
+// with a program that keeps the same reserve and knows the level of the bucket, which EC2 reports to no program.
 func TestCoTenantInGroups(t *testing.T) {
-	const runs, requests = 4, 2500
-	var used, theirs, ours float64
+	const requests = 2500
+	client := besideGroups(t, func(t *testing.T, ec2 *account) {
+		attach(t, (&fake{answer: ec2.serve}).client(t, awsec2.Options{}), requests)
+	})
+	ideal := besideGroups(t, func(_ *testing.T, ec2 *account) { ec2.keepLevel(20, requests) })
+	idle := besideGroups(t, func(*testing.T, *account) { time.Sleep(20 * time.Minute) })
+	t.Logf("%v; with a program that knows the level %v; without a program %v", client, ideal, idle)
+	if client.used < 0.9 || client.othersRefused > 0.25 || client.refused > 0.033 {
+		t.Error("want at least 90 % used, at most 25 % of the groups' requests refused, and 3.3 % of ours")
+	}
+	if client.othersRefused > 2*ideal.othersRefused {
+		t.Error("want at most twice the refused requests of a program that knows the level")
+	}
+}
+
+// sharing is how a program and its co-tenant shared a bucket.
+type sharing struct {
+	// used is the part that the program used of the tokens that the co-tenant left.
+	used float64
+	// refused and othersRefused are the parts of the program's and of the co-tenant's requests that EC2 throttled.
+	refused, othersRefused float64
+}
+
+func (s sharing) String() string {
+	return fmt.Sprintf("%.1f %% of the rest used, %.1f %% of requests refused, %.1f %% of the groups' requests",
+		100*s.used, 100*s.refused, 100*s.othersRefused)
+}
+
+// besideGroups returns the mean of runs of a program next to different groups.
+func besideGroups(t *testing.T, program func(*testing.T, *account)) (mean sharing) {
+	const runs = 4
 	for seed := range uint64(runs) {
 		synctest.Test(t, func(t *testing.T) {
 			ec2 := newAccount()
@@ -58,17 +89,25 @@ func TestCoTenantInGroups(t *testing.T) {
 			ec2.mu.Lock()
 			ec2.othersGranted, ec2.othersDenied = 0, 0
 			ec2.mu.Unlock()
-			took := attach(t, (&fake{answer: ec2.serve}).client(t, awsec2.Options{}), requests)
+			begun := time.Now()
+			program(t, ec2)
+			took := time.Since(begun)
 			stop()
 			others.Wait()
-			used += requests / (5*took.Seconds() + 50 - float64(ec2.othersGranted)) / runs
-			theirs += float64(ec2.othersDenied) / float64(ec2.othersDenied+ec2.othersGranted) / runs
-			ours += float64(ec2.refused) / float64(ec2.refused+ec2.granted) / runs
+			mean.used += float64(ec2.granted) / (5*took.Seconds() + 50 - float64(ec2.othersGranted)) / runs
+			mean.refused += float64(ec2.refused) / float64(max(1, ec2.refused+ec2.granted)) / runs
+			mean.othersRefused += float64(ec2.othersDenied) / float64(ec2.othersDenied+ec2.othersGranted) / runs
 		})
 	}
-	t.Logf("%.1f %% of what was left was used, %.1f %% of the others' requests were refused, %.1f %% of ours", 100*used, 100*theirs, 100*ours)
-	if theirs > 0.25 || ours > 0.033 || used < 0.9 {
-		t.Error("want at least 90 % used, at most 25 % of the others' refused, and 3.3 % of ours")
+	return mean
+}
+
+// keepLevel makes requests, each as soon as the bucket has more tokens than a reserve.
+func (a *account) keepLevel(reserve float64, requests int) {
+	for a.granted < requests {
+		if a.bucket.Tokens() < reserve+1 || !a.take(&a.granted, &a.refused) {
+			time.Sleep(100 * time.Millisecond)
+		}
 	}
 }
 
