@@ -163,9 +163,11 @@ func TestTagsHoldNothingElseUp(t *testing.T) {
 		Owned:    []inventory.Record{owned},
 		Snapshot: &eni.InstanceSnapshot{At: start, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}},
 		Limits:   eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15},
-		Backoffs: map[identity.Key]plan.Backoff{key: plan.Backoff{}.WithFailure(plan.Change{To: plan.Tags{}}, refused, start)},
 	}
-	p := plan.Compute(plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{claim}}, o, start)
+	d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{claim}}
+	tags := plan.Compute(d, o, start).Actions[0]
+	o.Backoffs = map[identity.Key]plan.Backoff{key: plan.Backoff{}.WithFailure(tags, refused, start)}
+	p := plan.Compute(d, o, start)
 	if m := p.Members[0]; !slices.Equal(undertaken(p), []string{"security groups sg-2"}) || m.Ready() || m.Why.Reason != plan.Unauthorized {
 		t.Errorf("it stands as %+v and does\n%s", m, p.Explain())
 	}

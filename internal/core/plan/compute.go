@@ -416,8 +416,8 @@ func (p *planner) countUnattached() {
 // refused reports whether EC2 refuses to detach an interface that is being removed, so that its slot may never become
 // free.
 func (p *planner) refused(m *member) bool {
-	setback := p.Backoffs[m.Key]
-	return setback.Removal && (setback.Count >= maxDetachFailures || !setback.problem().Reason.Transient())
+	failure := p.Backoffs[m.Key]
+	return failure.Removal && (failure.Count >= maxDetachFailures || !failure.problem().Reason.Transient())
 }
 
 // first orders true before false.

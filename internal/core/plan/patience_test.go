@@ -214,7 +214,7 @@ func exactly(c plan.Claim) plan.Claim { c.ExactSlot = true; return c }
 // TestAPreferredSlotIsNotWaitedForInVain has EC2 refuse to free the requested slot.
 func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 	for name, tc := range map[string]struct {
-		setback plan.Backoff
+		failure plan.Backoff
 		want    eni.Slot
 	}{
 		"refused once for now": {plan.Backoff{Class: eni.Transient, Count: 1}, device(1)},
@@ -225,8 +225,8 @@ func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 			w := newWorld(limits(4))
 			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
 			o := w.observe(nil)
-			tc.setback.At, tc.setback.Removal = w.now, true
-			o.Backoffs = map[identity.Key]plan.Backoff{o.Owned[0].Member.Key: tc.setback}
+			tc.failure.At, tc.failure.Removal = w.now, true
+			o.Backoffs = map[identity.Key]plan.Backoff{o.Owned[0].Member.Key: tc.failure}
 			released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release}
 			p := plan.Compute(desired(released, claim("b", wish(0, 1, "s2"))), o, w.now)
 			if got := p.Members[1]; got.Slot != tc.want || (got.Phase == plan.Creating) != (tc.want == device(2)) {
@@ -256,22 +256,22 @@ func TestFullSubnetsAreTriedInTurn(t *testing.T) {
 	w := newWorld(limits(4))
 	d := desired(claim("a", wish(0, 1, "s1", "s2", "s3")))
 	var tried []string
-	setback := plan.Backoff{}
+	failure := plan.Backoff{}
 	for range 5 {
 		now := w.now
-		if setback.Count > 0 && setback.Count%3 == 0 {
-			now = setback.Retry()
+		if failure.Count > 0 && failure.Count%3 == 0 {
+			now = failure.Retry()
 		}
 		o := w.observe(nil)
-		if setback.Count > 0 {
-			o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: setback}
+		if failure.Count > 0 {
+			o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: failure}
 		}
 		p := plan.Compute(d, o, now)
 		if len(p.Actions) != 1 {
 			t.Fatal(p.Explain())
 		}
 		tried = append(tried, p.Actions[0].(plan.Create).SubnetID)
-		setback = setback.Next(eni.NoAddresses, "full", now)
+		failure = failure.Next(eni.NoAddresses, "full", now)
 	}
 	if diff := cmp.Diff([]string{"s1", "s2", "s3", "s1", "s2"}, tried); diff != "" {
 		t.Error(diff)
@@ -299,13 +299,13 @@ func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
 func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
 	w := newWorld(limits(4))
 	d, key := desired(claim("a", wish(0, 1, "s1"))), identity.Key{Owner: "uid-a"}
-	setback := plan.Backoff{}.Next(eni.NoAddresses, "InsufficientFreeAddressesInSubnet", w.now)
+	failure := plan.Backoff{}.Next(eni.NoAddresses, "InsufficientFreeAddressesInSubnet", w.now)
 	o := w.observe(nil)
-	o.Backoffs = map[identity.Key]plan.Backoff{key: setback}
-	o.FullSubnets = map[plan.SubnetDemand]plan.FullSubnet{{Owner: "uid-a", SubnetID: "s1"}: {Until: setback.Retry().Add(time.Minute), Class: eni.NoAddresses}}
+	o.Backoffs = map[identity.Key]plan.Backoff{key: failure}
+	o.FullSubnets = map[plan.SubnetDemand]plan.FullSubnet{{Owner: "uid-a", SubnetID: "s1"}: {Until: failure.Retry().Add(time.Minute), Class: eni.NoAddresses}}
 	refused := plan.Compute(d, o, w.now.Add(time.Second)).Members[0]
 	o.Snapshot = nil
-	waiting := plan.Compute(d, o, setback.Retry()).Members[0]
+	waiting := plan.Compute(d, o, failure.Retry()).Members[0]
 	if refused.Phase != waiting.Phase || refused.Why != waiting.Why || refused.Why.Reason != plan.SubnetFull {
 		t.Errorf("%s %s, and then %s %s", refused.Phase, refused.Why, waiting.Phase, waiting.Why)
 	}
@@ -347,9 +347,9 @@ func TestASubnetWithoutABlockForAPrefix(t *testing.T) {
 		}
 	})
 	t.Run("all subnets are tried once in turn", func(t *testing.T) {
-		setback := plan.Backoff{}.Next(eni.NoAddresses, "full", w.now).Next(eni.NoPrefixes, "no block", w.now)
+		failure := plan.Backoff{}.Next(eni.NoAddresses, "full", w.now).Next(eni.NoPrefixes, "no block", w.now)
 		o := w.observe(nil)
-		o.Backoffs = map[identity.Key]plan.Backoff{key: setback}
+		o.Backoffs = map[identity.Key]plan.Backoff{key: failure}
 		if p := plan.Compute(desired(withPrefixes("s1", "s2")), o, w.now); len(p.Actions) != 0 {
 			t.Errorf("a third attempt without a wait:\n%s", p.Explain())
 		}

@@ -28,7 +28,7 @@ func situation(rt *rapid.T) (plan.Desired, plan.Observed, time.Time) {
 	s.c.known.ObserveInstance(look)
 	return s.intents.desired(), plan.Observed{
 		Owned: s.c.known.Of(instance), UsedGenerations: s.c.known.UsedGenerations(instance), Snapshot: &look, Limits: s.cloud.limits,
-		Ledger: s.c.ledger, Backoffs: s.c.setbacks, ReplaceAllowed: rapid.Bool().Draw(rt, "may replace"),
+		Ledger: s.c.ledger, Backoffs: s.c.failures, ReplaceAllowed: rapid.Bool().Draw(rt, "may replace"),
 	}, s.c.now()
 }
 

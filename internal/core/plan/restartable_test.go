@@ -31,7 +31,7 @@ type restartable struct {
 
 	known    *inventory.Inventory
 	ledger   identity.Generations
-	setbacks map[identity.Key]plan.Backoff
+	failures map[identity.Key]plan.Backoff
 	repeats  plan.RepeatedUpdates
 	// recorded are the requested addresses that the node's state has.
 	recorded   map[string]eni.Addresses
@@ -53,7 +53,7 @@ func newRestartable(rt *rapid.T, cloud *hostile, desired func() plan.Desired) *r
 // restart discards all state in memory and lists the cluster's interfaces again.
 func (c *restartable) restart() {
 	c.known = inventory.New(cluster)
-	c.setbacks, c.repeats = map[identity.Key]plan.Backoff{}, plan.RepeatedUpdates{}
+	c.failures, c.repeats = map[identity.Key]plan.Backoff{}, plan.RepeatedUpdates{}
 	if c.forgetful {
 		c.ledger = identity.Generations{}
 	}
@@ -77,7 +77,7 @@ func (c *restartable) reconcile() (crashed bool) {
 	var look *eni.InstanceSnapshot
 	for range 12 {
 		o := plan.Observed{
-			Owned: c.known.Of(instance), UsedGenerations: c.known.UsedGenerations(instance), RemovedExternally: c.known.RemovedExternally(instance), Snapshot: look, Ledger: c.ledger, Backoffs: maps.Clone(c.setbacks),
+			Owned: c.known.Of(instance), UsedGenerations: c.known.UsedGenerations(instance), RemovedExternally: c.known.RemovedExternally(instance), Snapshot: look, Ledger: c.ledger, Backoffs: maps.Clone(c.failures),
 			ReplaceAllowed: c.mayReplace, ObservedSince: c.since, RepeatedUpdates: c.repeats, Requested: c.requested(),
 		}
 		if look != nil {
@@ -147,12 +147,12 @@ func (c *restartable) carryOut(actions []plan.Action) (crashed bool) {
 			return true
 		}
 		if outcome.Err == nil {
-			c.setbacks[key] = c.setbacks[key].AfterSuccess(action)
+			c.failures[key] = c.failures[key].AfterSuccess(action)
 			c.repeats = c.repeats.Accepted(action, c.now())
 			continue
 		}
 		failed[key] = true
-		c.setbacks[key] = c.setbacks[key].WithFailure(action, outcome.Err, c.now())
+		c.failures[key] = c.failures[key].WithFailure(action, outcome.Err, c.now())
 	}
 	return false
 }

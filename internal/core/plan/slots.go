@@ -64,8 +64,8 @@ func (p *planner) observedSlots() *slotTable {
 // refusals returns EC2's refusals per slot, of all members: a slot that one member cannot use is unusable for all.
 func (p *planner) refusals() map[eni.Slot]UnusableSlot {
 	all := map[eni.Slot]UnusableSlot{}
-	for _, setback := range p.Backoffs {
-		for slot, refusal := range setback.UnusableSlots {
+	for _, failure := range p.Backoffs {
+		for slot, refusal := range failure.UnusableSlots {
 			known := all[slot]
 			if refusal.At.Before(known.At) {
 				refusal.At = known.At

@@ -101,14 +101,13 @@ func (p *planner) create(m *member) step {
 	if obstacle := p.creationDelay(m); obstacle != nil {
 		return s.wait(*obstacle)
 	}
-	setback := p.Backoffs[m.Key]
-	failed := setback.Count > 0 && !m.withoutRefused(setback)
-	if failed && p.createMayBePending(m, setback) {
-		return s.wait(p.untilVisible(setback))
+	failure := p.failure(m)
+	if p.createMayBePending(m, failure) {
+		return s.wait(p.untilVisible(failure))
 	}
 	tried := 0
-	if failed && IsFull(setback.Class) {
-		tried = setback.Count % len(m.desired.Subnets)
+	if IsFull(failure.Class) {
+		tried = failure.Count % len(m.desired.Subnets)
 	}
 	// After one full subnet the next one is tried at once; after the last one, the backoff comes first.
 	if backoff := p.backoff(m); tried == 0 && backoff != nil {
@@ -118,7 +117,7 @@ func (p *planner) create(m *member) step {
 	if subnet == "" {
 		return s.wait(wait{why: p.noRoom(m), until: freeAt})
 	}
-	generation := p.generation(m, setback)
+	generation := p.generation(m, failure)
 	if generation > identity.MaxGeneration {
 		return s.wait(wait{until: p.now.Add(foreignSlotRecheck), why: Problem{RefusedByEC2, fmt.Sprintf(
 			"its last interface had the highest possible generation in its tag %s, which another program wrote; "+
@@ -133,20 +132,20 @@ func (p *planner) create(m *member) step {
 // controller of that attempt may have attached the interface and ended; a ledger with the next generation would be no
 // evidence for it. An interface of a network needs no evidence, and a booting node does not wait for one that an
 // earlier attempt deleted.
-func (p *planner) createMayBePending(m *member, setback Backoff) bool {
+func (p *planner) createMayBePending(m *member, failure Backoff) bool {
 	mayBeLost := m.desired.Spec.LowestFree || !m.Owner.IsNetwork()
-	return setback.Class == eni.IdempotencyMismatch && mayBeLost && p.now.Before(setback.visibleAt())
+	return failure.Class == eni.IdempotencyMismatch && mayBeLost && p.now.Before(failure.visibleAt())
 }
 
 // visibleAt is the time from which EC2 returns what the failed call created, if it created anything.
 func (s Backoff) visibleAt() time.Time { return s.At.Add(inventory.VisibilityWindow) }
 
 // untilVisible waits for the interface of an earlier attempt.
-func (p *planner) untilVisible(setback Backoff) wait {
+func (p *planner) untilVisible(failure Backoff) wait {
 	return wait{
 		why: Problem{NotVisible,
 			"an earlier attempt has made the interface, and EC2 does not show it yet; it is looked for before another is made"},
-		until:          earlier(p.now.Add(uncertainRecheck/5), setback.visibleAt()),
+		until:          earlier(p.now.Add(uncertainRecheck/5), failure.visibleAt()),
 		needsFreshRead: p.Snapshot == nil,
 	}
 }
@@ -165,9 +164,38 @@ func (p *planner) subnetWithCapacity(m *member, from int) (subnet string, freeAt
 	return "", freeAt
 }
 
-// withoutRefused reports whether the member no longer asks for what EC2 refused: prefixes.
-func (m *member) withoutRefused(setback Backoff) bool {
-	return setback.Class == eni.NoPrefixes && m.record == nil && m.desired != nil && !hasPrefixes(m.desired.Spec)
+// failure returns the failure of the member's last call. It is none if EC2 refused the call, and the member needs
+// another one by now, for example because a user corrected the NodeENI.
+func (p *planner) failure(m *member) Backoff {
+	failure := p.Backoffs[m.Key]
+	if m.withoutPrefixes(failure) || needsCorrection(failure.Class) && p.isCorrected(m, failure.Action) {
+		return Backoff{}
+	}
+	return failure
+}
+
+// withoutPrefixes reports whether EC2 had no free prefix for the member, and it needs none by now.
+func (m *member) withoutPrefixes(failure Backoff) bool {
+	return failure.Class == eni.NoPrefixes && m.record == nil && m.desired != nil && !hasPrefixes(m.desired.Spec)
+}
+
+// isCorrected reports whether the member does not need the call that EC2 refused any more.
+func (p *planner) isCorrected(m *member, refused Action) bool {
+	if m.desired == nil {
+		return false
+	}
+	switch refused := refused.(type) {
+	case Create:
+		return m.record != nil || !slices.ContainsFunc(m.desired.Subnets, func(id string) bool {
+			return requests(Create{SubnetID: id, Spec: m.desired.Spec}, refused)
+		})
+	case Change:
+		return m.record == nil || !slices.ContainsFunc(p.changes(m), func(to Attribute) bool {
+			return requests(Change{To: to}, refused)
+		})
+	default:
+		return false
+	}
 }
 
 // noRoom says that EC2 can create no interface in any of the member's subnets. The text does not depend on who found it
@@ -217,9 +245,9 @@ func (p *planner) creationDelay(m *member) *wait {
 
 // generation returns the generation for the member's create call: the stored one, unless it is known to be used. A new
 // generation is the time in seconds, so that it is new even after a loss of the ledger.
-func (p *planner) generation(m *member, setback Backoff) identity.Generation {
+func (p *planner) generation(m *member, failure Backoff) identity.Generation {
 	stored, spent := p.plan.Ledger[m.Key], p.UsedGenerations[m.Key]
-	if stored > max(spent, identity.Adopted) && setback.Class != eni.IdempotencyMismatch {
+	if stored > max(spent, identity.Adopted) && failure.Class != eni.IdempotencyMismatch {
 		return stored
 	}
 	return max(identity.GenerationAt(p.now), stored+1, spent+1)
@@ -227,16 +255,15 @@ func (p *planner) generation(m *member, setback Backoff) identity.Generation {
 
 // backoff returns the wait after the member's last failure, or nil.
 func (p *planner) backoff(m *member) *wait {
-	setback := p.Backoffs[m.Key]
-	failed := setback.Count > 0 && !m.withoutRefused(setback)
-	if !failed || !p.now.Before(setback.Retry()) {
+	failure := p.failure(m)
+	if failure.Count == 0 || !p.now.Before(failure.Retry()) {
 		return nil
 	}
-	w := wait{why: setback.problem(), until: setback.Retry()}
-	if IsFull(setback.Class) && m.record == nil {
+	w := wait{why: failure.problem(), until: failure.Retry()}
+	if IsFull(failure.Class) && m.record == nil {
 		w.why = p.noRoom(m)
 	}
-	if setback.Class == eni.SlotTaken && m.desired != nil && !m.hasSlot() && !m.claim.ExactSlot {
+	if failure.Class == eni.SlotTaken && m.desired != nil && !m.hasSlot() && !m.claim.ExactSlot {
 		// Only a fresh read shows whether a slot without a refusal is left.
 		w.needsFreshRead = p.Snapshot == nil
 		if full := p.slots.wouldBeFull(m.desired.Slot); full != nil {
@@ -350,10 +377,16 @@ func (p *planner) stuck(m *member) Problem {
 		m.record.FailedAttaches, m.record.ID, p.InstanceID)}
 }
 
+// changes returns the attributes of the member's existing interface to update in place.
+func (p *planner) changes(m *member) []Attribute {
+	tags := m.Member.Member.DesiredTags(m.desired.Spec.Tags)
+	return changes(*m.desired, tags, m.record.Interface, p.demandFor(m, m.record.Interface))
+}
+
 // updateInPlace changes the attributes of an existing interface.
 func (p *planner) updateInPlace(s step) step {
 	m, i := s.m, s.m.record.Interface
-	todo := changes(*m.desired, m.Member.Member.DesiredTags(m.desired.Spec.Tags), i, p.demandFor(m, i))
+	todo := p.changes(m)
 	onlyTags := false
 	if i.Tags[identity.TagNodeENIUID] != string(m.Owner) {
 		// It was adopted. A process that identifies it by its tags would undo other changes, so the tags come first.
@@ -372,16 +405,19 @@ func (p *planner) updateInPlace(s step) step {
 // throttledTags returns the wait of changes that contain tags, if EC2 refused to write them shortly before, or nil.
 // They delay nothing else. OnlyTags is set if an adopted interface differs from the desired one only in its tags.
 func (p *planner) throttledTags(m *member, todo []Attribute, onlyTags bool) *wait {
-	setback := p.Backoffs[m.Key].Tags
-	if setback == nil || !p.now.Before(setback.Retry()) || !slices.ContainsFunc(todo, isTags) {
+	failure, tags := p.Backoffs[m.Key].Tags, slices.IndexFunc(todo, isTags)
+	if failure == nil || !p.now.Before(failure.Retry()) || tags < 0 {
 		return nil
 	}
-	why := setback.problem()
+	if needsCorrection(failure.Class) && !requests(Change{To: todo[tags]}, failure.Action) {
+		return nil
+	}
+	why := failure.problem()
 	if onlyTags {
 		why = Problem{Retrying, fmt.Sprintf("%s serves the NodeENI as it is, only its tags do not say so yet: %s",
 			m.record.ID, why.Message)}
 	}
-	return &wait{why: why, until: setback.Retry()}
+	return &wait{why: why, until: failure.Retry()}
 }
 
 func isTags(a Attribute) bool {

@@ -15,31 +15,31 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-func TestSetbacksAreWaitedOut(t *testing.T) {
+func TestBackoffsAreWaitedOut(t *testing.T) {
 	key := identity.Key{Owner: "uid-a"}
 	cases := map[string]struct {
-		setback plan.Backoff
+		failure plan.Backoff
 		subnets []string
 		acts    bool
 		phase   plan.Phase
 		subnet  string
 	}{
-		"throttled":              {setback: plan.Backoff{Class: eni.Throttled, Count: 1}, subnets: []string{"s1"}, phase: plan.Pending},
-		"subnet full":            {setback: plan.Backoff{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
-		"next candidate subnet":  {setback: plan.Backoff{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1", "s2"}, acts: true, phase: plan.Creating, subnet: "s2"},
-		"all candidates full":    {setback: plan.Backoff{Class: eni.NoAddresses, Count: 2}, subnets: []string{"s1", "s2"}, phase: plan.Blocked},
-		"not allowed":            {setback: plan.Backoff{Class: eni.Unauthorized, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
-		"long enough ago":        {setback: plan.Backoff{Class: eni.Unauthorized, Count: 1, At: start.Add(-time.Hour)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
-		"token spent: new token": {setback: plan.Backoff{Class: eni.IdempotencyMismatch, Count: 1, At: start.Add(-inventory.VisibilityWindow)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
+		"throttled":              {failure: plan.Backoff{Class: eni.Throttled, Count: 1}, subnets: []string{"s1"}, phase: plan.Pending},
+		"subnet full":            {failure: plan.Backoff{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
+		"next candidate subnet":  {failure: plan.Backoff{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1", "s2"}, acts: true, phase: plan.Creating, subnet: "s2"},
+		"all candidates full":    {failure: plan.Backoff{Class: eni.NoAddresses, Count: 2}, subnets: []string{"s1", "s2"}, phase: plan.Blocked},
+		"not allowed":            {failure: plan.Backoff{Class: eni.Unauthorized, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
+		"long enough ago":        {failure: plan.Backoff{Class: eni.Unauthorized, Count: 1, At: start.Add(-time.Hour)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
+		"token spent: new token": {failure: plan.Backoff{Class: eni.IdempotencyMismatch, Count: 1, At: start.Add(-inventory.VisibilityWindow)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(limits(4))
 			o := w.observe(identity.Generations{key: 7})
-			if tc.setback.At.IsZero() {
-				tc.setback.At = start
+			if tc.failure.At.IsZero() {
+				tc.failure.At = start
 			}
-			o.Backoffs = map[identity.Key]plan.Backoff{key: tc.setback}
+			o.Backoffs = map[identity.Key]plan.Backoff{key: tc.failure}
 			p := plan.Compute(desired(claim("a", wish(0, 1, tc.subnets...))), o, start)
 			if acts := len(p.Actions) > 0; acts != tc.acts || p.Members[0].Phase != tc.phase {
 				t.Fatalf("acts %t, want %t:\n%s", acts, tc.acts, p.Explain())
@@ -47,10 +47,10 @@ func TestSetbacksAreWaitedOut(t *testing.T) {
 			if tc.acts && p.Actions[0].(plan.Create).SubnetID != tc.subnet {
 				t.Errorf("creates in %s, want %s", p.Actions[0].(plan.Create).SubnetID, tc.subnet)
 			}
-			if !tc.acts && p.RequeueAt != tc.setback.Retry() {
-				t.Errorf("looks again at %s, want %s", p.RequeueAt, tc.setback.Retry())
+			if !tc.acts && p.RequeueAt != tc.failure.Retry() {
+				t.Errorf("looks again at %s, want %s", p.RequeueAt, tc.failure.Retry())
 			}
-			if spent := tc.setback.Class == eni.IdempotencyMismatch; spent != (p.Ledger[key] > 7) {
+			if spent := tc.failure.Class == eni.IdempotencyMismatch; spent != (p.Ledger[key] > 7) {
 				t.Errorf("generation is %d", p.Ledger[key])
 			}
 		})
@@ -85,32 +85,32 @@ func TestASpentTokenIsWaitedForBeforeAnother(t *testing.T) {
 	}
 }
 
-// refused is a setback after which EC2 has called slots taken.
+// refused is a failure after which EC2 has called slots taken.
 func refused(at time.Time, slots ...eni.Slot) plan.Backoff {
-	setback := plan.Backoff{}
+	failure := plan.Backoff{}
 	for _, slot := range slots {
-		setback = setback.Next(eni.SlotTaken, "taken", at).Refused(slot, at)
+		failure = failure.Next(eni.SlotTaken, "taken", at).Refused(slot, at)
 	}
-	return setback
+	return failure
 }
 
 func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
 	key := identity.Key{Owner: "uid-a"}
 	for name, tc := range map[string]struct {
 		exact   bool
-		setback plan.Backoff
+		failure plan.Backoff
 		// after is when the plan is made, counted from the last refusal; the look is as old as the refusal.
 		after time.Duration
 		slot  eni.Slot
 		why   plan.Reason
 	}{
-		"Prefer takes the next index":          {setback: refused(start, device(1)), after: 2 * time.Second, slot: device(2)},
-		"Prefer remembers every refusal":       {setback: refused(start, device(1), device(2)), after: 2 * time.Second, slot: device(3)},
-		"Prefer runs out of indexes":           {setback: refused(start, device(1), device(2), device(3)), after: 2 * time.Second, slot: device(1), why: plan.InstanceFull},
-		"Exact is blocked":                     {exact: true, setback: refused(start, device(1)), after: 2 * time.Second, slot: device(1), why: plan.SlotTaken},
-		"Exact tries again":                    {exact: true, setback: refused(start, device(1)), after: 6 * time.Minute, slot: device(1)},
-		"Exact waits longer each time":         {exact: true, setback: refused(start, device(1), device(1)), after: 6 * time.Minute, slot: device(1), why: plan.SlotTaken},
-		"Exact never waits longer than 30 min": {exact: true, setback: refused(start, slices.Repeat([]eni.Slot{device(1)}, 9)...), after: 30 * time.Minute, slot: device(1)},
+		"Prefer takes the next index":          {failure: refused(start, device(1)), after: 2 * time.Second, slot: device(2)},
+		"Prefer remembers every refusal":       {failure: refused(start, device(1), device(2)), after: 2 * time.Second, slot: device(3)},
+		"Prefer runs out of indexes":           {failure: refused(start, device(1), device(2), device(3)), after: 2 * time.Second, slot: device(1), why: plan.InstanceFull},
+		"Exact is blocked":                     {exact: true, failure: refused(start, device(1)), after: 2 * time.Second, slot: device(1), why: plan.SlotTaken},
+		"Exact tries again":                    {exact: true, failure: refused(start, device(1)), after: 6 * time.Minute, slot: device(1)},
+		"Exact waits longer each time":         {exact: true, failure: refused(start, device(1), device(1)), after: 6 * time.Minute, slot: device(1), why: plan.SlotTaken},
+		"Exact never waits longer than 30 min": {exact: true, failure: refused(start, slices.Repeat([]eni.Slot{device(1)}, 9)...), after: 30 * time.Minute, slot: device(1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(limits(4))
@@ -118,7 +118,7 @@ func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
 			c := claim("a", wish(0, 1, "s1"))
 			c.ExactSlot = tc.exact
 			o := w.observe(nil)
-			o.Backoffs = map[identity.Key]plan.Backoff{key: tc.setback}
+			o.Backoffs = map[identity.Key]plan.Backoff{key: tc.failure}
 			m := plan.Compute(desired(c), o, w.now).Members[0]
 			if m.Slot != tc.slot || m.Why.Reason != tc.why {
 				t.Errorf("%s at %s, want %s at %s", m.Why.Reason, m.Slot, tc.why, tc.slot)
@@ -174,10 +174,10 @@ func TestAskingAgainInVainIsNoNews(t *testing.T) {
 			for _, slot := range tc.occupied {
 				w.occupy(slot)
 			}
-			setback := refused(w.now, tc.refused...)
+			failure := refused(w.now, tc.refused...)
 			says := func() plan.Member {
 				o := w.observe(nil)
-				o.Backoffs = map[identity.Key]plan.Backoff{key: setback}
+				o.Backoffs = map[identity.Key]plan.Backoff{key: failure}
 				return plan.Compute(d, o, w.now).Members[0]
 			}
 			w.now = w.now.Add(time.Second)
@@ -189,12 +189,12 @@ func TestAskingAgainInVainIsNoNews(t *testing.T) {
 			if m := says(); m.Phase != plan.Attaching || m.Slot != device(1) {
 				t.Fatalf("%s at %s: the first slot is not asked for again", m.Phase, m.Slot)
 			}
-			setback = setback.Next(eni.SlotTaken, "taken", w.now).Refused(device(1), w.now)
+			failure = failure.Next(eni.SlotTaken, "taken", w.now).Refused(device(1), w.now)
 			if m := says(); m.Phase != first.Phase || m.Why != first.Why {
 				t.Errorf("after another refusal it says %s %s, and not %s", m.Phase, m.Why, first.Why)
 			}
 			blind := w.observe(nil)
-			blind.Backoffs, blind.Snapshot = map[identity.Key]plan.Backoff{key: setback}, nil
+			blind.Backoffs, blind.Snapshot = map[identity.Key]plan.Backoff{key: failure}, nil
 			p := plan.Compute(d, blind, w.now)
 			if m := p.Members[0]; !p.NeedsDescribe && (m.Phase != first.Phase || m.Why != first.Why) {
 				t.Errorf("without a look it says %s %s, and not %s", m.Phase, m.Why, first.Why)

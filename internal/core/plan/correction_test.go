@@ -1,0 +1,95 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// TestACorrectionIsTriedAtOnce has EC2 refuse the first call of a member. The member then waits for five minutes, unless
+// a user edits the NodeENI so that it needs another call.
+func TestACorrectionIsTriedAtOnce(t *testing.T) {
+	groups := func(ids ...string) func(*plan.DesiredInterface) {
+		return func(d *plan.DesiredInterface) { d.Spec.Groups = ids }
+	}
+	for name, tc := range map[string]struct {
+		exists bool
+		class  eni.Class
+		edit   func(*plan.DesiredInterface)
+		acts   bool
+	}{
+		"a create, and no edit":            {class: eni.Invalid, edit: groups("sg-refused")},
+		"a create, other groups":           {class: eni.Invalid, edit: groups("sg-2"), acts: true},
+		"a create, other addresses":        {class: eni.LimitExceeded, edit: func(d *plan.DesiredInterface) { d.Spec.SecondaryIPv4 = 1 }, acts: true},
+		"a create, another subnet":         {class: eni.Unauthorized, edit: func(d *plan.DesiredInterface) { d.Subnets = []string{"s2"} }, acts: true},
+		"a create, one more subnet":        {class: eni.Unauthorized, edit: func(d *plan.DesiredInterface) { d.Subnets = []string{"s1", "s2"} }},
+		"a throttled create, other groups": {class: eni.Throttled, edit: groups("sg-2")},
+		"a change, and no edit":            {exists: true, class: eni.Invalid, edit: groups("sg-refused")},
+		"a change, other groups":           {exists: true, class: eni.Invalid, edit: groups("sg-2"), acts: true},
+		"a change, another description":    {exists: true, class: eni.Invalid, edit: func(d *plan.DesiredInterface) { d.Spec.Description = "n6" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(4))
+			d := desired(claim("a", wish(0, 1, "s1")))
+			if tc.exists {
+				w.drive(d, nil)
+			}
+			member := &d.Claims[0].Interfaces[0]
+			member.Spec.Groups = []string{"sg-refused"}
+			first := plan.Compute(d, w.observe(nil), w.now).Actions[0]
+			tc.edit(member)
+			o := w.observe(nil)
+			refused := &eni.APIError{Class: tc.class, Operation: "the call"}
+			o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: plan.Backoff{}.WithFailure(first, refused, w.now)}
+			if p := plan.Compute(d, o, w.now); len(p.Actions) > 0 != tc.acts {
+				t.Errorf("it acts %t, want %t after %s was refused:\n%s", len(p.Actions) > 0, tc.acts, first, p.Explain())
+			}
+		})
+	}
+}
+
+// TestCorrectedTagsAreWrittenAtOnce has EC2 refuse the tags of an interface. The refusal does not delay other tags.
+func TestCorrectedTagsAreWrittenAtOnce(t *testing.T) {
+	w := newWorld(limits(4))
+	d := desired(claim("a", wish(0, 1, "s1")))
+	w.drive(d, nil)
+	tags := func(value string) { d.Claims[0].Interfaces[0].Spec.Tags = map[string]string{"team": value} }
+	tags("a value that EC2 refuses")
+	first := plan.Compute(d, w.observe(nil), w.now).Actions[0]
+	o := w.observe(nil)
+	o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: plan.Backoff{}.WithFailure(first,
+		&eni.APIError{Class: eni.Invalid, Operation: "CreateTags"}, w.now)}
+	if p := plan.Compute(d, o, w.now); len(p.Actions) > 0 {
+		t.Errorf("it repeats a refused call at once:\n%s", p.Explain())
+	}
+	tags("ran")
+	if p := plan.Compute(d, o, w.now); len(p.Actions) != 1 || !plan.WritesTags(p.Actions[0]) {
+		t.Errorf("it does not write the corrected tags:\n%s", p.Explain())
+	}
+}
+
+// TestAnotherRequestBeginsWithTheFirstDelay counts refusals of the same request, which double the wait.
+func TestAnotherRequestBeginsWithTheFirstDelay(t *testing.T) {
+	now := start
+	create := func(group string) plan.Action {
+		return plan.Create{SubnetID: "s1", Spec: eni.Spec{Groups: []string{group}}}
+	}
+	var failure plan.Backoff
+	for n, tc := range []struct {
+		group string
+		wait  time.Duration
+	}{
+		{"sg-1", 5 * time.Minute}, {"sg-1", 10 * time.Minute}, {"sg-2", 5 * time.Minute}, {"sg-2", 10 * time.Minute},
+	} {
+		failure = failure.WithFailure(create(tc.group), &eni.APIError{Class: eni.Invalid}, now)
+		if wait := failure.Retry().Sub(now); wait != tc.wait {
+			t.Errorf("after refusal %d the wait is %s, want %s", n+1, wait, tc.wait)
+		}
+	}
+}
