@@ -18,7 +18,7 @@ import (
 const maxDescription = 255
 
 // checkInterfaces reports what EC2 refuses in the interfaces of one instance regardless of the instance's type. The
-// interfaces are in the order of their slots.
+// interfaces are in the order of their slots; a negative index, which is refused, comes before the primary one.
 func (t NodeTemplate) checkInterfaces(interfaces []Interface) []Problem {
 	var problems []Problem
 	efaOnCard := map[int]Interface{}
@@ -43,7 +43,7 @@ func (t NodeTemplate) checkInterfaces(interfaces []Interface) []Problem {
 					"after launch", i, len(interfaces))
 		}
 	}
-	if len(interfaces) == 0 || interfaces[0].Slot != eni.Primary {
+	if !slices.ContainsFunc(interfaces, at(eni.Primary)) {
 		problems = append(problems, Problem{NoPrimaryInterface, t.path(eni.Primary, ""), fmt.Sprintf(
 			"no interface is declared at %s, which every instance must have; add one with networkCardIndex: 0 and "+
 				"deviceIndex: 0", eni.Primary)})

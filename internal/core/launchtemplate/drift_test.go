@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
@@ -175,5 +176,182 @@ func TestOtherFieldsDriftAsTheirClassSays(t *testing.T) {
 				t.Errorf("differences (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestDifferencesHaveBothValuesAndTheSlot changes the second of two interfaces, desired or observed.
+func TestDifferencesHaveBothValuesAndTheSlot(t *testing.T) {
+	v4 := func(count int) func(*eni.Interface) {
+		return func(i *eni.Interface) { i.IPv4Prefixes = make([]netip.Prefix, count) }
+	}
+	v6 := func(count int) func(*eni.Interface) {
+		return func(i *eni.Interface) { i.IPv6Prefixes = make([]netip.Prefix, count) }
+	}
+	groups := func(ids ...string) setting { return func(i *launchtemplate.Interface) { i.Groups = ids } }
+	cniPrefixes := func(v4, v6 int) setting {
+		return func(i *launchtemplate.Interface) {
+			i.Management, i.IPv4Prefixes, i.IPv6Prefixes = launchtemplate.CNI, v4, v6
+		}
+	}
+	address := netip.MustParseAddr("203.0.113.1")
+	for name, tc := range map[string]struct {
+		desired               setting
+		observed              func(*eni.Interface)
+		field, wanted, actual string
+	}{
+		"type": {ofType(eni.EFA), nil, "interfaceType", "efa", "interface"},
+		"subnet": {
+			nil, func(i *eni.Interface) { i.SubnetID = "s-z" }, "subnetSelector", "subnet-a or subnet-b", "s-z",
+		},
+		"one group of several": {groups("sg-2", "sg-1"), nil, "securityGroupSelector", "sg-2, sg-1", "sg-1"},
+		"a group that was added": {
+			nil, func(i *eni.Interface) { i.Groups = []string{"sg-1", "sg-9"} }, "securityGroupSelector", "sg-1", "sg-1, sg-9",
+		},
+		"a description of a person": {
+			nil, func(i *eni.Interface) { i.Description = "by hand" }, "description", `""`, `"by hand"`,
+		},
+		"no deletion with instance": {
+			func(i *launchtemplate.Interface) { i.DeleteOnTermination = false }, nil, "deleteOnTermination", "false", "true",
+		},
+		"a public address": {public(true), nil, "associatePublicIPAddress", "true", "false"},
+		"no public address": {
+			public(false), func(i *eni.Interface) { i.PublicIP = address }, "associatePublicIPAddress", "false", "true",
+		},
+		"a carrier address": {carrier(true), nil, "associateCarrierIPAddress", "true", "false"},
+		"no carrier address": {
+			carrier(false), func(i *eni.Interface) { i.CarrierIP = address }, "associateCarrierIPAddress", "false", "true",
+		},
+		"fewer IPv4 prefixes":        {prefixed(2, 0), v4(1), "ipv4PrefixCount", "2", "1"},
+		"more IPv4 prefixes":         {nil, v4(1), "ipv4PrefixCount", "0", "1"},
+		"fewer IPv6 prefixes":        {prefixed(0, 1), nil, "ipv6PrefixCount", "1", "0"},
+		"more IPv6 prefixes":         {nil, v6(3), "ipv6PrefixCount", "0", "3"},
+		"fewer IPv4 prefixes of CNI": {cniPrefixes(1, 0), nil, "ipv4PrefixCount", "1", "0"},
+		"fewer IPv6 prefixes of CNI": {cniPrefixes(0, 2), v6(1), "ipv6PrefixCount", "2", "1"},
+		"given to the CNI": {
+			forCNI, func(i *eni.Interface) { i.Tags[identity.TagNoManage] = "true" }, "management", "CNI", "Unmanaged",
+		},
+		"on another device": {nil, func(i *eni.Interface) { i.Attachment.Slot.Device = 3 }, "deviceIndex", "1", "3"},
+		"on another card": {
+			nil, func(i *eni.Interface) { i.Attachment.Slot.Card = 2 }, "networkCardIndex", "0", "2",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			field := "networkInterfaces[]." + tc.field
+			f := launchtemplate.Fields()[field]
+			same(t, "differences", []launchtemplate.Difference{
+				{Field: field, Class: f.Class, Action: f.Action, Slot: eni.Slot{Device: 1}, Want: tc.wanted, Have: tc.actual},
+			}, compareSecond(tc.desired, tc.observed))
+		})
+	}
+}
+
+// compareSecond compares an instance as it was launched with the desired interfaces, after changes of its second one.
+func compareSecond(desired setting, observed func(*eni.Interface)) []launchtemplate.Difference {
+	w, have := wanted(), launched()
+	if desired != nil {
+		desired(&w.Interfaces[1])
+	}
+	if observed != nil {
+		observed(&have[1])
+	}
+	return launchtemplate.CompareInterfaces(w, have)
+}
+
+// An interface that cannot be the declared one, launched or moved, does not count: the declared one is missing.
+func TestInterfaceIsMissingNextToOnesThatCannotBeIt(t *testing.T) {
+	missing := launchtemplate.Difference{
+		Field: "networkInterfaces", Class: launchtemplate.Static, Action: launchtemplate.Replace, Slot: eni.Slot{Device: 1},
+		Want: "an interface at card 0 device 1", Have: "none",
+	}
+	for name, tc := range map[string]struct {
+		desired  setting
+		observed func(*eni.Interface)
+	}{
+		"detached":                {nil, func(i *eni.Interface) { i.Attachment = nil }},
+		"made by an AWS service":  {nil, func(i *eni.Interface) { i.RequesterManaged = true }},
+		"a trunk":                 {nil, func(i *eni.Interface) { i.Type = "trunk" }},
+		"a branch":                {nil, func(i *eni.Interface) { i.Type = "branch" }},
+		"another card and device": {nil, func(i *eni.Interface) { i.Attachment.Slot = eni.Slot{Card: 2, Device: 2} }},
+		"another type and device": {ofType(eni.EFA), func(i *eni.Interface) { i.Attachment.Slot.Device = 3 }},
+		"another type and card":   {ofType(eni.EFA), func(i *eni.Interface) { i.Attachment.Slot.Card = 3 }},
+		"moved, of an AWS service": {
+			nil, func(i *eni.Interface) { i.Attachment.Slot.Device, i.RequesterManaged = 3, true },
+		},
+		"in the primary one's place": {nil, func(i *eni.Interface) { i.Attachment.Slot = eni.Primary }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			same(t, "differences", []launchtemplate.Difference{missing}, compareSecond(tc.desired, tc.observed))
+		})
+	}
+}
+
+// The interface in the lowest of several surplus slots is the one that moved.
+func TestMovedInterfaceIsTheLowestOneOfTheSameCardOrDevice(t *testing.T) {
+	have := launched()[:1]
+	slots := []eni.Slot{{Card: 1, Device: 2}, {Card: 3, Device: 1}, {Card: 2, Device: 1}, {Device: 9}, {Device: 7}}
+	for _, slot := range slots {
+		have = append(have, eni.Interface{Type: eni.Standard, Attachment: &eni.Attachment{Slot: slot}})
+	}
+	for count, text := range map[int]string{
+		2: "networkInterfaces: want an interface at card 0 device 1, have none",
+		3: "networkCardIndex at card 0 device 1: want 0, have 3",
+		4: "networkCardIndex at card 0 device 1: want 0, have 2",
+		5: "deviceIndex at card 0 device 1: want 1, have 9",
+		6: "deviceIndex at card 0 device 1: want 1, have 7",
+	} {
+		t.Run(text, func(t *testing.T) {
+			differences := launchtemplate.CompareInterfaces(wanted(), have[:count])
+			if len(differences) != 1 || differences[0].String() != text {
+				t.Errorf("the differences are %v, want %q", differences, text)
+			}
+		})
+	}
+}
+
+// What a declaration leaves open, and what the VPC CNI does with interfaces of its own, is no difference.
+func TestWhatADeclarationLeavesOpenIsNoDifference(t *testing.T) {
+	address := netip.MustParseAddr("203.0.113.1")
+	tag := func(value string) func(*eni.Interface) {
+		return func(i *eni.Interface) { i.Tags[identity.TagNoManage] = value }
+	}
+	cniPrefixes := func(i *eni.Interface) {
+		i.IPv4Prefixes, i.IPv6Prefixes = make([]netip.Prefix, 2), make([]netip.Prefix, 1)
+	}
+	for name, tc := range map[string]struct {
+		desired  setting
+		observed func(*eni.Interface)
+	}{
+		"a public address of the subnet":    {nil, func(i *eni.Interface) { i.PublicIP = address }},
+		"a carrier address of the subnet":   {nil, func(i *eni.Interface) { i.CarrierIP = address }},
+		"no public address, as declared":    {public(false), nil},
+		"a public address, as declared":     {public(true), func(i *eni.Interface) { i.PublicIP = address }},
+		"no type, which means the standard": {ofType(""), nil},
+		"groups in another order, repeated": {
+			func(i *launchtemplate.Interface) { i.Groups = []string{"sg-2", "sg-1", "sg-2"} },
+			func(i *eni.Interface) { i.Groups = []string{"sg-1", "sg-2"} },
+		},
+		"prefixes that the CNI added":       {forCNI, cniPrefixes},
+		"prefixes, as declared":             {prefixed(2, 1), cniPrefixes},
+		"released to the CNI":               {forCNI, tag("false")},
+		"never withheld from the CNI":       {forCNI, nil},
+		"withheld from the CNI":             {nil, tag("true")},
+		"taken from the CNI, which uses it": {nil, tag("false")},
+		"efa-only, which the CNI cannot use": {
+			func(i *launchtemplate.Interface) { forCNI(i); i.Type = eni.EFAOnly },
+			func(i *eni.Interface) { tag("true")(i); i.Type = eni.EFAOnly },
+		},
+		"tags of a user": {nil, func(i *eni.Interface) { i.Tags["team"] = "net" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := compareSecond(tc.desired, tc.observed); len(got) > 0 {
+				t.Errorf("the differences are %v, want none", got)
+			}
+		})
+	}
+	w, have := wanted(), launched()
+	w.Subnets, have[1].SubnetID = nil, "subnet-z"
+	have[0].Tags[identity.TagNoManage] = "true" // all interfaces of a template have the tag, and the CNI ignores it here
+	if got := launchtemplate.CompareInterfaces(w, have); len(got) > 0 {
+		t.Errorf("with any subnet, the differences are %v, want none", got)
 	}
 }

@@ -18,8 +18,8 @@ func defaults() Document {
 		"HttpPutResponseHopLimit": 1}}
 }
 
-// inline turns the declared fields, with the interfaces a shape has, into a document. User data, tags and subnets are
-// filled in later, when all layers are known.
+// inline turns the declared fields, with the interfaces a shape has, into a document. User data, subnets and the tags of
+// multieni are filled in later, when all layers are known.
 func (t NodeTemplate) inline(interfaces []Interface) Document {
 	d := Document{}
 	if t.Image.ID != "" {
@@ -41,7 +41,17 @@ func (t NodeTemplate) inline(interfaces []Interface) Document {
 		d[mGroupIDs] = textValues(t.Network.Groups)
 	}
 	d[mInterfaces] = list(interfaces, Interface.members)
+	if len(t.Tags) > 0 {
+		d[mTags] = []any{
+			tagsFor("instance", t.Tags), tagsFor("volume", t.Tags), tagsFor("network-interface", t.Tags),
+		}
+	}
 	return d
+}
+
+// tagsFor returns the tag specification of the resources of one kind.
+func tagsFor(kind string, tags map[string]string) map[string]any {
+	return map[string]any{"ResourceType": kind, "Tags": tagList(tags)}
 }
 
 func profile(name string) map[string]any {
@@ -103,29 +113,20 @@ func (i Interface) kind() eni.Type {
 	return i.Type
 }
 
-// tags returns the tags of all resources that are launched from the template. They are the same for all interfaces of a
-// template. The tags that tell the VPC CNI which interfaces to manage differ per interface, so the controller sets them
-// after launch: the VPC CNI reads tags when it starts.
+// tags returns the tags with which multieni recognises the resources that are launched from the template. They are the
+// same for all interfaces of a template. The tags that tell the VPC CNI which interfaces to manage differ per interface,
+// so the controller sets them after launch: the VPC CNI reads tags when it starts.
 func (t NodeTemplate) tags(interfaces []Interface) []any {
 	ours := map[string]string{
 		identity.TagCluster: t.Cluster, identity.TagNodeTemplate: t.Name, identity.TagNodeTemplateUID: t.UID,
 	}
-	of := func(kind string, more map[string]string) map[string]any {
-		tags := maps.Clone(t.Tags)
-		if tags == nil {
-			tags = map[string]string{}
-		}
-		maps.Copy(tags, ours)
-		maps.Copy(tags, more)
-		return map[string]any{"ResourceType": kind, "Tags": tagList(tags)}
-	}
-	leave := map[string]string{}
+	ofInterfaces := maps.Clone(ours)
 	for _, i := range interfaces {
 		if i.unmanaged() {
-			leave[identity.TagNoManage] = "true"
+			ofInterfaces[identity.TagNoManage] = "true"
 		}
 	}
-	return []any{of("instance", nil), of("volume", nil), of("network-interface", leave)}
+	return []any{tagsFor("instance", ours), tagsFor("volume", ours), tagsFor("network-interface", ofInterfaces)}
 }
 
 func put[V string | int](d map[string]any, key string, value V) {

@@ -108,15 +108,19 @@ func TestNodeDrift(t *testing.T) {
 	}
 }
 
-// The VPC CNI gets an interface that it may use from now on by a tag.
+// The VPC CNI gets an interface that it may use from now on by a tag. That is no drift.
 func TestInterfaceIsGivenToTheCNI(t *testing.T) {
 	declared := twoInterfaces()
 	n := node(rendering(t, declared))
 	n.Interfaces[1].Tags[identity.TagNoManage] = "true"
 	declared.Interfaces[1].Management = launchtemplate.CNI
-	_, updates := rendering(t, declared).Drift(declared, n, nil)
-	if len(updates) != 1 || updates[0].Tags[identity.TagNoManage] != "false" {
-		t.Errorf("the updates are %+v", updates)
+	differences, updates := rendering(t, declared).Drift(declared, n, nil)
+	same(t, "updates", []plan.InPlaceUpdate{{
+		InterfaceID: "eni-" + eni.Slot{Device: 1}.String(), Owner: "default", OwnerUID: "uid-1",
+		Tags: map[string]string{identity.TagNoManage: "false"},
+	}}, updates)
+	if launchtemplate.Drifted(differences) {
+		t.Errorf("a change of the management is drift: %v", differences)
 	}
 }
 

@@ -5,11 +5,14 @@ package launchtemplate_test
 
 import (
 	"encoding/base64"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
@@ -348,5 +351,122 @@ func TestTheHashTellsRenderingsApart(t *testing.T) {
 			t.Errorf("%s and %s have one hash", name, other)
 		}
 		seen[got] = name
+	}
+}
+
+// TestTheInterfacesOfALaunchTemplateAreTheDeclaredOnes compares every field: drift is found by the interfaces that a
+// rendering returns, and a field that is lost or invented makes all nodes drift.
+func TestTheInterfacesOfALaunchTemplateAreTheDeclaredOnes(t *testing.T) {
+	types := of(t, "p5en.48xlarge")
+	rapid.Check(t, func(t *rapid.T) {
+		n := plain()
+		n.Interfaces = declared(t)
+		r := launchtemplate.Render(n, types, nil)
+		for _, template := range r.Templates {
+			want := slices.Clone(n.Interfaces)
+			if len(want) == 0 {
+				want = []launchtemplate.Interface{{DeleteOnTermination: true}} // the primary one
+			}
+			slices.SortFunc(want, func(a, b launchtemplate.Interface) int { return eni.CompareSlots(a.Slot, b.Slot) })
+			for i := range want {
+				want[i].Subnets = nil // These are in Template.Subnets.
+				if want[i].Type == "" {
+					want[i].Type = eni.Standard
+				}
+				if want[i].Groups == nil {
+					want[i].Groups = []string{"sg-1"}
+				}
+				if len(want) > 1 {
+					want[i].PublicIP = nil // EC2 implies false, and refuses it when it is explicit.
+				}
+			}
+			if diff := cmp.Diff(want, template.Interfaces); diff != "" {
+				t.Fatalf("interfaces (-declared +rendered):\n%s", diff)
+			}
+		}
+	})
+}
+
+// The hash is that of the data without the tag that holds it, on every resource: a node is compared by that tag.
+func TestTheHashIsOnEveryResourceAndNotPartOfItself(t *testing.T) {
+	n := plain()
+	n.Interfaces = []launchtemplate.Interface{zonal(0, "us-east-1a", "us-east-1b")}
+	n.Override = document(t, `{"TagSpecifications": [{"ResourceType": "spot-instances-request", "Tags": []}]}`)
+	r := launchtemplate.Render(n, of(t, "m5.large"), nil)
+	if len(r.Templates) != 2 {
+		t.Fatalf("%d launch templates, problems %v", len(r.Templates), r.Problems)
+	}
+	for _, template := range r.Templates {
+		data := template.Data.Clone()
+		for _, kind := range []string{"instance", "volume", "network-interface", "spot-instances-request"} {
+			if got := tagsOf(template, kind)[identity.TagTemplateHash]; got != template.Hash {
+				t.Errorf("the tag of the %s is %q, want %s", kind, got, template.Hash)
+			}
+		}
+		for _, spec := range data["TagSpecifications"].([]any) {
+			spec := spec.(map[string]any)
+			spec["Tags"] = slices.DeleteFunc(spec["Tags"].([]any), func(tag any) bool {
+				return tag.(map[string]any)["Key"] == identity.TagTemplateHash
+			})
+		}
+		if got := data.Hash(); got != template.Hash {
+			t.Errorf("the data without the tag has the hash %s, want %s", got, template.Hash)
+		}
+	}
+}
+
+// Groups next to the interfaces are those of each interface without its own, and their origin moves along.
+func TestGroupsHaveTheirOrigin(t *testing.T) {
+	n := plain()
+	n.Interfaces = []launchtemplate.Interface{at(0), at(1), at(2)}
+	n.Interfaces[1].Groups = []string{"sg-own"}
+	n.Override = document(t, `{"SecurityGroupIds": ["sg-over"]}`)
+	r := launchtemplate.Render(n, of(t, "m5.large"), nil)
+	want := map[string]launchtemplate.Origin{
+		"NetworkInterfaces[card 0 device 0].Groups": launchtemplate.FromOverride,
+		"NetworkInterfaces[card 0 device 1].Groups": launchtemplate.FromInline,
+		"NetworkInterfaces[card 0 device 2].Groups": launchtemplate.FromOverride,
+		"SecurityGroupIds":                          "",
+	}
+	for path, origin := range want {
+		if got := r.Origins[path]; got != origin {
+			t.Errorf("the origin of %s is %q, want %q", path, got, origin)
+		}
+	}
+	if diff := cmp.Diff([]any{"sg-over"}, interfaces(t, r.Templates[0])[0]["Groups"]); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+}
+
+// The data of a source and of an override are the caller's, and are rendered several times.
+func TestRenderDoesNotChangeItsInput(t *testing.T) {
+	input := func() launchtemplate.NodeTemplate {
+		no := false
+		n := plain()
+		n.Interfaces = []launchtemplate.Interface{at(1), zonal(0, "us-east-1b", "us-east-1a")}
+		n.Interfaces[0].PublicIP, n.Tags = &no, map[string]string{"b": "1", "a": "2"}
+		n.Source = autofilled(t, `{"UserData": "x", "NetworkInterfaces": [{"DeviceIndex": 2, "AssociatePublicIpAddress": false}],
+			"BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "NoDevice": ""}],
+			"TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": "a", "Value": "1"}]}]}`)
+		n.Named = []eni.Subnet{subnet("subnet-other", "us-east-1b"), subnet("subnet-x", "us-east-1b")}
+		n.Override = document(t, `{"SecurityGroupIds": ["sg-9"],
+			"NetworkInterfaces": [{"DeviceIndex": 1, "SubnetId": "subnet-x"}],
+			"BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "NoDevice": null}]}`)
+		return n
+	}
+	n, types := input(), of(t, "m5.large", "c5.large")
+	first := launchtemplate.Render(n, types, nil)
+	if len(first.Problems) > 0 {
+		t.Fatal(first.Problems)
+	}
+	comparePrefixes := cmpopts.EquateComparable(netip.Prefix{})
+	if diff := cmp.Diff(input(), n, comparePrefixes); diff != "" {
+		t.Errorf("Render changed the declaration (-before +after):\n%s", diff)
+	}
+	if types[0].Name != "m5.large" {
+		t.Error("Render sorted the instance types of the caller")
+	}
+	if diff := cmp.Diff(first, launchtemplate.Render(n, types, nil), comparePrefixes); diff != "" {
+		t.Errorf("Render is not the same the second time (-first +second):\n%s", diff)
 	}
 }

@@ -205,3 +205,84 @@ func TestDocumentsSurviveTheirText(t *testing.T) {
 		t.Errorf("the clone of nothing is %v", empty)
 	}
 }
+
+// The tags of a launch template are what multieni finds it by, and the name that the console of AWS shows.
+func TestTheIdentityOfALaunchTemplate(t *testing.T) {
+	want := map[string]string{
+		"networking.k8s.aws/cluster": "blue", "networking.k8s.aws/nodetemplate": "default",
+		"networking.k8s.aws/nodetemplate-uid": "uid-1", "Name": "default",
+	}
+	if diff := cmp.Diff(want, plain().Identity()); diff != "" {
+		t.Errorf("tags (-want +got):\n%s", diff)
+	}
+}
+
+// The description of a version is in EC2, where a later version of multieni reads it: its form stays the same.
+func TestTheDescriptionOfAVersion(t *testing.T) {
+	if got := launchtemplate.Describe("0a1b"); got != "multieni 0a1b" {
+		t.Errorf("the description is %q", got)
+	}
+	for description, want := range map[string]string{
+		"multieni 0a1b": "0a1b", "multieni ": "", "multieni": "", "by multieni 0a1b": "", "0a1b": "", "": "",
+	} {
+		if got := (launchtemplate.Version{Description: description}).Hash(); got != want {
+			t.Errorf("the hash of %q is %q, want %q", description, got, want)
+		}
+	}
+}
+
+// A version is new for a day. An orphaned launch template stays for as long, since a launch may still use it.
+func TestAnOrphanStaysWhileAVersionIsNew(t *testing.T) {
+	for name, tc := range map[string]struct {
+		age  time.Duration
+		want bool
+	}{
+		"of exactly a day": {launchtemplate.KeepFor, true}, "a second younger": {launchtemplate.KeepFor - time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := versions(3)
+			all[1].CreatedAt = today.Add(-tc.age)
+			if got := launchtemplate.IsOrphaned(all, today.Add(-launchtemplate.OrphanGrace), today); got != tc.want {
+				t.Errorf("orphaned is %t, want %t", got, tc.want)
+			}
+		})
+	}
+	almost := today.Add(-launchtemplate.OrphanGrace + time.Second)
+	if launchtemplate.IsOrphaned(versions(1), almost, today) {
+		t.Error("it is orphaned a second before the grace period ends")
+	}
+}
+
+// Of several versions with one hash the newest is found, in any order. The version of the answer is whole.
+func TestTheNewestVersionWithAHashIsFound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := versions(rapid.IntRange(0, 6).Draw(t, "count"))
+		for n := range all {
+			all[n].Description = launchtemplate.Describe(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "hash"))
+			all[n].Data = launchtemplate.Document{"ImageId": fmt.Sprint("ami-", all[n].Number)}
+		}
+		var want launchtemplate.Version
+		for _, v := range all {
+			if v.Hash() == "a" {
+				want = v
+			}
+		}
+		found, is := launchtemplate.Find(rapid.Permutation(all).Draw(t, "order"), "a")
+		if diff := cmp.Diff(want, found); diff != "" || is != (want.Number > 0) {
+			t.Fatalf("found is %t (-want +got):\n%s", is, diff)
+		}
+	})
+}
+
+// The caller's list keeps its order, and the answer is sorted: the oldest version is deleted first.
+func TestPruningDoesNotChangeTheVersions(t *testing.T) {
+	all := versions(14)
+	all[0], all[13] = all[13], all[0]
+	pruned := launchtemplate.Prunable(all, 14, func(string) bool { return false }, today)
+	if diff := cmp.Diff([]int64{2, 3, 4}, pruned); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+	if all[0].Number != 14 || all[13].Number != 1 {
+		t.Error("Prunable sorted the versions of the caller")
+	}
+}

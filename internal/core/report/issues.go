@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -86,7 +87,7 @@ func (i Interface) trouble() (reason, message string) {
 		return reasonDrifted, differs
 	case i.Phase != string(plan.Attached):
 		return string(plan.InProgress), "EC2 is at work on " + cmp.Or(i.ENIID, "it")
-	case i.Link != nil && i.Link.State != "Ready" && i.Link.State != "Moved":
+	case i.Link != nil && !hostnet.State(i.Link.State).Usable():
 		return linkPrefix + i.Link.State, cmp.Or(i.Link.Message, i.Link.Reason)
 	default:
 		return "", ""

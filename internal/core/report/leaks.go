@@ -141,6 +141,8 @@ func (l *Leak) judge(i eni.Interface, verdict identity.Verdict, now time.Time) {
 		l.ByHand, l.Verdict = true, "launched with an instance that is gone; delete it by hand"
 	case verdict == identity.Malformed:
 		l.ByHand, l.Verdict = true, "its tags were edited; delete it by hand if you know it"
+	case l.CreatedAt.IsZero():
+		l.ByHand, l.Verdict = true, "its tags give no age; delete it by hand if you know it"
 	case i.Attachment != nil:
 		l.Verdict = "attached; the controller detaches it"
 	case i.Status != eni.Available:

@@ -96,7 +96,7 @@ func (v *PlanDiff) node(d SimulatedNode) NodeDiff {
 		node.step(bad, line, line) // nodes with different pods are not alike
 	}
 	v.removals(&node, d.Outcome.Actions)
-	moved := v.moves(&node, d.Outcome.Actions)
+	placed := v.moves(&node, d.Outcome.Actions) // the existing interfaces with a step about their attachment
 	fresh := map[string]bool{}
 	for _, action := range d.Outcome.Actions {
 		owner := action.Of().NodeENI
@@ -106,9 +106,16 @@ func (v *PlanDiff) node(d SimulatedNode) NodeDiff {
 			fresh[memberName(a.Member.NodeENI, a.Member.Ordinal)] = true
 			node.step(good, fmt.Sprintf("+ %s: %s", owner, a),
 				fmt.Sprintf("+ %s: create in %s at %s", owner, a.SubnetID, a.Slot))
+		case plan.Attach:
+			if placed[a.InterfaceID] || fresh[memberName(owner, a.Member.Ordinal)] {
+				continue // part of the move or the creation
+			}
+			placed[a.InterfaceID] = true
+			v.Change++
+			node.step(busy, fmt.Sprintf("~ %s: %s", owner, a), fmt.Sprintf("~ %s: attach at %s", owner, a.Slot))
 		case plan.Change:
 			_, trailing := a.To.(plan.DeleteOnTermination)
-			if trailing && (moved[a.InterfaceID] || fresh[memberName(owner, a.Member.Ordinal)]) {
+			if trailing && (placed[a.InterfaceID] || fresh[memberName(owner, a.Member.Ordinal)]) {
 				continue // part of the attachment
 			}
 			v.Change++
@@ -282,8 +289,7 @@ func (v PlanDiff) cost(p Page) string {
 		return p.paragraph("", "No call to EC2.")
 	}
 	text := fmt.Sprintf("%s to EC2: %s.", text.Count(calls, "call"), strings.Join(parts, ", "))
-	if v.Seconds > 0 {
-		least := time.Duration(v.Seconds * float64(time.Second)).Round(time.Second)
+	if least := time.Duration(v.Seconds * float64(time.Second)).Round(time.Second); least > 0 {
 		text += fmt.Sprintf(" EC2's request limits make that at least %s, because of %s.", least, v.Slowest)
 	} else {
 		text += " EC2's request limits allow them at once."

@@ -62,8 +62,10 @@ func (s Status) Text(p Page) string {
 				"first: kubectl eni plan -f FILE.")
 	}
 	var b strings.Builder
-	b.WriteString(s.nodeENITable(p))
-	fmt.Fprintf(&b, "\n%s", p.paragraph("", s.summary()))
+	if len(s.NodeENIs) > 0 {
+		b.WriteString(s.nodeENITable(p) + "\n")
+	}
+	b.WriteString(p.paragraph("", s.summary()))
 	if p.Wide && len(s.Concerned) > 0 {
 		b.WriteString("\n" + s.nodeTable(p))
 	}

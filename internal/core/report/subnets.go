@@ -118,9 +118,11 @@ func NewSubnet(
 	return s, nil
 }
 
-// holderOf names what holds an interface of a subnet.
+// holderOf names what holds an interface of a subnet. A NodeENI can have any name, also that of another owner.
 func holderOf(i eni.Interface) string {
 	switch owner := ownerOf(i); owner {
+	case i.Tags[identity.TagNodeENI]:
+		return owner
 	case "primary":
 		return "primary interfaces"
 	case "other":

@@ -90,6 +90,9 @@ func ports(n Node) []Port {
 	return all
 }
 
+// title is the name of the zone. The zone of a node that has a NodeENIState and no Node is not known.
+func (z Zone) title() string { return cmp.Or(z.Name, "unknown zone") }
+
 // Text prints the topology as a tree.
 func (t Topology) Text(p Page) string {
 	if len(t.Zones) == 0 {
@@ -97,7 +100,7 @@ func (t Topology) Text(p Page) string {
 	}
 	var b strings.Builder
 	for _, z := range t.Zones {
-		b.WriteString(p.paint(strong, z.Name) + "\n")
+		b.WriteString(p.paint(strong, z.title()) + "\n")
 		for _, g := range z.Groups {
 			b.WriteString(p.paragraph("  ", fmt.Sprintf("%s (%s)", p.names(g.Nodes), cmp.Or(g.Type, "unknown type"))))
 			b.WriteString(g.text(p))
@@ -133,7 +136,7 @@ func (t Topology) SVG() string {
 	for i, z := range t.Zones {
 		x := margin + i*(zoneWidth+margin)
 		y := margin + lineHeight
-		fmt.Fprintf(&body, `<text x="%d" y="%d" class="zone">%s</text>`+"\n", x, y, escape(z.Name))
+		fmt.Fprintf(&body, `<text x="%d" y="%d" class="zone">%s</text>`+"\n", x, y, escape(z.title()))
 		y += boxGap
 		for _, g := range z.Groups {
 			y += g.draw(&body, x, y) + boxGap
@@ -155,13 +158,14 @@ text { font: 13px system-ui, sans-serif; fill: #1f2933 } .zone { font-weight: 60
 // draw draws the group at a place and returns its height.
 func (g Group) draw(b *strings.Builder, x, y int) int {
 	height := (1+len(g.Interfaces))*lineHeight + boxGap
-	title := g.Nodes[0]
+	others := ""
 	if more := len(g.Nodes) - 1; more > 0 {
-		title = fmt.Sprintf("%s + %d more", title, more)
+		others = fmt.Sprintf(" + %d more", more)
 	}
+	title := text.Fit(g.Nodes[0], 42-len(others)) + others // a long name is cut, and not the number
 	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" rx="6" class="box"/>`+"\n", x, y, zoneWidth, height)
 	fmt.Fprintf(b, `<text x="%d" y="%d" class="node">%s</text><text x="%d" y="%d" text-anchor="end" class="fact">%s</text>`+"\n",
-		x+10, y+lineHeight, escape(text.Fit(title, 42)), x+zoneWidth-10, y+lineHeight, escape(g.Type))
+		x+10, y+lineHeight, escape(title), x+zoneWidth-10, y+lineHeight, escape(g.Type))
 	for i, port := range g.Interfaces {
 		line := y + (i+2)*lineHeight
 		class := map[severity]string{good: "good", busy: "busy", bad: "bad"}[port.mood]

@@ -69,7 +69,9 @@ const notRunning = "Is it running? kubectl get pods -n eni-controller-system, an
 
 // explain reports whether a trouble says already what the message of a condition does.
 func (w *Why) explain(message string) bool {
-	return slices.ContainsFunc(w.Troubles, func(t Issue) bool { return strings.Contains(message, t.Message) })
+	return slices.ContainsFunc(w.Troubles, func(t Issue) bool {
+		return t.Message != "" && strings.Contains(message, t.Message)
+	})
 }
 
 // noteConditions adds the false conditions other than Ready, unless an issue already has the same message.
