@@ -30,7 +30,8 @@ const (
 
 // Mutants returns the bug shapes of the reliability catalogue.
 func Mutants() []Mutant {
-	return slices.Concat(beliefMutants(), actionMutants(), ownershipMutants(), callMutants(), originMutants(), podMutants())
+	return slices.Concat(beliefMutants(), actionMutants(), ownershipMutants(), callMutants(), originMutants(),
+		podMutants())
 }
 
 // originMutants mistake the interfaces that an instance has before it joins, the devices that programs drive, and the

@@ -107,11 +107,7 @@ func TestWhatAPlanComesTo(t *testing.T) {
 			if diff := cmp.Diff(tc.calls, forecast.Calls(outcome.Actions)); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
-			var ends []plan.Phase
-			for _, m := range outcome.Members {
-				ends = append(ends, m.Phase)
-			}
-			if diff := cmp.Diff(tc.ends, ends); diff != "" {
+			if diff := cmp.Diff(tc.ends, phases(outcome)); diff != "" {
 				t.Errorf("ends (-want +got):\n%s", diff)
 			}
 		})

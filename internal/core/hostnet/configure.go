@@ -133,11 +133,7 @@ func (f foundLinks) possibleFullName(facts Facts, promised map[string]string) st
 	if holder := facts.named(f.fullName); promised[f.fullName] != "" || holder != nil && holder.Index != f.facts.Index {
 		return ""
 	}
-	record := f.record()
-	if before := ParseOriginalState(f.facts.Alias); before != nil {
-		record = record.union(*before) // the alias of a change under way has both
-	}
-	if len(record.String()) > maxAlias {
+	if len(f.record().String()) > maxAlias {
 		return ""
 	}
 	return f.fullName

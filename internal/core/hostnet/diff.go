@@ -9,7 +9,9 @@ import (
 )
 
 // Diff returns the operations that configure the host, in order. A record is written before the change of what it
-// describes, and shortened after; a rule is added before its address and removed after it.
+// describes, and shortened after; a rule is added before its address and removed after it. If the alias has no room for
+// the earlier record together with the later one, the operations first undo what only the earlier one has, and then
+// write the later one.
 //
 // Operations have side effects in the kernel: a link that goes down, or loses its last IPv4 address, loses its routes.
 // The caller therefore takes new facts after the operations, until there are none left.
@@ -44,11 +46,30 @@ func Diff(config HostConfig, facts Facts) []Operation {
 func (c LinkConfig) diff(now LinkFacts) (early, late []Operation) {
 	add := func(o Operation) { early = append(early, o) }
 	alias := c.transitionalAlias(now)
-	if alias != now.Alias {
-		add(SetAlias{c.Index, alias})
+	hasRoom := len(alias) <= maxAlias
+	if !hasRoom {
+		alias = c.Alias
+	}
+	setAlias := func() {
+		if alias != now.Alias {
+			add(SetAlias{c.Index, alias})
+		}
+	}
+	if hasRoom {
+		setAlias()
 	}
 	for _, name := range difference(now.AltNames, c.AltNames) {
 		add(RemoveAltName{c.Index, name})
+	}
+	if !hasRoom { // for both records, so the names and settings that only the earlier one has are undone first
+		now.Settings = maps.Clone(now.Settings)
+		for _, setting := range c.unrecordedSettings() {
+			if now.Settings[setting] != c.Settings[setting] {
+				add(Set{c.Index, setting, c.Settings[setting]})
+				now.Settings[setting] = c.Settings[setting]
+			}
+		}
+		setAlias()
 	}
 	for _, name := range difference(c.AltNames, now.AltNames) {
 		add(AddAltName{c.Index, name})
@@ -77,6 +98,19 @@ func (c LinkConfig) diff(now LinkFacts) (early, late []Operation) {
 		late = append(late, SetAlias{c.Index, c.Alias})
 	}
 	return early, late
+}
+
+// unrecordedSettings returns the settings that the record of the configuration does not have: those that get their
+// original values back.
+func (c LinkConfig) unrecordedSettings() []Setting {
+	var back []Setting
+	record := ParseOriginalState(c.Alias)
+	for _, setting := range slices.Sorted(maps.Keys(c.Settings)) {
+		if _, has := record.Settings[setting]; !has {
+			back = append(back, setting)
+		}
+	}
+	return back
 }
 
 // transitionalAlias returns the alias while changes are under way: a record of all that is yet to be undone.

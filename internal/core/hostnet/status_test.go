@@ -188,6 +188,9 @@ func TestParseOriginalState(t *testing.T) {
 		"settings of both families": {"multieni 4.rp_filter=2 6.autoconf=1", &hostnet.OriginalState{Settings: map[hostnet.Setting]int{hostnet.RPFilter: 2, hostnet.Autoconf: 1}}},
 		"a setting that is unknown": {"multieni 4.ip_forward=1 mtu=1500", &hostnet.OriginalState{MTU: 1500, Settings: none}},
 		"a field that is unknown":   {"multieni since=yesterday mtu=1500", &hostnet.OriginalState{MTU: 1500, Settings: none}},
+		"a setting without number":  {"multieni 4.rp_filter=loose 6.autoconf= mtu=1500", &hostnet.OriginalState{MTU: 1500, Settings: none}},
+		"a later value of a field":  {"multieni mtu=1500 up=1 mtu=1400 up=0", &hostnet.OriginalState{MTU: 1400, Settings: none}},
+		"an equals sign in a name":  {"multieni name=a=b", &hostnet.OriginalState{AltNames: []string{"a=b"}, Settings: none}},
 		"no number":                 {"multieni mtu=large up=yes", &hostnet.OriginalState{Settings: none}},
 		"an earlier alias":          {"multieni was=rack+7%2C+port+3", &hostnet.OriginalState{Alias: "rack 7, port 3", Settings: none}},
 	}

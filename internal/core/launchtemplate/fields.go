@@ -18,8 +18,8 @@ func defaults() Document {
 		"HttpPutResponseHopLimit": 1}}
 }
 
-// inline turns the declared fields, with the interfaces a shape has, into a document. User data, subnets and the tags of
-// multieni are filled in later, when all layers are known.
+// inline turns the declared fields, with the interfaces a shape has, into a document. User data, subnets and multieni's
+// own tags are filled in later, when all layers are known.
 func (t NodeTemplate) inline(interfaces []Interface) Document {
 	d := Document{}
 	if t.Image.ID != "" {
@@ -113,9 +113,9 @@ func (i Interface) kind() eni.Type {
 	return i.Type
 }
 
-// tags returns the tags with which multieni recognises the resources that are launched from the template. They are the
-// same for all interfaces of a template. The tags that tell the VPC CNI which interfaces to manage differ per interface,
-// so the controller sets them after launch: the VPC CNI reads tags when it starts.
+// tags returns the tags by which multieni recognises the resources that are launched from the template. All interfaces
+// of a template have the same ones. The tags that tell the VPC CNI which interfaces to manage differ per interface, so
+// the controller sets them after launch: the VPC CNI reads tags when it starts.
 func (t NodeTemplate) tags(interfaces []Interface) []any {
 	ours := map[string]string{
 		identity.TagCluster: t.Cluster, identity.TagNodeTemplate: t.Name, identity.TagNodeTemplateUID: t.UID,

@@ -266,7 +266,7 @@ func (n Network) validate() []string {
 			Auto, LowestFree))
 	}
 	mistakes = append(mistakes, n.validateLink()...)
-	for key := range n.Tags {
+	for _, key := range slices.Sorted(maps.Keys(n.Tags)) {
 		if strings.HasPrefix(key, "aws:") {
 			mistakes = append(mistakes, fmt.Sprintf("tags: keys that begin with aws: are AWS's own, such as %q", key))
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/core/text"
 )
 
@@ -45,7 +46,7 @@ func (f Checks) Text(p Page) string {
 	counts := map[Severity]int{}
 	for _, one := range f {
 		counts[one.Grade]++
-		m := map[Severity]severity{OK: good, Warning: busy, Failed: bad}[one.Grade]
+		m := map[Severity]terminal.Style{OK: terminal.Good, Warning: terminal.Busy, Failed: terminal.Bad}[one.Grade]
 		b.WriteString(p.paragraph(p.sign(m)+" ", one.Check+": "+one.Found))
 		if one.Next != "" {
 			b.WriteString(p.paragraph("  → ", one.Next))

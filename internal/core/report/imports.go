@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/core/text"
 )
 
@@ -36,12 +37,13 @@ type SkippedInterface struct {
 // Text prints the adoptions.
 func (v ImportPlan) Text(p Page) string {
 	var b strings.Builder
-	var rows [][]cell
+	var rows [][]terminal.Cell
 	for _, a := range v.Adopt {
-		rows = append(rows, []cell{{text: a.ENIID}, {text: a.NodeENI}, {text: a.Node}, {text: a.Slot}})
+		rows = append(rows, []terminal.Cell{{Text: a.ENIID}, {Text: a.NodeENI}, {Text: a.Node}, {Text: a.Slot}})
 	}
 	if len(rows) > 0 {
-		columns := []column{{title: "ENI"}, {title: "BECOMES ONE OF"}, {title: "ON"}, {title: "STAYS AT", dispensable: 1}}
+		columns := []terminal.Column{{Title: "ENI"}, {Title: "BECOMES ONE OF"}, {Title: "ON"},
+			{Title: "STAYS AT", Dispensable: 1}}
 		b.WriteString(p.table(columns, rows) + "\n")
 	}
 	for _, passed := range v.Passed {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/terminal"
 )
 
 // Issue is one reason for which interfaces of one NodeENI are not as desired, on all nodes with this reason.
@@ -94,23 +95,23 @@ func (i Interface) trouble() (reason, message string) {
 	}
 }
 
-// mood is how the state of an interface is to be taken.
-func (i Interface) mood() severity {
+// style is how the state of an interface is to be taken.
+func (i Interface) style() terminal.Style {
 	switch reason, _ := i.trouble(); {
 	case reason == "":
-		return good
+		return terminal.Good
 	case passing(reason):
-		return busy
+		return terminal.Busy
 	default:
-		return bad
+		return terminal.Bad
 	}
 }
 
 // text prints a trouble as a paragraph.
 func (t Issue) text(p Page) string {
-	m := bad
+	m := terminal.Bad
 	if t.Passing {
-		m = busy
+		m = terminal.Busy
 	}
 	text := p.paragraph(p.sign(m)+" ", t.Reason+" — "+t.NodeENI+" on "+p.names(t.Nodes))
 	cause, next := split(t.Message)
@@ -131,4 +132,4 @@ func split(message string) (cause, next string) {
 // mostNames is how many names are listed before the rest is counted.
 const mostNames = 4
 
-func (p Page) sign(m severity) string { return p.paint(m, m.sign()) }
+func (p Page) sign(m terminal.Style) string { return p.paint(m, m.Sign()) }

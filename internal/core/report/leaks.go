@@ -11,6 +11,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/core/text"
 )
 
@@ -169,22 +170,23 @@ func (v Leaks) Collectable() []string {
 // Text prints the leaks.
 func (v Leaks) Text(p Page) string {
 	if len(v.Leaked) == 0 {
-		return p.paragraph(p.sign(good)+" ", fmt.Sprintf("No leak. Cluster %s owns %s, and none has lost its NodeENI.",
+		return p.paragraph(p.sign(terminal.Good)+" ", fmt.Sprintf(
+			"No leak. Cluster %s owns %s, and none has lost its NodeENI.",
 			v.Cluster, text.Count(v.Owned, "interface"))) + v.retained(p)
 	}
-	columns := []column{
-		{title: "ENI"}, {title: "NODEENI", dispensable: 1}, {title: "NODE", dispensable: 3},
-		{title: "SUBNET", dispensable: 4},
-		{title: "AGE", right: true, dispensable: 2}, {title: "VERDICT"},
+	columns := []terminal.Column{
+		{Title: "ENI"}, {Title: "NODEENI", Dispensable: 1}, {Title: "NODE", Dispensable: 3},
+		{Title: "SUBNET", Dispensable: 4},
+		{Title: "AGE", Right: true, Dispensable: 2}, {Title: "VERDICT"},
 	}
-	var rows [][]cell
+	var rows [][]terminal.Cell
 	for _, l := range v.Leaked {
-		m := busy
+		m := terminal.Busy
 		if l.Collectable {
-			m = bad
+			m = terminal.Bad
 		}
-		rows = append(rows, []cell{{text: l.ENIID}, {text: l.NodeENI}, {text: l.Node}, {text: l.SubnetID},
-			{age(l.CreatedAt, v.now), idle}, {l.Verdict, m}})
+		rows = append(rows, []terminal.Cell{{Text: l.ENIID}, {Text: l.NodeENI}, {Text: l.Node}, {Text: l.SubnetID},
+			{Text: age(l.CreatedAt, v.now), Style: terminal.Idle}, {Text: l.Verdict, Style: m}})
 	}
 	var b strings.Builder
 	b.WriteString(p.table(columns, rows) + "\n")

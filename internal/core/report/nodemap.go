@@ -12,6 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/instancetype"
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/core/text"
 )
 
@@ -43,7 +44,7 @@ type SlotView struct {
 	SubnetID  string `json:"subnetID,omitempty"`
 	State     string `json:"state,omitempty"`
 	Link      string `json:"link,omitempty"`
-	mood      severity
+	style     terminal.Style
 	taken     bool
 }
 
@@ -65,7 +66,7 @@ func NewNodeMap(n Node, look *eni.InstanceSnapshot, limits eni.Limits, unseen st
 			}
 		}
 	} else {
-		seats[eni.Primary] = SlotView{Owner: "primary", taken: true, mood: idle}
+		seats[eni.Primary] = SlotView{Owner: "primary", taken: true, style: terminal.Idle}
 	}
 	for _, i := range n.Interfaces {
 		seat := i.slotView()
@@ -98,7 +99,7 @@ func cards(seats map[eni.Slot]SlotView, limits eni.Limits) []Card {
 		}
 		for device, free := 0, card.Takes-card.Used; free > 0; device++ {
 			if !slices.ContainsFunc(card.Seats, func(s SlotView) bool { return s.taken && s.Device == device }) {
-				card.Seats = append(card.Seats, SlotView{Device: device, Owner: "free", mood: idle})
+				card.Seats = append(card.Seats, SlotView{Device: device, Owner: "free", style: terminal.Idle})
 				free--
 			}
 		}
@@ -110,7 +111,7 @@ func cards(seats map[eni.Slot]SlotView, limits eni.Limits) []Card {
 
 // seatOf is an interface as EC2 shows it.
 func seatOf(i eni.Interface) SlotView {
-	s := SlotView{Owner: ownerOf(i), ENIID: i.ID, SubnetID: i.SubnetID, taken: true, mood: idle,
+	s := SlotView{Owner: ownerOf(i), ENIID: i.ID, SubnetID: i.SubnetID, taken: true, style: terminal.Idle,
 		State: string(i.Attachment.Status)}
 	if i.PrimaryIPv4.IsValid() {
 		s.PrivateIP = i.PrimaryIPv4.String()
@@ -145,7 +146,7 @@ const mostForeign = 2
 func (i Interface) slotView() SlotView {
 	s := SlotView{
 		Device: i.Slot.Device, Owner: fmt.Sprintf("%s[%d]", i.NodeENI, i.Ordinal), ENIID: i.ENIID, PrivateIP: i.PrivateIP,
-		SubnetID: i.SubnetID, State: strings.ToLower(i.Phase), taken: true, mood: i.mood(),
+		SubnetID: i.SubnetID, State: strings.ToLower(i.Phase), taken: true, style: i.style(),
 	}
 	if reason, _ := i.trouble(); reason != "" {
 		s.State += ", " + reason
@@ -174,19 +175,19 @@ func (v NodeMap) Text(p Page) string {
 	facts := strings.Join(slices.DeleteFunc([]string{v.InstanceID, v.Type, v.Zone}, func(s string) bool {
 		return s == ""
 	}), ", ")
-	b.WriteString(p.paint(strong, p.paragraph("", v.Name)) + p.paragraph("", facts))
+	b.WriteString(p.paint(terminal.Strong, p.paragraph("", v.Name)) + p.paragraph("", facts))
 	if v.Desired > 0 {
 		ready := readiness(v.Ready)
-		fmt.Fprintf(&b, "%s   %d of %s attached\n", p.paint(ready.mood, ready.text), v.Attached,
+		fmt.Fprintf(&b, "%s   %d of %s attached\n", p.paint(ready.Style, ready.Text), v.Attached,
 			text.Count(v.Desired, "interface"))
 	} else {
-		b.WriteString(p.paint(idle, "no NodeENI wants an interface here") + "\n")
+		b.WriteString(p.paint(terminal.Idle, "no NodeENI wants an interface here") + "\n")
 	}
 	for _, c := range v.Cards {
 		b.WriteString("\n" + c.text(p))
 	}
 	if len(v.Waiting) > 0 {
-		b.WriteString("\n" + p.paint(strong, "in no slot") + "\n" + p.table(seatColumns(), seatRows(v.Waiting)))
+		b.WriteString("\n" + p.paint(terminal.Strong, "in no slot") + "\n" + p.table(seatColumns(), seatRows(v.Waiting)))
 	}
 	if v.Unseen != "" {
 		b.WriteString("\n" + p.paragraph("",
@@ -205,32 +206,32 @@ func (c Card) text(p Page) string {
 		if !s.taken {
 			square = "□"
 		}
-		squares.WriteString(p.paint(s.mood, square))
+		squares.WriteString(p.paint(s.style, square))
 	}
 	used := fmt.Sprintf("%d used", c.Used)
 	if c.Takes > 0 {
 		used = fmt.Sprintf("%d of %d used", c.Used, c.Takes)
 	}
-	return fmt.Sprintf("%s  %s  %s\n", p.paint(strong, fmt.Sprintf("card %d", c.Index)), squares.String(), used) +
+	return fmt.Sprintf("%s  %s  %s\n", p.paint(terminal.Strong, fmt.Sprintf("card %d", c.Index)), squares.String(), used) +
 		p.table(seatColumns(), seatRows(c.Seats))
 }
 
-func seatColumns() []column {
-	return []column{
-		{title: "INDEX", right: true}, {title: "OWNER"}, {title: "ENI", dispensable: 1}, {title: "ADDRESS", dispensable: 2},
-		{title: "SUBNET", dispensable: 4}, {title: "STATE"}, {title: "LINK", dispensable: 3},
+func seatColumns() []terminal.Column {
+	return []terminal.Column{
+		{Title: "INDEX", Right: true}, {Title: "OWNER"}, {Title: "ENI", Dispensable: 1}, {Title: "ADDRESS", Dispensable: 2},
+		{Title: "SUBNET", Dispensable: 4}, {Title: "STATE"}, {Title: "LINK", Dispensable: 3},
 	}
 }
 
-func seatRows(seats []SlotView) [][]cell {
-	var rows [][]cell
+func seatRows(seats []SlotView) [][]terminal.Cell {
+	var rows [][]terminal.Cell
 	for _, s := range seats {
-		owner, state := cell{s.Owner, plain}, cell{s.State, s.mood}
-		if s.mood == idle {
-			owner.mood = idle
+		owner, state := terminal.Cell{Text: s.Owner}, terminal.Cell{Text: s.State, Style: s.style}
+		if s.style == terminal.Idle {
+			owner.Style = terminal.Idle
 		}
-		rows = append(rows, []cell{{text: fmt.Sprint(s.Device)}, owner, {text: s.ENIID}, {text: s.PrivateIP},
-			{text: s.SubnetID}, state, {text: s.Link}})
+		rows = append(rows, []terminal.Cell{{Text: fmt.Sprint(s.Device)}, owner, {Text: s.ENIID}, {Text: s.PrivateIP},
+			{Text: s.SubnetID}, state, {Text: s.Link}})
 	}
 	return rows
 }

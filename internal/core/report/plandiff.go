@@ -13,6 +13,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/core/text"
 )
 
@@ -53,7 +54,7 @@ type NodeDiff struct {
 	Drifted []string `json:"drifted,omitempty"`
 	removes int
 	moves   int
-	signs   []severity
+	signs   []terminal.Style
 	shape   string
 }
 
@@ -93,7 +94,7 @@ func (v *PlanDiff) node(d SimulatedNode) NodeDiff {
 	node := NodeDiff{Name: d.Node}
 	for _, e := range d.Outcome.Evictions {
 		line := fmt.Sprintf("! %s: %s", e.Member.NodeENI, e)
-		node.step(bad, line, line) // nodes with different pods are not alike
+		node.step(terminal.Bad, line, line) // nodes with different pods are not alike
 	}
 	v.removals(&node, d.Outcome.Actions)
 	placed := v.moves(&node, d.Outcome.Actions) // the existing interfaces with a step about their attachment
@@ -104,7 +105,7 @@ func (v *PlanDiff) node(d SimulatedNode) NodeDiff {
 		case plan.Create:
 			v.Create++
 			fresh[memberName(a.Member.NodeENI, a.Member.Ordinal)] = true
-			node.step(good, fmt.Sprintf("+ %s: %s", owner, a),
+			node.step(terminal.Good, fmt.Sprintf("+ %s: %s", owner, a),
 				fmt.Sprintf("+ %s: create in %s at %s", owner, a.SubnetID, a.Slot))
 		case plan.Attach:
 			if placed[a.InterfaceID] || fresh[memberName(owner, a.Member.Ordinal)] {
@@ -112,14 +113,14 @@ func (v *PlanDiff) node(d SimulatedNode) NodeDiff {
 			}
 			placed[a.InterfaceID] = true
 			v.Change++
-			node.step(busy, fmt.Sprintf("~ %s: %s", owner, a), fmt.Sprintf("~ %s: attach at %s", owner, a.Slot))
+			node.step(terminal.Busy, fmt.Sprintf("~ %s: %s", owner, a), fmt.Sprintf("~ %s: attach at %s", owner, a.Slot))
 		case plan.Change:
 			_, trailing := a.To.(plan.DeleteOnTermination)
 			if trailing && (placed[a.InterfaceID] || fresh[memberName(owner, a.Member.Ordinal)]) {
 				continue // part of the attachment
 			}
 			v.Change++
-			node.step(busy, fmt.Sprintf("~ %s: %s", owner, a), fmt.Sprintf("~ %s: %s", owner, a.To))
+			node.step(terminal.Busy, fmt.Sprintf("~ %s: %s", owner, a), fmt.Sprintf("~ %s: %s", owner, a.To))
 		}
 	}
 	v.standing(&node, d.Outcome.Members)
@@ -141,7 +142,7 @@ func (v *PlanDiff) removals(node *NodeDiff, actions []plan.Action) {
 				how = "detach and delete"
 			}
 			owner := a.Member.NodeENI
-			node.step(bad, fmt.Sprintf("- %s: %s %s: %s", owner, how, a.InterfaceID, a.Why),
+			node.step(terminal.Bad, fmt.Sprintf("- %s: %s %s: %s", owner, how, a.InterfaceID, a.Why),
 				fmt.Sprintf("- %s: %s, since %s", owner, how, a.Why))
 		}
 	}
@@ -170,7 +171,7 @@ func (v *PlanDiff) moves(node *NodeDiff, actions []plan.Action) map[string]bool 
 		v.Move++
 		node.moves++
 		owner, where := a.Member.NodeENI, destination[a.InterfaceID]
-		node.step(bad, fmt.Sprintf("~ %s: detach %s%s: %s", owner, a.InterfaceID, where, a.Why),
+		node.step(terminal.Bad, fmt.Sprintf("~ %s: detach %s%s: %s", owner, a.InterfaceID, where, a.Why),
 			fmt.Sprintf("~ %s: detach%s", owner, where))
 	}
 	return moved
@@ -188,7 +189,7 @@ func (v *PlanDiff) standing(node *NodeDiff, members []plan.Member) {
 			}
 			node.shape += string(m.Why.Reason) + m.NodeENI
 		case m.Why.Reason == plan.InUseByPods:
-			node.step(busy, "! "+text, "! "+text)
+			node.step(terminal.Busy, "! "+text, "! "+text)
 		case len(m.Drift) > 0 && m.Why.Reason != plan.Removing:
 			v.Drifted++
 			if m.Why.Reason != plan.Drifted {
@@ -202,7 +203,7 @@ func (v *PlanDiff) standing(node *NodeDiff, members []plan.Member) {
 
 func memberName(nodeENI string, ordinal int) string { return fmt.Sprintf("%s[%d]", nodeENI, ordinal) }
 
-func (n *NodeDiff) step(m severity, text, shape string) {
+func (n *NodeDiff) step(m terminal.Style, text, shape string) {
 	n.Steps, n.signs = append(n.Steps, text), append(n.signs, m)
 	n.shape += shape + "\n"
 }
@@ -217,24 +218,24 @@ func (v PlanDiff) Text(p Page) string {
 		for i, n := range group {
 			names[i] = n.Name
 		}
-		b.WriteString(p.paint(strong, p.paragraph("", p.names(names))))
+		b.WriteString(p.paint(terminal.Strong, p.paragraph("", p.names(names))))
 		for i, step := range first.Steps {
 			b.WriteString(p.paint(first.signs[i], p.paragraph("  ", step)))
 		}
 		for _, blocked := range first.Blocked {
-			b.WriteString(p.withNext(bad, "  ✗ ", blocked))
+			b.WriteString(p.withNext(terminal.Bad, "  ✗ ", blocked))
 		}
 		for _, drifted := range first.Drifted {
-			b.WriteString(p.withNext(busy, "  ≠ ", drifted))
+			b.WriteString(p.withNext(terminal.Busy, "  ≠ ", drifted))
 		}
 		if len(group) > 1 && len(first.Steps) > 0 {
-			b.WriteString(p.paint(idle, p.paragraph("  ",
+			b.WriteString(p.paint(terminal.Idle, p.paragraph("  ",
 				fmt.Sprintf("and the same on %s", text.Count(len(group)-1, "other node")))))
 		}
 		b.WriteString("\n")
 	}
 	for _, shortage := range v.Shortages {
-		b.WriteString(p.paint(bad, p.paragraph("! ", shortage.String())))
+		b.WriteString(p.paint(terminal.Bad, p.paragraph("! ", shortage.String())))
 	}
 	for _, skipped := range v.Skipped {
 		b.WriteString(p.paragraph("· ", skipped))
@@ -265,11 +266,12 @@ func (v PlanDiff) warning(p Page) string {
 	if len(lost) == 0 {
 		return ""
 	}
-	return p.paint(bad, p.paragraph("! ", strings.Join(lost, ", and ")+", where pods can use what is attached:")) + "\n"
+	loss := strings.Join(lost, ", and ") + ", where pods can use what is attached:"
+	return p.paint(terminal.Bad, p.paragraph("! ", loss)) + "\n"
 }
 
 // withNext prints a message in two parts: the state, and below it the next step.
-func (p Page) withNext(m severity, sign, message string) string {
+func (p Page) withNext(m terminal.Style, sign, message string) string {
 	cause, next := split(message)
 	text := p.paint(m, p.paragraph(sign, cause))
 	if next != "" {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/core/text"
 )
 
@@ -69,5 +70,6 @@ func (p Progress) Line(page Page) string {
 	if p.Done {
 		full = bar
 	}
-	return page.paint(good, strings.Repeat("█", full)) + page.paint(idle, strings.Repeat("░", bar-full)) + "  " + line
+	return page.paint(terminal.Good, strings.Repeat("█", full)) +
+		page.paint(terminal.Idle, strings.Repeat("░", bar-full)) + "  " + line
 }

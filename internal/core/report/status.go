@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/core/text"
 )
 
@@ -85,32 +86,33 @@ func (s Status) summary() string {
 }
 
 func (s Status) nodeENITable(p Page) string {
-	columns := []column{
-		{title: "NODEENI"}, {title: "READY"}, {title: "NODES", right: true, dispensable: 3}, {title: "ATTACHED", right: true},
-		{title: "BLOCKED", right: true, dispensable: 1}, {title: "DRIFTED", right: true, dispensable: 4},
-		{title: "AGE", right: true, dispensable: 5}, {title: "REASON", dispensable: 2},
+	columns := []terminal.Column{
+		{Title: "NODEENI"}, {Title: "READY"}, {Title: "NODES", Right: true, Dispensable: 3}, {Title: "ATTACHED", Right: true},
+		{Title: "BLOCKED", Right: true, Dispensable: 1}, {Title: "DRIFTED", Right: true, Dispensable: 4},
+		{Title: "AGE", Right: true, Dispensable: 5}, {Title: "REASON", Dispensable: 2},
 	}
-	var rows [][]cell
+	var rows [][]terminal.Cell
 	for _, n := range s.NodeENIs {
-		rows = append(rows, []cell{
-			{text: n.Name}, n.readyCell(), number(n.Nodes, plain), {text: fmt.Sprintf("%d/%d", n.Attached, n.Desired)},
-			number(n.Blocked, bad), number(n.Drifted, bad), {age(n.Created, s.now), idle}, {text: n.state()},
+		rows = append(rows, []terminal.Cell{
+			{Text: n.Name}, n.readyCell(), number(n.Nodes, terminal.Plain), {Text: fmt.Sprintf("%d/%d", n.Attached, n.Desired)},
+			number(n.Blocked, terminal.Bad), number(n.Drifted, terminal.Bad),
+			{Text: age(n.Created, s.now), Style: terminal.Idle}, {Text: n.state()},
 		})
 	}
 	return p.table(columns, rows)
 }
 
 func (s Status) nodeTable(p Page) string {
-	columns := []column{
-		{title: "NODE"}, {title: "READY"}, {title: "ATTACHED", right: true}, {title: "INSTANCE", dispensable: 2},
-		{title: "TYPE", dispensable: 3},
-		{title: "ZONE", dispensable: 4}, {title: "REASON", dispensable: 1},
+	columns := []terminal.Column{
+		{Title: "NODE"}, {Title: "READY"}, {Title: "ATTACHED", Right: true}, {Title: "INSTANCE", Dispensable: 2},
+		{Title: "TYPE", Dispensable: 3},
+		{Title: "ZONE", Dispensable: 4}, {Title: "REASON", Dispensable: 1},
 	}
-	var rows [][]cell
+	var rows [][]terminal.Cell
 	for _, n := range s.Concerned {
-		rows = append(rows, []cell{
-			{text: n.Name}, readiness(n.Ready), {text: fmt.Sprintf("%d/%d", n.Attached, n.Desired)},
-			{text: n.InstanceID}, {text: n.Type}, {text: n.Zone}, {text: n.Ready.Reason},
+		rows = append(rows, []terminal.Cell{
+			{Text: n.Name}, readiness(n.Ready), {Text: fmt.Sprintf("%d/%d", n.Attached, n.Desired)},
+			{Text: n.InstanceID}, {Text: n.Type}, {Text: n.Zone}, {Text: n.Ready.Reason},
 		})
 	}
 	return p.table(columns, rows)
@@ -133,26 +135,27 @@ func (n NodeENI) state() string {
 // reconciled reports whether the conditions are those of the present spec.
 func (n NodeENI) reconciled() bool { return n.Accepted && !n.Unheard }
 
-func (n NodeENI) readyCell() cell {
+func (n NodeENI) readyCell() terminal.Cell {
 	if !n.reconciled() {
-		return cell{busy.sign() + " Unknown", busy}
+		return terminal.Cell{Text: terminal.Busy.Sign() + " Unknown", Style: terminal.Busy}
 	}
 	return readiness(n.Ready)
 }
 
 // readiness writes a condition with its sign.
-func readiness(c Condition) cell {
-	m := map[string]severity{"True": good, "False": bad}[c.Status]
-	if m == plain || m == bad && (passing(c.Reason) || c.Reason == "Progressing" || c.Reason == "Deleting") {
-		m = busy
+func readiness(c Condition) terminal.Cell {
+	m := map[string]terminal.Style{"True": terminal.Good, "False": terminal.Bad}[c.Status]
+	passes := passing(c.Reason) || c.Reason == "Progressing" || c.Reason == "Deleting"
+	if m == terminal.Plain || m == terminal.Bad && passes {
+		m = terminal.Busy
 	}
-	return cell{m.sign() + " " + cmp.Or(c.Status, "Unknown"), m}
+	return terminal.Cell{Text: m.Sign() + " " + cmp.Or(c.Status, "Unknown"), Style: m}
 }
 
 // number writes a count, and marks one that is not zero.
-func number(n int, m severity) cell {
-	if n == 0 && m == bad {
-		return cell{"0", idle}
+func number(n int, m terminal.Style) terminal.Cell {
+	if n == 0 && m == terminal.Bad {
+		return terminal.Cell{Text: "0", Style: terminal.Idle}
 	}
-	return cell{fmt.Sprint(n), m}
+	return terminal.Cell{Text: fmt.Sprint(n), Style: m}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/ipam"
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/core/text"
 )
 
@@ -159,13 +160,13 @@ func (s Subnet) text(p Page) string {
 	title := strings.Join(slices.DeleteFunc([]string{s.ID, s.Name, s.Zone, s.CIDR}, func(s string) bool {
 		return s == ""
 	}), "  ")
-	b.WriteString(s.mood().sign() + " " + p.paint(strong, title) + "\n")
+	b.WriteString(s.style().Sign() + " " + p.paint(terminal.Strong, title) + "\n")
 	if s.IPv6Only {
 		return b.String() + "  only IPv6, which EC2 does not run out of\n"
 	}
 	free := fmt.Sprintf("%d of %d addresses free, %s to delegate", s.Free, s.Usable,
 		text.Count(s.FreePrefixes, "free /28"))
-	b.WriteString("  " + p.paint(s.mood(), free) + "\n")
+	b.WriteString("  " + p.paint(s.style(), free) + "\n")
 	if s.Growth != nil {
 		b.WriteString("  " + s.Growth.text() + "\n")
 	}
@@ -202,17 +203,17 @@ func addressCount(n int) string {
 	return fmt.Sprintf("%d addresses", n)
 }
 
-// mood is that of the free addresses: none is bad, and less than a tenth is a warning.
-func (s Subnet) mood() severity {
+// style is that of the free addresses: none is bad, and less than a tenth is a warning.
+func (s Subnet) style() terminal.Style {
 	switch {
 	case s.IPv6Only:
-		return good
+		return terminal.Good
 	case s.Free == 0:
-		return bad
+		return terminal.Bad
 	case s.Free*10 < s.Usable:
-		return busy
+		return terminal.Busy
 	default:
-		return good
+		return terminal.Good
 	}
 }
 
@@ -223,8 +224,8 @@ func (s Subnet) picture(p Page) string {
 	for row := range slices.Chunk(s.cells, perRow) {
 		fmt.Fprintf(&b, "  %-16s ", row[0].CIDR.Addr())
 		for _, c := range row {
-			sign, mood := signOf(c)
-			b.WriteString(p.paint(mood, sign))
+			sign, style := signOf(c)
+			b.WriteString(p.paint(style, sign))
 		}
 		b.WriteString("\n")
 	}
@@ -232,20 +233,20 @@ func (s Subnet) picture(p Page) string {
 }
 
 // signOf is the sign of a cell. The addresses that EC2 keeps count as free.
-func signOf(c ipam.Cell) (string, severity) {
+func signOf(c ipam.Cell) (string, terminal.Style) {
 	shares := []rune("▁▂▃▄▅▆▇█")
 	size := 1 << (32 - c.CIDR.Bits())
 	switch used := c.Single + c.Delegated; {
 	case used > 0 && c.Delegated >= c.Single:
-		return cellDelegated, busy
+		return cellDelegated, terminal.Busy
 	case used > 0:
-		return string(shares[min(used*len(shares)/size, len(shares)-1)]), busy
+		return string(shares[min(used*len(shares)/size, len(shares)-1)]), terminal.Busy
 	case c.Reserved == eni.ReservationPrefix:
-		return cellPrefix, idle
+		return cellPrefix, terminal.Idle
 	case c.Reserved == eni.ReservationExplicit:
-		return cellExplicit, idle
+		return cellExplicit, terminal.Idle
 	default:
-		return cellFree, good
+		return cellFree, terminal.Good
 	}
 }
 

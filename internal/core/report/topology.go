@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/core/text"
 )
 
@@ -39,7 +40,7 @@ type Port struct {
 	NodeENI string `json:"nodeENI"`
 	Subnet  string `json:"subnetID,omitempty"`
 	State   string `json:"state"`
-	mood    severity
+	style   terminal.Style
 }
 
 // NewTopology sorts the nodes that a NodeENI concerns by zone and likeness.
@@ -82,7 +83,7 @@ func ports(n Node) []Port {
 			state = reason
 		}
 		all = append(all, Port{Card: i.Slot.Card, Device: i.Slot.Device, NodeENI: i.NodeENI, Subnet: i.SubnetID,
-			State: state, mood: i.mood()})
+			State: state, style: i.style()})
 	}
 	slices.SortFunc(all, func(a, b Port) int {
 		return cmp.Or(cmp.Compare(a.Card, b.Card), cmp.Compare(a.Device, b.Device), cmp.Compare(a.NodeENI, b.NodeENI))
@@ -100,7 +101,7 @@ func (t Topology) Text(p Page) string {
 	}
 	var b strings.Builder
 	for _, z := range t.Zones {
-		b.WriteString(p.paint(strong, z.title()) + "\n")
+		b.WriteString(p.paint(terminal.Strong, z.title()) + "\n")
 		for _, g := range z.Groups {
 			b.WriteString(p.paragraph("  ", fmt.Sprintf("%s (%s)", p.names(g.Nodes), cmp.Or(g.Type, "unknown type"))))
 			b.WriteString(g.text(p))
@@ -111,12 +112,12 @@ func (t Topology) Text(p Page) string {
 
 // text prints the interfaces of a group, one to a line.
 func (g Group) text(p Page) string {
-	columns := []column{{}, {}, {}, {dispensable: 1}, {}}
-	rows := make([][]cell, len(g.Interfaces))
+	columns := []terminal.Column{{}, {}, {}, {Dispensable: 1}, {}}
+	rows := make([][]terminal.Cell, len(g.Interfaces))
 	for i, port := range g.Interfaces {
 		slot := fmt.Sprintf("card %d device %d", port.Card, port.Device)
-		rows[i] = []cell{{"    " + port.mood.sign(), port.mood}, {text: slot}, {text: port.NodeENI},
-			{text: port.Subnet}, {text: port.State}}
+		rows[i] = []terminal.Cell{{Text: "    " + port.style.Sign(), Style: port.style}, {Text: slot}, {Text: port.NodeENI},
+			{Text: port.Subnet}, {Text: port.State}}
 	}
 	return p.table(columns, rows)
 }
@@ -168,7 +169,7 @@ func (g Group) draw(b *strings.Builder, x, y int) int {
 		x+10, y+lineHeight, escape(title), x+zoneWidth-10, y+lineHeight, escape(g.Type))
 	for i, port := range g.Interfaces {
 		line := y + (i+2)*lineHeight
-		class := map[severity]string{good: "good", busy: "busy", bad: "bad"}[port.mood]
+		class := map[terminal.Style]string{terminal.Good: "good", terminal.Busy: "busy", terminal.Bad: "bad"}[port.style]
 		fmt.Fprintf(b, `<circle cx="%d" cy="%d" r="5" class="%s"><title>%s</title></circle>`, x+16, line-5, class,
 			escape(port.State))
 		fmt.Fprintf(b, `<text x="%d" y="%d" class="fact">card %d device %d</text><text x="%d" y="%d">%s</text>`,

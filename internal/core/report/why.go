@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/core/text"
 )
 
@@ -232,17 +233,17 @@ func pairs(labels map[string]string) string {
 
 // Text prints the explanation.
 func (w Why) Text(p Page) string {
-	m := bad
+	m := terminal.Bad
 	switch {
 	case w.Fine:
-		m = good
+		m = terminal.Good
 	case !slices.ContainsFunc(w.Troubles, func(t Issue) bool { return !t.Passing }) && len(w.Troubles) > 0:
-		m = busy
+		m = terminal.Busy
 	case len(w.Troubles) == 0:
-		m = idle
+		m = terminal.Idle
 	}
 	var b strings.Builder
-	b.WriteString(p.paint(strong, w.Kind+" "+w.Name) + "\n")
+	b.WriteString(p.paint(terminal.Strong, w.Kind+" "+w.Name) + "\n")
 	b.WriteString(p.paragraph(p.sign(m)+" ", w.Verdict))
 	for _, note := range w.Notes {
 		b.WriteString(p.paragraph("  ", note))

@@ -238,6 +238,24 @@ func TestNodeSettings(t *testing.T) {
 			nodeConfig: "  kubelet:\n    flags:\n    - \"--node-labels=example.com/zone=edge,role=upf\"\n",
 			toml:       "\n[settings.kubernetes.node-labels]\n\"example.com/zone\" = \"edge\"\n\"role\" = \"upf\"\n",
 		},
+		"one label": {
+			node:       userdata.Node{Labels: map[string]string{"role": "upf"}},
+			nodeConfig: "  kubelet:\n    flags:\n    - \"--node-labels=role=upf\"\n",
+			toml:       "\n[settings.kubernetes.node-labels]\n\"role\" = \"upf\"\n",
+		},
+		"one interface that pods do not use": {
+			node:       userdata.Node{LeftAlone: 1},
+			nodeConfig: "  kubelet:\n    maxPodsExpression: \"((default_enis - 1) * (ips_per_eni - 1)) + 2\"\n",
+		},
+		"all of it": {
+			cluster: cluster, node: userdata.Node{Labels: map[string]string{"role": "upf"}, LeftAlone: 3},
+			nodeConfig: "  cluster:\n    name: \"prod\"\n    apiServerEndpoint: \"https://prod.eks.amazonaws.com\"\n" +
+				"    certificateAuthority: \"Q0E=\"\n    cidr: \"10.100.0.0/16\"\n" +
+				"  kubelet:\n    maxPodsExpression: \"((default_enis - 3) * (ips_per_eni - 1)) + 2\"\n" +
+				"    config:\n      clusterDNS:\n      - \"10.100.0.10\"\n    flags:\n    - \"--node-labels=role=upf\"\n",
+			toml: "cluster-name = \"prod\"\napi-server = \"https://prod.eks.amazonaws.com\"\ncluster-certificate = \"Q0E=\"\n" +
+				"cluster-dns-ip = \"10.100.0.10\"\n\n[settings.kubernetes.node-labels]\n\"role\" = \"upf\"\n",
+		},
 		"interfaces that pods do not use": {
 			node:       userdata.Node{LeftAlone: 2},
 			nodeConfig: "  kubelet:\n    maxPodsExpression: \"((default_enis - 2) * (ips_per_eni - 1)) + 2\"\n",

@@ -19,6 +19,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/dev/child"
 	"github.com/multieni/multieni/internal/dev/cluster"
 )
@@ -130,7 +131,8 @@ func (t *teller) tearDown(o Options) error {
 
 // opening introduces the characters.
 func (t *teller) opening(speed float64) {
-	t.screen.say(t.screen.palette.bold("multieni gives every node the network interfaces that are declared for it."))
+	t.screen.say(t.screen.paint(terminal.Strong,
+		"multieni gives every node the network interfaces that are declared for it."))
 	t.screen.say()
 	t.screen.say(fmt.Sprintf("Here it does so between a real Kubernetes API server and a simulated AWS, %g times as fast "+
 		"as EC2.", speed))
@@ -152,6 +154,6 @@ func (t *teller) closing() error {
 	if problems := t.tally.check(len(t.now.nodes)); len(problems) > 0 {
 		return errors.New(strings.Join(problems, "; "))
 	}
-	t.screen.say(indent + t.screen.palette.green("✓") + " everything was as declared")
+	t.screen.say(indent + t.screen.paint(terminal.Good, "✓") + " everything was as declared")
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/terminal"
 )
 
 // Names for tests.
@@ -39,7 +40,9 @@ func KeptByPod(o Outcome, pod, nodeENI string) Outcome {
 }
 
 // Table draws a moment.
-func Table(m Moment, width int, colours bool) string { return table(rows(m), width, palette{colours}) }
+func Table(m Moment, width int, colours bool) string {
+	return table(rows(m), terminal.Page{Width: width, Colours: colours})
+}
 
 // News says what changed from one moment to the next.
 func News(before, after Moment) []string { return news(rows(before), rows(after)) }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/multieni/multieni/internal/core/terminal"
 )
 
 // fate says when the controller is killed in a step.
@@ -29,7 +31,7 @@ func (f *fate) strikes(elapsed time.Duration) bool {
 // strikesWork tells whether the controller is killed now that all commands of the step were given. No kill is spared by
 // a step that is over sooner.
 func (f *fate) strikesWork(rows []row, over bool) bool {
-	working := slices.ContainsFunc(rows, func(r row) bool { return r.Mood == busy })
+	working := slices.ContainsFunc(rows, func(r row) bool { return r.Style == terminal.Busy })
 	if f.atWork && (working || over) {
 		f.atWork = false
 		return true

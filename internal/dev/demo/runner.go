@@ -17,6 +17,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/dev/cluster"
 	"github.com/multieni/multieni/internal/dev/nodenet"
 )
@@ -52,7 +53,7 @@ func (t *teller) tell(ctx context.Context, chapters []chapter, fates []fate) err
 		t.title(fmt.Sprintf("%d of %d", n+1, len(chapters)), c.title)
 		if reason := t.cannotTell(c); reason != nil {
 			t.screen.say()
-			t.screen.block(t.screen.palette.dim(fmt.Sprintf("(left out here: %v)", reason)), indent)
+			t.screen.block(t.screen.paint(terminal.Idle, fmt.Sprintf("(left out here: %v)", reason)), indent)
 			fates = fates[len(c.steps):]
 			continue
 		}
@@ -76,11 +77,11 @@ func (t *teller) cannotTell(c chapter) error {
 
 // title writes a line that a reader who scrolls will find again.
 func (t *teller) title(number, title string) {
-	p := t.screen.palette
 	width, _ := t.screen.size()
 	head := fmt.Sprintf("── %s ── %s ", number, title)
 	t.screen.say()
-	t.screen.say(p.bold(head) + p.dim(strings.Repeat("─", max(0, width-len([]rune(head))))))
+	rest := strings.Repeat("─", max(0, width-len([]rune(head))))
+	t.screen.say(t.screen.paint(terminal.Strong, head) + t.screen.paint(terminal.Idle, rest))
 }
 
 // step tells one step.
@@ -100,9 +101,9 @@ func (t *teller) step(ctx context.Context, s step, f *fate) error {
 	after := t.now.owners()
 	t.tally.count(t.before, after, s.then.gone)
 	t.before = after
-	p := t.screen.palette
 	t.screen.say()
-	t.screen.say(indent + p.green("✓") + " " + s.then.String() + p.dim(", after "+seconds(time.Since(began).Seconds())))
+	took := ", after " + seconds(time.Since(began).Seconds())
+	t.screen.say(indent + t.screen.paint(terminal.Good, "✓") + " " + s.then.String() + t.screen.paint(terminal.Idle, took))
 	if err := t.show(ctx, s.show); err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func isClosed(c <-chan struct{}) bool {
 func answerOf(output string, err error) answer { return answer{output, err} }
 
 func (t *teller) prompt(line string) {
-	t.screen.say(indent + t.screen.palette.dim("$ ") + t.screen.palette.cyan(line))
+	t.screen.say(indent + t.screen.paint(terminal.Idle, "$ ") + t.screen.paint(terminal.Strong, line))
 }
 
 func (t *teller) print(line string, a answer) error {
@@ -217,9 +218,9 @@ func (t *teller) kill() error {
 		return err
 	}
 	t.tally.kills++
-	p := t.screen.palette
-	t.screen.say(indent + p.dim("$ ") + p.red(fmt.Sprintf("kill -9 %d", pid)) +
-		p.dim("  # the controller; it starts again and remembers nothing"))
+	t.screen.say(indent + t.screen.paint(terminal.Idle, "$ ") +
+		t.screen.paint(terminal.Bad, fmt.Sprintf("kill -9 %d", pid)) +
+		t.screen.paint(terminal.Idle, "  # the controller; it starts again and remembers nothing"))
 	return nil
 }
 

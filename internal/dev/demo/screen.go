@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/multieni/multieni/internal/core/terminal"
 )
 
 // widest is the largest width of the story, and its width without a terminal.
@@ -25,7 +27,7 @@ const breath = 1500 * time.Millisecond
 type screen struct {
 	out      io.Writer
 	terminal *os.File // nil if out is none
-	palette  palette
+	colours  bool
 
 	live  bool
 	began time.Time // of the table that is live
@@ -37,7 +39,7 @@ func newScreen(out io.Writer) *screen {
 	s := &screen{out: out}
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		s.terminal = file
-		s.palette.colours = os.Getenv("NO_COLOR") == ""
+		s.colours = os.Getenv("NO_COLOR") == ""
 	}
 	return s
 }
@@ -50,6 +52,11 @@ func (s *screen) size() (width, height int) {
 		}
 	}
 	return widest, 0
+}
+
+// paint returns a text in a style, with colours where the terminal shows them.
+func (s *screen) paint(style terminal.Style, text string) string {
+	return terminal.Page{Colours: s.colours}.Paint(style, text)
 }
 
 // say writes a line, or an empty one; a live table moves down.
@@ -89,7 +96,7 @@ func (s *screen) update(rows []row) {
 // settle leaves the table as it is; what is said next stands below it.
 func (s *screen) settle() {
 	if s.terminal == nil {
-		fmt.Fprint(s.out, "\n"+table(s.shown, widest, s.palette))
+		fmt.Fprint(s.out, "\n"+table(s.shown, terminal.Page{Width: widest, Colours: s.colours}))
 	}
 	s.live, s.lines = false, 0
 }
@@ -111,7 +118,7 @@ func (s *screen) frame() string {
 		return ""
 	}
 	width, height := s.size()
-	text := crop("\n"+table(s.shown, width-1, s.palette), height-1)
+	text := crop("\n"+table(s.shown, terminal.Page{Width: width - 1, Colours: s.colours}), height-1)
 	s.lines = strings.Count(text, "\n")
 	return text
 }

@@ -1,0 +1,57 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/terminal"
+)
+
+// Page is what a view is printed on.
+type Page struct {
+	// Width is the number of columns; 0 is a page without edge, such as a file.
+	Width int
+	// Colours is set where colours are seen.
+	Colours bool
+	// Wide asks for every detail and every object.
+	Wide bool
+}
+
+func (p Page) terminal() terminal.Page { return terminal.Page{Width: p.Width, Colours: p.Colours} }
+
+func (p Page) paint(s terminal.Style, text string) string { return p.terminal().Paint(s, text) }
+
+func (p Page) table(columns []terminal.Column, rows [][]terminal.Cell) string {
+	return p.terminal().Table(columns, rows)
+}
+
+func (p Page) paragraph(indent, text string) string { return p.terminal().Paragraph(indent, text) }
+
+// names lists the first of some names and counts the rest.
+func (p Page) names(all []string) string {
+	if p.Wide || len(all) <= mostNames+1 {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:mostNames], ", "), len(all)-mostNames)
+}
+
+// age writes how long ago something was, in its largest unit.
+func age(since, now time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	switch d := now.Sub(since); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}
