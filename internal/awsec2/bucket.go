@@ -192,20 +192,23 @@ func (s *actionLimiter) adaptShare(now time.Time) {
 // wait.
 func (s *actionLimiter) serve(now time.Time) {
 	for s.line.Len() > 0 {
-		train := min(s.batch(), s.line.Len())
-		if missing := max(s.until(now, s.accountBucket, train), s.until(now, s.ownBucket, train)); missing > 0 {
+		together := min(s.batch(), s.line.Len())
+		if missing := max(s.until(now, s.accountBucket, together), s.until(now, s.ownBucket, together)); missing > 0 {
 			s.scheduleWake(missing)
 			return
 		}
-		for range train {
+		for range together {
 			s.grant(now, s.line.Pop())
 		}
 	}
 }
 
-// batch is the number of requests to send together: as many as the tokens of two seconds allow.
+// batch is the number of requests to send together. Below two requests per second it is smaller, so that the first of
+// them does not wait for long.
 func (s *actionLimiter) batch() int {
-	return max(1, min(ratelimit.BatchSize, int(2*s.ownBucket.Limit()), s.ownBucket.Burst(), s.accountBucket.Burst()))
+	size := s.pace.Batch()
+	atRate := int(float64(size) / 2 * float64(s.ownBucket.Limit()))
+	return max(1, min(size, atRate, s.ownBucket.Burst(), s.accountBucket.Burst()))
 }
 
 // until returns the time until a limiter has tokens.

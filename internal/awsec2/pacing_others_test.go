@@ -55,11 +55,11 @@ func TestCoTenantInGroups(t *testing.T) {
 	ideal := besideGroups(t, func(_ *testing.T, ec2 *account) { ec2.keepLevel(20, requests) })
 	idle := besideGroups(t, func(*testing.T, *account) { time.Sleep(20 * time.Minute) })
 	t.Logf("%v; with a program that knows the level %v; without a program %v", client, ideal, idle)
-	if client.used < 0.9 || client.othersRefused > 0.25 || client.refused > 0.033 {
-		t.Error("want at least 90 % used, at most 25 % of the groups' requests refused, and 3.3 % of ours")
+	if client.used < 0.9 || client.othersRefused > 0.2 || client.refused > 0.05 {
+		t.Error("want at least 90 % used, at most 20 % of the groups' requests refused, and 5 % of ours")
 	}
-	if client.othersRefused > 2*ideal.othersRefused {
-		t.Error("want at most twice the refused requests of a program that knows the level")
+	if client.othersRefused > 1.5*ideal.othersRefused {
+		t.Error("want at most half more refused requests than next to a program that knows the level")
 	}
 }
 

@@ -38,6 +38,8 @@ const (
 	// empty, EC2 throttles the one with bursts first, so this process yields first; users with single requests hardly
 	// notice.
 	BatchSize = 4
+	// SharedBatchSize is the number while other programs are known to use the bucket.
+	SharedBatchSize = 8
 
 	// cubicScale is the steepness of the climb, per second cubed: from the least to the largest share in under a
 	// minute.
@@ -95,6 +97,14 @@ func (p AdaptiveRate) Reserve() float64 {
 		return SharedReserve
 	}
 	return Reserve
+}
+
+// Batch returns the number of waiting requests to send together at present.
+func (p AdaptiveRate) Batch() int {
+	if p.Shared() {
+		return SharedBatchSize
+	}
+	return BatchSize
 }
 
 // After returns the rate after a time in which requests waited, or, if wanted is false, in which there were none.

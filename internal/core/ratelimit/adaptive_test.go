@@ -101,3 +101,14 @@ func TestLeft(t *testing.T) {
 		})
 	}
 }
+
+// TestBatchesAreLargerBesideOthers lets EC2 throttle a request after the bucket was watched long enough to know of others.
+func TestBatchesAreLargerBesideOthers(t *testing.T) {
+	alone := ratelimit.New(ratelimit.InitialShare)
+	if got := alone.Batch(); got != ratelimit.BatchSize {
+		t.Errorf("alone it sends %d requests together, want %d", got, ratelimit.BatchSize)
+	}
+	if got := alone.Refused(0.5, time.Minute).Batch(); got != ratelimit.SharedBatchSize {
+		t.Errorf("beside others it sends %d requests together, want %d", got, ratelimit.SharedBatchSize)
+	}
+}
