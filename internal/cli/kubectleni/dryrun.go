@@ -145,14 +145,7 @@ func (d *dryRun) simulateNode(ctx context.Context, node *corev1.Node, ref eni.In
 	if state := d.stateOf[node.Name]; state != nil {
 		facts.Requested, facts.PodNetworks = controller.RequestedAddresses(nil, *state), controller.PodNetworks(state)
 	}
-	outcome := forecast.Simulate(wanted, facts, d.now)
-	outcome.Actions = slices.DeleteFunc(outcome.Actions, func(a plan.Action) bool {
-		return !slices.Contains(d.names, a.Of().NodeENI)
-	})
-	outcome.Members = slices.DeleteFunc(outcome.Members, func(m plan.Member) bool {
-		return !slices.Contains(d.names, m.NodeENI)
-	})
-	return outcome, nil
+	return forecast.Simulate(wanted, facts, d.now).Of(d.names), nil
 }
 
 func (d *dryRun) desired(node *corev1.Node, instanceID string, at selector.Location) plan.Desired {

@@ -29,6 +29,16 @@ type Outcome struct {
 	Members []plan.Member
 }
 
+// Of returns the part of the outcome that concerns NodeENIs, by name.
+func (o Outcome) Of(nodeENIs []string) Outcome {
+	isOther := func(m identity.Member) bool { return !slices.Contains(nodeENIs, m.NodeENI) }
+	return Outcome{
+		Actions:   slices.DeleteFunc(slices.Clone(o.Actions), func(a plan.Action) bool { return isOther(a.Of()) }),
+		Evictions: slices.DeleteFunc(slices.Clone(o.Evictions), func(e plan.Eviction) bool { return isOther(e.Member) }),
+		Members:   slices.DeleteFunc(slices.Clone(o.Members), func(m plan.Member) bool { return isOther(m.Member) }),
+	}
+}
+
 // Input are what is known of an instance before anything is done.
 type Input struct {
 	Look   eni.InstanceSnapshot

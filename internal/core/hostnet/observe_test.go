@@ -43,7 +43,7 @@ func TestObservationOfALink(t *testing.T) {
 		"two changes are left": {
 			configured(func(f *hostnet.Facts) { f.Links[2].Up, f.Links[2].MTU = false, 1400 }), hostnet.Observation{
 				State: hostnet.Configuring, Reason: "Configuring", AltName: "net-web",
-				Message: "2 changes are left to make, the first: link 3: set MTU to 9001"}, true,
+				Message: "2 changes left to make, the first: link 3: set MTU to 9001"}, true,
 		},
 		"missing": {configured(noLink), hostnet.Observation{
 			State: hostnet.Missing, Reason: "LinkNotFound",
@@ -66,7 +66,7 @@ func TestObservationOfALink(t *testing.T) {
 		},
 		"a name that the link lost": {configured(func(f *hostnet.Facts) { f.Links[2].AltNames = nil }), hostnet.Observation{
 			State: hostnet.Configuring, Reason: "Configuring",
-			Message: "1 changes are left to make, the first: link 3: add altname net-web"}, true},
+			Message: "1 change left to make, the first: link 3: add altname net-web"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.want.Link = lastSeen

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // State says how far a link is.
@@ -84,7 +86,7 @@ func (f foundLinks) observe(operations []Operation, facts Facts) Observation {
 	switch {
 	case len(rest) > 0:
 		o.State, o.Reason = Configuring, ReasonConfiguring
-		o.Message = fmt.Sprintf("%d changes are left to make, the first: %s", len(rest), rest[0])
+		o.Message = fmt.Sprintf("%s left to make, the first: %s", text.Count(len(rest), "change"), rest[0])
 	case !f.facts.Carrier:
 		o.State, o.Reason, o.Message = NoCarrier, ReasonNoCarrier, fmt.Sprintf("%s is up but has no carrier", f.facts.Name)
 	default:

@@ -41,7 +41,7 @@ func (t NodeTemplate) narrow(p *zonePlacement) []Problem {
 	}
 	if p.CarrierIP != nil && *p.CarrierIP {
 		p.candidates = slices.DeleteFunc(slices.Clone(p.candidates), func(s eni.Subnet) bool {
-			return isOrdinaryZone(s.Zone)
+			return !wavelengthZone.MatchString(s.Zone)
 		})
 		if len(p.candidates) == 0 {
 			return []Problem{{CarrierIPOutsideWavelength, t.path(p.Slot, "associateCarrierIPAddress"), fmt.Sprintf(
@@ -80,11 +80,9 @@ func zoned(places []zonePlacement, own map[eni.Slot]bool) bool {
 	return slices.ContainsFunc(places, func(p zonePlacement) bool { return own[p.Slot] })
 }
 
-// ordinaryZone matches the names of zones in a region itself, such as us-east-1a. Those of Wavelength Zones are longer,
-// such as us-east-1-wl1-bos-wlz-1 (AWS Wavelength developer guide, "Available Wavelength Zones").
-var ordinaryZone = regexp.MustCompile(`^[a-z]+(-[a-z]+)+-\d+[a-z]$`)
-
-func isOrdinaryZone(name string) bool { return ordinaryZone.MatchString(name) }
+// wavelengthZone matches the names of Wavelength Zones, such as us-east-1-wl1-bos-wlz-1 (AWS Wavelength developer
+// guide, "Available Wavelength Zones"). Only their subnets have carrier addresses.
+var wavelengthZone = regexp.MustCompile(`-wlz-\d+$`)
 
 // zonesOf returns the zones of the subnets, sorted.
 func zonesOf(subnets []eni.Subnet) []string {

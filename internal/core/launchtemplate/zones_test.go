@@ -232,6 +232,9 @@ func TestAddressesNarrowTheSubnets(t *testing.T) {
 		"no Wavelength Zone": {
 			[]eni.Subnet{withAll, withoutIPv6}, list(interfaceIn(0, 0, carrier(true)), at(1)), nil, []string{noCarrier},
 		},
+		"a Local Zone": {
+			[]eni.Subnet{subnet("s-l", "us-west-2-lax-1a")}, list(interfaceIn(0, 0, carrier(true))), nil, []string{noCarrier},
+		},
 		"no Wavelength Zone, GovCloud": {
 			[]eni.Subnet{subnet("s-g", "us-gov-west-1a")}, list(interfaceIn(0, 0, carrier(true))), nil, []string{noCarrier},
 		},

@@ -157,6 +157,10 @@ func ParseConfig(document []byte) (Config, error) {
 	if err := decoder.Decode(&c); err != nil {
 		return Config{}, err
 	}
+	if decoder.More() {
+		return Config{}, fmt.Errorf("text follows the configuration after byte %d; remove it, or write one object",
+			decoder.InputOffset())
+	}
 	c.applyDefaults()
 	return c, c.validate()
 }
@@ -269,6 +273,10 @@ func (n Network) validate() []string {
 	for _, key := range slices.Sorted(maps.Keys(n.Tags)) {
 		if strings.HasPrefix(key, "aws:") {
 			mistakes = append(mistakes, fmt.Sprintf("tags: keys that begin with aws: are AWS's own, such as %q", key))
+		}
+		if strings.HasPrefix(key, identity.Prefix) {
+			mistakes = append(mistakes, fmt.Sprintf("tags: keys that begin with %s are multieni's own, such as %q",
+				identity.Prefix, key))
 		}
 	}
 	return mistakes

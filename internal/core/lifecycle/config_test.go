@@ -219,6 +219,7 @@ func TestMistakesInAConfigFileAreFoundAtStart(t *testing.T) {
 		"a name that is too long for a label":      {`"name": "n3"`, `"name": "` + strings.Repeat("n", 56) + `"`, "at most 55"},
 		"a pattern that is none":                   {`multus-*`, `[`, "not a name"},
 		"a network wanted and removed":             {`"networks"`, `"removed": ["n3"], "networks"`, "removed"},
+		"a second object":                          {`]}`, `]} {}`, "text follows the configuration"},
 		"no networks":                              {document[strings.Index(document, `"networks"`):], `"networks": []}`, "networks"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,9 +49,11 @@ func TestBoundsOfANetwork(t *testing.T) {
 		"a name that begins with a dot": {`"name": ".n3"`, "networks[0] .n3" + name},
 		"no name":                       {`"name": ""`, "networks[0] : name: it has none"},
 		"a tag that only contains aws:": {`"tags": {"x-aws:y": "z"}`, ""},
-		"an exact index":                {`"deviceIndexPolicy": "Exact"`, ""},
-		"an address of EC2's choice":    {`"ipv4Allocation": "Auto"`, ""},
-		"the lowest free address":       {`"ipv4Allocation": "LowestFree"`, ""},
+		"a tag of multieni": {`"tags": {"networking.k8s.aws/mtu": "9001"}`,
+			`networks[0] n3: tags: keys that begin with networking.k8s.aws/ are multieni's own, such as "networking.k8s.aws/mtu"`},
+		"an exact index":             {`"deviceIndexPolicy": "Exact"`, ""},
+		"an address of EC2's choice": {`"ipv4Allocation": "Auto"`, ""},
+		"the lowest free address":    {`"ipv4Allocation": "LowestFree"`, ""},
 	} {
 		t.Run(field, func(t *testing.T) {
 			if !strings.Contains(tc.field, `"name"`) {

@@ -44,7 +44,7 @@ func age(since, now time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	switch d := now.Sub(since); {
+	switch d := max(0, now.Sub(since)); { // clocks differ
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))
 	case d < time.Hour:

@@ -111,7 +111,7 @@ func TestAgesAreInTheirLargestUnit(t *testing.T) {
 	for since, want := range map[time.Duration]string{
 		0: "0s", 59*time.Second + 999*time.Millisecond: "59s", time.Minute: "1m", time.Hour - time.Second: "59m",
 		time.Hour: "1h", 48*time.Hour - time.Second: "47h", 48 * time.Hour: "2d", 72*time.Hour - time.Second: "2d",
-		400 * 24 * time.Hour: "400d",
+		400 * 24 * time.Hour: "400d", -5 * time.Second: "0s",
 	} {
 		t.Run(since.String(), func(t *testing.T) {
 			n := nodeENI("multus", "True", 1, 1, 1)

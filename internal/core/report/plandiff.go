@@ -62,8 +62,6 @@ type NodeDiff struct {
 type SimulatedNode struct {
 	Node    string
 	Outcome forecast.Outcome
-	// Blocked are the members, as NodeENI and ordinal, that were blocked before.
-	Blocked map[string]bool
 }
 
 // NewPlanDiff sums the outcomes for nodes up. Rates are those at which EC2 is asked.

@@ -1,0 +1,37 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package forecast_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/multieni/multieni/internal/core/forecast"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// TestAnOutcomeOfSomeNodeENIsLeavesOutTheOthers has one action, eviction and member of each of two NodeENIs.
+func TestAnOutcomeOfSomeNodeENIsLeavesOutTheOthers(t *testing.T) {
+	addresses := cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
+	of := func(nodeENIs ...string) (o forecast.Outcome) {
+		for _, name := range nodeENIs {
+			m := identity.Member{NodeENI: name}
+			o.Actions = append(o.Actions, plan.Delete{Member: m})
+			o.Evictions = append(o.Evictions, plan.Eviction{Member: m})
+			o.Members = append(o.Members, plan.Member{Member: m})
+		}
+		return o
+	}
+	whole := of("data", "multus")
+	if diff := cmp.Diff(of("multus"), whole.Of([]string{"multus", "n3"}), addresses); diff != "" {
+		t.Errorf("outcome of multus (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(of("data", "multus"), whole, addresses); diff != "" {
+		t.Errorf("the whole outcome changed (-want +got):\n%s", diff)
+	}
+}
