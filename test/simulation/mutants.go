@@ -254,7 +254,7 @@ func earlyCollector() Mutant {
 	}
 }
 
-// podMutants are about pods that use interfaces, their addresses, and blocks that are reserved for them.
+// podMutants are about pods that use interfaces, and their addresses.
 func podMutants() []Mutant {
 	return []Mutant{
 		{Name: "a network for pods is detached without being drained", Like: "a controller that trusts the last report",
@@ -265,10 +265,5 @@ func podMutants() []Mutant {
 			Edits: []Edit{{core + "plan", "return !$known.$Drained || $known.$Used > 0", "return $known.$Used > 0"}}},
 		{Name: "an address is unassigned while a pod has it", Like: "a controller that compares with the declaration alone",
 			Edits: []Edit{{core + "plan", "return !$d.$follows($a) || $d.$isClaimed($a)", "return !$d.$follows($a)"}}},
-		{Name: "a block is chosen again before EC2 shows its reservation", Like: "a controller without a record of its calls",
-			Edits: []Edit{{
-				core + "reservation", "if $recorded >= 0 && $o.$Recorded[$recorded].$Reason == $Reserving && ",
-				"if $recorded >= len($o.$Recorded) && ",
-			}}},
 	}
 }
