@@ -39,6 +39,11 @@ func (s *snapshot) unconfirmedRemovals(p plan.Plan, look *eni.InstanceSnapshot) 
 	return members
 }
 
+// removes reports whether a plan has an action that needs a live read.
+func (s *snapshot) removes(p plan.Plan, look *eni.InstanceSnapshot) bool {
+	return slices.ContainsFunc(p.Actions, func(action plan.Action) bool { return s.needsLiveRead(action, look) })
+}
+
 // needsLiveRead reports whether an action removes an interface or addresses for a reason that only the cache gives. An
 // interface in use always needs a live read. Other interfaces need none where the cache cannot be wrong: EC2 reports
 // that the instance terminates, garbage collection has read the API server twice, or the NodeENI is being deleted,

@@ -161,8 +161,12 @@ func (run *instanceRun) next(ctx context.Context, calls *executor.Pipeline) (aga
 		r.evictPods(ctx, run.snapshot.name, run.instanceID, p.Evictions)
 		return true, nil // the next plan has the API server's answers
 	}
-	if run.snapshot, err = r.store(ctx, run.snapshot, run.instanceID, run.look, p); err != nil {
+	before := run.snapshot
+	if run.snapshot, err = r.store(ctx, before, run.instanceID, run.look, p); err != nil {
 		return false, err
+	}
+	if before.state == nil && run.snapshot.state != nil && before.removes(p, run.look) {
+		return true, nil // the next plan knows how young the agent's reports are
 	}
 	return !run.begin(ctx, p, calls), nil
 }
