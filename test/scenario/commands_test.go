@@ -51,6 +51,8 @@ func commands() map[string]command {
 		"ec2-holds": holds,
 		// [!] ec2-interface ID: prints an interface as /_sim/state has it.
 		"ec2-interface": showInterface,
+		// ec2-reservations SUBNET: prints the reserved blocks of a subnet as /_sim/state has them.
+		"ec2-reservations": showReservations,
 		// ec2-calls: prints how often each action that changes something was called, and how many calls failed.
 		"ec2-calls": showCalls,
 		// ec2-calls-reset: counts from zero.
@@ -194,6 +196,15 @@ func showInterface(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if !neg {
 		ts.Fatalf("EC2 has no %s", args[0])
+	}
+}
+
+func showReservations(ts *testscript.TestScript, _ bool, args []string) {
+	out := ts.Stdout() // Stdout also forgets what the last command printed.
+	for _, r := range on(ts).Simulator.State().SubnetCIDRReservations {
+		if r.SubnetID == args[0] {
+			fmt.Fprintln(out, r.CIDR)
+		}
 	}
 }
 
