@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
@@ -25,6 +26,18 @@ func SubnetTerms(spec v1alpha1.NodeENISpec) selector.SubnetTerms {
 		Names: withSingle(spec.SubnetName, spec.SubnetNames),
 		Tags:  v1alpha1.Strings(spec.SubnetSelector),
 	}
+}
+
+// ResolvedSubnet returns a subnet as the status of a NodeENI lists it; the IPv6 range with spec.pods.ipv6 only.
+func ResolvedSubnet(s eni.Subnet, spec v1alpha1.NodeENISpec) v1alpha1.ResolvedSubnet {
+	resolved := v1alpha1.ResolvedSubnet{ID: s.ID, Zone: s.Zone}
+	if s.CIDR.IsValid() {
+		resolved.CIDR = s.CIDR.String()
+	}
+	if spec.Pods != nil && spec.Pods.IPv6 != nil && s.IPv6CIDR.IsValid() {
+		resolved.IPv6CIDR = s.IPv6CIDR.String()
+	}
+	return resolved
 }
 
 // GroupTerms returns how the spec chooses security groups.

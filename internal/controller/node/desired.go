@@ -177,6 +177,22 @@ func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.N
 	return claim, time.Time{}, nil
 }
 
+// readFormerSubnets returns a snapshot with the subnets of interfaces that stay after their NodeENI ceased to select
+// their subnets: the agents need the ranges for as long as pods use the interfaces.
+func (r *Reconciler) readFormerSubnets(ctx context.Context, s *snapshot, results []result) (*snapshot, error) {
+	subnets := map[string]eni.Subnet{}
+	for _, id := range s.formerSubnetIDs(results) {
+		match, err := r.Resolver.Subnets(ctx, selector.SubnetTerms{IDs: []string{id}})
+		if err != nil {
+			return s, fmt.Errorf("read subnet %s of interfaces of node %s: %w", id, s.name, err)
+		}
+		for _, subnet := range match.Subnets() {
+			subnets[subnet.ID] = subnet
+		}
+	}
+	return s.withFormerSubnets(subnets), nil
+}
+
 // mustWait returns why a node must wait for its first interface of a NodeENI, or nothing: the NodeENI's spec was not
 // yet processed, or a change of its selector reaches so many nodes that a ramp admits them. It returns when to ask
 // again, or zero if an event will trigger the next attempt.

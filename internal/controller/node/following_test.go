@@ -75,6 +75,30 @@ func (s *stage) hasVirtual() bool {
 	})
 }
 
+// TestAnInterfaceKeepsTheRangesOfASubnetThatItsNodeENINoLongerSelects changes the subnet of a NodeENI whose interface stays,
+// and deletes the state that said what the ranges were: the agent still reads them.
+func TestAnInterfaceKeepsTheRangesOfASubnetThatItsNodeENINoLongerSelects(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.follow(&v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentObserved, Floating: []string{"10.0.1.192/26"}})
+		s.both(func(c client.Client) {
+			s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.SubnetIDs = []string{hosts} })
+			s.resolved(c, v1alpha1.ResolvedSubnet{ID: hosts, Zone: zone, CIDR: "10.0.0.0/24"})
+		})
+		for _, act := range []func(){
+			func() {},
+			func() { s.must(s.cache.Delete(s.Context(), &v1alpha1.NodeENIState{ObjectMeta: objectMeta(nodeName)})) },
+		} {
+			act()
+			s.must(s.play(2 * time.Minute))
+			if got := s.served(); got.SubnetID != data || got.SubnetCIDR != "10.0.1.0/24" ||
+				!slices.Equal(got.Pods.Floating, []string{"10.0.1.192/26"}) {
+				s.Errorf("the interface in %s has range %q, and addresses of %q follow pods", got.SubnetID, got.SubnetCIDR,
+					got.Pods.Floating)
+			}
+		}
+	})
+}
+
 func TestAnAddressFollowsThePod(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.follow(&v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentObserved, Floating: []string{"10.0.1.192/26"}})

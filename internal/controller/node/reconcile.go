@@ -83,6 +83,10 @@ func (r *Reconciler) reconcileInstances(ctx context.Context, s *snapshot,
 		s, results = next, append(results, one)
 	}
 	r.keepVolatile(s.name, s.node != nil, s.instances)
+	s, err = r.readFormerSubnets(ctx, s, results)
+	if err != nil {
+		return time.Time{}, err
+	}
 	s, ledgerAt, err := r.removeGenerations(ctx, newReconciled(s, results))
 	if err != nil {
 		return time.Time{}, err

@@ -41,6 +41,8 @@ type snapshot struct {
 	instances []string
 	// release has the instances that belong to another node, with its name.
 	release map[string]string
+	// formerSubnets are the subnets of interfaces that their NodeENIs no longer select, by ID.
+	formerSubnets map[string]eni.Subnet
 	// confirmed are the owners that were read from the API server itself, together with the node.
 	confirmed map[identity.Owner]bool
 }
@@ -110,6 +112,13 @@ func (s *snapshot) withLive(
 ) *snapshot {
 	next := *s
 	next.registration, next.state, next.nodeENIs, next.confirmed = node, state, nodeENIs, confirmed
+	return &next
+}
+
+// withFormerSubnets returns a snapshot with the subnets that NodeENIs no longer select.
+func (s *snapshot) withFormerSubnets(subnets map[string]eni.Subnet) *snapshot {
+	next := *s
+	next.formerSubnets = subnets
 	return &next
 }
 

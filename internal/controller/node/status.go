@@ -261,15 +261,52 @@ func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member
 	state.AddressMode, state.Sysctls, state.Required = spec.AddressMode, spec.Sysctls, spec.Required
 	state.Pods = s.podsOf(spec.Pods, was)
 	addDevice(state, *spec)
-	for _, subnet := range nodeENI.Status.Subnets {
-		if m.Interface != nil && subnet.ID == m.Interface.SubnetID {
-			state.SubnetCIDR = subnet.CIDR
-			if state.Pods != nil {
-				state.Pods.SubnetIPv6CIDR = subnet.IPv6CIDR
-				state.Pods.Floating = s.floating(spec.Pods, subnet)
+	if subnet, known := s.subnetOf(m, nodeENI); known {
+		state.SubnetCIDR = subnet.CIDR
+		if state.Pods != nil {
+			state.Pods.SubnetIPv6CIDR = subnet.IPv6CIDR
+			state.Pods.Floating = s.floating(spec.Pods, subnet)
+		}
+	}
+}
+
+// subnetOf returns the subnet of a member's interface: as the NodeENI lists it or, after the NodeENI ceased to select
+// it, as EC2 returned it.
+func (s *snapshot) subnetOf(m plan.Member, nodeENI *v1alpha1.NodeENI) (v1alpha1.ResolvedSubnet, bool) {
+	if m.Interface == nil {
+		return v1alpha1.ResolvedSubnet{}, false
+	}
+	if subnet, selected := selectedSubnet(nodeENI, m.Interface.SubnetID); selected {
+		return subnet, true
+	}
+	former, known := s.formerSubnets[m.Interface.SubnetID]
+	return controller.ResolvedSubnet(former, nodeENI.Spec), known
+}
+
+// selectedSubnet returns the subnet of an ID from the status of a NodeENI.
+func selectedSubnet(nodeENI *v1alpha1.NodeENI, id string) (v1alpha1.ResolvedSubnet, bool) {
+	n := slices.IndexFunc(nodeENI.Status.Subnets, func(s v1alpha1.ResolvedSubnet) bool { return s.ID == id })
+	if n < 0 {
+		return v1alpha1.ResolvedSubnet{}, false
+	}
+	return nodeENI.Status.Subnets[n], true
+}
+
+// formerSubnetIDs returns the subnets of interfaces that their NodeENIs no longer select.
+func (s *snapshot) formerSubnetIDs(results []result) []string {
+	ids := map[string]bool{}
+	for _, one := range results {
+		for _, m := range one.plan.Members {
+			nodeENI := s.nodeENI(m.Owner)
+			if nodeENI == nil || m.Interface == nil {
+				continue
+			}
+			if _, selected := selectedSubnet(nodeENI, m.Interface.SubnetID); !selected {
+				ids[m.Interface.SubnetID] = true
 			}
 		}
 	}
+	return slices.Sorted(maps.Keys(ids))
 }
 
 // addLinkOfNetwork adds what the tags of a network's interface say of its link.

@@ -469,20 +469,9 @@ func resolvedSubnets(nodeENI *v1alpha1.NodeENI, f facts) []v1alpha1.ResolvedSubn
 	}
 	var all []v1alpha1.ResolvedSubnet
 	for _, s := range f.subnets.Subnets() {
-		subnet := v1alpha1.ResolvedSubnet{ID: s.ID, Zone: s.Zone, CIDR: cidr(s)}
-		if pods := nodeENI.Spec.Pods; pods != nil && pods.IPv6 != nil && s.IPv6CIDR.IsValid() {
-			subnet.IPv6CIDR = s.IPv6CIDR.String()
-		}
-		all = append(all, subnet)
+		all = append(all, controller.ResolvedSubnet(s, nodeENI.Spec))
 	}
 	return all[:min(len(all), maxSubnets)]
-}
-
-func cidr(s eni.Subnet) string {
-	if !s.CIDR.IsValid() {
-		return ""
-	}
-	return s.CIDR.String()
 }
 
 func resolvedGroups(nodeENI *v1alpha1.NodeENI, f facts) []string {
