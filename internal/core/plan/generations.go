@@ -85,7 +85,8 @@ func (p *planner) visibleBy(key identity.Key, generation identity.Generation) ti
 
 // ReleaseInstance plans for an instance under the name of a node that does not have it any more, or not yet: another
 // Node owns the instance and its interfaces. There are no actions. This ledger keeps what no other ledger names:
-// attached interfaces until another one names them, and others until they would have become visible.
+// interfaces that exist until another one names them, and others until they would have become visible. An interface
+// that EC2 returns as unattached is no exception: a call whose answer was lost may attach it.
 func ReleaseInstance(o Observed, now time.Time) Plan {
 	p := &planner{Observed: o, now: now, plan: Plan{Ledger: maps.Clone(o.Ledger)}}
 	alone := identity.Generations{}
@@ -94,7 +95,7 @@ func ReleaseInstance(o Observed, now time.Time) Plan {
 		if !stored || r.Member.Generation < generation {
 			continue
 		}
-		if r.Attachment != nil && o.OtherLedgers[r.Member.Key] < generation {
+		if o.OtherLedgers[r.Member.Key] < generation {
 			alone[r.Member.Key] = generation
 			p.requeueAt(now.Add(p.takeoverRecheck(r)))
 		}
@@ -106,10 +107,10 @@ func ReleaseInstance(o Observed, now time.Time) Plan {
 }
 
 // takeoverRecheck is the requeue until the ledger of the node that owns the instance names an interface. That node
-// adopts interfaces with evidence at once, and leaves the rest for a person,
-// including interfaces that a user or another program attached to another instance.
+// adopts interfaces with evidence at once, and leaves the rest for a person, including interfaces that a user or another
+// program attached to another instance.
 func (p *planner) takeoverRecheck(r inventory.Record) time.Duration {
-	if r.AttachedTo(r.Member.InstanceID) && p.hasEvidence(r) && p.whyCopy(r) == "" {
+	if (r.Attachment == nil || r.AttachedTo(r.Member.InstanceID)) && p.hasEvidence(r) && p.whyCopy(r) == "" {
 		return uncertainRecheck
 	}
 	return foreignSlotRecheck
