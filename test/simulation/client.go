@@ -233,6 +233,7 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 				st := into.(*v1alpha1.SubnetReservation).Status
 				w.p.run.stamp(current.Status.Conditions, st.Conditions)
 				w.p.lint(k, name, status.Lint(st.Conditions, current.Generation))
+				w.p.run.note(w.p, "says of SubnetReservation %s:%s", name, reservedBlocks(st.Reservations))
 				current.Status = st
 			case *v1alpha1.NodeENIState:
 				st := into.(*v1alpha1.NodeENIState).Status
@@ -258,6 +259,15 @@ func phases(interfaces []v1alpha1.InterfaceState) string {
 	var words []byte
 	for _, i := range interfaces {
 		words = fmt.Appendf(words, " %s[%d] %s %s", i.NodeENI, i.Ordinal, i.Phase, i.Reason)
+	}
+	return string(words)
+}
+
+// reservedBlocks is what a status says of the blocks of subnets, in a few words.
+func reservedBlocks(blocks []v1alpha1.ReservedBlock) string {
+	var words []byte
+	for _, b := range blocks {
+		words = fmt.Appendf(words, " %s %s %s,", b.CIDR, b.ID, b.Reason)
 	}
 	return string(words)
 }

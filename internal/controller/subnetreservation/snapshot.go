@@ -36,6 +36,8 @@ type snapshot struct {
 	released []string
 	// deleted are the IDs of reservations that EC2 does not have any more.
 	deleted map[string]bool
+	// undeleted reports whether a deletion failed.
+	undeleted bool
 	// problem is what is wrong with the selection, or with a deletion; nil for nothing.
 	problem *status.Outcome
 }
@@ -132,7 +134,8 @@ type unconfirmed struct {
 	cidr     netip.Prefix
 }
 
-// settle drops the blocks whose reservation was deleted, and those that EC2 did not return for two minutes.
+// settle drops the blocks whose reservation was deleted, and those that EC2 did not return for two minutes. After a
+// deletion that failed it drops none without an ID: the reservation can be that of such a block.
 func (r *Reconciler) settle(s *snapshot) {
 	s.leaving = slices.DeleteFunc(s.leaving, func(b reservation.Block) bool {
 		if b.ID != "" {
@@ -144,7 +147,7 @@ func (r *Reconciler) settle(s *snapshot) {
 			since = r.Now()
 			r.leavingSince[key] = since
 		}
-		if r.Now().Sub(since) < visibilityWindow {
+		if r.Now().Sub(since) < visibilityWindow || s.undeleted {
 			return false
 		}
 		delete(r.leavingSince, key)
@@ -177,7 +180,7 @@ func (s *snapshot) keep(subnetIDs map[string]bool) {
 func (s *snapshot) note(err error) error {
 	if err != nil {
 		o := undeleted(err)
-		s.problem = &o
+		s.problem, s.undeleted = &o, true
 	}
 	return err
 }
@@ -271,10 +274,8 @@ func undeleted(err error) status.Outcome {
 
 // mayBeInvisible reports whether a reservation may exist that EC2 did not confirm.
 func mayBeInvisible(object *v1alpha1.SubnetReservation) bool {
-	return slices.ContainsFunc(object.Status.Reservations, func(b v1alpha1.ReservedBlock) bool {
-		return b.CIDR != "" && b.ID == "" &&
-			(b.Reason == string(reservation.Reserving) || b.Reason == string(reservation.Releasing))
-	}) && object.Spec.DeletionPolicy != v1alpha1.DeletionPolicyRetain
+	return object.Spec.DeletionPolicy != v1alpha1.DeletionPolicyRetain &&
+		slices.ContainsFunc(recorded(object.Status), reservation.Block.MayBeInvisible)
 }
 
 func terms(spec v1alpha1.SubnetReservationSpec) selector.SubnetTerms {

@@ -353,6 +353,46 @@ func TestAnUnconfirmedBlockOfASubnetThatIsNotSelectedAnyMore(t *testing.T) {
 	s.holds("subnet-a 10.0.4.128/25")
 }
 
+// TestABlockThatIsRequestedAgain changes the type of a reservation, which EC2 does not return until the subnet is not
+// selected any more, and the controller ends before it records the new ID: the recorded one is that of the former.
+func TestABlockThatIsRequestedAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		afterwards func(*stage)
+		want       []string
+	}{
+		"a subnet that is not selected any more": {want: []string{"subnet-a 10.0.4.128/25"}, afterwards: func(s *stage) {
+			s.subnets[1].Name = "n6"
+			s.now = s.now.Add(time.Minute)
+			s.reconcile()
+			s.hidden = false
+			s.refusal = &eni.APIError{Class: eni.Unauthorized, Operation: "DeleteSubnetCidrReservation", Code: "UnauthorizedOperation"}
+			s.now = s.now.Add(3 * time.Minute)
+			s.reconcile()
+			s.refusal = nil
+			s.reconcile()
+		}},
+		"a deleted SubnetReservation": {afterwards: func(s *stage) {
+			s.must(s.client.Delete(s.Context(), s.object()))
+			s.reconcile()
+			s.hidden = false
+			s.now = s.now.Add(3 * time.Minute)
+			s.expect("gone")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, sized())
+			s.expect(v1alpha1.ReasonReserved)
+			s.now = s.now.Add(time.Hour)
+			s.change(func(o *v1alpha1.SubnetReservation) { o.Spec.Type = v1alpha1.SubnetReservationExplicit })
+			s.lost = true
+			s.expect(v1alpha1.ReasonReserving)
+			s.lost, s.hidden = false, true
+			tc.afterwards(s)
+			s.holds(tc.want...)
+		})
+	}
+}
+
 // A name that matches nothing may be a mistake: nothing is deleted for it.
 func TestNothingIsDeletedWhileATermMatchesNothing(t *testing.T) {
 	s := newStage(t, sized())

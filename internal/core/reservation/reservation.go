@@ -104,19 +104,33 @@ func (d Desired) Plan(o Observed) Plan {
 func (d Desired) Release(o Observed) []string { return d.surplus(nil, o) }
 
 // Leaving returns the recorded blocks that are not planned any more, and whose reservation EC2 may still have. They
-// stay recorded until it is deleted: nothing else names the subnet once it is not selected.
+// stay recorded until it is deleted: nothing else names the subnet once it is not selected. The ID of a block that was
+// requested again is that of the former reservation, so the block stays without an ID.
 func (d Desired) Leaving(planned, recorded []Block) []Block {
 	var leaving []Block
 	for _, b := range recorded {
 		isPlanned := slices.ContainsFunc(planned, func(p Block) bool { return p.SubnetID == b.SubnetID && p.CIDR == b.CIDR })
-		mayExist := b.Owned && b.ID != "" || b.ID == "" && (b.Reason == Reserving || b.Reason == Releasing)
-		if d.Retain || isPlanned || !mayExist {
+		if d.Retain || isPlanned || !b.mayExist() {
 			continue
+		}
+		if b.Reason == Reserving {
+			b.ID, b.Owned = "", false
 		}
 		b.Reason, b.Message = Releasing, fmt.Sprintf("the controller deletes the reservation of %s in %s", b.CIDR, b.SubnetID)
 		leaving = append(leaving, b)
 	}
 	return leaving
+}
+
+// mayExist reports whether EC2 may have an owned reservation of a recorded block.
+func (b Block) mayExist() bool {
+	return b.Owned && b.ID != "" || b.MayBeInvisible()
+}
+
+// MayBeInvisible reports whether EC2 may have a reservation of a recorded block that it does not return yet: the answer
+// to the last request is not recorded.
+func (b Block) MayBeInvisible() bool {
+	return b.CIDR.IsValid() && (b.Reason == Reserving || b.Reason == Releasing && b.ID == "")
 }
 
 // Elsewhere returns the listed blocks that none of the subnets contains.
