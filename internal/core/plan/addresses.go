@@ -58,7 +58,7 @@ func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
 	return surplus
 }
 
-// lags reports whether the agent has still to notice that the interface has lost a prefix. EC2 may assign the same
+// lags reports whether the agent has still to notice that the interface has lost a prefix, or loses one now. EC2 may assign the same
 // prefix again, and an old report about it must not count for the new one.
 func (d addressDemand) lags(have eni.Addresses) bool {
 	if d.network == nil {
@@ -80,8 +80,9 @@ func (d addressDemand) changes(have eni.Addresses) []Attribute {
 	fewer := func(family Family, surplus eni.Addresses) Attribute {
 		return UnassignAddresses{Family: family, Surplus: surplus, Requested: requested}
 	}
+	kept := have.Without(surplus)
 	more := func(family Family, addresses, prefixes int) Attribute {
-		if d.lags(have) {
+		if d.lags(kept) {
 			prefixes = 0
 		}
 		return AssignAddresses{Family: family, Addresses: max(0, addresses), Prefixes: max(0, prefixes), Had: counts,
@@ -90,7 +91,7 @@ func (d addressDemand) changes(have eni.Addresses) []Attribute {
 	return []Attribute{
 		fewer(IPv4, eni.Addresses{SecondaryIPv4: surplus.SecondaryIPv4, IPv4Prefixes: surplus.IPv4Prefixes}),
 		fewer(IPv6, eni.Addresses{IPv6: surplus.IPv6, IPv6Prefixes: surplus.IPv6Prefixes}),
-		d.moves(have.Without(surplus)),
+		d.moves(kept),
 		more(IPv4, d.want.SecondaryIPv4-len(others), 0),
 		more(IPv4, 0, max(d.want.IPv4Prefixes, d.grown)-counts.IPv4Prefixes),
 		more(IPv6, d.want.IPv6-counts.IPv6, 0),
