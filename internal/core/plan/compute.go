@@ -236,6 +236,14 @@ func (p *planner) place() {
 	}
 }
 
+// surplusReason says why an interface serves no desired one.
+func surplusReason(claim *Claim, subnetID string) string {
+	if slices.ContainsFunc(claim.Interfaces, func(d DesiredInterface) bool { return d.allows(subnetID) }) {
+		return "another interface of the NodeENI is in its subnet"
+	}
+	return "its subnet is no longer in the NodeENI"
+}
+
 func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 	if p.ended && claim.Mode != Paused {
 		claim.Mode, claim.Why = Release, "its instance is gone"
@@ -278,7 +286,7 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 			m.retainWithoutSubnet()
 			stranded = true
 		default:
-			m.removeReason = "its subnet is no longer in the NodeENI"
+			m.removeReason = surplusReason(claim, m.record.SubnetID)
 		}
 		p.add(m)
 	}

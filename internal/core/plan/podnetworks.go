@@ -171,7 +171,16 @@ func (p *planner) reportMayBeLost(m *member) (lost bool, until time.Time) {
 // drain. The state does not list a network that was declared since its last write.
 func (p *planner) podsDraining(m *member) (draining, isNetwork bool) {
 	draining, listed := p.PodsDraining[m.record.ID]
-	return draining, listed || m.claim != nil && m.claim.PodPrefixes.Pods
+	return draining, listed || m.claim != nil && m.claim.PodPrefixes.Pods && !p.listsAnother(m)
+}
+
+// listsAnother reports whether the state of the node has another interface of the member as a network for pods. The
+// state lists one of a member, and no other one while that is attached, so no agent lets pods use this one.
+func (p *planner) listsAnother(m *member) bool {
+	return slices.ContainsFunc(p.Recorded, func(r Recorded) bool {
+		_, isNetwork := p.PodsDraining[r.ID]
+		return isNetwork && r.Key == m.Key && r.ID != m.record.ID
+	})
 }
 
 // keptForPods reports whether an interface that is being removed is kept for pods. Pods can start without the agent, so

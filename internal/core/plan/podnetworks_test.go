@@ -4,6 +4,8 @@
 package plan_test
 
 import (
+	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -275,6 +278,29 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 				t.Errorf("the node is to drain the network: %t", m.DrainPods)
 			}
 		})
+	}
+}
+
+// TestASurplusInterfaceThatTheStateDoesNotListWaitsForNoAgent has two interfaces of one member: the state lists the one that
+// pods use, so the other one is detached without a report.
+func TestASurplusInterfaceThatTheStateDoesNotListWaitsForNoAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(limits(4))
+	d := desired(claim("n3", wish(0, 1, "s1")))
+	d.Claims[0].PodPrefixes.Pods = true
+	settled, ledger := w.drive(d, nil)
+	listed := settled.Members[0]
+	tags := maps.Clone(listed.Interface.Tags)
+	tags[identity.TagGeneration] = fmt.Sprint(listed.Generation + 1)
+	surplus := w.tagged(device(3), tags)
+	w.verified[surplus.ID] = true
+	o := w.observe(ledger)
+	o.Recorded = []plan.Recorded{{ID: listed.Interface.ID, Key: listed.Key, Generation: listed.Generation, Attached: true}}
+	o.PodsDraining = map[string]bool{listed.Interface.ID: false}
+	o.PodNetworks = map[string]plan.PodNetwork{listed.Interface.ID: network(1)}
+	p := plan.Compute(d, o, w.now)
+	if len(p.Actions) != 1 || !strings.Contains(p.Explain(), "another interface of the NodeENI is in its subnet") {
+		t.Errorf("want the surplus interface to be detached:\n%s", p.Explain())
 	}
 }
 
