@@ -200,7 +200,7 @@ func (h *podHost) newClaim(address netip.Addr, at metav1.MicroTime) v1alpha1.Pod
 }
 
 // moving checks I18: a call moves only an address that a pod on the interface brought up, within declared ranges, and
-// takes none from the interface that a live claim known to the process names. Its cache may have a claim that the API
+// takes none from the interface that a live claim known to the process names, unless the claim is outlived. Its cache may have a claim that the API
 // server does not have any more, and that the process has read past the cache.
 func (r *run) moving(p *process, q request) {
 	for _, address := range q.reassigns {
@@ -216,13 +216,24 @@ func (r *run) moving(p *process, q request) {
 	for _, address := range q.unassigns.SecondaryIPv4 {
 		claimed := func(object client.Object) bool {
 			claim := liveClaim(object.(*v1alpha1.NodeENIState), q.target, address)
-			return claim != nil && r.now.Sub(claim.Since.Time) > plannedBefore
+			return claim != nil && r.now.Sub(claim.Since.Time) > plannedBefore && !r.outlived(object.GetName(), q.target, address)
 		}
 		if slices.ContainsFunc(p.informers.known(states), claimed) &&
 			slices.ContainsFunc(p.cluster.api.all(states), claimed) {
 			r.violate("I18", "%s unassigns %s from %s, where a pod has it", p.name, address, q.target)
 		}
 	}
+}
+
+// outlived reports whether the claim of a node on an address of an interface is older than the pods of the instance: it
+// booted, and registered under another name, so no agent changes the claim any more.
+func (r *run) outlived(node, id string, address netip.Addr) bool {
+	i, exists := r.truth().interfaces[id]
+	if !exists || i.Attachment == nil {
+		return false
+	}
+	host := r.pods.hosts[i.Attachment.InstanceID]
+	return host != nil && host.node != node && !host.brought[id][address]
 }
 
 func liveClaim(state *v1alpha1.NodeENIState, id string, address netip.Addr) *v1alpha1.PodAddressClaim {

@@ -373,7 +373,8 @@ func (c *cluster) heldForPods(i eni.Interface) bool {
 		return false
 	}
 	told := slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
-		return said.ENIID == i.ID && said.Pods != nil && said.Pods.Draining
+		waits := strings.Contains(said.Message, "terminate the instance") // no agent reports under the name
+		return said.ENIID == i.ID && (said.Pods != nil && said.Pods.Draining || waits)
 	})
 	return told || !c.run.truth().ended(state.Spec.InstanceID)
 }

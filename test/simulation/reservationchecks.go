@@ -79,7 +79,8 @@ func (r *run) unreserving(p *process, id string) {
 	if object.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
 		r.violate("I17", "%s deletes %s (%s), which SubnetReservation %s retains", p.name, id, known.CIDR, name)
 	}
-	if object.DeletionTimestamp.IsZero() && declares(object.Spec, known) && r.isOnlyOne(known) {
+	if object.DeletionTimestamp.IsZero() && declares(object.Spec, known) && r.isOnlyOne(known) &&
+		!recordsAnother(object, known) {
 		r.violate("I17", "%s deletes %s (%s), which SubnetReservation %s declares", p.name, id, known.CIDR, name)
 	}
 }
@@ -89,6 +90,14 @@ func (r *run) isOnlyOne(known *ec2.SubnetCIDRReservation) bool {
 	return !slices.ContainsFunc(r.truth().reservations, func(other *ec2.SubnetCIDRReservation) bool {
 		return other != known && other.SubnetID == known.SubnetID && other.ReservationType == known.ReservationType &&
 			other.CIDR.Bits() == known.CIDR.Bits()
+	})
+}
+
+// recordsAnother reports whether the status has another block of the size: that one stays, and gets the declared type.
+func recordsAnother(object *v1alpha1.SubnetReservation, known *ec2.SubnetCIDRReservation) bool {
+	return slices.ContainsFunc(object.Status.Reservations, func(b v1alpha1.ReservedBlock) bool {
+		cidr, err := netip.ParsePrefix(b.CIDR)
+		return err == nil && b.SubnetID == known.SubnetID && cidr != known.CIDR && cidr.Bits() == known.CIDR.Bits()
 	})
 }
 

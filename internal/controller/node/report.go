@@ -50,12 +50,21 @@ func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.T
 	r.endDeferral(&r.state.StatusWrites, s.name)
 	state := s.state.DeepCopy()
 	state.Status = after
-	if err := status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, state); err != nil {
+	write := status.Write
+	if servesPods(before) || servesPods(after) {
+		write = status.WriteLocked // a former leader must not list prefixes again that EC2 has taken back from pods
+	}
+	if err := write(ctx, r.Client, v1alpha1.FieldOwnerController, state); err != nil {
 		return time.Time{}, err
 	}
 	r.recordEvents(s.snapshot, before.Interfaces, after.Interfaces)
 	r.announceOmitted(s.snapshot, before, after)
 	return time.Time{}, nil
+}
+
+// servesPods reports whether a status lists an interface whose addresses pods use.
+func servesPods(st v1alpha1.NodeENIStateStatus) bool {
+	return slices.ContainsFunc(st.Interfaces, func(i v1alpha1.InterfaceState) bool { return i.Pods != nil })
 }
 
 // releaseState releases the state of a node without interfaces.
