@@ -104,6 +104,7 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 
 // ServedNetworks returns the interface of each pod network of a node, by network. Two NodeENIs have a network of one
 // name while an earlier NodeENI still has its interface: the network then stays with the interface of the given files.
+// An interface that passed to another network stays with the one that has a file: the leases of that one are in use.
 // A network that is to drain is one also if EC2 never completed the attachment: the controller waits for the report.
 func ServedNetworks(state *v1alpha1.NodeENIState, files map[string]string) map[string]v1alpha1.InterfaceState {
 	served := map[string]v1alpha1.InterfaceState{}
@@ -116,11 +117,16 @@ func ServedNetworks(state *v1alpha1.NodeENIState, files map[string]string) map[s
 			continue
 		}
 		network := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}.Name()
-		if _, is := served[network]; !is || files[network] == i.ENIID {
+		if _, is := served[network]; (!is || files[network] == i.ENIID) && !isTaken(files, network, i.ENIID) {
 			served[network] = i
 		}
 	}
 	return served
+}
+
+// isTaken reports whether the file of another network has the interface, and that of the network does not.
+func isTaken(files map[string]string, network, eni string) bool {
+	return files[network] != eni && slices.Contains(slices.Collect(maps.Values(files)), eni)
 }
 
 // presentNetworks returns the networks that have a file. Unreadable files are written again.

@@ -473,6 +473,26 @@ func TestTheNetworkStaysWithTheInterfaceOfItsFile(t *testing.T) {
 	}
 }
 
+// TestAnInterfaceStaysWithTheNetworkThatHasAFile: the pods of that network have addresses of the interface, and the leases of
+// another network do not tell of them.
+func TestAnInterfaceStaysWithTheNetworkThatHasAFile(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files  map[string]string
+		served bool
+	}{
+		"no network has a file":                        {served: true},
+		"the network has a file":                       {files: map[string]string{"n3": "eni-1", "n6": "eni-1"}, served: true},
+		"another network has a file":                   {files: map[string]string{"n6": "eni-1"}},
+		"another network has one of another interface": {files: map[string]string{"n6": "eni-2"}, served: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, served := agent.ServedNetworks(withPods(), tc.files)["n3"]; served != tc.served {
+				t.Errorf("pods get addresses of the interface by network n3: %t", served)
+			}
+		})
+	}
+}
+
 func (n node) write(network podnet.Network) {
 	n.Helper()
 	content, err := network.Encode()
