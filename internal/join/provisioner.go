@@ -154,7 +154,7 @@ func (r *run) record(outcomes []executor.Outcome) {
 			log.Warn("could not be carried out", "class", eni.ErrorClass(o.Err), "err", o.Err)
 			continue
 		}
-		delete(r.backoffs, key)
+		r.backoffs[key] = r.backoffs[key].AfterSuccess(o.Action)
 		r.recordCreated(o.Action)
 		log.Info("carried out")
 	}

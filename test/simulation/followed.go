@@ -200,8 +200,8 @@ func (h *podHost) newClaim(address netip.Addr, at metav1.MicroTime) v1alpha1.Pod
 }
 
 // moving checks I18: a call moves only an address that a pod on the interface brought up, within declared ranges, and
-// takes none from the interface that a live claim known to the process names, unless the claim is outlived. Its cache may have a claim that the API
-// server does not have any more, and that the process has read past the cache.
+// takes none from the interface that a live claim known to the process names, unless the claim is outlived. Its cache
+// may have a claim that the API server does not have any more, and that the process has read past the cache.
 func (r *run) moving(p *process, q request) {
 	for _, address := range q.reassigns {
 		r.judged("I18")
@@ -216,7 +216,8 @@ func (r *run) moving(p *process, q request) {
 	for _, address := range q.unassigns.SecondaryIPv4 {
 		claimed := func(object client.Object) bool {
 			claim := liveClaim(object.(*v1alpha1.NodeENIState), q.target, address)
-			return claim != nil && r.now.Sub(claim.Since.Time) > plannedBefore && !r.outlived(object.GetName(), q.target, address)
+			return claim != nil && r.now.Sub(claim.Since.Time) > plannedBefore &&
+				!r.outlived(object.GetName(), q.target, address)
 		}
 		if slices.ContainsFunc(p.informers.known(states), claimed) &&
 			slices.ContainsFunc(p.cluster.api.all(states), claimed) {

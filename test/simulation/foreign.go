@@ -153,17 +153,7 @@ func (c *cluster) leftAlone(i eni.Interface) bool {
 	})
 	_, handled := c.run.watch.meddled[i.ID]
 	return told && i.Attachment != nil &&
-		(handled || c.run.watch.strangers[i.ID] != nil || c.unledgered[i.Attachment.InstanceID] || c.createdTwice(i))
-}
-
-// createdTwice reports whether EC2 created another interface for the client token of this one.
-func (c *cluster) createdTwice(i eni.Interface) bool {
-	return c.run.faults.has(forgottenTokens) &&
-		slices.ContainsFunc(c.run.truth().owned[c.name], func(other eni.Interface) bool {
-			return other.ID != i.ID && spotOf(other) == spotOf(i) &&
-				other.Tags[identity.TagMember] == i.Tags[identity.TagMember] &&
-				other.Tags[identity.TagGeneration] == i.Tags[identity.TagGeneration]
-		})
+		(handled || c.run.watch.strangers[i.ID] != nil || c.unledgered[i.Attachment.InstanceID] || c.run.watch.twins[i.ID])
 }
 
 // toldElsewhere reports whether a NodeENIState asks a person to detach an interface that another program attached: its

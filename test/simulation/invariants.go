@@ -58,6 +58,8 @@ type invariantState struct {
 	spent  budget
 	// shaped is the last change of an interface, and of each aspect of it.
 	shaped map[string]shaping
+	// twins are the interfaces that EC2 created for a client token that it forgot, and that of the first request.
+	twins map[string]bool
 	// seated are the interfaces that were attached at some time.
 	seated map[string]bool
 	// moving is since when attachments are in each state of transition.
@@ -106,7 +108,7 @@ func newWatch() invariantState {
 		hosts: map[string]string{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{},
 		reconciles: map[string]int{}, probes: map[string]int{},
 		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{},
-		moving: map[string]time.Time{}, seated: map[string]bool{},
+		moving: map[string]time.Time{}, seated: map[string]bool{}, twins: map[string]bool{},
 		held: map[string]hold{}, used: map[block]time.Time{},
 		replaced: map[string]replacement{}, paused: map[string]int{}, lost: map[string]int{}, maker: map[string]string{},
 	}
@@ -439,8 +441,11 @@ func (r *run) checkCluster(owned []eni.Interface) {
 		}
 		s := spotOf(i)
 		g := generation{s, i.Tags[identity.TagMember], i.Tags[identity.TagGeneration]}
-		if first, twice := once[g]; twice && !r.faults.has(forgottenTokens) {
-			r.violate("I3", "%s and %s are of one generation: %s", first, i.ID, describe(i))
+		if first, twice := once[g]; twice {
+			if !r.faults.has(forgottenTokens) {
+				r.violate("I3", "%s and %s are of one generation: %s", first, i.ID, describe(i))
+			}
+			r.watch.twins[first], r.watch.twins[i.ID] = true, true
 		}
 		once[g] = i.ID
 		if i.Attachment != nil && i.Attachment.InstanceID != s.instanceID {

@@ -58,8 +58,8 @@ func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
 	return surplus
 }
 
-// lags reports whether the agent has still to notice that the interface has lost a prefix, or loses one now. EC2 may assign the same
-// prefix again, and an old report about it must not count for the new one.
+// lags reports whether the agent has still to notice that the interface has lost a prefix, or loses one now. EC2 may
+// assign the same prefix again, and an old report about it must not count for the new one.
 func (d addressDemand) lags(have eni.Addresses) bool {
 	if d.network == nil {
 		return false

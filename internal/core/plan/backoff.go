@@ -14,8 +14,9 @@ import (
 
 // Backoff is the failure of a member's last call.
 type Backoff struct {
-	// Tags is the last failure to write its tags; nil if there was none. It delays nothing else.
-	Tags *Backoff
+	// Updates are the last failures to update its interface in place, by field (see [FieldOf]). Each delays the update
+	// of its field, and nothing else of an attached interface.
+	Updates map[string]Backoff
 	// Action is the call that failed; nil if it is not known.
 	Action  Action
 	Class   eni.Class
@@ -89,7 +90,7 @@ func requests(action, failed Action) bool {
 		return is && again.SubnetID == failed.SubnetID && reflect.DeepEqual(again.Spec, failed.Spec)
 	case Change:
 		again, is := action.(Change)
-		return is && reflect.DeepEqual(again.To, failed.To)
+		return is && equal(again.To, failed.To)
 	default:
 		return true
 	}
@@ -110,7 +111,7 @@ func (s Backoff) Next(class eni.Class, message string, at time.Time) Backoff {
 	if class != s.Class && (!IsFull(class) || !IsFull(s.Class)) { // full subnets of either kind share one count
 		s.Count = 0
 	}
-	return Backoff{Tags: s.Tags, Class: class, Message: message, At: at, Count: s.Count + 1,
+	return Backoff{Updates: s.Updates, Class: class, Message: message, At: at, Count: s.Count + 1,
 		UnusableSlots: s.UnusableSlots}
 }
 
@@ -127,13 +128,14 @@ func (s Backoff) Refused(slot eni.Slot, at time.Time) Backoff {
 
 // WithFailure returns the backoff after a failure of the action.
 func (s Backoff) WithFailure(action Action, err error, at time.Time) Backoff {
-	if WritesTags(action) {
-		before := Backoff{}
-		if s.Tags != nil {
-			before = *s.Tags
+	if update, is := action.(Change); is {
+		updates := maps.Clone(s.Updates)
+		if updates == nil {
+			updates = map[string]Backoff{}
 		}
-		again := before.after(action, err, at)
-		s.Tags = &again
+		field := FieldOf(update.To)
+		updates[field] = updates[field].after(action, err, at)
+		s.Updates = updates
 		return s
 	}
 	next := s.after(action, err, at)
@@ -154,13 +156,24 @@ func (s Backoff) after(action Action, err error, at time.Time) Backoff {
 	return next
 }
 
-// AfterSuccess returns what is left of the backoff after EC2 accepted the action: the slots that it reported as taken.
+// AfterSuccess returns what is left of the backoff after EC2 accepted the action: the slots that it reported as taken,
+// and the failures to update other fields of the same interface.
 func (s Backoff) AfterSuccess(action Action) Backoff {
-	left := maps.Clone(s.UnusableSlots)
-	if attach, ok := action.(Attach); ok {
-		delete(left, attach.Slot)
+	left := Backoff{Updates: maps.Clone(s.Updates), UnusableSlots: maps.Clone(s.UnusableSlots)}
+	switch action := action.(type) {
+	case Attach:
+		delete(left.UnusableSlots, action.Slot)
+	case Change:
+		delete(left.Updates, FieldOf(action.To))
+	case Create, Delete:
+		left.Updates = nil
 	}
-	return Backoff{UnusableSlots: left}
+	return left
+}
+
+// IsZero reports whether the backoff delays nothing.
+func (s Backoff) IsZero() bool {
+	return s.Count == 0 && len(s.Updates) == 0 && len(s.UnusableSlots) == 0
 }
 
 func isRemoval(action Action) bool {

@@ -32,7 +32,8 @@ func TestACorrectionIsTriedAtOnce(t *testing.T) {
 		"a throttled create, other groups": {class: eni.Throttled, edit: groups("sg-2")},
 		"a change, and no edit":            {exists: true, class: eni.Invalid, edit: groups("sg-refused")},
 		"a change, other groups":           {exists: true, class: eni.Invalid, edit: groups("sg-2"), acts: true},
-		"a change, another description":    {exists: true, class: eni.Invalid, edit: func(d *plan.DesiredInterface) { d.Spec.Description = "n6" }},
+		"a change, another description":    {exists: true, class: eni.Invalid, edit: func(d *plan.DesiredInterface) { d.Spec.Description = "n6" }, acts: true},
+		"a throttled change, and no edit":  {exists: true, class: eni.Throttled, edit: groups("sg-refused")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(limits(4))
@@ -51,6 +52,52 @@ func TestACorrectionIsTriedAtOnce(t *testing.T) {
 				t.Errorf("it acts %t, want %t after %s was refused:\n%s", len(p.Actions) > 0, tc.acts, first, p.Explain())
 			}
 		})
+	}
+}
+
+// TestARefusedUpdateDelaysNoOther has EC2 refuse the security groups of an interface, and accept its description: the
+// success of one does not end the backoff of the other.
+func TestARefusedUpdateDelaysNoOther(t *testing.T) {
+	w := newWorld(limits(4))
+	d := desired(claim("a", wish(0, 1, "s1")))
+	w.drive(d, nil)
+	spec := &d.Claims[0].Interfaces[0].Spec
+	spec.Groups, spec.Description = []string{"sg-refused"}, "n6"
+	both := plan.Compute(d, w.observe(nil), w.now).Actions
+	if len(both) != 2 {
+		t.Fatalf("want a description and security groups, have %v", both)
+	}
+	backoff := plan.Backoff{}.WithFailure(both[1], &eni.APIError{Class: eni.Invalid, Operation: "the call"}, w.now)
+	for _, step := range []struct {
+		name    string
+		backoff plan.Backoff
+		want    int
+	}{
+		{"after the refusal", backoff, 1},
+		{"after EC2 accepted the description", backoff.AfterSuccess(both[0]), 1},
+		{"after EC2 accepted the security groups", backoff.AfterSuccess(both[1]), 2},
+	} {
+		o := w.observe(nil)
+		o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: step.backoff}
+		if p := plan.Compute(d, o, w.now); len(p.Actions) != step.want {
+			t.Errorf("%s there are %d actions, want %d:\n%s", step.name, len(p.Actions), step.want, p.Explain())
+		}
+	}
+}
+
+// TestAnUnattachedInterfaceWaitsForARefusedUpdate has EC2 refuse the security groups of an interface before it is
+// attached: it does not serve with others.
+func TestAnUnattachedInterfaceWaitsForARefusedUpdate(t *testing.T) {
+	w := newWorld(limits(4))
+	d := desired(claim("a", wish(0, 1, "s1")))
+	w.apply(plan.Compute(d, w.observe(nil), w.now).Actions[0])
+	d.Claims[0].Interfaces[0].Spec.Groups = []string{"sg-refused"}
+	update := plan.Compute(d, w.observe(nil), w.now).Actions[0]
+	o := w.observe(nil)
+	o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: plan.Backoff{}.WithFailure(update,
+		&eni.APIError{Class: eni.Invalid, Operation: "the call"}, w.now)}
+	if p := plan.Compute(d, o, w.now); len(p.Actions) > 0 {
+		t.Errorf("want no action after %s was refused:\n%s", update, p.Explain())
 	}
 }
 

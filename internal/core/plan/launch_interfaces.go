@@ -67,8 +67,7 @@ func (p *planner) retainLaunchInterface(m *member) step {
 		desired.Spec.Groups = nil
 	}
 	todo := slices.DeleteFunc(changes(desired, nil, i, p.demandFor(m, i)), isTags)
-	s = p.changeUnlessReverted(s.explainGroups(i), i, p.now,
-		todo).explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
+	s = p.update(s.explainGroups(i), i, p.now, todo).explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
 	if s.Phase != Attached {
 		return s.requeue(p.now.Add(pollRecheck))
 	}
@@ -98,10 +97,7 @@ func (p *planner) updateLaunchInterface(update InPlaceUpdate) step {
 		return s.wait(*backoff)
 	}
 	todo := update.attributes(i, addressDemand{requested: p.Requested[i.ID], network: p.podNetwork(i.ID)})
-	if throttled := p.throttledTags(m, todo, false); throttled != nil {
-		s, todo = s.wait(*throttled), slices.DeleteFunc(todo, isTags)
-	}
-	return p.changeUnlessReverted(s, i, p.now, todo)
+	return p.update(s, i, p.now, todo)
 }
 
 // attributes are those of the interface that differ from the update. The counts of the addresses are those of the

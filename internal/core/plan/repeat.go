@@ -124,6 +124,25 @@ func equal(a, b Attribute) bool {
 	}
 }
 
+// update updates attributes of an interface. It defers those that EC2 refused until they are due: a refusal of one says
+// nothing about the others. Shown is the time of EC2's last read of the interface.
+func (p *planner) update(s step, i eni.Interface, shown time.Time, todo []Attribute) step {
+	var due []Attribute
+	for _, a := range slices.Backward(todo) { // the reason is that of the first, and of tags the least
+		refused := p.updateBackoff(s.m, a)
+		switch {
+		case refused == nil:
+			due = append(due, a)
+		case isTags(a) && s.Why.Reason != "":
+			s = s.requeue(refused.until)
+		default:
+			s = s.wait(*refused)
+		}
+	}
+	slices.Reverse(due)
+	return p.changeUnlessReverted(s, i, shown, due)
+}
+
 // changeUnlessReverted changes attributes of an interface. It defers changes that EC2 did not keep until they are due.
 // Shown is the time of EC2's last read of the interface.
 func (p *planner) changeUnlessReverted(s step, i eni.Interface, shown time.Time, todo []Attribute) step {

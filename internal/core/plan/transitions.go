@@ -189,10 +189,6 @@ func (p *planner) isCorrected(m *member, refused Action) bool {
 		return m.record != nil || !slices.ContainsFunc(m.desired.Subnets, func(id string) bool {
 			return requests(Create{SubnetID: id, Spec: m.desired.Spec}, refused)
 		})
-	case Change:
-		return m.record == nil || !slices.ContainsFunc(p.changes(m), func(to Attribute) bool {
-			return requests(Change{To: to}, refused)
-		})
 	default:
 		return false
 	}
@@ -319,6 +315,9 @@ func (p *planner) reconcileExisting(s step) step {
 	case p.now.Before(m.attachAfter()):
 		return s.wait(wait{why: p.stuck(m), until: m.attachAfter()})
 	default:
+		if p.isRefusedUpdate(m) { // it is to have its security groups, for example, before it serves
+			return p.updateInPlace(s)
+		}
 		return p.updateInPlace(s).act(Attach{Member: m.Member.Member, InterfaceID: i.ID, Slot: m.Slot})
 	}
 }
@@ -394,30 +393,37 @@ func (p *planner) updateInPlace(s step) step {
 		todo = slices.DeleteFunc(todo, func(a Attribute) bool { return !isTags(a) })
 		onlyTags = len(todo) == all
 	}
-	s = s.explainGroups(i)
-	if throttled := p.throttledTags(m, todo, onlyTags); throttled != nil {
-		s, todo = s.wait(*throttled), slices.DeleteFunc(todo, isTags)
+	s = p.update(s.explainGroups(i), i, m.record.LastRead, todo)
+	if refused := p.refusedTags(m, todo); refused != nil && onlyTags {
+		s.Why = Problem{Retrying, fmt.Sprintf("%s serves the NodeENI as it is, only its tags do not say so yet: %s",
+			m.record.ID, refused.why.Message)}
 	}
-	return p.changeUnlessReverted(s, i, m.record.LastRead,
-		todo).explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
+	return s.explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
 }
 
-// throttledTags returns the wait of changes that contain tags, if EC2 refused to write them shortly before, or nil.
-// They delay nothing else. OnlyTags is set if an adopted interface differs from the desired one only in its tags.
-func (p *planner) throttledTags(m *member, todo []Attribute, onlyTags bool) *wait {
-	failure, tags := p.Backoffs[m.Key].Tags, slices.IndexFunc(todo, isTags)
-	if failure == nil || !p.now.Before(failure.Retry()) || tags < 0 {
+// refusedTags returns the wait of the tags among the attributes, or nil.
+func (p *planner) refusedTags(m *member, todo []Attribute) *wait {
+	if n := slices.IndexFunc(todo, isTags); n >= 0 {
+		return p.updateBackoff(m, todo[n])
+	}
+	return nil
+}
+
+// isRefusedUpdate reports whether an update of the member's interface waits after a failure. Tags do not count.
+func (p *planner) isRefusedUpdate(m *member) bool {
+	return slices.ContainsFunc(p.changes(m), func(a Attribute) bool { return !isTags(a) && p.updateBackoff(m, a) != nil })
+}
+
+// updateBackoff returns the wait of an update of one field after its last failure, or nil. It delays no other field.
+func (p *planner) updateBackoff(m *member, to Attribute) *wait {
+	failure, failed := p.Backoffs[m.Key].Updates[FieldOf(to)]
+	if !failed || !p.now.Before(failure.Retry()) {
 		return nil
 	}
-	if needsCorrection(failure.Class) && !requests(Change{To: todo[tags]}, failure.Action) {
+	if needsCorrection(failure.Class) && !requests(Change{To: to}, failure.Action) {
 		return nil
 	}
-	why := failure.problem()
-	if onlyTags {
-		why = Problem{Retrying, fmt.Sprintf("%s serves the NodeENI as it is, only its tags do not say so yet: %s",
-			m.record.ID, why.Message)}
-	}
-	return &wait{why: why, until: failure.Retry()}
+	return &wait{why: failure.problem(), until: failure.Retry()}
 }
 
 func isTags(a Attribute) bool {

@@ -29,11 +29,11 @@ func (b *Backoffs) Failed(instanceID string, action plan.Action, err error, at t
 	entry(&b.byInstance, instanceID)[key] = b.byInstance[instanceID][key].WithFailure(action, err, at)
 }
 
-// Succeeded records that EC2 accepted an action. Of the backoff it keeps the slots that EC2 reported as taken.
+// Succeeded records that EC2 accepted an action. Of the backoff it keeps what [plan.Backoff.AfterSuccess] returns.
 func (b *Backoffs) Succeeded(instanceID string, action plan.Action) {
 	key := action.Of().Key
 	left := b.byInstance[instanceID][key].AfterSuccess(action)
-	if len(left.UnusableSlots) == 0 {
+	if left.IsZero() {
 		removeEntry(b.byInstance, instanceID, key)
 		return
 	}
