@@ -49,6 +49,32 @@ func TestPodsKeepTheirNetworkWhenTheSpecLosesIt(t *testing.T) {
 	})
 }
 
+// TestAStatusWithPodsReplacesNoNewerOne has a controller read an old version of the state, as one that led before does: pods
+// would use addresses that EC2 took back if it could write over a newer version.
+func TestAStatusWithPodsReplacesNoNewerOne(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pods *v1alpha1.NodeENIPods
+		want int32
+	}{
+		"a network for pods": {&v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentHostDevice}, 0},
+		"none":               {nil, 1400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.both(func(c client.Client) { s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.Pods = tc.pods }) })
+				s.must(s.play(2 * time.Minute))
+				s.freezeStates()
+				s.state(func(state *v1alpha1.NodeENIState) { state.Labels = map[string]string{"newer": "true"} })
+				s.both(func(c client.Client) { s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.MTU = new(int32(1400)) }) })
+				_ = s.play(2 * time.Minute)
+				if got := s.served().MTU; got != tc.want {
+					t.Errorf("the state has MTU %d, want %d", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
 // TestADeletedStateTakesNoInterfaceFromPods deletes the NodeENIState, and with it the agent's report, before the label goes: the
 // controller waits for the agent's next report.
 func TestADeletedStateTakesNoInterfaceFromPods(t *testing.T) {
