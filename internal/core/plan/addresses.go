@@ -37,6 +37,8 @@ type addressDemand struct {
 	addressLimit int
 	// following are the addresses that follow pods.
 	following Following
+	// separately is set after EC2 refused to assign several of them in one call.
+	separately bool
 }
 
 // surplus returns the requested addresses beyond the desired counts that may be unassigned, the newest.
@@ -88,15 +90,15 @@ func (d addressDemand) changes(have eni.Addresses) []Attribute {
 		return AssignAddresses{Family: family, Addresses: max(0, addresses), Prefixes: max(0, prefixes), Had: counts,
 			Requested: requested}
 	}
-	return []Attribute{
+	changes := append([]Attribute{
 		fewer(IPv4, eni.Addresses{SecondaryIPv4: surplus.SecondaryIPv4, IPv4Prefixes: surplus.IPv4Prefixes}),
 		fewer(IPv6, eni.Addresses{IPv6: surplus.IPv6, IPv6Prefixes: surplus.IPv6Prefixes}),
-		d.moves(kept),
+	}, d.moves(kept)...)
+	return append(changes,
 		more(IPv4, d.want.SecondaryIPv4-len(others), 0),
 		more(IPv4, 0, max(d.want.IPv4Prefixes, d.grown)-counts.IPv4Prefixes),
 		more(IPv6, d.want.IPv6-counts.IPv6, 0),
-		more(IPv6, 0, d.want.IPv6Prefixes-counts.IPv6Prefixes),
-	}
+		more(IPv6, 0, d.want.IPv6Prefixes-counts.IPv6Prefixes))
 }
 
 // last returns the last n of all; n may be negative, or too large.

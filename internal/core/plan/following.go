@@ -90,12 +90,24 @@ func (d addressDemand) abandoned(ours []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(ours), func(a netip.Addr) bool { return !d.follows(a) || d.isClaimed(a) })
 }
 
-// moves returns the change that assigns the held addresses which the interface lacks, as many as its limit allows: the
-// oldest claims first, so that a new one takes nothing from the pods of the same node.
-func (d addressDemand) moves(have eni.Addresses) ReassignAddresses {
-	held, room := d.missing(have), d.room(have)
-	return ReassignAddresses{Held: held[:min(len(held), room)], Requested: have.Common(d.requested)}
+// moves returns the changes that assign the held addresses which the interface lacks, as many as its limit allows: the
+// oldest claims first, so that a new one takes nothing from the pods of the same node. One call assigns all, unless EC2
+// refused such a call: it assigns none of them for the sake of one.
+func (d addressDemand) moves(have eni.Addresses) []Attribute {
+	held, room, requested := d.missing(have), d.room(have), have.Common(d.requested)
+	held = held[:min(len(held), room)]
+	if !d.separately {
+		return []Attribute{ReassignAddresses{Held: held, Requested: requested}}
+	}
+	var each []Attribute
+	for _, one := range held {
+		each = append(each, ReassignAddresses{Held: []HeldAddress{one}, Requested: requested})
+	}
+	return each
 }
+
+// fieldOfMoves is the field of a change that assigns several addresses of pods; see [FieldOf].
+const fieldOfMoves = "addresses of pods"
 
 // missing returns the held addresses that an interface lacks, the oldest claims first. EC2 delivers the addresses of a
 // prefix already, and refuses to assign one of them.

@@ -103,7 +103,10 @@ func FieldOf(a Attribute) string {
 		}
 		return fmt.Sprintf("number of IPv%d addresses", a.Family)
 	case ReassignAddresses:
-		return "addresses of pods"
+		if len(a.Held) == 1 {
+			return a.String()
+		}
+		return fieldOfMoves
 	default:
 		return fmt.Sprintf("%T", a)
 	}
