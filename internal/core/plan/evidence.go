@@ -120,9 +120,10 @@ func (p *planner) withoutCopies() []inventory.Record {
 }
 
 // isAdoptable reports whether an unverified interface may serve a desired one without an interface: the ledger, which
-// was lost or restored, does not name it, and has no later generation.
+// was lost or restored, does not name it, and has no later generation. An interface on another instance serves none.
 func (p *planner) isAdoptable(r inventory.Record) bool {
-	return r.Member.Generation > p.plan.Ledger[r.Member.Key]
+	isHere := r.Attachment == nil || r.AttachedTo(p.InstanceID)
+	return isHere && r.Member.Generation > p.plan.Ledger[r.Member.Key]
 }
 
 // accepts reports whether tags alone suffice as evidence for a released claim. That is so if a NodeENI that is being

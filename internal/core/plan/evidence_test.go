@@ -236,6 +236,19 @@ func TestOfTwoThatNothingTellsApartNoneIsTaken(t *testing.T) {
 	}
 }
 
+// TestTagsOfAnInterfaceOnAnotherInstanceAreNoEvidence has another program write our tags on an interface of another
+// instance. It serves no desired interface here: that would block its place until a person detaches it.
+func TestTagsOfAnInterfaceOnAnotherInstanceAreNoEvidence(t *testing.T) {
+	w := newWorld(limits(6))
+	i := w.tagged(device(1), invented(w, "uid-a", 0))
+	i.Attachment.InstanceID = "i-other"
+	w.interfaces[i.ID], w.verified = i, map[string]bool{}
+	p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), w.observe(nil), w.now)
+	if len(p.Actions) != 1 || len(p.Unverified) != 1 || p.Unverified[0].ID != i.ID {
+		t.Errorf("want another interface, and %s left alone:\n%s%+v", i.ID, p.Explain(), p.Unverified)
+	}
+}
+
 // TestLettingGoKeepsTheOnlyLedger: while no other ledger names the attached interface, this one keeps it.
 func TestLettingGoKeepsTheOnlyLedger(t *testing.T) {
 	w, ledger := inUse()
