@@ -37,17 +37,19 @@ type podNetwork struct {
 	limit string
 }
 
-// podNetworks returns the networks of interfaces of the NodeENI, in the order of nodes.
+// podNetworks returns the networks of interfaces of the NodeENI, in the order of nodes. Of an instance whose Node got
+// another name, two states can have reports: that of the state that lists the interface counts.
 func podNetworks(interfaces []located, states []v1alpha1.NodeENIState) []podNetwork {
-	byENI := map[string]podNetwork{}
+	type report struct{ node, eni string }
+	reports := map[report]podNetwork{}
 	for _, s := range states {
 		for _, network := range s.Status.PodNetworks {
-			byENI[network.ENIID] = podNetwork{PodNetworkState: network, node: s.Name}
+			reports[report{s.Name, network.ENIID}] = podNetwork{PodNetworkState: network, node: s.Name}
 		}
 	}
 	var all []podNetwork
 	for _, i := range interfaces {
-		if network, reported := byENI[i.ENIID]; reported && i.ENIID != "" {
+		if network, reported := reports[report{i.node, i.ENIID}]; reported && i.ENIID != "" {
 			if slices.Contains([]plan.Reason{plan.PrefixesLimited, plan.AddressesLimited, plan.Contended},
 				plan.Reason(i.Reason)) {
 				network.limit = i.Message

@@ -58,6 +58,26 @@ func TestATypeThatTakesFewerPrefixesIsNamed(t *testing.T) {
 	}
 }
 
+// TestTheReportOfTheNodeThatListsTheInterfaceCounts has a report of the same interface in the state of a former Node, whose
+// name comes before or after the present one.
+func TestTheReportOfTheNodeThatListsTheInterfaceCounts(t *testing.T) {
+	for _, former := range []string{"n0", "n2"} {
+		n := declared()
+		withPods(n)
+		reported, stale := state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}), state(former, v1alpha1.InterfaceState{})
+		reported.Status.PodNetworks = []v1alpha1.PodNetworkState{network(nil)}
+		stale.Status.PodNetworks = []v1alpha1.PodNetworkState{network(func(n *v1alpha1.PodNetworkState) { n.Ready, n.Used = false, 0 })}
+		s := setStage(t, &cloud{}, n, selected("n1"), reported, stale)
+		s.attachments.Set("data", generated)
+		if err := s.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.read().Status.PodNetworks; got.Ready != 1 || got.Used != 3 {
+			t.Errorf("next to a report of the former node %s the NodeENI counts %+v", former, got)
+		}
+	}
+}
+
 func TestWhatANodeENISaysOfPods(t *testing.T) {
 	pending := network(func(n *v1alpha1.PodNetworkState) {
 		n.Ready, n.Reason, n.Message = false, "NotFound", "no physical link has the MAC address"
