@@ -27,8 +27,9 @@ bench: ## Measure against EC2's limits: a few minutes, or BENCH=all, BENCH=a1,c;
 
 ##@ Before a change goes in
 
-# These suites run for minutes each, so one after the other. The hostile one starts the controller as a program, which the
-# race detector does not see, and the cache does not know that program.
+# These suites run for minutes each. The simulation keeps all processors busy, so it runs alone; the two others keep less
+# than one busy each. The hostile one starts the controller as a program, which the race detector does not see, and the
+# cache does not know that program.
 GUARD = $$(go list ./... | grep -vE '/test/(hostile|simulation|synctest)')
 
 # Random cases are the same in every run of `test`, so that it fails for a change and not by chance; `test-long` draws
@@ -36,9 +37,10 @@ GUARD = $$(go list ./... | grep -vE '/test/(hostile|simulation|synctest)')
 # .github/workflows/nightly.yaml. test/scenario takes longest and mostly waits, so it starts first, and two more packages
 # run at the same time.
 .PHONY: test
-test: ## Run every test that guards a change: all with the race detector, then `test-simulation` and `test-hostile`
+test: ## Run every test that guards a change: all with the race detector, then `test-simulation`, `test-hostile` and `test-synctest`
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -race -timeout 40m -p 3 ./test/scenario $(GUARD)
-	@$(MAKE) test-simulation test-hostile
+	@$(MAKE) test-simulation
+	@$(MAKE) -j2 --output-sync=target test-hostile test-synctest
 
 .PHONY: test-simulation
 test-simulation: ## Run the controller through 2,000 seeded schedules of 500 steps each; see docs/reliability.md
@@ -50,8 +52,11 @@ mutants: ## Show that the simulation finds each known bug shape, and write the t
 	SIM_MUTANTS=doc go test -count=1 -timeout 4h -v -run 'TestMutants$$' ./test/simulation
 
 .PHONY: test-hostile
-test-hostile: ## Run the controller against hostile worlds, and in a bubble of virtual time with the race detector
+test-hostile: ## Run the controller against hostile worlds
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -count=1 -timeout 30m ./test/hostile
+
+.PHONY: test-synctest
+test-synctest: ## Run the controller in a bubble of virtual time, with the race detector
 	RAPID_SEED=1 go test -race -count=1 -p 1 -timeout 30m ./test/synctest/...
 
 # docs/pod-networks.md says what it needs.
