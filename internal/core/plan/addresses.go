@@ -24,6 +24,9 @@ type addressDemand struct {
 	requested eni.Addresses
 	// network is what the agent reports of the pods that use the interface; nil without a report.
 	network *PodNetwork
+	// settledAt is when a read shows for certain which addresses the interface lost by the last call that unassigned some;
+	// zero if there was none.
+	settledAt time.Time
 	// recheckAt is when a missing report shows that no pod uses the interface; zero if that does not depend on the time.
 	recheckAt time.Time
 	// grown is the number of IPv4 prefixes that pods need, most the demand behind it.
@@ -61,10 +64,11 @@ func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
 }
 
 // lags reports whether the agent has still to notice that the interface has lost a prefix, or loses one now. EC2 may
-// assign the same prefix again, and an old report about it must not count for the new one.
+// assign the same prefix again, and an old report about it must not count for the new one. After a call that unassigned
+// some, a stale read can still have them.
 func (d addressDemand) lags(have eni.Addresses) bool {
-	if d.network == nil {
-		return false
+	if d.network == nil || !d.settledAt.IsZero() {
+		return d.network != nil
 	}
 	for prefix := range d.network.Prefixes {
 		if !slices.Contains(have.IPv4Prefixes, prefix) && !slices.Contains(have.IPv6Prefixes, prefix) {
@@ -130,6 +134,9 @@ func (s step) explainAddresses(d addressDemand) step {
 	m, i := s.m, s.Interface
 	if i != nil && !d.recheckAt.IsZero() && d.inUse(i.Addresses) {
 		s = s.requeue(d.recheckAt)
+	}
+	if d.network != nil && !d.settledAt.IsZero() {
+		s = s.requeue(d.settledAt)
 	}
 	if m.desired == nil || i == nil || s.Phase != Attached || s.Why.Reason != "" {
 		return s

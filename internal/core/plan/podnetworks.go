@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/inventory"
 )
 
 // PodPrefixSize is the number of addresses of an IPv4 prefix that EC2 delegates to an interface: a /28 (EC2 user guide,
@@ -126,6 +127,7 @@ func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
 	d := addressDemand{want: m.desired.Spec.AddressCounts, requested: p.Requested[i.ID], network: p.podNetwork(i.ID)}
 	d.most, d.instanceType, d.addressLimit = m.claim.PodPrefixes, p.slots.instanceType, p.Limits.IPv4
 	d.following = p.Following[i.ID]
+	d.settledAt = p.unassignedUntil(i.ID)
 	d.separately = p.Backoffs[m.Key].Updates[fieldOfMoves].Count > 0
 	if room := p.Limits.IPv4 - 1 - len(i.SecondaryIPv4); p.Limits.IPv4 > 0 && d.most.Max > room {
 		d.limit = max(room, 1) // a least number above the limit is AddressLimit
@@ -148,6 +150,18 @@ func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
 	}
 	d.grown = d.most.Prefixes(i.IPv4Prefixes, *d.network)
 	return d
+}
+
+// unassignedUntil is until when a read may still have the addresses of an interface that EC2 unassigned for us; zero if
+// it may not.
+func (p *planner) unassignedUntil(id string) (until time.Time) {
+	for _, family := range []Family{IPv4, IPv6} {
+		last := p.RepeatedUpdates[id][FieldOf(UnassignAddresses{Family: family})]
+		if at := last.At.Add(inventory.StaleReadWindow); last.Count > 0 && at.After(p.now) && at.After(until) {
+			until = at
+		}
+	}
+	return until
 }
 
 // reportTime is how long after the state of a node is created a report can be missing although pods use an interface.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -109,6 +110,32 @@ func TestPrefixesFollowPods(t *testing.T) {
 				t.Errorf("the reason is %q and ready is %t, want %q and true", m.Why.Reason, m.Ready(), tc.reason)
 			}
 		})
+	}
+}
+
+// TestAStaleReadAfterAnUnassignmentAssignsNothing has EC2 show the unassigned prefix for a while: EC2 could assign it again
+// before the agent noticed that it was gone.
+func TestAStaleReadAfterAnUnassignmentAssignsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(limits(4))
+	d := desired(claim("n3", wish(0, 1, "s1")))
+	settled, ledger := w.drive(d, nil)
+	i := *settled.Members[0].Interface
+	i.IPv4Prefixes = blocks(0, 1)
+	w.interfaces[i.ID], w.requested[i.ID] = i, eni.Addresses{IPv4Prefixes: blocks(0)}
+	d.Claims[0].PodPrefixes, d.Claims[0].Interfaces[0].Spec.IPv4Prefixes = plan.PrefixDemand{Pods: true, Max: 4, Spare: 20}, 1
+	unassigned := plan.RepeatedUpdate{To: plan.UnassignAddresses{Family: plan.IPv4}, At: w.now, Count: 1}
+	for _, tc := range []struct {
+		after    time.Duration
+		assigned int
+	}{{0, 0}, {inventory.StaleReadWindow - 1, 0}, {inventory.StaleReadWindow, 1}} {
+		o := w.observe(ledger)
+		o.PodNetworks = map[string]plan.PodNetwork{i.ID: drained(network(1, 0), 1)}
+		o.RepeatedUpdates = plan.RepeatedUpdates{i.ID: {plan.FieldOf(unassigned.To): unassigned}}
+		p := plan.Compute(d, o, w.now.Add(tc.after))
+		if assigned, _ := prefixChanges(p); assigned != tc.assigned || p.RequeueAt.IsZero() != (assigned > 0) {
+			t.Errorf("after %s %d prefixes are assigned, want %d; the next plan is at %s", tc.after, assigned, tc.assigned, p.RequeueAt)
+		}
 	}
 }
 
