@@ -24,8 +24,8 @@ type addressDemand struct {
 	requested eni.Addresses
 	// network is what the agent reports of the pods that use the interface; nil without a report.
 	network *PodNetwork
-	// settledAt is when a read shows for certain which addresses the interface lost by the last call that unassigned some;
-	// zero if there was none.
+	// settledAt is when a read shows for certain which prefixes the interface lost by the last call that unassigned some;
+	// zero if it does now.
 	settledAt time.Time
 	// recheckAt is when a missing report shows that no pod uses the interface; zero if that does not depend on the time.
 	recheckAt time.Time
@@ -67,8 +67,11 @@ func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
 // assign the same prefix again, and an old report about it must not count for the new one. After a call that unassigned
 // some, a stale read can still have them.
 func (d addressDemand) lags(have eni.Addresses) bool {
-	if d.network == nil || !d.settledAt.IsZero() {
-		return d.network != nil
+	switch {
+	case d.network == nil:
+		return false
+	case !d.settledAt.IsZero():
+		return true
 	}
 	for prefix := range d.network.Prefixes {
 		if !slices.Contains(have.IPv4Prefixes, prefix) && !slices.Contains(have.IPv6Prefixes, prefix) {

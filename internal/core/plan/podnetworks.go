@@ -127,7 +127,7 @@ func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
 	d := addressDemand{want: m.desired.Spec.AddressCounts, requested: p.Requested[i.ID], network: p.podNetwork(i.ID)}
 	d.most, d.instanceType, d.addressLimit = m.claim.PodPrefixes, p.slots.instanceType, p.Limits.IPv4
 	d.following = p.Following[i.ID]
-	d.settledAt = p.unassignedUntil(i.ID)
+	d.settledAt = p.prefixesSettledAt(i.ID)
 	d.separately = p.Backoffs[m.Key].Updates[fieldOfMoves].Count > 0
 	if room := p.Limits.IPv4 - 1 - len(i.SecondaryIPv4); p.Limits.IPv4 > 0 && d.most.Max > room {
 		d.limit = max(room, 1) // a least number above the limit is AddressLimit
@@ -152,16 +152,18 @@ func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
 	return d
 }
 
-// unassignedUntil is until when a read may still have the addresses of an interface that EC2 unassigned for us; zero if
-// it may not.
-func (p *planner) unassignedUntil(id string) (until time.Time) {
+// prefixesSettledAt is until when a read may still have the prefixes of an interface that EC2 unassigned last; zero if
+// it may not. A call that unassigned addresses only does not count: addresses of pods come and go all the time.
+func (p *planner) prefixesSettledAt(id string) (at time.Time) {
 	for _, family := range []Family{IPv4, IPv6} {
 		last := p.RepeatedUpdates[id][FieldOf(UnassignAddresses{Family: family})]
-		if at := last.At.Add(inventory.StaleReadWindow); last.Count > 0 && at.After(p.now) && at.After(until) {
-			until = at
+		unassigned, _ := last.To.(UnassignAddresses)
+		counts, until := unassigned.Surplus.Counts(), last.At.Add(inventory.StaleReadWindow)
+		if counts.IPv4Prefixes+counts.IPv6Prefixes > 0 && until.After(p.now) && until.After(at) {
+			at = until
 		}
 	}
-	return until
+	return at
 }
 
 // reportTime is how long after the state of a node is created a report can be missing although pods use an interface.

@@ -124,17 +124,20 @@ func TestAStaleReadAfterAnUnassignmentAssignsNothing(t *testing.T) {
 	i.IPv4Prefixes = blocks(0, 1)
 	w.interfaces[i.ID], w.requested[i.ID] = i, eni.Addresses{IPv4Prefixes: blocks(0)}
 	d.Claims[0].PodPrefixes, d.Claims[0].Interfaces[0].Spec.IPv4Prefixes = plan.PrefixDemand{Pods: true, Max: 4, Spare: 20}, 1
-	unassigned := plan.RepeatedUpdate{To: plan.UnassignAddresses{Family: plan.IPv4}, At: w.now, Count: 1}
+	prefixes, address := eni.Addresses{IPv4Prefixes: blocks(1)}, eni.Addresses{SecondaryIPv4: addresses(200)}
 	for _, tc := range []struct {
+		last     eni.Addresses
 		after    time.Duration
 		assigned int
-	}{{0, 0}, {inventory.StaleReadWindow - 1, 0}, {inventory.StaleReadWindow, 1}} {
+	}{{prefixes, 0, 0}, {prefixes, inventory.StaleReadWindow - 1, 0}, {prefixes, inventory.StaleReadWindow, 1}, {address, 0, 1}} {
+		unassigned := plan.RepeatedUpdate{To: plan.UnassignAddresses{Family: plan.IPv4, Surplus: tc.last}, At: w.now, Count: 1}
 		o := w.observe(ledger)
 		o.PodNetworks = map[string]plan.PodNetwork{i.ID: drained(network(1, 0), 1)}
 		o.RepeatedUpdates = plan.RepeatedUpdates{i.ID: {plan.FieldOf(unassigned.To): unassigned}}
 		p := plan.Compute(d, o, w.now.Add(tc.after))
 		if assigned, _ := prefixChanges(p); assigned != tc.assigned || p.RequeueAt.IsZero() != (assigned > 0) {
-			t.Errorf("after %s %d prefixes are assigned, want %d; the next plan is at %s", tc.after, assigned, tc.assigned, p.RequeueAt)
+			t.Errorf("%s after %v was unassigned %d prefixes are assigned, want %d; the next plan is at %s", tc.after, tc.last,
+				assigned, tc.assigned, p.RequeueAt)
 		}
 	}
 }
