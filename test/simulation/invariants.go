@@ -245,7 +245,7 @@ func (r *run) creating(p *process, c executor.CreateRequest) {
 }
 
 // duplicating checks I3 before the call: no second interface is created for a member whose interface has existed for
-// long, or was requested by the process itself.
+// long, or was requested by the process itself. One that the product reports as left alone serves no member.
 func (r *run) duplicating(p *process, m identity.Member, subnetID string) {
 	for _, i := range r.truth().owned[p.cluster.name] {
 		s := spotOf(i)
@@ -255,7 +255,8 @@ func (r *run) duplicating(p *process, m identity.Member, subnetID string) {
 		case r.checkDuplicates(p, m, i) && i.SubnetID == subnetID && aged && r.now.Sub(r.watch.meddled[i.ID]) > staleness:
 			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s, which was made for an earlier NodeENI of "+
 				"that name: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
-		case s != (desiredSlot{string(m.Owner), m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired:
+		case s != (desiredSlot{string(m.Owner), m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired,
+			p.cluster.leftAlone(i):
 		case i.Tags[identity.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID),
 			r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
 		case aged, r.watch.maker[i.ID] == p.name:
