@@ -54,8 +54,8 @@ const (
 // ReasonStateRefused says that the API server refuses to store a NodeENIState of a selected node.
 const ReasonStateRefused = "StateRefused"
 
-// ReasonResolved says that every named subnet, or group, exists. If one does not, the reason is one of package plan, for example
-// SubnetNotFound.
+// ReasonResolved says that every named subnet, or group, exists. If one does not, the reason is one of package plan,
+// for example SubnetNotFound.
 const ReasonResolved = "Resolved"
 
 // ReasonUnreadable says that the controller could not read subnets or groups from EC2.

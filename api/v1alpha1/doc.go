@@ -4,9 +4,12 @@
 // Package v1alpha1 is the Kubernetes API of multieni: the kinds of group networking.k8s.aws.
 //
 //   - [NodeENI] is desired state: which nodes get which interfaces. Users write it.
-//   - [NodeENIState] is the record of one node: its ledger, and the observed state of its interfaces. The controller writes it.
-//   - [AWSNodeTemplate] is desired state: how nodes are launched. Users write it; the controller publishes launch templates.
-//   - [SubnetReservation] is desired state: which part of a subnet is reserved. Users write it; the controller creates EC2's reservations.
+//   - [NodeENIState] is the record of one node: its ledger, and the observed state of its interfaces. The
+//     controller writes it.
+//   - [AWSNodeTemplate] is desired state: how nodes are launched. Users write it; the controller publishes launch
+//     templates.
+//   - [SubnetReservation] is desired state: which part of a subnet is reserved. Users write it; the controller
+//     creates EC2's reservations.
 //
 // Defaults and validation are in the schema, as OpenAPI constraints and CEL rules, so that the API server refuses an
 // invalid object with a message that names the field; there is no webhook. Every list, map and string is bounded.

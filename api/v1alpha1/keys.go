@@ -4,15 +4,15 @@
 package v1alpha1
 
 // Finalizer keeps a NodeENI until all of its interfaces are deleted, a NodeENIState until EC2 confirms that the
-// interfaces of its node are deleted, an AWSNodeTemplate until its launch templates are deleted, and a SubnetReservation
-// until its reservations are deleted.
+// interfaces of its node are deleted, an AWSNodeTemplate until its launch templates are deleted, and a
+// SubnetReservation until its reservations are deleted.
 const Finalizer = "networking.k8s.aws/finalizer"
 
 // FieldOwnerController is the field owner under which the controller applies specs of NodeENIStates and every status.
 const FieldOwnerController = "multieni-controller"
 
-// PausedAnnotation on a NodeENI, an AWSNodeTemplate, a SubnetReservation or a Node stops every change in EC2 for it, regardless of its
-// value.
+// PausedAnnotation on a NodeENI, an AWSNodeTemplate, a SubnetReservation or a Node stops every change in EC2 for it,
+// regardless of its value.
 const PausedAnnotation = "networking.k8s.aws/paused"
 
 // NodeConditionDrifted is the type of the Node condition that says whether a node that was launched from an

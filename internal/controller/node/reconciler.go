@@ -5,9 +5,10 @@
 //
 // One reconciliation concerns one node name with all NodeENIs that select it, so that they never race for a slot. It
 // reads an immutable snapshot (snapshot.go), converts it for package plan, which decides (desired.go, for what pods use
-// pods.go), stores the ledger (ledger.go), makes the calls in the order of their priority, before a removal after a live
-// read (reconcile.go, workers.go), and reports (status.go, report.go). Files refer to each other in one direction:
-// setup.go and reconcile.go to all others, all others to reconciler.go, which has the state that reconciliations share.
+// pods.go), and stores the ledger (ledger.go). It makes the calls in the order of their priority, before a removal
+// after a live read (reconcile.go, workers.go), and reports (status.go, report.go). Files refer to each other in one
+// direction: setup.go and reconcile.go to all others, all others to reconciler.go, which has the state that
+// reconciliations share.
 package node
 
 import (

@@ -114,8 +114,8 @@ func (i Interface) kind() eni.Type {
 }
 
 // tags returns multieni's own tags for the resources that are launched from the template: they make them recognisable.
-// All interfaces of a template have the same ones. The tags that tell the VPC CNI which interfaces to manage differ per interface, so
-// the controller sets them after launch: the VPC CNI reads tags when it starts.
+// All interfaces of a template have the same ones. The tags that tell the VPC CNI which interfaces to manage differ
+// per interface, so the controller sets them after launch: the VPC CNI reads tags when it starts.
 func (t NodeTemplate) tags(interfaces []Interface) []any {
 	ours := map[string]string{
 		identity.TagCluster: t.Cluster, identity.TagNodeTemplate: t.Name, identity.TagNodeTemplateUID: t.UID,

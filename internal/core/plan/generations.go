@@ -107,8 +107,8 @@ func ReleaseInstance(o Observed, now time.Time) Plan {
 }
 
 // takeoverRecheck is the requeue until the ledger of the node that owns the instance names an interface. That node
-// adopts interfaces with evidence at once, and leaves the rest for a person, including interfaces that a user or another
-// program attached to another instance.
+// adopts interfaces with evidence at once, and leaves the rest for a person, including interfaces that a user or
+// another program attached to another instance.
 func (p *planner) takeoverRecheck(r inventory.Record) time.Duration {
 	if (r.Attachment == nil || r.AttachedTo(r.Member.InstanceID)) && p.hasEvidence(r) && p.whyCopy(r) == "" {
 		return uncertainRecheck
