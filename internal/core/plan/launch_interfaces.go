@@ -66,9 +66,9 @@ func (p *planner) retainLaunchInterface(m *member) step {
 	if m.claim.SecurityGroupProblem != nil {
 		desired.Spec.Groups = nil
 	}
-	demand := p.demandFor(m, i)
-	todo := slices.DeleteFunc(changes(desired, nil, i, demand), isTags)
-	s = p.update(s.explainGroups(i), i, p.now, todo).explainAddresses(demand).explainFollowing(demand)
+	todo := slices.DeleteFunc(changes(desired, nil, i, p.demandFor(m, i)), isTags)
+	s = p.update(s.explainGroups(i), i, p.now, todo)
+	s = s.explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
 	if s.Phase != Attached {
 		return s.requeue(p.now.Add(pollRecheck))
 	}
