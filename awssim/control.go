@@ -30,10 +30,11 @@ POST   /_sim/instances              launch: {"instanceType":"m5.xlarge","availab
                                     "name":"node","tags":{},"subnetId":"","securityGroupIds":[],"cni":{"warmENIs":1}}
 DELETE /_sim/instances/{id}         terminate; POST …/stop and …/start also work
 GET    /_sim/faults                 the faults in force, and how often each has struck
-POST   /_sim/faults                 {"kind":"throttle","action":"AttachNetworkInterface","probability":0.5,"duration":"30s"}
-                                    {"kind":"wrongReply","reply":"html","action":"CreateNetworkInterface","count":1}: the
-                                    call is carried out, or not with "skip":true, and the client gets something else:
-                                    empty, html, foreign (another action's answer), cut, huge (50 MB), reset (TCP)
+POST   /_sim/faults                 {"kind":"throttle","action":"AttachNetworkInterface","probability":0.5,
+                                    "duration":"30s"}
+                                    {"kind":"wrongReply","reply":"html","action":"CreateNetworkInterface","count":1}:
+                                    the call is carried out, or not with "skip":true, and the client gets something
+                                    else: empty, html, foreign (another action's answer), cut, huge (50 MB), reset (TCP)
 DELETE /_sim/faults[/{id}]          end all, or one
 POST   /_sim/events                 send an event: {"source":"aws.ec2","detailType":"…","detail":{}}
 POST   /_sim/functions              {"functionName":"f","command":["/path/bootstrap"],"environment":{},"timeout":60}

@@ -87,8 +87,8 @@ func (a *Agent) addClaims(s *snapshot, state *v1alpha1.PodNetworkState, ranges [
 	}
 	if a.foundAll {
 		var omitted int
-		last, omitted = podaddress.Claims(last, a.found[state.ENIID], ranges, &a.sequences,
-			v1alpha1.MaxClaimsOfNetwork, time.Now())
+		last = podaddress.Claims(last, a.found[state.ENIID], ranges, &a.sequences, time.Now())
+		last, omitted = podaddress.Limit(last, v1alpha1.MaxClaimsOfNetwork)
 		state.ClaimsOmitted = int32(omitted)
 	}
 	if !s.recalled {

@@ -48,8 +48,7 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 	if a.NetworksDir == "" || s.state == nil {
 		return nil
 	}
-	known := s.metadata != nil
-	if known && s.metadata.InstanceID != s.state.Spec.InstanceID {
+	if s.metadata != nil && s.metadata.InstanceID != s.state.Spec.InstanceID {
 		s.networksUnknown = true
 		return nil
 	}
@@ -58,48 +57,64 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 		s.networksUnknown = true
 		return err
 	}
-	var failures []error
 	interfaces := map[string]string{}
 	for network, file := range present {
 		interfaces[network] = file.ENI
 	}
 	served := ServedNetworks(s.state, interfaces)
 	a.observe(s)
+	var failures []error
 	for _, network := range slices.Sorted(maps.Keys(served)) {
-		i := served[network]
-		last := LastReport(s.state, network, i.ENIID)
-		state := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID,
-			Prefixes: MarkedPrefixes(last)}
-		a.addClaims(s, &state, floating(i.Pods))
-		if fault := problem(i, s.observed); fault != nil && (!i.Pods.Draining || !known) {
-			state.Reason, state.Message = fault.Reason, text.Clip(fault.Message, maxMessage)
-		} else if err := a.keepNetwork(i, &state, last); err != nil {
-			state.Reason, state.Message = reasonNetworkFile, text.Clip(err.Error(), maxMessage)
-			failures = append(failures, err)
-		} else if i.Pods.Attachment == v1alpha1.PodAttachmentObserved {
-			a.completeObserved(&state)
-		} else {
-			a.limit(&state)
-		}
-		a.qualify(&state, i.Pods)
+		state, err := a.serveNetwork(s, network, served[network])
+		a.qualify(&state, served[network].Pods)
 		s.networks = append(s.networks, state)
+		failures = append(failures, err)
 	}
 	for _, network := range slices.Sorted(maps.Keys(present)) {
-		if _, is := served[network]; is || !s.isConfirmed() || s.recalled {
-			continue
+		if _, is := served[network]; !is && s.isConfirmed() && !s.recalled {
+			failures = append(failures, a.leaveNetwork(s, present[network]))
 		}
-		left, err := a.endNetwork(s, present[network])
-		if err != nil && left != nil {
-			left.Drained, left.Reason, left.Message = false, reasonNetworkFile, text.Clip(err.Error(), maxMessage)
-		}
-		if left != nil {
-			s.networks = append(s.networks, *left)
-		}
-		failures = append(failures, err)
 	}
 	slices.SortFunc(s.networks, func(x, y v1alpha1.PodNetworkState) int { return strings.Compare(x.Network, y.Network) })
 	a.forgetClaims(s)
 	return errors.Join(failures...)
+}
+
+// serveNetwork writes the file of a pod network and returns its state, which has the error as well. Without the link of
+// its interface the network stays as it is, unless it drains.
+func (a *Agent) serveNetwork(
+	s *snapshot, network string, i v1alpha1.InterfaceState,
+) (state v1alpha1.PodNetworkState, err error) {
+	last := LastReport(s.state, network, i.ENIID)
+	state = v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Prefixes: MarkedPrefixes(last)}
+	a.addClaims(s, &state, floating(i.Pods))
+	if fault := problem(i, s.observed); fault != nil && (!i.Pods.Draining || s.metadata == nil) {
+		state.Reason, state.Message = fault.Reason, text.Clip(fault.Message, maxMessage)
+		return state, nil
+	}
+	if err := a.keepNetwork(i, &state, last); err != nil {
+		state.Reason, state.Message = reasonNetworkFile, text.Clip(err.Error(), maxMessage)
+		return state, err
+	}
+	if i.Pods.Attachment == v1alpha1.PodAttachmentObserved {
+		a.completeObserved(&state)
+	} else {
+		a.limit(&state)
+	}
+	return state, nil
+}
+
+// leaveNetwork ends a pod network that the node no longer has, and adds its state to the snapshot while there is one.
+func (a *Agent) leaveNetwork(s *snapshot, network podnet.Network) error {
+	left, err := a.endNetwork(s, network)
+	if left == nil {
+		return err
+	}
+	if err != nil {
+		left.Drained, left.Reason, left.Message = false, reasonNetworkFile, text.Clip(err.Error(), maxMessage)
+	}
+	s.networks = append(s.networks, *left)
+	return err
 }
 
 // ServedNetworks returns the interface of each pod network of a node, by network. Two NodeENIs have a network of one

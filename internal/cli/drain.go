@@ -39,8 +39,8 @@ func newDrain() *cobra.Command {
 		Use:   "drain --yes",
 		Short: "Delete all NodeENIs and SubnetReservations and wait until nothing of theirs is left in EC2",
 		Long: `Delete all NodeENIs of the cluster, and with them the interfaces of every node, and all
-SubnetReservations, and wait until EC2 confirms that none is left. This is what comes before multieni is removed from a cluster,
-and the chart runs it when it is uninstalled.
+SubnetReservations, and wait until EC2 confirms that none is left. Run it before you remove multieni
+from a cluster; the chart runs it when it is uninstalled.
 
 AWSNodeTemplates stay, and so do their launch templates, from which groups may launch. They
 are paused, so that a user can delete them when no controller runs any more.

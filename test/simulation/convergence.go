@@ -298,32 +298,28 @@ func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
 		alone, told bool
 	)
 	for _, i := range c.run.truth().interfaces {
-		primary := i.Attachment != nil && i.Attachment.Slot == eni.Primary
-		if i.Tags[identity.TagNodeENIUID] != string(nodeENI.UID) || primary || c.isOfAnother(i) {
-			continue
-		}
-		if c.heldForPods(i) {
+		switch {
+		case i.Tags[identity.TagNodeENIUID] != string(nodeENI.UID) || isPrimary(i) || c.isOfAnother(i):
+		case c.heldForPods(i):
 			told = true
-			continue
-		}
-		if c.leftAlone(i) {
+		case c.leftAlone(i):
 			alone, told = true, told || c.toldElsewhere(i)
-			continue
-		}
-		if !c.nobodys(i) {
+		case c.nobodys(i):
+			strays = append(strays, i.ID)
+		default:
 			return false
 		}
-		strays = append(strays, i.ID)
 	}
 	ready := meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionReady)
-	if alone && ready != nil && ready.Reason == v1alpha1.ReasonUnverified &&
-		strings.Contains(ready.Message, "NodeENIState") {
-		return true // nothing tells the interfaces apart
+	if told || ready == nil {
+		return told
 	}
-	return told || ready != nil && slices.ContainsFunc(strays, func(id string) bool {
-		return strings.Contains(ready.Message, id)
-	})
+	// Nothing tells the interfaces apart that the NodeENIState names.
+	named := alone && ready.Reason == v1alpha1.ReasonUnverified && strings.Contains(ready.Message, "NodeENIState")
+	return named || slices.ContainsFunc(strays, func(id string) bool { return strings.Contains(ready.Message, id) })
 }
+
+func isPrimary(i eni.Interface) bool { return i.Attachment != nil && i.Attachment.Slot == eni.Primary }
 
 // isOfAnother reports whether an interface is one of another cluster. The clusters of a run number their UIDs alike, so
 // one UID can name a NodeENI of each.
@@ -370,11 +366,7 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 			}
 			return &Violation{"I6", fmt.Sprintf("%s is not attached: %s", i.ID, describe(i))}
 		}
-		kept := c.full(claim, i) || c.lacksReports(claim, i)
-		if wrong := claim.mismatch(i, c.requested(i)); wrong != "" && (wrong != "addresses" || !kept) {
-			return &Violation{"I6", fmt.Sprintf("%s has not the wanted %s: %s", i.ID, wrong, describe(i))}
-		}
-		if v := c.checkPrefixes(claim, i); v != nil {
+		if v := c.checkAttributes(claim, i); v != nil {
 			return v
 		}
 		if at := slices.Index(listed, i.SubnetID); at >= 0 {
@@ -395,6 +387,15 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 			claim.nodeENI.Name, s.instanceID, claim.node.Name)}
 	}
 	return c.checkStatusConsistent(s, claim, have)
+}
+
+// checkAttributes judges whether an attached interface is as its NodeENI declares.
+func (c *cluster) checkAttributes(claim expectedClaim, i eni.Interface) *Violation {
+	kept := c.full(claim, i) || c.lacksReports(claim, i)
+	if wrong := claim.mismatch(i, c.requested(i)); wrong != "" && (wrong != "addresses" || !kept) {
+		return &Violation{"I6", fmt.Sprintf("%s has not the wanted %s: %s", i.ID, wrong, describe(i))}
+	}
+	return c.checkPrefixes(claim, i)
 }
 
 // sharedOrdinal reports whether two interfaces bear one ordinal, which a NodeENIState shows as one.

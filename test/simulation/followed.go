@@ -104,17 +104,27 @@ func (h *podHost) follow() {
 
 func (h *podHost) moveAddress() {
 	f := h.c.run.followers
+	network, is := h.firstInUse()
+	if !is {
+		return
+	}
+	id := h.using[network][0].eni
+	on := h.brought[id]
+	if len(on) >= mostBrought || len(on) > 0 && f.random.IntN(2) == 0 {
+		h.drop(id, slices.SortedFunc(maps.Keys(on), netip.Addr.Compare)[f.random.IntN(len(on))])
+	} else if i, exists := h.c.run.truth().interfaces[id]; exists && h.hasLink(id) {
+		h.bringUp(i)
+	}
+}
+
+// firstInUse returns the first network, by name, that pods of the host use.
+func (h *podHost) firstInUse() (network string, is bool) {
 	for _, network := range slices.Sorted(maps.Keys(h.using)) {
-		for _, pod := range h.using[network] {
-			id, on := pod.eni, h.brought[pod.eni]
-			if len(on) >= mostBrought || len(on) > 0 && f.random.IntN(2) == 0 {
-				h.drop(id, slices.SortedFunc(maps.Keys(on), netip.Addr.Compare)[f.random.IntN(len(on))])
-			} else if i, exists := h.c.run.truth().interfaces[id]; exists && h.hasLink(id) {
-				h.bringUp(i)
-			}
-			return
+		if len(h.using[network]) > 0 {
+			return network, true
 		}
 	}
+	return "", false
 }
 
 // bringUp adds an address, which is seldom outside the declared ranges.

@@ -133,7 +133,7 @@ func (r *run) touching(p *process, q request, i eni.Interface) {
 func (c *cluster) nobodys(i eni.Interface) bool {
 	_, verdict := identity.Read(c.name, i.Tags)
 	return c.run.watch.strangers[i.ID] != nil &&
-		(verdict != identity.Owned || i.Attachment != nil && i.Attachment.Slot == eni.Primary)
+		(verdict != identity.Owned || isPrimary(i))
 }
 
 // accountable returns the interfaces that the product answers for. The others are to it as if they were not there, so

@@ -33,8 +33,8 @@ const (
 type prefixUsers struct {
 	random *rand.Rand
 	acts   bool
-	// pods numbers the pods, boots the boots of nodes.
-	pods, boots int
+	// pods numbers the pods.
+	pods int
 }
 
 func newPrefixUsers(seed uint64) *prefixUsers {

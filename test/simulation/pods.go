@@ -292,15 +292,16 @@ func (h *podHost) startPod() {
 }
 
 func (h *podHost) endPod() {
-	for _, network := range slices.Sorted(maps.Keys(h.using)) {
-		ending := min(h.c.run.prefixes.podsOf(h.files[network]), len(h.using[network]))
-		h.c.run.note(nil, "%s: %d pods of node %s and network %s end", h.c.name, ending, h.node, network)
-		for range ending {
-			h.remove(network)
-		}
-		h.forgetBrought()
+	network, is := h.firstInUse()
+	if !is {
 		return
 	}
+	ending := min(h.c.run.prefixes.podsOf(h.files[network]), len(h.using[network]))
+	h.c.run.note(nil, "%s: %d pods of node %s and network %s end", h.c.name, ending, h.node, network)
+	for range ending {
+		h.remove(network)
+	}
+	h.forgetBrought()
 }
 
 // reboot takes the pods and the files. The agent has its checkpoint alone until it reads the API server.

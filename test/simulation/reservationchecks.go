@@ -154,30 +154,46 @@ func (c *cluster) settledReservations() *Violation {
 
 // wrongBlocks returns what the status of a SubnetReservation says wrongly; nothing if all is so.
 func (c *cluster) wrongBlocks(object *v1alpha1.SubnetReservation, isReady bool) string {
-	perSubnet := map[string]int{}
 	for _, b := range object.Status.Reservations {
-		if b.Reason != "" {
-			if isReady || b.Message == "" {
-				return fmt.Sprintf("%s lacks a reason: %+v", b.CIDR, b)
-			}
-			continue
-		}
-		perSubnet[b.SubnetID]++
-		cidr, err := netip.ParsePrefix(b.CIDR)
-		if err != nil || !slices.ContainsFunc(c.run.truth().reservations, func(known *ec2.SubnetCIDRReservation) bool {
-			return known.SubnetCIDRReservationID == b.ID && known.CIDR == cidr && known.SubnetID == b.SubnetID &&
-				b.Owned == c.run.isOwnedBy(known, c, object.Name) && declares(object.Spec, known)
-		}) {
+		switch {
+		case b.Reason != "" && (isReady || b.Message == ""):
+			return fmt.Sprintf("%s lacks a reason: %+v", b.CIDR, b)
+		case b.Reason == "" && !c.isReserved(object, b):
 			return fmt.Sprintf("EC2 has no such reservation: %+v", b)
 		}
 	}
+	if isReady {
+		return wrongNumberOfBlocks(object)
+	}
+	return ""
+}
+
+// isReserved reports whether EC2 has the reservation of a block.
+func (c *cluster) isReserved(object *v1alpha1.SubnetReservation, b v1alpha1.ReservedBlock) bool {
+	cidr, err := netip.ParsePrefix(b.CIDR)
+	return err == nil && slices.ContainsFunc(c.run.truth().reservations, func(known *ec2.SubnetCIDRReservation) bool {
+		return known.SubnetCIDRReservationID == b.ID && known.CIDR == cidr && known.SubnetID == b.SubnetID &&
+			b.Owned == c.run.isOwnedBy(known, c, object.Name) && declares(object.Spec, known)
+	})
+}
+
+// wrongNumberOfBlocks returns where a SubnetReservation that is ready has not as many blocks as it declares: one in
+// each selected subnet for a prefix length.
+func wrongNumberOfBlocks(object *v1alpha1.SubnetReservation) string {
+	if object.Spec.PrefixLength == nil {
+		if have, want := len(object.Status.Reservations), len(object.Spec.CIDRs); have != want {
+			return fmt.Sprintf("%d blocks for %d", have, want)
+		}
+		return ""
+	}
+	perSubnet := map[string]int{}
+	for _, b := range object.Status.Reservations {
+		perSubnet[b.SubnetID]++
+	}
 	for _, s := range subnets {
-		if isReady && object.Spec.PrefixLength != nil && selectsSubnet(object.Spec, s) && perSubnet[s.id] != 1 {
+		if selectsSubnet(object.Spec, s) && perSubnet[s.id] != 1 {
 			return fmt.Sprintf("%d blocks in %s", perSubnet[s.id], s.id)
 		}
-	}
-	if isReady && object.Spec.PrefixLength == nil && len(object.Status.Reservations) != len(object.Spec.CIDRs) {
-		return fmt.Sprintf("%d blocks for %d", len(object.Status.Reservations), len(object.Spec.CIDRs))
 	}
 	return ""
 }

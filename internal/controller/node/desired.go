@@ -62,15 +62,15 @@ func (r *Reconciler) plan(
 func (r *Reconciler) observe(
 	ctx context.Context, s *snapshot, instanceID string, known observer.NodeInventory, look *eni.InstanceSnapshot,
 ) (plan.Observed, error) {
-	past := r.volatileOf(instanceID)
+	attempts, fullSubnets := r.attempts(instanceID)
 	observed := plan.Observed{
 		NodeRegistered: s.present(instanceID), Owned: known.Owned, UsedGenerations: known.UsedGenerations,
 		RemovedExternally: known.RemovedExternally,
-		MissingSince:      known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: past.backoffs,
-		CreationBlocked: r.checkUnattached(s), ObservedSince: known.Since, FullSubnets: past.fullSubnets,
+		MissingSince:      known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: attempts.Backoffs,
+		CreationBlocked: r.checkUnattached(s), ObservedSince: known.Since, FullSubnets: fullSubnets,
 		PodNetworks: s.podNetworks(), PodsDraining: s.podsDraining(), ReportsSince: s.reportsSince(),
-		DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: past.repeatedUpdates,
-		Evictions: past.evictions,
+		DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: attempts.RepeatedUpdates,
+		Evictions: attempts.Evictions,
 	}
 	if err := r.addEvidence(ctx, s, instanceID, known, &observed); err != nil {
 		return observed, err

@@ -183,7 +183,7 @@ func budget(err error) string {
 func (r *Reconciler) recordEviction(instanceID, interfaceID, refusal string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.state.Evictions.Record(instanceID, interfaceID, refusal, r.Now())
+	r.state.Attempts.RecordEviction(instanceID, interfaceID, refusal, r.Now())
 }
 
 // maxFloating is the largest number of ranges that the agent can be given (the schema of floating).
@@ -322,26 +322,27 @@ func (r *Reconciler) withPodNames(ctx context.Context, c plan.ContendedAddress) 
 	return c
 }
 
+// podNameTTL is short, because another pod can get the IP address.
+const podNameTTL = time.Minute
+
 // podName returns the name of the running pod with an IP address, or the address if the API server does not tell.
 func (r *Reconciler) podName(ctx context.Context, ip string) string {
 	if ip == "" {
 		return ""
 	}
-	r.mu.Lock()
-	name, known := r.state.PodNames.Get(ip, r.Now())
-	r.mu.Unlock()
-	if known {
-		return name
+	unnamed := "the pod with IP address " + ip
+	name, err := r.podNames.Get(ctx, ip, func(ctx context.Context) (string, time.Duration, error) {
+		pods := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+		running := client.MatchingFields{"status.podIP": ip, "status.phase": string(corev1.PodRunning)}
+		// A failure is kept too, so that the next message does not cost another request.
+		if err := r.Reader.List(ctx, &pods, running); err == nil && len(pods.Items) == 1 {
+			return fmt.Sprintf("pod %s/%s", pods.Items[0].Namespace, pods.Items[0].Name), podNameTTL, nil
+		}
+		return unnamed, podNameTTL, nil
+	})
+	if err != nil {
+		return unnamed
 	}
-	name = "the pod with IP address " + ip
-	pods := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
-	err := r.Reader.List(ctx, &pods, client.MatchingFields{"status.podIP": ip, "status.phase": string(corev1.PodRunning)})
-	if err == nil && len(pods.Items) == 1 {
-		name = fmt.Sprintf("pod %s/%s", pods.Items[0].Namespace, pods.Items[0].Name)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.state.PodNames.Set(ip, name, r.Now())
 	return name
 }
 

@@ -246,9 +246,10 @@ func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceI
 	}) {
 		r.Observer.EnqueueNode(ctx, s.release[instanceID])
 	}
+	attempts, _ := r.attempts(instanceID)
 	observed := plan.Observed{
 		Owned: known.Owned, UsedGenerations: known.UsedGenerations, ObservedSince: known.Since,
-		Ledger: s.ledger(instanceID), Backoffs: r.volatileOf(instanceID).backoffs,
+		Ledger: s.ledger(instanceID), Backoffs: attempts.Backoffs,
 	}
 	if err := r.addEvidence(ctx, s, instanceID, known, &observed); err != nil {
 		return s, result{}, err

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/cache"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/core/eni"
@@ -104,6 +105,8 @@ type Reconciler struct {
 	workers *ratelimit.Workers
 	// creationBlocked is whether the last plan found too many unattached interfaces in the cluster.
 	creationBlocked bool
+	// podNames has the names of pods by their IP addresses, for messages.
+	podNames *cache.Cache[string]
 	// admitted receives the names of nodes that waited at the semaphore and are admitted.
 	admitted chan string
 	// background receives work that no reconciliation waits for. Its capacity is the limit of the semaphore.
@@ -120,7 +123,7 @@ func New(options Options) *Reconciler {
 	}
 	w := ratelimit.NewWorkers(options.Concurrency)
 	r := &Reconciler{
-		Options: options, workers: w,
+		Options: options, workers: w, podNames: cache.New[string](options.Now),
 		admitted: make(chan string, 4*w.Width()), background: make(chan func(context.Context), options.Concurrency),
 	}
 	if r.Go == nil {
@@ -129,35 +132,21 @@ func New(options Options) *Reconciler {
 	return r
 }
 
-// pastOf is the part of the volatile state that a plan for one instance uses.
-type pastOf struct {
-	backoffs        map[identity.Key]plan.Backoff
-	repeatedUpdates plan.RepeatedUpdates
-	fullSubnets     map[plan.SubnetDemand]plan.FullSubnet
-	evictions       map[string]plan.EvictionAttempt
-}
-
-func (r *Reconciler) volatileOf(instanceID string) pastOf {
+// attempts returns what the calls for an instance led to, and the subnets that are full for all.
+func (r *Reconciler) attempts(instanceID string) (
+	volatile.InstanceAttempts, map[plan.SubnetDemand]plan.FullSubnet,
+) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return pastOf{
-		r.state.Backoffs.Of(instanceID), r.state.RepeatedUpdates.Of(instanceID), r.state.FullSubnets.Known(r.Now()),
-		r.state.Evictions.Of(instanceID),
-	}
+	return r.state.Attempts.Of(instanceID), r.state.FullSubnets.Known(r.Now())
 }
 
 // recordOutcome records the outcome of a call for later plans of the instance and, where a subnet was full, of all.
 func (r *Reconciler) recordOutcome(instanceID string, o executor.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.Now()
-	r.state.FullSubnets.Record(o.Action, o.Err, now)
-	if o.Err != nil {
-		r.state.Backoffs.Failed(instanceID, o.Action, o.Err, now)
-		return
-	}
-	r.state.Backoffs.Succeeded(instanceID, o.Action)
-	r.state.RepeatedUpdates.Accepted(instanceID, o.Action, now)
+	r.state.FullSubnets.Record(o.Action, o.Err, r.Now())
+	r.state.Attempts.Record(instanceID, o.Action, o.Err, r.Now())
 }
 
 // keepVolatile drops what concerns instances that the node no longer has, or the node if it no longer exists.

@@ -44,52 +44,22 @@ func Diff(config HostConfig, facts Facts) []Operation {
 
 // diff returns what is to be done to the link before and after routes and rules are.
 func (c LinkConfig) diff(now LinkFacts) (early, late []Operation) {
-	add := func(o Operation) { early = append(early, o) }
-	alias := c.transitionalAlias(now)
-	hasRoom := len(alias) <= maxAlias
-	if !hasRoom {
-		alias = c.Alias
-	}
-	setAlias := func() {
-		if alias != now.Alias {
-			add(SetAlias{c.Index, alias})
-		}
-	}
-	if hasRoom {
-		setAlias()
-	}
-	for _, name := range difference(now.AltNames, c.AltNames) {
-		add(RemoveAltName{c.Index, name})
-	}
-	if !hasRoom { // for both records, so the names and settings that only the earlier one has are undone first
-		now.Settings = maps.Clone(now.Settings)
-		for _, setting := range c.unrecordedSettings() {
-			if now.Settings[setting] != c.Settings[setting] {
-				add(Set{c.Index, setting, c.Settings[setting]})
-				now.Settings[setting] = c.Settings[setting]
-			}
-		}
-		setAlias()
-	}
+	early, alias, settings := c.recordFirst(now)
 	for _, name := range difference(c.AltNames, now.AltNames) {
-		add(AddAltName{c.Index, name})
+		early = append(early, AddAltName{c.Index, name})
 	}
-	for _, setting := range slices.Sorted(maps.Keys(c.Settings)) {
-		if now.Settings[setting] != c.Settings[setting] {
-			add(Set{c.Index, setting, c.Settings[setting]})
-		}
-	}
+	early = append(early, c.set(settings, now)...)
 	if now.MTU != c.MTU {
-		add(SetMTU{c.Index, c.MTU})
+		early = append(early, SetMTU{c.Index, c.MTU})
 	}
 	if c.Up && !now.Up {
-		add(SetUp{c.Index})
+		early = append(early, SetUp{c.Index})
 	}
 	for _, address := range difference(now.Addresses, c.Addresses) {
-		add(RemoveAddress{c.Index, address})
+		early = append(early, RemoveAddress{c.Index, address})
 	}
 	for _, address := range difference(c.Addresses, now.Addresses) {
-		add(AddAddress{c.Index, address})
+		early = append(early, AddAddress{c.Index, address})
 	}
 	if !c.Up && now.Up {
 		late = append(late, SetDown{c.Index})
@@ -98,6 +68,39 @@ func (c LinkConfig) diff(now LinkFacts) (early, late []Operation) {
 		late = append(late, SetAlias{c.Index, c.Alias})
 	}
 	return early, late
+}
+
+// recordFirst removes alternative names, and stores the record of what is yet to be undone before anything else
+// changes. It returns the alias with that record, and the settings that are left to set. If the alias has no room for
+// the earlier record and the new one, the names and settings that only the earlier one has are undone first.
+func (c LinkConfig) recordFirst(now LinkFacts) (all []Operation, alias string, settings []Setting) {
+	var names []Operation
+	for _, name := range difference(now.AltNames, c.AltNames) {
+		names = append(names, RemoveAltName{c.Index, name})
+	}
+	settings = slices.Sorted(maps.Keys(c.Settings))
+	if alias = c.transitionalAlias(now); len(alias) <= maxAlias {
+		return append(c.setAlias(alias, now), names...), alias, settings
+	}
+	undone := c.unrecordedSettings()
+	return slices.Concat(names, c.set(undone, now), c.setAlias(c.Alias, now)), c.Alias, difference(settings, undone)
+}
+
+// set returns what gives settings their configured values.
+func (c LinkConfig) set(settings []Setting, now LinkFacts) (all []Operation) {
+	for _, setting := range settings {
+		if now.Settings[setting] != c.Settings[setting] {
+			all = append(all, Set{c.Index, setting, c.Settings[setting]})
+		}
+	}
+	return all
+}
+
+func (c LinkConfig) setAlias(alias string, now LinkFacts) []Operation {
+	if alias == now.Alias {
+		return nil
+	}
+	return []Operation{SetAlias{c.Index, alias}}
 }
 
 // unrecordedSettings returns the settings that the record of the configuration does not have: those that get their

@@ -158,6 +158,13 @@ func (s step) explainAddresses(d addressDemand) step {
 				d.instanceType, d.limit)}
 		return s
 	}
+	s.Why = m.keptAddresses(i, d)
+	return s
+}
+
+// keptAddresses returns the problem of an interface that keeps more addresses of a form than its NodeENI asks for; the
+// zero Problem if it keeps none.
+func (m *member) keptAddresses(i *eni.Interface, d addressDemand) Problem {
 	want, have, ours := m.desired.Spec.AddressCounts, i.Counts(), i.Common(d.requested).Counts()
 	for _, form := range []struct {
 		name             string
@@ -169,14 +176,13 @@ func (s step) explainAddresses(d addressDemand) step {
 		{"IPv6 prefixes", want.IPv6Prefixes, have.IPv6Prefixes, ours.IPv6Prefixes},
 	} {
 		if form.want > 0 && form.have > form.want && form.ours < form.want {
-			s.Why = Problem{AddressesKept,
+			return Problem{AddressesKept,
 				fmt.Sprintf("%s keeps its %d %s, although %d are asked for: a record says of only %d that multieni requested "+
 					"them, and the others may be in use; unassign those that nothing uses with aws ec2 %s --network-interface-id %s",
 					i.ID, form.have, form.name, form.want, form.ours, unassignCommand(form.name), i.ID)}
-			return s
 		}
 	}
-	return s
+	return Problem{}
 }
 
 // unassignCommand is the AWS CLI's command for a form of addresses.

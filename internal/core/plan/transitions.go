@@ -315,11 +315,18 @@ func (p *planner) reconcileExisting(s step) step {
 	case p.now.Before(m.attachAfter()):
 		return s.wait(wait{why: p.stuck(m), until: m.attachAfter()})
 	default:
-		if p.isRefusedUpdate(m) { // it is to have its security groups, for example, before it serves
-			return p.updateInPlace(s)
-		}
-		return p.updateInPlace(s).act(Attach{Member: m.Member.Member, InterfaceID: i.ID, Slot: m.Slot})
+		return p.updateAndAttach(s)
 	}
+}
+
+// updateAndAttach updates an unattached interface and attaches it. A refused update holds up the attachment: an
+// interface needs its security groups, for example, before it serves.
+func (p *planner) updateAndAttach(s step) step {
+	m := s.m
+	if p.isRefusedUpdate(m) {
+		return p.updateInPlace(s)
+	}
+	return p.updateInPlace(s).act(Attach{Member: m.Member.Member, InterfaceID: m.record.ID, Slot: m.Slot})
 }
 
 // changeBackoff returns the backoff of an existing interface, or nil. A refused removal delays nothing once the

@@ -140,10 +140,10 @@ type Claim struct {
 }
 
 // Claims returns the claims on the addresses of one interface, from the last ones and what pods have now, in numerical
-// order. An address outside the ranges is claimed only if it was before. Claims beyond the largest number are omitted
-// and counted: released ones first, then the newest.
-func Claims(last []Claim, found []Address, ranges []netip.Prefix, sequences *Sequences, most int,
-	now time.Time) (claims []Claim, omitted int) {
+// order. An address outside the ranges is claimed only if it was before.
+func Claims(
+	last []Claim, found []Address, ranges []netip.Prefix, sequences *Sequences, now time.Time,
+) (claims []Claim) {
 	before := map[netip.Addr]Claim{}
 	for _, claim := range last {
 		before[claim.Address] = claim
@@ -169,18 +169,24 @@ func Claims(last []Claim, found []Address, ranges []netip.Prefix, sequences *Seq
 			claims = append(claims, claim)
 		}
 	}
-	slices.SortFunc(claims, func(a, b Claim) int {
+	slices.SortFunc(claims, compareAddresses)
+	return claims
+}
+
+// Limit returns at most so many of the claims, in numerical order, and how many claims on addresses that pods have it
+// omits. It omits released claims first, then the newest.
+func Limit(claims []Claim, most int) (kept []Claim, omitted int) {
+	kept = slices.SortedFunc(slices.Values(claims), func(a, b Claim) int {
 		return cmp.Or(boolCompare(a.ReleasedAt.IsZero(), b.ReleasedAt.IsZero()), cmp.Compare(a.Sequence, b.Sequence))
 	})
-	for _, claim := range claims[min(len(claims), most):] {
-		if claim.ReleasedAt.IsZero() {
-			omitted++
-		}
-	}
-	claims = claims[:min(len(claims), most)]
-	slices.SortFunc(claims, func(a, b Claim) int { return a.Address.Compare(b.Address) })
-	return claims, omitted
+	most = min(most, len(kept))
+	omitted = Live(kept[most:])
+	kept = kept[:most]
+	slices.SortFunc(kept, compareAddresses)
+	return kept, omitted
 }
+
+func compareAddresses(a, b Claim) int { return a.Address.Compare(b.Address) }
 
 // boolCompare orders what is true first.
 func boolCompare(a, b bool) int {

@@ -104,7 +104,7 @@ func TestClaims(t *testing.T) {
 				for _, a := range s.have {
 					found = append(found, podaddress.Address{Address: address(a)})
 				}
-				claims, omitted := podaddress.Claims(last, found, floating, &sequences, tc.most, now)
+				claims, omitted := podaddress.Limit(podaddress.Claims(last, found, floating, &sequences, now), tc.most)
 				if got := describe(claims, omitted, known); got != s.want {
 					t.Errorf("step %d: got %q, want %q", n+1, got, s.want)
 				}
@@ -139,20 +139,19 @@ func TestClaimsOutliveTheirRange(t *testing.T) {
 	var sequences podaddress.Sequences
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	found := []podaddress.Address{{Address: address(200)}}
-	first, _ := podaddress.Claims(nil, found, floating, &sequences, 8, now)
-	second, _ := podaddress.Claims(first, found, nil, &sequences, 8, now.Add(time.Hour))
+	first := podaddress.Claims(nil, found, floating, &sequences, now)
+	second := podaddress.Claims(first, found, nil, &sequences, now.Add(time.Hour))
 	if diff := cmp.Diff(first, second, same); diff != "" {
 		t.Errorf("the claim differs (-before +after):\n%s", diff)
 	}
-	third, _ := podaddress.Claims(podaddressReleased(second, now), found, nil, &sequences, 8, now.Add(time.Second))
+	third := podaddress.Claims(podaddressReleased(second, now), found, nil, &sequences, now.Add(time.Second))
 	if podaddress.Live(third) != 1 || third[0].Sequence <= second[0].Sequence {
 		t.Errorf("the address came back, and the claims are %+v", third)
 	}
 }
 
 func podaddressReleased(claims []podaddress.Claim, now time.Time) []podaddress.Claim {
-	released, _ := podaddress.Claims(claims, nil, nil, &podaddress.Sequences{}, 8, now)
-	return released
+	return podaddress.Claims(claims, nil, nil, &podaddress.Sequences{}, now)
 }
 
 // TestSequencesGrow numbers claims with any clock, after any earlier claims: each new claim has a larger number.
@@ -167,7 +166,7 @@ func TestSequencesGrow(t *testing.T) {
 				used = max(used, earlier)
 			}
 			now := time.UnixMicro(rapid.Int64Range(0, 1<<52).Draw(t, "clock"))
-			claims, _ := podaddress.Claims(nil, []podaddress.Address{{Address: address(200)}}, floating, &sequences, 8, now)
+			claims := podaddress.Claims(nil, []podaddress.Address{{Address: address(200)}}, floating, &sequences, now)
 			if claims[0].Sequence <= used {
 				t.Fatalf("%d follows %d", claims[0].Sequence, used)
 			}

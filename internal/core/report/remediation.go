@@ -14,16 +14,11 @@ const (
 	reasonNoNodes    = "NoNodes"
 )
 
+// goesOn is the advice for a state that ends without a person.
+const goesOn = "Nothing: it goes on by itself."
+
 // Remediation returns what to do about a reason, in one sentence; "" for a reason that is not known.
-func Remediation(reason string) string {
-	if advice, known := remediations()[reason]; known {
-		return advice
-	}
-	if plan.Reason(reason).Transient() && known(plan.Reason(reason)) {
-		return "Nothing: it goes on by itself."
-	}
-	return ""
-}
+func Remediation(reason string) string { return remediations()[reason] }
 
 func remediations() map[string]string {
 	return map[string]string{
@@ -56,7 +51,22 @@ func remediations() map[string]string {
 			"names one that still exists. The next one is made ten minutes after the last.",
 		string(plan.Reverted): "Find in CloudTrail who else changes the interface, and stop that or declare " +
 			"what it sets.",
-		string(plan.Retained): "Nothing, if that is right; else settle what the message names.",
+		string(plan.Orphaned): "Create the NodeENI again under the same name, or set the annotation " +
+			"networking.k8s.aws/paused on the node, before the controller detaches the interface.",
+		string(plan.InstanceNotReady): goesOn,
+		string(plan.Throttled):        goesOn,
+		string(plan.Retrying):         goesOn,
+		string(plan.NotVisible):       goesOn,
+		string(plan.InProgress):       goesOn,
+		string(plan.Removing):         goesOn,
+		string(plan.Replacing): "Nothing, if the interface is to be replaced: it waits for its turn. Else change the " +
+			"NodeENI back.",
+		string(plan.WaitingForDeviceRelease): "End the program that drives the device, or look at the agent of the node " +
+			"if none does.",
+		string(plan.AddressesKept): "Nothing, if programs use the addresses; else unassign them with the command that the " +
+			"message names.",
+		string(plan.AddressesInUse): "Nothing: the interface works, and gives back each prefix that no pod uses any more.",
+		string(plan.Retained):       "Nothing, if that is right; else settle what the message names.",
 		string(plan.PrefixesLimited): "Lower pods.ipv4.prefixes.max, or use a larger instance type; the interface " +
 			"works, and grows up to its type's limit.",
 		string(plan.AddressesLimited): "Move pods to other nodes, or use a larger instance type; the oldest addresses work.",
@@ -71,16 +81,5 @@ func remediations() map[string]string {
 		reasonRampingUp:  "Nothing: a wide change is let in bit by bit.",
 		reasonUnreadable: "Look at the controller's log: EC2 could not be asked.",
 		reasonNoNodes:    "Label a node so that it matches nodeSelector.",
-	}
-}
-
-// known reports whether the reason is one of a plan.
-func known(reason plan.Reason) bool {
-	switch reason {
-	case plan.InstanceNotReady, plan.Throttled, plan.Retrying, plan.NotVisible, plan.InProgress, plan.AttachStuck,
-		plan.Removing:
-		return true
-	default:
-		return false
 	}
 }

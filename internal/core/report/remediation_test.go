@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,37 +17,42 @@ import (
 
 // advised are the reasons with advice of their own, each with what a user has to change.
 var advised = map[string]string{
-	string(plan.SubnetNotFound):         "subnet's region and account",
-	string(plan.NoSubnetInZone):         "narrow its nodeSelector",
-	string(plan.SecurityGroupNotFound):  "Create the security group",
-	string(plan.SecurityGroupAmbiguous): "by its ID",
-	string(plan.SlotTaken):              "deviceIndexPolicy: Prefer",
-	string(plan.NotImported):            "kubectl eni import",
-	string(plan.NoSuchNetworkCard):      "networkCardIndex",
-	string(plan.InstanceFull):           "fewer warm ENIs",
-	string(plan.InstanceOutsideCluster): "--instance-tags",
-	string(plan.AddressLimit):           "fewer addresses or prefixes",
-	string(plan.SubnetFull):             "larger or further subnet",
-	string(plan.NoFreePrefix):           "prefix reservation",
-	string(plan.LimitReached):           "Service Quotas",
-	string(plan.Unauthorized):           "deploy/iam/controller.json",
-	string(plan.RefusedByEC2):           "EC2 refuses the request",
-	string(plan.TooManyUnattached):      "why attaching fails",
-	string(plan.AttachedElsewhere):      "Detach the interface",
-	string(plan.AttachStuck):            "Check the instance",
-	string(plan.RemovedExternally):      "who removes the interface",
-	string(plan.Reverted):               "CloudTrail",
-	string(plan.Retained):               "settle what the message names",
-	string(plan.PrefixesLimited):        "pods.ipv4.prefixes.max",
-	string(plan.AddressesLimited):       "Move pods to other nodes",
-	string(plan.Contended):              "all pods but one",
-	string(plan.InUseByPods):            "pods.onRemoval: Evict",
-	string(plan.EvictionRefused):        "PodDisruptionBudget",
-	"Paused":                            "networking.k8s.aws/paused",
-	"Drifted":                           "updatePolicy: Replace",
-	"RampingUp":                         "bit by bit",
-	"Unreadable":                        "controller's log",
-	"NoNodes":                           "Label a node",
+	string(plan.SubnetNotFound):          "subnet's region and account",
+	string(plan.NoSubnetInZone):          "narrow its nodeSelector",
+	string(plan.SecurityGroupNotFound):   "Create the security group",
+	string(plan.SecurityGroupAmbiguous):  "by its ID",
+	string(plan.SlotTaken):               "deviceIndexPolicy: Prefer",
+	string(plan.NotImported):             "kubectl eni import",
+	string(plan.NoSuchNetworkCard):       "networkCardIndex",
+	string(plan.InstanceFull):            "fewer warm ENIs",
+	string(plan.InstanceOutsideCluster):  "--instance-tags",
+	string(plan.AddressLimit):            "fewer addresses or prefixes",
+	string(plan.SubnetFull):              "larger or further subnet",
+	string(plan.NoFreePrefix):            "prefix reservation",
+	string(plan.LimitReached):            "Service Quotas",
+	string(plan.Unauthorized):            "deploy/iam/controller.json",
+	string(plan.RefusedByEC2):            "EC2 refuses the request",
+	string(plan.TooManyUnattached):       "why attaching fails",
+	string(plan.AttachedElsewhere):       "Detach the interface",
+	string(plan.AttachStuck):             "Check the instance",
+	string(plan.RemovedExternally):       "who removes the interface",
+	string(plan.Reverted):                "CloudTrail",
+	string(plan.Retained):                "settle what the message names",
+	string(plan.PrefixesLimited):         "pods.ipv4.prefixes.max",
+	string(plan.AddressesLimited):        "Move pods to other nodes",
+	string(plan.Contended):               "all pods but one",
+	string(plan.InUseByPods):             "pods.onRemoval: Evict",
+	string(plan.EvictionRefused):         "PodDisruptionBudget",
+	string(plan.Orphaned):                "under the same name",
+	string(plan.Replacing):               "change the NodeENI back",
+	string(plan.WaitingForDeviceRelease): "End the program",
+	string(plan.AddressesKept):           "the command that the message names",
+	string(plan.AddressesInUse):          "gives back each prefix",
+	"Paused":                             "networking.k8s.aws/paused",
+	"Drifted":                            "updatePolicy: Replace",
+	"RampingUp":                          "bit by bit",
+	"Unreadable":                         "controller's log",
+	"NoNodes":                            "Label a node",
 }
 
 func TestRemediationNamesWhatToChange(t *testing.T) {
@@ -56,6 +62,31 @@ func TestRemediationNamesWhatToChange(t *testing.T) {
 				t.Errorf("got %q, want %q in it", got, want)
 			}
 		})
+	}
+}
+
+// reasonsOfPlans returns the values of plan's constants, so that a new reason cannot lack its advice.
+func reasonsOfPlans(t *testing.T) []string {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("..", "plan", "reasons.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reasons []string
+	for _, match := range regexp.MustCompile(`Reason = "([A-Za-z0-9]+)"`).FindAllSubmatch(source, -1) {
+		reasons = append(reasons, string(match[1]))
+	}
+	if !slices.Contains(reasons, string(plan.SubnetNotFound)) || !slices.Contains(reasons, string(plan.EvictionRefused)) {
+		t.Fatalf("the first or the last reason is not among %v", reasons)
+	}
+	return reasons
+}
+
+func TestEveryReasonHasAdvice(t *testing.T) {
+	for _, reason := range reasonsOfPlans(t) {
+		if report.Remediation(reason) == "" {
+			t.Errorf("%s has no advice", reason)
+		}
 	}
 }
 

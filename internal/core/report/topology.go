@@ -149,8 +149,9 @@ func (t Topology) SVG() string {
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%[1]d" height="%[2]d" viewBox="0 0 %[1]d %[2]d" role="img">
 <title>Network interfaces of the fleet by zone</title>
 <style>
-text { font: 13px system-ui, sans-serif; fill: #1f2933 } .zone { font-weight: 600; font-size: 16px } .node { font-weight: 600 }
-.fact { fill: #616e7c } .box { fill: #f5f7fa; stroke: #9aa5b1 } .good { fill: #3f9142 } .busy { fill: #de911d } .bad { fill: #ba2525 }
+text { font: 13px system-ui, sans-serif; fill: #1f2933 }
+.zone { font-weight: 600; font-size: 16px } .node { font-weight: 600 } .fact { fill: #616e7c }
+.box { fill: #f5f7fa; stroke: #9aa5b1 } .good { fill: #3f9142 } .busy { fill: #de911d } .bad { fill: #ba2525 }
 </style>
 %[3]s</svg>
 `, width, height, body.String())

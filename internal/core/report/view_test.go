@@ -398,23 +398,6 @@ func TestDriftIsToldInFull(t *testing.T) {
 	}
 }
 
-// TestEveryReasonHasAdvice reads the reasons from the troubleshooting page, which another test compares with the code.
-func TestEveryReasonHasAdvice(t *testing.T) {
-	for _, reason := range []plan.Reason{
-		plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken, plan.NotImported, plan.NoSuchNetworkCard,
-		plan.InstanceFull, plan.AddressLimit, plan.SubnetFull, plan.NoFreePrefix, plan.LimitReached, plan.Unauthorized, plan.RefusedByEC2, plan.TooManyUnattached,
-		plan.AttachedElsewhere, plan.InstanceNotReady, plan.Throttled, plan.Retrying, plan.NotVisible, plan.InProgress, plan.RemovedExternally,
-		plan.AttachStuck, plan.Removing, plan.Retained, plan.InUseByPods, plan.EvictionRefused,
-	} {
-		if report.Remediation(string(reason)) == "" {
-			t.Errorf("nothing is said about %s", reason)
-		}
-	}
-	if report.Remediation("NotAReason") != "" {
-		t.Error("advice for anything")
-	}
-}
-
 // TestANodeThatWasNotJudgedIsNotFine: its own status may be of before, and its NodeENI says why nothing newer is
 // stored.
 func TestANodeThatWasNotJudgedIsNotFine(t *testing.T) {

@@ -40,7 +40,7 @@ func ExampleBootstrap_Render() {
 	// verify() { echo "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  $1" | sha256sum --status -c -; }
 	// if verify "$program"; then exit; fi
 	// curl -fsSL --retry 5 --retry-delay 2 --max-time 120 -o "$program.new" 'https://example.com/eni-bootstrap'
-	// verify "$program.new" || { echo "the program at --program-url does not have the SHA-256 that was promised" >&2; exit 1; }
+	// verify "$program.new" || { echo "the program at --program-url does not have the expected SHA-256" >&2; exit 1; }
 	// chmod 0755 "$program.new"
 	// mv "$program.new" "$program"
 	// MULTIENI_END

@@ -100,11 +100,14 @@ func Kubernetes(c Cluster, n Node) string {
 	return text.String()
 }
 
-// Opens reports whether TOML opens one of the tables, which can be opened only once.
+// Opens reports whether TOML opens one of the tables, which can be opened only once. TOML permits spaces and tabs in
+// the header of a table: [ settings . kubernetes ].
 func Opens(toml string, tables ...string) (table string, opened bool) {
+	spaces := strings.NewReplacer(" ", "", "\t", "")
 	for line := range strings.Lines(toml) {
+		line = spaces.Replace(line)
 		for _, table := range tables {
-			if strings.HasPrefix(strings.TrimSpace(line), "["+table+"]") {
+			if strings.HasPrefix(line, "["+table+"]") {
 				return table, true
 			}
 		}

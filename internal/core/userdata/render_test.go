@@ -284,6 +284,7 @@ func TestOpens(t *testing.T) {
 		"indented, with comment": {"x = 1\n\t[settings.kubernetes] # ours\n", "settings.kubernetes", true},
 		"a sub-table":            {"[settings.kubernetes.node-labels]\n", "", false},
 		"the second of the two":  {"[settings.motd]\n", "settings.motd", true},
+		"spaces":                 {"[ settings . kubernetes\t]\n", "settings.kubernetes", true},
 		"a comment":              {"# [settings.kubernetes]\n", "", false},
 		"a value":                {"x = \"[settings.kubernetes]\"\n", "", false},
 	} {

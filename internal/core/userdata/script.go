@@ -71,7 +71,7 @@ program=%s
 verify() { echo "%s  $1" | sha256sum --status -c -; }
 if verify "$program"; then exit; fi
 curl -fsSL --retry 5 --retry-delay 2 --max-time 120 -o "$program.new" '%s'
-verify "$program.new" || { echo "the program at --program-url does not have the SHA-256 that was promised" >&2; exit 1; }
+verify "$program.new" || { echo "the program at --program-url does not have the expected SHA-256" >&2; exit 1; }
 chmod 0755 "$program.new"
 mv "$program.new" "$program"
 `, pathProgram, b.ProgramSHA256, b.ProgramURL)

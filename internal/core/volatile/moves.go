@@ -106,32 +106,3 @@ func (m *AddressMoves) prune(now time.Time) {
 }
 
 func keyOf(c plan.AddressClaim) claimKey { return claimKey{c.InterfaceID, c.Sequence} }
-
-// PodNames remembers the names of pods by their IP addresses, so that a message does not cost a request each time.
-// After a restart the controller reads them again.
-type PodNames struct {
-	names map[string]podName
-}
-
-type podName struct {
-	name string
-	at   time.Time
-}
-
-// podNameRetention is short, because another pod can get the IP address.
-const podNameRetention = time.Minute
-
-// Get returns the name of the pod with an IP address, if it is known.
-func (p *PodNames) Get(ip string, now time.Time) (name string, known bool) {
-	n, is := p.names[ip]
-	return n.name, is && now.Sub(n.at) < podNameRetention
-}
-
-// Set records the name of the pod with an IP address.
-func (p *PodNames) Set(ip, name string, now time.Time) {
-	maps.DeleteFunc(p.names, func(_ string, n podName) bool { return now.Sub(n.at) >= podNameRetention })
-	if p.names == nil {
-		p.names = map[string]podName{}
-	}
-	p.names[ip] = podName{name, now}
-}

@@ -83,15 +83,3 @@ func TestAddressMoves(t *testing.T) {
 		})
 	}
 }
-
-func TestPodNamesAreForgotten(t *testing.T) {
-	var names volatile.PodNames
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	names.Set("10.1.0.1", "upf/a", now)
-	if name, known := names.Get("10.1.0.1", now.Add(59*time.Second)); name != "upf/a" || !known {
-		t.Errorf("got %q, %t within a minute", name, known)
-	}
-	if name, known := names.Get("10.1.0.1", now.Add(time.Minute)); known {
-		t.Errorf("got %q after a minute", name)
-	}
-}

@@ -147,8 +147,7 @@ func TestAttachLatency(t *testing.T) {
 // any of them.
 func TestStateShrinks(t *testing.T) {
 	var s volatile.State
-	s.Backoffs.Failed("i-1", createIn("subnet-1"), &eni.APIError{Class: eni.Transient}, start)
-	s.RepeatedUpdates.Accepted("i-1", createIn("subnet-1"), start)
+	s.Attempts.Record("i-1", createIn("subnet-1"), &eni.APIError{Class: eni.Transient}, start)
 	s.FullSubnets.Record(createIn("subnet-1"), full, start)
 	creates, _ := s.Creates.Begin([]plan.Action{createIn("subnet-1")})
 	s.Replacements.Acquire("uid", "node-1", 1, nil)

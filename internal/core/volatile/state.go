@@ -10,28 +10,22 @@ package volatile
 
 // State is all volatile state of the node controller.
 type State struct {
-	Backoffs        Backoffs
-	RepeatedUpdates RepeatedUpdates
-	FullSubnets     FullSubnets
-	Evictions       Evictions
-	Creates         InFlightCreates
-	Replacements    Replacements
-	AddressMoves    AddressMoves
-	PodNames        PodNames
-	Ramps           RampAdmissions
-	StaleNodes      StaleNodes
-	InstanceLocks   InstanceLocks
-	AttachLatency   AttachLatency
-	SkippedNodes    SkippedNodes
+	Attempts      Attempts
+	FullSubnets   FullSubnets
+	Creates       InFlightCreates
+	Replacements  Replacements
+	AddressMoves  AddressMoves
+	Ramps         RampAdmissions
+	StaleNodes    StaleNodes
+	InstanceLocks InstanceLocks
+	AttachLatency AttachLatency
+	SkippedNodes  SkippedNodes
 	// StatusWrites and LedgerWrites are the writes that wait for more changes.
 	StatusWrites, LedgerWrites Deferrals
 }
 
-// ForgetInstance drops the failures, repeated updates, evictions and permissions to replace of an instance without
-// interfaces.
+// ForgetInstance drops the attempts for an instance without interfaces, and its permissions to replace.
 func (s *State) ForgetInstance(instanceID string) {
-	s.Backoffs.Forget(instanceID)
-	s.RepeatedUpdates.Forget(instanceID)
-	s.Evictions.Forget(instanceID)
+	s.Attempts.Forget(instanceID)
 	s.Replacements.Release(instanceID)
 }

@@ -41,8 +41,9 @@ link appears for each attached interface, and an agent. Pods with the annotation
 on these nodes, without containers, and get their networks (examples/pods.yaml). DIR/env leads a
 shell there, DIR/kubeconfig any other program.
 
-Outside a checkout of multieni it needs the program multieni in its own folder (or --no-controller), and the programs of a
-control plane: from the internet, or in the folder that KUBEBUILDER_ASSETS names (or --kubeconfig).`,
+Outside a checkout of multieni it needs the program multieni in its own folder (or --no-controller),
+and the programs of a control plane: from the internet, or in the folder that KUBEBUILDER_ASSETS
+names (or --kubeconfig).`,
 		Example: `  multieni-dev up --dir .cache/up
 
   # in another shell
@@ -52,7 +53,8 @@ control plane: from the internet, or in the folder that KUBEBUILDER_ASSETS names
   kubectl get nodeenis --watch
 
   # a node more, a node less
-  curl $AWS_ENDPOINT_URL/_sim/instances -d '{"name":"node-d1","instanceType":"m5.xlarge","availabilityZone":"us-east-1a"}'
+  curl $AWS_ENDPOINT_URL/_sim/instances -d \
+    '{"name":"node-d1","instanceType":"m5.xlarge","availabilityZone":"us-east-1a"}'
   curl -X DELETE $AWS_ENDPOINT_URL/_sim/instances/i-…
 
   # with a controller of your own: a debugger's, or one just built

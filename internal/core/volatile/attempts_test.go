@@ -5,6 +5,7 @@ package volatile_test
 
 import (
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -20,88 +21,90 @@ var (
 	start = time.Unix(1_800_000_000, 0)
 	key   = identity.Key{Owner: "uid"}
 	full  = &eni.APIError{Class: eni.NoAddresses}
+
+	update = plan.Change{Member: identity.Member{Key: key}, InterfaceID: "eni-1", To: plan.SourceDestCheck(true)}
 )
 
 func createIn(subnetID string) plan.Create {
 	return plan.Create{Member: identity.Member{Key: key}, SubnetID: subnetID}
 }
 
-func TestBackoffsCountFailuresUntilASuccess(t *testing.T) {
-	var b volatile.Backoffs
+func TestAttemptsCountFailuresUntilASuccess(t *testing.T) {
+	var a volatile.Attempts
 	create := createIn("subnet-1")
-	b.Failed("i-1", create, full, start)
-	b.Failed("i-1", create, full, start.Add(time.Hour))
-	if got := b.Of("i-1")[key]; got.Count != 2 || !got.At.Equal(start.Add(time.Hour)) {
+	a.Record("i-1", create, full, start)
+	a.Record("i-1", create, full, start.Add(time.Hour))
+	if got := a.Of("i-1").Backoffs[key]; got.Count != 2 || !got.At.Equal(start.Add(time.Hour)) {
 		t.Errorf("after two failures: got count %d at %v", got.Count, got.At)
 	}
-	if got := b.Of("i-2"); len(got) != 0 {
+	if got := a.Of("i-2").Backoffs; len(got) != 0 {
 		t.Errorf("another instance has %v", got)
 	}
-	b.Succeeded("i-1", create)
-	if got := b.Of("i-1"); len(got) != 0 {
+	a.Record("i-1", create, nil, start)
+	if got := a.Of("i-1").Backoffs; len(got) != 0 {
 		t.Errorf("after a success: got %v", got)
 	}
 }
 
-func TestEvictionsCountRefusals(t *testing.T) {
-	var e volatile.Evictions
-	e.Record("i-1", "eni-1", "a budget", start)
-	e.Record("i-1", "eni-1", "a budget", start.Add(time.Minute))
-	want := map[string]plan.EvictionAttempt{"eni-1": {At: start.Add(time.Minute), Refusals: 2, Refusal: "a budget"}}
-	if diff := cmp.Diff(want, e.Of("i-1")); diff != "" {
-		t.Errorf("after two refusals (-want +got):\n%s", diff)
-	}
-	e.Record("i-1", "eni-1", "", start.Add(time.Hour))
-	if got := e.Of("i-1")["eni-1"]; got.Refusals != 0 || got.Refusal != "" {
-		t.Errorf("after an attempt without a refusal: got %+v", got)
-	}
-	e.Forget("i-1")
-	if got := e.Of("i-1"); len(got) != 0 {
-		t.Errorf("after the instance: got %v", got)
-	}
-}
-
 // EC2 refuses a slot whichever member asks for it, so a success elsewhere says nothing about the slot.
-func TestBackoffsKeepRefusedSlots(t *testing.T) {
-	var b volatile.Backoffs
+func TestAttemptsKeepRefusedSlots(t *testing.T) {
+	var a volatile.Attempts
 	attach := func(index int) plan.Attach {
 		return plan.Attach{Member: identity.Member{Key: key}, Slot: eni.Slot{Device: index}}
 	}
-	b.Failed("i-1", attach(1), &eni.APIError{Class: eni.SlotTaken}, start)
-	b.Succeeded("i-1", attach(2))
-	if got := b.Of("i-1")[key]; got.Count != 0 || len(got.UnusableSlots) != 1 {
+	a.Record("i-1", attach(1), &eni.APIError{Class: eni.SlotTaken}, start)
+	a.Record("i-1", attach(2), nil, start)
+	if got := a.Of("i-1").Backoffs[key]; got.Count != 0 || len(got.UnusableSlots) != 1 {
 		t.Errorf("after a success elsewhere: got %+v, want one unusable slot", got)
 	}
-	b.Succeeded("i-1", attach(1))
-	if got := b.Of("i-1"); len(got) != 0 {
+	a.Record("i-1", attach(1), nil, start)
+	if got := a.Of("i-1").Backoffs; len(got) != 0 {
 		t.Errorf("after a success in the slot: got %v", got)
 	}
 }
 
-func TestBackoffsReturnACopy(t *testing.T) {
-	var b volatile.Backoffs
-	b.Failed("i-1", createIn("subnet-1"), full, start)
-	delete(b.Of("i-1"), key)
-	if len(b.Of("i-1")) != 1 {
-		t.Error("a change of the copy changed the backoffs")
+func TestAttemptsCountRepeatedUpdatesByInstance(t *testing.T) {
+	var a volatile.Attempts
+	for n := range 3 {
+		a.Record("i-1", update, nil, start.Add(time.Duration(n)*time.Minute))
+	}
+	if got := a.Of("i-1").RepeatedUpdates["eni-1"][plan.FieldOf(update.To)].Count; got != 3 {
+		t.Errorf("got %d repetitions, want 3", got)
+	}
+	if got := a.Of("i-2").RepeatedUpdates; len(got) != 0 {
+		t.Errorf("another instance has %v", got)
 	}
 }
 
-func TestRepeatedUpdatesCountByInstance(t *testing.T) {
-	var r volatile.RepeatedUpdates
-	update := plan.Change{Member: identity.Member{Key: key}, InterfaceID: "eni-1", To: plan.SourceDestCheck(true)}
-	r.Accepted("i-1", update, start)
-	r.Accepted("i-1", update, start.Add(time.Minute))
-	two := r.Of("i-1")
-	r.Accepted("i-1", update, start.Add(2*time.Minute))
-	if got := two["eni-1"][plan.FieldOf(update.To)].Count; got != 2 {
-		t.Errorf("got %d repetitions after the second one, want 2", got)
+func TestAttemptsCountRefusedEvictions(t *testing.T) {
+	var a volatile.Attempts
+	a.RecordEviction("i-1", "eni-1", "a budget", start)
+	a.RecordEviction("i-1", "eni-1", "a budget", start.Add(time.Minute))
+	want := map[string]plan.EvictionAttempt{"eni-1": {At: start.Add(time.Minute), Refusals: 2, Refusal: "a budget"}}
+	if diff := cmp.Diff(want, a.Of("i-1").Evictions); diff != "" {
+		t.Errorf("after two refusals (-want +got):\n%s", diff)
 	}
-	if got := r.Of("i-1")["eni-1"][plan.FieldOf(update.To)].Count; got != 3 {
-		t.Errorf("got %d repetitions after the third one, want 3", got)
+	a.RecordEviction("i-1", "eni-1", "", start.Add(time.Hour))
+	if got := a.Of("i-1").Evictions["eni-1"]; got.Refusals != 0 || got.Refusal != "" {
+		t.Errorf("after an attempt without a refusal: got %+v", got)
 	}
-	if got := r.Of("i-2"); len(got) != 0 {
-		t.Errorf("another instance has %v", got)
+}
+
+func TestLaterAttemptsDoNotChangeTheResult(t *testing.T) {
+	var a volatile.Attempts
+	record := func(err error) {
+		a.Record("i-1", update, err, start)
+		a.RecordEviction("i-1", "eni-1", "a budget", start)
+	}
+	record(nil)
+	record(full)
+	before, want := a.Of("i-1"), a.Of("i-1")
+	want.Backoffs, want.Evictions = maps.Clone(want.Backoffs), maps.Clone(want.Evictions)
+	want.RepeatedUpdates = maps.Clone(want.RepeatedUpdates)
+	record(full)
+	record(nil)
+	if diff := cmp.Diff(want, before); diff != "" {
+		t.Errorf("the result changed (-want +got):\n%s", diff)
 	}
 }
 
@@ -156,13 +159,13 @@ func TestFullSubnets(t *testing.T) {
 	})
 }
 
-func TestForgetInstanceDropsItsFailuresAndUpdates(t *testing.T) {
+func TestForgetInstanceDropsItsAttempts(t *testing.T) {
 	var s volatile.State
-	update := plan.Change{Member: identity.Member{Key: key}, InterfaceID: "eni-1", To: plan.SourceDestCheck(true)}
-	s.Backoffs.Failed("i-1", update, full, start)
-	s.RepeatedUpdates.Accepted("i-1", update, start)
+	s.Attempts.Record("i-1", update, nil, start)
+	s.Attempts.Record("i-1", update, full, start)
+	s.Attempts.RecordEviction("i-1", "eni-1", "", start)
 	s.ForgetInstance("i-1")
-	if b, r := s.Backoffs.Of("i-1"), s.RepeatedUpdates.Of("i-1"); len(b)+len(r) != 0 {
-		t.Errorf("left: %v and %v", b, r)
+	if diff := cmp.Diff(volatile.InstanceAttempts{}, s.Attempts.Of("i-1")); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
 	}
 }

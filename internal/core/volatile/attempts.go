@@ -12,76 +12,69 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// Backoffs are the failures of members since their last success, and the slots that EC2 reported as taken, by instance.
-// After a restart each member makes its next call at once; the backoff then grows again from the first delay.
-type Backoffs struct {
-	byInstance map[string]map[identity.Key]plan.Backoff
+// Attempts have what the calls for each instance led to. After a restart each member makes its next call at once, and
+// its backoff grows again from the first delay; an update that another program sets back is repeated up to three times
+// first. The next attempt to evict a pod is made at once too, and the API server refuses what a PodDisruptionBudget
+// forbids.
+type Attempts struct {
+	byInstance map[string]InstanceAttempts
 }
 
-// Of returns a copy of the backoffs of an instance.
-func (b *Backoffs) Of(instanceID string) map[identity.Key]plan.Backoff {
-	return maps.Clone(b.byInstance[instanceID])
+// InstanceAttempts are the attempts for one instance.
+type InstanceAttempts struct {
+	// Backoffs are the failures of members since their last success, and the slots that EC2 reported as taken.
+	Backoffs map[identity.Key]plan.Backoff
+	// RepeatedUpdates are the updates that EC2 accepted. They reveal an attribute that another program sets back.
+	RepeatedUpdates plan.RepeatedUpdates
+	// Evictions are the last attempts to evict the pods of interfaces, by interface ID.
+	Evictions map[string]plan.EvictionAttempt
 }
 
-// Failed records the failure of an action.
-func (b *Backoffs) Failed(instanceID string, action plan.Action, err error, at time.Time) {
-	key := action.Of().Key
-	entry(&b.byInstance, instanceID)[key] = b.byInstance[instanceID][key].WithFailure(action, err, at)
-}
+// Of returns the attempts for an instance. Later ones do not change the result.
+func (a *Attempts) Of(instanceID string) InstanceAttempts { return a.byInstance[instanceID] }
 
-// Succeeded records that EC2 accepted an action. Of the backoff it keeps what [plan.Backoff.AfterSuccess] returns.
-func (b *Backoffs) Succeeded(instanceID string, action plan.Action) {
-	key := action.Of().Key
-	left := b.byInstance[instanceID][key].AfterSuccess(action)
-	if left.IsZero() {
-		removeEntry(b.byInstance, instanceID, key)
-		return
+// Record records the outcome of a call. After a success it keeps what [plan.Backoff.AfterSuccess] returns.
+func (a *Attempts) Record(instanceID string, action plan.Action, err error, at time.Time) {
+	of, key := a.byInstance[instanceID], action.Of().Key
+	backoff := of.Backoffs[key]
+	if err != nil {
+		backoff = backoff.WithFailure(action, err, at)
+	} else {
+		backoff = backoff.AfterSuccess(action)
+		of.RepeatedUpdates = of.RepeatedUpdates.Accepted(action, at)
 	}
-	b.byInstance[instanceID][key] = left
-}
-
-// Forget drops the backoffs of an instance.
-func (b *Backoffs) Forget(instanceID string) { delete(b.byInstance, instanceID) }
-
-// Evictions are the last attempts to evict the pods of interfaces, by instance and interface ID. After a restart the
-// controller makes the next attempt at once; the API server refuses what a PodDisruptionBudget forbids.
-type Evictions struct {
-	byInstance map[string]map[string]plan.EvictionAttempt
-}
-
-// Of returns a copy of the attempts for interfaces of an instance.
-func (e *Evictions) Of(instanceID string) map[string]plan.EvictionAttempt {
-	return maps.Clone(e.byInstance[instanceID])
-}
-
-// Record records an attempt, with the API server's refusal of a part of it; an empty refusal is none.
-func (e *Evictions) Record(instanceID, interfaceID, refusal string, at time.Time) {
-	attempts := entry(&e.byInstance, instanceID)
-	attempts[interfaceID] = attempts[interfaceID].Next(refusal, at)
-}
-
-// Forget drops the attempts for interfaces of an instance.
-func (e *Evictions) Forget(instanceID string) { delete(e.byInstance, instanceID) }
-
-// RepeatedUpdates are the updates that EC2 accepted, by instance. They reveal an attribute that another program sets
-// back. After a restart the controller repeats such an update up to three times before the delay grows again.
-type RepeatedUpdates struct {
-	byInstance map[string]plan.RepeatedUpdates
-}
-
-// Of returns the updates of an instance. Its result never changes.
-func (r *RepeatedUpdates) Of(instanceID string) plan.RepeatedUpdates { return r.byInstance[instanceID] }
-
-// Accepted records an action that EC2 accepted.
-func (r *RepeatedUpdates) Accepted(instanceID string, action plan.Action, at time.Time) {
-	if r.byInstance == nil {
-		r.byInstance = map[string]plan.RepeatedUpdates{}
+	of.Backoffs = with(of.Backoffs, key, backoff)
+	if backoff.IsZero() {
+		delete(of.Backoffs, key)
 	}
-	r.byInstance[instanceID] = r.byInstance[instanceID].Accepted(action, at)
+	a.set(instanceID, of)
 }
 
-// Forget drops the updates of an instance.
-func (r *RepeatedUpdates) Forget(instanceID string) { delete(r.byInstance, instanceID) }
+// RecordEviction records an attempt to evict the pods of an interface, with the API server's refusal of a part of it;
+// an empty refusal is none.
+func (a *Attempts) RecordEviction(instanceID, interfaceID, refusal string, at time.Time) {
+	of := a.byInstance[instanceID]
+	of.Evictions = with(of.Evictions, interfaceID, of.Evictions[interfaceID].Next(refusal, at))
+	a.set(instanceID, of)
+}
+
+// Forget drops the attempts for an instance.
+func (a *Attempts) Forget(instanceID string) { delete(a.byInstance, instanceID) }
+
+func (a *Attempts) set(instanceID string, of InstanceAttempts) {
+	if a.byInstance == nil {
+		a.byInstance = map[string]InstanceAttempts{}
+	}
+	a.byInstance[instanceID] = of
+}
+
+// with returns a copy of a map with one more entry.
+func with[K comparable, V any](all map[K]V, key K, value V) map[K]V {
+	next := make(map[K]V, len(all)+1)
+	maps.Copy(next, all)
+	next[key] = value
+	return next
+}
 
 // fullSubnetTTL is how long after its next attempt a full subnet is kept. Each node that needs an address tries within
 // [plan.SubnetFullBackoff].
