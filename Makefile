@@ -6,36 +6,36 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# Tools are built from their own module file, so that they never decide a version of ours.
+# Tools have their own module file, so that they never decide a version of our dependencies.
 TOOL := go tool -modfile=tools/go.mod
 MODULES := . tools tools/helm tools/image dev/controlplane dev/cni dev/node dev/kubelet test/alerts test/programs/vpc
 HELM := go tool -modfile=tools/helm/go.mod helm
-# What a build calls itself: the tag, or a version of the future.
+# The version of a build: the tag, or a future version.
 VERSION := $(shell git describe --tags --match 'v*' 2>/dev/null || echo v0.1.0-devel)
 # The folder with kube-apiserver, etcd and kubectl: downloaded or built on first use, or KUBEBUILDER_ASSETS if set.
 ASSETS = $$(go run ./hack/controlplane)
 
-##@ See it work
+##@ Try it
 
 .PHONY: demo
-demo: ## Run the whole story against a simulated AWS and a real API server. KEEP=1 stays up, SPEED=n is n times real time
+demo: ## Run the demo against a simulated AWS and a real API server. KEEP=1 leaves it running, SPEED=n is n times real time
 	go run ./cmd/multieni-dev demo $(if $(KEEP),--keep) $(if $(SPEED),--speed $(SPEED))
 
 .PHONY: bench
-bench: ## Measure against EC2's limits: a few minutes, or BENCH=all, BENCH=a1,c; see docs/performance.md
+bench: ## Measure the controller against EC2's limits, in a few minutes; BENCH=all or BENCH=a1,c selects scenarios; see docs/performance.md
 	go run ./test/bench --scenarios $(or $(BENCH),small) $(BENCHFLAGS)
 
-##@ Before a change goes in
+##@ Test a change
 
-# These suites run for minutes each. The simulation keeps all processors busy, so it runs alone; the two others keep less
-# than one busy each. The hostile one starts the controller as a program, which the race detector does not see, and the
-# cache does not know that program.
+# Each of these suites runs for minutes. The simulation keeps all processors busy, so it runs alone; each of the two others
+# keeps less than one busy. test/hostile starts the controller as a program, which the race detector does not check and the
+# test cache does not track.
 GUARD = $$(go list ./... | grep -vE '/test/(hostile|simulation|synctest)')
 
-# Random cases are the same in every run of `test`, so that it fails for a change and not by chance; `test-long` draws
-# new ones, fifty times as many. SIM_FIRST is the first seed of the simulation: every night another one, by
-# .github/workflows/nightly.yaml. test/scenario takes longest and mostly waits, so it starts first, and two more packages
-# run at the same time.
+# Random cases are the same in every run of `test`, so that it fails because of a change and not by chance; `test-long`
+# draws new ones, fifty times as many. SIM_FIRST is the first seed of the simulation; .github/workflows/nightly.yaml sets
+# another one every night. test/scenario takes longest and mostly waits, so it starts first, and two more packages run at
+# the same time.
 .PHONY: test
 test: ## Run every test that guards a change: all with the race detector, then `test-simulation`, `test-hostile` and `test-synctest`
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -race -timeout 40m -p 3 ./test/scenario $(GUARD)
@@ -48,20 +48,20 @@ test-simulation: ## Run the controller through 2,000 seeded schedules of 500 ste
 	go test -count=1 -timeout 30m -race -run 'TestSimulation$$' ./test/simulation
 
 .PHONY: mutants
-mutants: ## Show that the simulation finds each known bug shape, and write the table into docs/reliability.md: some minutes
+mutants: ## Show that the simulation finds each known bug shape, and write the table into docs/reliability.md; takes some minutes
 	SIM_MUTANTS=doc go test -count=1 -timeout 4h -v -run 'TestMutants$$' ./test/simulation
 
 .PHONY: test-hostile
-test-hostile: ## Run the controller against hostile worlds
+test-hostile: ## Run the controller while EC2, the API server or the controller itself fails
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -count=1 -timeout 30m ./test/hostile
 
 .PHONY: test-synctest
 test-synctest: ## Run the controller in a bubble of virtual time, with the race detector
 	RAPID_SEED=1 go test -race -count=1 -p 1 -timeout 30m ./test/synctest/...
 
-# docs/pod-networks.md says what it needs.
+# docs/pod-networks.md lists the requirements.
 .PHONY: test-node
-test-node: ## Run pods on two nodes with a kubelet, containerd and runc each, as root; the first run compiles them: many minutes
+test-node: ## Run pods on two nodes with a kubelet, containerd and runc each, as root; the first run compiles them, which takes many minutes
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets MULTIENI_NODE=1 go test -count=1 -timeout 2h -v -run 'TestKubelets' ./test/cni
 
 .PHONY: test-long
@@ -71,23 +71,24 @@ test-long: ## Run all tests with fifty times as many random cases, new ones ever
 
 FUZZTIME ?= 20000x
 
-# A number of inputs, since a time that runs out is now and then reported as a failure. The seeds run in every `go test`. An input that fails is stored in testdata/fuzz of its package: commit it with the mend.
+# FUZZTIME is a number of inputs, since Go sometimes reports the end of a time limit as a failure. The seeds run in every
+# `go test`. Go stores an input that fails in testdata/fuzz of its package: commit it with the fix.
 .PHONY: fuzz
-fuzz: ## Mutate the seeds of every parser of foreign bytes, each for FUZZTIME
+fuzz: ## Fuzz every parser of foreign input, each for FUZZTIME
 	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' api awssim cmd internal lib | sort | while IFS=: read -r file function; do \
 	  (set -x; go test -run '^$$' -fuzz "^$${function#func }$$" -fuzztime $(FUZZTIME) ./$${file%/*}) || exit 1; done
 
 .PHONY: lint
-lint: ## Check the habits of .golangci.yml, and the words of docs/glossary.md
+lint: ## Run the linters of .golangci.yml, and check the words of docs/glossary.md
 	$(TOOL) golangci-lint run
 	go test ./test/documents -run 'TestPlainWords$$'
 
 .PHONY: vuln
-vuln: ## Look for known vulnerabilities in what our code reaches, dependencies included; needs https://vuln.go.dev
+vuln: ## Check our code and the dependencies that it calls for known vulnerabilities; needs https://vuln.go.dev
 	$(TOOL) govulncheck ./...
 
 .PHONY: verify
-verify: ## Check that all is formatted, vetted, tidy and generated from its sources, and that alerts fire as their tests say
+verify: ## Check that all code is formatted, vetted and tidy, that generated files are up to date, and that alerts fire as their tests say
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted: $$unformatted; run gofmt -w ." >&2; exit 1; }
 	go vet ./...
 	@for module in $(MODULES); do (set -x; go -C $$module mod tidy -diff); done
@@ -101,11 +102,11 @@ verify: ## Check that all is formatted, vetted, tidy and generated from its sour
 build: ## Build the programs into bin/
 	go build -o bin/ ./cmd/...
 
-# Where generated files are, beside those that people write.
+# The folders with generated files, which also have files that people write.
 GENERATED := api config charts deploy docs internal/awsec2
 
 .PHONY: generate
-generate: ## Generate deepcopy functions, definitions, apply configurations and their reference from api/, manifests from the chart
+generate: ## Generate deepcopy functions, definitions, apply configurations and their reference from api/, and manifests from the chart
 	go generate ./api/...
 	go run ./hack/manifests
 
@@ -114,14 +115,14 @@ image: ## Build the container image for amd64 and arm64 into dist/image, an OCI 
 	go -C tools/image build -o ../../bin/image .
 	bin/image --version $(VERSION) $(if $(PUSH),--push $(PUSH))
 
-# What is built for people's machines, and for which.
+# The platforms of the programs in a release.
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
-# The tags leave out what calls methods by name (net/rpc of Lambda's library, the traces of gRPC's), for whose sake the
-# linker would keep every method of every client.
+# The tags leave out code that calls methods by name (net/rpc of Lambda's library, the traces of gRPC's). With such code the
+# linker keeps every method of every client.
 RELEASE := -trimpath -tags lambda.norpc,grpcnotrace -ldflags "-s -w -X github.com/multieni/multieni/internal/version.release=$(VERSION)"
 
 .PHONY: programs
-programs: ## Build multieni (for Linux with its agent), kubectl-eni, and for nodes and Lambda eni-bootstrap, lifecycle-hook and multieni-cni into dist/, as archives with checksums
+programs: ## Build multieni (for Linux with its agent), kubectl-eni, and for nodes and Lambda eni-bootstrap, lifecycle-hook and multieni-cni, as archives with checksums in dist/
 	@mkdir -p dist
 	for platform in $(PLATFORMS); do os=$${platform%/*} arch=$${platform#*/}; \
 	  programs="multieni kubectl-eni"; if [ $$os = linux ]; then programs="$$programs eni-bootstrap lifecycle-hook multieni-cni"; fi; \
@@ -139,17 +140,17 @@ chart: ## Package the chart into dist/
 	$(HELM) package charts/multieni --version $(VERSION:v%=%) --app-version $(VERSION) --destination dist
 
 .PHONY: controlplane
-controlplane: ## Download or build kube-apiserver, etcd and kubectl for tests and the demo, once, and print their folder
+controlplane: ## Download or build kube-apiserver, etcd and kubectl for tests and the demo once, and print their folder
 	@go run ./hack/controlplane
 
 .PHONY: clean
-clean: ## Remove what was built in the checkout
+clean: ## Remove the build output bin/ and dist/
 	rm -rf bin dist
 
 ##@ Help
 
 .PHONY: help
-help: ## Show this
+help: ## Show this help
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/awssim/timeline"
 )
 
-// account is the models of all services, on one timeline.
+// account has the models of all services, on one timeline.
 type account struct {
 	timeline    *timeline.Timeline
 	faults      *fault.Set
@@ -33,7 +33,7 @@ type account struct {
 	ssm         *ssm.Model
 }
 
-// newAccount builds the world as of now.
+// newAccount builds the world at the present time.
 func newAccount(o Options, now time.Time) (*account, error) {
 	w, services, owner := o.World, *o.ServiceBehavior, cmp.Or(o.World.AccountID, ec2.DefaultAccountID)
 	a := &account{timeline: timeline.New(now), faults: fault.NewSet(o.Seed)}
@@ -70,10 +70,10 @@ func newAccount(o Options, now time.Time) (*account, error) {
 	return a, err
 }
 
-// advance lets everything happen that is due by now.
+// advance executes all events that are due by now.
 func (a *account) advance(now time.Time) { a.ec2.Advance(now) }
 
-// deliver gives an event to a queue or a function.
+// deliver delivers an event to a queue or a function.
 func (a *account) deliver(targetARN, body string) error {
 	switch {
 	case a.sqs.HasQueue(targetARN):
@@ -88,7 +88,7 @@ func (a *account) deliver(targetARN, body string) error {
 // put sends an event to EventBridge, on behalf of a service that does not need its ID.
 func (a *account) put(e events.Event) { a.bus.Put(e) }
 
-// announce tells EventBridge of the state that an instance is in.
+// announce sends the state of an instance to EventBridge.
 func (a *account) announce(instance *ec2.Instance) {
 	a.put(events.Event{
 		Source: "aws.ec2", DetailType: "EC2 Instance State-change Notification",
@@ -97,7 +97,7 @@ func (a *account) announce(instance *ec2.Instance) {
 	})
 }
 
-// refusalOf is the refusal that an error is, or that of a server which failed.
+// refusalOf returns the error as an AWS error, or as an internal error.
 func refusalOf(err error) *apierror.Error {
 	if err == nil {
 		return nil

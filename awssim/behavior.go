@@ -11,11 +11,11 @@ import (
 	"github.com/multieni/multieni/awssim/sqs"
 )
 
-// ServiceBehavior is how long the services around EC2 take, and what they do where AWS documents nothing.
+// ServiceBehavior has the durations of the services around EC2, and their behavior where AWS documents none.
 type ServiceBehavior struct {
 	AutoScaling autoscaling.Behavior
 	SQS         sqs.Behavior
-	// Delivery is from an event until EventBridge has given it to a target.
+	// Delivery is the time from an event until EventBridge has delivered it to a target.
 	Delivery ec2.Latency
 }
 

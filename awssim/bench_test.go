@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 )
 
-// BenchmarkDescribePage is a page of 1,000 interfaces of 10,000, found by tag, from request to XML.
+// BenchmarkDescribePage measures a page of 1,000 of 10,000 interfaces, found by tag, from the request to XML.
 func BenchmarkDescribePage(b *testing.B) {
 	world := awssim.ExampleWorld()
 	world.Quotas.NetworkInterfaces = 20000

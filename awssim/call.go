@@ -19,7 +19,7 @@ import (
 // request is a call, read from HTTP.
 type request struct {
 	action string
-	// decode reads the parameters, once it is known what they are to be read into.
+	// decode reads the parameters into the input of the operation.
 	decode func(input any) *apierror.Error
 	// parameters are those of the call as text, and resources the names that are among them.
 	parameters map[string]string
@@ -35,13 +35,13 @@ type request struct {
 type answer struct {
 	output any
 	err    *apierror.Error
-	// lost is why the client gets no answer, if it gets none.
+	// lost is the reason why the client gets no answer; empty if it gets one.
 	lost string
-	// wrong is what the client gets instead of the answer, if it does.
+	// wrong is sent instead of the answer, if set.
 	wrong fault.Reply
 	// wait is how long the answer, or the loss of it, is held back.
 	wait time.Duration
-	// again makes another attempt at a long poll, until its time is over.
+	// again makes another attempt at a long poll, until its time limit.
 	again func() (output any, isDone bool)
 	until time.Time
 }
@@ -72,7 +72,7 @@ func (s *Simulator) serveCall(w http.ResponseWriter, r *http.Request, of service
 	s.log.LogAttrs(r.Context(), slog.LevelDebug, "call", slog.String("action", call.action), slog.String("code", a.code()),
 		slog.String("requestId", requestID), slog.String("userAgent", call.userAgent))
 	if a.again != nil {
-		// A client that has gone away does not need the answer.
+		// A client that has closed the connection does not need the answer.
 		if err := s.poll(r.Context(), &a); err != nil {
 			return
 		}
@@ -94,7 +94,7 @@ func (s *Simulator) serveCall(w http.ResponseWriter, r *http.Request, of service
 	}
 }
 
-// addressed replaces the address in an answer by the one that the request was sent to.
+// addressed replaces the address in an answer with the one that the request was sent to.
 func addressed(output any, r *http.Request) any {
 	if located, ok := output.(interface{ At(endpoint string) any }); ok {
 		return located.At(cmp.Or(r.URL.Scheme, "http") + "://" + cmp.Or(r.Host, r.URL.Host))
@@ -133,7 +133,7 @@ func signature(r *http.Request) (key, service string) {
 	return "", ""
 }
 
-// answer finds out what to answer, and counts the call.
+// answer computes the answer of a call, and counts the call.
 func (s *Simulator) answer(of service, call request) (requestID string, a answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Simulator) answer(of service, call request) (requestID string, a answer
 	return requestID, a
 }
 
-// carryOut reads the parameters and does what was asked, if faults let it.
+// carryOut reads the parameters and executes the call, unless a fault prevents it.
 func (s *Simulator) carryOut(now time.Time, of service, operation operation, call request) answer {
 	switch {
 	case call.problem != nil:
@@ -185,7 +185,7 @@ func (s *Simulator) allows(caller string, requests []iam.Request) bool {
 	return policy.Allows(requests...)
 }
 
-// throughFaults throttles, lets faults interfere, and does what was asked.
+// throughFaults applies throttling and faults, and executes the call.
 func (s *Simulator) throughFaults(now time.Time, of service, operation operation, input any, call request) answer {
 	draw := func(kind fault.Kind) (fault.Fault, bool) {
 		return s.account.faults.Draw(kind, now, operation.name, call.resources...)
@@ -219,7 +219,7 @@ func (s *Simulator) throughFaults(now time.Time, of service, operation operation
 	return s.throughLateFaults(now, operation, input, draw, kill)
 }
 
-// throughLateFaults does what was asked, and lets faults interfere with the answer.
+// throughLateFaults executes the call, and applies faults to the answer.
 func (s *Simulator) throughLateFaults(
 	now time.Time, operation operation, input any, draw func(fault.Kind) (fault.Fault, bool), kill func(fault.Kind) bool,
 ) answer {
@@ -254,7 +254,7 @@ func (s *Simulator) do(now time.Time, operation operation, input any) answer {
 		a.again = func() (any, bool) {
 			output, err := operation.do(s.account, s.clock.Now(), input)
 			if err != nil {
-				return a.output, true // what was waited for is gone, and with it the reason to wait
+				return a.output, true // the resource of the long poll was deleted
 			}
 			return output, operation.isDone(output)
 		}

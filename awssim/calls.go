@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Calls is what has been called so far.
+// Calls has the counts of calls so far.
 type Calls struct {
 	// Since is when counting began.
 	Since time.Time `json:"since"`
@@ -24,13 +24,13 @@ type Calls struct {
 type Tally struct {
 	// Count is the number of all calls, regardless of the answer.
 	Count int `json:"count"`
-	// Throttled is those that were answered with RequestLimitExceeded, or the other services' word for it.
+	// Throttled counts answers with RequestLimitExceeded, or the corresponding code of another service.
 	Throttled int `json:"throttled"`
-	// Failed is those that were answered with another error, or lost. A dry run is no failure.
+	// Failed counts answers with another error, and lost calls. A dry run is not a failure.
 	Failed int `json:"failed"`
 }
 
-// ActionCalls is the calls of one action.
+// ActionCalls has the counts of one action.
 type ActionCalls struct {
 	Tally
 	DryRun  int            `json:"dryRun"`
@@ -39,7 +39,7 @@ type ActionCalls struct {
 	LastAt  time.Time      `json:"lastAt"`
 }
 
-// RecentCall is one call, as the ring of recent calls remembers it.
+// RecentCall is one call in the ring of recent calls.
 type RecentCall struct {
 	Time      time.Time `json:"time"`
 	Action    string    `json:"action"`
@@ -51,7 +51,7 @@ type RecentCall struct {
 	UserAgent string `json:"userAgent,omitempty"`
 }
 
-// Outcomes that count as something special. Those in parentheses are not EC2's.
+// Outcomes with their own counts. Those in parentheses are not codes of EC2.
 const (
 	codeDryRun      = "DryRunOperation"
 	codeLostRequest = "(request lost)"
@@ -59,7 +59,7 @@ const (
 	codeWrongReply  = "(wrong reply)"
 )
 
-// recentCalls is how many calls the ring remembers.
+// recentCalls is the size of the ring of recent calls.
 const recentCalls = 1000
 
 // recorder counts calls.
@@ -75,7 +75,7 @@ func newRecorder(now time.Time) *recorder {
 	return &recorder{since: now, actions: map[string]ActionCalls{}, sorts: map[sort]Tally{}}
 }
 
-// sort is what the sums tell apart.
+// sort is the kind of action for the sums.
 type sort int
 
 const (

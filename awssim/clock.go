@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Clock is what the simulator takes for time. Refill of buckets, latencies and faults all follow it.
+// Clock is the time of the simulator. Refill of buckets, latencies and faults all follow it.
 type Clock interface {
 	// Now is the simulated time.
 	Now() time.Time
@@ -32,7 +32,7 @@ func (c scaledClock) Now() time.Time {
 	return c.start.Add(time.Duration(float64(time.Since(c.start)) * c.speed))
 }
 
-// machine is when the clock will show a time, by the clock of the machine.
+// machine returns the real time at which the clock will show a time.
 func (c scaledClock) machine(t time.Time) time.Time {
 	return c.start.Add(time.Duration(float64(t.Sub(c.start)) / c.speed))
 }

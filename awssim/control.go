@@ -163,7 +163,7 @@ type problem struct {
 	Message string `json:"message"`
 }
 
-// read decodes a request's JSON strictly; if it cannot, it answers and returns false.
+// read decodes a request's JSON strictly; if that fails, it answers and returns false.
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
@@ -174,7 +174,7 @@ func read(w http.ResponseWriter, r *http.Request, into any) bool {
 	return true
 }
 
-// done answers a request that asks for nothing in return.
+// done answers a request without data.
 func done(w http.ResponseWriter, err error) {
 	if err == nil {
 		w.WriteHeader(http.StatusNoContent)
@@ -192,6 +192,6 @@ func reply(w http.ResponseWriter, status int, body any) {
 	w.WriteHeader(status)
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	// A client that has gone away is no concern of ours.
+	// The client may have closed the connection.
 	_ = encoder.Encode(body)
 }

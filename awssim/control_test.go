@@ -94,7 +94,7 @@ func TestControlPlane(t *testing.T) {
 	}
 }
 
-// TestStateJSON holds the names that programs read.
+// TestStateJSON checks the names that programs read.
 func TestStateJSON(t *testing.T) {
 	_, client, url := serve(t, awssim.Options{Behavior: &ec2.Behavior{}})
 	created, err := client.CreateNetworkInterface(t.Context(), &sdk.CreateNetworkInterfaceInput{

@@ -18,8 +18,8 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 )
 
-// An interface is created and attached through the SDK, on a clock that runs a thousand times as fast as ours. The first
-// call is throttled on order, and the SDK repeats it.
+// An interface is created and attached through the SDK, on a clock that runs a thousand times as fast as ours. A fault
+// throttles the first call, and the SDK repeats it.
 func Example() {
 	ctx := context.Background()
 	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld(), Clock: awssim.ScaledClock(1000)})

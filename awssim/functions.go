@@ -29,12 +29,12 @@ func (s *Simulator) AddFunction(f lambda.Function) error {
 	return nil
 }
 
-// noteFunctions lets the programs of functions be run from the first one on. The caller has the lock.
+// noteFunctions lets the runner start once the first function exists. The caller holds the lock.
 func (s *Simulator) noteFunctions() {
 	s.firstFunction.Do(func() { close(s.haveFunctions) })
 }
 
-// AddEventSourceMapping lets a function work on the messages of a queue.
+// AddEventSourceMapping makes a function process the messages of a queue.
 func (s *Simulator) AddEventSourceMapping(m lambda.EventSourceMapping) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *Simulator) AddEventSourceMapping(m lambda.EventSourceMapping) error {
 	return s.account.lambda.AddEventSourceMapping(m)
 }
 
-// Functions returns all functions by name, with how their invocations ended.
+// Functions returns all functions by name, with the results of their invocations.
 func (s *Simulator) Functions() []lambda.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *Simulator) Functions() []lambda.State {
 	return s.account.lambda.State()
 }
 
-// process is an environment that is to be started.
+// process is an environment to start.
 type process struct {
 	function lambda.Function
 	name     string
@@ -76,7 +76,7 @@ func (s *Simulator) runFunctions(ctx context.Context, endpoint *url.URL) {
 	r := &runner{simulator: s, endpoint: endpoint, output: s.options.FunctionOutput, kill: map[string]context.CancelFunc{}}
 	for {
 		var started []process
-		// It ends with the context alone.
+		// It ends only with the context.
 		err := s.await(ctx, time.Time{}, func() bool {
 			started = r.wanted()
 			return len(started) > 0 || r.killKilled()
@@ -91,7 +91,7 @@ func (s *Simulator) runFunctions(ctx context.Context, endpoint *url.URL) {
 	r.ended.Wait()
 }
 
-// wanted are the processes that functions need.
+// wanted returns the processes that functions need.
 func (r *runner) wanted() []process {
 	var all []process
 	model := r.simulator.account.lambda
@@ -107,7 +107,7 @@ func (r *runner) wanted() []process {
 	return all
 }
 
-// killKilled kills the processes whose environments are to go, and tells whether there were any.
+// killKilled kills the processes whose environments were killed, and reports whether there were any.
 func (r *runner) killKilled() bool {
 	found := false
 	for name, kill := range r.kill {
@@ -150,8 +150,8 @@ func (r *runner) forget(p process, reason string) {
 	s.account.lambda.End(p.function.FunctionName, p.name, reason)
 }
 
-// environment is the variables that Lambda sets (developer guide, "Defined runtime environment variables"), with the
-// simulator for AWS, and then the function's own.
+// environment returns the variables that Lambda sets (developer guide, "Defined runtime environment variables"), with
+// the simulator as AWS, and then the function's own.
 func (r *runner) environment(p process) []string {
 	f := p.function
 	set := []string{

@@ -26,10 +26,10 @@ import (
 	"github.com/multieni/multieni/awssim/sqs"
 )
 
-// isFunction tells whether this process is the program of a function, and not a test.
+// isFunction reports whether this process is the program of a function, and not a test.
 func isFunction() bool { return os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" }
 
-// serveFunction is that program: it does what the event says, of a queue or by itself.
+// serveFunction is that program: it does what the event says.
 func serveFunction() {
 	bootstrap.Start(func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var batch lambdaevents.SQSEvent
@@ -51,7 +51,7 @@ func obey(ctx context.Context, order string) error {
 	case strings.Contains(order, "fail"):
 		return errors.New("as ordered")
 	case strings.Contains(order, "hang"):
-		select {} // past the deadline too: Lambda must kill it
+		select {} // also after the deadline: Lambda must kill it
 	case strings.Contains(order, "crash"):
 		os.Exit(3)
 	}
@@ -68,7 +68,7 @@ const (
 	functionARN = "arn:aws:lambda:us-east-1:123456789012:function:test"
 )
 
-// withFunction is a world with this very program as a function, and a rule that invokes it.
+// withFunction returns a world with this program as a function, and a rule that invokes it.
 func withFunction(t *testing.T, timeout int) awssim.World {
 	t.Helper()
 	program, err := os.Executable()
@@ -82,7 +82,7 @@ func withFunction(t *testing.T, timeout int) awssim.World {
 	return w
 }
 
-// outcomes runs the function until it has been invoked so many times, and returns how that ended.
+// outcomes runs the function for a number of invocations, and returns their results.
 func outcomes(t *testing.T, sim *awssim.Simulator, count int) []lambda.Outcome {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -95,7 +95,7 @@ func outcomes(t *testing.T, sim *awssim.Simulator, count int) []lambda.Outcome {
 	return nil
 }
 
-// fast is a clock on which Lambda's minutes pass quickly.
+// fast is a clock that runs faster than real time, because Lambda waits for minutes.
 func fast(w awssim.World) awssim.Options {
 	o := instantly(w)
 	o.Clock, o.Behavior = awssim.ScaledClock(120), &ec2.Behavior{}

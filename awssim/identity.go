@@ -14,7 +14,7 @@ type callerIdentity struct {
 	Account string `json:"Account"`
 }
 
-// stsOperations are those that programs use to see which account they work in.
+// stsOperations are those that programs use to identify their account.
 func stsOperations() []operation {
 	return []operation{{
 		name:     "GetCallerIdentity",

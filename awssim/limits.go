@@ -17,7 +17,7 @@ type Bucket struct {
 	Refill   float64 `json:"refill"`
 }
 
-// What is not an action but has a bucket of its own.
+// Buckets of calls that are not an action.
 const (
 	// UnnarrowedSuffix, after the name of a describe action, is the bucket of calls without filter and page size.
 	UnnarrowedSuffix = "/unfiltered"
@@ -26,7 +26,7 @@ const (
 )
 
 // DocumentedLimits returns the default buckets of an account (EC2 developer guide, "Request throttling"). Each action
-// has its own. The caller may change the map; what is not in it has no limit.
+// has its own. The caller may change the map; an action that is not in it has no limit.
 func DocumentedLimits() map[string]Bucket {
 	limits := map[string]Bucket{
 		"AssignIpv6Addresses":             {100, 5},
@@ -86,7 +86,7 @@ func newThrottle(limits map[string]Bucket, behavior ec2.Behavior) *throttle {
 	return t
 }
 
-// allows takes the tokens of a call, or tells that there are too few.
+// allows takes the tokens of a call, and reports whether there were enough.
 func (t *throttle) allows(now time.Time, action string, input any) bool {
 	name := action
 	if t.isUnnarrowed(input) {
@@ -108,7 +108,7 @@ func (t *throttle) allows(now time.Time, action string, input any) bool {
 	return perInstance == nil || perInstance.AllowN(now, instances)
 }
 
-// punish lets a throttled call cost the time of a token, if that is how EC2 does it.
+// punish makes a throttled call cost the time of a token, if the behavior says so.
 func (t *throttle) punish(bucket *rate.Limiter, now time.Time) {
 	if t.costs && bucket != nil {
 		bucket.ReserveN(now, 1)
@@ -128,7 +128,7 @@ func (t *throttle) isUnnarrowed(input any) bool {
 	}
 }
 
-// instancesIn is how many instances a call acts on.
+// instancesIn returns the number of instances that a call acts on.
 func instancesIn(input any) int {
 	switch in := input.(type) {
 	case *ec2.RunInstancesInput:

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// poll tries a long poll again whenever something has changed, until it is done or its time is over.
+// poll retries a long poll after each change, until it is done or its time limit.
 func (s *Simulator) poll(ctx context.Context, a *answer) error {
 	return s.await(ctx, a.until, func() (isDone bool) {
 		a.output, isDone = a.again()
@@ -16,8 +16,8 @@ func (s *Simulator) poll(ctx context.Context, a *answer) error {
 	})
 }
 
-// await tries something again whenever anything in the account may have changed, until it is done, a time is reached
-// (none, if zero) or the context ends, whose error it returns. The attempts have the lock.
+// await retries a function whenever anything in the account may have changed, until it is done, the time (none, if
+// zero) is reached, or the context ends, whose error it returns. The function is called with the lock.
 func (s *Simulator) await(ctx context.Context, until time.Time, try func() (isDone bool)) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -33,7 +33,7 @@ func (s *Simulator) await(ctx context.Context, until time.Time, try func() (isDo
 	}
 }
 
-// attempt tries once. It tells when to try again at the latest, and what ends when something changes before.
+// attempt tries once. It returns the latest time of the next attempt, and a context that ends at a change before that.
 func (s *Simulator) attempt(
 	until time.Time, try func() (isDone bool),
 ) (isDone bool, next time.Time, changed context.Context) {
@@ -56,7 +56,7 @@ func (s *Simulator) attempt(
 	return isDone, next, s.changed
 }
 
-// sleep waits for a time (for ever, if zero), for a change, or for the end of the context, whose error it returns.
+// sleep waits for a time (without limit, if zero), for a change, or for the end of the context, whose error it returns.
 func (s *Simulator) sleep(ctx, changed context.Context, until time.Time) error {
 	either, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,13 +64,13 @@ func (s *Simulator) sleep(ctx, changed context.Context, until time.Time) error {
 	if until.IsZero() {
 		<-either.Done()
 	} else {
-		// It ends early when something changes, which is no error.
+		// It ends early after a change, which is not an error.
 		_ = s.clock.Sleep(either, until.Sub(s.clock.Now()))
 	}
 	return ctx.Err()
 }
 
-// tellPollers wakes all clients that wait for a change. The caller has the lock.
+// tellPollers wakes all clients that wait for a change. The caller holds the lock.
 func (s *Simulator) tellPollers() {
 	if s.wake != nil {
 		s.wake()

@@ -18,7 +18,7 @@ import (
 // actionMetadata is what faults call a request to the instance metadata service; its resource is the instance ID.
 const actionMetadata = "InstanceMetadata"
 
-// metadataPath is where the metadata services of all instances are, for those who can say a path.
+// metadataPath is the path of the metadata services of all instances, for clients that can use a path.
 const metadataPath = "/_imds/"
 
 // Metadata returns the instance metadata service of an instance, for a listener of its own: the service on the
@@ -51,7 +51,7 @@ func (m metadataSource) Metadata() (*ec2.Metadata, error) {
 // Now is part of imds.Source.
 func (m metadataSource) Now() time.Time { return m.simulator.clock.Now() }
 
-// metadataFails lets faults interfere, and tells whether nothing else is to be answered.
+// metadataFails applies faults, and reports whether the request was answered.
 func (s *Simulator) metadataFails(w http.ResponseWriter, r *http.Request, instanceID string) bool {
 	draw := func(kind fault.Kind) (fault.Fault, bool) {
 		s.mu.Lock()
@@ -59,7 +59,7 @@ func (s *Simulator) metadataFails(w http.ResponseWriter, r *http.Request, instan
 		return s.account.faults.Draw(kind, s.clock.Now(), actionMetadata, instanceID)
 	}
 	if f, strikes := draw(fault.Hang); strikes {
-		// Whether the client is still there does not matter: it gets nothing.
+		// It does not matter whether the client is still connected: it gets no answer.
 		_ = s.clock.Sleep(r.Context(), cmp.Or(f.Delay, time.Minute))
 		panic(http.ErrAbortHandler)
 	}
@@ -76,8 +76,8 @@ func (s *Simulator) metadataFails(w http.ResponseWriter, r *http.Request, instan
 	return false
 }
 
-// metadataRequest finds the metadata service that a request is for, if it is for one: the instance is the user of the
-// URL, or in its path.
+// metadataRequest returns the metadata service of a request, if it is for one: the instance is the user of the URL, or
+// in its path.
 func (s *Simulator) metadataRequest(r *http.Request) (http.Handler, bool) {
 	if rest, ok := strings.CutPrefix(r.URL.Path, metadataPath); ok {
 		id, _, _ := strings.Cut(rest, "/")

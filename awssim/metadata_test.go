@@ -32,7 +32,7 @@ const (
 	networkA = subnetA
 )
 
-// metadataOf is the SDK's client of an instance, which knows its service by the endpoint alone.
+// metadataOf returns the SDK's client of an instance, which needs only the endpoint.
 func metadataOf(sim *awssim.Simulator, instance string) *imds.Client {
 	return imds.New(imds.Options{Endpoint: "http://" + instance + "@awssim", HTTPClient: &http.Client{Transport: sim.Transport()}})
 }
@@ -97,7 +97,7 @@ func TestInstanceMetadata(t *testing.T) {
 	}
 }
 
-// TestInstanceMetadataLags: an interface that EC2 calls attached appears later, and its device number later still.
+// TestInstanceMetadataLags: an attached interface appears later, and its device number later still.
 func TestInstanceMetadataLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sim := simulate(t, ec2.Behavior{
@@ -217,7 +217,7 @@ func TestInstanceMetadataFaults(t *testing.T) {
 	}
 }
 
-// sdkOf is the SDK's client of a simulator, without a network.
+// sdkOf returns the SDK's client of a simulator, without a network.
 func sdkOf(sim *awssim.Simulator) *sdk.Client {
 	return sdk.New(sdk.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String("http://awssim"), RetryMaxAttempts: 1,

@@ -20,8 +20,8 @@ type operation struct {
 	isMutating bool
 	newInput   func() any
 	do         func(*account, time.Time, any) (any, error)
-	// longPoll is how long a request may wait for something to answer; nil for most actions. Such a request is tried
-	// again until it is done.
+	// longPoll returns how long a request may wait for data; nil for most actions. Such a request is retried until it is
+	// done.
 	longPoll func(*account, any) time.Duration
 	isDone   func(output any) bool
 }
@@ -80,7 +80,7 @@ func sqsOperations() []operation {
 
 const actionReceiveMessage = "ReceiveMessage"
 
-// polled lets ReceiveMessage wait for a message.
+// polled makes ReceiveMessage wait for a message.
 func polled(o operation) operation {
 	o.longPoll = func(a *account, input any) time.Duration {
 		in, _ := input.(*sqs.ReceiveMessageInput)
@@ -118,7 +118,7 @@ func parameterOperations() []operation {
 	}
 }
 
-// of makes an operation of a method of a service's model.
+// of returns a method of a service's model as an operation.
 func of[M, I, O any](model func(*account) M, name string, do func(M, *I) (*O, error)) operation {
 	return operation{
 		name:     name,
@@ -133,7 +133,7 @@ func of[M, I, O any](model func(*account) M, name string, do func(M, *I) (*O, er
 			if err != nil {
 				return nil, err
 			}
-			// What the call set off for now happens now, and not only when the next call comes.
+			// Events that the call planned for now happen now, and not only at the next call.
 			a.advance(now)
 			return out, nil
 		},

@@ -63,7 +63,7 @@ func call(t *testing.T, endpoint string, form url.Values, signedFor string) (sta
 	}
 }
 
-// Programs in Python read lists of an answer without asking whether they are there: EC2 sends them empty.
+// Programs in Python read lists of an answer without checking that they exist: EC2 sends empty lists.
 func TestListsAreSentEmpty(t *testing.T) {
 	_, client, endpoint := serve(t, awssim.Options{Behavior: &ec2.Behavior{}})
 	for name, c := range map[string]struct {
@@ -110,7 +110,7 @@ func TestListsAreSentEmpty(t *testing.T) {
 	}
 }
 
-// A program that reads right after it created is answered, nearly always.
+// A read right after a create call nearly always returns the resource.
 func TestNewInterfacesAreKnownAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld(), Seed: 1})
@@ -130,7 +130,7 @@ func TestNewInterfacesAreKnownAtOnce(t *testing.T) {
 			if _, err := client.DescribeNetworkInterfaces(t.Context(), &sdk.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{id}}); err == nil {
 				known++
 			}
-			time.Sleep(time.Second) // so that EC2 throttles none of it
+			time.Sleep(time.Second) // so that EC2 throttles no call
 		}
 		if known < made-5 {
 			t.Errorf("%d of %d new interfaces are known after 200 ms", known, made)
@@ -176,7 +176,7 @@ func TestLaunchHooksBeginWhenTheInstanceRuns(t *testing.T) {
 	}
 }
 
-// Some SDKs send a message to the address that is the queue's URL: it must be the simulator's.
+// Some SDKs send a message to the address in the queue's URL: it must be the simulator's.
 func TestQueueURLsAreTheSimulators(t *testing.T) {
 	world := awssim.ExampleWorld()
 	world.Queues = []sqs.WorldQueue{{QueueName: "events"}, {QueueName: "hooks"}, {QueueName: "hooks-dead"}}
@@ -199,7 +199,7 @@ func TestQueueURLsAreTheSimulators(t *testing.T) {
 	}
 }
 
-// A call to a service that is not modelled is not answered as EC2, and STS says which account it is.
+// A call to a service that is not modelled gets no answer of EC2, and STS returns the account.
 func TestOtherServices(t *testing.T) {
 	_, _, endpoint := serve(t, awssim.Options{Behavior: &ec2.Behavior{}})
 	status, _, body := call(t, endpoint, url.Values{"Action": {"GetCallerIdentity"}, "Version": {"2011-06-15"}}, "sts")
@@ -212,7 +212,7 @@ func TestOtherServices(t *testing.T) {
 	}
 }
 
-// What people and scripts ask of instances, interfaces and tags.
+// Typical requests of users and scripts about instances, interfaces and tags.
 func TestDescriptionsForPeople(t *testing.T) {
 	_, client, _ := serve(t, awssim.Options{Behavior: &ec2.Behavior{}})
 	ctx := context.Background()
@@ -252,7 +252,7 @@ func TestDescriptionsForPeople(t *testing.T) {
 	}
 }
 
-// A group made by the name of its template shows both.
+// A group that names its template by name shows ID and name.
 func TestGroupsShowBothNamesOfTheirTemplate(t *testing.T) {
 	_, c := simulateServices(t, awssim.Options{World: workers(0), Behavior: &ec2.Behavior{}})
 	found, err := c.DescribeAutoScalingGroups(t.Context(), &asg.DescribeAutoScalingGroupsInput{})

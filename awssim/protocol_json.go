@@ -21,10 +21,10 @@ const headerTarget = "X-Amz-Target"
 // jsonProtocol is AWS JSON 1.0 and 1.1.
 type jsonProtocol struct {
 	version string
-	// namespace is what the service writes before the code of an error.
+	// namespace is the prefix of error codes.
 	namespace string
-	// queryCode is the code of an error as the service's query protocol has it, which clients of SQS still show; nil
-	// for none.
+	// queryCode returns the code of an error in the service's query protocol, which clients of SQS still show; nil for
+	// none.
 	queryCode func(code string) string
 }
 
@@ -85,6 +85,6 @@ func (p jsonProtocol) write(w http.ResponseWriter, status int, requestID string,
 	w.Header().Set("Content-Type", "application/x-amz-json-"+p.version)
 	w.Header().Set("X-Amzn-Requestid", requestID)
 	w.WriteHeader(status)
-	// A client that has gone away is no concern of ours.
+	// The client may have closed the connection.
 	_ = json.NewEncoder(w).Encode(body)
 }

@@ -127,9 +127,9 @@ func writeText(body *bytes.Buffer, text string) {
 
 func writeXML(w http.ResponseWriter, status int, requestID string, body []byte) {
 	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
-	// Of a success the SDKs read the ID here, and not in the body.
+	// The SDKs read the ID of a successful call here, and not in the body.
 	w.Header().Set("X-Amzn-Requestid", requestID)
 	w.WriteHeader(status)
-	// A client that has gone away is no concern of ours.
+	// The client may have closed the connection.
 	_, _ = w.Write(body)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/multieni/multieni/awssim/lambda"
 )
 
-// runtimePath is where the environments of functions ask for work, each with its own name in the path.
+// runtimePath is the path at which the environments of functions request work, each with its own name in the path.
 const runtimePath = "/_lambda/{function}/{environment}/2018-06-01/runtime/"
 
 // runtimeAPI serves Lambda's runtime API (Lambda developer guide, "Using the Lambda runtime API").
@@ -29,7 +29,7 @@ func (s *Simulator) runtimeAPI() http.Handler {
 			return m.Fail(function, environment, id, failure(body))
 		}))
 	mux.HandleFunc("POST "+runtimePath+"init/error", func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusAccepted) // the process ends after it, and that is what counts
+		w.WriteHeader(http.StatusAccepted) // the process ends afterwards, and that is handled
 	})
 	return mux
 }
@@ -54,11 +54,11 @@ func (s *Simulator) serveNextInvocation(w http.ResponseWriter, r *http.Request) 
 	h.Set("Lambda-Runtime-Invoked-Function-Arn", next.FunctionARN)
 	h.Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(s.machineTime(next.Deadline).UnixMilli(), 10))
 	h.Set("Content-Type", "application/json")
-	// A process that is gone meanwhile is found out by its end.
+	// If the process has ended meanwhile, its end is handled elsewhere.
 	_, _ = w.Write(next.Payload)
 }
 
-// machineTime is when, by the clock of the machine, a simulated time will have come: a program knows only that clock.
+// machineTime returns the real time of a simulated time: a program has only that clock.
 func (s *Simulator) machineTime(t time.Time) time.Time {
 	if scaled, ok := s.clock.(scaledClock); ok {
 		return scaled.machine(t)
@@ -92,7 +92,7 @@ func replyRuntime(w http.ResponseWriter, status int, err error) {
 	reply(w, status, map[string]string{"errorType": refused.Code, "errorMessage": refused.Message})
 }
 
-// failure is what a function says of its error.
+// failure is the error report of a function.
 func failure(body []byte) string {
 	var said struct{ ErrorType, ErrorMessage string }
 	if json.Unmarshal(body, &said) != nil || said.ErrorType+said.ErrorMessage == "" {

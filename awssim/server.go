@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Server is a simulator at a TCP address.
+// Server serves a simulator at a TCP address.
 type Server struct {
 	http     *http.Server
 	listener net.Listener
@@ -49,7 +49,7 @@ func Listen(ctx context.Context, address string, s *Simulator) (*Server, error) 
 	return server, nil
 }
 
-// URL is what AWS_ENDPOINT_URL should be.
+// URL returns the value for AWS_ENDPOINT_URL.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 
 // closeTimeout is how long Close waits for calls to end.

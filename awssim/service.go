@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/awssim/sqs"
 )
 
-// service is one of AWS's, as it is called over HTTP.
+// service is a service of AWS over HTTP.
 type service struct {
 	name       string
 	operations map[string]operation
@@ -26,7 +26,7 @@ type service struct {
 
 const serviceEC2 = "EC2"
 
-// How the services say that there were too many calls.
+// The error codes of the services for too many calls.
 const (
 	codeThrottled       = "RequestLimitExceeded"
 	codeThrottledGroups = "Throttling"
@@ -41,8 +41,8 @@ type protocol interface {
 	writeError(w http.ResponseWriter, requestID string, err *apierror.Error)
 }
 
-// services are all that are modelled: some by the version of their API, which a form names, the others by the beginning
-// of their X-Amz-Target.
+// services are all modelled ones: some by the version of their API in a form, the others by the prefix of their
+// X-Amz-Target.
 type services struct {
 	ec2       service
 	byVersion map[string]service
@@ -94,13 +94,13 @@ func byName(operations []operation) map[string]operation {
 	return named
 }
 
-// of finds the service that a call is for. EC2 also answers what is for none.
+// of returns the service of a call. EC2 also answers calls that belong to no service.
 func (all services) of(r *http.Request) service {
 	target, _, _ := strings.Cut(r.Header.Get(headerTarget), ".")
 	if known, ok := all.byTarget[target]; ok {
 		return known
 	}
-	// What cannot be parsed is EC2's to refuse.
+	// EC2 refuses a request that cannot be parsed.
 	if r.ParseForm() == nil {
 		if known, ok := all.byVersion[r.Form.Get("Version")]; ok {
 			return known
@@ -109,7 +109,7 @@ func (all services) of(r *http.Request) service {
 	return all.ec2
 }
 
-// models tells whether any service has an action of that name.
+// models reports whether any service has an action of that name.
 func (all services) models(action string) bool {
 	known := func(s service) bool { return s.operations[action].do != nil }
 	modelled := func(s iter.Seq[service]) bool { return slices.ContainsFunc(slices.Collect(s), known) }
@@ -127,7 +127,7 @@ func flat(form url.Values) map[string]string {
 	return parameters
 }
 
-// values is everything that a call says, among it the IDs that it names.
+// values returns all values of a call, which include the IDs that it names.
 func values(form url.Values) []string {
 	var all []string
 	for _, given := range form {

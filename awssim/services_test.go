@@ -25,7 +25,7 @@ import (
 	"github.com/multieni/multieni/awssim/sqs"
 )
 
-// workers is a world with a group whose launches a hook holds, and a queue that has the hook's events.
+// workers is a world with a group whose launches a hook holds, and a queue that receives the hook's events.
 func workers(size int) awssim.World {
 	w := awssim.ExampleWorld()
 	heartbeat := 300
@@ -78,7 +78,7 @@ func (c clients) send(t *testing.T, name string, bodies ...string) {
 	}
 }
 
-// instant is services that take no time.
+// instant are services that take no time.
 var instant = awssim.Options{Behavior: &ec2.Behavior{}, ServiceBehavior: &awssim.ServiceBehavior{}}
 
 func instantly(w awssim.World) awssim.Options {
@@ -87,7 +87,7 @@ func instantly(w awssim.World) awssim.Options {
 	return o
 }
 
-// receive takes the IDs of the instances that the next messages are about.
+// receive returns the IDs of the instances in the next messages.
 func (c clients) receive(t *testing.T, wait int32) (ids []string) {
 	t.Helper()
 	out, err := c.queue.ReceiveMessage(t.Context(), &queue.ReceiveMessageInput{
@@ -186,7 +186,7 @@ func TestDeliveryFaults(t *testing.T) {
 	}
 }
 
-// distinct is the values, sorted: in the order of their launches they are not.
+// distinct returns the distinct values, sorted, because instances do not launch in that order.
 func distinct(ids []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }

@@ -24,14 +24,14 @@ import (
 	"github.com/multieni/multieni/awssim/sqs"
 )
 
-// Options are what a simulator starts from.
+// Options are the initial state and the settings of a simulator.
 type Options struct {
-	// World is what the account has; see [ExampleWorld] and [LoadWorld].
+	// World is the initial state of the account; see [ExampleWorld] and [LoadWorld].
 	World World
 	// Clock is the time; nil means [RealClock].
 	Clock Clock
-	// Behavior is how long EC2 takes and what it does; nil means [ec2.DefaultBehavior]. The zero ec2.Behavior takes no
-	// time at all, which suits most tests.
+	// Behavior has the durations and switches of EC2; nil means [ec2.DefaultBehavior]. The zero ec2.Behavior takes no time
+	// at all, which suits most tests.
 	Behavior *ec2.Behavior
 	// ServiceBehavior is the same for the services around EC2; nil means [DefaultServiceBehavior], and the zero value
 	// again takes no time.
@@ -43,14 +43,13 @@ type Options struct {
 	Policies map[string]*iam.Policy
 	// Seed of everything random. The same seed, world and calls give the same IDs, latencies and faults.
 	Seed uint64
-	// FunctionOutput gets what the programs of functions write; nil means that it is lost.
+	// FunctionOutput receives the output of the programs of functions; nil discards it.
 	FunctionOutput io.Writer
 	// Logger gets a line per call, at debug level; nil means none.
 	Logger *slog.Logger
 }
 
-// callStream is the stream of random numbers that the latencies of calls are drawn from: no other latency depends on
-// them.
+// callStream is the stream of random numbers for the latencies of calls: other latencies do not depend on them.
 const callStream = 0xca11
 
 // Simulator is an account in a region. It is an http.Handler that speaks AWS's protocols, and under /_sim/ its own.
@@ -73,11 +72,11 @@ type Simulator struct {
 	recorder *recorder
 	requests uint64
 	random   *rand.Rand      // of the latencies of calls
-	changed  context.Context // ends when something has changed; nil while no client waits for that
+	changed  context.Context // ends at a change; nil while no client waits for one
 	wake     context.CancelFunc
 }
 
-// New builds a simulator. Its error says everything that is wrong with the world.
+// New returns a simulator. Its error has all problems of the world.
 func New(o Options) (*Simulator, error) {
 	s := &Simulator{options: o.withDefaults(), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
 		services: newServices(), haveFunctions: make(chan struct{})}
@@ -107,7 +106,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Reset goes back to the world: all resources, buckets, counts and faults start again.
+// Reset restores the initial world: all resources, buckets, counts and faults start again.
 func (s *Simulator) Reset() error {
 	now := s.clock.Now()
 	account, err := newAccount(s.options, now)
@@ -127,7 +126,7 @@ func (s *Simulator) Reset() error {
 	return nil
 }
 
-// State returns everything that is true now.
+// State returns the current state.
 func (s *Simulator) State() ec2.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,8 +146,8 @@ func (s *Simulator) StateAfter(ctx context.Context, revision uint64) (ec2.State,
 	return state, err
 }
 
-// Shown returns an interface as describe calls show it now, or nil if they show none, without a call being counted or
-// throttled.
+// Shown returns an interface as describe calls show it now, or nil if they show none, without counting or throttling a
+// call.
 func (s *Simulator) Shown(networkInterfaceID string) *ec2.NetworkInterface {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +178,7 @@ func (s *Simulator) Deliveries() []events.Delivery {
 	return s.account.bus.Recent()
 }
 
-// PutEvent sends an event through EventBridge, in the name of AWS if its source says so.
+// PutEvent sends an event through EventBridge, also with a source of AWS.
 func (s *Simulator) PutEvent(e events.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +187,7 @@ func (s *Simulator) PutEvent(e events.Event) {
 	s.tellPollers()
 }
 
-// Calls returns what has been called since the beginning, or since ResetCalls.
+// Calls returns the counts of calls since the beginning, or since ResetCalls.
 func (s *Simulator) Calls() Calls {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +208,7 @@ func (s *Simulator) RecentCalls() []RecentCall {
 	return s.recorder.last()
 }
 
-// Launch makes instances, without a call being counted or throttled.
+// Launch creates instances, without counting or throttling a call.
 func (s *Simulator) Launch(spec ec2.WorldInstance) ([]*ec2.Instance, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +216,7 @@ func (s *Simulator) Launch(spec ec2.WorldInstance) ([]*ec2.Instance, error) {
 	return s.account.ec2.Launch(s.call(), spec)
 }
 
-// Terminate begins to terminate an instance, without a call being counted or throttled.
+// Terminate begins to terminate an instance, without counting or throttling a call.
 func (s *Simulator) Terminate(instanceID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +225,7 @@ func (s *Simulator) Terminate(instanceID string) error {
 	return err
 }
 
-// Stop begins to stop an instance, without a call being counted or throttled.
+// Stop begins to stop an instance, without counting or throttling a call.
 func (s *Simulator) Stop(instanceID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +235,7 @@ func (s *Simulator) Stop(instanceID string) error {
 	return err
 }
 
-// Start begins to start a stopped instance, without a call being counted or throttled.
+// Start begins to start a stopped instance, without counting or throttling a call.
 func (s *Simulator) Start(instanceID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +254,7 @@ func (s *Simulator) AddFault(f fault.Fault) (fault.Fault, error) {
 	return s.account.faults.Add(f, s.clock.Now())
 }
 
-// RemoveFault ends a fault, and tells whether there was one of that ID.
+// RemoveFault ends a fault, and reports whether the ID existed.
 func (s *Simulator) RemoveFault(id int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,8 +275,8 @@ func (s *Simulator) Faults() []fault.Fault {
 	return s.account.faults.List(s.clock.Now())
 }
 
-// ServeHTTP answers AWS calls at /, the simulator's own ones under /_sim/, and those of functions that ask for work
-// under /_lambda/. The metadata services of instances are where package imds says.
+// ServeHTTP answers AWS calls at /, the simulator's own ones under /_sim/, and requests of functions for work under
+// /_lambda/. Package imds has the paths of the instances' metadata services.
 func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if service, ok := s.metadataRequest(r); ok {
 		service.ServeHTTP(w, r)

@@ -27,7 +27,7 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 )
 
-// TestMain lets this program be a function too.
+// TestMain lets this program also run as a function.
 func TestMain(m *testing.M) {
 	if isFunction() {
 		serveFunction()
@@ -116,7 +116,8 @@ func TestCallsTakeTime(t *testing.T) {
 	}
 }
 
-// TestCallLatencies holds the latencies of calls against what was measured, and has every action take some time.
+// TestCallLatencies compares the latencies of calls with the measured ones, and checks that every action takes some
+// time.
 func TestCallLatencies(t *testing.T) {
 	latencies := ec2.CallLatencies()
 	for _, o := range ec2.Operations() {
@@ -219,7 +220,7 @@ func TestNoLimits(t *testing.T) {
 	}
 }
 
-// TestLimitsNameActions keeps the table from naming what does not exist.
+// TestLimitsNameActions checks that the table names only existing actions.
 func TestLimitsNameActions(t *testing.T) {
 	known := map[string]bool{}
 	limits := awssim.DocumentedLimits()

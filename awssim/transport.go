@@ -12,7 +12,7 @@ import (
 )
 
 // Transport answers HTTP requests in the process, without a network. A client that uses it can be tested inside a
-// testing/synctest bubble, where a socket would keep time from passing.
+// testing/synctest bubble, where a socket would stop the bubble's time.
 func (s *Simulator) Transport() http.RoundTripper { return transport{s} }
 
 type transport struct{ handler http.Handler }
@@ -48,7 +48,7 @@ func (t transport) RoundTrip(request *http.Request) (response *http.Response, er
 	}, nil
 }
 
-// memoryWriter is an http.ResponseWriter that keeps the response.
+// memoryWriter is an http.ResponseWriter that stores the response.
 type memoryWriter struct {
 	header http.Header
 	status int

@@ -18,9 +18,9 @@ import (
 	"github.com/multieni/multieni/awssim/sqs"
 )
 
-// World is what the simulated account has at the beginning.
+// World is the initial state of the simulated account.
 type World struct {
-	// World is what EC2 has, and Systems Manager's parameters.
+	// World has the resources of EC2, and Systems Manager's parameters.
 	ec2.World
 	// AutoScalingGroups begin to launch at once, from the launch templates of the world.
 	AutoScalingGroups []autoscaling.WorldGroup `json:"autoScalingGroups,omitempty"`
@@ -28,7 +28,7 @@ type World struct {
 	Queues []sqs.WorldQueue `json:"queues,omitempty"`
 	// Rules of EventBridge.
 	Rules []events.Rule `json:"rules,omitempty"`
-	// Functions of Lambda, and the queues that they work on.
+	// Functions of Lambda, and their event source mappings.
 	Functions           []lambda.Function           `json:"functions,omitempty"`
 	EventSourceMappings []lambda.EventSourceMapping `json:"eventSourceMappings,omitempty"`
 }
@@ -70,7 +70,7 @@ func LoadWorldFile(path string) (World, error) {
 // example manifests name.
 func ExampleWorld() World {
 	var world World
-	// The file is a part of this package, and a test reads it strictly.
+	// The file is part of this package, and a test reads it strictly.
 	if err := yaml.Unmarshal(exampleWorld, &world); err != nil {
 		panic(fmt.Sprintf("awssim: example world: %v", err))
 	}

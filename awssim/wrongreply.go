@@ -13,15 +13,15 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 )
 
-// hugeReply is how long a [fault.Huge] reply is.
+// hugeReply is the size of a [fault.Huge] reply.
 const hugeReply = 50 << 20
 
-// page is the reply of a proxy that wants people to sign in.
+// page is the reply of a proxy that asks users to sign in.
 const page = "<!DOCTYPE html><html><head><title>Sign in</title></head><body><p>Sign in to go on.</p></body></html>\n"
 
-// writeWrong writes something in the place of the answer.
+// writeWrong writes another reply instead of the answer.
 func (s service) writeWrong(w http.ResponseWriter, action, requestID string, a answer) {
-	// A client that has gone away is no concern of ours.
+	// The client may have closed the connection.
 	switch a.wrong {
 	case fault.Empty:
 		w.WriteHeader(http.StatusOK)
@@ -41,7 +41,7 @@ func (s service) writeWrong(w http.ResponseWriter, action, requestID string, a a
 	}
 }
 
-// half returns the first half of the answer, and gives the response the header of the whole.
+// half returns the first half of the answer, and sets the header of the whole answer.
 func (s service) half(w http.ResponseWriter, action, requestID string, a answer) []byte {
 	whole := &memoryWriter{header: http.Header{}}
 	if a.err != nil {

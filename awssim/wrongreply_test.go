@@ -59,7 +59,7 @@ func TestWrongReplies(t *testing.T) {
 	}
 }
 
-// create asks for an interface without an SDK, which would hide what it cannot read.
+// create creates an interface without an SDK, which would hide replies that it cannot read.
 func create(endpoint string) (status int, body string, err error) {
 	form := url.Values{"Action": {"CreateNetworkInterface"}, "Version": {"2016-11-15"}, "SubnetId": {subnetA}}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -27,8 +27,8 @@ import (
 
 var update = flag.Bool("update", false, "write api.txt instead of comparing")
 
-// TestTheExampleCompiles builds the example of those who come from the aws-multi-eni-controller. The import path
-// differs, and an import is gone that the original does not use, with which no Go program compiles.
+// TestTheExampleCompiles builds the example for users of the aws-multi-eni-controller. The import path differs, and one
+// unused import of the original is removed, because it does not compile.
 func TestTheExampleCompiles(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "go", "vet", "../examples/library-usage")
 	if out, err := command.CombinedOutput(); err != nil {
@@ -36,7 +36,7 @@ func TestTheExampleCompiles(t *testing.T) {
 	}
 }
 
-// TestAPI compares the exported API with the promised one: a line that is removed or changed breaks users' programs.
+// TestAPI compares the exported API with the promised one: a removed or changed line breaks users' programs.
 func TestAPI(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "doc", "-all", ".").CombinedOutput()
 	if err != nil {
@@ -60,10 +60,10 @@ func TestAPI(t *testing.T) {
 // firstSection is the heading of the first declarations that go doc prints.
 var firstSection = regexp.MustCompile(`(?m)^(CONSTANTS|VARIABLES|FUNCTIONS|TYPES)$`)
 
-// declarations returns what go doc prints without its words.
+// declarations returns the output of go doc without comments.
 func declarations(doc string) string {
 	var kept strings.Builder
-	// What comes first is the comment of the package.
+	// The output begins with the comment of the package.
 	doc = doc[firstSection.FindStringIndex(doc)[0]:]
 	for line := range strings.Lines(doc) {
 		words := strings.HasPrefix(line, "    ") || strings.HasPrefix(strings.TrimSpace(line), "//")
@@ -74,7 +74,7 @@ func declarations(doc string) string {
 	return kept.String()
 }
 
-// simulated returns a manager of the example world, twenty times as fast as EC2.
+// simulated returns a manager of the example world, which runs twenty times as fast as EC2.
 func simulated(t *testing.T) *lib.ENIManager {
 	manager, err := start()
 	if err != nil {
@@ -95,7 +95,7 @@ func start() (*lib.ENIManager, error) {
 }
 
 const (
-	instanceID = "i-0a20000000000000a" // takes three interfaces
+	instanceID = "i-0a20000000000000a" // supports three interfaces
 	subnetID   = "subnet-0f59b4f14737be9ad"
 	groupID    = "sg-05da196f3314d4af8"
 )
@@ -129,7 +129,7 @@ func TestTheLifeOfAnInterface(t *testing.T) {
 	must(t, manager.WaitForENI(ctx, id, lib.Available))
 	must(t, manager.DeleteENI(ctx, id))
 	must(t, manager.WaitForENI(ctx, id, lib.Deleted))
-	must(t, manager.DeleteENI(ctx, id)) // gone is as wanted
+	must(t, manager.DeleteENI(ctx, id)) // it is already deleted
 	if _, err := manager.GetENI(ctx, id); !errors.Is(err, lib.ErrNotFound) {
 		t.Errorf("a deleted interface: %v", err)
 	}
@@ -208,7 +208,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// An interface is made, attached and waited for.
+// Create an interface, attach it, and wait until it is attached.
 func Example() {
 	manager, err := start() // against EC2: lib.NewENIManager(ctx, "us-east-1", logger)
 	if err != nil {
@@ -236,7 +236,7 @@ func Example() {
 	// Output: attached, and can be detached by its attachment ID: true
 }
 
-// A plan says what would fit before anything is made.
+// A plan shows which interfaces fit before any is created.
 func ExampleENIManager_PlanENIs() {
 	manager, err := start()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// NetworkInterfaceInfo is what EC2 says about an interface.
+// NetworkInterfaceInfo describes an interface, as EC2 returns it.
 type NetworkInterfaceInfo struct {
 	ID, SubnetID, VPCID, AvailabilityZone string
 	Description, MACAddress, PrivateIP    string
@@ -19,11 +19,11 @@ type NetworkInterfaceInfo struct {
 	Status           string
 	SecurityGroupIDs []string
 	Tags             map[string]string
-	// Attachment is nil while it is attached to nothing.
+	// Attachment is nil while the interface is not attached.
 	Attachment *AttachmentInfo
 }
 
-// AttachmentInfo is where an interface is attached.
+// AttachmentInfo describes the attachment of an interface.
 type AttachmentInfo struct {
 	ID, InstanceID                string
 	NetworkCardIndex, DeviceIndex int
@@ -32,20 +32,20 @@ type AttachmentInfo struct {
 	DeleteOnTermination bool
 }
 
-// SubnetInfo is what EC2 says about a subnet.
+// SubnetInfo describes a subnet, as EC2 returns it.
 type SubnetInfo struct {
 	ID, Name, VPCID, AvailabilityZone, CIDRBlock string
 	AvailableIPs                                 int
 	Tags                                         map[string]string
 }
 
-// SecurityGroupInfo is what EC2 says about a security group.
+// SecurityGroupInfo describes a security group, as EC2 returns it.
 type SecurityGroupInfo struct {
 	ID, Name, VPCID string
 	Tags            map[string]string
 }
 
-// GetENI returns an interface; [ErrNotFound] is in the error's chain when EC2 does not show it.
+// GetENI returns an interface; [ErrNotFound] is in the error's chain if EC2 does not return it.
 func (m *ENIManager) GetENI(ctx context.Context, eniID string) (NetworkInterfaceInfo, error) {
 	found, err := m.ec2.Interfaces(ctx, []string{eniID})
 	if err != nil {
@@ -77,21 +77,21 @@ func (m *ENIManager) GetSecurityGroupsByVPC(ctx context.Context, vpcID string) (
 	}), explained(err)
 }
 
-// State is what [ENIManager.WaitForENI] waits for.
+// State is a state that [ENIManager.WaitForENI] waits for.
 type State string
 
-// The states of an interface that can be waited for.
+// The states that [ENIManager.WaitForENI] waits for.
 const (
 	Attached  State = "attached"
 	Available State = "available"
 	Deleted   State = "deleted"
 )
 
-// waitPoll is the time between two reads of an interface that is waited for.
+// waitPoll is the time between two reads of [ENIManager.WaitForENI].
 const waitPoll = time.Second
 
-// WaitForENI returns when the interface is in the state, or the context ends. EC2 can say for a moment that it does not
-// know an interface it just made: only for Deleted that is an answer.
+// WaitForENI returns when the interface is in the state, or the context ends. EC2 may not return a new interface for a
+// moment, so a missing interface means only the state Deleted.
 func (m *ENIManager) WaitForENI(ctx context.Context, eniID string, state State) error {
 	ticker := time.NewTicker(waitPoll)
 	defer ticker.Stop()
@@ -111,7 +111,7 @@ func (m *ENIManager) WaitForENI(ctx context.Context, eniID string, state State) 
 	}
 }
 
-// of reports whether what EC2 shows is of the state.
+// of reports whether the answer of EC2 means the state.
 func (s State) of(found []eni.Interface) bool {
 	if len(found) == 0 {
 		return s == Deleted

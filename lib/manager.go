@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/version"
 )
 
-// ErrNotFound is in the chain of errors about something that EC2 does not know.
+// ErrNotFound is in the chain of errors about a resource that EC2 does not return.
 var ErrNotFound = errors.New("not found")
 
 // ENIManager manages the interfaces of one region. It is safe for concurrent use.
@@ -27,9 +27,9 @@ type ENIManager struct {
 	log logr.Logger
 }
 
-// NewENIManager returns a manager for a region; "" is the region of the SDK's configuration or the instance's own, and
-// an error if neither tells. Credentials are found by the SDK's chain, and the endpoint is that of AWS_ENDPOINT_URL if
-// set. Nothing is asked of EC2 yet.
+// NewENIManager returns a manager for a region. "" means the region of the SDK's configuration or of the instance; it
+// is an error if there is neither. Credentials come from the SDK's chain, and the endpoint from AWS_ENDPOINT_URL if
+// set. NewENIManager sends no request to EC2.
 func NewENIManager(ctx context.Context, region string, logger logr.Logger) (*ENIManager, error) {
 	if region == "" {
 		var err error
@@ -44,7 +44,7 @@ func NewENIManager(ctx context.Context, region string, logger logr.Logger) (*ENI
 	return NewENIManagerWithConfig(cfg, logger), nil
 }
 
-// NewENIManagerWithConfig returns a manager that works with the region, credentials and endpoint of a configuration.
+// NewENIManagerWithConfig returns a manager that uses the region, credentials and endpoint of a configuration.
 func NewENIManagerWithConfig(cfg aws.Config, logger logr.Logger) *ENIManager {
 	return &ENIManager{log: logger, ec2: awsec2.New(cfg, awsec2.Options{Observe: func(call awsec2.Call) {
 		logger.V(1).Info("EC2 call", "action", call.Action, "code", call.Code, "seconds", call.Duration.Seconds())
@@ -56,21 +56,20 @@ type ENIOptions struct {
 	SubnetID         string
 	SecurityGroupIDs []string
 	Description      string
-	// DeviceIndex, NetworkCardIndex and DeleteOnTermination say where and how it is attached; creating does not use
-	// them.
+	// DeviceIndex, NetworkCardIndex and DeleteOnTermination say where and how it is attached; CreateENI does not use them.
 	DeviceIndex, NetworkCardIndex int
 	DeleteOnTermination           bool
-	// Tags go into the call that creates the interface.
+	// Tags are part of the call that creates the interface.
 	Tags map[string]string
-	// ClientToken, at most 64 ASCII characters, makes creating again return the interface of the first time. Without
-	// one each call makes another interface.
+	// ClientToken, at most 64 ASCII characters, makes a repeated call return the interface of the first one. Without a
+	// token each call creates another interface.
 	ClientToken string
-	// SecondaryPrivateIPAddressCount and IPv4PrefixCount are how many addresses or /28 prefixes the interface gets in
-	// addition to its primary address; at most one of the two is above zero.
+	// SecondaryPrivateIPAddressCount and IPv4PrefixCount are the numbers of addresses and /28 prefixes of the interface in
+	// addition to its primary address. At most one of them may be above zero.
 	SecondaryPrivateIPAddressCount, IPv4PrefixCount int
 }
 
-// CreateENI makes an interface with all its tags in one call and returns its ID.
+// CreateENI creates an interface with all its tags in one call and returns its ID.
 func (m *ENIManager) CreateENI(ctx context.Context, options ENIOptions) (string, error) {
 	made, err := m.ec2.CreateInterface(ctx, executor.CreateRequest{
 		Token: options.ClientToken, SubnetID: options.SubnetID, Description: options.Description,
@@ -85,12 +84,12 @@ func (m *ENIManager) CreateENI(ctx context.Context, options ENIOptions) (string,
 	return made.ID, nil
 }
 
-// AdoptENI returns the interface of the subnet that has all tags of the options, and creates it only when there is
-// none; adopted says which. The tags must identify it: several matches are an error. EC2 finds a new interface by its
-// tags only after some moments; where that matters, give a ClientToken as well.
+// AdoptENI returns the interface of the subnet that has all tags of the options, and creates it only if there is none;
+// adopted reports which. The tags must identify it: several matches are an error. EC2 finds a new interface by its tags
+// only after some moments; if that matters, set a ClientToken as well.
 func (m *ENIManager) AdoptENI(ctx context.Context, options ENIOptions) (eniID string, adopted bool, err error) {
 	if len(options.Tags) == 0 {
-		return "", false, errors.New("adopt an interface: only its tags tell it from others")
+		return "", false, errors.New("adopt an interface: tags are required, because they identify it")
 	}
 	tagged, err := m.ec2.ListTagged(ctx, options.Tags)
 	if err != nil {
@@ -102,7 +101,7 @@ func (m *ENIManager) AdoptENI(ctx context.Context, options ENIOptions) (eniID st
 		}
 		if eniID != "" {
 			return "", false, fmt.Errorf(
-				"adopt an interface: both %s and %s carry the tags; make them tell which is meant", eniID, i.ID)
+				"adopt an interface: both %s and %s have the tags; use tags that identify one interface", eniID, i.ID)
 		}
 		eniID = i.ID
 	}
@@ -130,8 +129,8 @@ type AttachOptions struct {
 	DeleteOnTermination bool
 }
 
-// Attach begins to attach an interface and returns the ID of the attachment, which DetachENI needs. When only
-// DeleteOnTermination cannot be set, Attach returns both the ID and the error.
+// Attach begins to attach an interface and returns the ID of the attachment, which DetachENI needs. If it cannot set
+// DeleteOnTermination, Attach returns both the ID and the error.
 func (m *ENIManager) Attach(
 	ctx context.Context, eniID, instanceID string, options AttachOptions,
 ) (attachmentID string, err error) {
@@ -143,13 +142,13 @@ func (m *ENIManager) Attach(
 	m.log.Info("attaching an interface", "eni", eniID, "instance", instanceID, "attachment", attachment.ID)
 	if options.DeleteOnTermination {
 		if err := m.ec2.SetDeleteOnTermination(ctx, eniID, attachment.ID, true); err != nil {
-			return attachment.ID, fmt.Errorf("make %s, which is being attached, go with its instance: %w", eniID, explained(err))
+			return attachment.ID, fmt.Errorf("set DeleteOnTermination of %s, which is being attached: %w", eniID, explained(err))
 		}
 	}
 	return attachment.ID, nil
 }
 
-// DetachENI begins to detach, without force. An attachment that is gone is success.
+// DetachENI begins to detach, without force. It succeeds if the attachment no longer exists.
 func (m *ENIManager) DetachENI(ctx context.Context, attachmentID string) error {
 	if err := m.ec2.DetachInterface(ctx, attachmentID, false); err != nil && eni.ErrorClass(err) != eni.NotFound {
 		return fmt.Errorf("detach %s: %w", attachmentID, explained(err))
@@ -157,7 +156,7 @@ func (m *ENIManager) DetachENI(ctx context.Context, attachmentID string) error {
 	return nil
 }
 
-// DeleteENI deletes an interface that is attached to nothing. One that is gone is success.
+// DeleteENI deletes an unattached interface. It succeeds if the interface no longer exists.
 func (m *ENIManager) DeleteENI(ctx context.Context, eniID string) error {
 	if err := m.ec2.DeleteInterface(ctx, eniID); err != nil && eni.ErrorClass(err) != eni.NotFound {
 		return fmt.Errorf("delete %s: %w", eniID, explained(err))
@@ -165,7 +164,7 @@ func (m *ENIManager) DeleteENI(ctx context.Context, eniID string) error {
 	return nil
 }
 
-// explained puts [ErrNotFound] into the chain of an error that means it.
+// explained adds [ErrNotFound] to the chain of an error with that meaning.
 func explained(err error) error {
 	if eni.ErrorClass(err) == eni.NotFound {
 		return errors.Join(ErrNotFound, err)

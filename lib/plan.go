@@ -14,16 +14,16 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// Placement is what would become of one interface on an instance.
+// Placement is the planned slot of one interface on an instance, or why it has none.
 type Placement struct {
-	// NetworkCardIndex and DeviceIndex are the slot it would take: the one asked for, or the next free one above.
+	// NetworkCardIndex and DeviceIndex are the slot that it would use: the requested one, or the next free one above.
 	NetworkCardIndex, DeviceIndex int
-	// Blocked says why it would not fit, for example InstanceFull; empty when it would. Message explains it.
+	// Blocked says why it would not fit, for example InstanceFull; empty if it would fit. Message explains the reason.
 	Blocked, Message string
 }
 
-// PlanENIs says which slots further interfaces would take on an instance, and what would block each, in the order of
-// the options. Nothing is changed.
+// PlanENIs returns the slots that further interfaces would use on an instance, and what would block each, in the order
+// of the options. It changes nothing.
 func (m *ENIManager) PlanENIs(ctx context.Context, instanceID string, options []ENIOptions) ([]Placement, error) {
 	look, err := m.ec2.DescribeInstance(ctx, instanceID)
 	if err != nil {
@@ -58,5 +58,5 @@ func (m *ENIManager) PlanENIs(ctx context.Context, instanceID string, options []
 	return placements, nil
 }
 
-// planned is a placeholder for names that a plan without calls does not need.
+// planned is a placeholder for names that a plan does not need.
 const planned = "plan"

@@ -164,8 +164,8 @@ type AWSNodeTemplateSpec struct {
 	// +kubebuilder:default=None
 	Layout Layout `json:"layout,omitempty"`
 
-	// instanceTypes restricts the instance types. The controller excludes types
-	// that do not support the interfaces by itself.
+	// instanceTypes restricts the instance types. The controller itself excludes
+	// types that do not support the interfaces.
 	// +optional
 	InstanceTypes InstanceTypeSelector `json:"instanceTypes,omitempty"`
 
@@ -384,7 +384,7 @@ type LaunchTemplateRef struct {
 // +kubebuilder:validation:XValidation:rule="self in ['AL2023', 'Bottlerocket', 'Custom']",message="amiFamily must be AL2023, Bottlerocket or Custom; AWS publishes no new EKS image of AL2; for AL2, Ubuntu and any other image set Custom, choose the image by amiSelector, and say in userData how it joins the cluster"
 type AMIFamily string
 
-// Architecture is the architecture of an image, by Kubernetes' names.
+// Architecture is the architecture of an image, with the names of Kubernetes.
 //
 // +kubebuilder:validation:Enum=amd64;arm64
 type Architecture string

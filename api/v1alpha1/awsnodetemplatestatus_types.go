@@ -48,8 +48,8 @@ type AWSNodeTemplateStatus struct {
 	// +kubebuilder:validation:items:MaxLength=256
 	ShadowedFields []string `json:"shadowedFields,omitempty"`
 
-	// warnings name settings that are legal and seldom intended, and warnings
-	// of EC2.
+	// warnings name settings that are valid and seldom intended, and have the
+	// warnings of EC2.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50

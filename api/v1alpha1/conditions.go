@@ -91,10 +91,10 @@ const (
 	ReasonNoInterfaces = "NoInterfaces"
 	// ReasonNetworkPending: an interface is attached, and its node's agent has not reported the network yet.
 	ReasonNetworkPending = "NetworkPending"
-	// ReasonNetworkDraining: the interface of a node is to be removed, and no further pod gets an address of it. The
+	// ReasonNetworkDraining: the interface of a node will be removed, and no further pod gets an address of it. The
 	// condition does not wait for it.
 	ReasonNetworkDraining = "NetworkDraining"
-	// ReasonAttachmentDefinitionsPending: the controller has not looked at the NetworkAttachmentDefinitions yet.
+	// ReasonAttachmentDefinitionsPending: the controller has not read the NetworkAttachmentDefinitions yet.
 	ReasonAttachmentDefinitionsPending = "AttachmentDefinitionsPending"
 	// ReasonAttachmentDefinitionsUnavailable: the cluster has no kind NetworkAttachmentDefinition.
 	ReasonAttachmentDefinitionsUnavailable = "AttachmentDefinitionsUnavailable"

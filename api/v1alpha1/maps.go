@@ -3,8 +3,8 @@
 
 package v1alpha1
 
-// Strings returns a copy of m with plain string values, as labels and tags are handled outside the API. It is nil when
-// m is.
+// Strings returns a copy of m with plain string values, as code outside the API uses for labels and tags. It is nil if
+// m is nil.
 func Strings[V ~string](m map[string]V) map[string]string {
 	if m == nil {
 		return nil

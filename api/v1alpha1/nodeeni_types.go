@@ -246,11 +246,11 @@ type NodeENISpec struct {
 	// +kubebuilder:default=true
 	Required *bool `json:"required,omitempty"`
 
-	// enableDPDK makes the device available to programs in user space: the
-	// agent on the node unbinds it from the kernel's network driver and binds
-	// it to dpdkDriver. The interface has no link then. Before the controller
-	// detaches it, the agent binds it to the network driver again, and for that
-	// it waits until the program that uses the device ends.
+	// enableDPDK makes the device available to programs in user space: the agent on
+	// the node unbinds it from the kernel's network driver and binds it to
+	// dpdkDriver. The interface has no link then. Before the controller detaches
+	// it, the agent binds it to the network driver again. The agent waits until the
+	// program that uses the device has ended.
 	// +optional
 	EnableDPDK bool `json:"enableDPDK,omitempty"`
 
@@ -338,7 +338,7 @@ type NodeENISpec struct {
 	// maxUnavailable is the largest number of nodes that may be without one of
 	// these interfaces while the controller replaces them for updatePolicy:
 	// Replace. Nodes that lack one for another reason count as well, so that a
-	// change that does not work stops there.
+	// change that does not work affects no further nodes.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1

@@ -16,7 +16,7 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=nodeenistates,singular=nodeenistate,scope=Cluster,shortName=nes,categories=multieni
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="True when every member is attached as declared"
-// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desired`,description="Interfaces promised to the node"
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desired`,description="Desired interfaces of the node"
 // +kubebuilder:printcolumn:name="Attached",type=integer,JSONPath=`.status.attached`,description="Promised interfaces that EC2 reports as attached"
 // +kubebuilder:printcolumn:name="Instance",type=string,JSONPath=`.spec.instanceID`,description="EC2 instance of the node"
 // +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.spec.zone`,description="Availability zone of the instance"
@@ -183,8 +183,8 @@ type NodeENIStateStatus struct {
 	// +kubebuilder:validation:MaxItems=512
 	NodeENIs []ObservedNodeENI `json:"nodeENIs,omitempty"`
 
-	// interfaces are the interfaces as EC2 reports them, one entry for each
-	// member. Of more than 128, those that exist in EC2 come first.
+	// interfaces are the interfaces as EC2 reports them, one entry for each member.
+	// If there are more than 128, those that exist in EC2 come first.
 	// +optional
 	// +listType=map
 	// +listMapKey=nodeENIUID
@@ -432,7 +432,7 @@ type InterfaceState struct {
 	// +kubebuilder:validation:MaxLength=12
 	DPDKPCIAddress string `json:"dpdkPCIAddress,omitempty"`
 
-	// pods is what the agent needs to know of a NodeENI with pods.
+	// pods has the settings of a NodeENI with pods that the agent needs.
 	// +optional
 	Pods *InterfacePods `json:"pods,omitempty"`
 

@@ -73,7 +73,7 @@ type NodeENIStatus struct {
 	// +optional
 	Ramp *Ramp `json:"ramp,omitempty"`
 
-	// podNetworks is how the pod networks stand on all nodes. It is set with
+	// podNetworks summarizes the pod networks on all nodes. It is set with
 	// spec.pods only.
 	// +optional
 	PodNetworks *PodNetworkCounts `json:"podNetworks,omitempty"`
@@ -108,7 +108,7 @@ type Ramp struct {
 	Nodes int32 `json:"nodes"`
 }
 
-// Attachment is one desired interface on one node, in short.
+// Attachment summarizes one desired interface on one node.
 type Attachment struct {
 	// nodeID is the name of the node.
 	// +required

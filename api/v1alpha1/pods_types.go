@@ -42,13 +42,13 @@ type NodeENIPods struct {
 	// +kubebuilder:default=IPVLAN
 	Attachment PodAttachment `json:"attachment,omitempty"`
 
-	// ipv4 is the IPv4 addresses of pods. Not together with
+	// ipv4 configures the IPv4 addresses of pods. Not together with
 	// secondaryPrivateIPAddressCount and ipv4PrefixCount.
 	// +optional
 	IPv4 *PodIPv4 `json:"ipv4,omitempty"`
 
-	// ipv6 is the IPv6 addresses of pods. The subnet must have an IPv6 range.
-	// Not together with ipv6AddressCount and ipv6PrefixCount.
+	// ipv6 configures the IPv6 addresses of pods. The subnet must have an IPv6
+	// range. Not together with ipv6AddressCount and ipv6PrefixCount.
 	// +optional
 	IPv6 *PodIPv6 `json:"ipv6,omitempty"`
 
@@ -60,13 +60,13 @@ type NodeENIPods struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(a, !isCIDR(a.to) || self.exists_one(b, isCIDR(b.to) && (cidr(a.to).containsCIDR(b.to) || cidr(b.to).containsCIDR(a.to))))",message="pods.routes must not overlap: each destination must be outside of all others"
 	Routes []PodRoute `json:"routes,omitempty"`
 
-	// floating are IPv4 ranges of addresses that pods bring up themselves, and
-	// that may move between nodes: virtual addresses of keepalived, or addresses
-	// of another IPAM plugin. The controller assigns one to the interface of the
-	// node where a pod has it, and takes it from any other interface. It moves no
-	// address outside these ranges. With attachment Observed and without
-	// floating, the ranges are the blocks of the subnet's SubnetReservations of
-	// type Explicit. A range must not contain primary addresses or prefixes of
+	// floating are IPv4 ranges of addresses that pods bring up themselves, and that
+	// may move between nodes: virtual addresses of keepalived, or addresses of
+	// another IPAM plugin. The controller assigns one to the interface of the node
+	// where a pod has it, and unassigns it from any other interface. It moves no
+	// address outside these ranges. With attachment Observed and without floating,
+	// the ranges are the blocks of the subnet's SubnetReservations of type
+	// Explicit. A range must not contain primary addresses or prefixes of
 	// interfaces: EC2 does not move them.
 	// +optional
 	// +listType=set
@@ -76,9 +76,9 @@ type NodeENIPods struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(r, isCIDR(r) && cidr(r).ip().family() == 4 && cidr(r) == cidr(r).masked() && cidr(r).prefixLength() >= 16)",message="pods.floating must have IPv4 ranges from /16 to /32 without bits beyond the prefix length, such as 10.0.4.192/28; EC2 cannot reassign IPv6 addresses"
 	Floating []string `json:"floating,omitempty"`
 
-	// onRemoval says what happens to pods that use an interface which is to be
-	// detached, replaced or deleted. With Wait the interface stays until they
-	// are gone. With Evict the controller evicts them by the Eviction API, which
+	// onRemoval says what happens to pods that use an interface that will be
+	// detached, replaced or deleted. With Wait the interface stays until they are
+	// gone. With Evict the controller evicts them by the Eviction API, which
 	// respects PodDisruptionBudgets, on maxUnavailable nodes at a time; the chart
 	// value pods.eviction gives it the permission. Default: Wait.
 	// +optional
@@ -86,7 +86,7 @@ type NodeENIPods struct {
 	OnRemoval PodsOnRemoval `json:"onRemoval,omitempty"`
 }
 
-// PodsOnRemoval says what happens to pods that use an interface which is to be
+// PodsOnRemoval says what happens to pods that use an interface that will be
 // removed.
 //
 // +kubebuilder:validation:Enum=Wait;Evict
@@ -117,7 +117,7 @@ const (
 	PodAttachmentObserved PodAttachment = "Observed"
 )
 
-// PodIPv4 is the IPv4 addresses of pods.
+// PodIPv4 configures the IPv4 addresses of pods.
 type PodIPv4 struct {
 	// prefixes is the number of /28 prefixes of each interface.
 	// +optional
@@ -159,7 +159,7 @@ type PodIPv4Prefixes struct {
 // Most returns the number of prefixes that an interface has at most.
 func (p PodIPv4Prefixes) Most() int32 { return max(p.Min, p.Max) }
 
-// PodIPv6 is the IPv6 addresses of pods.
+// PodIPv6 configures the IPv6 addresses of pods.
 type PodIPv6 struct {
 	// prefixes is the number of /80 prefixes of each interface. One has more
 	// addresses than pods need. Default: 1.
@@ -181,8 +181,8 @@ type PodRoute struct {
 	To string `json:"to"`
 }
 
-// InterfacePods is what the agent on the node needs to know of a NodeENI with
-// pods.
+// InterfacePods has the settings of a NodeENI with pods that the agent on the
+// node needs.
 type InterfacePods struct {
 	// attachment is that of the NodeENI.
 	// +required
@@ -233,9 +233,9 @@ type InterfacePods struct {
 	// +kubebuilder:validation:items:MaxLength=43
 	Floating []string `json:"floating,omitempty"`
 
-	// draining says that the interface is to be removed, or is to be no network
-	// for pods any more: no further pod gets an address. The controller detaches
-	// the interface once the agent reports the network as drained.
+	// draining says that the interface will be removed, or that its NodeENI no
+	// longer has pods: no further pod gets an address. The controller detaches the
+	// interface once the agent reports the network as drained.
 	// +optional
 	Draining bool `json:"draining,omitempty"`
 }
@@ -314,23 +314,23 @@ type PodNetworkState struct {
 	// +kubebuilder:validation:MaxItems=16
 	Pods []PodReference `json:"pods,omitempty"`
 
-	// podsOmitted is the number of pods that the list pods leaves out.
+	// podsOmitted is the number of pods that the list omits.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	PodsOmitted int32 `json:"podsOmitted,omitempty"`
 
-	// claims are the addresses within the floating ranges that pods have on
-	// links of the interface, in numerical order. A claim stays in the list
-	// while a pod has the address, also if the range is declared no more, and for
-	// 60 seconds after that.
+	// claims are the addresses within the floating ranges that pods have on links
+	// of the interface, in numerical order. A claim stays in the list while a pod
+	// has the address, even if the range is no longer declared, and for 60 seconds
+	// after that.
 	// +optional
 	// +listType=map
 	// +listMapKey=address
 	// +kubebuilder:validation:MaxItems=64
 	Claims []PodAddressClaim `json:"claims,omitempty"`
 
-	// claimsOmitted is the number of claims that the list leaves out: those
-	// that came last. The controller does not assign their addresses.
+	// claimsOmitted is the number of claims that the list omits: the newest ones.
+	// The controller does not assign their addresses.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ClaimsOmitted int32 `json:"claimsOmitted,omitempty"`
@@ -359,8 +359,8 @@ type PodAddressClaim struct {
 	// +required
 	Since metav1.MicroTime `json:"since"`
 
-	// releasedAt is the time on the node at which the address was there no more.
-	// A released claim does not move the address.
+	// releasedAt is the time on the node at which the address disappeared. A
+	// released claim does not move the address.
 	// +optional
 	ReleasedAt *metav1.MicroTime `json:"releasedAt,omitempty"`
 
@@ -422,7 +422,7 @@ type PodReference struct {
 	Name string `json:"name"`
 }
 
-// PodNetworkCounts is how the pod networks of a NodeENI stand on all nodes.
+// PodNetworkCounts summarizes the pod networks of a NodeENI on all nodes.
 type PodNetworkCounts struct {
 	// networks is the number of interfaces whose pod network an agent reports.
 	// +optional

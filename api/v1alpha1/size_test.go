@@ -14,9 +14,9 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// TestLargestNodeENIState fills a node of the largest type with one network card: 15 interfaces of 50 IPv4 addresses each
-// (m5.24xlarge, EC2 user guide, "Maximum IP addresses per network interface"). The object must stay far from the 1.5 MiB
-// that etcd takes, since one is watched for each node of a fleet.
+// TestLargestNodeENIState fills a node of the largest type with one network card: 15 interfaces of 50 IPv4 addresses
+// each (m5.24xlarge, EC2 user guide, "Maximum IP addresses per network interface"). The object must stay far below the
+// 1.5 MiB limit of etcd, because the controller watches one for each node of a fleet.
 func TestLargestNodeENIState(t *testing.T) {
 	const slots, addresses, most = 15, 50, 64 << 10
 	state := v1alpha1.NodeENIState{

@@ -6,9 +6,9 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // SubnetReservation reserves a part of subnets, as subnet CIDR reservations in
-// EC2: for delegated prefixes, which need whole free /28s, or for addresses
-// that only programs get that name them. EC2 then assigns no other address
-// from it.
+// EC2: for delegated prefixes, which need whole free /28 blocks, or for
+// addresses that programs request explicitly. EC2 assigns no other address from
+// the reserved part.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -77,10 +77,10 @@ type SubnetReservationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() >= 1 && k.size() <= 128)",message="every key of subnetSelector must be a tag key of 1 to 128 characters"
 	SubnetSelector map[string]TagValue `json:"subnetSelector,omitempty"`
 
-	// type says what the addresses are reserved for. With Prefix EC2 takes
+	// type says what the addresses are reserved for. With Prefix EC2 assigns
 	// delegated prefixes from the reserved part only, and nothing else from it.
-	// With Explicit EC2 assigns an address of it only to a request that names
-	// the address.
+	// With Explicit EC2 assigns an address of the reserved part only to a request
+	// that names the address.
 	// +required
 	Type SubnetReservationType `json:"type"`
 
@@ -123,7 +123,8 @@ const (
 	SubnetReservationExplicit SubnetReservationType = "Explicit"
 )
 
-// DeletionPolicy says whether EC2's resource is deleted with its declaration.
+// DeletionPolicy says whether a resource in EC2 is deleted together with its
+// declaration.
 //
 // +kubebuilder:validation:Enum=Delete;Retain
 type DeletionPolicy string
@@ -159,8 +160,8 @@ type SubnetReservationStatus struct {
 	Reserved int32 `json:"reserved,omitempty"`
 
 	// reservations are the blocks of each subnet. The controller writes a block
-	// here before it requests the reservation, because EC2 knows no token that
-	// makes a repeated request harmless.
+	// here before it requests the reservation, because EC2 has no client token that
+	// makes this request idempotent.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
@@ -189,8 +190,8 @@ type ReservedBlock struct {
 	// +kubebuilder:validation:MaxLength=32
 	ID string `json:"id,omitempty"`
 
-	// owned is true for a reservation that multieni created. Another one is
-	// used, and never deleted.
+	// owned is true for a reservation that multieni created. The controller uses
+	// other reservations as well, and never deletes them.
 	// +optional
 	Owned bool `json:"owned"`
 
@@ -199,7 +200,7 @@ type ReservedBlock struct {
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
 
-	// message says it to a person, with the next step.
+	// message explains the reason and names the next step.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`

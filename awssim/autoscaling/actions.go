@@ -37,7 +37,7 @@ type CreateGroupInput struct {
 	LifecycleHooks []HookSpecification `query:"LifecycleHookSpecificationList"`
 }
 
-// CreateAutoScalingGroup makes a group, which begins to launch instances.
+// CreateAutoScalingGroup creates a group, which begins to launch instances.
 func (m *Model) CreateAutoScalingGroup(in *CreateGroupInput) (*Nothing, error) {
 	switch {
 	case in.AutoScalingGroupName == "":
@@ -71,7 +71,7 @@ func (m *Model) CreateAutoScalingGroup(in *CreateGroupInput) (*Nothing, error) {
 	return &Nothing{}, nil
 }
 
-// apply sets what a request says, if all of it is right.
+// apply applies the settings of a request if all are valid.
 func (m *Model) apply(g *Group, in GroupSettings) error {
 	changed := *g
 	set(&changed.MinSize, in.MinSize)
@@ -112,8 +112,8 @@ func set[T any](into, value *T) {
 	}
 }
 
-// checkPlaces looks the launch templates and the subnets up, and the zones of those. A group that names a template by
-// one of ID and name shows both.
+// checkPlaces looks up the launch templates, the subnets and their zones. A group that names a template by ID or by
+// name shows both.
 func (m *Model) checkPlaces(g *Group) error {
 	call := ec2.Call{Now: m.timeline.Now()}
 	for _, c := range g.choices() {
@@ -160,7 +160,7 @@ type SetDesiredCapacityInput struct {
 	HonorCooldown        bool   `query:"HonorCooldown"`
 }
 
-// SetDesiredCapacity scales a group. Cooldowns are not modelled, so that none is in the way.
+// SetDesiredCapacity scales a group. Cooldowns are not modelled.
 func (m *Model) SetDesiredCapacity(in *SetDesiredCapacityInput) (*Nothing, error) {
 	return m.UpdateAutoScalingGroup(&GroupSettings{AutoScalingGroupName: in.AutoScalingGroupName,
 		DesiredCapacity: in.DesiredCapacity})
@@ -245,7 +245,7 @@ func (m *Model) sorted() []*Group {
 	return all
 }
 
-// Page is what describe actions take: at most 100 (50 without a number) at once.
+// Page has the paging parameters of describe actions: at most 100 items at once, 50 by default.
 type Page struct {
 	MaxRecords *int   `query:"MaxRecords"`
 	NextToken  string `query:"NextToken"`
@@ -293,7 +293,7 @@ type DescribeGroupsOutput struct {
 	NextToken         string   `json:"nextToken,omitempty" xml:"NextToken"`
 }
 
-// DescribeAutoScalingGroups lists groups. Unknown names are left out.
+// DescribeAutoScalingGroups lists groups. It omits unknown names.
 func (m *Model) DescribeAutoScalingGroups(in *DescribeGroupsInput) (*DescribeGroupsOutput, error) {
 	var found []*Group
 	for _, g := range m.sorted() {
@@ -315,7 +315,7 @@ func (m *Model) DescribeAutoScalingGroups(in *DescribeGroupsInput) (*DescribeGro
 	return &DescribeGroupsOutput{page, next}, nil
 }
 
-// copy is what an answer may keep.
+// copy returns a copy for an answer.
 func (g *Group) copy() *Group {
 	shown := *g
 	shown.Instances, shown.Tags = nil, slices.Clone(g.Tags)
@@ -398,7 +398,7 @@ type DescribeActivitiesOutput struct {
 	NextToken  string      `json:"nextToken,omitempty" xml:"NextToken"`
 }
 
-// DescribeScalingActivities lists what groups did, the newest first.
+// DescribeScalingActivities lists the activities of groups, newest first.
 func (m *Model) DescribeScalingActivities(in *DescribeActivitiesInput) (*DescribeActivitiesOutput, error) {
 	var found []*Activity
 	for _, g := range m.sorted() {
@@ -421,7 +421,7 @@ type TagsInput struct {
 	Tags []Tag `query:"Tags"`
 }
 
-// CreateOrUpdateTags adds or replaces tags of groups. Instances that run keep theirs.
+// CreateOrUpdateTags adds or replaces tags of groups. Running instances keep their tags.
 func (m *Model) CreateOrUpdateTags(in *TagsInput) (*Nothing, error) {
 	for _, tag := range in.Tags {
 		g, err := m.group(tag.ResourceID)
@@ -446,7 +446,7 @@ func (m *Model) ofGroup(name string, tags []Tag) []Tag {
 type GroupState struct {
 	*Group
 	LifecycleHooks []*Hook `json:"lifecycleHooks"`
-	// LifecycleActions are all that there have been, oldest first.
+	// LifecycleActions are all past and present ones, oldest first.
 	LifecycleActions []LifecycleAction `json:"lifecycleActions"`
 	Activities       []*Activity       `json:"activities"`
 }

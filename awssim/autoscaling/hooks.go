@@ -39,11 +39,10 @@ type PutLifecycleHookInput struct {
 	AutoScalingGroupName string `query:"AutoScalingGroupName"`
 }
 
-// Nothing is the answer of actions that have nothing to say.
+// Nothing is the answer of actions that return no data.
 type Nothing struct{}
 
-// PutLifecycleHook adds or changes a hook. It holds only instances that come after it. A notification target gets a
-// test message.
+// PutLifecycleHook adds or changes a hook. It holds only later instances. A notification target gets a test message.
 func (m *Model) PutLifecycleHook(in *PutLifecycleHookInput) (*Nothing, error) {
 	g, err := m.group(in.AutoScalingGroupName)
 	if err != nil {
@@ -115,7 +114,7 @@ func (g *Group) hasHook(transition string) bool {
 	return slices.ContainsFunc(g.hooks, func(h *Hook) bool { return h.LifecycleTransition == transition })
 }
 
-// beginHooks lets all hooks of a transition hold an instance, and tells whether there are any.
+// beginHooks lets all hooks of a transition hold an instance, and reports whether there are any.
 func (m *Model) beginHooks(g *Group, instance *Instance, transition string) bool {
 	for _, hook := range g.hooks {
 		if hook.LifecycleTransition != transition {
@@ -149,7 +148,7 @@ func (m *Model) beat(g *Group, instance *Instance, a *action) {
 	})
 }
 
-// announce tells EventBridge and the notification target of an action.
+// announce sends an action to EventBridge and the notification target.
 func (m *Model) announce(g *Group, instance *Instance, a *action) {
 	detailType, origin, destination := "EC2 Instance-launch Lifecycle Action", "EC2", "AutoScalingGroup"
 	if a.hook.LifecycleTransition == Leaving {
@@ -176,11 +175,11 @@ func (m *Model) announce(g *Group, instance *Instance, a *action) {
 	for key, value := range detail {
 		message[key] = value
 	}
-	// The target existed when the hook was created; a target that was deleted since gets no notification.
+	// The target existed when the hook was created; if it was deleted since, it gets no notification.
 	_ = m.notify(&a.hook, message)
 }
 
-// complete ends an action. When none is left, or one is abandoned, the instance goes on.
+// complete ends an action. When none is left, or one is abandoned, the instance proceeds.
 func (m *Model) complete(g *Group, instance *Instance, a *action, result string, by EndedBy) {
 	a.end(m.timeline.Now(), result, by)
 	instance.actions = slices.DeleteFunc(instance.actions, func(other *action) bool { return other == a })
@@ -224,7 +223,7 @@ type CompleteLifecycleActionInput struct {
 	LifecycleActionResult string `query:"LifecycleActionResult"`
 }
 
-// CompleteLifecycleAction ends what holds an instance.
+// CompleteLifecycleAction completes an action that holds an instance.
 func (m *Model) CompleteLifecycleAction(in *CompleteLifecycleActionInput) (*Nothing, error) {
 	if in.LifecycleActionResult != Continue && in.LifecycleActionResult != Abandon {
 		return nil, validation("Lifecycle action result '%s' is not one of %s, %s", in.LifecycleActionResult,
@@ -274,7 +273,7 @@ func (m *Model) action(in LifecycleActionInput) (*Group, *Instance, *action, err
 	return nil, nil, nil, validation("No active Lifecycle Action found with instance ID %s", in.InstanceID)
 }
 
-// means tells whether an action is the one that was named, by token or by instance.
+// means reports whether an action is the named one, by token or by instance.
 func (in LifecycleActionInput) means(a *LifecycleAction) bool {
 	named := in.LifecycleActionToken == a.LifecycleActionToken || in.LifecycleActionToken == "" &&
 		in.InstanceID == a.InstanceID
@@ -291,7 +290,8 @@ type DeleteLifecycleHookInput struct {
 	LifecycleHookName    string `query:"LifecycleHookName"`
 }
 
-// DeleteLifecycleHook deletes a hook. What it holds goes on: with ABANDON for launches, CONTINUE for terminations.
+// DeleteLifecycleHook deletes a hook. The instances that it holds proceed: with ABANDON for launches, CONTINUE for
+// terminations.
 func (m *Model) DeleteLifecycleHook(in *DeleteLifecycleHookInput) (*Nothing, error) {
 	g, err := m.group(in.AutoScalingGroupName)
 	if err != nil {

@@ -8,30 +8,30 @@ import (
 )
 
 // MixedInstancesPolicy lets a group launch several instance types. All are On-Demand: there is no distribution, and the
-// first override that can is launched.
+// group launches the first possible override.
 type MixedInstancesPolicy struct {
 	LaunchTemplate *MixedLaunchTemplate `query:"LaunchTemplate" json:"launchTemplate" xml:"LaunchTemplate"`
 }
 
-// MixedLaunchTemplate is a launch template with what is tried in its place.
+// MixedLaunchTemplate is a launch template with its overrides.
 type MixedLaunchTemplate struct {
 	LaunchTemplateSpecification *LaunchTemplateSpecification `query:"LaunchTemplateSpecification" json:"launchTemplateSpecification" xml:"LaunchTemplateSpecification"`
 	Overrides                   []MixedOverride              `query:"Overrides" json:"overrides,omitempty" xml:"Overrides"`
 }
 
-// MixedOverride is an instance type to launch, by another launch template if it names one.
+// MixedOverride is an instance type to launch, from another launch template if it names one.
 type MixedOverride struct {
 	InstanceType                string                       `query:"InstanceType" json:"instanceType,omitempty" xml:"InstanceType"`
 	LaunchTemplateSpecification *LaunchTemplateSpecification `query:"LaunchTemplateSpecification" json:"launchTemplateSpecification,omitempty" xml:"LaunchTemplateSpecification"`
 }
 
-// choice is what a group can launch: a type, or that of the launch template if it is empty.
+// choice is an instance type that a group can launch; if empty, that of the launch template.
 type choice struct {
 	template     *LaunchTemplateSpecification
 	instanceType string
 }
 
-// choices are what a group launches from, the first first.
+// choices returns the choices of a group, in order.
 func (g *Group) choices() []choice {
 	if g.MixedInstancesPolicy == nil {
 		return []choice{{template: g.LaunchTemplate}}
@@ -51,7 +51,7 @@ func (g *Group) choices() []choice {
 	return all
 }
 
-// launchesFrom sets what a request says of launch templates: one or several, the one in place of the other.
+// launchesFrom sets the launch templates of a request: one, or a mixed instances policy. Each replaces the other.
 func (g *Group) launchesFrom(in GroupSettings) error {
 	mixed := in.MixedInstancesPolicy
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/awssim/events"
 )
 
-// balance lets a group have as many instances as it desires.
+// balance launches or terminates instances until a group has its desired capacity.
 func (m *Model) balance(g *Group) {
 	switch living := g.living(); {
 	case len(living) < g.DesiredCapacity:
@@ -47,14 +47,14 @@ func (m *Model) balanceAfter(g *Group, wait time.Duration) {
 	m.timeline.At(m.timeline.Now().Add(wait), again)
 }
 
-// living are the instances that count.
+// living returns the instances that count towards the capacity.
 func (g *Group) living() []*Instance {
 	return slices.DeleteFunc(slices.Clone(g.Instances), func(i *Instance) bool {
 		return strings.HasPrefix(i.LifecycleState, Terminating)
 	})
 }
 
-// victims are the instances that go first: of the zone with the most, the oldest.
+// victims returns the instances to terminate first: the oldest in the zone with the most.
 func (g *Group) victims(n int) []*Instance {
 	living := slices.DeleteFunc(g.living(), func(i *Instance) bool { return i.ProtectedFromScaleIn })
 	var chosen []*Instance
@@ -75,7 +75,7 @@ func (g *Group) victims(n int) []*Instance {
 	return chosen
 }
 
-// launch begins one instance where the group has the fewest, and tells whether that worked.
+// launch launches one instance where the group has the fewest, and reports whether that succeeded.
 func (m *Model) launch(g *Group) bool {
 	if m.timeline.Now().Before(g.retry) {
 		return false
@@ -110,7 +110,7 @@ func (m *Model) launch(g *Group) bool {
 	return true
 }
 
-// launchFirst launches one instance by the first choice of the group that can, or tells why the last could not.
+// launchFirst launches one instance from the first possible choice of the group, or returns the error of the last one.
 func (m *Model) launchFirst(g *Group) (made []*ec2.Instance, by choice, err error) {
 	for _, by = range g.choices() {
 		if made, err = m.ec2.LaunchFor(ec2.Call{Now: m.timeline.Now()}, m.request(g, by), m.instanceTags(g)); err == nil {
@@ -120,7 +120,7 @@ func (m *Model) launchFirst(g *Group) (made []*ec2.Instance, by choice, err erro
 	return nil, by, err
 }
 
-// request is the launch of one instance in the subnet, or the zone, with the fewest.
+// request returns a launch request for one instance in the subnet, or the zone, with the fewest.
 func (m *Model) request(g *Group, by choice) *ec2.RunInstancesInput {
 	count := 1
 	in := &ec2.RunInstancesInput{
@@ -144,7 +144,7 @@ func (g *Group) fewest(places []string, of func(*Instance) string) string {
 	return slices.MinFunc(places, func(a, b string) int { return cmp.Compare(count[a], count[b]) })
 }
 
-// instanceTags are what the group gives its instances.
+// instanceTags returns the tags that the group gives its instances.
 func (m *Model) instanceTags(g *Group) ec2.Tags {
 	tags := ec2.Tags{"aws:autoscaling:groupName": g.AutoScalingGroupName}
 	for _, tag := range g.Tags {
@@ -222,7 +222,7 @@ func (m *Model) beginLaunchHooks(g *Group, instance *Instance) {
 	instance.LifecycleState = PendingWait
 }
 
-// enterService ends the launch of an instance that runs and that no hook holds.
+// enterService completes the launch of a running instance that no hook holds.
 func (m *Model) enterService(g *Group, instance *Instance) {
 	waitsForHooks := instance.LifecycleState == Pending && g.hasHook(Launching)
 	if !instance.running || waitsForHooks || instance.LifecycleState != Pending &&
@@ -233,7 +233,7 @@ func (m *Model) enterService(g *Group, instance *Instance) {
 	m.put(g, "EC2 Instance Launch Successful", instance.InstanceID, map[string]any{"StatusCode": "InProgress"})
 }
 
-// terminate begins to end an instance of a group, which its hooks may hold up.
+// terminate begins to terminate an instance of a group. Its hooks may delay this.
 func (m *Model) terminate(g *Group, instance *Instance, cause string) {
 	if g.find(instance.InstanceID) == nil || strings.HasPrefix(instance.LifecycleState, Terminating) {
 		return
@@ -255,7 +255,7 @@ func (m *Model) end(instance *Instance) {
 	instance.LifecycleState = TerminatingProceed
 	id := instance.InstanceID
 	m.timeline.Soon(func() {
-		// An instance that is terminated already is as good.
+		// An instance that is already terminated is no error.
 		_, _ = m.ec2.TerminateInstances(ec2.Call{Now: m.timeline.Now()}, &ec2.InstancesInput{InstanceIDs: []string{id}})
 	})
 }

@@ -27,7 +27,7 @@ type Group struct {
 	hooks      []*Hook
 	activities []*Activity
 	history    []*LifecycleAction
-	retry      time.Time // not before this is a launch tried again
+	retry      time.Time // earliest time of the next launch attempt
 	deleting   bool
 }
 
@@ -100,10 +100,10 @@ type action struct {
 	*LifecycleAction
 	hook     Hook
 	deadline time.Time
-	last     time.Time // after which no heartbeat helps
+	last     time.Time // the end of the global timeout
 }
 
-// LifecycleAction is how a hook held an instance, which Auto Scaling does not tell afterwards.
+// LifecycleAction records how a hook held an instance. Auto Scaling does not report this afterwards.
 type LifecycleAction struct {
 	LifecycleHookName    string    `json:"lifecycleHookName"`
 	LifecycleTransition  string    `json:"lifecycleTransition"`
@@ -111,19 +111,19 @@ type LifecycleAction struct {
 	InstanceID           string    `json:"instanceId"`
 	Began                time.Time `json:"began"`
 	Ended                time.Time `json:"ended,omitzero"`
-	// Result is CONTINUE or ABANDON, and EndedBy what said so.
+	// Result is CONTINUE or ABANDON, and EndedBy its cause.
 	Result  string  `json:"result,omitempty"`
 	EndedBy EndedBy `json:"endedBy,omitempty"`
 	// Heartbeats that were recorded.
 	Heartbeats int `json:"heartbeats"`
-	// Refused is calls that came after the end.
+	// Refused is the number of calls after the end.
 	Refused int `json:"refused"`
 }
 
-// EndedBy is what ends a lifecycle action.
+// EndedBy is the cause of the end of a lifecycle action.
 type EndedBy string
 
-// What ends lifecycle actions.
+// Causes of the end of lifecycle actions.
 const (
 	ByCall        EndedBy = "call"        // CompleteLifecycleAction
 	ByTimeout     EndedBy = "timeout"     // no heartbeat in time: the hook's default result
@@ -131,7 +131,7 @@ const (
 	ByTermination EndedBy = "termination" // another hook abandoned the instance, or something else ended it
 )
 
-// Activity is something that a group did.
+// Activity is an activity of a group.
 type Activity struct {
 	ActivityID           string    `json:"activityId" xml:"ActivityId"`
 	AutoScalingGroupName string    `json:"autoScalingGroupName" xml:"AutoScalingGroupName"`

@@ -15,20 +15,20 @@ import (
 	"github.com/multieni/multieni/awssim/timeline"
 )
 
-// Behavior is how long Auto Scaling takes, and what it does where AWS documents nothing.
+// Behavior has the durations of Auto Scaling, and its behavior where AWS documents none.
 type Behavior struct {
-	// Hook is from the time an instance runs until its hooks begin: it "completes its startup sequence" and then waits
+	// Hook is the time from an instance's start until its hooks begin: it "completes its startup sequence" and then waits
 	// (Amazon EC2 Auto Scaling user guide, "Lifecycle hooks").
 	Hook time.Duration
-	// HookWhilePending lets hooks begin that long after the launch, when EC2 may still call the instance pending.
+	// HookWhilePending lets hooks begin this long after the launch, when the instance may still be pending in EC2.
 	HookWhilePending bool
-	// Replace is from the end of an instance until the group sees that it is short of one.
+	// Replace is the time from the end of an instance until the group replaces it.
 	Replace time.Duration
 	// Retry is how long a group waits after a launch that failed; 0 means a minute.
 	Retry time.Duration
 }
 
-// WorldGroup is a group, as CreateAutoScalingGroup takes it, that launches from one template.
+// WorldGroup is a group that launches from one template, with the parameters of CreateAutoScalingGroup.
 type WorldGroup struct {
 	AutoScalingGroupName string                      `json:"autoScalingGroupName"`
 	LaunchTemplate       LaunchTemplateSpecification `json:"launchTemplate"`
@@ -43,7 +43,7 @@ type WorldGroup struct {
 
 // Options are what a model starts from.
 type Options struct {
-	// Groups that there are from the beginning.
+	// Groups that exist from the beginning.
 	Groups          []WorldGroup
 	Behavior        Behavior
 	Region, Account string
@@ -52,7 +52,7 @@ type Options struct {
 	Seed            uint64
 	// Put sends an event to EventBridge.
 	Put func(events.Event)
-	// Notify sends a message to a notification target, and fails when there is no such target.
+	// Notify sends a message to a notification target, and fails if the target does not exist.
 	Notify func(targetARN, body string) error
 }
 
@@ -99,7 +99,7 @@ func (m *Model) arn(name string) string {
 		m.options.Account, m.uuid(), name)
 }
 
-// subnets are those of a group, or one empty name for each of its zones.
+// subnets returns the subnets of a group, or one empty name for each of its zones.
 func (g *Group) subnets() []string {
 	var ids []string
 	for id := range strings.SplitSeq(g.VPCZoneIdentifier, ",") {

@@ -76,7 +76,7 @@ func TestAssignPrivateIpAddresses(t *testing.T) {
 			ok(t, assign(&assignInput{NetworkInterfaceId: &two, PrivateIpAddresses: free[:1]})(t.Context(), ec))
 			ec.awaitAddresses(t, two, *interfaceTwo.PrivateIpAddress, free[0])
 
-			// Held by the other: refused, unless the caller allows it to move.
+			// The other interface has it: EC2 refuses, unless the caller allows reassignment.
 			expectRefusal(t, "InvalidParameterValue", assign(&assignInput{
 				NetworkInterfaceId: &two, PrivateIpAddresses: free[1:],
 			})(t.Context(), ec))

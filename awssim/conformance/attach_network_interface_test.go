@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// tooManyAddresses: EC2's list of error codes has the first for launches, the second for single addresses.
+// tooManyAddresses: in EC2's list of error codes, the first is for launches, the second for single addresses.
 const tooManyAddresses = "InvalidInterface.IpAddressLimitExceeded|PrivateIpAddressLimitExceeded|InvalidParameterValue"
 
 var attachmentID = regexp.MustCompile(`^eni-attach-[0-9a-f]{17}$`)
@@ -115,7 +115,8 @@ func attaches(t *testing.T, ec *endpoint, eni, instance string) {
 	}
 }
 
-// TestAttachByInstanceState covers the moments at which EC2 takes interfaces: hot (running) is above, warm is stopped.
+// TestAttachByInstanceState covers the states in which EC2 attaches interfaces: the test above covers running (hot),
+// this one stopped (warm).
 func TestAttachByInstanceState(t *testing.T) {
 	ec := open(t)
 	host := *ec.instance(t).InstanceId
@@ -132,7 +133,8 @@ func TestAttachByInstanceState(t *testing.T) {
 	})
 }
 
-// TestAttachByInstanceType: prefixes need Nitro, Elastic Fabric Adapters and ENA Express a type that has them.
+// TestAttachByInstanceType: prefixes need a Nitro type, Elastic Fabric Adapters and ENA Express a type that supports
+// them.
 func TestAttachByInstanceType(t *testing.T) {
 	ec := open(t)
 	efa := func(in *createInput) { in.InterfaceType = types.NetworkInterfaceCreationTypeEfa }
@@ -203,7 +205,7 @@ func TestAttachToCards(t *testing.T) {
 	})
 }
 
-// TestAttachAddressLimit: the instance type bounds the addresses per interface, which shows only when it is known.
+// TestAttachAddressLimit: the instance type bounds the addresses per interface, and is known only at the attachment.
 func TestAttachAddressLimit(t *testing.T) {
 	ec := open(t)
 	facts, err := ec.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{
@@ -232,7 +234,7 @@ func TestAttachAddressLimit(t *testing.T) {
 	})
 }
 
-// TestAttachRace: many callers want what not all can have.
+// TestAttachRace: many callers compete for fewer slots or interfaces.
 func TestAttachRace(t *testing.T) {
 	ec := open(t)
 	race := func(deviceOf func(i int) int32, winners int) func(*testing.T, *endpoint) {

@@ -31,7 +31,7 @@ type scaled struct {
 
 type groupInput = autoscaling.CreateAutoScalingGroupInput
 
-// scale makes a group of some instances, which goes with the row.
+// scale creates a group of some instances, which is deleted after the row.
 func (ec *endpoint) scale(t *testing.T, size int32, changes ...func(*groupInput)) scaled {
 	t.Helper()
 	g := scaled{ec.autoScaling(), ec, "conformance-" + rand.Text()}
@@ -82,7 +82,7 @@ func (g scaled) describe(ctx context.Context) (*groups.AutoScalingGroup, error) 
 	return &out.AutoScalingGroups[0], nil
 }
 
-// await looks at the group until nothing is missing.
+// await reads the group until nothing is missing.
 func (g scaled) await(t *testing.T, what string, missing func(*groups.AutoScalingGroup) string) {
 	t.Helper()
 	g.ec.await(t, what, func(ctx context.Context) (string, error) {

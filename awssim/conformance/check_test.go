@@ -19,7 +19,7 @@ import (
 // check is one row: a sentence about EC2, and code that fails when the sentence is false.
 type check struct {
 	name string
-	// strict marks what an emulator may get wrong and still be of use.
+	// strict marks rows that a useful emulator may still fail.
 	strict bool
 	run    func(t *testing.T, ec *endpoint)
 }
@@ -59,7 +59,7 @@ func refused(codes string, do call) func(*testing.T, *endpoint) {
 	}
 }
 
-// refusedOnSimulator is for what would do harm on AWS if it were not refused.
+// refusedOnSimulator is for requests that would do harm on AWS if it did not refuse them.
 func refusedOnSimulator(codes string, do call) func(*testing.T, *endpoint) {
 	return func(t *testing.T, ec *endpoint) {
 		t.Helper()
@@ -114,7 +114,7 @@ func statusOf(err error) int {
 	return 0
 }
 
-// ok stops the test when a step failed that only prepares the row.
+// ok stops the test if a step that prepares the row failed.
 func ok(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// create sends the request as it is, with nothing but the subnet preset.
+// create sends the request unchanged, with only the subnet preset.
 func create(changes ...func(*createInput)) call {
 	return func(ctx context.Context, ec *endpoint) error {
 		in := &createInput{SubnetId: ec.subnet.SubnetId}
@@ -320,7 +320,7 @@ var (
 	accountName = regexp.MustCompile(`^[0-9]{12}$`)
 )
 
-// createsWithDefaults compares a whole answer, and what can be seen after it.
+// createsWithDefaults compares a whole answer, and the later describe call.
 func createsWithDefaults(t *testing.T, ec *endpoint) {
 	out, err := ec.CreateNetworkInterface(t.Context(), &createInput{SubnetId: ec.subnet.SubnetId})
 	ok(t, err)

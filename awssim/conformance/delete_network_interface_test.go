@@ -12,7 +12,7 @@ func remove(eni string) call {
 	return func(ctx context.Context, ec *endpoint) error { return ec.deleteENI(ctx, eni) }
 }
 
-// inUse: the documentation names the first code, EC2 answers with the second.
+// inUse: EC2's documentation has the first code, EC2 returns the second.
 const inUse = "InvalidNetworkInterface.InUse|InvalidParameterValue"
 
 func TestDeleteNetworkInterface(t *testing.T) {

@@ -21,7 +21,7 @@ func describeInstances(in *ec2.DescribeInstancesInput) call {
 	}
 }
 
-// awaitInstances looks until the filters find exactly these instances, given in sorted order.
+// awaitInstances polls until the filters find exactly these instances, given in sorted order.
 func (ec *endpoint) awaitInstances(t *testing.T, want []string, filters ...types.Filter) {
 	t.Helper()
 	ec.await(t, "the search", func(ctx context.Context) (string, error) {
@@ -87,7 +87,7 @@ func TestDescribeInstances(t *testing.T) {
 			ec.awaitInstances(t, both, hasTag(marked), filter("vpc-id", *ec.subnet.VpcId))
 			ec.awaitInstances(t, both, hasTag(marked), filter("image-id", ec.image))
 			ec.awaitInstances(t, both, hasTag(marked), filter("architecture", "x86_64"))
-			ec.awaitInstances(t, both, hasTag(marked), filter("hypervisor", "xen")) // EC2's word for Nitro here
+			ec.awaitInstances(t, both, hasTag(marked), filter("hypervisor", "xen")) // EC2 returns this for Nitro
 			ec.awaitInstances(t, both, hasTag(marked), filter("source-dest-check", "true"))
 			ec.awaitInstances(t, both, hasTag(marked), filter("launch-index", "0"))
 			ec.awaitInstances(t, []string{}, hasTag(marked), filter("launch-index", "1"))

@@ -25,8 +25,8 @@ func filtered(filters ...types.Filter) *ec2.DescribeNetworkInterfacesInput {
 	return &ec2.DescribeNetworkInterfacesInput{Filters: filters, MaxResults: aws.Int32(1000)}
 }
 
-// TestNetworkInterfaceFilters gives two interfaces of one mark different facts, and asks for each fact in turn:
-// a right value finds exactly one of them, a wrong value none, and both values both.
+// TestNetworkInterfaceFilters creates two interfaces with one mark and different attributes, and filters by each
+// attribute: a matching value finds exactly one of them, another value none, and both values both.
 func TestNetworkInterfaceFilters(t *testing.T) {
 	ec := open(t)
 	marked := mark()
@@ -208,7 +208,7 @@ func TestDescribeNetworkInterfaces(t *testing.T) {
 	})
 }
 
-// pagesWhileDeleting reads page by page and deletes, after the first, one that it has seen.
+// pagesWhileDeleting reads page by page and deletes, after the first page, an interface that was on it.
 func pagesWhileDeleting(t *testing.T, ec *endpoint) {
 	tag := mark()
 	ids := ec.enis(t, 11, tag)

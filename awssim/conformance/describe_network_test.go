@@ -14,8 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// lister is one of the three describes of what a network consists of: subnets, security groups, VPCs.
-// It returns the ids that were found, and an error when a page was longer than asked.
+// lister is one of the three describe calls for parts of a network: subnets, security groups, VPCs. It returns the IDs
+// that were found, and an error if a page was longer than requested.
 type lister func(ctx context.Context, ec *endpoint, ids []string, maxResults *int32, filters ...types.Filter) ([]string, error)
 
 func subnetIDs(ctx context.Context, ec *endpoint, ids []string, maxResults *int32, filters ...types.Filter) ([]string, error) {
@@ -63,7 +63,7 @@ func vpcIDs(ctx context.Context, ec *endpoint, ids []string, maxResults *int32, 
 	return found, nil
 }
 
-// fact is a filter with a value that the known thing has; others may have it too.
+// fact is a filter with a value that the known resource has; others may have it too.
 type fact struct{ name, value string }
 
 func TestDescribeSubnets(t *testing.T) {
@@ -73,7 +73,7 @@ func TestDescribeSubnets(t *testing.T) {
 		home = *ec.dualStack
 	}
 	var facts []fact
-	if ec.simulated { // elsewhere others may take addresses meanwhile
+	if ec.simulated { // elsewhere other users may use addresses meanwhile
 		facts = append(facts, fact{"available-ip-address-count", strconv.Itoa(int(*home.AvailableIpAddressCount))})
 	}
 	for _, six := range home.Ipv6CidrBlockAssociationSet {
@@ -173,13 +173,13 @@ func withTagFacts(tags []types.Tag, facts ...fact) []fact {
 	return facts
 }
 
-// network is a kind of thing that a network consists of: how it is listed, one that there is, and one that there is not.
+// network is a kind of resource of a network: how it is listed, one that exists, and one that does not.
 type network struct {
 	list                     lister
 	known, unknown, notFound string
 }
 
-// describesNetwork holds what the three describes have in common.
+// describesNetwork has the rows that the three describe calls share.
 func describesNetwork(t *testing.T, ec *endpoint, n network, facts []fact) {
 	list, known := n.list, n.known
 	var rows []check

@@ -49,7 +49,7 @@ func TestDetachNetworkInterface(t *testing.T) {
 	})
 }
 
-// TestDetachAgain: what comes after, or at the same time.
+// TestDetachAgain: a second detach call, later or at the same time.
 func TestDetachAgain(t *testing.T) {
 	ec := open(t)
 	host := ec.instance(t)
@@ -99,7 +99,7 @@ func TestDetachAgain(t *testing.T) {
 	})
 }
 
-// TestDetaching looks at the time between, which a simulator can stretch.
+// TestDetaching covers the time in status detaching, which a simulator can extend.
 func TestDetaching(t *testing.T) {
 	ec := openWith(t, simulator{speed: 300, stuck: true})
 	host := *ec.instance(t).InstanceId
@@ -130,7 +130,7 @@ func TestDetaching(t *testing.T) {
 	})
 }
 
-// refusedWhileDetaching accepts success where nothing can hold the detaching up.
+// refusedWhileDetaching accepts success on endpoints where a detachment cannot be delayed.
 func refusedWhileDetaching(do call) func(*testing.T, *endpoint) {
 	return func(t *testing.T, ec *endpoint) {
 		err := do(t.Context(), ec)

@@ -1,12 +1,12 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance holds no code, only a test: what EC2 does with network interfaces, written down as named rows
-// and driven through the unmodified AWS SDK for Go v2. Read it as documentation of EC2's behaviour; run it to learn
-// whether an endpoint behaves like that.
+// Package conformance has no code, only tests: the behaviour of EC2 with network interfaces, as named rows that use the
+// unmodified AWS SDK for Go v2. Read it as documentation of EC2's behaviour; run it to check whether an endpoint
+// behaves the same way.
 //
 // The services around EC2 have a file each: auto_scaling_test.go, eventbridge_test.go, parameters_test.go, sqs_test.go.
-// They are looked for at the same address, unless that is one of AWS's, which has another for each.
+// The tests expect them at the same address, unless it is an address of AWS, which has one for each service.
 //
 // There is one file per action (attach_network_interface_test.go, …); endpoint_test.go says what a row may use,
 // check_test.go what a row is, and protocol_test.go speaks HTTP without the SDK.
@@ -34,16 +34,16 @@
 //	MULTIENI_CONFORMANCE_ENDPOINT=http://localhost:4566 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test \
 //	  go test ./awssim/conformance -v -parallel 1 -timeout 1h
 //
-// The time goes into instances that start and stop; `-run` chooses what matters. -parallel 1 keeps the tests out of
-// each other's way where they choose free addresses of the same subnet.
+// Starting and stopping instances takes most of the time; select tests with `-run`. With -parallel 1 the tests do not
+// compete for free addresses of the same subnet.
 //
-// Everything made is remembered and removed at the end of each test: instances are terminated, interfaces detached and
-// deleted. Rows that need what the account does not have (a second VPC, a subnet with IPv6, a subnet that may be
-// filled to the last address) skip themselves and say so; on our own simulator nothing may skip.
+// Each test removes everything that it created: it terminates instances, and detaches and deletes interfaces. Rows that
+// need a resource that the account does not have (a second VPC, a subnet with IPv6, a subnet that may be filled to the
+// last address) are skipped with a message; on our own simulator no row may be skipped.
 //
 // # Strict rows
 //
-// A row is strict when a sloppy emulator can get it wrong and still serve most programs: exact error codes, limits,
-// idempotency, whole-call failure. They run as subtests of their own, so that `-run '/strict'` and
-// `-skip '/strict'` choose by name, and MULTIENI_CONFORMANCE_LENIENT=1 turns them off.
+// A row is strict if an emulator can fail it and still serve most programs: exact error codes, limits, idempotency,
+// failure of whole calls. Strict rows run as separate subtests, so that `-run '/strict'` and `-skip '/strict'` choose
+// by name, and MULTIENI_CONFORMANCE_LENIENT=1 turns them off.
 package conformance

@@ -39,7 +39,7 @@ type endpoint struct {
 	otherZone *types.Subnet // another of its VPC
 	otherVPC  *types.Subnet // of its zone
 	dualStack *types.Subnet // with an IPv6 CIDR, in its zone and VPC
-	tiny      *types.Subnet // a /28 in its zone and VPC that rows may fill up; only on the simulator
+	tiny      *types.Subnet // a /28 in its zone and VPC that rows may fill; only on the simulator
 
 	defaultGroup string   // the security group that every VPC has
 	group        string   // another one of the VPC
@@ -48,7 +48,7 @@ type endpoint struct {
 	image, instanceType, multiCardType string
 
 	simulated bool
-	poll      time.Duration // between two looks at something that changes
+	poll      time.Duration // between two reads of a changing resource
 	backoff   time.Duration // the longest wait of the SDK before it tries a throttled call again
 	patience  time.Duration // before a row gives up
 	attempts  int           // of the SDK, at one call
@@ -110,8 +110,7 @@ func (ec *endpoint) retryer() aws.Retryer {
 	})
 }
 
-// final tells that a 500 without a code of EC2 is no failure that passes: an emulator answers so where it has a
-// mistake.
+// final reports a 500 without a code of EC2 as a permanent failure: an emulator with a bug answers like that.
 func final(err error) aws.Ternary {
 	answer, answered := errors.AsType[*awshttp.ResponseError](err)
 	if answered && answer.HTTPStatusCode() == http.StatusInternalServerError && slices.Contains([]string{"", "UnknownError"}, codeOf(err)) {
@@ -175,7 +174,7 @@ func (m *madeIDs) note(result any) {
 	}
 }
 
-// explore chooses what the rows use from what the account has.
+// explore chooses the resources of the account that the rows use.
 func (ec *endpoint) explore(t *testing.T) {
 	t.Helper()
 	all, err := ec.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
@@ -253,7 +252,7 @@ func need[T any](t *testing.T, ec *endpoint, have *T, what string) *T {
 	return have
 }
 
-// await looks until nothing is missing any more, and fails the test when that takes too long.
+// await polls until nothing is missing, and fails the test if that takes too long.
 func (ec *endpoint) await(t *testing.T, what string, look func(context.Context) (missing string, err error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), ec.patience)
@@ -274,10 +273,11 @@ func (ec *endpoint) await(t *testing.T, what string, look func(context.Context) 
 	}
 }
 
-// removeMade leaves nothing behind. It proves on the way that everything can be terminated, detached and deleted.
+// removeMade removes all resources of the test. This also proves that everything can be terminated, detached and
+// deleted.
 func (ec *endpoint) removeMade(t *testing.T) {
 	t.Helper()
-	if len(ec.made.spotFleets) > 0 { // first, lest they launch again
+	if len(ec.made.spotFleets) > 0 { // first, so that they do not launch again
 		_, err := ec.CancelSpotFleetRequests(context.WithoutCancel(t.Context()),
 			&ec2.CancelSpotFleetRequestsInput{SpotFleetRequestIds: ec.made.spotFleets, TerminateInstances: aws.Bool(true)})
 		if err != nil {
@@ -315,8 +315,8 @@ func (ec *endpoint) removeMade(t *testing.T) {
 	}
 }
 
-// remove takes an interface one step nearer to its end and returns its status until it is gone.
-// It ignores refusals: the next look tells whether they mattered.
+// remove makes the next call towards the deletion of an interface, and returns its status, or "" once it is deleted. It
+// ignores refusals: the next read shows whether they mattered.
 func (ec *endpoint) remove(ctx context.Context, id string) (status string, err error) {
 	found, err := ec.DescribeNetworkInterfaces(ctx, byID(id))
 	if codeOf(err) == "InvalidNetworkInterfaceID.NotFound" {

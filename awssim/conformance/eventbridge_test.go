@@ -15,7 +15,7 @@ import (
 	bus "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 )
 
-// subscribe lets a queue have the events of a pattern, as long as the row runs.
+// subscribe sends the events of a pattern to a queue while the row runs.
 func (q mailbox) subscribe(t *testing.T, pattern string) (rule string) {
 	t.Helper()
 	events := q.ec.eventBridge()
@@ -60,7 +60,7 @@ func decode[T any](t *testing.T, body string) T {
 	return into
 }
 
-// event waits for the next event in the queue. EventBridge promises no time.
+// event waits for the next event in the queue. EventBridge guarantees no delivery time.
 func (q mailbox) event(t *testing.T) envelope {
 	t.Helper()
 	for range 10 {

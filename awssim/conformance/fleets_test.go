@@ -17,7 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// lasting asks for a fleet of n that stays.
+// lasting requests a fleet of n that is not instant.
 func lasting(kind types.FleetType, id string, n int32) *ec2.CreateFleetInput {
 	in := fleet(id, n)
 	in.Type = kind
@@ -68,7 +68,7 @@ func (ec *endpoint) instanceOfFleet(t *testing.T, id string) string {
 	return ids[0]
 }
 
-// instancesOfFleet are those that do not end.
+// instancesOfFleet returns the instances that are not terminating.
 func (ec *endpoint) instancesOfFleet(t *testing.T, id string) (ids []string) {
 	t.Helper()
 	out, err := ec.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: []types.Filter{

@@ -147,7 +147,7 @@ func TestTerminateInstances(t *testing.T) {
 	})
 }
 
-// TestTerminateInstancesSpecially: every row has instances of its own.
+// TestTerminateInstancesSpecially: every row launches its own instances.
 func TestTerminateInstancesSpecially(t *testing.T) {
 	ec := open(t)
 	verify(t, ec, []check{
@@ -178,7 +178,7 @@ func TestTerminateInstancesSpecially(t *testing.T) {
 	})
 }
 
-// TestShuttingDownInstance runs slower, to be sure to see the state in between.
+// TestShuttingDownInstance runs slower, so that it observes the intermediate state.
 func TestShuttingDownInstance(t *testing.T) {
 	ec := openWith(t, simulator{speed: 30})
 	dying, other := *ec.instance(t).InstanceId, *ec.instance(t).InstanceId

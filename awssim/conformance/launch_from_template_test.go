@@ -40,7 +40,7 @@ func (ec *endpoint) twoInterfaces(t *testing.T) *types.LaunchTemplate {
 	}))
 }
 
-// slotsOf is where an instance's interfaces are, and what they are for.
+// slotsOf returns the slots of an instance's interfaces, with their descriptions.
 func slotsOf(instance types.Instance) map[int32]string {
 	slots := map[int32]string{}
 	for _, eni := range instance.NetworkInterfaces {

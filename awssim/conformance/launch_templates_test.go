@@ -24,10 +24,10 @@ type (
 
 const noTemplate = "lt-0ffffffffffffffff"
 
-// templateName is a name that nothing else has.
+// templateName returns a unique name.
 func templateName() *string { return aws.String("conformance-" + *mark().Value) }
 
-// templateRequest asks for a template whose instances are like those of ec.request.
+// templateRequest requests a template whose instances are like those of ec.request.
 func (ec *endpoint) templateRequest(changes ...func(*templateInput)) *templateInput {
 	in := &templateInput{
 		LaunchTemplateName: templateName(),
@@ -53,7 +53,7 @@ func (ec *endpoint) templateSpec(card, device int32) types.LaunchTemplateInstanc
 	}
 }
 
-// template makes one and returns it once it can be seen.
+// template creates a template and returns it once it is visible.
 func (ec *endpoint) template(t *testing.T, changes ...func(*templateInput)) *types.LaunchTemplate {
 	t.Helper()
 	out, err := ec.CreateLaunchTemplate(t.Context(), ec.templateRequest(changes...))
@@ -71,7 +71,7 @@ func (ec *endpoint) version(t *testing.T, id string, change func(*versionInput))
 	return out.LaunchTemplateVersion
 }
 
-// another is a version that says little: one that says nothing is refused.
+// another is a version with little data: EC2 refuses one without data.
 func another(in *versionInput) { in.LaunchTemplateData.KeyName = aws.String("another") }
 
 // awaitVersion waits until describe calls show a version of that number.

@@ -32,7 +32,7 @@ const managedENI = "eni-0ddddddddddddddd1"
 
 type createInput = ec2.CreateNetworkInterfaceInput
 
-// eni creates an interface in the home subnet, changed as asked, and returns it once it can be seen.
+// eni creates an interface in the home subnet, with the given changes, and returns it once it is visible.
 func (ec *endpoint) eni(t *testing.T, changes ...func(*createInput)) types.NetworkInterface {
 	t.Helper()
 	in := &createInput{SubnetId: ec.subnet.SubnetId, Groups: []string{ec.group}}
@@ -69,7 +69,7 @@ func withSecondaries(n int32) func(*createInput) {
 	return func(in *createInput) { in.SecondaryPrivateIpAddressCount = &n }
 }
 
-// mark is a tag that nothing else carries.
+// mark returns a unique tag.
 func mark() types.Tag { return tag("multieni-conformance", rand.Text()) }
 
 func tag(key, value string) types.Tag { return types.Tag{Key: &key, Value: &value} }
@@ -78,7 +78,7 @@ func hasTag(t types.Tag) types.Filter { return filter("tag:"+*t.Key, *t.Value) }
 
 type runInput = ec2.RunInstancesInput
 
-// request is a RunInstances request for one instance in the home subnet, changed as asked.
+// request returns a RunInstances request for one instance in the home subnet, with the given changes.
 func (ec *endpoint) request(changes ...func(*runInput)) *runInput {
 	in := &runInput{
 		ImageId:      &ec.image,
@@ -166,7 +166,7 @@ func attachInput(eni, instance string, card, device int32) *ec2.AttachNetworkInt
 	}
 }
 
-// attach returns the attachment's id once EC2 calls it attached.
+// attach returns the attachment's ID once its status is attached.
 func (ec *endpoint) attach(t *testing.T, eni, instance string, card, device int32) string {
 	t.Helper()
 	out, err := ec.AttachNetworkInterface(t.Context(), attachInput(eni, instance, card, device))
@@ -195,8 +195,8 @@ func byID(ids ...string) *ec2.DescribeNetworkInterfacesInput {
 	return &ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: ids}
 }
 
-// awaitENI looks at the interface until it is as wanted. EC2 is eventually consistent, so that rows look this way
-// even for what a call has just confirmed, and a NotFound before the first sighting only means "not yet".
+// awaitENI polls the interface until it is as expected. EC2 is eventually consistent, so rows poll even for a change
+// that a call has just confirmed, and a NotFound before the first answer with the interface only means "not yet".
 func (ec *endpoint) awaitENI(t *testing.T, id, what string, wanted func(types.NetworkInterface) bool) types.NetworkInterface {
 	t.Helper()
 	var last types.NetworkInterface
@@ -217,7 +217,7 @@ func (ec *endpoint) awaitENI(t *testing.T, id, what string, wanted func(types.Ne
 	return last
 }
 
-// awaitGone looks until EC2 does not know the interface any more.
+// awaitGone polls until EC2 no longer returns the interface.
 func (ec *endpoint) awaitGone(t *testing.T, id string) {
 	t.Helper()
 	ec.await(t, id+" to be gone", func(ctx context.Context) (string, error) {
@@ -232,7 +232,7 @@ func (ec *endpoint) awaitGone(t *testing.T, id string) {
 	})
 }
 
-// awaitFound looks until the filters find exactly these interfaces, given in sorted order.
+// awaitFound polls until the filters find exactly these interfaces, given in sorted order.
 func (ec *endpoint) awaitFound(t *testing.T, want []string, filters ...types.Filter) {
 	t.Helper()
 	ec.await(t, "the search", func(ctx context.Context) (string, error) {
@@ -281,7 +281,7 @@ func addresses(eni types.NetworkInterface) []string {
 	return all
 }
 
-// freeAddresses picks n neighbours near the end of the home subnet that nothing holds; the first is a multiple of 16.
+// freeAddresses returns n consecutive free addresses near the end of the home subnet; the first is a multiple of 16.
 func (ec *endpoint) freeAddresses(t *testing.T, n int) []string {
 	t.Helper()
 	held := map[netip.Addr]bool{}
@@ -315,7 +315,7 @@ func (ec *endpoint) freeAddresses(t *testing.T, n int) []string {
 	return nil
 }
 
-// lastBlock is the last /28 boundary but one: the very last block holds the broadcast address.
+// lastBlock is the second-last /28 boundary: the last block has the broadcast address.
 func lastBlock(cidr netip.Prefix) netip.Addr {
 	last := cidr.Masked().Addr()
 	for block := last; cidr.Contains(block); block = after(block, 16) {

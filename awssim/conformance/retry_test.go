@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
-// An emulator that has a mistake answers 500 every time: only a code of EC2 says that the call may pass later.
+// An emulator with a bug answers 500 every time: only a code of EC2 means that the call may succeed later.
 func TestAttemptsAfterAFailure(t *testing.T) {
 	for name, row := range map[string]struct {
 		body string

@@ -22,7 +22,7 @@ func launch(changes ...func(*runInput)) call {
 	}
 }
 
-// onDevice takes an interface that exists already.
+// onDevice returns the specification of an existing interface.
 func onDevice(device int32, eni string) types.InstanceNetworkInterfaceSpecification {
 	return types.InstanceNetworkInterfaceSpecification{DeviceIndex: &device, NetworkInterfaceId: &eni}
 }
@@ -198,7 +198,7 @@ var (
 	reservationID = regexp.MustCompile(`^r-[0-9a-f]{17}$`)
 )
 
-// launchesOne follows the plainest launch from the answer to the running instance.
+// launchesOne follows the simplest launch from the answer to the running instance.
 func launchesOne(t *testing.T, ec *endpoint) {
 	out, err := ec.RunInstances(t.Context(), ec.request(func(in *runInput) { in.SecurityGroupIds = []string{ec.group} }))
 	ok(t, err)
@@ -273,14 +273,14 @@ func TestLaunchOnCards(t *testing.T) {
 	onlyEFA := ec.spec(0, 0)
 	onlyEFA.InterfaceType = aws.String("efa-only")
 	refusedSomehow(launch(ofType(ec.multiCardType), withInterfaces(onlyEFA)))(t, ec)
-	if ec.simulated { // c6in.32xlarge takes two
+	if ec.simulated { // c6in.32xlarge supports two
 		third, primary := efa, ec.spec(0, 0)
 		third.DeviceIndex, primary.InterfaceType = aws.Int32(2), aws.String("efa")
 		refusedSomehow(launch(ofType(ec.multiCardType), withInterfaces(primary, efa, third)))(t, ec)
 	}
 }
 
-// TestLaunchRace: a token makes one reservation however many callers bring it at once.
+// TestLaunchRace: a token makes one reservation, regardless of how many callers use it at once.
 func TestLaunchRace(t *testing.T) {
 	ec := open(t)
 	token := mark().Value

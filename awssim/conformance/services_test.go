@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 )
 
-// base is where the services around EC2 are: an emulator has them at one address, AWS each at its own (nil).
+// base returns the address of the services around EC2: an emulator has one for all, AWS one for each (nil).
 func (ec *endpoint) base() *string {
 	if strings.Contains(ec.url, ".amazonaws.com") {
 		return nil

@@ -18,15 +18,15 @@ import (
 type simulator struct {
 	// speed is simulated seconds per second. At 300, EC2's two minutes are less than half a second.
 	speed float64
-	// quota is how many interfaces the account may have; 0 means EC2's default.
+	// quota is the number of interfaces that the account may have; 0 means EC2's default.
 	quota int
-	// templates is how many launch templates, and how many versions of each; 0 means EC2's default.
+	// templates is the number of launch templates, and of versions of each; 0 means EC2's default.
 	templates int
-	// stuck makes every detach hang until it is forced, which on AWS takes patience to meet.
+	// stuck makes every detach hang until it is forced, which is rare on AWS.
 	stuck bool
 }
 
-// start serves a world that has everything the rows can need.
+// start serves a world with everything that the rows need.
 func (s simulator) start(t *testing.T, ec *endpoint) {
 	t.Helper()
 	world, err := awssim.LoadWorldFile("testdata/world.yaml")

@@ -23,7 +23,7 @@ type mailbox struct {
 	url, arn string
 }
 
-// queue makes a queue, which goes with the row.
+// queue creates a queue, which is deleted after the row.
 func (ec *endpoint) queue(t *testing.T, attributes map[string]string) mailbox {
 	t.Helper()
 	q := mailbox{Client: ec.sqs(), ec: ec}
@@ -51,7 +51,7 @@ func (q mailbox) send(t *testing.T, body string) {
 	ok(t, err)
 }
 
-// receive waits for a message up to some seconds; it returns nil when none came.
+// receive waits some seconds for a message; it returns nil if none arrives.
 func (q mailbox) receive(t *testing.T, wait int32) *queues.Message {
 	t.Helper()
 	out, err := q.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
@@ -73,7 +73,7 @@ func (q mailbox) permit(t *testing.T) {
 	ok(t, err)
 }
 
-// expect receives a message of that text, which is hidden from then on.
+// expect receives a message with that text, which is invisible afterwards.
 func (q mailbox) expect(t *testing.T, body string) *queues.Message {
 	t.Helper()
 	message := q.receive(t, 20)
@@ -103,7 +103,7 @@ func (q mailbox) hide(ctx context.Context, message *queues.Message, seconds int3
 	return err
 }
 
-// hidden is a visibility timeout that no row outlasts.
+// hidden is a visibility timeout longer than any row.
 var hidden = map[string]string{"VisibilityTimeout": "43200"}
 
 func TestQueues(t *testing.T) {

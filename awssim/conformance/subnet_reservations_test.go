@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// noReservation is the ID of none.
+// noReservation is the ID of a reservation that does not exist.
 const noReservation = "scr-0000000000000000f"
 
 func reserveCIDR(subnetID, cidr string, kind types.SubnetCidrReservationType, tags ...types.Tag) call {

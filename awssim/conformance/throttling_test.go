@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
-// TestThrottling spends the smallest bucket there is, RunInstances with 5 requests and 2 more a second, on dry runs.
+// TestThrottling empties the smallest bucket, that of RunInstances with 5 requests and 2 more a second, with dry runs.
 func TestThrottling(t *testing.T) {
 	ec := openWith(t, simulator{speed: 1})
 	oneAttempt := func(o *ec2.Options) { o.Retryer = aws.NopRetryer{} }

@@ -11,8 +11,8 @@ import (
 	"github.com/multieni/multieni/awssim/iam"
 )
 
-// Requests returns what IAM is asked before a call is carried out: the resources it concerns, with their tags and those
-// it gives (Service Authorization Reference, "Actions, resources, and condition keys for Amazon EC2"). Actions on
+// Requests returns the authorization requests of a call: the resources that it concerns, with their tags and those that
+// it adds (Service Authorization Reference, "Actions, resources, and condition keys for Amazon EC2"). Actions on
 // network interfaces, on CIDR reservations, on launch templates and tags are modelled by resource, and so are launches;
 // all others concern "*".
 func (m *Model) Requests(action string, input any) []iam.Request {
@@ -53,7 +53,7 @@ func (m *Model) Requests(action string, input any) []iam.Request {
 	return []iam.Request{{Action: "ec2:" + action, Resource: "*", Context: map[string][]string{}}}
 }
 
-// requestsForLaunch are those of actions on launch templates, and of launches; nil for any other.
+// requestsForLaunch returns the requests of actions on launch templates, and of launches; nil for any other.
 func (m *Model) requestsForLaunch(action string, input any) []iam.Request {
 	switch in := input.(type) {
 	case *CreateLaunchTemplateInput:
@@ -70,12 +70,12 @@ func (m *Model) requestsForLaunch(action string, input any) []iam.Request {
 	return nil
 }
 
-// requestsOfLaunch has a request for the launch template, for each resource that a launch uses or makes, and for
-// tagging what it makes.
+// requestsOfLaunch returns a request for the launch template, for each resource that a launch uses or creates, and for
+// the tags of created resources.
 func (m *Model) requestsOfLaunch(action string, in *RunInstancesInput) []iam.Request {
 	data, _, err := m.launchData(in)
 	if err != nil {
-		data = in.LaunchTemplateData // EC2 says what is wrong, to those who may ask
+		data = in.LaunchTemplateData // EC2 returns its error to authorized callers
 	}
 	ids := slices.Concat([]string{data.ImageID, in.SubnetID}, data.SecurityGroupIDs)
 	for _, i := range data.NetworkInterfaces {
@@ -101,7 +101,7 @@ func (m *Model) requestsOfLaunch(action string, in *RunInstancesInput) []iam.Req
 	return requests
 }
 
-// templateID is the ID of the launch template with the name, and one that nothing has if there is none.
+// templateID returns the ID of the launch template with the name, or an unused ID if there is none.
 func (m *Model) templateID(name TemplateName) string {
 	if template, err := m.templateOf(name); err == nil {
 		return template.LaunchTemplateID
@@ -109,13 +109,13 @@ func (m *Model) templateID(name TemplateName) string {
 	return cmp.Or(name.LaunchTemplateID, "lt-")
 }
 
-// requestsOfCreate has the requests for the interface to come, and where it is to be.
+// requestsOfCreate returns the requests for a new interface, and for its subnet and security groups.
 func (m *Model) requestsOfCreate(action string, in *CreateNetworkInterfaceInput) []iam.Request {
 	return append(m.requestsFor(action, append([]string{in.SubnetID}, in.Groups...)...),
 		m.requestsOfBirth(action, "network-interface", in.TagSpecifications)...)
 }
 
-// requestsOfBirth has a request for a resource to come, and one for tagging it.
+// requestsOfBirth returns a request for a new resource, and one for its tags.
 func (m *Model) requestsOfBirth(action, kind string, specs []TagSpecification) []iam.Request {
 	var tags []Tag
 	for _, s := range specs {
@@ -143,7 +143,7 @@ func (m *Model) requestsForAttachment(action, attachmentID string) []iam.Request
 	return m.requestsFor(action, eni.NetworkInterfaceID, eni.Attachment.InstanceID)
 }
 
-// requestsFor has a request for each resource. One that does not exist is marked as missing.
+// requestsFor returns a request for each resource. A resource that does not exist is marked as missing.
 func (m *Model) requestsFor(action string, ids ...string) []iam.Request {
 	var requests []iam.Request
 	for _, id := range ids {
@@ -179,7 +179,7 @@ func kindOf(id string) string {
 	return kindUnknown
 }
 
-// kindUnknown is the kind of what has no such ID.
+// kindUnknown is the kind of resources with other IDs.
 const kindUnknown = "unknown"
 
 func addRequestTags(context map[string][]string, tags []Tag) {

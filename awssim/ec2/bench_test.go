@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 )
 
-// fleet is a model of 10,000 interfaces with the tags that a controller would give them.
+// fleet returns a model of 10,000 interfaces with the tags that a controller sets.
 func fleet(b *testing.B) (*ec2.Model, ec2.Call) {
 	b.Helper()
 	world := smallWorld()
@@ -44,7 +44,7 @@ func BenchmarkDescribePageByTag(b *testing.B) {
 	}
 }
 
-// BenchmarkSteps is one interface's life, as a simulation harness drives it.
+// BenchmarkSteps measures the life of one interface in a simulation.
 func BenchmarkSteps(b *testing.B) {
 	m, call := fleet(b)
 	b.ReportAllocs()

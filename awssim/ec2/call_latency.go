@@ -7,11 +7,11 @@ import "time"
 
 // CallLatencies returns how long calls of EC2 take, by action, for [Behavior.Calls].
 //
-// AWS publishes no figures. These follow what operators of Cilium's IPAM measured inside a region: the histograms in
-// the test data of DataDog/integrations-core (cilium/tests/fixtures/operator_metrics.txt, and issue 10143), and
-// cilium/cilium#44539. Each action has its measured value in a comment. The samples of changing calls are small, so the
-// ranges are wider than they are, and the tails are an assumption. Actions without a measured value have the latency of
-// their closest relative.
+// AWS publishes no figures. These values follow measurements of operators of Cilium's IPAM inside a region: the
+// histograms in the test data of DataDog/integrations-core (cilium/tests/fixtures/operator_metrics.txt, and issue
+// 10143), and cilium/cilium#44539. Each action has its measured value in a comment. The samples of changing calls are
+// small, so the ranges are wider than they are, and the tails are an assumption. Actions without a measured value have
+// the latency of their closest relative.
 func CallLatencies() map[string]Latency {
 	latencies := map[string]Latency{
 		// Mean 0.18 s of 3, all below 0.25 s.

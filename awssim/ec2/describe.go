@@ -25,7 +25,7 @@ type Filter struct {
 	Values []string `query:"Value"`
 }
 
-// Page is what all describe calls take. An unset MaxResults means everything at once.
+// Page has the paging parameters of all describe calls. An unset MaxResults means everything at once.
 type Page struct {
 	DryRun     bool     `query:"DryRun"`
 	Filters    []Filter `query:"Filter"`
@@ -33,10 +33,10 @@ type Page struct {
 	NextToken  string   `query:"NextToken"`
 }
 
-// Narrowed tells whether the call is filtered or paginated. EC2 bills the other ones to a smaller bucket.
+// Narrowed reports whether the call is filtered or paginated. EC2 bills other calls to a smaller bucket.
 func (p Page) Narrowed() bool { return len(p.Filters) > 0 || p.MaxResults != nil }
 
-// kind is what listing needs to know about a kind of resource.
+// kind has the properties of a kind of resource that describe calls need.
 type kind[T any] struct {
 	action   string
 	id       func(*T) string
@@ -47,23 +47,23 @@ type kind[T any] struct {
 	minResults, maxResults int
 	// idsExcludePages is EC2's rule for some actions: MaxResults and IDs are mutually exclusive.
 	idsExcludePages bool
-	// check refuses what EC2 refuses of one kind only.
+	// check returns the errors that EC2 has for one kind only.
 	check func(ids []string, p Page) error
-	// present completes a stored resource with what EC2 derives when it is looked at.
+	// present completes a stored resource with the fields that EC2 derives at a read.
 	present func(*T, look) *T
-	// keys are the index keys of a resource, isIndexed tells which filters may use them.
+	// keys returns the index keys of a resource, isIndexed reports which filters may use them.
 	keys      func(*T) []string
 	isIndexed func(filter string) bool
 }
 
-// look is how far back a reader looks: a replica that lags.
+// look is the lag of a reader, as of a lagging replica.
 type look struct {
 	now  time.Time
 	age  time.Duration
-	only string // resource that alone is seen late; empty: all are
+	only string // the only resource with a lag; empty: all have it
 }
 
-// at returns the time whose state of the resource the reader sees.
+// at returns the time of the state of the resource that the reader sees.
 func (l look) at(id string) time.Time {
 	if l.only == "" || l.only == id {
 		return l.now.Add(-l.age)
@@ -71,7 +71,7 @@ func (l look) at(id string) time.Time {
 	return l.now
 }
 
-// look draws how late this call reads.
+// look draws the lag of this call.
 func (m *Model) look(action string, ids []string) look {
 	f, strikes := m.faults.Draw(fault.StaleRead, m.now(), action, ids...)
 	if !strikes {
@@ -84,8 +84,8 @@ func (m *Model) look(action string, ids []string) look {
 	return l
 }
 
-// describe is every describe call: it returns the resources that have one of the IDs, if any are given, and match all
-// filters, sorted by ID, and the token of the next page.
+// describe implements every describe call: it returns the resources that have one of the IDs, if any are given, and
+// match all filters, sorted by ID, and the token of the next page.
 func describe[T any](m *Model, c Call, t *table[T], ids []string, p Page) ([]*T, string, error) {
 	m.Advance(c.Now)
 	if err := validate(t.kind, ids, p); err != nil {
@@ -121,7 +121,7 @@ func describe[T any](m *Model, c Call, t *table[T], ids []string, p Page) ([]*T,
 	return found, "", nil
 }
 
-// among returns the IDs to look at. One unknown ID fails the whole call.
+// among returns the IDs to read. One unknown ID fails the whole call.
 func (t *table[T]) among(ids []string, filters []Filter, l look) (idSet, error) {
 	if len(ids) == 0 {
 		return t.candidates(filters, l.age > 0), nil
@@ -188,7 +188,7 @@ func validateFilters[T any](k kind[T], filters []Filter) error {
 	return nil
 }
 
-// values returns what a filter compares, and false when there is no such filter.
+// values returns the values that a filter compares, and false if the filter does not exist.
 func (k kind[T]) values(filter string) (func(*T) []string, bool) {
 	if key, ok := strings.CutPrefix(filter, "tag:"); ok && k.tags != nil {
 		return func(value *T) []string {

@@ -162,7 +162,7 @@ func TestVisibilityLag(t *testing.T) {
 	if got, _ := s.find(red); len(got) > 0 {
 		t.Errorf("by tag at once: %v", got)
 	}
-	s.attach(id, instanceA, 0, 1) // what is not shown can be used
+	s.attach(id, instanceA, 0, 1) // an interface that is not visible can be used
 	s.wait(2 * time.Second)
 	if got, _ := s.find(red); len(got) != 1 {
 		t.Errorf("by tag after the lag: %v", got)
@@ -181,8 +181,8 @@ func TestVisibilityLag(t *testing.T) {
 	}
 }
 
-// By default a new interface can be described at once but for one in a hundred: the VPC resource controller of AWS takes an
-// interface that is not shown yet for lost.
+// By default a new interface is visible at once, except one in a hundred: the VPC resource controller of AWS treats an
+// interface that is not visible yet as lost.
 func TestUsualVisibility(t *testing.T) {
 	s := play(t, ec2.DefaultBehavior())
 	const made = 500

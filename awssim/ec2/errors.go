@@ -9,13 +9,13 @@ import (
 	"github.com/multieni/multieni/awssim/apierror"
 )
 
-// Error is a refusal, as EC2 words it.
+// Error is an error of EC2.
 type Error = apierror.Error
 
-// refuse makes the usual error, which is the client's fault.
+// refuse returns a client error.
 func refuse(code, format string, args ...any) *Error { return apierror.New(code, format, args...) }
 
-// dryRun is what a valid request with DryRun answers.
+// dryRun is the answer to a valid request with DryRun.
 func dryRun() *Error {
 	return &Error{
 		Code:    "DryRunOperation",
@@ -36,7 +36,7 @@ func invalidCombination(message string) *Error {
 	return refuse("InvalidParameterCombination", "%s", message)
 }
 
-// notModelled is for values that EC2 has and the simulator has not: an answer must never pretend.
+// notModelled is for values that EC2 supports and the simulator does not: the simulator must not pretend.
 func notModelled(what string) *Error {
 	return refuse("UnknownParameter", "awssim does not model %s", what)
 }
@@ -46,7 +46,7 @@ func subnetFull() *Error {
 		"The specified subnet does not have enough free addresses to satisfy the request.")
 }
 
-// noAddresses is EC2's other word for a full subnet, for prefixes and for the secondary addresses of a new interface
+// noAddresses is EC2's other error for a full subnet, for prefixes and for the secondary addresses of a new interface
 // (aws/amazon-vpc-cni-k8s#3105).
 func noAddresses() *Error {
 	return invalidValue("There aren't sufficient free Ipv4 addresses or prefixes")

@@ -32,9 +32,9 @@ const (
 )
 
 const (
-	// fleetRetry is after what time a fleet tries again what could not be launched; an estimate.
+	// fleetRetry is the time after which a fleet retries a failed launch; an estimate.
 	fleetRetry = time.Minute
-	// fleetShown is for how long a deleted fleet is shown; an estimate.
+	// fleetShown is how long a deleted fleet stays visible; an estimate.
 	fleetShown = 48 * time.Hour
 )
 
@@ -75,13 +75,13 @@ func (m *Model) newFleet(in *CreateFleetInput) (*Fleet, error) {
 	}, nil
 }
 
-// IDs of fleets and of Spot Fleet requests begin so.
+// Prefixes of the IDs of fleets and of Spot Fleet requests.
 const (
 	prefixFleet     = "fleet"
 	prefixSpotFleet = "sfr"
 )
 
-// fleetsLike is the table in which a fleet is: Spot Fleet requests are fleets by another name.
+// fleetsLike returns the table of a fleet: Spot Fleet requests are modelled as fleets.
 func (m *Model) fleetsLike(id string) *table[Fleet] {
 	if strings.HasPrefix(id, prefixSpotFleet) {
 		return m.spotFleets
@@ -97,7 +97,7 @@ func (m *Model) changeFleet(id string, change func(*Fleet)) {
 	put(m, m.fleetsLike(id), id, &changed)
 }
 
-// living are the instances of a fleet that count.
+// living returns the instances of a fleet that count towards its target.
 func (m *Model) living(f *Fleet) []string {
 	return slices.DeleteFunc(slices.Clone(f.launched), func(id string) bool {
 		i := m.instances.get(id)
@@ -105,7 +105,7 @@ func (m *Model) living(f *Fleet) []string {
 	})
 }
 
-// fulfil launches what a fleet lacks of its target. A choice launches all of that, or nothing.
+// fulfil launches the instances that a fleet lacks of its target. A choice launches all of them, or none.
 func (m *Model) fulfil(id string) {
 	fleet := m.fleet(id)
 	if fleet == nil || fleet.FleetState != fleetSubmitted && fleet.FleetState != fleetActive {
@@ -134,7 +134,7 @@ func (m *Model) launchFleet(fleet *Fleet, count int) (made []FleetInstance, refu
 	if count <= 0 {
 		return nil, nil
 	}
-	// That a launch template is gone is no error of one choice, and an instant fleet was refused for it.
+	// A deleted launch template is not an error of one choice; an instant fleet was already refused for it.
 	choices, _ := m.fleetChoices(&fleet.in)
 	by := launchedBy{service: true, tags: fleet.launches.instance.with(fleet.mark())}
 	if fleet.in.lifecycle() == "spot" {
@@ -154,13 +154,13 @@ func (m *Model) launchFleet(fleet *Fleet, count int) (made []FleetInstance, refu
 	return nil, refusals
 }
 
-// On the instances of a fleet, and on those of a Spot Fleet request.
+// Tags of the instances of a fleet, and of a Spot Fleet request.
 const (
 	tagFleet     = "aws:ec2:fleet-id"
 	tagSpotFleet = "aws:ec2spot:fleet-request-id"
 )
 
-// mark is by what EC2 tells the instances of a fleet.
+// mark is the tag with which EC2 marks the instances of a fleet.
 func (f *Fleet) mark() Tags {
 	if strings.HasPrefix(f.FleetID, prefixSpotFleet) {
 		return Tags{tagSpotFleet: f.FleetID}
@@ -168,7 +168,7 @@ func (f *Fleet) mark() Tags {
 	return Tags{tagFleet: f.FleetID}
 }
 
-// followFleet lets a fleet know that one of its instances is in another state.
+// followFleet updates a fleet after one of its instances has changed its state.
 func (m *Model) followFleet(changed *Instance) {
 	id := cmp.Or(changed.Tags[tagFleet], changed.Tags[tagSpotFleet])
 	if id == "" || changed.State.Name != ShuttingDown && changed.State.Name != Terminated {
@@ -185,7 +185,7 @@ func (m *Model) followFleet(changed *Instance) {
 	})
 }
 
-// endFleet calls a deleted fleet deleted when the last of its instances is terminated.
+// endFleet sets a deleted fleet's state to deleted when the last of its instances is terminated.
 func (m *Model) endFleet(id string) {
 	if slices.ContainsFunc(m.fleet(id).launched, func(id string) bool {
 		i := m.instances.get(id)
@@ -213,7 +213,7 @@ type DeleteFleetsOutput struct {
 	Unsuccessful []FleetRefusal  `json:"unsuccessfulFleetDeletions,omitempty" xml:"unsuccessfulFleetDeletionSet"`
 }
 
-// FleetDeletion is from which state into which a deleted fleet goes.
+// FleetDeletion has the previous and the current state of a deleted fleet.
 type FleetDeletion struct {
 	FleetID            string `json:"fleetId"`
 	CurrentFleetState  string `json:"currentFleetState"`
@@ -232,7 +232,7 @@ type FleetDeletionError struct {
 	Message string `json:"message"`
 }
 
-// DeleteFleets ends fleets, each for itself, with their instances or without.
+// DeleteFleets ends fleets, each independently, with their instances or without.
 func (m *Model) DeleteFleets(c Call, in *DeleteFleetsInput) (*DeleteFleetsOutput, error) {
 	return m.deleteFleets(c, in, m.fleets)
 }
@@ -298,7 +298,7 @@ type DescribeFleetsOutput struct {
 	NextToken string   `json:"nextToken,omitempty"`
 }
 
-// DescribeFleets lists fleets. Instant ones are shown only to who asks for them by ID.
+// DescribeFleets lists fleets. It returns instant ones only by ID.
 func (m *Model) DescribeFleets(c Call, in *DescribeFleetsInput) (*DescribeFleetsOutput, error) {
 	page := in.Page
 	if len(in.FleetIDs) == 0 {

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// CreateFleetInput is the request of CreateFleet. An instant fleet launches once and answers with what came of it;
-// those of the other types launch afterwards, and one of type maintain launches again what is terminated.
+// CreateFleetInput is the request of CreateFleet. An instant fleet launches once and answers with the result. Fleets of
+// the other types launch afterwards, and one of type maintain replaces terminated instances.
 type CreateFleetInput struct {
 	Type                        string                `query:"Type"`
 	LaunchTemplateConfigs       []FleetTemplateConfig `query:"LaunchTemplateConfigs"`
@@ -24,7 +24,7 @@ type CreateFleetInput struct {
 	role string // of a Spot Fleet request
 }
 
-// FleetTemplateConfig is a launch template with what is tried in its place.
+// FleetTemplateConfig is a launch template with its overrides.
 type FleetTemplateConfig struct {
 	LaunchTemplateSpecification *LaunchTemplateSpecification `query:"LaunchTemplateSpecification" json:"launchTemplateSpecification"`
 	Overrides                   []FleetOverrides             `query:"Overrides" json:"overrides,omitempty"`
@@ -47,8 +47,8 @@ type TargetCapacity struct {
 	DefaultTargetCapacityType string `query:"DefaultTargetCapacityType" json:"defaultTargetCapacityType,omitempty"`
 }
 
-// FleetAllocation says which override is tried first. There are no prices and no capacities here: prioritized goes by
-// priority, all other strategies by the order of the request.
+// FleetAllocation says which override is tried first. Prices and capacities are not modelled: prioritized uses the
+// priorities, all other strategies the order of the request.
 type FleetAllocation struct {
 	AllocationStrategy string `query:"AllocationStrategy"`
 }
@@ -60,7 +60,7 @@ type CreateFleetOutput struct {
 	Errors    []FleetError    `json:"errors,omitempty" xml:"errorSet"`
 }
 
-// FleetInstance is the instances from one override.
+// FleetInstance has the instances from one override.
 type FleetInstance struct {
 	InstanceIDs                []string            `json:"instanceIds"`
 	InstanceType               string              `json:"instanceType"`
@@ -82,8 +82,8 @@ type FleetTemplateChoice struct {
 	Overrides                   FleetOverrides              `json:"overrides"`
 }
 
-// CreateFleet makes a fleet. An instant one launches instances from the first override that can, and tells of each that
-// could not why.
+// CreateFleet creates a fleet. An instant one launches instances from the first possible override, and returns an error
+// for each override that is not possible.
 func (m *Model) CreateFleet(c Call, in *CreateFleetInput) (*CreateFleetOutput, error) {
 	m.Advance(c.Now)
 	fleet, err := m.createFleet("CreateFleet", prefixFleet, in)
@@ -93,7 +93,7 @@ func (m *Model) CreateFleet(c Call, in *CreateFleetInput) (*CreateFleetOutput, e
 	return &CreateFleetOutput{FleetID: fleet.FleetID, Instances: fleet.Instances, Errors: fleet.Errors}, nil
 }
 
-// createFleet makes a fleet with an ID of the prefix, or finds the one that the same request made.
+// createFleet creates a fleet with an ID of the prefix, or returns the one that the same request created.
 func (m *Model) createFleet(action, prefix string, in *CreateFleetInput) (*Fleet, error) {
 	request := *in
 	request.ClientToken, request.DryRun = "", false
@@ -127,7 +127,7 @@ func (m *Model) createFleet(action, prefix string, in *CreateFleetInput) (*Fleet
 	return m.fleet(id), nil
 }
 
-// check refuses what is wrong with a fleet as a whole.
+// check returns the errors of a fleet as a whole.
 func (in *CreateFleetInput) check() error {
 	capacity, kind := in.TargetCapacitySpecification, in.kind()
 	switch {
@@ -153,7 +153,7 @@ func (in *CreateFleetInput) check() error {
 
 func (in *CreateFleetInput) kind() string { return cmp.Or(in.Type, fleetMaintain) }
 
-// fleetChoices are what a fleet tries, in order, with the versions that its launch templates have now.
+// fleetChoices returns the choices of a fleet, in order, with the present versions of its launch templates.
 func (m *Model) fleetChoices(in *CreateFleetInput) ([]FleetTemplateChoice, error) {
 	var choices []FleetTemplateChoice
 	for _, config := range in.LaunchTemplateConfigs {
@@ -175,7 +175,7 @@ func (m *Model) fleetChoices(in *CreateFleetInput) ([]FleetTemplateChoice, error
 	return in.inPriority(choices), nil
 }
 
-// inPriority sorts by priority where the strategy asks for it; an override without one comes last.
+// inPriority sorts by priority if the strategy requires it; an override without one is last.
 func (in *CreateFleetInput) inPriority(choices []FleetTemplateChoice) []FleetTemplateChoice {
 	priority := func(c FleetTemplateChoice) float64 {
 		value, err := strconv.ParseFloat(c.Overrides.Priority, 64)
@@ -200,10 +200,10 @@ func (in *CreateFleetInput) lifecycle() string {
 	return cmp.Or(in.TargetCapacitySpecification.DefaultTargetCapacityType, "on-demand")
 }
 
-// fleetTags are the tags for what a fleet makes.
+// fleetTags are the tags for the resources that a fleet creates.
 type fleetTags struct{ fleet, instance, eni Tags }
 
-// tags reads the tags of a request. Instances of other than instant fleets have those of the launch template.
+// tags reads the tags of a request. Instances of fleets that are not instant have those of the launch template.
 func (in *CreateFleetInput) tags() (tags fleetTags, err error) {
 	tags.fleet = Tags{}
 	var ofLaunch []TagSpecification
@@ -241,7 +241,7 @@ func fleetLaunch(choice FleetTemplateChoice, count int, tags fleetTags) *RunInst
 	return request
 }
 
-// listed is tags in the form of a request.
+// listed returns tags in the form of a request.
 func listed(tags Tags) []Tag {
 	var list []Tag
 	for _, key := range tags.keys() {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// SpotFleetConfig is what a Spot Fleet request asks for: a fleet of Spot Instances, by launch templates only.
+// SpotFleetConfig is the configuration of a Spot Fleet request: a fleet of Spot Instances, from launch templates only.
 type SpotFleetConfig struct {
 	IAMFleetRole          string                `query:"IamFleetRole" json:"iamFleetRole"`
 	Type                  string                `query:"Type" json:"type"`
@@ -32,7 +32,7 @@ type RequestSpotFleetOutput struct {
 	SpotFleetRequestID string `json:"spotFleetRequestId"`
 }
 
-// RequestSpotFleet makes a Spot Fleet request, which launches afterwards.
+// RequestSpotFleet creates a Spot Fleet request, which launches afterwards.
 func (m *Model) RequestSpotFleet(c Call, in *RequestSpotFleetInput) (*RequestSpotFleetOutput, error) {
 	m.Advance(c.Now)
 	config := in.SpotFleetRequestConfig
@@ -56,7 +56,7 @@ func (m *Model) RequestSpotFleet(c Call, in *RequestSpotFleetInput) (*RequestSpo
 	return &RequestSpotFleetOutput{fleet.FleetID}, nil
 }
 
-// ofFleet are the tags of a Spot Fleet request as those of a fleet.
+// ofFleet returns the tags of a Spot Fleet request as those of a fleet.
 func ofFleet(specs []TagSpecification) []TagSpecification {
 	specs = slices.Clone(specs)
 	for i := range specs {
@@ -67,7 +67,7 @@ func ofFleet(specs []TagSpecification) []TagSpecification {
 	return specs
 }
 
-// spotWord is an allocation strategy in the spelling of CreateFleet: capacityOptimizedPrioritized is one word.
+// spotWord returns an allocation strategy in the spelling of CreateFleet: capacityOptimizedPrioritized is one word.
 func spotWord(strategy string) string {
 	if strategy == "capacityOptimizedPrioritized" {
 		return "capacity-optimized-prioritized"
@@ -85,7 +85,7 @@ type SpotFleetRequest struct {
 	Tags                   Tags            `json:"tags" xml:"tagSet"`
 }
 
-// spotRequest is the fleet in the words of Spot Fleet requests, which are cancelled and not deleted.
+// spotRequest returns the fleet as a Spot Fleet request, which is cancelled and not deleted.
 func (f *Fleet) spotRequest() *SpotFleetRequest {
 	strategy := ""
 	if f.in.SpotOptions != nil {
@@ -156,7 +156,7 @@ type CancelSpotFleetRequestsOutput struct {
 	Unsuccessful []SpotFleetRefusal      `json:"unsuccessfulFleetRequests,omitempty" xml:"unsuccessfulFleetRequestSet"`
 }
 
-// SpotFleetCancellation is from which state into which a cancelled request goes.
+// SpotFleetCancellation has the previous and the current state of a cancelled request.
 type SpotFleetCancellation struct {
 	SpotFleetRequestID            string `json:"spotFleetRequestId"`
 	CurrentSpotFleetRequestState  string `json:"currentSpotFleetRequestState"`
@@ -169,7 +169,7 @@ type SpotFleetRefusal struct {
 	Error              FleetDeletionError `json:"error"`
 }
 
-// CancelSpotFleetRequests ends Spot Fleet requests, each for itself, with their instances or without.
+// CancelSpotFleetRequests ends Spot Fleet requests, each independently, with their instances or without.
 func (m *Model) CancelSpotFleetRequests(
 	c Call, in *CancelSpotFleetRequestsInput,
 ) (*CancelSpotFleetRequestsOutput, error) {

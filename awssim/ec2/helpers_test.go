@@ -66,7 +66,7 @@ func smallWorld() ec2.World {
 	}
 }
 
-// start builds a model and a call at its beginning.
+// start returns a model and a call at its beginning.
 func start(tb testing.TB, world ec2.World, behavior ec2.Behavior, faults ...fault.Fault) (*ec2.Model, ec2.Call) {
 	tb.Helper()
 	set := fault.NewSet(1)
@@ -105,7 +105,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// scene is a model under test, with steps that must succeed.
+// scene is a model under test, with calls that must succeed.
 type scene struct {
 	testing.TB
 	*ec2.Model
@@ -118,7 +118,7 @@ func play(tb testing.TB, behavior ec2.Behavior, faults ...fault.Fault) *scene {
 	return &scene{tb, m, call}
 }
 
-// wait lets time pass.
+// wait advances the time.
 func (s *scene) wait(d time.Duration) { s.call.Now = s.call.Now.Add(d) }
 
 func (s *scene) must(err error) {
@@ -148,7 +148,7 @@ func (s *scene) detach(attachment string, force bool) {
 	s.must(err)
 }
 
-// eni is what is true of an interface, nil when it is gone.
+// eni returns the true state of an interface, nil if it is deleted.
 func (s *scene) eni(id string) *ec2.NetworkInterface {
 	for _, eni := range s.State(s.call).NetworkInterfaces {
 		if eni.NetworkInterfaceID == id {
@@ -167,7 +167,7 @@ func (s *scene) instance(id string) *ec2.Instance {
 	return nil
 }
 
-// seen is what a describe call shows of an interface.
+// seen returns an interface as a describe call shows it.
 func (s *scene) seen(id string) (*ec2.NetworkInterface, error) {
 	out, err := s.DescribeNetworkInterfaces(s.call, &ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIDs: []string{id}})
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *scene) seen(id string) (*ec2.NetworkInterface, error) {
 	return out.NetworkInterfaces[0], nil
 }
 
-// free is a subnet's number of free addresses.
+// free returns a subnet's number of free addresses.
 func (s *scene) free(subnet string) int {
 	s.Helper()
 	out, err := s.DescribeSubnets(s.call, &ec2.DescribeSubnetsInput{SubnetIDs: []string{subnet}})
@@ -184,7 +184,7 @@ func (s *scene) free(subnet string) int {
 	return out.Subnets[0].AvailableIPAddressCount
 }
 
-// status is an interface in two words: its own status and that of its attachment.
+// status returns the status of an interface and that of its attachment.
 func status(eni *ec2.NetworkInterface) string {
 	switch {
 	case eni == nil:
@@ -196,7 +196,7 @@ func status(eni *ec2.NetworkInterface) string {
 	}
 }
 
-// refusal is a row of a table of errors: what is asked of a fresh model that takes no time, and the code of the answer.
+// refusal is a row of a table of errors: a call to a new model that takes no time, and the code of the answer.
 type refusal struct {
 	want string
 	do   func(s *scene) error

@@ -49,12 +49,12 @@ type DescribeImagesOutput struct {
 	NextToken string   `json:"nextToken,omitempty"`
 }
 
-// DescribeImages lists the images of the world file. A deprecated one shows itself to its owner, by its ID, or on
+// DescribeImages lists the images of the world file. A deprecated one is visible to its owner, by its ID, or on
 // request.
 func (m *Model) DescribeImages(c Call, in *DescribeImagesInput) (*DescribeImagesOutput, error) {
 	page := in.Page
 	if len(in.Owners) > 0 {
-		// Owners narrow as a filter does, and a page must count what is left.
+		// Owners narrow like a filter, and a page must count the remaining images.
 		page.Filters = append(slices.Clone(page.Filters), Filter{Name: filterOwner, Values: in.Owners})
 	}
 	if !in.IncludeDeprecated && len(in.ImageIDs) == 0 {
@@ -67,7 +67,7 @@ func (m *Model) DescribeImages(c Call, in *DescribeImagesInput) (*DescribeImages
 	return &DescribeImagesOutput{found, next}, nil
 }
 
-// Filters that a request makes by other means; EC2's names have no such characters.
+// Filters that a request sets by other parameters; EC2's names have no such characters.
 const (
 	filterOwner   = "(owner)"
 	filterCurrent = "(current)"
@@ -118,7 +118,7 @@ func imageNotFound(id string) *Error {
 	return refuse("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id)
 }
 
-// buildImage completes an image of the world file with what most images have.
+// buildImage completes an image of the world file with the attributes of most images.
 func (m *Model) buildImage(spec Image) {
 	spec.ImageState = cmp.Or(spec.ImageState, StatusAvailable)
 	spec.OwnerID = cmp.Or(spec.OwnerID, m.account)
@@ -155,7 +155,7 @@ func (m *Model) ParameterARN(name string) string {
 	return fmt.Sprintf("arn:aws:ssm:%s:%s:parameter/%s", m.region, m.account, strings.TrimPrefix(name, "/"))
 }
 
-// resolveImage returns the image ID that a launch template means.
+// resolveImage returns the image ID of a launch template.
 func (m *Model) resolveImage(id string) (string, error) {
 	name, isParameter := strings.CutPrefix(id, parameterPrefix)
 	if !isParameter {
@@ -168,7 +168,7 @@ func (m *Model) resolveImage(id string) (string, error) {
 	return value, nil
 }
 
-// imageOf returns the image ID for a launch. In a world without images any will do.
+// imageOf returns the image ID for a launch. In a world without images it may be any ID.
 func (m *Model) imageOf(id string, limits instancetypes.Type) (string, error) {
 	if id == "" {
 		return "", missing("ImageId")

@@ -25,14 +25,14 @@ type InstanceStateChanges struct {
 	Changes []InstanceStateChange `json:"instances" xml:"instancesSet"`
 }
 
-// InstanceStateChange is from which state into which an instance goes.
+// InstanceStateChange has the previous and the current state of an instance.
 type InstanceStateChange struct {
 	InstanceID    string        `json:"instanceId"`
 	PreviousState InstanceState `json:"previousState"`
 	CurrentState  InstanceState `json:"currentState"`
 }
 
-// TerminateInstances begins to terminate instances. Those that are terminated already count as done.
+// TerminateInstances begins to terminate instances. It also succeeds for terminated ones.
 func (m *Model) TerminateInstances(c Call, in *InstancesInput) (*InstanceStateChanges, error) {
 	return m.changeStates(c, *in, func(i *Instance) error {
 		if i.protected {
@@ -101,7 +101,7 @@ func (m *Model) changeStates(
 	return answer, nil
 }
 
-// enterRunning ends the pending of a new or started instance.
+// enterRunning sets a new or started instance to running.
 func (m *Model) enterRunning(id string) {
 	instance := m.instances.get(id)
 	if instance == nil || instance.State.Name != Pending {
@@ -116,8 +116,8 @@ func (m *Model) enterRunning(id string) {
 	}
 }
 
-// runCNI is the VPC CNI's first act on a node: it takes the lowest free device indexes of card 0. What its calls are
-// refused, it goes without.
+// runCNI is the first action of the VPC CNI on a node: it uses the lowest free device indexes of card 0. It ignores
+// refused calls.
 func (m *Model) runCNI(instanceID string) {
 	instance := m.instances.get(instanceID)
 	if instance == nil || instance.State.Name != Running {
@@ -140,7 +140,7 @@ func (m *Model) runCNI(instanceID string) {
 	}
 }
 
-// cniTag is how the VPC CNI marks its interfaces.
+// cniTag is the tag with which the VPC CNI marks its interfaces.
 const cniTag = "node.k8s.amazonaws.com/instance_id"
 
 func (m *Model) ownedByCNI(instanceID string) int {
@@ -189,7 +189,7 @@ func (m *Model) start(id string) {
 	m.after(m.behavior.Start, func() { m.enterRunning(id) })
 }
 
-// terminate begins to terminate an instance; one that is unknown or terminating is left alone.
+// terminate begins to terminate an instance; it ignores one that is unknown or terminating.
 func (m *Model) terminate(id string) {
 	instance := m.instances.get(id)
 	if instance == nil || instance.State.Name == ShuttingDown || instance.State.Name == Terminated {
@@ -206,7 +206,7 @@ func userInitiated() *StateReason {
 	}
 }
 
-// terminated ends the shutting down. The instance stays to be seen for a while.
+// terminated sets an instance to terminated. It stays visible for a while.
 func (m *Model) terminated(id string) {
 	m.releaseInterfaces(id)
 	m.changeInstance(id, func(i *Instance) {
@@ -223,7 +223,7 @@ func (m *Model) terminated(id string) {
 	m.at(m.now().Add(seen), func() { m.putInstance(id, nil) })
 }
 
-// releaseInterfaces deletes an instance's interfaces, or makes them available again, as each is marked.
+// releaseInterfaces deletes an instance's interfaces, or makes them available again, depending on deleteOnTermination.
 func (m *Model) releaseInterfaces(instanceID string) {
 	for _, eni := range m.interfacesOf(instanceID) {
 		if eni.Attachment.DeleteOnTermination {
@@ -234,12 +234,12 @@ func (m *Model) releaseInterfaces(instanceID string) {
 	}
 }
 
-// interfacesOf returns the interfaces at an instance, those that come and go included, by slot.
+// interfacesOf returns the interfaces of an instance by slot, including those that are attaching or detaching.
 func (m *Model) interfacesOf(instanceID string) []*NetworkInterface {
 	return bySlot(m.interfaces.indexed(indexKey(filterAttachedTo, instanceID)))
 }
 
-// instanceOf looks up the instance that a call names.
+// instanceOf returns the instance that a call names.
 func (m *Model) instanceOf(id string) (*Instance, error) {
 	if id == "" {
 		return nil, missing("instanceId")

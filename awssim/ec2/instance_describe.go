@@ -122,7 +122,7 @@ func instanceFilters() map[string]func(*Instance) []string {
 			return one(i.IAMInstanceProfile.ARN)
 		},
 	}
-	// The filters on the interfaces of an instance have the names that the interfaces' own have, after a prefix.
+	// The filters on the interfaces of an instance have the names of the filters of interfaces, after a prefix.
 	for name, get := range interfaceFilters() {
 		filters["network-interface."+name] = func(i *Instance) []string {
 			var values []string

@@ -13,7 +13,7 @@ import (
 	"github.com/multieni/multieni/awssim/instancetypes"
 )
 
-// InterfaceSpecification is an interface of a new instance: an existing one, or the settings of one to be made.
+// InterfaceSpecification is an interface of a new instance: an existing one, or the settings of a new one.
 type InterfaceSpecification struct {
 	InterfaceSettings
 	NetworkInterfaceID        string  `query:"NetworkInterfaceId" json:"networkInterfaceId,omitempty"`
@@ -54,13 +54,13 @@ type PlacementSpecification struct {
 	Tenancy          string `query:"Tenancy" json:"tenancy,omitempty"`
 }
 
-// InstanceProfileSpecification names the role of an instance. It is not looked up.
+// InstanceProfileSpecification names the role of an instance, which need not exist.
 type InstanceProfileSpecification struct {
 	ARN  string `query:"Arn" json:"arn,omitempty"`
 	Name string `query:"Name" json:"name,omitempty"`
 }
 
-// Reservation is instances that were launched together.
+// Reservation has the instances that were launched together.
 type Reservation struct {
 	ReservationID string `json:"reservationId"`
 	OwnerID       string `json:"ownerId"`
@@ -69,7 +69,7 @@ type Reservation struct {
 	Instances []*Instance       `json:"instances" xml:"instancesSet"`
 }
 
-// launch is what the instances of one request have in common.
+// launch has the common settings of the instances of one request.
 type launch struct {
 	reservationID string
 	imageID       string
@@ -92,8 +92,8 @@ type launch struct {
 	cni           *CNI
 }
 
-// RunInstances launches instances, each with its interfaces, from the request and the launch template that it may name.
-// The same token and parameters return the same reservation.
+// RunInstances launches instances, each with its interfaces, from the request and its launch template, if any. The same
+// token and parameters return the same reservation.
 func (m *Model) RunInstances(c Call, in *RunInstancesInput) (*Reservation, error) {
 	m.Advance(c.Now)
 	const action = "RunInstances"
@@ -151,7 +151,7 @@ func (m *Model) reservation(instances []*Instance) *Reservation {
 	return r
 }
 
-// subnetOfLaunch is the subnet named, or the default VPC's in the zone.
+// subnetOfLaunch returns the named subnet, or that of the default VPC in the zone.
 func (m *Model) subnetOfLaunch(id, zone string) (string, error) {
 	if id != "" {
 		subnet := m.subnets.get(id)
@@ -174,7 +174,7 @@ func (m *Model) subnetOfLaunch(id, zone string) (string, error) {
 	return "", refuse("MissingInput", "No subnets found for the default VPC. Please specify a subnet.")
 }
 
-// launch makes instances. Either all or none: what was made before a failure is removed.
+// launch creates all instances or none: after a failure it removes those that it created.
 func (m *Model) launch(l launch) ([]*Instance, error) {
 	l.reservationID = m.id("r")
 	var instances []*Instance
@@ -216,7 +216,7 @@ func (m *Model) launchOne(l launch, index int) (*Instance, error) {
 		},
 		SubnetID: primary.SubnetID, VPCID: primary.VPCID, PrivateIPAddress: primary.PrivateIPAddress,
 		PrivateDNSName: primary.PrivateDNSName, IPv6Address: primary.IPv6Address, SourceDestCheck: true,
-		Hypervisor:         "xen", // EC2 calls Nitro so, too
+		Hypervisor:         "xen", // EC2 returns this for Nitro, too
 		VirtualizationType: "hvm", RootDeviceType: "ebs", InstanceLifecycle: l.lifecycle,
 		MetadataOptions: l.metadata.orDefault(), Monitoring: Monitoring{monitoringState(l.monitoring)},
 		IAMInstanceProfile: l.profile, UserData: l.userData, Groups: primary.Groups, Tags: maps.Clone(l.instanceTags),
@@ -229,10 +229,10 @@ func (m *Model) launchOne(l launch, index int) (*Instance, error) {
 	return instance, nil
 }
 
-// launchInterface makes an interface for a new instance, or takes the one that the specification names.
+// launchInterface creates an interface for a new instance, or uses the one that the specification names.
 func (m *Model) launchInterface(spec InterfaceSpecification, instanceID string, l launch) (*NetworkInterface, error) {
 	eni := m.interfaces.get(spec.NetworkInterfaceID)
-	// EC2 deletes what it made itself unless told otherwise, and keeps what it was given.
+	// By default, EC2 deletes an interface that it created at termination, and keeps an existing one.
 	deletes := eni == nil
 	if eni == nil {
 		made, err := m.create(spec.InterfaceSettings, "", maps.Clone(l.interfaceTags))
@@ -248,7 +248,7 @@ func (m *Model) launchInterface(spec InterfaceSpecification, instanceID string, 
 	return m.interfaces.get(eni.NetworkInterfaceID), nil
 }
 
-// removeLaunched takes back a launch that failed half way.
+// removeLaunched undoes a launch that failed after some resources were created.
 func (m *Model) removeLaunched(instanceID string) {
 	m.releaseInterfaces(instanceID)
 	if m.instances.get(instanceID) != nil {
@@ -256,7 +256,7 @@ func (m *Model) removeLaunched(instanceID string) {
 	}
 }
 
-// Launch makes instances without a call of the EC2 API, as a world file does.
+// Launch creates instances without a call of the EC2 API, as a world file does.
 func (m *Model) Launch(c Call, spec WorldInstance) ([]*Instance, error) {
 	m.Advance(c.Now)
 	return m.launchSpec(spec)
@@ -303,7 +303,7 @@ func (m *Model) launchSpec(spec WorldInstance) ([]*Instance, error) {
 	return instances, nil
 }
 
-// subnetOfSpec is the subnet named, or the first of the zone in the world's order.
+// subnetOfSpec returns the named subnet, or the first of the zone in the world's order.
 func (m *Model) subnetOfSpec(spec WorldInstance) (string, error) {
 	if spec.SubnetID != "" {
 		if m.subnets.get(spec.SubnetID) == nil {

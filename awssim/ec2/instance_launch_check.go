@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/awssim/instancetypes"
 )
 
-// canLaunch refuses what EC2 refuses of the interfaces of a launch, before any is made.
+// canLaunch returns EC2's error for the interfaces of a launch, before any is created.
 func (m *Model) canLaunch(l launch) error {
 	primary := l.interfaces[0]
 	switch {
@@ -48,13 +48,13 @@ func (m *Model) indexesFit(seen layout, limits instancetypes.Type) error {
 	return nil
 }
 
-// place is where an interface is, as far as it is known, and what it is.
+// place has the location of an interface, as far as it is known, and its type.
 type place struct {
 	zone, vpc     string
 	interfaceType string
 }
 
-// layout is the interfaces of one instance so far.
+// layout has the interfaces of one instance so far.
 type layout struct {
 	specs     []InterfaceSpecification
 	slots     map[slot]bool
@@ -70,7 +70,7 @@ func newLayout(zone string) layout {
 		existing: map[string]bool{}, zone: zone}
 }
 
-// add refuses an interface that does not go with the others.
+// add returns an error for an interface that is not compatible with the others.
 func (l *layout) add(spec InterfaceSpecification, where place) error {
 	at := spec.slot()
 	switch {
@@ -100,7 +100,7 @@ func (l *layout) add(spec InterfaceSpecification, where place) error {
 	return nil
 }
 
-// fits holds the limits of the instance type.
+// fits checks the limits of the instance type.
 func (l *layout) fits(limits instancetypes.Type) error {
 	switch {
 	case len(l.slots) > limits.MaxInterfaces:
@@ -124,18 +124,19 @@ func (l *layout) fits(limits instancetypes.Type) error {
 	return nil
 }
 
-// tooManyEFAs has a code that is an estimate.
+// tooManyEFAs is an error whose code is an estimate.
 func tooManyEFAs(limits instancetypes.Type) *Error {
 	return refuse("AttachmentLimitExceeded", "The instance type '%s' takes at most %d Elastic Fabric Adapters",
 		limits.Name, limits.MaxEFAInterfaces)
 }
 
-// efasPerCard is how many Elastic Fabric Adapters a network card takes: one, unless the type has more than cards.
+// efasPerCard returns the number of Elastic Fabric Adapters of a network card: one, unless the type has more of them
+// than cards.
 func efasPerCard(limits instancetypes.Type) int {
 	return max(1, (limits.MaxEFAInterfaces+len(limits.Cards)-1)/max(1, len(limits.Cards)))
 }
 
-// tooManyEFAsOnCard has a code that is an estimate.
+// tooManyEFAsOnCard is an error whose code is an estimate.
 func tooManyEFAsOnCard(limits instancetypes.Type, card int) *Error {
 	return refuse("AttachmentLimitExceeded",
 		"Network card %d of the instance type '%s' takes at most %d Elastic Fabric Adapters",
@@ -151,7 +152,7 @@ func cardFull(limits instancetypes.Type, card, count int) *Error {
 		card, limits.Name)
 }
 
-// canLaunchInterface refuses what is wrong with one interface alone, and returns where it is.
+// canLaunchInterface returns the error of one interface alone, and its place.
 func (m *Model) canLaunchInterface(spec InterfaceSpecification, l launch) (place, error) {
 	if err := m.canAssociate(spec, l); err != nil {
 		return place{}, err

@@ -12,17 +12,17 @@ import (
 	"github.com/multieni/multieni/awssim/instancetypes"
 )
 
-// launchedBy is who launches, where it is not a caller of RunInstances but a fleet or an Auto Scaling group.
+// launchedBy describes a launch by a fleet or an Auto Scaling group instead of a caller of RunInstances.
 type launchedBy struct {
-	// service is set for those. The subnet that they choose goes into the interfaces of the template that name none.
+	// service is set for these launches. The subnet that they choose is that of the template's interfaces that name none.
 	service bool
-	// tags are those that a caller could not give: their keys begin with aws:.
+	// tags are tags that a caller may not set: their keys begin with aws:.
 	tags      Tags
 	lifecycle string
 }
 
-// LaunchFor launches instances on behalf of an AWS service, which may give tags of its own. Other than in RunInstances,
-// the subnet of the request goes to the interfaces of the launch template that name none.
+// LaunchFor launches instances on behalf of an AWS service, which may set its own tags. In contrast to RunInstances,
+// interfaces of the launch template that name no subnet use the subnet of the request.
 func (m *Model) LaunchFor(c Call, in *RunInstancesInput, systemTags Tags) ([]*Instance, error) {
 	m.Advance(c.Now)
 	return m.launchFor(in, launchedBy{service: true, tags: systemTags})
@@ -39,7 +39,7 @@ func (m *Model) launchFor(in *RunInstancesInput, by launchedBy) ([]*Instance, er
 	return m.launch(l)
 }
 
-// plan reads a request, over the launch template that it may name.
+// plan reads a request, which overrides its launch template, if any.
 func (m *Model) plan(in *RunInstancesInput, by launchedBy) (launch, error) {
 	data, template, err := m.launchData(in)
 	if err != nil {
@@ -90,8 +90,8 @@ func validateCounts(in *RunInstancesInput) error {
 	return nil
 }
 
-// launchData is what the request and its launch template say together, and the tags with which EC2 marks an instance
-// from a template.
+// launchData merges the request and its launch template, and returns the tags with which EC2 marks an instance from a
+// template.
 func (m *Model) launchData(in *RunInstancesInput) (LaunchTemplateData, Tags, error) {
 	if in.LaunchTemplate == nil {
 		return in.LaunchTemplateData, nil, nil
@@ -114,7 +114,7 @@ func (m *Model) instanceProfile(p *InstanceProfileSpecification) *IAMInstancePro
 	return &IAMInstanceProfile{ARN: arn, ID: "AIPA" + arn[len(arn)-min(len(arn), 12):]}
 }
 
-// planInterfaces returns what the request says of interfaces, or the one that it implies, the primary first.
+// planInterfaces returns the interfaces of the request, or the one that it implies, the primary first.
 func (m *Model) planInterfaces(
 	in *RunInstancesInput, data LaunchTemplateData, zone string, by launchedBy,
 ) ([]InterfaceSpecification, error) {
@@ -162,8 +162,7 @@ func (m *Model) planInterfaces(
 	return specs, nil
 }
 
-// NamesOf looks a launch template version up, for a service that will launch from it, and returns the template's ID and
-// name.
+// NamesOf returns the ID and name of the template of a launch template version, for a service that will launch from it.
 func (m *Model) NamesOf(c Call, spec LaunchTemplateSpecification) (TemplateName, error) {
 	m.Advance(c.Now)
 	if _, err := m.versionOf(spec); err != nil {
@@ -176,7 +175,7 @@ func (m *Model) NamesOf(c Call, spec LaunchTemplateSpecification) (TemplateName,
 	return TemplateName{LaunchTemplateID: template.LaunchTemplateID, LaunchTemplateName: template.LaunchTemplateName}, nil
 }
 
-// ZoneOf is the zone of a subnet, or empty when there is no such subnet.
+// ZoneOf returns the zone of a subnet, or "" if the subnet does not exist.
 func (m *Model) ZoneOf(subnetID string) string {
 	if subnet := m.subnets.get(subnetID); subnet != nil {
 		return subnet.AvailabilityZone

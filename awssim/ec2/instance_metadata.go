@@ -12,13 +12,13 @@ import (
 	"github.com/multieni/multieni/awssim/instancetypes"
 )
 
-// Metadata is what the instance metadata service of one instance knows. It lags behind EC2, see [Behavior].
+// Metadata is the state of the instance metadata service of one instance. It lags behind EC2, see [Behavior].
 type Metadata struct {
 	Instance   *Instance
 	Region     string
 	AccountID  string
 	Interfaces []MetadataInterface // by slot, the primary first
-	// LifecycleState is the state that its Auto Scaling group wants it in; empty without a group.
+	// LifecycleState is the target lifecycle state of its Auto Scaling group; empty without a group.
 	LifecycleState string
 }
 
@@ -27,19 +27,19 @@ type MetadataInterface struct {
 	*NetworkInterface
 	Subnet *Subnet
 	VPC    *VPC
-	// IndexKnown is false in the first moments, when the device number reads 0 and there is no network card.
+	// IndexKnown is false in the first moments, when the device number is 0 and there is no network card.
 	IndexKnown bool
 }
 
-// departure is an interface that has left an instance.
+// departure is an interface that was detached from an instance.
 type departure struct {
 	eni *NetworkInterface
 	at  time.Time
-	// stays is for what was detached by force: it is shown until the instance was stopped.
+	// stays is set for an interface that was detached by force: it is shown until the instance is stopped.
 	stays bool
 }
 
-// Metadata returns what the metadata service of an instance knows now.
+// Metadata returns the present state of the metadata service of an instance.
 func (m *Model) Metadata(c Call, instanceID string) (*Metadata, error) {
 	m.Advance(c.Now)
 	instance := m.instances.get(instanceID)
@@ -65,7 +65,7 @@ func (m *Model) Metadata(c Call, instanceID string) (*Metadata, error) {
 	return md, nil
 }
 
-// addMetadata shows an interface as it was a lag ago. What the instance was launched with is there from the beginning.
+// addMetadata adds an interface as it was before the lag. Interfaces of the launch are included from the beginning.
 func (m *Model) addMetadata(md *Metadata, eni *NetworkInterface) {
 	attachment := eni.Attachment
 	if md.Instance.LaunchTime.Equal(attachment.AttachTime) {
@@ -82,7 +82,7 @@ func (m *Model) addMetadata(md *Metadata, eni *NetworkInterface) {
 		m.metadataOf(m.metadataVersion(eni, attachment.AttachmentID), !m.now().Before(indexAt)))
 }
 
-// metadataVersion is the interface as it was a lag ago, if it was attached by then.
+// metadataVersion returns the interface as it was before the lag, if it was attached then.
 func (m *Model) metadataVersion(eni *NetworkInterface, attachmentID string) *NetworkInterface {
 	limit := m.now().Add(-m.metadataLag(m.behavior.Metadata, attachmentID))
 	versions := m.interfaces.entries[eni.NetworkInterfaceID].versions
@@ -96,7 +96,7 @@ func (m *Model) metadataVersion(eni *NetworkInterface, attachmentID string) *Net
 	return eni
 }
 
-// attachedSince is when the present attachment became attached, as far as it is remembered.
+// attachedSince returns the time at which the present attachment became attached, if it is still stored.
 func (m *Model) attachedSince(eni *NetworkInterface) (time.Time, bool) {
 	since, found := time.Time{}, false
 	for _, v := range slices.Backward(m.interfaces.entries[eni.NetworkInterfaceID].versions) {
@@ -114,7 +114,7 @@ func (m *Model) metadataOf(eni *NetworkInterface, indexKnown bool) MetadataInter
 		IndexKnown: indexKnown}
 }
 
-// metadataLag draws from a latency by the attachment's ID, so that it is the same at each look.
+// metadataLag draws a latency by the attachment's ID, so that it is the same at each read.
 func (m *Model) metadataLag(l Latency, attachmentID string) time.Duration {
 	hash := fnv.New64a()
 	// A hash's Write never fails.
@@ -126,7 +126,7 @@ func (m *Model) metadataLag(l Latency, attachmentID string) time.Duration {
 	return l.Min + time.Duration(float64(max(0, l.Max-l.Min))*share)
 }
 
-// depart remembers for the metadata service that an interface has left its instance.
+// depart records for the metadata service that an interface was detached from its instance.
 func (m *Model) depart(eni *NetworkInterface, forced bool) {
 	id := eni.Attachment.InstanceID
 	stays := func(d departure) bool { return d.stays || m.now().Sub(d.at) < time.Hour }
@@ -134,10 +134,10 @@ func (m *Model) depart(eni *NetworkInterface, forced bool) {
 	m.departures[id] = append(kept, departure{eni: eni, at: m.now(), stays: forced})
 }
 
-// SetLifecycleState tells the metadata service which state its Auto Scaling group wants an instance in.
+// SetLifecycleState sets the target lifecycle state that the metadata service of an instance shows.
 func (m *Model) SetLifecycleState(instanceID, state string) { m.lifecycleStates[instanceID] = state }
 
-// IsMultiCard tells whether the instance's type has several network cards.
+// IsMultiCard reports whether the instance's type has several network cards.
 func (md *Metadata) IsMultiCard() bool {
 	limits, _ := instancetypes.Lookup(md.Instance.InstanceType)
 	return len(limits.Cards) > 1

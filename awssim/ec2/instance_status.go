@@ -17,7 +17,7 @@ type DescribeInstanceStatusOutput struct {
 	NextToken        string           `json:"nextToken,omitempty"`
 }
 
-// InstanceStatus is how an instance does. Status checks are not modelled: what runs is ok.
+// InstanceStatus is the status of an instance. Status checks are not modelled: every running instance is ok.
 type InstanceStatus struct {
 	InstanceID       string        `json:"instanceId"`
 	AvailabilityZone string        `json:"availabilityZone"`
@@ -38,7 +38,7 @@ type StatusDetail struct {
 	Status string `json:"status"`
 }
 
-// DescribeInstanceStatus lists the status of instances: of the running ones, unless all are asked for.
+// DescribeInstanceStatus lists the status of instances: of the running ones, unless all are requested.
 func (m *Model) DescribeInstanceStatus(c Call, in *DescribeInstanceStatusInput) (*DescribeInstanceStatusOutput, error) {
 	page := in.Page
 	if !in.IncludeAllInstances {

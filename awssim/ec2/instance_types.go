@@ -9,8 +9,8 @@ import (
 	"github.com/multieni/multieni/awssim/instancetypes"
 )
 
-// InstanceType is what DescribeInstanceTypes tells, as far as network interfaces are concerned. What our data does not
-// say is left out.
+// InstanceType is an instance type in DescribeInstanceTypes, with the fields that concern network interfaces. Fields
+// that are not in our data are omitted.
 type InstanceType struct {
 	InstanceType      string        `json:"instanceType"`
 	CurrentGeneration bool          `json:"currentGeneration"`
@@ -37,7 +37,7 @@ type ProcessorInfo struct {
 	SupportedArchitectures []string `json:"supportedArchitectures"`
 }
 
-// NetworkInfo is the limits of network interfaces.
+// NetworkInfo has the limits of network interfaces.
 type NetworkInfo struct {
 	NetworkPerformance        string        `json:"networkPerformance,omitempty"`
 	MaximumNetworkInterfaces  int           `json:"maximumNetworkInterfaces"`

@@ -38,7 +38,7 @@ type CreateNetworkInterfaceOutput struct {
 	ClientToken      string            `json:"clientToken,omitempty"`
 }
 
-// CreateNetworkInterface makes an interface in a subnet. The same token and parameters return the same interface.
+// CreateNetworkInterface creates an interface in a subnet. The same token and parameters return the same interface.
 func (m *Model) CreateNetworkInterface(c Call, in *CreateNetworkInterfaceInput) (*CreateNetworkInterfaceOutput, error) {
 	m.Advance(c.Now)
 	const action = "CreateNetworkInterface"
@@ -75,7 +75,7 @@ func (m *Model) CreateNetworkInterface(c Call, in *CreateNetworkInterfaceInput) 
 	return &CreateNetworkInterfaceOutput{NetworkInterface: &answer, ClientToken: in.ClientToken}, nil
 }
 
-// canCreate refuses what create would, and what only this action refuses. With DryRun it always refuses.
+// canCreate returns the errors of create, and those of this action alone. With DryRun it always returns an error.
 func (m *Model) canCreate(action string, in *CreateNetworkInterfaceInput, tags Tags) error {
 	w, err := m.validateSettings(in.InterfaceSettings)
 	if err != nil {
@@ -94,7 +94,7 @@ func (m *Model) canCreate(action string, in *CreateNetworkInterfaceInput, tags T
 	return nil
 }
 
-// wouldGrant ends a dry run that depends on free addresses.
+// wouldGrant returns the result of a dry run that depends on free addresses.
 func (m *Model) wouldGrant(subnetID string, w wish) error {
 	g, err := m.pools[subnetID].grant(w)
 	if err != nil {
@@ -104,7 +104,7 @@ func (m *Model) wouldGrant(subnetID string, w wish) error {
 	return dryRun()
 }
 
-// validateSettings refuses settings that fit no interface of the subnet, and reads the addresses that they ask for.
+// validateSettings returns an error for settings that are invalid in the subnet, and reads the requested addresses.
 func (m *Model) validateSettings(s InterfaceSettings) (wish, error) {
 	if s.SubnetID == "" {
 		return wish{}, missing("subnetId")
@@ -130,7 +130,7 @@ func (m *Model) validateSettings(s InterfaceSettings) (wish, error) {
 	return s.wish()
 }
 
-// create makes an interface. An empty ID is drawn.
+// create creates an interface. It draws an ID if that is empty.
 func (m *Model) create(s InterfaceSettings, id string, tags Tags) (*NetworkInterface, error) {
 	w, err := m.validateSettings(s)
 	if err != nil {
@@ -144,7 +144,7 @@ func (m *Model) create(s InterfaceSettings, id string, tags Tags) (*NetworkInter
 		return nil, err
 	}
 	subnet := m.subnets.get(s.SubnetID)
-	// validateSettings has looked the groups up already.
+	// validateSettings has already looked up the groups.
 	groups, _ := m.groupsFor(subnet.VPCID, s.Groups, securityGroupIDNotFound)
 	if id == "" {
 		id = m.id("eni")
@@ -201,7 +201,7 @@ func interfaceQuota() *Error {
 	return refuse("NetworkInterfaceLimitExceeded", "The maximum number of network interfaces has been reached.")
 }
 
-// addGrant gives the interface addresses in addition to its own.
+// addGrant adds addresses to those of the interface.
 func (m *Model) addGrant(eni *NetworkInterface, g grant) {
 	eni.PrivateIPAddresses = slices.Clone(eni.PrivateIPAddresses)
 	if g.primary.IsValid() {
@@ -230,7 +230,7 @@ func (m *Model) addGrant(eni *NetworkInterface, g grant) {
 	}
 }
 
-// granted is everything that the interface holds of its subnet.
+// granted returns all addresses and prefixes that the interface has of its subnet.
 func granted(eni *NetworkInterface) grant {
 	var g grant
 	for _, address := range eni.PrivateIPAddresses {
@@ -248,7 +248,7 @@ func granted(eni *NetworkInterface) grant {
 	return g
 }
 
-// groupsFor looks security groups up; none means the default group of the VPC.
+// groupsFor returns the security groups; none means the default group of the VPC.
 func (m *Model) groupsFor(vpcID string, ids []string, notFound func(string) *Error) ([]GroupIdentifier, error) {
 	if len(ids) == 0 {
 		return m.defaultGroup(vpcID), nil
@@ -280,7 +280,7 @@ func (m *Model) defaultGroup(vpcID string) []GroupIdentifier {
 	return nil
 }
 
-// hide lets a fault hide what was just created.
+// hide lets a fault hide a new resource.
 func (m *Model) hide(action, id string) {
 	f, strikes := m.faults.Draw(fault.HideNew, m.now(), action, id)
 	if !strikes {
@@ -330,7 +330,7 @@ func (m *Model) DeleteNetworkInterface(c Call, in *DeleteNetworkInterfaceInput) 
 	return &Return{true}, nil
 }
 
-// delete removes an interface and frees what it holds.
+// delete removes an interface and frees its addresses.
 func (m *Model) delete(eni *NetworkInterface) {
 	m.pools[eni.SubnetID].giveBack(granted(eni))
 	if eni.Attachment != nil {
@@ -341,7 +341,7 @@ func (m *Model) delete(eni *NetworkInterface) {
 	m.putInterface(eni.NetworkInterfaceID, nil)
 }
 
-// interfaceOf looks up the interface that a call names.
+// interfaceOf returns the interface that a call names.
 func (m *Model) interfaceOf(id string) (*NetworkInterface, error) {
 	if id == "" {
 		return nil, missing("networkInterfaceId")
@@ -360,7 +360,7 @@ func interfaceNotFound(id string) *Error {
 	return refuse("InvalidNetworkInterfaceID.NotFound", "The networkInterface ID '%s' does not exist", id)
 }
 
-// notYours is for the interfaces of AWS services. The wording is what the ELB's answer.
+// notYours is the error for interfaces of AWS services. The message is that for interfaces of ELB.
 func notYours(eni *NetworkInterface) *Error {
 	return refuse("OperationNotPermitted", "You are not allowed to manage '%s', which belongs to %s.",
 		eni.NetworkInterfaceID, eni.RequesterID)

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// InterfaceSettings is what an interface can be given at its creation, alone or with an instance.
+// InterfaceSettings are the settings of an interface at its creation, alone or with an instance.
 type InterfaceSettings struct {
 	SubnetID      string   `query:"SubnetId" json:"subnetId,omitempty"`
 	Description   string   `query:"Description" json:"description,omitempty"`
@@ -26,37 +26,37 @@ type InterfaceSettings struct {
 	IPv6PrefixCount                *int                            `query:"Ipv6PrefixCount" json:"ipv6PrefixCount,omitempty"`
 }
 
-// PrivateIPAddressSpecification asks for an IPv4 address.
+// PrivateIPAddressSpecification requests an IPv4 address.
 type PrivateIPAddressSpecification struct {
 	Primary          bool   `query:"Primary" json:"primary"`
 	PrivateIPAddress string `query:"PrivateIpAddress" json:"privateIpAddress"`
 }
 
-// IPv4PrefixSpecification asks for a /28.
+// IPv4PrefixSpecification requests a /28.
 type IPv4PrefixSpecification struct {
 	IPv4Prefix string `query:"Ipv4Prefix" json:"ipv4Prefix"`
 }
 
-// IPv6AddressSpecification asks for an IPv6 address.
+// IPv6AddressSpecification requests an IPv6 address.
 type IPv6AddressSpecification struct {
 	IPv6Address   string `query:"Ipv6Address" json:"ipv6Address"`
 	IsPrimaryIPv6 bool   `query:"IsPrimaryIpv6" json:"isPrimaryIpv6"`
 }
 
-// IPv6PrefixSpecification asks for a /80.
+// IPv6PrefixSpecification requests a /80.
 type IPv6PrefixSpecification struct {
 	IPv6Prefix string `query:"Ipv6Prefix" json:"ipv6Prefix"`
 }
 
-// wish is what addresses are asked for, in the one form that all operations share.
+// wish has the requested addresses, in the form that all operations share.
 type wish struct {
 	primary   string // "": any, if needPrimary
-	needFirst bool   // whether a primary IPv4 address is wanted at all
+	needFirst bool   // whether the interface needs a primary IPv4 address
 
 	ipv4, prefixes4, ipv6, prefixes6 family
 }
 
-// family asks for given members or for a number of any.
+// family requests given members, or a number of any.
 type family struct {
 	given []string
 	count *int
@@ -64,7 +64,7 @@ type family struct {
 
 func (f family) isEmpty() bool { return len(f.given) == 0 && f.count == nil }
 
-// size is how many members are asked for.
+// size returns the number of requested members.
 func (f family) size() int {
 	if f.count != nil {
 		return *f.count
@@ -108,8 +108,8 @@ func (w wish) members() int {
 	return w.ipv4.size() + w.prefixes4.size() + w.ipv6.size() + w.prefixes6.size()
 }
 
-// validate holds EC2's rule that secondary addresses and prefixes of one IP version exclude each other, as do naming
-// and counting them.
+// validate checks EC2's rule that secondary addresses and prefixes of one IP version exclude each other, and that a
+// request either names or counts them.
 func (w wish) validate() error {
 	for _, pair := range [][2]family{{w.ipv4, w.prefixes4}, {w.ipv6, w.prefixes6}} {
 		if !pair[0].isEmpty() && !pair[1].isEmpty() {
@@ -127,7 +127,7 @@ func (w wish) validate() error {
 	return nil
 }
 
-// grant is addresses taken from a pool.
+// grant has addresses that were taken from a pool.
 type grant struct {
 	primary   netip.Addr
 	ipv4      []netip.Addr
@@ -136,7 +136,7 @@ type grant struct {
 	prefixes6 []netip.Prefix
 }
 
-// unique drops what is named twice, so that nothing is given back twice.
+// unique drops duplicates, so that no address is freed twice.
 func (g grant) unique() grant {
 	return grant{g.primary, distinct(g.ipv4), distinct(g.prefixes4), distinct(g.ipv6), distinct(g.prefixes6)}
 }
@@ -151,7 +151,7 @@ func distinct[E comparable](list []E) []E {
 	return seen
 }
 
-// grant fulfills a wish wholly, or takes nothing.
+// grant fulfills a wish completely, or takes no address.
 func (p *pool) grant(w wish) (grant, error) {
 	var g grant
 	for _, step := range []func(*grant, wish) error{p.grantGiven, p.grantPrimary, p.grantIPv4, p.grantPrefixes4,
@@ -271,7 +271,7 @@ func (p *pool) grantPrefixes6(g *grant, w wish) error {
 	return nil
 }
 
-// takeNamed takes an IPv4 address that was asked for by name.
+// takeNamed takes a requested IPv4 address.
 func (p *pool) takeNamed(text string) (netip.Addr, error) {
 	address, err := parseAddress(text, p.cidr)
 	if err != nil {

@@ -131,7 +131,7 @@ func TestElasticFabricAdapters(t *testing.T) {
 	s := play(t, ec2.Behavior{})
 	_, err := s.StopInstances(s.call, &ec2.StopInstancesInput{InstancesInput: ec2.InstancesInput{InstanceIDs: []string{cardsA, instanceA}}})
 	s.must(err)
-	for card := range 4 { // as many as a p4d takes
+	for card := range 4 { // as many as a p4d supports
 		s.attach(efa(s), cardsA, card, 1)
 	}
 	if _, err := s.AttachNetworkInterface(s.call, attach(efa(s), cardsA, 0, 2)); codeOf(err) != "AttachmentLimitExceeded" {

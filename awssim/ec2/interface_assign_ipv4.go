@@ -22,7 +22,7 @@ type AssignPrivateIPAddressesInput struct {
 	AllowReassignment              bool     `query:"AllowReassignment"`
 }
 
-// AssignPrivateIPAddressesOutput is its answer: only what is new.
+// AssignPrivateIPAddressesOutput is its answer: only the new addresses.
 type AssignPrivateIPAddressesOutput struct {
 	NetworkInterfaceID         string                     `json:"networkInterfaceId"`
 	AssignedPrivateIPAddresses []AssignedPrivateIPAddress `json:"assignedPrivateIpAddresses" xml:"assignedPrivateIpAddressesSet"`
@@ -34,8 +34,8 @@ type AssignedPrivateIPAddress struct {
 	PrivateIPAddress netip.Addr `json:"privateIpAddress"`
 }
 
-// AssignPrivateIPAddresses gives an interface secondary IPv4 addresses or prefixes. With AllowReassignment it takes
-// addresses from other interfaces of the subnet.
+// AssignPrivateIPAddresses assigns secondary IPv4 addresses or prefixes to an interface. With AllowReassignment it
+// moves addresses from other interfaces of the subnet.
 func (m *Model) AssignPrivateIPAddresses(
 	c Call, in *AssignPrivateIPAddressesInput,
 ) (*AssignPrivateIPAddressesOutput, error) {
@@ -53,7 +53,7 @@ func (m *Model) AssignPrivateIPAddresses(
 	}
 	var moving []*NetworkInterface
 	if in.AllowReassignment {
-		// What the interface has already is neither new nor in the way.
+		// Addresses that the interface already has are neither new nor a conflict.
 		w.ipv4.given = distinct(without(w.ipv4.given, holds(eni)))
 		moving = m.release(eni.SubnetID, w.ipv4.given)
 	}
@@ -75,7 +75,7 @@ func (m *Model) AssignPrivateIPAddresses(
 	return out, nil
 }
 
-// canAssign refuses what EC2 refuses, but for a lack of room.
+// canAssign returns EC2's error, except that for a lack of free addresses.
 func (m *Model) canAssign(action string, eni *NetworkInterface, w wish) error {
 	switch {
 	case eni.RequesterManaged:
@@ -91,7 +91,7 @@ func (m *Model) canAssign(action string, eni *NetworkInterface, w wish) error {
 	return w.validate()
 }
 
-// assign gives an interface the requested addresses in addition to its own. A refusal changes nothing.
+// assign adds the requested addresses to an interface. An error changes nothing.
 func (m *Model) assign(eni *NetworkInterface, w wish) (grant, error) {
 	pool := m.pools[eni.SubnetID]
 	g, err := pool.grant(w)
@@ -108,7 +108,8 @@ func (m *Model) assign(eni *NetworkInterface, w wish) (grant, error) {
 	return g, nil
 }
 
-// fitsWhereItIs refuses more addresses than the instance type takes. A free interface has no such limit.
+// fitsWhereItIs returns an error for more addresses than the instance type supports. An unattached interface has no
+// such limit.
 func (m *Model) fitsWhereItIs(eni *NetworkInterface) error {
 	if eni.Attachment == nil {
 		return nil
@@ -125,7 +126,7 @@ func moveNotAllowed(err error, w wish) error {
 	return err
 }
 
-// holds tells of an address, as text, whether it is a secondary one of the interface.
+// holds reports whether an address is a secondary one of the interface.
 func holds(eni *NetworkInterface) func(string) bool {
 	return func(text string) bool {
 		return slices.ContainsFunc(eni.PrivateIPAddresses, func(a PrivateIPAddress) bool {
@@ -134,8 +135,8 @@ func holds(eni *NetworkInterface) func(string) bool {
 	}
 }
 
-// release frees the addresses that interfaces of the subnet hold as secondary ones, and returns these interfaces. They
-// keep their records until it is known whether another interface took an address.
+// release frees addresses that are secondary ones of interfaces of the subnet, and returns these interfaces. Their
+// records stay until it is known whether another interface gets an address.
 func (m *Model) release(subnetID string, addresses []string) []*NetworkInterface {
 	var holders []*NetworkInterface
 	for _, eni := range m.interfaces.indexed(indexKey("subnet-id", subnetID)) {
@@ -164,7 +165,7 @@ func (m *Model) takeBack(holders []*NetworkInterface, addresses []string) {
 	}
 }
 
-// loseAddresses takes secondary addresses from the record of an interface.
+// loseAddresses removes secondary addresses from the record of an interface.
 func (m *Model) loseAddresses(eni *NetworkInterface, addresses []string) {
 	m.changeInterface(eni.NetworkInterfaceID, func(e *NetworkInterface) {
 		e.PrivateIPAddresses = without(e.PrivateIPAddresses, func(a PrivateIPAddress) bool {
@@ -180,7 +181,7 @@ type UnassignPrivateIPAddressesInput struct {
 	IPv4Prefixes       []string `query:"Ipv4Prefix"`
 }
 
-// UnassignPrivateIPAddresses takes secondary IPv4 addresses or prefixes from an interface.
+// UnassignPrivateIPAddresses unassigns secondary IPv4 addresses or prefixes of an interface.
 func (m *Model) UnassignPrivateIPAddresses(c Call, in *UnassignPrivateIPAddressesInput) (*Return, error) {
 	m.Advance(c.Now)
 	eni, err := m.interfaceOf(in.NetworkInterfaceID)
@@ -211,13 +212,13 @@ func (m *Model) UnassignPrivateIPAddresses(c Call, in *UnassignPrivateIPAddresse
 	return &Return{true}, nil
 }
 
-// notAssigned refuses to unassign what the interface does not have, and its primary address.
+// notAssigned returns an error for addresses that the interface does not have, and for its primary address.
 func notAssigned(eni *NetworkInterface, text string) *Error {
 	return invalidValue("%s is not assigned to interface %s as a secondary address or prefix", text,
 		eni.NetworkInterfaceID)
 }
 
-// unassign takes addresses and prefixes from an interface that has them all, and gives them back to its subnet.
+// unassign removes addresses and prefixes from an interface that has them all, and frees them in its subnet.
 func (m *Model) unassign(eni *NetworkInterface, freed grant) {
 	freed = freed.unique()
 	m.pools[eni.SubnetID].giveBack(freed)

@@ -20,14 +20,14 @@ type AssignIPv6AddressesInput struct {
 	IPv6PrefixCount    *int     `query:"Ipv6PrefixCount"`
 }
 
-// AssignIPv6AddressesOutput is its answer: only what is new.
+// AssignIPv6AddressesOutput is its answer: only the new addresses.
 type AssignIPv6AddressesOutput struct {
 	NetworkInterfaceID    string         `json:"networkInterfaceId"`
 	AssignedIPv6Addresses []netip.Addr   `json:"assignedIpv6Addresses"`
 	AssignedIPv6Prefixes  []netip.Prefix `json:"assignedIpv6Prefixes" xml:"assignedIpv6PrefixSet"`
 }
 
-// AssignIPv6Addresses gives an interface IPv6 addresses or prefixes.
+// AssignIPv6Addresses assigns IPv6 addresses or prefixes to an interface.
 func (m *Model) AssignIPv6Addresses(c Call, in *AssignIPv6AddressesInput) (*AssignIPv6AddressesOutput, error) {
 	m.Advance(c.Now)
 	eni, err := m.interfaceOf(in.NetworkInterfaceID)
@@ -62,7 +62,7 @@ type UnassignIPv6AddressesOutput struct {
 	UnassignedIPv6Prefixes  []netip.Prefix `json:"unassignedIpv6Prefixes" xml:"unassignedIpv6PrefixSet"`
 }
 
-// UnassignIPv6Addresses takes IPv6 addresses or prefixes from an interface.
+// UnassignIPv6Addresses unassigns IPv6 addresses or prefixes of an interface.
 func (m *Model) UnassignIPv6Addresses(c Call, in *UnassignIPv6AddressesInput) (*UnassignIPv6AddressesOutput, error) {
 	m.Advance(c.Now)
 	eni, err := m.interfaceOf(in.NetworkInterfaceID)

@@ -28,7 +28,7 @@ type AttachNetworkInterfaceOutput struct {
 	NetworkCardIndex int    `json:"networkCardIndex"`
 }
 
-// AttachNetworkInterface attaches an available interface to an instance. It returns while the attachment is attaching.
+// AttachNetworkInterface attaches an available interface to an instance. When it returns, the attachment is attaching.
 func (m *Model) AttachNetworkInterface(c Call, in *AttachNetworkInterfaceInput) (*AttachNetworkInterfaceOutput, error) {
 	m.Advance(c.Now)
 	if in.DeviceIndex == nil {
@@ -67,7 +67,7 @@ func (m *Model) AttachNetworkInterface(c Call, in *AttachNetworkInterfaceInput) 
 	return &AttachNetworkInterfaceOutput{AttachmentID: id, NetworkCardIndex: where.card}, nil
 }
 
-// moving is how long an interface takes to or from an instance.
+// moving returns how long an attachment or a detachment takes.
 func (m *Model) moving(instance *Instance, running Latency) Latency {
 	if instance.State.Name == Stopped {
 		return m.behavior.Stopped
@@ -75,8 +75,8 @@ func (m *Model) moving(instance *Instance, running Latency) Latency {
 	return running
 }
 
-// canAttach refuses what EC2 refuses. The order of its checks is not known; that of ours is from the general to the
-// particular. The codes for another VPC and for a pending interface are estimates.
+// canAttach returns EC2's error. The order of EC2's checks is not known; ours go from the general to the particular.
+// The codes for another VPC and for a pending interface are estimates.
 func (m *Model) canAttach(eni *NetworkInterface, instance *Instance, where slot, cardOmitted bool) error {
 	if err := m.canTakeInterfaces(instance); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (m *Model) canAttach(eni *NetworkInterface, instance *Instance, where slot,
 	return m.hasRoom(eni, instance, limits, where)
 }
 
-// canTakeInterfaces holds the states in which EC2 documents attaching. IncorrectState is an estimate: it has been
+// canTakeInterfaces checks for the states in which EC2 documents attaching. IncorrectState is an estimate: it has been
 // observed for volumes.
 func (m *Model) canTakeInterfaces(instance *Instance) error {
 	switch instance.State.Name {
@@ -126,7 +126,7 @@ func isEFA(interfaceType string) bool {
 	return interfaceType == interfaceTypeEFA || interfaceType == interfaceTypeEFAOnly
 }
 
-// fits refuses an interface that the instance type does not support (the code is an estimate).
+// fits returns an error for an interface that the instance type does not support (the code is an estimate).
 func fits(eni *NetworkInterface, limits instancetypes.Type) error {
 	if isEFA(eni.InterfaceType) && !limits.EFASupported {
 		return refuse("UnsupportedOperation", "Elastic Fabric Adapter is not supported on the instance type '%s'.",
@@ -135,7 +135,7 @@ func fits(eni *NetworkInterface, limits instancetypes.Type) error {
 	return fitsAddresses(eni, limits)
 }
 
-// fitsAddresses refuses more addresses than the type takes per interface. A prefix counts as one.
+// fitsAddresses returns an error for more addresses than the type supports per interface. A prefix counts as one.
 func fitsAddresses(eni *NetworkInterface, limits instancetypes.Type) error {
 	if limits.Hypervisor == "xen" && len(eni.IPv4Prefixes)+len(eni.IPv6Prefixes) > 0 {
 		return refuse("UnsupportedOperation", "Prefixes are not supported on the instance type '%s'.", limits.Name)
@@ -149,7 +149,7 @@ func fitsAddresses(eni *NetworkInterface, limits instancetypes.Type) error {
 	return nil
 }
 
-// supportsENASRD refuses ENA Express where the instance type has none (the code is an estimate).
+// supportsENASRD returns an error for ENA Express if the instance type does not support it (the code is an estimate).
 func supportsENASRD(instanceType string, wanted *ENASRD) error {
 	limits, _ := instancetypes.Lookup(instanceType)
 	if wanted != nil && wanted.ENASRDEnabled && !limits.ENASRDSupported {
@@ -179,7 +179,7 @@ func (m *Model) slotIsFree(instance *Instance, where slot, cardOmitted bool) err
 	return nil
 }
 
-// hasRoom holds the limits of the type, for all cards and for the one card.
+// hasRoom checks the limits of the type, for all cards and for the one card.
 func (m *Model) hasRoom(eni *NetworkInterface, instance *Instance, limits instancetypes.Type, where slot) error {
 	card := slices.IndexFunc(limits.Cards, func(c instancetypes.Card) bool { return c.Index == where.card })
 	if card < 0 {
@@ -214,7 +214,7 @@ func (m *Model) hasRoom(eni *NetworkInterface, instance *Instance, limits instan
 	return nil
 }
 
-// indexFits holds a bound of the device index, if there is one.
+// indexFits checks the upper bound of the device index, if there is one.
 func (m *Model) indexFits(where slot, card instancetypes.Card) error {
 	if m.behavior.RefuseHighDeviceIndex && where.device >= card.MaxInterfaces {
 		return invalidValue("The device index '%d' is not below %d, the number of interfaces that network "+
@@ -234,7 +234,7 @@ func (m *Model) attach(eni *NetworkInterface, where slot, a Attachment) string {
 	return a.AttachmentID
 }
 
-// attached ends the attaching, unless it was overtaken by events.
+// attached sets an attachment to attached, unless its state has changed meanwhile.
 func (m *Model) attached(eniID, attachmentID string) {
 	eni := m.interfaces.get(eniID)
 	if eni == nil || eni.Attachment == nil || eni.Attachment.AttachmentID != attachmentID ||
@@ -285,7 +285,7 @@ func (m *Model) canDetach(eni *NetworkInterface, in *DetachNetworkInterfaceInput
 	return nil
 }
 
-// detach begins to detach. By force it also ends what is stuck, and ruins the slot of a running instance.
+// detach begins to detach. By force it also ends a stuck detachment, and makes the slot of a running instance unusable.
 func (m *Model) detach(eni *NetworkInterface, force bool) {
 	id, attachment := eni.NetworkInterfaceID, eni.Attachment
 	instance := m.instances.get(attachment.InstanceID)
@@ -310,7 +310,7 @@ func (m *Model) detach(eni *NetworkInterface, force bool) {
 	})
 }
 
-// poison makes a slot unusable until the instance was stopped.
+// poison makes a slot unusable until the instance is stopped.
 func (m *Model) poison(a *Attachment) {
 	instance := m.instances.get(a.InstanceID)
 	if m.behavior.ForceDetachKeepsSlot || instance == nil || instance.State.Name != Running {
@@ -319,7 +319,7 @@ func (m *Model) poison(a *Attachment) {
 	m.changeInstance(a.InstanceID, func(i *Instance) { i.poisoned = append(slices.Clone(i.poisoned), a.slot()) })
 }
 
-// detached ends the detaching, unless it was overtaken by events.
+// detached completes a detachment, unless its state has changed meanwhile.
 func (m *Model) detached(eniID, attachmentID string) { m.leave(eniID, attachmentID, false) }
 
 // leave is detached, which may have been by force.
@@ -333,7 +333,7 @@ func (m *Model) leave(eniID, attachmentID string, forced bool) {
 	m.changeInterface(eniID, func(e *NetworkInterface) { e.Status, e.Attachment = StatusAvailable, nil })
 }
 
-// attachmentOf looks up the interface of the attachment that a call names.
+// attachmentOf returns the interface of the attachment that a call names.
 func (m *Model) attachmentOf(id string) (*NetworkInterface, error) {
 	if id == "" {
 		return nil, missing("attachmentId")

@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 )
 
-// exactly is a latency without chance.
+// exactly returns a fixed latency.
 func exactly(d time.Duration) ec2.Latency { return ec2.Latency{Min: d, Max: d} }
 
 func TestAttachmentTakesItsTime(t *testing.T) {

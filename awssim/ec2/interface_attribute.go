@@ -29,7 +29,7 @@ type TruthAttribute struct {
 	Value bool `json:"value"`
 }
 
-// DescribeNetworkInterfaceAttribute tells one attribute of an interface.
+// DescribeNetworkInterfaceAttribute returns one attribute of an interface.
 func (m *Model) DescribeNetworkInterfaceAttribute(
 	c Call, in *DescribeNetworkInterfaceAttributeInput,
 ) (*DescribeNetworkInterfaceAttributeOutput, error) {

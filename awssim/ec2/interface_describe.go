@@ -66,8 +66,8 @@ func interfaceKeys(n *NetworkInterface) []string {
 	return keys
 }
 
-// checkUnpaged refuses to list a large account at once (EC2 API reference, DescribeNetworkInterfaces; the code is not
-// documented).
+// checkUnpaged returns an error for listing a large account at once (EC2 API reference, DescribeNetworkInterfaces; the
+// code is not documented).
 func (m *Model) checkUnpaged(ids []string, p Page) error {
 	allowed := []string{"group-id", "mac-address", "private-dns-name", "private-ip-address", "subnet-id", "vpc-id"}
 	limit := cmp.Or(m.behavior.UnpagedLimit, 1000)
@@ -154,10 +154,10 @@ func interfaceFilters() map[string]func(*NetworkInterface) []string {
 	return filters
 }
 
-// never is a filter on what no interface has.
+// never is a filter on an attribute that no interface has.
 func never(*NetworkInterface) []string { return nil }
 
-// filterTime is how EC2 compares times in filters.
+// filterTime returns a time in the form of EC2's filters.
 const filterTime = "2006-01-02T15:04:05.000Z"
 
 func privateAddresses(n *NetworkInterface) []string {

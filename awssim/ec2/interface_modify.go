@@ -56,7 +56,7 @@ func (m *Model) ModifyNetworkInterfaceAttribute(c Call, in *ModifyNetworkInterfa
 	return &Return{true}, nil
 }
 
-// attributeChange returns what the request does, once it is known to be allowed.
+// attributeChange returns the change of the request, if it is allowed.
 func (m *Model) attributeChange(
 	eni *NetworkInterface, in *ModifyNetworkInterfaceAttributeInput,
 ) (func(*NetworkInterface), error) {

@@ -21,10 +21,10 @@ func (m *Model) publicAddress() netip.Addr {
 	return netip.AddrFrom4(base)
 }
 
-// isAmazons tells whether EC2 gave the public address by itself.
+// isAmazons reports whether EC2 assigned the public address itself.
 func (a *Association) isAmazons() bool { return a != nil && a.PublicIP.IsValid() }
 
-// canAssociate refuses what EC2 refuses of public and carrier addresses in a launch. Codes of the carrier's are
+// canAssociate returns EC2's error for public and carrier addresses in a launch. The codes for carrier addresses are
 // estimates.
 func (m *Model) canAssociate(spec InterfaceSpecification, l launch) error {
 	carrier := isSet(spec.AssociateCarrierIPAddress)
@@ -60,8 +60,8 @@ func (m *Model) isWavelength(subnetID string) bool {
 	})
 }
 
-// associate gives a new primary interface the address that the launch asks for, or that its subnet gives to an instance
-// that has no other interface.
+// associate gives a new primary interface the address that the launch requests, or that its subnet gives to an instance
+// with no other interface.
 func (m *Model) associate(eni *NetworkInterface, spec InterfaceSpecification, l launch) *NetworkInterface {
 	public := spec.slot() == slot{} && eni.PrivateIPAddress.IsValid() && m.subnets.get(eni.SubnetID).MapPublicIPOnLaunch &&
 		(len(l.interfaces) == 1 || m.behavior.PublicWithSeveralInterfaces)
@@ -89,7 +89,7 @@ func (m *Model) setAssociation(eniID string, a *Association) {
 	m.changeInterface(eniID, func(e *NetworkInterface) { e.Association = a })
 }
 
-// losePublic takes the address that EC2 gave from a stopped instance.
+// losePublic removes the address that EC2 assigned from a stopped instance.
 func (m *Model) losePublic(instanceID string) {
 	for _, eni := range m.interfacesOf(instanceID) {
 		if eni.Association.isAmazons() {
@@ -98,7 +98,7 @@ func (m *Model) losePublic(instanceID string) {
 	}
 }
 
-// regainPublic gives a started instance another address, unless it has several interfaces by now (EC2 user guide,
+// regainPublic assigns another address to a started instance, unless it now has several interfaces (EC2 user guide,
 // "Public IPv4 addresses").
 func (m *Model) regainPublic(instanceID string) {
 	enis := m.interfacesOf(instanceID)

@@ -22,7 +22,7 @@ const (
 	maxVersionsDeletedAtOne = 200
 )
 
-// How a request names a version without a number.
+// Names of versions in requests, in place of a number.
 const (
 	VersionLatest  = "$Latest"
 	VersionDefault = "$Default"
@@ -41,7 +41,7 @@ type LaunchTemplate struct {
 	Tags                 Tags      `json:"tags" xml:"tagSet"`
 }
 
-// LaunchTemplateVersion is what a template says under a number. It never changes.
+// LaunchTemplateVersion is a numbered version of a template. It never changes.
 type LaunchTemplateVersion struct {
 	LaunchTemplateID   string             `json:"launchTemplateId"`
 	LaunchTemplateName string             `json:"launchTemplateName"`
@@ -53,7 +53,7 @@ type LaunchTemplateVersion struct {
 	LaunchTemplateData LaunchTemplateData `json:"launchTemplateData"`
 }
 
-// versionKey is what the table of versions has as its ID: in its order, the newest version of a template comes first.
+// versionKey is the ID in the table of versions: in its order, the newest version of a template is first.
 func versionKey(templateID string, number int) string {
 	return fmt.Sprintf("%s:%010d", templateID, 9_999_999_999-number)
 }
@@ -70,7 +70,7 @@ type LaunchTemplateSpecification struct {
 	Version string `query:"Version" json:"version,omitempty"`
 }
 
-// ValidationWarning is what EC2 finds wrong with a template that it keeps nevertheless.
+// ValidationWarning has the problems of a template that EC2 accepts nevertheless.
 type ValidationWarning struct {
 	Errors []ValidationError `json:"errors" xml:"errorSet"`
 }
@@ -97,7 +97,7 @@ type CreateLaunchTemplateOutput struct {
 	Warning        *ValidationWarning `json:"warning,omitempty"`
 }
 
-// CreateLaunchTemplate makes a template with version 1. The same token and parameters return the same template.
+// CreateLaunchTemplate creates a template with version 1. The same token and parameters return the same template.
 func (m *Model) CreateLaunchTemplate(c Call, in *CreateLaunchTemplateInput) (*CreateLaunchTemplateOutput, error) {
 	m.Advance(c.Now)
 	const action = "CreateLaunchTemplate"
@@ -135,7 +135,7 @@ func (m *Model) CreateLaunchTemplate(c Call, in *CreateLaunchTemplateInput) (*Cr
 	return &CreateLaunchTemplateOutput{template, warning}, nil
 }
 
-// replayUnlessForgotten is replay, unless a fault lets EC2 forget the token.
+// replayUnlessForgotten is replay, unless a fault makes EC2 forget the token.
 func (m *Model) replayUnlessForgotten(action, token string, request any, resources ...string) (*tokenRecord, error) {
 	if _, strikes := m.faults.Draw(fault.ForgetToken, m.now(), action, resources...); strikes {
 		return nil, nil
@@ -177,7 +177,7 @@ func (m *Model) buildLaunchTemplate(spec WorldLaunchTemplate) error {
 	return nil
 }
 
-// createVersion adds a version to a template. Numbers are never used again.
+// createVersion adds a version to a template. Numbers are never reused.
 func (m *Model) createVersion(templateID string, data LaunchTemplateData, description string) *LaunchTemplateVersion {
 	m.lastVersion[templateID]++
 	number := m.lastVersion[templateID]
@@ -191,7 +191,7 @@ func (m *Model) createVersion(templateID string, data LaunchTemplateData, descri
 	return m.versions.get(versionKey(templateID, number))
 }
 
-// caller is who the simulator takes every caller for.
+// caller is the identity of every caller in the simulator.
 func (m *Model) caller() string { return fmt.Sprintf("arn:aws:iam::%s:user/awssim", m.account) }
 
 // CreateLaunchTemplateVersionInput is the request of CreateLaunchTemplateVersion.
@@ -211,7 +211,7 @@ type CreateLaunchTemplateVersionOutput struct {
 	Warning               *ValidationWarning     `json:"warning,omitempty"`
 }
 
-// CreateLaunchTemplateVersion adds a version, whose members are those of the source version where the request has none.
+// CreateLaunchTemplateVersion adds a version. It takes members that the request does not set from the source version.
 func (m *Model) CreateLaunchTemplateVersion(
 	c Call, in *CreateLaunchTemplateVersionInput,
 ) (*CreateLaunchTemplateVersionOutput, error) {
@@ -269,7 +269,7 @@ func (m *Model) versionAnswer(
 	return &CreateLaunchTemplateVersionOutput{shown, warning}, nil
 }
 
-// checkTemplate refuses what no template may say, and warns of what no launch could do.
+// checkTemplate returns an error for an invalid template, and warnings for one from which no launch can succeed.
 func (m *Model) checkTemplate(data LaunchTemplateData, description string) (*ValidationWarning, error) {
 	if len(description) > maxVersionDescription {
 		return nil, invalidValue("The version description has %d characters, the maximum is %d.", len(description),
@@ -361,7 +361,7 @@ func (m *Model) versionsOf(templateID string) []*LaunchTemplateVersion {
 
 func (m *Model) countVersions(templateID string) int { return len(m.versionsOf(templateID)) }
 
-// templateOf looks up the template that a request names.
+// templateOf returns the template that a request names.
 func (m *Model) templateOf(name TemplateName) (*LaunchTemplate, error) {
 	switch {
 	case name.LaunchTemplateID != "" && name.LaunchTemplateName != "":
@@ -384,7 +384,7 @@ func (m *Model) templateOf(name TemplateName) (*LaunchTemplate, error) {
 	return nil, templateNameNotFound(name.LaunchTemplateName)
 }
 
-// versionOf looks up the version that a launch names.
+// versionOf returns the version that a launch names.
 func (m *Model) versionOf(spec LaunchTemplateSpecification) (*LaunchTemplateVersion, error) {
 	template, err := m.templateOf(spec.TemplateName)
 	if err != nil {

@@ -44,7 +44,7 @@ func (m *Model) doubts(data LaunchTemplateData) []ValidationError {
 	return found
 }
 
-// doubtInterfaces looks at each interface alone, and then at all together.
+// doubtInterfaces checks each interface alone, and then all together.
 func (m *Model) doubtInterfaces(specs []InterfaceSpecification, limits instancetypes.Type, known bool) []error {
 	var found []error
 	l := launch{interfaces: specs, count: 1, instanceType: limits}
@@ -66,7 +66,7 @@ func (m *Model) doubtInterfaces(specs []InterfaceSpecification, limits instancet
 	return found
 }
 
-// doubtInterface is canLaunchInterface for an interface whose subnet may be left open, and so may be the type.
+// doubtInterface is canLaunchInterface for an interface whose subnet and instance type may be unset.
 func (m *Model) doubtInterface(spec InterfaceSpecification, l launch, known bool) (place, error) {
 	switch {
 	case spec.DeviceIndex == nil:

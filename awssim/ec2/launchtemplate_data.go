@@ -14,12 +14,12 @@ import (
 // maxUserData is the limit of user data before it is encoded (EC2 user guide, "Run commands at launch").
 const maxUserData = 16 << 10
 
-// LaunchTemplateData is what a launch template says about instances. RunInstances has the same members, which take the
-// place of the template's. A member that is unset says nothing.
+// LaunchTemplateData are the settings of instances in a launch template. RunInstances has the same members, which
+// override the template's. An unset member has no effect.
 //
 // Interfaces, tags of instances and interfaces, image, type, placement, user data, instance profile, metadata options
-// and monitoring have an effect. Of volumes and of the members after them only the words are kept: the simulator has no
-// disks, and no CPU options.
+// and monitoring have an effect. Volumes and the members after them are only stored: the simulator has no disks, and no
+// CPU options.
 type LaunchTemplateData struct {
 	ImageID            string                        `query:"ImageId" json:"imageId,omitempty"`
 	InstanceType       string                        `query:"InstanceType" json:"instanceType,omitempty"`
@@ -52,7 +52,7 @@ type MetadataOptions struct {
 	InstanceMetadataTags    string `query:"InstanceMetadataTags" json:"instanceMetadataTags,omitempty"`
 }
 
-// The words of the metadata options.
+// Values of the metadata options.
 const (
 	Enabled  = "enabled"
 	Disabled = "disabled"
@@ -60,7 +60,7 @@ const (
 	Optional = "optional"
 )
 
-// orDefault completes the options with EC2's defaults for an image that says nothing of its own.
+// orDefault completes the options with EC2's defaults for an image without its own.
 func (o *MetadataOptions) orDefault() *MetadataOptions {
 	all := MetadataOptions{}
 	if o != nil {
@@ -97,12 +97,12 @@ func (o *MetadataOptions) validate() error {
 	return nil
 }
 
-// MonitoringSpecification asks for detailed monitoring.
+// MonitoringSpecification requests detailed monitoring.
 type MonitoringSpecification struct {
 	Enabled bool `query:"Enabled" json:"enabled"`
 }
 
-// BlockDeviceMapping is a volume of a launch. The simulator keeps the words and makes no volume.
+// BlockDeviceMapping is a volume of a launch. The simulator stores the settings and creates no volume.
 type BlockDeviceMapping struct {
 	DeviceName  string                  `query:"DeviceName" json:"deviceName,omitempty"`
 	VirtualName string                  `query:"VirtualName" json:"virtualName,omitempty"`
@@ -110,7 +110,7 @@ type BlockDeviceMapping struct {
 	EBS         *EBSVolumeSpecification `query:"Ebs" json:"ebs,omitempty"`
 }
 
-// EBSVolumeSpecification is the settings of a volume.
+// EBSVolumeSpecification has the settings of a volume.
 type EBSVolumeSpecification struct {
 	DeleteOnTermination *bool  `query:"DeleteOnTermination" json:"deleteOnTermination,omitempty"`
 	Encrypted           *bool  `query:"Encrypted" json:"encrypted,omitempty"`
@@ -122,20 +122,20 @@ type EBSVolumeSpecification struct {
 	VolumeType          string `query:"VolumeType" json:"volumeType,omitempty"`
 }
 
-// CPUOptions are kept and have no effect.
+// CPUOptions are stored and have no effect.
 type CPUOptions struct {
 	AMDSEVSNP      string `query:"AmdSevSnp" json:"amdSevSnp,omitempty"`
 	CoreCount      *int   `query:"CoreCount" json:"coreCount,omitempty"`
 	ThreadsPerCore *int   `query:"ThreadsPerCore" json:"threadsPerCore,omitempty"`
 }
 
-// CreditSpecification is kept and has no effect.
+// CreditSpecification is stored and has no effect.
 type CreditSpecification struct {
 	CPUCredits string `query:"CpuCredits" json:"cpuCredits,omitempty"`
 }
 
-// over returns base with the members that d has in the place of base's: how a new version of a template is made from an
-// older one. Lists are replaced whole.
+// over returns base with its members overridden by those of d, as for a new version from a source version. Lists are
+// replaced as a whole.
 func (d LaunchTemplateData) over(base LaunchTemplateData) LaunchTemplateData {
 	merged := reflect.ValueOf(&base).Elem()
 	own := reflect.ValueOf(d)
@@ -147,8 +147,8 @@ func (d LaunchTemplateData) over(base LaunchTemplateData) LaunchTemplateData {
 	return base
 }
 
-// launchOver is over as a launch does it: an interface replaces that of its slot, and a tag that of its key. EC2 says
-// so of tags; that it holds for interfaces follows from its advice to add a missing primary one in the request.
+// launchOver is over for a launch: an interface replaces the one in its slot, and a tag the one with its key. EC2
+// documents this for tags; for interfaces it follows from EC2's advice to add a missing primary one in the request.
 func (d LaunchTemplateData) launchOver(base LaunchTemplateData) LaunchTemplateData {
 	merged := d.over(base)
 	merged.NetworkInterfaces = slices.Clone(base.NetworkInterfaces)
@@ -176,7 +176,7 @@ func mergeTagSpecifications(base, over []TagSpecification) []TagSpecification {
 	return merged
 }
 
-// validate refuses what no launch template and no launch may say.
+// validate returns an error for settings that are invalid in every launch template and launch.
 func (d LaunchTemplateData) validate() error {
 	if err := d.MetadataOptions.validate(); err != nil {
 		return err
@@ -200,8 +200,8 @@ func validateUserData(encoded string) error {
 	return nil
 }
 
-// launchTags returns the tags for new instances and for their new interfaces. Tags for what the simulator does not make
-// have nothing to stick to.
+// launchTags returns the tags for new instances and for their new interfaces. Tags for resources that the simulator
+// does not create have no effect.
 func launchTags(specs []TagSpecification) (instance, eni Tags, err error) {
 	instance, eni = Tags{}, Tags{}
 	for _, spec := range specs {

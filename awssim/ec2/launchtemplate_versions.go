@@ -17,20 +17,20 @@ type DeleteLaunchTemplateVersionsInput struct {
 	DryRun   bool     `query:"DryRun"`
 }
 
-// DeleteLaunchTemplateVersionsOutput tells of each version whether it was deleted.
+// DeleteLaunchTemplateVersionsOutput lists the versions that were deleted, and those that were not.
 type DeleteLaunchTemplateVersionsOutput struct {
 	Deleted    []DeletedVersion    `json:"successfullyDeletedLaunchTemplateVersions" xml:"successfullyDeletedLaunchTemplateVersionSet"`
 	NotDeleted []NotDeletedVersion `json:"unsuccessfullyDeletedLaunchTemplateVersions" xml:"unsuccessfullyDeletedLaunchTemplateVersionSet"`
 }
 
-// DeletedVersion is a version that is gone.
+// DeletedVersion is a version that was deleted.
 type DeletedVersion struct {
 	LaunchTemplateID   string `json:"launchTemplateId"`
 	LaunchTemplateName string `json:"launchTemplateName"`
 	VersionNumber      int    `json:"versionNumber"`
 }
 
-// NotDeletedVersion is a version that is not, with the reason.
+// NotDeletedVersion is a version that was not deleted, with the reason.
 type NotDeletedVersion struct {
 	DeletedVersion
 	ResponseError ValidationError `json:"responseError"`
@@ -70,8 +70,8 @@ func (m *Model) DeleteLaunchTemplateVersions(
 	return out, nil
 }
 
-// deleteVersionNumber has an estimate for the code of the default version: EC2 documents that it stays, but not how it
-// says so.
+// deleteVersionNumber deletes a version. The code for the default version is an estimate: EC2 documents that it stays,
+// but not the error.
 func (m *Model) deleteVersionNumber(template *LaunchTemplate, number int, out *DeleteLaunchTemplateVersionsOutput) {
 	named := DeletedVersion{template.LaunchTemplateID, template.LaunchTemplateName, number}
 	version := m.versions.get(versionKey(template.LaunchTemplateID, number))
@@ -90,7 +90,7 @@ func (m *Model) deleteVersionNumber(template *LaunchTemplate, number int, out *D
 	}
 }
 
-// updateLatest lets $Latest be the highest version that is left.
+// updateLatest sets $Latest to the highest remaining version.
 func (m *Model) updateLatest(templateID string) {
 	template := *m.templates.get(templateID)
 	if latest := m.versionsOf(templateID)[0].VersionNumber; latest != template.LatestVersionNumber {
@@ -112,7 +112,7 @@ type DescribeLaunchTemplatesOutput struct {
 	NextToken       string            `json:"nextToken,omitempty"`
 }
 
-// DescribeLaunchTemplates lists templates. Names that do not exist fail the call, as IDs do.
+// DescribeLaunchTemplates lists templates. Names that do not exist fail the call, like IDs.
 func (m *Model) DescribeLaunchTemplates(
 	c Call, in *DescribeLaunchTemplatesInput,
 ) (*DescribeLaunchTemplatesOutput, error) {
@@ -208,7 +208,7 @@ func (m *Model) DescribeLaunchTemplateVersions(
 	return &DescribeLaunchTemplateVersionsOutput{found, next}, nil
 }
 
-// chosenVersions are the keys of the versions that a request names, if it names any.
+// chosenVersions returns the keys of the versions that a request names, if it names any.
 func (m *Model) chosenVersions(in *DescribeLaunchTemplateVersionsInput) (keys []string, narrowed bool, err error) {
 	ranged := in.MinVersion != "" || in.MaxVersion != ""
 	if ranged && len(in.Versions) > 0 {
@@ -238,7 +238,7 @@ func (m *Model) chosenVersions(in *DescribeLaunchTemplateVersionsInput) (keys []
 	return keys, ranged || len(in.Versions) > 0, err
 }
 
-// notYet is for a template that describe calls do not show yet.
+// notYet is the error for a template that is not visible yet.
 func (m *Model) notYet(name TemplateName) *Error {
 	if name.LaunchTemplateID != "" {
 		return templateNotFound(name.LaunchTemplateID)
@@ -345,7 +345,7 @@ func templateOfKey(key string) (id, version string) {
 	return id, strconv.Itoa(9_999_999_999 - inverted)
 }
 
-// presentVersion says whether a version is the default one, as the reader sees the template.
+// presentVersion returns a version with DefaultVersion according to the template that the reader sees.
 func (m *Model) presentVersion(version *LaunchTemplateVersion, l look) *LaunchTemplateVersion {
 	template := m.templates.view(version.LaunchTemplateID, l.at(version.LaunchTemplateID))
 	shown := *version
@@ -353,7 +353,7 @@ func (m *Model) presentVersion(version *LaunchTemplateVersion, l look) *LaunchTe
 	return &shown
 }
 
-// resolved replaces a parameter by the image ID that it holds, if the request asks for it.
+// resolved replaces a parameter with the image ID that it holds, if the request asks for it.
 func (m *Model) resolved(version *LaunchTemplateVersion, resolve bool) (*LaunchTemplateVersion, error) {
 	if !resolve {
 		return version, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/multieni/multieni/awssim/timeline"
 )
 
-// Model is one account's EC2 in one region. It is a plain value machine: it has no clock, no goroutine and no lock, and
-// the same options and calls give the same answers. Use it from one goroutine at a time.
+// Model is one account's EC2 in one region. It has no clock, goroutine or lock, and the same options and calls give the
+// same answers. Use it from one goroutine at a time.
 type Model struct {
 	region, account string
 	world           World
@@ -47,7 +47,7 @@ type Model struct {
 
 	pools           map[string]*pool        // by subnet ID
 	attachments     map[string]string       // attachment ID -> interface ID
-	tokens          map[string]*tokenRecord // action|token -> what it made
+	tokens          map[string]*tokenRecord // action|token -> the created resource
 	tokenOf         map[string]string       // resource ID -> key of tokens
 	departures      map[string][]departure  // by instance ID
 	lifecycleStates map[string]string       // by instance ID
@@ -59,27 +59,27 @@ type Model struct {
 	revision        uint64
 }
 
-// Options are what a model starts from.
+// Options are the initial state and the settings of a model.
 type Options struct {
 	World    World
 	Behavior Behavior
-	// Faults may be nil. A fault that is added to the set later changes what the model does.
+	// Faults may be nil. A fault that is added to the set later also takes effect.
 	Faults *fault.Set
 	// Seed of everything random: IDs, latencies, lags.
 	Seed uint64
-	// Now is when the world begins. It is not used with a Timeline.
+	// Now is the initial time. It is not used with a Timeline.
 	Now time.Time
-	// Timeline is shared with the models of other services; nil means one of its own.
+	// Timeline is shared with the models of other services; nil means a new one.
 	Timeline *timeline.Timeline
 }
 
-// Call is what the model knows of a request in addition to its parameters.
+// Call has the properties of a request in addition to its parameters.
 type Call struct {
 	// Now is the time of the request.
 	Now time.Time
 }
 
-// New builds the world. Its instances run already, and everything in it can be seen.
+// New returns a model of the world. Its instances already run, and everything in it is visible.
 func New(o Options) (*Model, error) {
 	if err := o.World.Validate(); err != nil {
 		return nil, fmt.Errorf("world: %w", err)
@@ -125,30 +125,30 @@ func New(o Options) (*Model, error) {
 	return m, nil
 }
 
-// DefaultAccountID owns a world that does not say who owns it.
+// DefaultAccountID is the owner of a world without an AccountID.
 const DefaultAccountID = "123456789012"
 
 // Account is the ID of the account.
 func (m *Model) Account() string { return m.account }
 
-// id returns a fresh ID in EC2's shape: 17 hexadecimal digits.
+// id returns a new ID in EC2's form: 17 hexadecimal digits.
 func (m *Model) id(prefix string) string {
 	return fmt.Sprintf("%s-0%016x", prefix, m.random.Uint64())
 }
 
-// hexID is the part of an ID after its prefix, in both lengths that EC2 has issued.
+// hexID matches the part of an ID after its prefix, in both lengths that EC2 has issued.
 var hexID = regexp.MustCompile(`^([0-9a-f]{8}|[0-9a-f]{17})$`)
 
-// isWellFormed tells whether an ID could exist.
+// isWellFormed reports whether an ID could exist.
 func isWellFormed(id, prefix string) bool {
 	digits, ok := strings.CutPrefix(id, prefix+"-")
 	return ok && hexID.MatchString(digits)
 }
 
-// mac returns a fresh, locally administered MAC address.
+// mac returns a new, locally administered MAC address.
 func (m *Model) mac() string {
 	m.macs++
-	n := m.macs * 0x9e3779b1 // odd, so that no address comes twice in 2^32
+	n := m.macs * 0x9e3779b1 // odd, so that the first 2^32 addresses differ
 	return fmt.Sprintf("02:a5:%02x:%02x:%02x:%02x", byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
 }
 
@@ -187,8 +187,8 @@ func put[T any](m *Model, t *table[T], id string, value *T) {
 	}
 }
 
-// changeInterface replaces an interface by a changed copy. The change must replace, not modify, what lists and pointers
-// of the copy refer to.
+// changeInterface replaces an interface with a changed copy. The change must replace, not modify, lists and pointers of
+// the copy.
 func (m *Model) changeInterface(id string, change func(*NetworkInterface)) {
 	changed := *m.interfaces.get(id)
 	change(&changed)
@@ -201,7 +201,7 @@ func (m *Model) changeInstance(id string, change func(*Instance)) {
 	m.putInstance(id, &changed)
 }
 
-// changeAttachment replaces an interface by one whose attachment is changed.
+// changeAttachment replaces an interface with one whose attachment is changed.
 func (m *Model) changeAttachment(id string, change func(*Attachment)) {
 	m.changeInterface(id, func(eni *NetworkInterface) {
 		attachment := *eni.Attachment

@@ -5,34 +5,33 @@ package ec2
 
 import "time"
 
-// now is the time of what is happening.
+// now returns the time of the present event.
 func (m *Model) now() time.Time { return m.timeline.Now() }
 
-// at plans an event. Planned for now or earlier, it happens at once.
+// at plans an event. One for now or earlier happens at once.
 func (m *Model) at(due time.Time, do func()) { m.timeline.At(due, do) }
 
-// after plans an event for when a change of the given latency is through.
+// after plans an event for the end of a change with the given latency.
 func (m *Model) after(l Latency, do func()) { m.at(m.now().Add(l.Draw(m.random)), do) }
 
-// NextDue returns the time of the next change that the model will make by itself, and false if there is none:
-// a step driver sleeps until then.
+// NextDue returns the time of the next change that the model will make by itself, and false if there is none: a driver
+// sleeps until then.
 func (m *Model) NextDue() (time.Time, bool) { return m.timeline.NextDue() }
 
-// Advance lets everything happen that is due by now, in order, each change at its own time.
-// Every operation does this first. Time never goes backwards: an earlier now counts as the latest seen.
+// Advance executes all changes that are due by now, in order, each at its own time. Every operation does this first.
+// Time never goes backwards: an earlier now counts as the latest seen.
 func (m *Model) Advance(now time.Time) {
 	m.timeline.Advance(now)
 	m.forget()
 }
 
-// expiry is a time at which something may be forgotten. Forgetting changes no answer, so that it is no event.
+// expiry is a time from which a record may be dropped. This changes no answer, so it is not an event.
 type expiry struct {
 	at     time.Time
 	forget func()
 }
 
-// forget drops what has expired. All expiries in one queue are planned with the same delay, so that the queue is
-// sorted.
+// forget drops expired records. All expiries in one queue have the same delay, so the queue is sorted.
 func (m *Model) forget() {
 	for _, queue := range []*[]expiry{&m.tombstones, &m.tokenExpiries} {
 		for len(*queue) > 0 && !(*queue)[0].at.After(m.now()) {
@@ -42,8 +41,8 @@ func (m *Model) forget() {
 	}
 }
 
-// Watch calls back whenever an instance has come into another state, until the model ends. The callback may read the
-// model; what it wants to change it plans with [timeline.Timeline.Soon].
+// Watch calls back after each state change of an instance, until the model ends. The callback may read the model; it
+// plans changes with [timeline.Timeline.Soon].
 func (m *Model) Watch(changed func(*Instance)) { m.watchers = append(m.watchers, changed) }
 
 func (m *Model) tell(before, after *Instance) {

@@ -13,7 +13,7 @@ type Operation struct {
 	IsMutating bool
 	// NewInput returns a pointer to a request without parameters.
 	NewInput func() any
-	// Do carries out a request that NewInput made. Its error is an *Error.
+	// Do executes a request that NewInput returned. Its error is an *Error.
 	Do func(*Model, Call, any) (any, error)
 }
 

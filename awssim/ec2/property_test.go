@@ -36,7 +36,7 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// account is the model with names that a step can draw from. Refusals are part of life.
+// account is the model with names that a step can draw from. EC2 may refuse calls.
 type account struct {
 	t    *rapid.T
 	m    *ec2.Model
@@ -139,7 +139,7 @@ func (a *account) wait(t *rapid.T) {
 	a.call.Now = a.call.Now.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "seconds")) * time.Second)
 }
 
-// check is what must hold at any time.
+// check checks the invariants.
 func (a *account) check(t *rapid.T) {
 	state := a.m.State(a.call)
 	a.checkSlots(t, state)
@@ -207,7 +207,7 @@ func (a *account) checkAddresses(t *rapid.T, state ec2.State) {
 	}
 }
 
-// TestDescribeAgreesWithTheTruth compares what filters find, by index or not, with what they should.
+// TestDescribeAgreesWithTheTruth compares the results of filters, with an index or without, with the expected ones.
 func TestDescribeAgreesWithTheTruth(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := play(t, ec2.Behavior{})
@@ -244,7 +244,7 @@ func TestDescribeAgreesWithTheTruth(t *testing.T) {
 	})
 }
 
-// TestSameSeedSameWorld replays a story and compares everything.
+// TestSameSeedSameWorld replays a sequence of calls and compares everything.
 func TestSameSeedSameWorld(t *testing.T) {
 	story := func() string {
 		s := play(t, ec2.DefaultBehavior(), fault.Fault{Kind: fault.StuckAttaching, Probability: 0.3})

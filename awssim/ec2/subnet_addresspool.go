@@ -9,7 +9,7 @@ import (
 	"net/netip"
 )
 
-// EC2 keeps the first four addresses and the last one of each subnet (VPC user guide, "Subnet CIDR blocks").
+// EC2 reserves the first four addresses and the last one of each subnet (VPC user guide, "Subnet CIDR blocks").
 const (
 	reservedAtStart = 4
 	reservedAtEnd   = 1
@@ -21,7 +21,7 @@ const (
 	ipv6PrefixBits = 80
 )
 
-// pool is the address space of one subnet. It hands out the lowest address that is free.
+// pool is the address space of one subnet. It assigns the lowest free address.
 type pool struct {
 	cidr netip.Prefix
 	used []uint64 // a bit per IPv4 address
@@ -96,7 +96,7 @@ func (p *pool) take() (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// takeThis takes a given address, which must be in the subnet, and tells whether it was free.
+// takeThis takes a given address, which must be in the subnet, and reports whether it was free.
 func (p *pool) takeThis(a netip.Addr) bool {
 	i := p.offset(a)
 	if p.isUsed(i) {
@@ -108,7 +108,7 @@ func (p *pool) takeThis(a netip.Addr) bool {
 
 func (p *pool) release(a netip.Addr) { p.clear(p.offset(a)) }
 
-// takePrefix takes the lowest /28 that is wholly free.
+// takePrefix takes the lowest completely free /28.
 func (p *pool) takePrefix() (netip.Prefix, bool) {
 	for first := 0; first+16 <= p.size; first += 16 {
 		if p.block(first) == 0 && p.givesPrefixes(p.address(first)) {
@@ -119,7 +119,7 @@ func (p *pool) takePrefix() (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// takeThisPrefix takes a given /28 of the subnet, and tells whether it was wholly free.
+// takeThisPrefix takes a given /28 of the subnet, and reports whether it was completely free.
 func (p *pool) takeThisPrefix(prefix netip.Prefix) bool {
 	first := p.offset(prefix.Addr())
 	if p.block(first) != 0 {
@@ -143,7 +143,7 @@ func (p *pool) block(first int) int {
 	return bits.OnesCount64(p.used[first/64] >> (first % 64) & 0xffff)
 }
 
-// hasIPv6 tells whether the subnet has an IPv6 range.
+// hasIPv6 reports whether the subnet has an IPv6 range.
 func (p *pool) hasIPv6() bool { return p.cidr6.IsValid() }
 
 // take6 returns the lowest free IPv6 address. There is always one.
@@ -169,7 +169,7 @@ func (p *pool) takeThis6(a netip.Addr) bool {
 
 func (p *pool) release6(a netip.Addr) { delete(p.used6, a) }
 
-// takePrefix6 returns the lowest free /80 but the first, which single addresses come from.
+// takePrefix6 returns the lowest free /80 except the first, which is for single addresses.
 func (p *pool) takePrefix6() netip.Prefix {
 	bytes := p.cidr6.Addr().As16()
 	for {
@@ -181,7 +181,7 @@ func (p *pool) takePrefix6() netip.Prefix {
 	}
 }
 
-// takeThisPrefix6 takes a given /80 of the subnet, and tells whether it and all its addresses were free.
+// takeThisPrefix6 takes a given /80 of the subnet, and reports whether it and all its addresses were free.
 func (p *pool) takeThisPrefix6(prefix netip.Prefix) bool {
 	if p.prefixes6[prefix] {
 		return false

@@ -61,7 +61,7 @@ func (m *Model) subnetKind() kind[Subnet] {
 	}
 }
 
-// presentSubnet counts the free addresses.
+// presentSubnet sets the number of free addresses.
 func (m *Model) presentSubnet(subnet *Subnet, _ look) *Subnet {
 	counted := *subnet
 	counted.AvailableIPAddressCount = m.pools[subnet.SubnetID].free
@@ -114,7 +114,7 @@ func groupKind() kind[SecurityGroup] {
 	}
 }
 
-// groupNotFound is what most actions say of an unknown group.
+// groupNotFound is the error of most actions for an unknown group.
 func groupNotFound(id string) *Error {
 	if !isWellFormed(id, "sg") {
 		return refuse("InvalidGroupId.Malformed", "Invalid id: %q (expecting \"sg-...\")", id)
@@ -122,7 +122,7 @@ func groupNotFound(id string) *Error {
 	return refuse("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
 }
 
-// securityGroupIDNotFound is what CreateNetworkInterface says.
+// securityGroupIDNotFound is the error of CreateNetworkInterface for it.
 func securityGroupIDNotFound(id string) *Error {
 	if !isWellFormed(id, "sg") {
 		return refuse("InvalidSecurityGroupId.Malformed", "Invalid id: %q (expecting \"sg-...\")", id)

@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// The types of CIDR reservations: addresses that only who names them gets, and space for delegated prefixes.
+// The types of CIDR reservations: addresses that only explicit requests get, and space for delegated prefixes.
 const (
 	reservationExplicit = "explicit"
 	reservationPrefix   = "prefix"
 )
 
-// SubnetCIDRReservation keeps a part of a subnet from what EC2 assigns by itself (Amazon VPC user guide, "Subnet CIDR
-// reservations").
+// SubnetCIDRReservation excludes a part of a subnet from EC2's automatic assignment (Amazon VPC user guide, "Subnet
+// CIDR reservations").
 type SubnetCIDRReservation struct {
 	SubnetCIDRReservationID string       `json:"subnetCidrReservationId"`
 	SubnetID                string       `json:"subnetId"`
@@ -58,8 +58,8 @@ type CreateSubnetCIDRReservationOutput struct {
 	SubnetCIDRReservation *SubnetCIDRReservation `json:"subnetCidrReservation"`
 }
 
-// CreateSubnetCIDRReservation reserves a part of a subnet. Addresses in it that interfaces have stay with them. There
-// is no client token: EC2 refuses a repetition because the block overlaps itself.
+// CreateSubnetCIDRReservation reserves a part of a subnet. Interfaces keep their addresses in it. There is no client
+// token: EC2 refuses a repeated request because the block overlaps itself.
 func (m *Model) CreateSubnetCIDRReservation(
 	c Call, in *CreateSubnetCIDRReservationInput,
 ) (*CreateSubnetCIDRReservationOutput, error) {
@@ -110,7 +110,7 @@ type DeleteSubnetCIDRReservationOutput struct {
 	DeletedSubnetCIDRReservation *SubnetCIDRReservation `json:"deletedSubnetCidrReservation"`
 }
 
-// DeleteSubnetCIDRReservation ends a reservation. What interfaces have of its block stays with them.
+// DeleteSubnetCIDRReservation deletes a reservation. Interfaces keep their addresses of its block.
 func (m *Model) DeleteSubnetCIDRReservation(
 	c Call, in *DeleteSubnetCIDRReservationInput,
 ) (*DeleteSubnetCIDRReservationOutput, error) {
@@ -184,8 +184,8 @@ func (p *pool) holds(cidr netip.Prefix) bool {
 	return within(p.cidr) || within(p.cidr6)
 }
 
-// givesPrefixes reports whether EC2 takes prefixes from where the address is: from the space reserved for them if there
-// is any, and never from what is reserved explicitly.
+// givesPrefixes reports whether EC2 assigns prefixes at the address: from the space reserved for prefixes if there is
+// any, and never from an explicit reservation.
 func (p *pool) givesPrefixes(a netip.Addr) bool {
 	own := false
 	for _, r := range p.reservations {
@@ -197,8 +197,7 @@ func (p *pool) givesPrefixes(a netip.Addr) bool {
 	return !own
 }
 
-// reserved reports whether an address is kept from those who name none. The space for prefixes is, and so is the
-// explicit.
+// reserved reports whether EC2 does not assign an address automatically: both types of reservations exclude it.
 func (p *pool) reserved(a netip.Addr) bool {
 	return slices.ContainsFunc(p.reservations, func(r *SubnetCIDRReservation) bool { return r.CIDR.Contains(a) })
 }

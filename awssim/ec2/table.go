@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 )
 
-// table holds the resources of one kind. A resource is a value that is replaced, never changed, so that what a describe
-// call returned stays as it was. Replaced versions are kept for late readers.
+// table holds the resources of one kind. A resource is a value that is replaced, never changed, so that the answer of a
+// describe call stays as it was. Replaced versions are kept for late readers.
 type table[T any] struct {
 	kind    kind[T]
 	entries map[string]*entry[T]
@@ -39,7 +39,7 @@ func newTable[T any](k kind[T]) *table[T] {
 	return &table[T]{kind: k, entries: map[string]*entry[T]{}, index: map[string]*idSet{}}
 }
 
-// get returns what is true now, or nil.
+// get returns the current version, or nil.
 func (t *table[T]) get(id string) *T {
 	e, ok := t.entries[id]
 	if !ok {
@@ -48,7 +48,7 @@ func (t *table[T]) get(id string) *T {
 	return e.versions[len(e.versions)-1].value
 }
 
-// all returns what is true now, sorted by ID.
+// all returns the current versions, sorted by ID.
 func (t *table[T]) all() []*T {
 	values := []*T{}
 	for _, id := range t.order {
@@ -59,7 +59,7 @@ func (t *table[T]) all() []*T {
 	return values
 }
 
-// indexed returns what is true now of the resources under an index key, sorted by ID.
+// indexed returns the current versions of the resources under an index key, sorted by ID.
 func (t *table[T]) indexed(key string) []*T {
 	set := t.index[key]
 	if set == nil {
@@ -113,14 +113,14 @@ func (e *entry[T]) prune(limit time.Time) {
 	}
 }
 
-// settle is called when a version has become visible.
+// settle handles a version that has become visible to all readers.
 func (t *table[T]) settle(id string, now time.Time) {
 	if e, ok := t.entries[id]; !ok || !e.versions[len(e.versions)-1].visible.After(now) {
 		t.unsettled.remove(id)
 	}
 }
 
-// remove forgets a deleted resource altogether.
+// remove drops a deleted resource completely.
 func (t *table[T]) remove(id string) {
 	delete(t.entries, id)
 	t.order.remove(id)
@@ -154,11 +154,11 @@ func (t *table[T]) reindex(id string, before, after *T) {
 	}
 }
 
-// indexKey is under what a table finds resources by a filter, without looking at them all.
+// indexKey is the key under which a table finds resources by a filter, without reading all of them.
 func indexKey(filter, value string) string { return filter + "=" + value }
 
-// candidates returns the IDs, sorted, among which all resources are that the filters can match, as far as an index
-// knows. Readers of the past have no index.
+// candidates returns the sorted IDs of the resources that the filters can match, as far as an index can tell. There is
+// no index for readers with a lag.
 func (t *table[T]) candidates(filters []Filter, late bool) idSet {
 	best, found := t.order, false
 	for _, f := range filters {
@@ -172,7 +172,7 @@ func (t *table[T]) candidates(filters []Filter, late bool) idSet {
 	return best
 }
 
-// lookUp returns the resources under any of the filter's values; it fails when the filter has no index.
+// lookUp returns the resources under any of the filter's values; it fails if the filter has no index.
 func (t *table[T]) lookUp(f Filter) (idSet, bool) {
 	if t.kind.isIndexed == nil || !t.kind.isIndexed(f.Name) || slices.ContainsFunc(f.Values, isPattern) {
 		return nil, false

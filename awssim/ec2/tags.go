@@ -23,7 +23,7 @@ type Tag struct {
 	Value *string `query:"Value" json:"value"`
 }
 
-// TagSpecification is the tags that a call gives to what it makes.
+// TagSpecification has the tags of the resources that a call creates.
 type TagSpecification struct {
 	ResourceType string `query:"ResourceType" json:"resourceType"`
 	Tags         []Tag  `query:"Tag" json:"tags,omitempty" xml:"tagSet"`
@@ -48,7 +48,7 @@ func (m *Model) CreateTags(c Call, in *TagsInput) (*Return, error) {
 	return m.changeTags(c, in, func(have Tags) Tags { return have.with(added) })
 }
 
-// DeleteTags removes tags of resources: by key, or by key and value where a value is given. Without tags it removes
+// DeleteTags removes tags of resources: by key, or by key and value if the request has a value. Without tags it removes
 // all.
 func (m *Model) DeleteTags(c Call, in *TagsInput) (*Return, error) {
 	return m.changeTags(c, in, func(have Tags) Tags {
@@ -186,7 +186,7 @@ func (m *Model) setTags(id string, change func(Tags) Tags) {
 	put(m, m.vpcs, id, &changed)
 }
 
-// with returns the tags and the added ones, as a new map.
+// with returns a new map with the tags and the added ones.
 func (t Tags) with(added Tags) Tags {
 	all := maps.Clone(t)
 	if all == nil {
@@ -223,7 +223,7 @@ func readTags(list []Tag) (Tags, error) {
 	return tags, nil
 }
 
-// tagsFor returns the tags for a resource type, the only one that the call can tag.
+// tagsFor returns the tags for the only resource type that the call can tag.
 func tagsFor(resourceType string, specs []TagSpecification) (Tags, error) {
 	tags := Tags{}
 	for _, spec := range specs {

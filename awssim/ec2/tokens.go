@@ -10,15 +10,15 @@ import (
 	"unicode"
 )
 
-// tokenRecord is what a client token was used for.
+// tokenRecord records the use of a client token.
 type tokenRecord struct {
 	fingerprint string
 	ids         []string
 	burnt       bool
 }
 
-// maxTokenLength is how many ASCII characters a client token of an action may have (EC2 API reference, "ClientToken" of
-// RunInstances, CreateNetworkInterface and CreateLaunchTemplate).
+// maxTokenLength is the largest number of ASCII characters of an action's client token (EC2 API reference,
+// "ClientToken" of RunInstances, CreateNetworkInterface and CreateLaunchTemplate).
 func maxTokenLength(action string) int {
 	if strings.HasPrefix(action, "CreateLaunchTemplate") {
 		return 128
@@ -26,7 +26,8 @@ func maxTokenLength(action string) int {
 	return 64
 }
 
-// replay looks a client token up. It returns what the same request made before, or nil if it is new.
+// replay looks up a client token. It returns the resource that the same request created before, or nil if the token is
+// new.
 func (m *Model) replay(action, token string, request any) (*tokenRecord, error) {
 	known, ok := m.tokens[action+"|"+token]
 	isASCII := !strings.ContainsFunc(token, func(r rune) bool { return r > unicode.MaxASCII })
@@ -43,7 +44,7 @@ func (m *Model) replay(action, token string, request any) (*tokenRecord, error) 
 	return known, nil
 }
 
-// remember keeps what a request with a client token made.
+// remember stores the resource that a request with a client token created.
 func (m *Model) remember(action, token string, request any, ids []string) {
 	if token == "" {
 		return
@@ -68,7 +69,7 @@ func (m *Model) remember(action, token string, request any, ids []string) {
 	}})
 }
 
-// burn is called when what a token made is gone.
+// burn handles the deletion of the resource that a token created.
 func (m *Model) burn(id string) {
 	key, ok := m.tokenOf[id]
 	if !ok {
@@ -83,7 +84,7 @@ func (m *Model) burn(id string) {
 	}
 }
 
-// fingerprint identifies the parameters of a request. The caller leaves out its token.
+// fingerprint identifies the parameters of a request. The caller must omit the token.
 func fingerprint(request any) string {
 	// Requests are structs of strings, numbers and lists: Marshal cannot fail.
 	text, _ := json.Marshal(request)

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// The types of this file are EC2's own, as its responses show them. Their json tags are EC2's names in lower camel
-// case, as in /_sim/state; an xml tag stands where the wire has another name. Values of these types that a method of
-// Model returned never change.
+// The types of this file are those of EC2's responses. Their json tags are EC2's names in lower camel case, as in
+// /_sim/state; an xml tag has the name in the response if it differs. Values of these types that a method of Model
+// returns never change.
 
 // Tags of a resource, by key.
 type Tags map[string]string
@@ -86,7 +86,7 @@ const (
 	Detaching = "detaching"
 )
 
-// slot is where an attachment is.
+// slot returns the slot of an attachment.
 func (a *Attachment) slot() slot { return slot{a.NetworkCardIndex, a.DeviceIndex} }
 
 // slot is unique per instance.
@@ -169,12 +169,12 @@ type Instance struct {
 
 	cni              *CNI
 	protected        bool   // from TerminateInstances
-	hadPublicAddress bool   // given by EC2, which gives another at the next start
+	hadPublicAddress bool   // assigned by EC2, which assigns another at the next start
 	poisoned         []slot // by a forced detach, until the instance was stopped
 }
 
-// InstanceConstants are what EC2 always shows of an instance and the simulator does not model. /_sim/state leaves them
-// out.
+// InstanceConstants are fields of an instance that EC2 always returns and the simulator does not model. /_sim/state
+// omits them.
 type InstanceConstants struct {
 	Reason              string     `json:"-" xml:"reason"`
 	RootDeviceName      string     `json:"-" xml:"rootDeviceName"`
@@ -211,13 +211,13 @@ func state(name string) InstanceState {
 	return InstanceState{Code: codes[name], Name: name}
 }
 
-// StateReason is why an instance is in its state.
+// StateReason is the reason of an instance's state.
 type StateReason struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// Monitoring is whether an instance is monitored in detail.
+// Monitoring is the state of detailed monitoring.
 type Monitoring struct {
 	State string `json:"state"`
 }
@@ -229,7 +229,7 @@ func monitoringState(detailed bool) string {
 	return Disabled
 }
 
-// Placement is where an instance runs.
+// Placement is the location of an instance.
 type Placement struct {
 	AvailabilityZone   string `json:"availabilityZone"`
 	AvailabilityZoneID string `json:"availabilityZoneId"`
@@ -318,7 +318,7 @@ type AvailabilityZone struct {
 	NetworkBorderGroup string `json:"networkBorderGroup"`
 }
 
-// Return is the answer of actions that have nothing else to say.
+// Return is the answer of actions that return no data.
 type Return struct {
 	Return bool `json:"return"`
 }

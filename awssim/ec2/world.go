@@ -13,9 +13,9 @@ import (
 	"github.com/multieni/multieni/awssim/instancetypes"
 )
 
-// World is what an account has in a region before the first call. Its members are named as EC2 names them.
+// World is the initial state of an account in a region. Its members have EC2's names.
 //
-// IDs are kept as given, even those that EC2 would not issue; what has none gets one from the seed.
+// IDs stay as given, even those that EC2 would not issue; a resource without an ID gets one from the seed.
 type World struct {
 	// Region is for example us-east-1.
 	Region string `json:"region"`
@@ -25,7 +25,7 @@ type World struct {
 	AvailabilityZones []WorldZone `json:"availabilityZones"`
 	// VPCs each also have a security group named default, unless one is listed.
 	VPCs []WorldVPC `json:"vpcs"`
-	// Subnets of the VPCs. The first of a zone is where an instance goes that names only the zone.
+	// Subnets of the VPCs. An instance that names only a zone is in the first subnet of the zone.
 	Subnets []WorldSubnet `json:"subnets"`
 	// SecurityGroups of the VPCs.
 	SecurityGroups []WorldSecurityGroup `json:"securityGroups,omitempty"`
@@ -92,7 +92,7 @@ type WorldInterface struct {
 	NetworkInterfaceID string `json:"networkInterfaceId,omitempty"`
 	SubnetID           string `json:"subnetId"`
 	Description        string `json:"description,omitempty"`
-	// RequesterManaged interfaces belong to an AWS service and are in use by it: the account may not touch them.
+	// RequesterManaged interfaces belong to an AWS service, which uses them: the account may not change them.
 	RequesterManaged bool `json:"requesterManaged,omitempty"`
 	Tags             Tags `json:"tags,omitempty"`
 }
@@ -102,7 +102,7 @@ type WorldInstance struct {
 	// InstanceID is only for a single instance.
 	InstanceID   string `json:"instanceId,omitempty"`
 	InstanceType string `json:"instanceType"`
-	// SubnetID or AvailabilityZone says where it runs.
+	// SubnetID or AvailabilityZone is the location of the instance.
 	SubnetID         string `json:"subnetId,omitempty"`
 	AvailabilityZone string `json:"availabilityZone,omitempty"`
 	// SecurityGroupIDs of the primary interface; none means the default group of the VPC.
@@ -113,16 +113,16 @@ type WorldInstance struct {
 	Name string `json:"name,omitempty"`
 	// Tags of the instance.
 	Tags Tags `json:"tags,omitempty"`
-	// ImageID is the machine image; empty means one that nothing else is known of.
+	// ImageID is the machine image; empty means an image without known attributes.
 	ImageID string `json:"imageId,omitempty"`
 	// CNI simulates the Amazon VPC CNI on the instance.
 	CNI *CNI `json:"cni,omitempty"`
 }
 
-// CNI is the part of the Amazon VPC CNI that others on the instance notice: soon after the start it takes the lowest
-// free device indexes.
+// CNI is the part of the Amazon VPC CNI that affects other programs on the instance: soon after the start it uses the
+// lowest free device indexes.
 type CNI struct {
-	// WarmENIs is how many interfaces it attaches.
+	// WarmENIs is the number of interfaces that it attaches.
 	WarmENIs int `json:"warmENIs"`
 }
 
@@ -144,7 +144,7 @@ type WorldQuotas struct {
 	LaunchTemplateVersions int `json:"launchTemplateVersions,omitempty"`
 }
 
-// Validate says everything that is wrong with the world.
+// Validate returns all problems of the world.
 func (w World) Validate() error {
 	v := worldCheck{ids: map[string]string{}}
 	v.require("region", w.Region)
@@ -181,7 +181,7 @@ func (w World) Validate() error {
 	return errors.Join(v.problems...)
 }
 
-// worldCheck collects problems; ids holds what each known ID is.
+// worldCheck collects problems; ids has the kind of each known ID.
 type worldCheck struct {
 	ids      map[string]string
 	problems []error

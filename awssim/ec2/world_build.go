@@ -132,7 +132,7 @@ func (m *Model) zoneID(name string) string {
 	return ""
 }
 
-// State is everything that is true, whether describe calls show it already or not.
+// State is the true state, including changes that describe calls do not show yet.
 type State struct {
 	// Revision grows with each change of a resource.
 	Revision          uint64              `json:"-"`
@@ -156,7 +156,7 @@ type State struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
-// State returns what is true now, each list sorted by ID.
+// State returns the current state, each list sorted by ID.
 func (m *Model) State(c Call) State {
 	m.Advance(c.Now)
 	s := State{

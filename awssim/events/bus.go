@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package events is a model of Amazon EventBridge's default bus: rules choose events by pattern and send them to queues
-// and functions. Schedules, other buses, and targets that rewrite their input are not modelled, and refused.
+// and functions. It refuses schedules, other buses, and targets that rewrite their input.
 //
-// Delivery is best effort, as EventBridge says of the events of Auto Scaling. Faults of the action DeliverEvent, with
-// the rule's name as resource, make it worse: loseRequest loses an event, duplicate delivers it twice, and delay (with
-// jitter) holds events back so that they overtake each other.
+// Delivery is best effort, as EventBridge documents for the events of Auto Scaling. Faults of the action DeliverEvent,
+// with the rule's name as resource, disturb it: loseRequest loses an event, duplicate delivers it twice, and delay
+// (with jitter) delays events so that they arrive out of order.
 package events
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/multieni/multieni/awssim/timeline"
 )
 
-// ActionDeliver is what faults call a delivery.
+// ActionDeliver is the action of a delivery in faults.
 const ActionDeliver = "DeliverEvent"
 
 // Rule sends the events that match a pattern to targets.
@@ -48,7 +48,7 @@ type Target struct {
 	ARN string `json:"arn"`
 }
 
-// Event is what happened. The bus adds the rest of the envelope.
+// Event is an event. The bus adds the rest of the envelope.
 type Event struct {
 	Source     string   `json:"source"`
 	DetailType string   `json:"detailType"`
@@ -56,7 +56,7 @@ type Event struct {
 	Detail     any      `json:"detail"`
 }
 
-// envelope is an event as a target gets it.
+// envelope is an event as a target receives it.
 type envelope struct {
 	Version    string   `json:"version"`
 	ID         string   `json:"id"`
@@ -69,9 +69,9 @@ type envelope struct {
 	Detail     any      `json:"detail"`
 }
 
-// Options are what a bus starts from.
+// Options are the initial state and the settings of a bus.
 type Options struct {
-	// Rules that there are from the beginning.
+	// Rules that exist from the beginning.
 	Rules           []Rule
 	Region, Account string
 	Timeline        *timeline.Timeline
@@ -79,7 +79,7 @@ type Options struct {
 	Seed            uint64
 	// Latency draws how long a delivery takes.
 	Latency func(*rand.Rand) time.Duration
-	// Deliver gives an event to a target. The bus ignores its error, which means that the target does not exist.
+	// Deliver delivers an event to a target. The bus ignores its error, which means that the target does not exist.
 	Deliver func(targetARN, body string) error
 }
 
@@ -97,11 +97,11 @@ type Delivery struct {
 	Rule       string    `json:"rule"`
 	TargetARN  string    `json:"targetArn"`
 	DetailType string    `json:"detailType"`
-	// Outcome is "" for delivered, "lost", or why there was no delivery.
+	// Outcome is "" for delivered, "lost", or the error of the delivery.
 	Outcome string `json:"outcome,omitempty"`
 }
 
-// maxRecent is how many deliveries are remembered.
+// maxRecent is the number of deliveries that the bus remembers.
 const maxRecent = 1000
 
 // New returns a bus with the rules of the world. It refuses patterns that it does not understand.
@@ -131,7 +131,7 @@ func (b *Bus) Put(e Event) string {
 		panic(fmt.Sprintf("events: a detail that is no JSON: %v", err))
 	}
 	var decoded map[string]any
-	// It was JSON a moment ago.
+	// It is known to be JSON.
 	_ = json.Unmarshal(body, &decoded)
 	for _, rule := range b.rules {
 		if rule.State == Disabled || !matches(rule.EventPattern, decoded) {

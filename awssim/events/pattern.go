@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// matches tells whether an event has, under each key of the pattern, one of the values listed there (EventBridge user
+// matches reports whether an event has, under each key of the pattern, one of the values listed there (EventBridge user
 // guide, "Event patterns").
 func matches(pattern, event map[string]any) bool {
 	for key, want := range pattern {
@@ -29,7 +29,7 @@ func matches(pattern, event map[string]any) bool {
 	return true
 }
 
-// matchesOne compares with a value, or with an operator. Of a list in the event any member may match.
+// matchesOne compares with a value, or with an operator. A list in the event matches if any member does.
 func matchesOne(want, have any, exists bool) bool {
 	operator, isOperator := want.(map[string]any)
 	if isOperator {
@@ -57,7 +57,7 @@ func matchesOne(want, have any, exists bool) bool {
 	return exists && !slices.Contains(but, have)
 }
 
-// validate refuses what matches does not understand.
+// validate returns an error for patterns that matches does not support.
 func validate(pattern map[string]any) error {
 	for key, want := range pattern {
 		switch want := want.(type) {

@@ -22,10 +22,10 @@ const defaultBus = "default"
 
 var ruleName = regexp.MustCompile(`^[.\-_A-Za-z0-9]{1,64}$`)
 
-// Nothing is the answer of actions that have nothing to say.
+// Nothing is the answer of actions that return no data.
 type Nothing struct{}
 
-// PutRuleInput is the request of PutRule. What is not here awssim does not model.
+// PutRuleInput is the request of PutRule. awssim does not model other parameters.
 type PutRuleInput struct {
 	Name         string `json:"Name"`
 	EventPattern string `json:"EventPattern"`
@@ -39,7 +39,7 @@ type PutRuleOutput struct {
 	RuleARN string `json:"RuleArn"`
 }
 
-// PutRule makes a rule, or replaces all of one but its targets.
+// PutRule creates a rule, or replaces one without changing its targets.
 func (b *Bus) PutRule(in *PutRuleInput) (*PutRuleOutput, error) {
 	if err := checkBus(in.EventBusName); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ type RuleInput struct {
 	Force        bool   `json:"Force"`
 }
 
-// DeleteRule deletes a rule that has no targets. One that there is not counts as deleted.
+// DeleteRule deletes a rule that has no targets. It succeeds if the rule does not exist.
 func (b *Bus) DeleteRule(in *RuleInput) (*Nothing, error) {
 	at, exists := b.find(in.Name)
 	switch {
@@ -128,10 +128,10 @@ func (b *Bus) DeleteRule(in *RuleInput) (*Nothing, error) {
 	return &Nothing{}, nil
 }
 
-// EnableRule lets a rule send events.
+// EnableRule enables a rule.
 func (b *Bus) EnableRule(in *RuleInput) (*Nothing, error) { return b.setState(in, Enabled) }
 
-// DisableRule keeps a rule from sending events.
+// DisableRule disables a rule.
 func (b *Bus) DisableRule(in *RuleInput) (*Nothing, error) { return b.setState(in, Disabled) }
 
 func (b *Bus) setState(in *RuleInput, state string) (*Nothing, error) {
@@ -143,7 +143,7 @@ func (b *Bus) setState(in *RuleInput, state string) (*Nothing, error) {
 	return &Nothing{}, nil
 }
 
-// RuleDescription is a rule as it is described.
+// RuleDescription is a rule in answers.
 type RuleDescription struct {
 	Name         string `json:"Name"`
 	ARN          string `json:"Arn"`

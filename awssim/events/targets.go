@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/awssim/apierror"
 )
 
-// TargetEntry is a target in a request. What is not here awssim does not model.
+// TargetEntry is a target in a request. awssim does not model other parameters.
 type TargetEntry struct {
 	ID  string `json:"Id"`
 	ARN string `json:"Arn"`
@@ -24,13 +24,13 @@ type PutTargetsInput struct {
 	Targets      []TargetEntry `json:"Targets"`
 }
 
-// FailedTargets is the answer of PutTargets and RemoveTargets: the simulator's requests fail whole, or not at all.
+// FailedTargets is the answer of PutTargets and RemoveTargets: the simulator's requests fail completely, or not at all.
 type FailedTargets struct {
 	FailedEntryCount int      `json:"FailedEntryCount"`
 	FailedEntries    []string `json:"FailedEntries"`
 }
 
-// PutTargets adds targets to a rule, or replaces those of the same IDs. A target may come into being later.
+// PutTargets adds targets to a rule, or replaces those of the same IDs. A target may be created later.
 func (b *Bus) PutTargets(in *PutTargetsInput) (*FailedTargets, error) {
 	rule, err := b.rule(in.Rule)
 	if err != nil {
@@ -121,7 +121,7 @@ type PutEventsOutput struct {
 	Entries          []PutEventResult `json:"Entries"`
 }
 
-// PutEventResult is what became of an entry: its ID, or why it was refused.
+// PutEventResult is the result of an entry: its ID, or why it was refused.
 type PutEventResult struct {
 	EventID      string `json:"EventId,omitempty"`
 	ErrorCode    string `json:"ErrorCode,omitempty"`
@@ -131,7 +131,7 @@ type PutEventResult struct {
 // maxEntries of one PutEvents.
 const maxEntries = 10
 
-// PutEvents sends events. Those in the name of AWS are refused, as by EventBridge: [Bus.Put] is for them.
+// PutEvents sends events. It refuses those with a source of AWS, like EventBridge: [Bus.Put] is for them.
 func (b *Bus) PutEvents(in *PutEventsInput) (*PutEventsOutput, error) {
 	if len(in.Entries) < 1 || len(in.Entries) > maxEntries {
 		return nil, apierror.New("ValidationException", "%d entries were given, and there must be from 1 to %d",

@@ -15,7 +15,8 @@ import (
 	"github.com/multieni/multieni/awssim/namespace"
 )
 
-// Two instances get a network, and one pings the other's primary interface. Then it pings an address that EC2 does not know.
+// Two instances get a network, and one pings the other's primary interface. Then it pings an address that EC2 does not
+// have.
 func Example() {
 	ctx := context.Background()
 	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld()})
@@ -39,7 +40,7 @@ func Example() {
 		if err := network.AddNode(fabric.Node{InstanceID: instance.InstanceID, Namespace: node.Path()}); err != nil {
 			log.Fatal(err)
 		}
-		// The link of the primary interface is there. On EC2, DHCP configures it.
+		// The link of the primary interface exists. On EC2, DHCP configures it.
 		for _, command := range []string{
 			"address add " + instance.PrivateIPAddress.String() + "/20 dev eth0", "link set eth0 up", "route add default dev eth0",
 		} {

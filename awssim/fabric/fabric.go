@@ -17,7 +17,7 @@ import (
 
 // Source is the account that a fabric follows: an awssim.Simulator.
 type Source interface {
-	// State returns what is true now.
+	// State returns the current state.
 	State() ec2.State
 	// StateAfter waits for a state with another revision.
 	StateAfter(ctx context.Context, revision uint64) (ec2.State, error)
@@ -26,7 +26,7 @@ type Source interface {
 // Node is an instance with a network.
 type Node struct {
 	InstanceID string
-	// Namespace is a file that leads into the instance's network namespace, such as /run/netns/NAME.
+	// Namespace is the path of the instance's network namespace, such as /run/netns/NAME.
 	Namespace string
 	// LinkName names the link of an attachment, at most 15 bytes; "" leaves the interface without a link. Nil means eth
 	// and the device index.
@@ -60,8 +60,8 @@ func New(source Source) (*Fabric, error) {
 	return &Fabric{source: source, nodes: map[string]Node{}, vpcs: map[string]*vpc{}}, nil
 }
 
-// AddNode gives an instance a network: links for the interfaces that are attached now, and later ones as
-// [Fabric.Follow] sees them. A node that was there with another namespace moves to the new one, as by a reboot.
+// AddNode gives an instance a network: links for the interfaces that are attached now, and later ones while
+// [Fabric.Follow] runs. An existing node with another namespace moves to the new one, as after a reboot.
 func (f *Fabric) AddNode(n Node) error {
 	if err := f.RemoveNode(n.InstanceID); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (f *Fabric) AddNode(n Node) error {
 	return f.Sync()
 }
 
-// RemoveNode takes an instance's links away. That the instance has no network is success.
+// RemoveNode removes an instance's links. It succeeds if the instance has no network.
 func (f *Fabric) RemoveNode(instanceID string) error {
 	f.mu.Lock()
 	delete(f.nodes, instanceID)
@@ -80,14 +80,14 @@ func (f *Fabric) RemoveNode(instanceID string) error {
 	return f.Sync()
 }
 
-// Sync makes the network what EC2's state is now. Its error names the interface and the node that it concerns.
+// Sync updates the network to EC2's current state. Its error names the interface and the node that it concerns.
 func (f *Fabric) Sync() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.apply(f.source.State())
 }
 
-// Follow makes the network what EC2's state is, now and after each change, until the context ends, which is no error.
+// Follow updates the network to EC2's state, now and after each change, until the context ends, which is no error.
 func (f *Fabric) Follow(ctx context.Context) error {
 	if err := f.Sync(); err != nil {
 		return err
@@ -101,14 +101,14 @@ func (f *Fabric) Follow(ctx context.Context) error {
 			return fmt.Errorf("wait for a change of EC2's state: %w", err)
 		}
 		revision = state.Revision
-		// The state may be older than the one of a Sync meanwhile.
+		// The state may be older than that of a concurrent Sync.
 		if err := f.Sync(); err != nil {
 			return err
 		}
 	}
 }
 
-// apply makes the networks of all VPCs those of a state.
+// apply updates the networks of all VPCs to a state.
 func (f *Fabric) apply(state ec2.State) error {
 	wanted := linksByVPC(state, f.nodes)
 	for id := range wanted {

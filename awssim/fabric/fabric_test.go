@@ -75,7 +75,7 @@ type node struct {
 	instance string
 }
 
-// attach makes an interface in the subnet, with what change asks for, and attaches it to the instance.
+// attach creates an interface in the subnet, with the given changes, and attaches it to the instance.
 func (a *account) attach(instance, subnet string, device int32, change func(*sdk.CreateNetworkInterfaceInput)) *types.NetworkInterface {
 	a.t.Helper()
 	input := &sdk.CreateNetworkInterfaceInput{SubnetId: &subnet}
@@ -122,7 +122,7 @@ func (a *account) node(instance, subnet, router string, change func(*sdk.CreateN
 	return n
 }
 
-// fabricNode leaves the primary interface out.
+// fabricNode returns a node without a link for the primary interface.
 func (a *account) fabricNode(n *node) fabric.Node {
 	return fabric.Node{InstanceID: n.instance, Namespace: n.Path(), LinkName: func(at *ec2.Attachment) string {
 		if at.DeviceIndex == 0 {
@@ -159,7 +159,7 @@ func (n *node) pings(from, to string) bool {
 	return err == nil
 }
 
-// expect compares what a ping does with what EC2 says.
+// expect compares the result of a ping with the expected one.
 func (n *node) expect(want bool, from, to string) {
 	n.t.Helper()
 	if got := n.pings(from, to); got != want {
@@ -221,7 +221,7 @@ func TestAnAddressMovesByOneChange(t *testing.T) {
 	b.expect(true, "", floating)
 
 	assign(c)
-	b.expect(false, "", floating) // c does not have it yet, and a's is not asked
+	b.expect(false, "", floating) // c does not have it yet, and a does not receive the packet
 	a.expect(false, floating, b.primary())
 	c.ip("address add " + floating + "/20 dev eth1")
 	b.expect(true, "", floating)
@@ -346,7 +346,7 @@ func TestLinksComeAndGoWithAttachments(t *testing.T) {
 		t.Errorf("the link of %s is not as EC2 made it:\n%s", *eni.MacAddress, links)
 	}
 
-	// It vanishes also from a pod.
+	// It also disappears from a pod.
 	n.ip("link set eth1 netns " + pod.Path())
 	attached, err := world.ec2.DescribeNetworkInterfaces(ctx, &sdk.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{*eni.NetworkInterfaceId}})
 	if err != nil {
@@ -361,7 +361,7 @@ func TestLinksComeAndGoWithAttachments(t *testing.T) {
 // eventually waits until a namespace has links other than lo whose listing contains a text, or none for "".
 func eventually(t *testing.T, space *namespace.Namespace, text string) string {
 	t.Helper()
-	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) { // the kernel is waited for
+	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) { // waits for the kernel
 		output, err := space.IP("-o link show type veth")
 		if err != nil {
 			t.Fatal(err)

@@ -15,18 +15,18 @@ type link struct {
 	id   string // of the interface
 	mac  string
 	node Node
-	// name is the link's in the node's namespace. In the VPC's it is that of peer.
+	// name is the name of the link in the node's namespace. In the VPC's namespace the name is that of peer.
 	name string
 	// subnet is its ID, router the first address of its IPv4 range; invalid if it has none.
 	subnet string
 	router netip.Addr
-	// addresses are all that the interface receives.
+	// addresses are all addresses for which the interface receives packets.
 	addresses []netip.Prefix
 	// checked says whether the interface sends from them alone.
 	checked bool
 }
 
-// peer is the name of the VPC's end: as much of the interface's ID as a name can have.
+// peer returns the name of the VPC's end: the interface's ID, cut to the length of a link's name.
 func (l link) peer() string { return l.id[max(0, len(l.id)-15):] }
 
 // linksByVPC returns the links of the nodes, by VPC.

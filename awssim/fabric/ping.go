@@ -30,9 +30,9 @@ const (
 // ErrNoReply means that no echo reply came in time.
 var ErrNoReply = errors.New("no reply")
 
-// Ping sends ICMP echo requests from a network namespace (a file such as /run/netns/NAME), until a reply comes, whose
-// round-trip time it returns, or until the context's deadline, within 2 s if it has none: [ErrNoReply]. An invalid from
-// lets the kernel choose the source. It needs root, and no program ping.
+// Ping sends ICMP echo requests from a network namespace (a path such as /run/netns/NAME), until a reply arrives, and
+// returns its round-trip time. At the context's deadline, or after 2 s without one, it returns [ErrNoReply]. If from is
+// invalid, the kernel chooses the source. It needs root, and does not need the program ping.
 func Ping(ctx context.Context, in string, from, to netip.Addr) (time.Duration, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
@@ -79,7 +79,7 @@ func ping(ctx context.Context, in string, from, to netip.Addr) (time.Duration, e
 	}
 }
 
-// family is what the two versions of ICMP call the same things.
+// family has the constants of a version of ICMP.
 type family struct {
 	network        string
 	any            netip.Addr

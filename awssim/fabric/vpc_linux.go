@@ -24,7 +24,7 @@ const (
 	protocol = 0xec
 	// mtu of EC2's network ("Network maximum transmission unit (MTU) for your EC2 instance": 9001 bytes).
 	mtu = 9001
-	// allowed and refused are the priorities of rules: what a link may send, and all else that it sends.
+	// allowed and refused are the priorities of rules: for packets that a link may send, and for all other packets of it.
 	allowed, refused = 100, 200
 )
 
@@ -33,14 +33,14 @@ var router6 = netip.MustParseAddr("fe80:ec2::1")
 
 var families = []int{unix.AF_INET, unix.AF_INET6}
 
-// vpc is the namespace of a VPC. A link's far end is there, and a route to it for each address of the interface.
+// vpc is the namespace of a VPC. It has the far end of each link, and a route to it for each address of the interface.
 type vpc struct {
 	namespace *namespace.Namespace
 	handle    *netlink.Handle
 }
 
-// settings are those of the namespace and of all links to come. Neighbours of links answer each other at once and for
-// the addresses of others. Rules check sources, for both families, in place of rp_filter, which IPv6 does not have.
+// settings are those of the namespace and of all future links. Links answer for neighbours at once and for the
+// addresses of others. Rules check sources, for both families, instead of rp_filter, which IPv6 does not have.
 var settings = map[string]string{
 	"ipv4/ip_forward":                        "1",
 	"ipv4/icmp_echo_ignore_all":              "1",
@@ -59,7 +59,7 @@ var settings = map[string]string{
 	"ipv6/conf/default/router_solicitations": "0",
 }
 
-// linkSettings are those of each link, whose defaults a namespace does not have.
+// linkSettings are settings of each link for which a namespace has no defaults.
 var linkSettings = []string{"ipv4/neigh/%s/proxy_delay", "ipv6/neigh/%s/proxy_delay"}
 
 func newVPC() (*vpc, error) {
@@ -75,7 +75,7 @@ func newVPC() (*vpc, error) {
 	return v, nil
 }
 
-// open prepares the namespace that the thread is in. What no interface has vanishes without an answer.
+// open prepares the namespace of the thread. It drops packets for addresses that no interface has.
 func (v *vpc) open() (err error) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if err := set(name, settings[name]); err != nil {
@@ -86,7 +86,7 @@ func (v *vpc) open() (err error) {
 		return err
 	}
 	for _, everything := range []string{"0.0.0.0/0", "::/0"} {
-		// Protocol boot: it is none of the routes that are compared with EC2's state.
+		// Its protocol is boot, so it is not one of the routes that are compared with EC2's state.
 		blackhole := &netlink.Route{Dst: ipNet(netip.MustParsePrefix(everything)), Type: unix.RTN_BLACKHOLE,
 			Protocol: unix.RTPROT_BOOT}
 		if err := v.handle.RouteAdd(blackhole); err != nil {
@@ -96,7 +96,7 @@ func (v *vpc) open() (err error) {
 	return nil
 }
 
-// set changes a setting of the namespace that the thread is in.
+// set changes a setting of the namespace of the thread.
 func set(name, value string) error {
 	return os.WriteFile(filepath.Join("/proc/sys/net", name), []byte(value), 0)
 }
@@ -108,7 +108,7 @@ func (v *vpc) close() error {
 	return v.namespace.Close()
 }
 
-// apply makes the namespace that of the links.
+// apply updates the namespace to the links.
 func (v *vpc) apply(links []link) error {
 	indexes, err := v.applyLinks(links)
 	if err != nil {
@@ -122,8 +122,7 @@ func (v *vpc) apply(links []link) error {
 	return v.applyNeighbours(links, indexes)
 }
 
-// applyLinks removes links that are not wanted and makes those that lack. It returns the index of each by its name in
-// the VPC.
+// applyLinks removes undesired links and creates missing ones. It returns the index of each by its name in the VPC.
 func (v *vpc) applyLinks(links []link) (map[string]int, error) {
 	wanted := map[string]link{}
 	for _, l := range links {
@@ -157,7 +156,7 @@ func (v *vpc) applyLinks(links []link) (map[string]int, error) {
 	return indexes, nil
 }
 
-// addLink makes a link whose one end is in the node, down, and whose other is here, up and with the addresses of
+// addLink creates a link. One end is in the node, and is down. The other end is here, is up, and has the addresses of
 // routers.
 func (v *vpc) addLink(l link) (index int, err error) {
 	mac, err := net.ParseMAC(l.mac)
@@ -183,7 +182,7 @@ func (v *vpc) addLink(l link) (index int, err error) {
 	return here.Attrs().Index, v.configure(here, l)
 }
 
-// configure makes a link one of the VPC's.
+// configure configures the VPC's end of a link.
 func (v *vpc) configure(here netlink.Link, l link) error {
 	var errs []error
 	entered := v.namespace.Do(func() {
@@ -202,7 +201,7 @@ func (v *vpc) configure(here netlink.Link, l link) error {
 	return errors.Join(errs...)
 }
 
-// applyRoutes gives each address of an interface a route. An address that moves keeps having one.
+// applyRoutes adds a route for each address of an interface. An address that moves always has a route.
 func (v *vpc) applyRoutes(family int, links []link, indexes map[string]int) error {
 	present, err := v.handle.RouteListFiltered(family, &netlink.Route{Protocol: protocol}, netlink.RT_FILTER_PROTOCOL)
 	if err != nil {
@@ -234,7 +233,7 @@ func (v *vpc) applyRoutes(family int, links []link, indexes map[string]int) erro
 	return nil
 }
 
-// rule is what a link may send, or, without source, that it may send nothing else.
+// rule allows a source to a link or, without a source, refuses all others.
 type rule struct {
 	peer   string
 	source netip.Prefix
@@ -251,7 +250,7 @@ func (r rule) netlink(family int) *netlink.Rule {
 	return n
 }
 
-// applyRules makes the source check of each interface.
+// applyRules configures the source check of each interface.
 func (v *vpc) applyRules(family int, links []link) error {
 	wanted := map[rule]bool{}
 	for _, l := range links {
@@ -298,7 +297,8 @@ func (n neighbour) netlink() *netlink.Neigh {
 	return &netlink.Neigh{LinkIndex: n.link, Family: unix.AF_INET6, Flags: netlink.NTF_PROXY, IP: n.address.AsSlice()}
 }
 
-// applyNeighbours has the VPC answer neighbour solicitations for the IPv6 addresses of other interfaces of the subnet.
+// applyNeighbours makes the VPC answer neighbour solicitations for the IPv6 addresses of other interfaces of the
+// subnet.
 func (v *vpc) applyNeighbours(links []link, indexes map[string]int) error {
 	wanted := map[neighbour]bool{}
 	for _, l := range links {

@@ -7,7 +7,7 @@ package fabric
 
 import "github.com/multieni/multieni/awssim/namespace"
 
-// vpc does not exist on other systems: [New] refuses.
+// vpc does not exist on other systems: [New] returns an error.
 type vpc struct{}
 
 func newVPC() (*vpc, error) { return nil, namespace.Possible() }

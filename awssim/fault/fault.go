@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fault describes what goes wrong in the simulator, when, and how often.
+// Package fault describes faults of the simulator: their kind, their time, and how often they strike.
 //
 // A [Fault] is data: its kind, the calls that it applies to, and how often it strikes. A [Set] holds the faults in
 // force; the code that can cause the damage calls [Set.Draw] at the point where it would happen. The request-handling
@@ -21,40 +21,39 @@ import (
 	"time"
 )
 
-// Kind is what goes wrong.
+// Kind is the kind of a fault.
 type Kind string
 
 // Kinds of every action, drawn once per request.
 const (
 	// Throttle answers RequestLimitExceeded although the buckets are not empty.
 	Throttle Kind = "throttle"
-	// Error answers Code and Status (default InternalError, 500) and does nothing.
+	// Error answers Code and Status (default InternalError, 500) without executing the call.
 	Error Kind = "error"
-	// LoseRequest closes the connection before anything was done.
+	// LoseRequest closes the connection before the call is executed.
 	LoseRequest Kind = "loseRequest"
-	// LoseReply does what was asked, then closes the connection.
+	// LoseReply executes the call, then closes the connection.
 	LoseReply Kind = "loseReply"
-	// Delay holds the answer back for Delay after the work was done.
+	// Delay delays the answer by Delay after the call was executed.
 	Delay Kind = "delay"
-	// Hang does nothing, and closes the connection after Delay (default one minute).
+	// Hang does not execute the call, and closes the connection after Delay (default one minute).
 	Hang Kind = "hang"
-	// WrongReply answers with Reply, which is not the answer to the call. The call is carried out all the same, unless
-	// Skip is set.
+	// WrongReply answers with Reply, which is not the answer to the call. The call is executed, unless Skip is set.
 	WrongReply Kind = "wrongReply"
 )
 
-// Reply is what comes in the place of an answer. All but Reset come with status 200.
+// Reply is a reply in place of the answer. All except Reset have status 200.
 type Reply string
 
-// Replies of proxies, other servers and broken ways.
+// Replies of proxies, other servers and broken connections.
 const (
 	// Empty is a body without content.
 	Empty Reply = "empty"
-	// HTML is a page for people.
+	// HTML is a web page.
 	HTML Reply = "html"
 	// Foreign is the answer to another action.
 	Foreign Reply = "foreign"
-	// Cut is the first half of the answer.
+	// Cut is only the first half of the answer.
 	Cut Reply = "cut"
 	// Huge begins as the answer and has 50 MB.
 	Huge Reply = "huge"
@@ -67,10 +66,10 @@ func Replies() []Reply { return []Reply{Empty, HTML, Foreign, Cut, Huge, Reset} 
 
 // Kinds of EC2.
 const (
-	// StaleRead lets a describe call answer with what was true Age ago. With Jitter the age is different at each call,
-	// so that an answer can be older than the one before it. With Resource only that resource is seen late.
+	// StaleRead makes a describe call return the state of Age ago. With Jitter the age is different at each call, so that
+	// an answer can be older than the one before it. With Resource only that resource is stale.
 	StaleRead Kind = "staleRead"
-	// HideNew hides what the call creates for Age: every call that names it answers NotFound.
+	// HideNew hides the resource that the call creates for Age: every call that names it answers NotFound.
 	HideNew Kind = "hideNew"
 	// StuckAttaching keeps a new attachment in "attaching" until it is detached.
 	StuckAttaching Kind = "stuckAttaching"
@@ -79,41 +78,41 @@ const (
 	NoEffect Kind = "noEffect"
 	// StuckDetaching keeps an attachment in "detaching" until it is detached by force.
 	StuckDetaching Kind = "stuckDetaching"
-	// InstanceDies terminates the instance just before AttachNetworkInterface looks at it.
+	// InstanceDies terminates the instance just before AttachNetworkInterface checks it.
 	InstanceDies Kind = "instanceDies"
 	// SubnetFull answers that the subnet (Resource) has no free address.
 	SubnetFull Kind = "subnetFull"
 	// Quota answers that the account has too many interfaces, even if a client token would find one.
 	Quota Kind = "quota"
-	// LowerLimit lets an instance (Resource) take Limit interfaces, fewer than DescribeInstanceTypes says.
+	// LowerLimit limits an instance (Resource) to Limit interfaces, fewer than DescribeInstanceTypes returns.
 	LowerLimit Kind = "lowerLimit"
 	// InvalidateNextToken refuses the next page of a describe call.
 	InvalidateNextToken Kind = "invalidateNextToken"
-	// CardIndexBug is EC2's of October 2025: attaching without NetworkCardIndex is refused when the device index is
+	// CardIndexBug is a bug of EC2 of October 2025: attaching without NetworkCardIndex is refused when the device index is
 	// taken on any card (cilium/cilium#42512).
 	CardIndexBug Kind = "cardIndexBug"
-	// ForgetToken lets a call with a client token be carried out again.
+	// ForgetToken makes a repeated call with a client token execute again.
 	ForgetToken Kind = "forgetToken"
 )
 
 // Kinds of messages and events. Their action is ReceiveMessage, with the queue's name as resource, or DeliverEvent,
 // with that of the EventBridge rule; LoseRequest and Delay, which takes Jitter, are for DeliverEvent too.
 const (
-	// Duplicate delivers a second time: a message stays visible, an event comes twice.
+	// Duplicate delivers a second time: a message stays visible, an event arrives twice.
 	Duplicate Kind = "duplicate"
-	// Reorder lets messages overtake each other.
+	// Reorder delivers messages out of order.
 	Reorder Kind = "reorder"
 )
 
-// Kinds that kill a function of Lambda which makes the call. A process that is not one is left alone.
+// Kinds that kill the Lambda function that makes the call. They do not affect other processes.
 const (
-	// KillBefore kills it before the call is carried out.
+	// KillBefore kills it before the call is executed.
 	KillBefore Kind = "killBefore"
-	// KillAfter kills it when the call is carried out, and before it has the answer.
+	// KillAfter kills it after the call is executed, and before it receives the answer.
 	KillAfter Kind = "killAfter"
 )
 
-// needs lists the kinds, with the field that the kind cannot do without.
+// needs lists the kinds, with the field that each requires.
 var needs = map[Kind]string{
 	Throttle: "", Error: "", LoseRequest: "", LoseReply: "", Delay: "delay", Hang: "", WrongReply: "reply",
 	StaleRead: "age", HideNew: "age", StuckAttaching: "", NoEffect: "", StuckDetaching: "", InstanceDies: "",
@@ -122,27 +121,27 @@ var needs = map[Kind]string{
 	KillBefore: "", KillAfter: "",
 }
 
-// MaxReadAge is how far StaleRead can look back.
+// MaxReadAge is the largest age of StaleRead.
 const MaxReadAge = 5 * time.Minute
 
-// Fault is something that should go wrong. Times are simulated ones.
+// Fault is a fault to inject. Times are simulated ones.
 type Fault struct {
-	// ID is given by [Set.Add], from 1.
+	// ID is set by [Set.Add], from 1.
 	ID int `json:"id"`
-	// Kind is what goes wrong.
+	// Kind is the kind of the fault.
 	Kind Kind `json:"kind"`
 
 	// Action limits the fault to one action, such as "AttachNetworkInterface".
 	Action string `json:"action,omitempty"`
 	// Resource limits the fault to calls that name this ID.
 	Resource string `json:"resource,omitempty"`
-	// Probability of a strike at each chance; 0 means 1.
+	// Probability is that of a strike at each chance; 0 means 1.
 	Probability float64 `json:"probability,omitempty"`
 	// Every n-th chance is a strike; 0 means each.
 	Every int `json:"every,omitempty"`
-	// Count is after how many strikes the fault is over; 0 means never.
+	// Count is the number of strikes after which the fault ends; 0 means never.
 	Count int `json:"count,omitempty"`
-	// Duration is how long after Add the fault is over; 0 means never.
+	// Duration is the time after Add at which the fault ends; 0 means never.
 	Duration time.Duration `json:"-"`
 
 	// Code, Status (HTTP) and Message are for Error.
@@ -153,11 +152,11 @@ type Fault struct {
 	Delay time.Duration `json:"-"`
 	// Age is for StaleRead and HideNew.
 	Age time.Duration `json:"-"`
-	// Jitter is for StaleRead, and for Delay of events: each is late by another time, up to the one given.
+	// Jitter is for StaleRead, and for Delay of events: each has a random delay, up to the given one.
 	Jitter bool `json:"jitter,omitempty"`
 	// Limit is for LowerLimit.
 	Limit int `json:"limit,omitempty"`
-	// Reply and Skip are for WrongReply: what comes, and that the call is not carried out.
+	// Reply and Skip are for WrongReply: the reply, and that the call is not executed.
 	Reply Reply `json:"reply,omitempty"`
 	Skip  bool  `json:"skip,omitempty"`
 
@@ -166,7 +165,7 @@ type Fault struct {
 	Strikes int `json:"strikes"`
 }
 
-// durations is the part of a fault's JSON that is written as in "1m30s".
+// durations has the members of a fault's JSON that are written as in "1m30s".
 type durations struct {
 	Duration string `json:"duration,omitempty"`
 	Delay    string `json:"delay,omitempty"`
@@ -220,7 +219,7 @@ func text(d time.Duration) string {
 	return d.String()
 }
 
-// Validate says what is wrong with the fault itself.
+// Validate returns the problems of the fault itself.
 func (f Fault) Validate() error {
 	need, known := needs[f.Kind]
 	has := map[string]bool{"": true, "age": f.Age > 0, "delay": f.Delay > 0, "limit": f.Limit > 0, "reply": f.Reply != ""}
@@ -262,7 +261,7 @@ type Set struct {
 
 type active struct {
 	Fault
-	until time.Time // zero: for ever
+	until time.Time // zero: without an end
 }
 
 // NewSet returns an empty set that draws from the seed.
@@ -285,7 +284,7 @@ func (s *Set) Add(f Fault, now time.Time) (Fault, error) {
 	return f, nil
 }
 
-// Remove ends a fault, and tells whether there was one of that ID.
+// Remove ends a fault, and reports whether the ID existed.
 func (s *Set) Remove(id int) bool {
 	before := len(s.faults)
 	s.faults = slices.DeleteFunc(s.faults, func(f *active) bool { return f.ID == id })

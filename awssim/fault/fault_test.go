@@ -15,7 +15,7 @@ import (
 
 var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// strikes draws n times and tells which draws struck.
+// strikes draws n times and returns which draws struck.
 func strikes(t *testing.T, f fault.Fault, n int) []bool {
 	t.Helper()
 	set := fault.NewSet(1)

@@ -1,9 +1,9 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package iam decides by identity policies which calls a principal may make, as AWS IAM does: a call is allowed if for
-// each resource it concerns a statement allows it and none denies it. What a policy says that this package does not
-// model is refused by [Parse], so that no decision rests on something passed over.
+// Package iam decides by identity policies which calls a principal may make, like AWS IAM: a call is allowed if, for
+// each resource that it concerns, a statement allows it and none denies it. [Parse] refuses elements of a policy that
+// this package does not model, so that no decision ignores an element.
 package iam
 
 import (
@@ -17,20 +17,20 @@ import (
 	"strings"
 )
 
-// Policy is what a principal may do: one or several identity policies.
+// Policy has the permissions of a principal: one or several identity policies.
 type Policy struct{ statements []statement }
 
-// Request asks for one resource that a call concerns.
+// Request is the authorization request for one resource of a call.
 type Request struct {
 	// Action is the IAM action, for example "ec2:CreateTags".
 	Action string
-	// Resource is an ARN, or "*" for actions that know no resources.
+	// Resource is an ARN, or "*" for actions without resources.
 	Resource string
 	// Context is the condition keys and their values, for example "aws:ResourceTag/team". Keys that are absent have no
 	// value, which is not the same as an empty one.
 	Context map[string][]string
-	// Missing is a resource that does not exist. Conditions on its tags are passed over, so that a principal who may do
-	// this to some resource hears that this one is not there.
+	// Missing is set for a resource that does not exist. Conditions on its tags are ignored, so that a principal who may
+	// use some resource learns that this one does not exist.
 	Missing bool
 }
 
@@ -42,7 +42,7 @@ type statement struct {
 	Condition map[string]map[string]words
 }
 
-// words is one string or a list of them, as policies have it.
+// words is one string or a list of strings in a policy.
 type words []string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -105,7 +105,7 @@ func (s statement) check() error {
 	return nil
 }
 
-// Allows tells whether all of a call's requests are allowed. A call that concerns nothing is not.
+// Allows reports whether all of a call's requests are allowed. A call without requests is not.
 func (p *Policy) Allows(requests ...Request) bool {
 	for _, r := range requests {
 		if p.decide(r) != "Allow" {
@@ -115,7 +115,7 @@ func (p *Policy) Allows(requests ...Request) bool {
 	return len(requests) > 0
 }
 
-// decide returns the effect on one request; a denial wins, and so does silence.
+// decide returns the effect on one request: a denial has precedence, and the default is to deny.
 func (p *Policy) decide(r Request) string {
 	effect := "Deny"
 	for _, s := range p.statements {
@@ -168,7 +168,7 @@ func parseOperator(name string) (operator, error) {
 	return o, nil
 }
 
-// holds tells whether the condition holds for a key (IAM user guide, "Condition operators" and "Set operators").
+// holds reports whether the condition holds for a key (IAM user guide, "Condition operators" and "Set operators").
 func (o operator) holds(key string, patterns words, r Request) bool {
 	values, present := r.Context[key]
 	switch {
@@ -202,7 +202,7 @@ func (o operator) compare(pattern, value string) bool {
 
 var variable = regexp.MustCompile(`\$\{([^}]+)\}`)
 
-// substitute puts the values of policy variables in their place. A variable without a value matches nothing.
+// substitute replaces policy variables with their values. A variable without a value matches nothing.
 func substitute(pattern string, r Request) string {
 	return variable.ReplaceAllStringFunc(pattern, func(name string) string {
 		if literal, ok := literals[name]; ok {
@@ -215,8 +215,8 @@ func substitute(pattern string, r Request) string {
 	})
 }
 
-// literals are the variables for characters that mean something in patterns, as [like] knows them (IAM user guide,
-// "Policy variables", "Special characters").
+// literals are the variables for special characters of patterns, escaped for [like] (IAM user guide, "Policy
+// variables", "Special characters").
 var literals = map[string]string{"${*}": "\x02", "${?}": "\x03", "${$}": "$"}
 
 // like compares with the wildcards * and ?, which match slashes as well.

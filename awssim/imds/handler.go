@@ -24,7 +24,7 @@ const (
 
 const maxTTL = 21600 // seconds
 
-// Source is where the service of one instance knows everything from.
+// Source is the data source of the service of one instance.
 type Source interface {
 	// Metadata is the current metadata of the instance; an error means that no instance answers.
 	Metadata() (*ec2.Metadata, error)
@@ -32,7 +32,7 @@ type Source interface {
 	Now() time.Time
 }
 
-// Tokens are those that a service has given out. They are safe for concurrent use; the zero value is ready.
+// Tokens are the tokens that a service has issued. They are safe for concurrent use; the zero value is ready.
 type Tokens struct {
 	mu      sync.Mutex
 	expires map[string]time.Time // by instance ID and token
@@ -66,7 +66,7 @@ type handler struct {
 	hops   int
 }
 
-// version is what a path begins with: latest, or the date of a version.
+// version matches the beginning of a path: latest, or the date of a version.
 var version = regexp.MustCompile(`^(latest|\d{4}-\d{2}-\d{2}|1\.0)$`)
 
 // ServeHTTP is part of http.Handler.
@@ -96,7 +96,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isAllowed holds a token to its time, and asks for one where the instance requires it.
+// isAllowed checks the lifetime of a token, and requires one if the instance does.
 func (h handler) isAllowed(r *http.Request, md *ec2.Metadata) bool {
 	token := r.Header.Get(headerToken)
 	if token == "" {
@@ -114,7 +114,7 @@ func (h handler) serveTree(w http.ResponseWriter, md *ec2.Metadata, at string) {
 	answer(w, http.StatusOK, text)
 }
 
-// serveToken gives out a token. Its answer dies on the way to a client that is more hops away than the instance allows.
+// serveToken issues a token. Its answer does not reach a client that is more hops away than the instance allows.
 func (h handler) serveToken(w http.ResponseWriter, r *http.Request, md *ec2.Metadata, first string) {
 	ttl, err := strconv.Atoi(r.Header.Get(headerTTL))
 	switch {
@@ -135,12 +135,12 @@ func (h handler) serveToken(w http.ResponseWriter, r *http.Request, md *ec2.Meta
 	answer(w, http.StatusOK, h.tokens.issue(md.Instance.InstanceID, h.source.Now().Add(time.Duration(ttl)*time.Second)))
 }
 
-// wait is for the client to give up.
+// wait waits until the client gives up.
 func wait(ctx context.Context) { <-ctx.Done() }
 
 func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain")
 	w.WriteHeader(status)
-	// A client that has gone away is no concern of ours.
+	// The client may have closed the connection.
 	_, _ = w.Write([]byte(text))
 }

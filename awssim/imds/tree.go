@@ -16,10 +16,10 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 )
 
-// Tree is everything that the service tells, by path below latest/.
+// Tree has all values of the service, by path below latest/.
 type Tree map[string]string
 
-// NewTree builds the tree of an instance as of now.
+// NewTree returns the tree of an instance at the present time.
 func NewTree(md *ec2.Metadata, now time.Time) Tree {
 	t := Tree{}
 	t.addInstance(md)
@@ -39,7 +39,7 @@ func NewTree(md *ec2.Metadata, now time.Time) Tree {
 	return t
 }
 
-// put adds a value, unless it is empty: what there is not answers 404.
+// put adds a value, unless it is empty: a missing value answers 404.
 func (t Tree) put(path, value string) {
 	if value != "" {
 		t[path] = value
@@ -97,7 +97,7 @@ func (t Tree) addTags(md *ec2.Metadata) {
 	}
 }
 
-// addCredentials adds credentials that any simulator takes, for an instance with a role.
+// addCredentials adds credentials that any simulator accepts, for an instance with a role.
 func (t Tree) addCredentials(md *ec2.Metadata, now time.Time) {
 	profile := md.Instance.IAMInstanceProfile
 	if profile == nil {
@@ -151,7 +151,7 @@ func (t Tree) addInterface(md *ec2.Metadata, eni ec2.MetadataInterface) {
 		t[at+"ipv4-associations/"+association.PublicIP.String()] = eni.PrivateIPAddress.String()
 	}
 	if md.IsMultiCard() && eni.IndexKnown {
-		// EC2's documentation has the one name, the clients that Amazon ships read the other.
+		// EC2's documentation has one name, the clients of Amazon read the other.
 		card := strconv.Itoa(eni.Attachment.NetworkCardIndex)
 		t[at+"network-card"], t[at+"network-card-index"] = card, card
 	}
@@ -174,7 +174,7 @@ func lines[E any](list []E, text func(E) string) string {
 	return strings.Join(all, "\n")
 }
 
-// Look returns the value at a path, or the list of what is below it, and false if there is neither.
+// Look returns the value at a path, or the list of its children, and false if there is neither.
 func (t Tree) Look(at string) (string, bool) {
 	at = strings.TrimSuffix(at, "/")
 	if value, ok := t[at]; ok {

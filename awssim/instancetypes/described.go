@@ -14,7 +14,7 @@ import (
 //go:embed described.tsv
 var table string
 
-// described holds the types that EC2's own answers tell, by name.
+// described has the types of EC2's own answers, by name.
 var described = sync.OnceValue(func() map[string]Type {
 	types := map[string]Type{}
 	for row := range strings.Lines(table) {
@@ -27,8 +27,8 @@ var described = sync.OnceValue(func() map[string]Type {
 	return types
 })
 
-// parse reads a row, whose columns the first lines of the table name. A row that is not like that is a mistake of the
-// program that writes the table, so that it panics.
+// parse reads a row, whose columns the first lines of the table name. Another row is a bug of the program that writes
+// the table, so parse panics.
 func parse(row []string) Type {
 	if len(row) != 14 {
 		panic(fmt.Sprintf("instancetypes: a row of %d columns: %q", len(row), row))

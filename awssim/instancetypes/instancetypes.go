@@ -1,11 +1,11 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package instancetypes is what the simulator's DescribeInstanceTypes knows: about 1,400 EC2 instance types.
+// Package instancetypes has the data of the simulator's DescribeInstanceTypes: about 1,400 EC2 instance types.
 //
 // described.tsv has nearly all of them as EC2 itself describes them; hack/instancetypes writes it from published
-// answers of EC2. Of the others, interfaces, network cards and addresses come from the table that AWS publishes as a Go
-// package (amazon-vpc-resource-controller-k8s/pkg/aws/vpc), and what that table leaves out is zero, which means
+// answers of EC2. For the others, interfaces, network cards and addresses come from the table that AWS publishes as a
+// Go package (amazon-vpc-resource-controller-k8s/pkg/aws/vpc). Values that are not in that table are zero, which means
 // unknown.
 package instancetypes
 
@@ -17,7 +17,7 @@ import (
 	"github.com/aws/amazon-vpc-resource-controller-k8s/pkg/aws/vpc"
 )
 
-// Type is one EC2 instance type, as far as DescribeInstanceTypes tells it to someone who attaches network interfaces.
+// Type is one EC2 instance type, with the fields of DescribeInstanceTypes that concern network interfaces.
 type Type struct {
 	// Name is EC2's, for example "m5.xlarge".
 	Name string
@@ -29,28 +29,29 @@ type Type struct {
 	Cards []Card
 	// MaxInterfaces is the number of network interfaces an instance may have over all its cards, the primary included.
 	MaxInterfaces int
-	// IPv4PerInterface is the number of IPv4 addresses per interface, the primary address included. A prefix takes one.
+	// IPv4PerInterface is the number of IPv4 addresses per interface, the primary address included. A prefix counts as
+	// one.
 	IPv4PerInterface int
 	// IPv6PerInterface is the number of IPv6 addresses per interface; 0 where the type has no IPv6.
 	IPv6PerInterface int
 	// IPv6Supported is false for the oldest generations only.
 	IPv6Supported bool
-	// EFASupported tells whether Elastic Fabric Adapters can be attached at launch.
-	// False also means that EC2's answer for the type is not in the table.
+	// EFASupported reports whether Elastic Fabric Adapters can be attached at launch. False also means that EC2's answer
+	// for the type is not in the table.
 	EFASupported bool
-	// MaxEFAInterfaces is how many of the interfaces may be Elastic Fabric Adapters; 0 without EFA.
+	// MaxEFAInterfaces is the number of interfaces that may be Elastic Fabric Adapters; 0 without EFA.
 	MaxEFAInterfaces int
-	// ENASRDSupported tells whether ENA Express can be enabled. False also means that EC2's answer for the type
-	// is not in the table.
+	// ENASRDSupported reports whether ENA Express can be enabled. False also means that EC2's answer for the type is not
+	// in the table.
 	ENASRDSupported bool
 	// Hypervisor is "nitro" or "xen", and empty for bare metal.
 	Hypervisor string
-	// BareMetal tells whether the instance is the whole host.
+	// BareMetal reports whether the instance is the whole host.
 	BareMetal bool
-	// CurrentGeneration is false for what EC2 lists as previous generation.
+	// CurrentGeneration is false for types that EC2 lists as previous generation.
 	CurrentGeneration bool
-	// Architectures is what EC2 calls SupportedArchitectures: one of x86_64, arm64, x86_64_mac and arm64_mac.
-	// The oldest types run i386 besides.
+	// Architectures are EC2's SupportedArchitectures: one of x86_64, arm64, x86_64_mac and arm64_mac. The oldest types
+	// also run i386.
 	Architectures []string
 	// Performance is EC2's wording of the bandwidth over all cards, such as "200 Gigabit"; empty means unknown.
 	Performance string
@@ -60,14 +61,14 @@ type Type struct {
 type Card struct {
 	// Index is the network card index, as in AttachNetworkInterface.
 	Index int
-	// MaxInterfaces is the number of interfaces that the card takes.
+	// MaxInterfaces is the number of interfaces that the card supports.
 	MaxInterfaces int
 	// Performance is EC2's wording of the bandwidth, such as "Up to 10 Gigabit"; empty means unknown.
 	Performance string
 }
 
-// Lookup returns the instance type with the given name, and false when there is none.
-// The result shares nothing with the tables: the caller may change it.
+// Lookup returns the instance type with the given name, and false if there is none. The result shares nothing with the
+// tables: the caller may change it.
 func Lookup(name string) (Type, bool) {
 	if t, ok := described()[name]; ok {
 		t.Cards, t.Architectures = slices.Clone(t.Cards), slices.Clone(t.Architectures)
@@ -88,8 +89,8 @@ func Names() []string {
 }
 
 // undescribed returns a type from the data of AWS's Go package. Every type without IPv6 is described, so an interface
-// of the type has as many IPv6 addresses as IPv4 addresses. The package does not say the generation: the type counts as
-// current, as most types do.
+// of the type has as many IPv6 addresses as IPv4 addresses. The package does not have the generation: the type counts
+// as current, like most types.
 func undescribed(name string, limits *vpc.VPCLimits) Type {
 	t := Type{
 		Name: name, MaxInterfaces: limits.Interface, IPv4PerInterface: limits.IPv4PerInterface,

@@ -12,10 +12,10 @@ import (
 	"github.com/multieni/multieni/awssim/instancetypes"
 )
 
-// shape is the part of a type that a slot planner lives by.
+// shape is the part of a type that a planner of slots needs.
 type shape struct{ Interfaces, Cards, PerCard, IPv4 int }
 
-// TestDocumentedLimits holds the figures that EC2 documents for the types multieni's users name.
+// TestDocumentedLimits checks EC2's documented figures for the types that multieni's users name.
 func TestDocumentedLimits(t *testing.T) {
 	for name, want := range map[string]shape{
 		"t3.medium":        {3, 1, 3, 6},
@@ -54,8 +54,8 @@ func TestDocumentedLimits(t *testing.T) {
 	}
 }
 
-// TestWholeType shows complete answers: one with several cards, one of Graviton, one of bare metal, one old, and one that EC2's
-// published answers leave out.
+// TestWholeType has complete answers: a type with several cards, one of Graviton, one of bare metal, an old one, and
+// one that is not in EC2's published answers.
 func TestWholeType(t *testing.T) {
 	for _, want := range []instancetypes.Type{
 		{
@@ -114,7 +114,7 @@ func TestEFAAndENAExpress(t *testing.T) {
 	}
 }
 
-// The counts are those of AWS's own answers of 2026: what a table by hand had wrong for 199, 387 and 59 types.
+// The counts are those of AWS's own answers of 2026. A handwritten table was wrong for 199, 387 and 59 types.
 func TestTypesOfEachKind(t *testing.T) {
 	var efa, express, previous int
 	for _, name := range instancetypes.Names() {
@@ -153,7 +153,7 @@ func TestUnknownType(t *testing.T) {
 	}
 }
 
-// TestInvariants walks the whole table.
+// TestInvariants checks every type of the table.
 func TestInvariants(t *testing.T) {
 	names := instancetypes.Names()
 	if len(names) < 1400 || !slices.IsSorted(names) {

@@ -22,15 +22,15 @@ type Function struct {
 	// command, another program starts it with AWS_LAMBDA_RUNTIME_API set to HOST:PORT/_lambda/FUNCTION/NAME and a name
 	// that no other process has.
 	Command []string `json:"command,omitempty"`
-	// Environment of the program, in addition to what Lambda sets.
+	// Environment of the program, in addition to the variables that Lambda sets.
 	Environment map[string]string `json:"environment,omitempty"`
 	// Timeout of an invocation in seconds; 0 means 3.
 	Timeout int `json:"timeout,omitempty"`
-	// Concurrency is how many environments there may be; 0 means 10.
+	// Concurrency is the largest number of environments; 0 means 10.
 	Concurrency int `json:"concurrency,omitempty"`
 	// MaximumRetryAttempts after a failed asynchronous invocation; unset means 2.
 	MaximumRetryAttempts *int `json:"maximumRetryAttempts,omitempty"`
-	// DeadLetterTargetARN is the queue for asynchronous events that failed for good.
+	// DeadLetterTargetARN is the queue for asynchronous events that failed permanently.
 	DeadLetterTargetARN string `json:"deadLetterTargetArn,omitempty"`
 }
 
@@ -55,15 +55,15 @@ func (f *Function) attempts() int {
 	return 1 + *f.MaximumRetryAttempts
 }
 
-// EventSourceMapping lets a function work on the messages of a queue.
+// EventSourceMapping makes a function process the messages of a queue.
 type EventSourceMapping struct {
 	EventSourceARN string `json:"eventSourceArn"`
 	FunctionName   string `json:"functionName"`
-	// BatchSize is how many messages an invocation gets at most; 0 means 10.
+	// BatchSize is the largest number of messages in an invocation; 0 means 10.
 	BatchSize int `json:"batchSize,omitempty"`
-	// FunctionResponseTypes with ReportBatchItemFailures lets the function name the messages that it has not done.
+	// FunctionResponseTypes with ReportBatchItemFailures lets the function name the messages that failed.
 	FunctionResponseTypes []string `json:"functionResponseTypes,omitempty"`
-	// MaximumConcurrency is how many batches are worked on at once; 0 means as many as the function may have
+	// MaximumConcurrency is the number of batches that are processed at once; 0 means the function's number of
 	// environments.
 	MaximumConcurrency int `json:"maximumConcurrency,omitempty"`
 }
@@ -74,7 +74,7 @@ const ReportBatchItemFailures = "ReportBatchItemFailures"
 // maxTimeout of a function in seconds (Lambda developer guide, "Quotas").
 const maxTimeout = 900
 
-// Options are what a model starts from.
+// Options are the initial state and the settings of a model.
 type Options struct {
 	Functions           []Function
 	EventSourceMappings []EventSourceMapping
@@ -103,7 +103,7 @@ type function struct {
 	recent       []Outcome
 }
 
-// Counts is how often invocations of a function ended in which way.
+// Counts has the numbers of invocations of a function by result.
 type Counts struct {
 	Succeeded int `json:"succeeded"`
 	Failed    int `json:"failed"`
@@ -111,10 +111,10 @@ type Counts struct {
 	Dropped   int `json:"dropped"` // asynchronous events after their last attempt
 }
 
-// environment is a process of a function, by the name under which it asks for work.
+// environment is a process of a function, with the name under which it requests work.
 type environment struct {
 	running *invocation
-	asked   bool // for work, at least once
+	asked   bool // it has requested work at least once
 	killed  bool
 }
 
@@ -175,7 +175,7 @@ func (m *Model) AddFunction(f Function) error {
 	return nil
 }
 
-// AddEventSourceMapping lets a function work on a queue.
+// AddEventSourceMapping makes a function process the messages of a queue.
 func (m *Model) AddEventSourceMapping(spec EventSourceMapping) error {
 	f, queue := m.functions[spec.FunctionName], m.options.SQS
 	switch {
@@ -199,7 +199,7 @@ func (m *Model) arn(name string) string {
 	return fmt.Sprintf("arn:aws:lambda:%s:%s:function:%s", m.options.Region, m.options.Account, name)
 }
 
-// HasFunction tells whether there is a function of that ARN.
+// HasFunction reports whether a function with the ARN exists.
 func (m *Model) HasFunction(arn string) bool { return m.byARN(arn) != nil }
 
 func (m *Model) byARN(arn string) *function {
@@ -242,7 +242,7 @@ func (m *Model) attempt(f *function, id, payload string, n int) {
 			default:
 				f.counts.Dropped++
 				if f.DeadLetterTargetARN != "" {
-					// A dead-letter queue that there is not loses the event, as in Lambda.
+					// If the dead-letter queue does not exist, the event is lost, as in Lambda.
 					_ = m.options.SQS.Put(f.DeadLetterTargetARN, payload)
 				}
 			}
@@ -251,7 +251,7 @@ func (m *Model) attempt(f *function, id, payload string, n int) {
 
 func (m *Model) enqueue(f *function, i *invocation) { f.pending = append(f.pending, i) }
 
-// poll takes batches from a queue for all mappings of it that have room.
+// poll receives batches from a queue for all of its mappings with free capacity.
 func (m *Model) poll(queueARN string) {
 	for _, p := range m.mappings {
 		if p.EventSourceARN == queueARN {
@@ -282,7 +282,7 @@ func (m *Model) pollFor(p *mapping) {
 	}
 }
 
-// finished are the messages of a batch that need no further attempt.
+// finished returns the messages of a batch that need no further attempt.
 func (p *mapping) finished(batch []sqs.Message, response json.RawMessage, failure string) []sqs.Message {
 	if failure != "" {
 		return nil
@@ -296,7 +296,7 @@ func (p *mapping) finished(batch []sqs.Message, response json.RawMessage, failur
 		} `json:"batchItemFailures"`
 	}
 	if json.Unmarshal(response, &report) != nil {
-		return nil // Lambda takes a report that it cannot read for a complete failure
+		return nil // Lambda treats an invalid report as a complete failure
 	}
 	var done []sqs.Message
 	known := 0
@@ -312,12 +312,12 @@ func (p *mapping) finished(batch []sqs.Message, response json.RawMessage, failur
 		done = append(done, message)
 	}
 	if known < len(report.Failures) {
-		return nil // and so one that names what was not in the batch
+		return nil // and also one that names a message that is not in the batch
 	}
 	return done
 }
 
-// records is the event of a batch.
+// records returns the event of a batch.
 func (m *Model) records(p *mapping, batch []sqs.Message) json.RawMessage {
 	type record struct {
 		MessageID         string            `json:"messageId"`

@@ -50,8 +50,8 @@ func (m *Model) Begin(functionName string) []string {
 	return names
 }
 
-// End tells of an environment whose process is gone. What it was at has failed; and so has what it was begun for, if it
-// never asked for work.
+// End removes an environment whose process has ended. Its invocation has failed; so has the one for which it was
+// started, if it never requested work.
 func (m *Model) End(functionName, environmentName, reason string) {
 	f := m.functions[functionName]
 	e := f.environments[environmentName]
@@ -82,13 +82,13 @@ func (m *Model) Kill(environmentName string) bool {
 	return false
 }
 
-// IsAlive tells whether there is an environment of that name that is not killed.
+// IsAlive reports whether an environment with the name exists and is not killed.
 func (m *Model) IsAlive(environmentName string) bool {
 	e := m.find(environmentName)
 	return e != nil && !e.killed
 }
 
-// IsKilled tells whether the process of an environment is to be killed.
+// IsKilled reports whether the process of an environment must be killed.
 func (m *Model) IsKilled(environmentName string) bool {
 	e := m.find(environmentName)
 	return e != nil && e.killed
@@ -124,8 +124,8 @@ func (m *Model) asking(functionName, environmentName string) (*function, *enviro
 	return f, e, nil
 }
 
-// Next returns the next invocation of an environment, or nil while there is none. An environment that asks while it is
-// at one has given that up.
+// Next returns the next invocation of an environment, or nil while there is none. An environment that requests one
+// during an invocation has given that up.
 func (m *Model) Next(functionName, environmentName string) (*Invocation, error) {
 	f, e, err := m.asking(functionName, environmentName)
 	if err != nil {
@@ -150,7 +150,7 @@ func (m *Model) Next(functionName, environmentName string) (*Invocation, error) 
 	return &Invocation{RequestID: i.id, FunctionARN: f.arn, Payload: i.payload, Deadline: i.deadline}, nil
 }
 
-// Respond ends an invocation well.
+// Respond ends an invocation successfully.
 func (m *Model) Respond(functionName, environmentName, requestID string, response json.RawMessage) error {
 	return m.answer(functionName, environmentName, requestID, response, "")
 }

@@ -3,7 +3,7 @@
 
 //go:build linux
 
-// Package namespace makes Linux network namespaces, in which a simulated instance has links of its own.
+// Package namespace creates Linux network namespaces, in which a simulated instance has its own links.
 package namespace
 
 import (
@@ -21,7 +21,7 @@ import (
 // Namespace is a network namespace. It ends when it is closed and nothing is left in it.
 type Namespace struct{ file *os.File }
 
-// Possible says why no namespace can be made here, or nil.
+// Possible returns why no namespace can be created here, or nil.
 func Possible() error {
 	if os.Geteuid() != 0 {
 		return errors.New("network namespaces need root")
@@ -36,7 +36,7 @@ func Possible() error {
 	return n.Close()
 }
 
-// New makes a network namespace with only a loopback link, which is up.
+// New creates a network namespace with only a loopback link, which is up.
 func New() (*Namespace, error) {
 	n := &Namespace{}
 	var err error
@@ -69,7 +69,7 @@ func (n *Namespace) Close() error { return n.file.Close() }
 // Path is a file that leads other programs into the namespace for as long as this one runs.
 func (n *Namespace) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.file.Fd()) }
 
-// Do runs f on a thread in the namespace. Goroutines that f starts are elsewhere.
+// Do runs f on a thread in the namespace. Goroutines that f starts run in other namespaces.
 func (n *Namespace) Do(f func()) error {
 	var err error
 	onThread(func() {
@@ -107,8 +107,8 @@ func (n *Namespace) IP(arguments string) (string, error) {
 	return string(output), errors.Join(err, failure)
 }
 
-// Attach attaches an interface with the MAC address to the node that the namespace is of, as EC2 would: a link appears
-// there, down. Its other end appears in the VPC under the name peer, up.
+// Attach attaches an interface with the MAC address to the node of the namespace, as EC2 does: a link appears there,
+// and is down. Its other end appears in the VPC under the name peer, and is up.
 func (n *Namespace) Attach(name, mac string, vpc *Namespace, peer string) error {
 	if _, err := n.IP(fmt.Sprintf("link add %s address %s type veth peer name %s netns %s", name, mac, peer,
 		vpc.Path())); err != nil {

@@ -3,7 +3,7 @@
 
 //go:build !linux
 
-// Package namespace makes Linux network namespaces, in which a simulated instance has links of its own.
+// Package namespace creates Linux network namespaces, in which a simulated instance has its own links.
 package namespace
 
 import (
@@ -16,7 +16,7 @@ var errSystem = fmt.Errorf("network namespaces: %w: only Linux has them", errors
 // Namespace is a network namespace. On other systems there is none.
 type Namespace struct{}
 
-// Possible says that none can be made.
+// Possible returns an error: only Linux has network namespaces.
 func Possible() error { return errSystem }
 
 // New is not supported.
@@ -28,7 +28,7 @@ func Open(string) (*Namespace, error) { return nil, errSystem }
 // Close does nothing.
 func (*Namespace) Close() error { return nil }
 
-// Path is nowhere.
+// Path is not supported.
 func (*Namespace) Path() string { return "" }
 
 // Do is not supported.

@@ -78,7 +78,7 @@ type QueueInput struct {
 	QueueURL string `json:"QueueUrl"`
 }
 
-// Nothing is the answer of actions that have nothing to say.
+// Nothing is the answer of actions that return no data.
 type Nothing struct{}
 
 // PurgeQueue deletes the messages of a queue.
@@ -102,7 +102,7 @@ type GetQueueAttributesOutput struct {
 	Attributes map[string]string `json:"Attributes"`
 }
 
-// GetQueueAttributes tells of a queue. Other than SQS's, its counts are exact.
+// GetQueueAttributes returns the attributes of a queue. In contrast to SQS, its counts are exact.
 func (m *Model) GetQueueAttributes(in *GetQueueAttributesInput) (*GetQueueAttributesOutput, error) {
 	q, err := m.queueAt(in.QueueURL)
 	if err != nil {
@@ -228,7 +228,7 @@ func (m *Model) show(x *message) Message {
 	}
 }
 
-// Wait is how long a request would wait for a message.
+// Wait returns how long a request waits for a message.
 func (m *Model) Wait(in *ReceiveMessageInput) time.Duration {
 	if in.WaitTimeSeconds != nil {
 		return time.Duration(*in.WaitTimeSeconds) * time.Second
@@ -239,7 +239,7 @@ func (m *Model) Wait(in *ReceiveMessageInput) time.Duration {
 	return 0
 }
 
-// ReceiveMessage takes what is in a queue now, which hides it for a while.
+// ReceiveMessage receives messages that are in a queue now, and makes them invisible for a while.
 func (m *Model) ReceiveMessage(in *ReceiveMessageInput) (*ReceiveMessageOutput, error) {
 	q, err := m.queueAt(in.QueueURL)
 	if err != nil {
@@ -327,7 +327,7 @@ func (m *Model) changeVisibility(q *queue, handle string, seconds int) error {
 	return nil
 }
 
-// BatchEntry is one of a batch. Which members count depends on the action.
+// BatchEntry is one entry of a batch. Each action uses some of the members.
 type BatchEntry struct {
 	ID                string `json:"Id"`
 	ReceiptHandle     string `json:"ReceiptHandle"`
@@ -348,14 +348,14 @@ type BatchOutput struct {
 	Failed     []BatchFailure `json:"Failed"`
 }
 
-// BatchSuccess is an entry that worked.
+// BatchSuccess is an entry that succeeded.
 type BatchSuccess struct {
 	ID               string `json:"Id"`
 	MessageID        string `json:"MessageId,omitempty"`
 	MD5OfMessageBody string `json:"MD5OfMessageBody,omitempty"`
 }
 
-// BatchFailure is an entry that did not.
+// BatchFailure is an entry that failed.
 type BatchFailure struct {
 	ID          string `json:"Id"`
 	Code        string `json:"Code"`
@@ -363,7 +363,7 @@ type BatchFailure struct {
 	SenderFault bool   `json:"SenderFault"`
 }
 
-// SendMessageBatch is SendMessage, up to ten times.
+// SendMessageBatch is SendMessage for up to ten entries.
 func (m *Model) SendMessageBatch(in *BatchInput) (*BatchOutput, error) {
 	return m.batch(in, func(_ *queue, e BatchEntry) (BatchSuccess, error) {
 		sent, err := m.SendMessage(&SendMessageInput{in.QueueInput, e.MessageBody, e.DelaySeconds})
@@ -374,14 +374,14 @@ func (m *Model) SendMessageBatch(in *BatchInput) (*BatchOutput, error) {
 	})
 }
 
-// DeleteMessageBatch is DeleteMessage, up to ten times.
+// DeleteMessageBatch is DeleteMessage for up to ten entries.
 func (m *Model) DeleteMessageBatch(in *BatchInput) (*BatchOutput, error) {
 	return m.batch(in, func(q *queue, e BatchEntry) (BatchSuccess, error) {
 		return BatchSuccess{ID: e.ID}, m.deleteMessage(q, e.ReceiptHandle)
 	})
 }
 
-// ChangeMessageVisibilityBatch is ChangeMessageVisibility, up to ten times.
+// ChangeMessageVisibilityBatch is ChangeMessageVisibility for up to ten entries.
 func (m *Model) ChangeMessageVisibilityBatch(in *BatchInput) (*BatchOutput, error) {
 	return m.batch(in, func(q *queue, e BatchEntry) (BatchSuccess, error) {
 		return BatchSuccess{ID: e.ID}, m.changeVisibility(q, e.ReceiptHandle, e.VisibilityTimeout)

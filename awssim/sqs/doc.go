@@ -6,7 +6,6 @@
 //
 // A message is delivered at least once and in no particular order; it stays in its queue, invisible for a while, until
 // it is deleted, and goes to the dead-letter queue after the receives that the redrive policy allows. Faults of kind
-// duplicate deliver it and leave it visible, and faults of kind reorder let a later message go first. Long polls are
-// not the model's business: it says what there is now, and [Model.Watch] when there is more. FIFO queues are not
-// modelled.
+// duplicate deliver it and leave it visible, and faults of kind reorder let a later message go first. The model has no
+// long polls: it returns the present messages, and [Model.Watch] reports further ones. FIFO queues are not modelled.
 package sqs

@@ -20,23 +20,22 @@ import (
 	"github.com/multieni/multieni/awssim/timeline"
 )
 
-// Behavior are the switches for what SQS does not document.
+// Behavior has switches for undocumented behavior of SQS.
 type Behavior struct {
-	// OldHandleDeletes lets a receipt handle delete a message that was received again since. By default the call
-	// succeeds without effect: SQS documents that only the latest handle is sure to work.
+	// OldHandleDeletes lets a receipt handle delete a message that was received again since. By default the call succeeds
+	// without effect: SQS guarantees only that the latest handle works.
 	OldHandleDeletes bool
 }
 
-// WorldQueue is a queue, with its attributes as CreateQueue takes them. A dead-letter queue is listed before the queue
-// that uses it.
+// WorldQueue is a queue, with the attributes of CreateQueue. A dead-letter queue must precede the queue that uses it.
 type WorldQueue struct {
 	QueueName  string            `json:"queueName"`
 	Attributes map[string]string `json:"attributes,omitempty"`
 }
 
-// Options are what a model starts from.
+// Options are the initial state and the settings of a model.
 type Options struct {
-	// Queues that there are from the beginning.
+	// Queues that exist from the beginning.
 	Queues          []WorldQueue
 	Behavior        Behavior
 	Region, Account string
@@ -94,7 +93,7 @@ func (m *Model) tell(q *queue) {
 	}
 }
 
-// tellAt plans a call to the watchers for when a message is visible.
+// tellAt plans a call of the watchers for the time at which a message becomes visible.
 func (m *Model) tellAt(q *queue, visible time.Time) {
 	if visible.After(m.timeline.Now()) {
 		m.timeline.At(visible, func() { m.tell(q) })
@@ -107,7 +106,7 @@ func (m *Model) arn(name string) string {
 	return fmt.Sprintf("arn:aws:sqs:%s:%s:%s", m.region, m.account, name)
 }
 
-// url is what a client takes for the queue's address. The simulator reads only its last element.
+// url returns the URL that clients use for the queue. The simulator reads only its last element.
 func (m *Model) url(name string) string {
 	return fmt.Sprintf("https://sqs.%s.amazonaws.com/%s/%s", m.region, m.account, name)
 }
@@ -133,7 +132,7 @@ var queryCodes = map[string]string{
 	"QueueNameExists":   "QueueAlreadyExists",
 }
 
-// QueryCode returns the code of an error as the query protocol has it.
+// QueryCode returns the code of an error in the query protocol.
 func QueryCode(code string) string {
 	switch known, ok := queryCodes[code]; {
 	case ok:
@@ -146,7 +145,7 @@ func QueryCode(code string) string {
 	}
 }
 
-// HasQueue tells whether there is a queue of that ARN.
+// HasQueue reports whether a queue with the ARN exists.
 func (m *Model) HasQueue(arn string) bool { return m.byARN(arn) != nil }
 
 func (m *Model) byARN(arn string) *queue {
@@ -158,7 +157,7 @@ func (m *Model) byARN(arn string) *queue {
 	return nil
 }
 
-// VisibilityTimeout is that of a queue.
+// VisibilityTimeout returns the visibility timeout of a queue.
 func (m *Model) VisibilityTimeout(arn string) time.Duration {
 	if q := m.byARN(arn); q != nil {
 		return q.seconds("VisibilityTimeout")
@@ -172,7 +171,7 @@ func (q *queue) seconds(attribute string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// redrive is where messages go that were received too often.
+// redrive is the redrive policy of a queue.
 type redrive struct {
 	DeadLetterTargetARN string      `json:"deadLetterTargetArn"`
 	MaxReceiveCount     json.Number `json:"maxReceiveCount"`
@@ -211,7 +210,7 @@ func (m *Model) Take(arn string, atMost int) []Message {
 	return m.receive(q, atMost, q.seconds("VisibilityTimeout"))
 }
 
-// Delete deletes a message of a queue by its ARN. That it is gone already is as good.
+// Delete deletes a message of a queue by its ARN. It succeeds if the message no longer exists.
 func (m *Model) Delete(arn, handle string) {
 	if q := m.byARN(arn); q != nil {
 		_ = m.deleteMessage(q, handle)
@@ -275,7 +274,7 @@ func (q *queue) redrivePolicy() (redrive, bool) {
 	return policy, json.Unmarshal([]byte(text), &policy) == nil
 }
 
-// expire forgets messages that are older than the queue keeps them.
+// expire deletes messages that are older than the retention period.
 func (m *Model) expire(q *queue) {
 	oldest := m.timeline.Now().Add(-q.seconds("MessageRetentionPeriod"))
 	q.messages = slices.DeleteFunc(q.messages, func(x *message) bool { return x.sent.Before(oldest) })
@@ -285,7 +284,7 @@ func (q *queue) remove(x *message) {
 	q.messages = slices.DeleteFunc(q.messages, func(other *message) bool { return other == x })
 }
 
-// holding finds the message that a receipt handle is of, and tells whether the handle is the latest.
+// holding returns the message of a receipt handle, and reports whether the handle is the latest.
 func (q *queue) holding(handle string) (x *message, latest bool, err error) {
 	id, _, ok := strings.Cut(handle, "#")
 	if !ok {
@@ -300,7 +299,7 @@ func (q *queue) holding(handle string) (x *message, latest bool, err error) {
 	return nil, false, nil
 }
 
-// deleteMessage deletes what a handle is of. What is gone already counts as deleted.
+// deleteMessage deletes the message of a handle. It succeeds if the message no longer exists.
 func (m *Model) deleteMessage(q *queue, handle string) error {
 	x, latest, err := q.holding(handle)
 	if err == nil && x != nil && (latest || m.behavior.OldHandleDeletes) {
@@ -314,7 +313,7 @@ func checksum(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// State is everything in a queue.
+// State has all messages of a queue.
 type State struct {
 	QueueName  string            `json:"queueName"`
 	QueueARN   string            `json:"queueArn"`

@@ -28,13 +28,13 @@ type QueueURL struct {
 // At returns the answer to a request that was sent to an endpoint.
 func (q QueueURL) At(endpoint string) any { return &QueueURL{urlAt(endpoint, q.QueueURL)} }
 
-// urlAt replaces the address in a queue's URL by another one. Some clients send requests for a queue to its URL.
+// urlAt replaces the address in a queue's URL with another one. Some clients send requests for a queue to its URL.
 func urlAt(endpoint, url string) string {
 	_, queue, _ := strings.Cut(strings.TrimPrefix(url, "https://"), "/")
 	return endpoint + "/" + queue
 }
 
-// CreateQueue makes a queue. One of the same name and attributes is as good as new.
+// CreateQueue creates a queue. It returns an existing one with the same name and attributes.
 func (m *Model) CreateQueue(in *CreateQueueInput) (*QueueURL, error) {
 	switch {
 	case strings.HasSuffix(in.QueueName, ".fifo"):

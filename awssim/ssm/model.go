@@ -1,9 +1,9 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ssm is a model of the Parameter Store of AWS Systems Manager, as far as reading and writing plain parameters
-// goes. Its parameters are those of the world, the same that EC2 resolves the images of launch templates from. Secure
-// strings, versions by number or label, and policies are not modelled.
+// Package ssm is a model of the Parameter Store of AWS Systems Manager, for reading and writing plain parameters. Its
+// parameters are those of the world, from which EC2 also resolves the images of launch templates. Secure strings,
+// versions by number or label, and policies are not modelled.
 package ssm
 
 import (
@@ -27,7 +27,7 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
 // Model is the parameters of an account in a region. Use it from one goroutine at a time.
 type Model struct {
 	ec2      *ec2.Model
-	versions map[string]int // of what was put
+	versions map[string]int // of written parameters
 }
 
 // New returns a model of the parameters that EC2 knows.
@@ -42,7 +42,7 @@ type Parameter struct {
 	Version int    `json:"Version"`
 }
 
-// GetParameterInput is the request of GetParameter. Plain parameters need no decryption, so that it does not matter.
+// GetParameterInput is the request of GetParameter. WithDecryption has no effect on plain parameters.
 type GetParameterInput struct {
 	Name           string `json:"Name"`
 	WithDecryption bool   `json:"WithDecryption"`
@@ -83,7 +83,7 @@ type GetParametersOutput struct {
 	InvalidParameters []string     `json:"InvalidParameters"`
 }
 
-// GetParameters reads up to ten parameters, and tells which there are not.
+// GetParameters reads up to ten parameters, and returns the names that do not exist.
 func (m *Model) GetParameters(in *GetParametersInput) (*GetParametersOutput, error) {
 	if len(in.Names) < 1 || len(in.Names) > maxNames {
 		return nil, apierror.New("ValidationException", "%d names were given, and there must be from 1 to %d",

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timeline is the future of a simulation: what will happen by itself, and when. The models of all services
-// share one, so that their changes happen in the order of their times whichever service is called.
+// Package timeline has the planned events of a simulation. The models of all services share one timeline, so that their
+// changes happen in the order of their times, no matter what service is called.
 package timeline
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Timeline is a time and the events after it. It is not safe for concurrent use.
+// Timeline has a time and the events after it. It is not safe for concurrent use.
 type Timeline struct {
 	now      time.Time
 	due      queue
@@ -22,10 +22,10 @@ type Timeline struct {
 // New returns a timeline that begins at a time.
 func New(now time.Time) *Timeline { return &Timeline{now: now} }
 
-// Now is the time: that of the event that is happening, or the latest that Advance was given.
+// Now returns the time: that of the present event, or the latest argument of Advance.
 func (t *Timeline) Now() time.Time { return t.now }
 
-// At plans an event. Planned for now or earlier, it happens at once.
+// At plans an event. One for now or earlier happens at once.
 func (t *Timeline) At(due time.Time, do func()) {
 	if !due.After(t.now) {
 		do()
@@ -34,7 +34,7 @@ func (t *Timeline) At(due time.Time, do func()) {
 	t.plan(due, do)
 }
 
-// Soon plans an event for now, but after what is being done.
+// Soon plans an event for now, after the present one.
 func (t *Timeline) Soon(do func()) { t.plan(t.now, do) }
 
 func (t *Timeline) plan(due time.Time, do func()) {
@@ -50,12 +50,12 @@ func (t *Timeline) NextDue() (time.Time, bool) {
 	return t.due[0].at, true
 }
 
-// Happened is how many planned events have happened, so that a caller of Advance can tell whether any has.
+// Happened returns the number of planned events that have happened, so that a caller of Advance can tell whether any
+// has.
 func (t *Timeline) Happened() uint64 { return t.events }
 
-// Advance lets everything happen that is due by now, in order, each event at its own time.
-// Time never goes backwards: an earlier now counts as the latest seen. In the midst of an event it does nothing: the
-// Advance that the event happens in goes on after it.
+// Advance executes all events that are due by now, in order, each at its own time. Time never goes backwards: an
+// earlier now counts as the latest one. During an event it does nothing: the outer Advance continues after the event.
 func (t *Timeline) Advance(now time.Time) {
 	if t.running {
 		return
@@ -78,10 +78,10 @@ func (t *Timeline) Advance(now time.Time) {
 	}
 }
 
-// event is something that will happen by itself.
+// event is a planned event.
 type event struct {
 	at       time.Time
-	sequence uint64 // of two events at one time the one planned first comes first
+	sequence uint64 // orders events of the same time
 	do       func()
 }
 

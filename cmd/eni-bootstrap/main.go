@@ -3,7 +3,7 @@
 
 //go:build linux
 
-// Command eni-bootstrap gives a node its network interfaces while it boots.
+// Command eni-bootstrap creates the network interfaces of a node while it boots.
 package main
 
 import (

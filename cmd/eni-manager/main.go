@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command eni-manager looks after the interfaces of the node that it runs on.
+// Command eni-manager configures the interfaces of the node that it runs on.
 package main
 
 import (

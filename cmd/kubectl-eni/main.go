@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-eni is a plugin of kubectl: kubectl eni.
+// Command kubectl-eni is the kubectl plugin "kubectl eni".
 package main
 
 import (

@@ -4,7 +4,7 @@
 //go:build linux
 
 // Command multieni-cni is the CNI program of pod networks. Container runtimes call it as multieni-ipam or as
-// multieni-routes. "multieni-cni install FOLDER" puts it into a folder under both names.
+// multieni-routes. "multieni-cni install FOLDER" installs it in a folder under both names.
 package main
 
 import (

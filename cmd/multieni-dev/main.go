@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command multieni-dev runs multieni on one machine: a Kubernetes API server, a simulated AWS and the demo between
-// them.
+// Command multieni-dev runs multieni on one machine: a Kubernetes API server, a simulated AWS, and the demo
+// that uses both.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command controlplane makes sure that kube-apiserver, etcd and kubectl are on
-// this machine, downloading or building them if need be, and prints the folder they are in:
+// Command controlplane makes sure that kube-apiserver, etcd and kubectl are on this machine, downloads or builds them
+// if necessary, and prints their folder:
 //
 //	export KUBEBUILDER_ASSETS=$(go run ./hack/controlplane)
 package main

@@ -8,8 +8,8 @@
 //	pip install moto
 //	go run ./hack/instancetypes
 //
-// The simulator's table has what its DescribeInstanceTypes tells; the product's has the Elastic Fabric Adapters, which
-// the Go package of AWS that gives its other limits leaves out.
+// The simulator's table has the answers of its DescribeInstanceTypes. The product's table has the Elastic Fabric
+// Adapters, which are not in the Go package of AWS that has its other limits.
 package main
 
 import (
@@ -70,7 +70,7 @@ func locate(ctx context.Context) (version, path string, err error) {
 	return version, filepath.Join(folder, "ec2", "resources", "instance_types.json.gz"), nil
 }
 
-// described is what the tables take of a type in EC2's answer.
+// described is the part of a type in EC2's answer that the tables use.
 type described struct {
 	BareMetal, CurrentGeneration bool
 	Hypervisor                   string
@@ -125,8 +125,8 @@ func generate(version, path string) (map[string][]byte, error) {
 	return map[string][]byte{simulated: all.Bytes(), adapters: efas.Bytes()}, nil
 }
 
-// row is the type in the simulator's table, column by column. It fails where cards of one type differ in bandwidth,
-// which the table cannot say and no type of EC2 has.
+// row is the type in the simulator's table, column by column. It fails if cards of one type differ in bandwidth, which
+// the table cannot express and no type of EC2 has.
 func (t described) row(name string) ([]string, error) {
 	n := t.NetworkInfo
 	var cards []string

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The tables are what EC2 answered, where the version of the package that they were written from is installed. The long form
-// also fails for another version: then it is time to write them again.
+// The tables equal EC2's answers, if the installed package has the version from which they were written. The long form
+// also fails for another version: then the tables must be written again.
 func TestTablesAreWhatEC2Says(t *testing.T) {
 	version, path, err := locate(t.Context())
 	if err != nil {

@@ -44,7 +44,7 @@ with the dimension ` + "`reason`, all in the namespace `multieni`" + `. An insta
 |---|---|---|
 `
 
-// described reads what client_golang says of a metric.
+// described reads client_golang's description of a metric.
 var described = regexp.MustCompile(`fqName: "([^"]+)", help: "(.*)", unit: ".*", constLabels: .*, variableLabels: \{([^}]*)\}`)
 
 func writeMetrics() error {

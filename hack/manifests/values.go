@@ -29,7 +29,7 @@ are not listed here.
 |---|---|---|
 `
 
-// writeChartPage lists the values of the chart, with the words that stand over each in values.yaml.
+// writeChartPage lists the values of the chart, each with the comment above it in values.yaml.
 func writeChartPage() error {
 	content, err := os.ReadFile("charts/multieni/values.yaml")
 	if err != nil {
@@ -73,7 +73,7 @@ func valueRows(mapping *yaml.Node, path string) (string, error) {
 	return b.String(), nil
 }
 
-// inOneLine makes a value fit into a cell.
+// inOneLine writes a value in one line, as a cell needs it.
 func inOneLine(value *yaml.Node) {
 	value.HeadComment, value.LineComment, value.FootComment = "", "", ""
 	if value.Kind != yaml.ScalarNode {

@@ -4,9 +4,9 @@
 // Package addresses finds the lowest free address of a subnet for an interface that is about to be created. It reads
 // EC2; package ipam decides.
 //
-// A [Reservations] is for a process that creates all or nearly all interfaces of its cluster: it assigns each address
-// once. A [Ranked] is for processes that do not know each other, for example a function that runs once for each
-// instance: each process takes the address at its own rank among those who wait.
+// [Reservations] is for a process that creates all or nearly all interfaces of its cluster: it assigns each address
+// once. [Ranked] is for independent processes, for example a function that runs once for each instance: each process
+// takes the address at its own rank among the waiting interfaces.
 package addresses
 
 import (
@@ -22,28 +22,27 @@ import (
 )
 
 const (
-	// reservationsTTL is how long the reservations of a subnet are kept: people seldom make one, and EC2 allows few
-	// questions.
+	// reservationsTTL is how long the reservations of a subnet are cached: they rarely change, and EC2 allows few reads.
 	reservationsTTL = 10 * time.Minute
-	// subnetUseTTL is how long a listing of a subnet's interfaces serves those who ask at the same time.
+	// subnetUseTTL is how long concurrent callers share a list of a subnet's interfaces.
 	subnetUseTTL = 500 * time.Millisecond
 )
 
-// Reader is what finding addresses asks of EC2.
+// Reader is the part of EC2 that this package reads.
 type Reader interface {
 	Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, error)
 	SubnetInterfaces(ctx context.Context, subnetID string) ([]eni.Interface, error)
 	SubnetReservations(ctx context.Context, subnetID string) ([]eni.SubnetReservation, error)
 }
 
-// subnets reads subnets, for many callers at once.
+// subnets reads subnets for many callers.
 type subnets struct {
 	reader   Reader
 	constant *cache.Cache[blocks]
 	use      *cache.Cache[[]eni.Interface]
 }
 
-// blocks are what of a subnet does not change: its IPv4 block with the reservations, and its IPv6 block.
+// blocks is the constant part of a subnet: its IPv4 block with the reservations, and its IPv6 block.
 type blocks struct {
 	ipam.Subnet
 	ipv6 netip.Prefix
@@ -53,7 +52,7 @@ func newSubnets(reader Reader, now func() time.Time) *subnets {
 	return &subnets{reader: reader, constant: cache.New[blocks](now), use: cache.New[[]eni.Interface](now)}
 }
 
-// read returns the IPv4 block of a subnet with what of it is used or reserved, and its interfaces.
+// read returns the IPv4 block of a subnet with the used and reserved parts, and the subnet's interfaces.
 func (s *subnets) read(ctx context.Context, subnetID string) (ipam.Subnet, []eni.Interface, error) {
 	constant, err := s.blocks(ctx, subnetID)
 	if err != nil {
@@ -116,10 +115,10 @@ func (s *subnets) block(ctx context.Context, subnetID string) (blocks, error) {
 	return blocks{subnet, known[0].IPv6CIDR}, err
 }
 
-// forget makes the next reading of a subnet's interfaces a new one.
+// forget drops the cached interfaces of a subnet.
 func (s *subnets) forget(subnetID string) { s.use.Forget(subnetID) }
 
-// full is the fault of a subnet that has no address left.
+// full returns the error for a subnet without a free address.
 func full(subnetID string) error {
 	return &eni.APIError{
 		Class: eni.NoAddresses, Operation: "CreateNetworkInterface", Code: "InsufficientFreeAddressesInSubnet",

@@ -51,7 +51,7 @@ func simulate(t *testing.T) (*awssim.Simulator, func() *awsec2.Client) {
 	return sim, func() *awsec2.Client { return awsec2.New(cfg, awsec2.Options{Cluster: "c"}) }
 }
 
-// make makes an interface with an address that was taken for it, and looks for the next as long as EC2 calls it used.
+// create creates an interface with a reserved address, and tries the next one while EC2 refuses it as used.
 func create(ctx context.Context, cloud executor.Cloud, from executor.Addresses, m identity.Member) (netip.Addr, error) {
 	for {
 		address, err := from.Reserve(ctx, subnet, m)
@@ -74,7 +74,7 @@ func create(ctx context.Context, cloud executor.Cloud, from executor.Addresses, 
 	}
 }
 
-// race has many make an interface each at the same time, and returns the addresses they got, in order.
+// race creates n interfaces concurrently, and returns their addresses in order.
 func race(t *testing.T, n int, one func(n int) (netip.Addr, error)) []netip.Addr {
 	t.Helper()
 	got := make([]netip.Addr, n)
@@ -92,7 +92,7 @@ func race(t *testing.T, n int, one func(n int) (netip.Addr, error)) []netip.Addr
 	return got
 }
 
-// fromTheStart wants the addresses to be those from .4 on, without a gap.
+// fromTheStart fails unless the addresses begin at .4 and have no gap.
 func fromTheStart(t *testing.T, got []netip.Addr) {
 	t.Helper()
 	want := netip.MustParseAddr("10.0.64.4")
@@ -116,7 +116,7 @@ func TestManyInOneProcess(t *testing.T) {
 	})
 }
 
-// Every process sees EC2 as it is a moment ago, and nothing of the others.
+// Every process reads a slightly old state of EC2, and knows nothing about the others.
 func TestManyProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 200
@@ -161,7 +161,7 @@ func TestReservationsAreLeftAlone(t *testing.T) {
 	})
 }
 
-// reserved has a reservation of its own.
+// reserved is an EC2 with a reservation.
 type reserved struct {
 	*awsec2.Client
 	cidr netip.Prefix

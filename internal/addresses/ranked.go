@@ -18,15 +18,15 @@ import (
 
 var _ executor.Addresses = (*Ranked)(nil)
 
-// Instances lists the instances that get interfaces of networks, and are not on their way out.
+// Instances lists the instances that get interfaces of networks and are not terminating.
 type Instances func(context.Context) ([]eni.Instance, error)
 
-// WaitingNodes returns the names of those who want an address of a subnet on an instance, and of those of them that
-// have an interface there already, by [Name].
+// WaitingNodes returns the members on an instance that need an address of a subnet, including those that have one
+// already.
 type WaitingNodes func(ctx context.Context, subnetID string,
 	instance eni.Instance) (members []identity.Member, err error)
 
-// Ranked assigns the free addresses to the interfaces that wait for one by their rank. It is safe for concurrent use.
+// Ranked assigns the free addresses to the waiting interfaces by their rank. It is safe for concurrent use.
 type Ranked struct {
 	subnets   *subnets
 	instances Instances
@@ -35,11 +35,11 @@ type Ranked struct {
 
 	// mu guards taken.
 	mu sync.Mutex
-	// taken are the addresses that EC2 called used without showing it, and until when that is believed.
+	// taken are the addresses that EC2 refused as used although no read shows that, and until when they count as used.
 	taken map[netip.Addr]time.Time
 }
 
-// NewRanked returns a Queue.
+// NewRanked returns a Ranked.
 func NewRanked(reader Reader, instances Instances, wanting WaitingNodes, now func() time.Time) *Ranked {
 	return &Ranked{subnets: newSubnets(reader, now), instances: instances, wanting: wanting, now: now,
 		taken: map[netip.Addr]time.Time{}}
@@ -64,7 +64,7 @@ func (q *Ranked) Reserve(ctx context.Context, subnetID string, member identity.M
 	if len(free) == 0 {
 		return netip.Addr{}, full(subnetID)
 	}
-	// Where there are fewer addresses than there are who wait, the last ones race for the last one.
+	// If more interfaces wait than addresses are free, the last ones compete for the last address.
 	return free[min(turn, len(free)-1)], nil
 }
 
@@ -95,7 +95,7 @@ func (q *Ranked) believedTaken() []netip.Prefix {
 	return taken
 }
 
-// waiting returns the places of those who want an address of the subnet and have none.
+// waiting returns the ranks of the members that need an address of the subnet and have none.
 func (q *Ranked) waiting(ctx context.Context, subnetID, cluster string, interfaces []eni.Interface) ([]string, error) {
 	served := map[string]bool{}
 	for _, i := range interfaces {
@@ -122,7 +122,7 @@ func (q *Ranked) waiting(ctx context.Context, subnetID, cluster string, interfac
 	return waiting, nil
 }
 
-// rankOf is by what those who wait are ordered.
+// rankOf returns the sort key of a member among the waiting ones.
 func rankOf(m identity.Member) string {
 	return fmt.Sprintf("%s %s %06d", m.InstanceID, m.Owner, m.Ordinal)
 }

@@ -17,7 +17,7 @@ import (
 
 var _ executor.Addresses = (*Reservations)(nil)
 
-// Reservations promises the lowest free addresses of subnets. It is safe for concurrent use.
+// Reservations assigns the lowest free addresses of subnets. It is safe for concurrent use.
 type Reservations struct {
 	subnets *subnets
 	now     func() time.Time
@@ -27,13 +27,13 @@ type Reservations struct {
 	claims ipam.Reservations
 }
 
-// NewReservations returns a Book without promises.
+// NewReservations returns empty Reservations.
 func NewReservations(reader Reader, now func() time.Time) *Reservations {
 	return &Reservations{subnets: newSubnets(reader, now), now: now}
 }
 
-// Reserve implements [executor.Addresses]. Asked again for the same interface it promises the same address, as long as
-// that is free.
+// Reserve implements [executor.Addresses]. Repeated calls for the same interface return the same address while it is
+// free.
 func (b *Reservations) Reserve(ctx context.Context, subnetID string, member identity.Member) (netip.Addr, error) {
 	subnet, _, err := b.subnets.read(ctx, subnetID)
 	if err != nil {

@@ -27,53 +27,55 @@ import (
 
 // Host is the network of the node.
 type Host interface {
-	// Facts takes a snapshot, and says which of the devices have their link in another namespace.
+	// Facts returns a snapshot, with those of the devices that have their link in another network namespace.
 	Facts(devices []string) (hostnet.Facts, error)
-	// Apply executes an operation; if the state is already reached, it succeeds.
+	// Apply executes an operation. It succeeds if the state is already as desired.
 	Apply(hostnet.Operation) error
-	// Events has something to receive after changes. It is closed when there will be no more.
+	// Events sends a value after changes. It is closed when the host reports no more events.
 	Events() <-chan struct{}
 }
 
-// PCI is the bus that the devices of interfaces are on.
+// PCI is the PCI bus with the devices of interfaces.
 type PCI interface {
-	// Facts says how the network devices are.
+	// Facts returns the state of the network devices.
 	Facts() (hostpci.Facts, error)
-	// Bind gives a device to a driver.
+	// Bind binds a device to a driver.
 	Bind(hostpci.Binding) error
 }
 
-// Options are what an Agent needs.
+// Options configure an Agent.
 type Options struct {
 	// Node is the name of the node.
 	Node string
-	// API is where it says what; nil without Kubernetes.
+	// API is the API server that the agent reads from and reports to; nil without Kubernetes.
 	API  *API
 	Host Host
 	PCI  PCI
 	// Metadata reads instance metadata; nil if there is none.
 	Metadata func(context.Context) (eni.Metadata, error)
-	// DefaultMTU is for interfaces whose NodeENI names none, in bytes.
+	// DefaultMTU is the MTU of interfaces whose NodeENI sets none, in bytes.
 	DefaultMTU int
 	// Taint is the key of the taint that keeps pods away until the node is ready.
 	Taint string
-	// ReapplyTaint puts the taint back when a required interface is lost.
+	// ReapplyTaint makes the agent add the taint again when a required interface is lost.
 	ReapplyTaint bool
-	// Resync is the time between two passes over the host without events.
+	// Resync is the interval between passes over the host if there are no events.
 	Resync time.Duration
 	// NetworkdDir, if set, gets a file for each interface that makes systemd-networkd ignore its link.
 	NetworkdDir string
 	// PluginConfig, if set, is the file of the SR-IOV network device plugin that lists devices for pods.
 	PluginConfig string
-	// StateDir, if set, is the agent's own folder. Its checkpoint lists the interfaces for times without an API server.
+	// StateDir, if set, is the agent's own folder. Its checkpoint lists the interfaces, for use while the API server is
+	// unreachable.
 	StateDir string
 	// NetworksDir, if set, is the folder with a file for each pod network. LeasesDir is the folder of the leases.
 	NetworksDir, LeasesDir string
-	// PodAddresses shows the addresses of pods; nil if the agent may not observe them.
+	// PodAddresses observes the addresses of pods; nil if the agent may not observe them.
 	PodAddresses PodAddresses
 	// CNIDir, if set, is the folder that must have our CNI plugins before pods attach.
 	CNIDir string
-	// CNIConfigDir, if set, is the folder whose first CNI configuration must be of Multus before the startup taint goes.
+	// CNIConfigDir, if set, is the folder whose first CNI configuration must be that of Multus before the agent removes
+	// the startup taint.
 	CNIConfigDir string
 	Log          *slog.Logger
 }
@@ -81,24 +83,24 @@ type Options struct {
 // Agent reconciles the links of one node.
 type Agent struct {
 	Options
-	// devices remembers where the device of each MAC address is, so that it is known while its link is in a pod.
+	// devices is the PCI address of each MAC address, so that it is known while the link is in the namespace of a pod.
 	devices map[string]string
-	// failed remembers what a device did not take, and since when.
+	// failed are the bindings that failed, each with the time of the failure.
 	failed map[hostpci.Binding]failure
 	// metadata is nil if there is no metadata service.
 	metadata *metadata
 	pace     *rate.Limiter
-	// claims are the last claims on addresses by interface ID, sequences numbers them.
+	// claims are the last address claims by interface ID, sequences numbers them.
 	claims    map[string][]podaddress.Claim
 	sequences podaddress.Sequences
-	// found are the addresses that pods have on links of the interfaces, as of the last pass. foundAll is set if no pod
-	// has others.
+	// found are the addresses that pods have on links of the interfaces, as of the last pass. foundAll is set if the
+	// observer read the namespaces of all pods.
 	interfaces []podaddress.Interface
 	found      map[string][]podaddress.Address
 	foundAll   bool
 	// podsReported is the time of the last report of pod networks.
 	podsReported time.Time
-	// recalled is the record of an earlier life, recorded the one of this life.
+	// recalled is the checkpoint of an earlier process, recorded the one that this process wrote last.
 	recalled *v1alpha1.NodeENIState
 	recorded []byte
 }
@@ -108,8 +110,8 @@ const (
 	// again.
 	reconcilesPerSecond = 10
 	reconcileBurst      = 40
-	// rounds is how many passes over the host one reconciliation makes at most: operations have side effects in the
-	// kernel, so the first round may not be the last.
+	// rounds is the maximum number of times that one reconciliation reads and changes the host: operations have side
+	// effects in the kernel, so one round may not be enough.
 	rounds = 4
 )
 
@@ -123,9 +125,9 @@ func New(o Options) *Agent {
 	return a
 }
 
-// snapshot is what one pass is about.
+// snapshot is the state that one pass works with.
 type snapshot struct {
-	// state and node are nil if there is no such object. They are not to be changed.
+	// state and node are nil if the object does not exist. They must not be changed.
 	state *v1alpha1.NodeENIState
 	node  *corev1.Node
 	// recalled says that the state is from a checkpoint, because the state in the API server is not known yet.
@@ -134,10 +136,11 @@ type snapshot struct {
 	links   []hostnet.Link
 	devices []hostpci.Device
 	records []hostpci.OriginalBinding
-	// metadata is what the instance knows about itself, or nil; facts is what the kernel knew last.
+	// metadata is the last answer of instance metadata, or nil; facts is the last observed state of the kernel.
 	metadata *eni.Metadata
 	facts    hostnet.Facts
-	// observed has an observation for each of the links and devices, and for devices that are being given back.
+	// observed has an observation for each link and device, and for each device that the agent binds back to its network
+	// driver.
 	observed []hostnet.Observation
 	// networks are the pod networks of the node.
 	networks []v1alpha1.PodNetworkState
@@ -154,15 +157,15 @@ func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
 	if s.observed == nil && failure != nil {
 		return a.Resync, failure
 	}
-	// others wait for these files, the interfaces do not
+	// other programs read these files; the interfaces do not depend on them
 	if err := errors.Join(a.keepNetworks(s), a.writeFiles(s), a.writeCheckpoint(s)); err != nil {
 		a.Log.Warn("files could not be written", "err", err)
 	}
 	return a.next(s), errors.Join(failure, a.publish(ctx, s))
 }
 
-// publish says on both objects how far the interfaces are. Neither write waits for the other: a pod may be waiting for
-// this node.
+// publish reports the state of the interfaces on both objects. Neither write waits for the other: a pod may be waiting
+// for this node.
 func (a *Agent) publish(ctx context.Context, s *snapshot) error {
 	if s.recalled {
 		return nil // there is no API server to report to
@@ -179,7 +182,7 @@ func (a *Agent) publish(ctx context.Context, s *snapshot) error {
 	return errors.Join(reported, marked)
 }
 
-// gather puts together what is known of the node.
+// gather collects the desired state, and the last answer of instance metadata.
 func (a *Agent) gather() *snapshot {
 	s := &snapshot{}
 	if a.metadata != nil {
@@ -206,7 +209,7 @@ func (a *Agent) gather() *snapshot {
 	return s
 }
 
-// configure carries out what is to be done until nothing is left, and keeps what it saw in the end.
+// configure executes operations until none are left, and stores the last observation.
 func (a *Agent) configure(s *snapshot) error {
 	failures := map[string]error{}
 	for range rounds {
@@ -234,7 +237,7 @@ func (a *Agent) configure(s *snapshot) error {
 	return s.attachErrors(failures)
 }
 
-// decide reads the host, and returns the operations that it needs.
+// decide reads the host, and returns the operations that its links and devices need.
 func (a *Agent) decide(s *snapshot) (operations []hostnet.Operation, bindings []hostpci.Binding, err error) {
 	var devices []string
 	for _, link := range s.links {
@@ -243,7 +246,7 @@ func (a *Agent) decide(s *snapshot) (operations []hostnet.Operation, bindings []
 		}
 	}
 	if s.facts, err = a.Host.Facts(devices); err != nil {
-		return nil, nil, fmt.Errorf("look at the network of the node: %w", err)
+		return nil, nil, fmt.Errorf("read the network of the node: %w", err)
 	}
 	markPrimary(&s.facts, s.metadata)
 	s.observed = hostnet.Observe(s.links, s.facts)
@@ -253,7 +256,7 @@ func (a *Agent) decide(s *snapshot) (operations []hostnet.Operation, bindings []
 	return operations, bindings, err
 }
 
-// remember keeps where the devices of the links are.
+// remember stores the PCI addresses of the links' devices.
 func (a *Agent) remember(observed []hostnet.Observation) {
 	devices := map[string]string{}
 	for _, o := range observed {
@@ -265,7 +268,7 @@ func (a *Agent) remember(observed []hostnet.Observation) {
 	a.devices = devices
 }
 
-// attachErrors puts failures down to the links that are not configured because of them, and returns them.
+// attachErrors sets the failures as the message of each link that is not configured, and returns them.
 func (s *snapshot) attachErrors(failures map[string]error) error {
 	var all []error
 	for _, operation := range slices.Sorted(maps.Keys(failures)) {

@@ -30,7 +30,7 @@ func attached() v1alpha1.InterfaceState {
 	}
 }
 
-// state is that of a node with the interface, which the controller has reported on.
+// state is the state of a node with the interface, on which the controller has reported.
 func state(change func(*v1alpha1.NodeENIState, *v1alpha1.InterfaceState)) *v1alpha1.NodeENIState {
 	i := attached()
 	s := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: "node", Generation: 3}}

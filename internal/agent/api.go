@@ -27,11 +27,11 @@ import (
 	"github.com/multieni/multieni/internal/revision"
 )
 
-// writeTimeout is how long a write may take: links are to be looked after meanwhile.
+// writeTimeout is the time limit of a write: the agent does not reconcile links meanwhile.
 const writeTimeout = 10 * time.Second
 
-// API is the Kubernetes API as far as an agent needs it: two objects by the name of the node. It is as small as that
-// because every node pays for the memory.
+// API is the part of the Kubernetes API that an agent needs: two objects by the name of the node. It is small because
+// the memory is used on every node.
 type API struct {
 	node          string
 	states, nodes object
@@ -40,7 +40,7 @@ type API struct {
 	log     *slog.Logger
 }
 
-// object is one object of the API server, which is watched.
+// object is one watched object of the API server.
 type object struct {
 	rest.Interface
 	resource string
@@ -48,19 +48,19 @@ type object struct {
 	informer cache.Controller
 }
 
-// Connect returns the API server as the agent of a node uses it. Nothing is asked of it yet.
+// Connect returns an API for the agent of a node. It sends no request.
 func Connect(access *rest.Config, node string) (*API, error) {
 	a := &API{node: node, changed: make(chan struct{}, 1)}
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.NodeList{}) // and no others of Kubernetes
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.NodeList{}) // no other types of Kubernetes
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	access = rest.CopyConfig(access)
-	access.QPS = -1 // the agent paces itself, by passes
+	access.QPS = -1 // the agent limits its passes instead
 	access.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	connections, err := rest.HTTPClientFor(access) // one for both
+	connections, err := rest.HTTPClientFor(access) // both clients share it
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
 	}
@@ -124,10 +124,10 @@ func (a *API) watch(ctx context.Context, log *slog.Logger) {
 	both.Wait()
 }
 
-// Synced reports whether it is known what the API server has.
+// Synced reports whether both objects have been read from the API server, or are known not to exist.
 func (a *API) Synced() bool { return a.states.informer.HasSynced() && a.nodes.informer.HasSynced() }
 
-// synced waits until it is known what the API server has, and reports whether it is.
+// synced waits until Synced is true, and reports whether it is.
 func (a *API) synced(ctx context.Context) bool {
 	for _, o := range []object{a.states, a.nodes} {
 		select {
@@ -139,22 +139,22 @@ func (a *API) synced(ctx context.Context) bool {
 	return true
 }
 
-// state returns the node's NodeENIState, which is not to be changed, or nil if there is none.
+// state returns the node's NodeENIState, or nil if there is none. Callers must not change it.
 func (a *API) state() *v1alpha1.NodeENIState {
-	known, _, _ := a.states.store.GetByKey(a.node) // it fails for what has no name
+	known, _, _ := a.states.store.GetByKey(a.node) // it fails only for objects without a name
 	state, _ := known.(*v1alpha1.NodeENIState)
 	return state
 }
 
-// nodeObject returns the Node, which is not to be changed, or nil if there is none.
+// nodeObject returns the Node, or nil if there is none. Callers must not change it.
 func (a *API) nodeObject() *corev1.Node {
 	known, _, _ := a.nodes.store.GetByKey(a.node)
 	node, _ := known.(*corev1.Node)
 	return node
 }
 
-// trim removes what the agent never reads from an object: of the status of a Node all but the conditions, and the
-// capacity that agents write.
+// trim removes fields that the agent never reads. The status of a Node keeps only the conditions and the capacity that
+// agents write.
 func trim(known any) (any, error) {
 	if object, err := meta.Accessor(known); err == nil {
 		object.SetManagedFields(nil)
@@ -165,8 +165,8 @@ func trim(known any) (any, error) {
 	return known, nil
 }
 
-// isRelevant reports whether a change is one that the agent may have to act on: of a Node not heartbeats, but what it
-// says there.
+// isRelevant reports whether the agent may have to act on a change. Heartbeats of a Node are not relevant; the fields
+// that the agent reads or writes are.
 func isRelevant(was, is any) bool {
 	before, ok := was.(*corev1.Node)
 	now, _ := is.(*corev1.Node)
@@ -186,7 +186,7 @@ func interfacesReady(node *corev1.Node) *corev1.NodeCondition {
 	return nil
 }
 
-// patch sends a change of an object, or of one of its subresources, and fills in what became of the object.
+// patch sends a change of an object, or of one of its subresources, and fills in the changed object.
 func (o object) patch(ctx context.Context, name string, change change, became runtime.Object) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -197,7 +197,7 @@ func (o object) patch(ctx context.Context, name string, change change, became ru
 	return request.Do(ctx).Into(became)
 }
 
-// change is what a patch says.
+// change is the content of a patch.
 type change struct {
 	kind       types.PatchType
 	of         []string

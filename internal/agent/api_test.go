@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/agent"
 )
 
-// TestAnAgentWatchesItsOwnObjects keeps the API server from telling each agent of a fleet about all nodes.
+// TestAnAgentWatchesItsOwnObjects: the API server must not send all nodes of a fleet to each agent.
 func TestAnAgentWatchesItsOwnObjects(t *testing.T) {
 	requests := make(chan string, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,7 +41,7 @@ func TestAnAgentWatchesItsOwnObjects(t *testing.T) {
 		}).Run(ctx)
 	}()
 	var seen []string
-	for range 4 { // each is tried as one request and then as two
+	for range 4 { // a client first tries one request, then two
 		seen = append(seen, <-requests)
 	}
 	stop()

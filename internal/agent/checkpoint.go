@@ -23,7 +23,7 @@ import (
 // checkpointFile is the file in the agent's folder with the last known state of its node.
 const checkpointFile = "agent.json"
 
-// Checkpoint returns what is worth knowing of a node's state while the API server is away.
+// Checkpoint returns the part of a node's state that the agent needs while the API server is unreachable.
 func Checkpoint(state *v1alpha1.NodeENIState) *v1alpha1.NodeENIState {
 	return &v1alpha1.NodeENIState{
 		ObjectMeta: metav1.ObjectMeta{Name: state.Name}, Spec: v1alpha1.NodeENIStateSpec{InstanceID: state.Spec.InstanceID},
@@ -32,11 +32,11 @@ func Checkpoint(state *v1alpha1.NodeENIState) *v1alpha1.NodeENIState {
 	}
 }
 
-// RestoreCheckpoint returns what is certain of a record, or nil: the interfaces that were attached when it was written,
-// and that instance metadata shows on this instance still, the same interface behind the same MAC address. The record
-// alone may be old, or of another instance, and metadata alone does not say whose an interface is. Devices of programs
-// in user space are none of them: to take a link away asks for more certainty. As the controller has not reported on
-// what is returned, nothing is taken back.
+// RestoreCheckpoint returns the confirmed part of a checkpoint, or nil: the interfaces that were attached when it was
+// written, and that instance metadata still lists on this instance with the same ID and MAC address. The checkpoint
+// alone may be old, or of another instance, and metadata alone does not name the owner of an interface. The result has
+// no devices of programs in user space: binding one removes its link, which needs more evidence. The result has no
+// observed generation, so the agent restores nothing because of it.
 func RestoreCheckpoint(record *v1alpha1.NodeENIState, node string, known *eni.Metadata) *v1alpha1.NodeENIState {
 	if record == nil || known == nil || record.Name != node || record.Spec.InstanceID != known.InstanceID {
 		return nil
@@ -51,7 +51,7 @@ func RestoreCheckpoint(record *v1alpha1.NodeENIState, node string, known *eni.Me
 	return certain
 }
 
-// writeCheckpoint writes down what the controller said last. That it says nothing, or not yet, is no reason to forget.
+// writeCheckpoint stores the last report of the controller. Without a report, the existing checkpoint stays.
 func (a *Agent) writeCheckpoint(s *snapshot) error {
 	if a.StateDir == "" || s.recalled || s.state == nil || s.state.Status.ObservedGeneration == 0 {
 		return nil
@@ -65,13 +65,13 @@ func (a *Agent) writeCheckpoint(s *snapshot) error {
 		_, err = networkd.Replace(filepath.Join(a.StateDir, checkpointFile), content)
 	}
 	if err != nil {
-		return fmt.Errorf("write down what the node was promised: %w", err)
+		return fmt.Errorf("store the checkpoint: %w", err)
 	}
 	a.recorded = content
 	return nil
 }
 
-// readCheckpoint returns what was written down, or nil.
+// readCheckpoint returns the stored checkpoint, or nil.
 func (a *Agent) readCheckpoint() (*v1alpha1.NodeENIState, error) {
 	if a.StateDir == "" {
 		return nil, nil
@@ -82,7 +82,7 @@ func (a *Agent) readCheckpoint() (*v1alpha1.NodeENIState, error) {
 	}
 	record := &v1alpha1.NodeENIState{}
 	if err := errors.Join(err, json.Unmarshal(content, record)); err != nil {
-		return nil, fmt.Errorf("read what the node was promised: %w", err)
+		return nil, fmt.Errorf("read the checkpoint: %w", err)
 	}
 	return record, nil
 }

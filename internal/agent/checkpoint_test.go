@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// A record is believed as far as instance metadata shows the same, and never about more than that.
+// The agent uses only the part of a checkpoint that instance metadata confirms.
 func TestRecall(t *testing.T) {
 	const primary = "02:00:00:00:00:01"
 	seen := func(change func(*eni.Metadata)) *eni.Metadata {

@@ -18,15 +18,15 @@ import (
 // reasonUnobserved says that the agent cannot see the addresses in network namespaces of pods.
 const reasonUnobserved = "AddressesNotObserved"
 
-// PodAddresses shows the network namespaces of pods.
+// PodAddresses observes the network namespaces of pods.
 type PodAddresses interface {
 	// Namespaces returns the namespaces, and whether all of them were read.
 	Namespaces() (namespaces []podaddress.Namespace, complete bool)
-	// Events has something to receive after changes.
+	// Events sends a value after changes.
 	Events() <-chan struct{}
 }
 
-// interfacesOf returns the interfaces of the state, on whose links pods may have addresses.
+// interfacesOf returns the interfaces of the state. Pods may have addresses on their links.
 func interfacesOf(s *snapshot) []podaddress.Interface {
 	var interfaces []podaddress.Interface
 	for _, i := range s.state.Status.Interfaces {
@@ -41,14 +41,14 @@ func interfacesOf(s *snapshot) []podaddress.Interface {
 	return interfaces
 }
 
-// observe notes the addresses that pods have on links of the state's interfaces.
+// observe stores the addresses that pods have on links of the state's interfaces.
 func (a *Agent) observe(s *snapshot) {
 	a.interfaces = interfacesOf(s)
 	a.found, a.foundAll = a.findAddresses()
 }
 
 // findAddresses returns the addresses that pods have on links of the interfaces of the last pass, by the interface's
-// ID. It is not known without an observer, and before the observer has read all namespaces.
+// ID. known is false without an observer, and until the observer has read all namespaces.
 func (a *Agent) findAddresses() (found map[string][]podaddress.Address, known bool) {
 	if a.PodAddresses == nil {
 		return nil, false
@@ -64,7 +64,7 @@ func (a *Agent) addressesChanged() bool {
 	return known != a.foundAll || !maps.EqualFunc(found, a.found, slices.Equal[[]podaddress.Address])
 }
 
-// prefixesOf returns the addresses of an interface that no claim is about: the primary one, and delegated prefixes.
+// prefixesOf returns the addresses of an interface that are never claimed: the primary one, and delegated prefixes.
 func prefixesOf(i v1alpha1.InterfaceState) []netip.Prefix {
 	var all []netip.Prefix
 	for _, text := range slices.Concat([]string{i.PrivateIP + "/32"}, i.IPv4Prefixes) {
@@ -75,8 +75,9 @@ func prefixesOf(i v1alpha1.InterfaceState) []netip.Prefix {
 	return all
 }
 
-// addClaims adds the claims on addresses of one interface to the state of its network. What was claimed last is in
-// memory: the report of that may not be back from the API server yet. Without an observation all stays as it was.
+// addClaims adds the address claims of one interface to the state of its network. The last claims are kept in memory,
+// because the API server may not have returned the report of them yet. Without an observation the claims stay as they
+// were.
 func (a *Agent) addClaims(s *snapshot, state *v1alpha1.PodNetworkState, ranges []netip.Prefix) {
 	last, remembered := a.claims[state.ENIID]
 	if !remembered {
@@ -99,7 +100,7 @@ func (a *Agent) addClaims(s *snapshot, state *v1alpha1.PodNetworkState, ranges [
 	}
 }
 
-// forgetClaims drops the claims of interfaces that are reported no more.
+// forgetClaims drops the claims of interfaces that are no longer reported.
 func (a *Agent) forgetClaims(s *snapshot) {
 	for id := range a.claims {
 		if !slices.ContainsFunc(s.networks, func(n v1alpha1.PodNetworkState) bool { return n.ENIID == id }) {
@@ -108,7 +109,7 @@ func (a *Agent) forgetClaims(s *snapshot) {
 	}
 }
 
-// liveClaims returns how many addresses pods brought up themselves.
+// liveClaims returns the number of addresses that pods brought up themselves and still have.
 func liveClaims(state *v1alpha1.PodNetworkState) int32 {
 	live := state.ClaimsOmitted
 	for _, claim := range state.Claims {
@@ -151,12 +152,12 @@ func apiClaim(c podaddress.Claim) v1alpha1.PodAddressClaim {
 	return claim
 }
 
-// microTime is a time as it comes back from the API server.
+// microTime returns the time with the precision that the API server keeps.
 func microTime(t time.Time) metav1.MicroTime {
 	return metav1.NewMicroTime(t.Truncate(time.Microsecond))
 }
 
-// floating returns the ranges in which addresses of an interface follow pods.
+// floating returns the ranges of addresses that pods bring up themselves.
 func floating(pods *v1alpha1.InterfacePods) []netip.Prefix {
 	var ranges []netip.Prefix
 	for _, text := range pods.Floating {
@@ -170,8 +171,8 @@ func floating(pods *v1alpha1.InterfacePods) []netip.Prefix {
 // howToObserve is the next step for an agent without an observer.
 const howToObserve = "set pods.observeAddresses=true in the values of the chart"
 
-// qualify takes back that a network is drained, while it is unknown whether a pod has an address within the ranges, and
-// says that the agent cannot know it.
+// qualify unsets Drained while the agent does not know whether a pod has an address within the ranges. If the agent may
+// not observe addresses, the message says so.
 func (a *Agent) qualify(state *v1alpha1.PodNetworkState, pods *v1alpha1.InterfacePods) {
 	switch {
 	case len(pods.Floating) == 0:
@@ -182,7 +183,7 @@ func (a *Agent) qualify(state *v1alpha1.PodNetworkState, pods *v1alpha1.Interfac
 	}
 }
 
-// completeObserved completes the state of a network whose attachment is the user's.
+// completeObserved completes the state of a network with attachment Observed.
 func (a *Agent) completeObserved(state *v1alpha1.PodNetworkState) {
 	state.Used, state.Free, state.Capacity = liveClaims(state), 0, 0
 	if state.Reason == v1alpha1.ReasonNetworkDraining {

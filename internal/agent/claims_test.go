@@ -22,7 +22,7 @@ import (
 	"github.com/multieni/multieni/internal/core/podaddress"
 )
 
-// seen is what the observer of a test sees: a pod with an address, or none.
+// seen is the observation of a test: a pod with an address, or none.
 type seen struct {
 	address    string
 	incomplete bool
@@ -31,7 +31,7 @@ type seen struct {
 
 func (s *seen) Events() <-chan struct{} { return s.events }
 
-// Namespaces returns the namespace of a pod that has the interface itself.
+// Namespaces returns the namespace of a pod that has the link of the interface.
 func (s *seen) Namespaces() ([]podaddress.Namespace, bool) {
 	link := podaddress.Link{Index: 3, MAC: mac}
 	if s.address != "" {
@@ -41,7 +41,7 @@ func (s *seen) Namespaces() ([]podaddress.Namespace, bool) {
 	return []podaddress.Namespace{{ID: 1, Links: []podaddress.Link{eth0, link}}}, !s.incomplete
 }
 
-// withFloating is the state of a node whose addresses follow pods.
+// withFloating is the state of a node with floating ranges.
 func withFloating(attachment v1alpha1.PodAttachment, claims ...v1alpha1.PodAddressClaim) *v1alpha1.NodeENIState {
 	state := withPods()
 	i := &state.Status.Interfaces[0]
@@ -75,7 +75,7 @@ func TestTheAgentReportsAddressesOfPods(t *testing.T) {
 	}
 }
 
-// TestClaimsAcrossARestart starts an agent with the last report of the one before.
+// TestClaimsAcrossARestart starts an agent with the last report of its predecessor.
 func TestClaimsAcrossARestart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		addresses *seen
@@ -95,7 +95,7 @@ func TestClaimsAcrossARestart(t *testing.T) {
 	}
 }
 
-// A network that the state of the node lists no more stays reported while a pod has an address of it.
+// The agent reports a network that the state of the node no longer lists while a pod has an address of it.
 func TestANetworkStaysReportedWhileAPodHasAnAddress(t *testing.T) {
 	addresses := &seen{address: "10.0.4.200"}
 	n := newNode(t, addresses)

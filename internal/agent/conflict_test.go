@@ -23,7 +23,7 @@ import (
 	"github.com/multieni/multieni/internal/agent"
 )
 
-// Many write to a Node. That another write came first is tried again, and is no error in the log.
+// Many clients write to a Node. The agent retries after a conflict, and logs no error.
 func TestAWriteConflictIsNoError(t *testing.T) {
 	state := &v1alpha1.NodeENIState{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NodeENIState"},
@@ -59,7 +59,7 @@ func TestAWriteConflictIsNoError(t *testing.T) {
 			Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.Level(-1)})),
 		}).Run(ctx)
 	}()
-	for try := 0; try < 3; { // a pass has two writes at most
+	for try := 0; try < 3; { // a pass makes at most two writes
 		select {
 		case try = <-tries:
 		case <-ctx.Done():
@@ -70,7 +70,7 @@ func TestAWriteConflictIsNoError(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "changed while it was written") {
+	if strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "another client changed the object") {
 		t.Errorf("the log:\n%s", log.String())
 	}
 }

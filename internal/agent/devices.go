@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// bindRetry is how long a device that did not take a driver is left alone. Each try takes its link down.
+	// bindRetry is the time between attempts to bind a device after a failure. Each attempt takes its link down.
 	bindRetry = 5 * time.Minute
-	// heldRetry is how often a device that a program has open is looked at. Nothing tells when it is closed.
+	// heldRetry is the interval of reads while a program has a device open. No event reports that the program closed it.
 	heldRetry = 2 * time.Second
 )
 
-// failure is that a device did not take a driver.
+// failure is a failed attempt to bind a device.
 type failure struct {
 	message string
 	at      time.Time
@@ -32,7 +32,7 @@ func (a *Agent) decideBindings(s *snapshot) ([]hostpci.Binding, error) {
 	}
 	facts, err := a.PCI.Facts()
 	if err != nil {
-		return nil, fmt.Errorf("look at the PCI bus of the node: %w", err)
+		return nil, fmt.Errorf("read the PCI bus of the node: %w", err)
 	}
 	facts.Failed = map[hostpci.Binding]string{}
 	for b, f := range a.failed {
@@ -48,12 +48,12 @@ func (a *Agent) decideBindings(s *snapshot) ([]hostpci.Binding, error) {
 // bind executes a binding. A failure is reported until the next attempt.
 func (a *Agent) bind(b hostpci.Binding) {
 	if err := a.PCI.Bind(b); err != nil {
-		a.failed[b] = failure{fmt.Sprintf("%v; it is tried again after %s", err, bindRetry), time.Now()}
+		a.failed[b] = failure{fmt.Sprintf("%v; the agent retries after %s", err, bindRetry), time.Now()}
 		a.Log.Error("a device could not be bound", "device", b.Address, "driver", b.Driver, "err", err)
 		return
 	}
 	delete(a.failed, b)
-	a.Log.Info("carried out", "what", b.String())
+	a.Log.Info("binding executed", "what", b.String())
 }
 
 // next returns when to read the host again without an event.

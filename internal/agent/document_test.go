@@ -36,7 +36,7 @@ func reasons(t *testing.T, path string) []string {
 	return all
 }
 
-// The document for users explains every reason that they can meet.
+// The document for users explains every reason that they can see.
 func TestEveryReasonIsDocumented(t *testing.T) {
 	document, err := os.ReadFile("../../docs/node-agent.md")
 	if err != nil {

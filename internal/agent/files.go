@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/networkd"
 )
 
-// writeFiles writes the files about the interfaces that other programs of the host read, where they are configured.
+// writeFiles writes the configured files about the interfaces, which other programs of the host read.
 func (a *Agent) writeFiles(s *snapshot) error {
 	if !s.isConfirmed() {
 		return nil // the existing files may be correct
@@ -29,7 +29,7 @@ func (a *Agent) writeFiles(s *snapshot) error {
 	return errors.Join(failures...)
 }
 
-// writeNetworkd makes the folder hold one file of ours for each interface, and no others of ours.
+// writeNetworkd writes one file for each interface into the folder, and removes other files of the agent.
 func writeNetworkd(dir string, s *snapshot) error {
 	var macs []string
 	for _, link := range s.links {
@@ -58,8 +58,8 @@ func writePluginConfig(path string, s *snapshot) error {
 	case errors.Is(err, fs.ErrNotExist) && len(resources) == 0:
 		return nil
 	case err == nil && !bytes.Contains(present, []byte(hostpci.PluginMark)):
-		return fmt.Errorf("%s was not written by multieni, so it is left alone: move it away, or choose another file with "+
-			"--sriov-config", path)
+		return fmt.Errorf("multieni did not write %s, so the agent does not change it: move the file, or choose another one "+
+			"with --sriov-config", path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("read the configuration of the SR-IOV network device plugin: %w", err)
 	}

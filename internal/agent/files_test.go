@@ -26,8 +26,9 @@ import (
 	"github.com/multieni/multieni/internal/core/hostpci"
 )
 
-// TestFilesOutliveAStart has files of an earlier life of the agent, of an interface without any other record. The agent
-// removes them only when the controller has reported on the node: until then a pod may use that interface.
+// TestFilesOutliveAStart starts an agent with files that an earlier process wrote, about an interface that has no other
+// record. The agent removes them only after the controller has reported on the node: until then a pod may use that
+// interface.
 func TestFilesOutliveAStart(t *testing.T) {
 	cases := map[string]struct {
 		reported int64
@@ -69,7 +70,7 @@ func TestFilesOutliveAStart(t *testing.T) {
 	}
 }
 
-// firstPass runs an agent until it has told the API server how the interfaces of its node are, which it does after its
+// firstPass runs an agent until it has reported its interfaces to the API server, which it does after it wrote its
 // files.
 func firstPass(t *testing.T, state *v1alpha1.NodeENIState, o agent.Options) {
 	t.Helper()
@@ -98,7 +99,7 @@ func firstPass(t *testing.T, state *v1alpha1.NodeENIState, o agent.Options) {
 	}
 }
 
-// serveNode serves Node node-1 and its NodeENIState, which stay as they are. Patches are shown to patched, which may
+// serveNode serves Node node-1 and its NodeENIState, which do not change. It passes patches to patched, which may
 // answer them and reports whether it did.
 func serveNode(t *testing.T, state *v1alpha1.NodeENIState, patched func(http.ResponseWriter, *http.Request) bool) *httptest.Server {
 	t.Helper()
@@ -123,7 +124,7 @@ func serve(t *testing.T, state *v1alpha1.NodeENIState, node *corev1.Node, patche
 		case r.Method == http.MethodPatch && patched(w, r):
 		case r.Method == http.MethodPatch:
 			_ = json.NewEncoder(w).Encode(object)
-		case r.URL.Query().Has("sendInitialEvents"): // then a client asks for a list
+		case r.URL.Query().Has("sendInitialEvents"): // the client then requests a list
 			w.WriteHeader(http.StatusUnprocessableEntity)
 		case r.URL.Query().Has("watch"):
 			w.WriteHeader(http.StatusOK)

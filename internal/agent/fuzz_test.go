@@ -15,8 +15,8 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// A disk can hold any checkpoint. A restored one names links of interfaces that the instance has and that are not the primary
-// one, no devices, and the same again after it was written and read.
+// A disk can hold any checkpoint. A restored one has only links of interfaces that the instance has, without the
+// primary interface, and no devices. It is the same after it was written and read again.
 func FuzzRestoreCheckpoint(f *testing.F) {
 	const primary, instance = "02:00:00:00:00:01", "i-0123456789abcdef0"
 	whole := state(func(s *v1alpha1.NodeENIState, _ *v1alpha1.InterfaceState) { s.Spec.InstanceID = instance })

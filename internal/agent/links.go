@@ -47,7 +47,7 @@ func DesiredLinks(state *v1alpha1.NodeENIState, defaultMTU int) (links []hostnet
 	return links, devices
 }
 
-// records returns which devices are bound, or were about to be, as the node's state remembers it.
+// records returns the devices that the agent last reported as bound, or about to be bound.
 func records(state *v1alpha1.NodeENIState) []hostpci.OriginalBinding {
 	if state == nil {
 		return nil
@@ -65,8 +65,8 @@ func removing(i v1alpha1.InterfaceState) bool {
 	return i.Phase == v1alpha1.PhaseDetaching || i.Phase == v1alpha1.PhaseDeleting
 }
 
-// linkName returns what the link is called on every node: its NodeENI, and from the second interface on its ordinal
-// behind a character that no Kubernetes name has.
+// linkName returns the name of the link on every node: the name of its NodeENI and, from the second interface on, an
+// underscore and the ordinal. No Kubernetes name has an underscore.
 func linkName(i v1alpha1.InterfaceState) string {
 	if i.Ordinal == 0 {
 		return i.NodeENI
@@ -83,7 +83,7 @@ func linkState(state *v1alpha1.NodeENIState, mac string) *v1alpha1.LinkState {
 	return nil
 }
 
-// hostAddresses returns the addresses that the host takes in mode Primary.
+// hostAddresses returns the addresses that the host uses in mode Primary.
 func hostAddresses(i v1alpha1.InterfaceState) []netip.Addr {
 	var addresses []netip.Addr
 	for _, text := range append([]string{i.PrivateIP}, i.IPv6Addresses...) {
@@ -94,7 +94,7 @@ func hostAddresses(i v1alpha1.InterfaceState) []netip.Addr {
 	return addresses
 }
 
-// assigned returns all that EC2 gave to the interface.
+// assigned returns all addresses and prefixes of the interface in EC2.
 func assigned(i v1alpha1.InterfaceState) []netip.Prefix {
 	var prefixes []netip.Prefix
 	for _, texts := range [][]string{{i.PrivateIP}, i.SecondaryPrivateIPs, i.IPv6Addresses} {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound the time until what failed is tried again.
+	// firstRetry and lastRetry are the shortest and the longest backoff after a failed pass.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
 	// apiServerTimeout is how long to wait for the API server before the agent uses the last known state.
@@ -60,19 +60,18 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// logFailure tells of a pass that failed. That others wrote an object meanwhile happens to every object that many
-// write.
+// logFailure logs a failed pass. Conflicts are normal for objects that many clients write.
 func (a *Agent) logFailure(ctx context.Context, next time.Duration, err error) {
 	if apierrors.IsConflict(err) {
-		a.Log.Log(ctx, slog.Level(-1), "an object changed while it was written; it is tried again", "in", next, "err", err)
+		a.Log.Log(ctx, slog.Level(-1), "another client changed the object; the agent retries", "in", next, "err", err)
 		return
 	}
 	a.Log.Error("the agent could not configure the node's interfaces or report on them; it retries",
 		"in", next, "err", err)
 }
 
-// prepare waits until the state in the API server is known. If that takes long, it uses the checkpoint of an earlier
-// life until then. It reports whether there is a state to use.
+// prepare waits until the state in the API server is known. If that takes longer than apiServerTimeout, it reads the
+// checkpoint of an earlier process. It reports false if the context has ended.
 func (a *Agent) prepare(ctx context.Context) bool {
 	early, cancel := context.WithTimeout(ctx, apiServerTimeout)
 	defer cancel()
@@ -84,14 +83,14 @@ func (a *Agent) prepare(ctx context.Context) bool {
 	}
 	var err error
 	if a.recalled, err = a.readCheckpoint(); err != nil {
-		a.Log.Warn("the record of an earlier life is of no use", "err", err)
+		a.Log.Warn("the checkpoint cannot be used", "err", err)
 	}
 	interfaces := 0
 	if a.recalled != nil {
 		interfaces = len(a.recalled.Status.Interfaces)
 	}
-	a.Log.Warn("the API server does not answer; until it does, recorded interfaces that instance metadata shows are "+
-		"looked after, and nothing is taken back",
+	a.Log.Warn("the API server does not answer; until it does, the agent configures the links of interfaces in its "+
+		"checkpoint that instance metadata lists, and restores none",
 		"server", a.API.nodes.Get().URL().Host, "recorded", interfaces)
 	return true
 }

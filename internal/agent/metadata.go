@@ -18,16 +18,17 @@ import (
 )
 
 const (
-	// metadataTimeout is how long instance metadata may take. Where it is blocked, that is how long it always takes.
+	// metadataTimeout is the time limit of a read of instance metadata. Where instance metadata is blocked, every read
+	// takes that long.
 	metadataTimeout = 5 * time.Second
 	// metadataPause is the delay before the next requested answer, metadataRetry the one after a failure.
 	metadataPause, metadataRetry = 30 * time.Second, 5 * time.Minute
 )
 
-// metadata is what instance metadata said last. The agent never waits for it, and works without it.
+// metadata keeps the last answer of instance metadata. The agent never waits for it, and works without it.
 type metadata struct {
 	read func(context.Context) (eni.Metadata, error)
-	// wanted has something to receive if a newer answer than the last one would help.
+	// wanted receives a value when a newer answer is requested.
 	wanted chan struct{}
 
 	// mu guards last, the last answer of the metadata service.
@@ -39,7 +40,7 @@ func newMetadata(read func(context.Context) (eni.Metadata, error)) *metadata {
 	return &metadata{read: read, wanted: make(chan struct{}, 1)}
 }
 
-// known returns what was said last, or nil.
+// known returns the last answer, or nil.
 func (m *metadata) known() *eni.Metadata {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +92,7 @@ func (m *metadata) ask(ctx context.Context) error {
 	return nil
 }
 
-// markPrimary makes the link that instance metadata calls primary the primary one, wherever default routes lead.
+// markPrimary sets the primary link to the one that instance metadata names, regardless of default routes.
 func markPrimary(facts *hostnet.Facts, known *eni.Metadata) {
 	if known == nil {
 		return
@@ -103,7 +104,8 @@ func markPrimary(facts *hostnet.Facts, known *eni.Metadata) {
 	}
 }
 
-// explainMissing adds what instance metadata knows about links that are missing, and reports whether there are any.
+// explainMissing adds what instance metadata says about missing links to their messages, and reports whether there are
+// any.
 func explainMissing(observed []hostnet.Observation, state *v1alpha1.NodeENIState, known *eni.Metadata) (missing bool) {
 	for n, o := range observed {
 		if o.State != hostnet.Missing || o.Reason != hostnet.ReasonNotFound {
@@ -113,10 +115,10 @@ func explainMissing(observed []hostnet.Observation, state *v1alpha1.NodeENIState
 		switch {
 		case known == nil:
 		case state != nil && state.Spec.InstanceID != known.InstanceID:
-			observed[n].Message += fmt.Sprintf("; the interface is promised to instance %s, and this is %s",
+			observed[n].Message += fmt.Sprintf("; the interface was declared for instance %s, and this is %s",
 				state.Spec.InstanceID, known.InstanceID)
 		case known.ByMAC(o.Link.MAC) != nil:
-			observed[n].Message += "; instance metadata lists it, so it is attached and the kernel's drivers have yet to show it"
+			observed[n].Message += "; instance metadata lists it, so it is attached and the kernel does not show its link yet"
 		default:
 			observed[n].Message += "; instance metadata does not list it either"
 		}

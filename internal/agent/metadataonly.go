@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// metadataLag is how soon to ask instance metadata again while there is a link that it does not know.
+// metadataLag is the interval of reads of instance metadata while it does not list an existing link.
 const metadataLag = 2 * time.Second
 
 // RunFromMetadata makes the links of all interfaces in instance metadata usable, except the primary one, until the
@@ -27,7 +27,7 @@ func (a *Agent) RunFromMetadata(ctx context.Context) error {
 		}
 		answer, err := a.readMetadata(ctx)
 		if err != nil {
-			a.Log.Warn("instance metadata does not answer; what it said last stays in force", "err", err)
+			a.Log.Warn("instance metadata does not answer; the agent uses its last answer", "err", err)
 		} else {
 			known = &answer
 		}
@@ -51,8 +51,8 @@ func (a *Agent) readMetadata(ctx context.Context) (eni.Metadata, error) {
 	return a.Metadata(ctx)
 }
 
-// FromMetadata returns the links of all interfaces but the primary one, as far as their slots are known, named after
-// these.
+// FromMetadata returns the links of all interfaces whose slots are known, except the primary one. They are named after
+// their slots.
 func FromMetadata(known eni.Metadata, defaultMTU int) []hostnet.Link {
 	var links []hostnet.Link
 	for _, i := range known.Interfaces {
@@ -68,7 +68,7 @@ func FromMetadata(known eni.Metadata, defaultMTU int) []hostnet.Link {
 	return links
 }
 
-// logChanges logs what is new about the links.
+// logChanges logs the links whose state changed.
 func (a *Agent) logChanges(observed []hostnet.Observation, said map[string]hostnet.State) {
 	for _, o := range observed {
 		if said[o.Link.MAC] != o.State {
@@ -78,7 +78,8 @@ func (a *Agent) logChanges(observed []hostnet.Observation, said map[string]hostn
 	}
 }
 
-// untilNext returns how long to wait for events: not long while the kernel knows more than instance metadata.
+// untilNext returns how long to wait for events: a short time while the kernel has a link that instance metadata does
+// not list.
 func (a *Agent) untilNext(s *snapshot) time.Duration {
 	for _, link := range s.facts.Links {
 		if link.Device != "" && (s.metadata == nil || s.metadata.ByMAC(link.MAC) == nil) {

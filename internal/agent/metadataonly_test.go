@@ -20,7 +20,7 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// instance has its primary interface, one whose slot is known and one whose slot is not yet.
+// instance has its primary interface, one with a known slot, and one whose slot is not known yet.
 func instance() eni.Metadata {
 	at := func(device int) *eni.Attachment { return &eni.Attachment{Slot: eni.Slot{Device: device}} }
 	return eni.Metadata{InstanceID: "i-0123456789abcdef0", PrimaryMAC: "02:00:00:00:00:01", Interfaces: []eni.Interface{
@@ -43,7 +43,7 @@ func TestFromMetadata(t *testing.T) {
 	}
 }
 
-// paper is a host of facts alone. Its links cannot be changed, which it counts.
+// paper is a host that has only facts. It changes nothing, and counts the attempts.
 type paper struct {
 	facts   hostnet.Facts
 	touched map[int]int
@@ -59,8 +59,8 @@ func (p *paper) Apply(op hostnet.Operation) error {
 
 func (p *paper) Events() <-chan struct{} { return p.events }
 
-// Interfaces of an earlier life of the agent are not given back because instance metadata does not answer, or does not
-// know them (yet, or any more), and neither are the primary interface and virtual links of one's own.
+// The agent does not restore links that an earlier process configured because instance metadata does not answer or does
+// not list them. It does not change the primary interface and virtual links of other programs either.
 func TestNothingIsTakenBackWithoutKubernetes(t *testing.T) {
 	record := hostnet.OriginalState{MTU: 1500}.String()
 	host := func() *paper {

@@ -31,7 +31,7 @@ type Interface struct {
 	PCIAddress string `json:"pciAddress,omitempty"`
 }
 
-// updateNode says on the Node how its interfaces are, and opens it for pods, last of all.
+// updateNode reports the interfaces on the Node, and removes the startup taint last.
 func (a *Agent) updateNode(ctx context.Context, s *snapshot) error {
 	if s.node == nil {
 		return nil
@@ -59,7 +59,7 @@ func (a *Agent) updateNode(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// changedStatus returns the changes of a Node's status as a patch has them: the condition, and the agents' part of the
+// changedStatus returns the changes of a Node's status for a patch: the condition, and the agents' part of the
 // capacity.
 func changedStatus(node *corev1.Node, v Readiness, capacity map[corev1.ResourceName]int64) map[string]any {
 	changes := map[string]any{}
@@ -72,8 +72,8 @@ func changedStatus(node *corev1.Node, v Readiness, capacity map[corev1.ResourceN
 	return changes
 }
 
-// writeNodeStatus writes one condition and the agents' part of the capacity, leaves the others to whose they are, and
-// returns what became of the Node.
+// writeNodeStatus writes one condition and the agents' part of the capacity, and returns the changed Node. Other
+// conditions and resources belong to other programs.
 func (a *API) writeNodeStatus(ctx context.Context, changes map[string]any) (*corev1.Node, error) {
 	content, err := json.Marshal(map[string]any{"status": changes})
 	if err != nil {
@@ -84,7 +84,7 @@ func (a *API) writeNodeStatus(ctx context.Context, changes map[string]any) (*cor
 		change{kind: types.StrategicMergePatchType, of: []string{"status"}, content: content}, node)
 }
 
-// writeNode writes what differs. Taints are replaced as a whole, so the patch includes the resource version that was
+// writeNode writes the differences. Taints are replaced as a whole, so the patch includes the resource version that was
 // read: the write then fails if another client changed the taints meanwhile.
 func (a *API) writeNode(ctx context.Context, before, now *corev1.Node) error {
 	before, now = before.DeepCopy(), now.DeepCopy()
@@ -104,8 +104,8 @@ func (a *API) writeNode(ctx context.Context, before, now *corev1.Node) error {
 	return a.nodes.patch(ctx, a.node, change{kind: types.MergePatchType, content: content}, &corev1.Node{})
 }
 
-// setCondition writes the readiness into the conditions, and reports whether it changed. The condition's times change
-// only with its content.
+// setCondition sets the condition of the Node to the readiness, and reports whether it changed. The condition's times
+// change only with its content.
 func setCondition(node *corev1.Node, v Readiness) (news bool) {
 	now := metav1.Now()
 	condition := corev1.NodeCondition{
@@ -129,7 +129,7 @@ func setCondition(node *corev1.Node, v Readiness) (news bool) {
 	return true
 }
 
-// describe labels the node with its usable interfaces.
+// describe sets the label and the annotation of the node's usable interfaces.
 func (s *snapshot) describe(node *corev1.Node) error {
 	labels := maps.Clone(node.Labels)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, v1alpha1.InterfaceLabelPrefix) })
@@ -164,7 +164,8 @@ func (s *snapshot) describe(node *corev1.Node) error {
 	return nil
 }
 
-// taint takes the startup taint away from a node that is ready, and gives it back if it is to be so continuously.
+// taint removes the startup taint from a node that is ready. With ReapplyTaint it adds the taint again to a node that
+// is not.
 func (a *Agent) taint(node *corev1.Node, v Readiness) {
 	ours := func(t corev1.Taint) bool { return t.Key == a.Taint }
 	switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/core/netattach"
 )
 
-// limit takes the capacity of all networks away while the node has no CNI program.
+// limit sets the capacity of a network to 0 while the node lacks a CNI plugin of multieni.
 func (a *Agent) limit(state *v1alpha1.PodNetworkState) {
 	if missing := a.missingPlugins(); len(missing) > 0 {
 		state.Ready, state.Reason, state.Capacity = false, reasonCNIProgram, 0
@@ -28,7 +28,7 @@ func (a *Agent) limit(state *v1alpha1.PodNetworkState) {
 	}
 }
 
-// missingPlugins returns the CNI plugins of ours that the node does not have.
+// missingPlugins returns the CNI plugins of multieni that the node does not have.
 func (a *Agent) missingPlugins() []string {
 	if a.CNIDir == "" {
 		return nil
@@ -65,7 +65,7 @@ func ownCapacity(node *corev1.Node) corev1.ResourceList {
 	return own
 }
 
-// changedCapacity returns the changes of a Node's capacity as a patch has them: null removes a resource.
+// changedCapacity returns the changes of a Node's capacity for a patch: null removes a resource.
 func changedCapacity(node *corev1.Node, want map[corev1.ResourceName]int64) map[corev1.ResourceName]any {
 	changes := map[corev1.ResourceName]any{}
 	now := ownCapacity(node)

@@ -25,7 +25,7 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// statusPatch is what the agent writes of a Node's status.
+// statusPatch is the part of a Node's status that the agent writes.
 type statusPatch struct {
 	Status struct {
 		Capacity   map[string]any         `json:"capacity"`
@@ -118,7 +118,7 @@ func TestCapacityOfANode(t *testing.T) {
 
 var bothPlugins = []string{"multieni-ipam", "multieni-routes"}
 
-// install makes a folder with programs.
+// install creates a folder with programs.
 func install(t *testing.T, programs ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

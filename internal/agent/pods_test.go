@@ -50,15 +50,15 @@ func withPods() *v1alpha1.NodeENIState {
 	}
 }
 
-// node is the folders of a node, and what its agent reported.
+// node has the folders of a node, and the reports of its agent.
 type node struct {
 	*testing.T
 	networks, leases string
 	// lost is set if the node has no link of the interface.
 	lost bool
-	// instance is the node's instance in instance metadata; empty if that does not answer.
+	// instance is the instance ID in instance metadata; empty if instance metadata does not answer.
 	instance string
-	// addresses shows the addresses of pods; nil if the agent may not observe them.
+	// addresses observes the addresses of pods; nil if the agent may not observe them.
 	addresses agent.PodAddresses
 }
 
@@ -68,7 +68,7 @@ func (n node) report(state *v1alpha1.NodeENIState) []v1alpha1.PodNetworkState {
 	return n.reportUntil(state, func([]v1alpha1.PodNetworkState) bool { return true })
 }
 
-// reportUntil runs an agent until it reports what is wanted.
+// reportUntil runs an agent until a report satisfies the condition.
 func (n node) reportUntil(state *v1alpha1.NodeENIState, wanted func([]v1alpha1.PodNetworkState) bool) []v1alpha1.PodNetworkState {
 	n.Helper()
 	reports := make(chan []v1alpha1.PodNetworkState, 100)
@@ -124,7 +124,7 @@ func (n node) reportUntil(state *v1alpha1.NodeENIState, wanted func([]v1alpha1.P
 	return told
 }
 
-// passes is a host that counts how often the agent looks at it.
+// passes is a host that counts the reads of the agent.
 type passes struct {
 	*paper
 	looks atomic.Int32
@@ -138,7 +138,7 @@ func (p *passes) Facts(devices []string) (hostnet.Facts, error) {
 	return p.paper.Facts(devices)
 }
 
-// manyLooks is more often than one pass of an agent looks at its host.
+// manyLooks is more than the reads that one pass makes.
 const manyLooks = 12
 
 // reports runs an agent with instance metadata for several passes, and returns the pod networks of each report.
@@ -167,7 +167,7 @@ func (n node) reports(state *v1alpha1.NodeENIState) [][]v1alpha1.PodNetworkState
 		Node: "node-1", API: api, Host: host, Resync: 10 * time.Millisecond, DefaultMTU: 9001, NetworksDir: n.networks, LeasesDir: n.leases,
 		Log: slog.New(slog.DiscardHandler),
 		Metadata: func(context.Context) (eni.Metadata, error) {
-			host.looks.Store(0) // the passes before do not count
+			host.looks.Store(0) // earlier passes do not count
 			close(known)
 			return eni.Metadata{InstanceID: n.instance}, nil
 		},
@@ -270,7 +270,7 @@ func TestTheAgentServesAPodNetwork(t *testing.T) {
 	if err := os.RemoveAll(n.networks); err != nil {
 		t.Fatal(err)
 	}
-	state.Status.Links[0].Message = "another" // so that there is a report
+	state.Status.Links[0].Message = "another" // makes the agent report
 	says("a draining prefix after a reboot")
 	if !n.file().IPv4.Prefixes[1].Draining {
 		t.Error("the file lost the mark")
@@ -286,7 +286,7 @@ func TestTheAgentServesAPodNetwork(t *testing.T) {
 	want.Used, want.Capacity, want.Prefixes[1].Used, want.Prefixes[1].Phase = 1, 16, 0, v1alpha1.PodPrefixDrained
 	says("a drained prefix")
 
-	// The controller does not list the interface any more. A pod keeps the network, and no further pod gets in.
+	// The controller no longer lists the interface. A pod keeps the network, and no further pod can attach.
 	state.Status.Interfaces[0].Phase = v1alpha1.PhaseDetaching
 	if told := n.report(state); len(told) != 1 || told[0].Used != 1 || told[0].Drained || !n.file().Draining {
 		t.Errorf("reported %+v, and further pods get no address: %t; want one pod that keeps the network", told, n.file().Draining)
@@ -302,8 +302,8 @@ func TestTheAgentServesAPodNetwork(t *testing.T) {
 	}
 }
 
-// An agent that ends between the file and the report loses nothing: the next one reports the mark first. The checkpoint has only marks that
-// were reported, and without the mark a pod could get an address of the prefix after a boot.
+// An agent that ends after it wrote the file and before it reported loses nothing: the next one first reports the mark.
+// The checkpoint has only reported marks, and without the mark a pod could get an address of the prefix after a boot.
 func TestAPrefixIsDrainedOnlyAfterItsMarkWasReported(t *testing.T) {
 	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir()}
 	state := withPods()
@@ -319,8 +319,8 @@ func TestAPrefixIsDrainedOnlyAfterItsMarkWasReported(t *testing.T) {
 	}
 }
 
-// TestANetworkDrainsBeforeItsInterfaceGoes: the controller detaches an interface only after a report that no pod can have an
-// address of it, and the agent lets no pod in while such a report stands.
+// TestANetworkDrainsBeforeItsInterfaceGoes: the controller detaches an interface only after a report that no pod can
+// have an address of it, and the agent lets no pod attach after that report.
 func TestANetworkDrainsBeforeItsInterfaceGoes(t *testing.T) {
 	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir()}
 	state := withPods()
@@ -348,7 +348,7 @@ func TestANetworkDrainsBeforeItsInterfaceGoes(t *testing.T) {
 	says("once the API server knows", false, true, v1alpha1.ReasonNetworkReady)
 }
 
-// A network whose link is gone drains all the same: without the report its interface would never be detached.
+// A network without a link drains as well: without the report the controller would never detach its interface.
 func TestANetworkWithoutItsLinkDrains(t *testing.T) {
 	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir(), lost: true, instance: "i-0123456789abcdef0"}
 	state := withPods()
@@ -374,8 +374,8 @@ func TestANetworkWithoutAnAttachmentDrains(t *testing.T) {
 	n.reportUntil(state, func(told []v1alpha1.PodNetworkState) bool { return len(told) == 1 && told[0].Drained })
 }
 
-// The range of a subnet is unknown to a state that was made after its NodeENI went. Without the report the interface
-// would never be detached.
+// A state that was written after its NodeENI was deleted does not have the range of the subnet. Without the report the
+// controller would never detach the interface.
 func TestANetworkWithoutARangeDrains(t *testing.T) {
 	for _, attachment := range []v1alpha1.PodAttachment{v1alpha1.PodAttachmentIPVLAN, v1alpha1.PodAttachmentHostDevice} {
 		t.Run(string(attachment), func(t *testing.T) {
@@ -395,8 +395,8 @@ func TestANetworkWithoutARangeDrains(t *testing.T) {
 	}
 }
 
-// A report without the marks of a prefix would be all that the agent has after a boot, and the controller may be about to
-// unassign the prefix.
+// After a boot the agent knows marks only from the last report, and the controller may be about to unassign the prefix.
+// So every report has the marks.
 func TestAReportOfANetworkWithoutItsLinkHasTheMarks(t *testing.T) {
 	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir(), lost: true}
 	state := withPods()
@@ -407,8 +407,8 @@ func TestAReportOfANetworkWithoutItsLinkHasTheMarks(t *testing.T) {
 	n.reportUntil(state, func(told []v1alpha1.PodNetworkState) bool { return len(told) == 1 && cmp.Equal(told[0].Prefixes, want) })
 }
 
-// A report without the network of pods, or with a drained one, would let the controller detach their interface. So an agent
-// that cannot tell the networks writes no report.
+// A report that omits the network of running pods, or reports it as drained, would let the controller detach their
+// interface. So an agent that does not know the networks writes no report.
 func TestAnAgentThatCannotTellTheNetworksReportsNothing(t *testing.T) {
 	const instance = "i-0123456789abcdef0"
 	for name, change := range map[string]func(node, *v1alpha1.NodeENIState){
@@ -436,8 +436,8 @@ func TestAnAgentThatCannotTellTheNetworksReportsNothing(t *testing.T) {
 	}
 }
 
-// The file of a network that no state lists is removed also if it cannot be understood: a report without an interface would
-// be refused, and with it all that the agent says of links.
+// The agent removes the file of a network that no state lists even if the file is invalid. The API server would refuse
+// a report without an interface, and with it the report about links.
 func TestAnUnreadableFileOfNoNetworkIsRemoved(t *testing.T) {
 	n := node{T: t, networks: t.TempDir(), leases: t.TempDir()}
 	file := filepath.Join(n.networks, "n3.json")

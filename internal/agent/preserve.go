@@ -10,9 +10,9 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// preserves reports whether the agent keeps what belongs to an undesired MAC address. A missing record of an interface
-// is no reason to remove its link. The agent keeps it until the controller has reported on the node, and while the
-// controller looks for an interface of the same NodeENI, which may be this one.
+// preserves reports whether the agent leaves the link of an undesired MAC address as it is. A missing record of an
+// interface is no reason to restore its link. The agent leaves it as it is until the controller has reported on the
+// node, and while the controller looks for an interface of the same NodeENI, which may be this one.
 func (s *snapshot) preserves(mac string) bool {
 	if s.state == nil || s.state.Status.ObservedGeneration == 0 {
 		return true
@@ -25,7 +25,7 @@ func (s *snapshot) preserves(mac string) bool {
 	})
 }
 
-// preserved returns what was said of links that are left as they are.
+// preserved returns the last report about the links that the agent preserves.
 func (s *snapshot) preserved() []v1alpha1.LinkState {
 	if s.state == nil {
 		return nil
@@ -43,7 +43,7 @@ func (s *snapshot) changesPreserved(o hostnet.Operation) bool {
 	switch o.(type) {
 	case hostnet.AddRule: // of a desired link
 		return false
-	case hostnet.RemoveRule: // nothing says whose it was
+	case hostnet.RemoveRule: // its owner is unknown
 		return !s.isConfirmed()
 	}
 	n := slices.IndexFunc(s.facts.Links, func(l hostnet.LinkFacts) bool { return l.Index == o.LinkIndex() })

@@ -18,15 +18,15 @@ import (
 	"github.com/multieni/multieni/internal/core/netattach"
 )
 
-// Readiness says whether the interfaces of a node are ready, in the words of a Node condition.
+// Readiness says whether the interfaces of a node are ready, as a Node condition.
 type Readiness struct {
-	// Status is Unknown while no ledger has an interface for the node: nothing is known then, and a node that started
-	// with the taint keeps it.
+	// Status is Unknown while the ledger has no interface of the node. A node that registered with the taint keeps it
+	// then.
 	Status          corev1.ConditionStatus
 	Reason, Message string
 }
 
-// The reasons of a Verdict. A link that is not usable gives its own.
+// The reasons of a Readiness. A link that is not usable has its own reason.
 const (
 	reasonReady       = "InterfacesReady"
 	reasonNotDeclared = "NoInterfaces"
@@ -40,14 +40,15 @@ func EvaluateReadiness(state *v1alpha1.NodeENIState, observed []hostnet.Observat
 	networks []v1alpha1.PodNetworkState) Readiness {
 	if state == nil || len(state.Spec.Members) == 0 && notRemoved(state) == 0 {
 		return Readiness{corev1.ConditionUnknown, reasonNotDeclared,
-			"no NodeENI promises this node an interface; see the labels of the node and kubectl get nodeenis"}
+			"no NodeENI declares an interface for this node; see the labels of the node and kubectl get nodeenis"}
 	}
 	if state.Status.ObservedGeneration != state.Generation {
 		return Readiness{corev1.ConditionFalse, reasonPending,
-			"the controller has yet to say what became of the promised interfaces"}
+			"the controller has not reported on the desired interfaces yet"}
 	}
 	if notRemoved(state) == 0 {
-		return Readiness{corev1.ConditionUnknown, reasonNotDeclared, "every interface of this node is on its way out"}
+		return Readiness{corev1.ConditionUnknown, reasonNotDeclared,
+			"the controller is removing every interface of this node"}
 	}
 	required, absent := 0, 0
 	for _, i := range state.Status.Interfaces {
@@ -71,7 +72,7 @@ func EvaluateReadiness(state *v1alpha1.NodeENIState, observed []hostnet.Observat
 	return Readiness{corev1.ConditionTrue, reasonReady, text}
 }
 
-// notRemoved returns how many interfaces the node has, or is getting.
+// notRemoved returns the number of interfaces that the controller is not removing.
 func notRemoved(state *v1alpha1.NodeENIState) int {
 	count := 0
 	for _, i := range state.Status.Interfaces {
@@ -82,7 +83,7 @@ func notRemoved(state *v1alpha1.NodeENIState) int {
 	return count
 }
 
-// podProblem says why pods cannot attach to an interface that is to stay, or nil.
+// podProblem returns why pods cannot attach to an interface that is not draining, or nil.
 func podProblem(i v1alpha1.InterfaceState, networks []v1alpha1.PodNetworkState) *Readiness {
 	for _, n := range networks {
 		if n.ENIID == i.ENIID && !n.Ready && n.Reason != v1alpha1.ReasonNetworkDraining {
@@ -93,8 +94,8 @@ func podProblem(i v1alpha1.InterfaceState, networks []v1alpha1.PodNetworkState) 
 	return nil
 }
 
-// waitForCNI keeps a node with the startup taint from being ready until the container runtime uses Multus. A node
-// without the taint has pods, and Multus may be away for a moment then.
+// waitForCNI makes a node with the startup taint unready until the container runtime uses Multus. A node without the
+// taint already has pods, and the configuration of Multus may be absent for a moment.
 func (a *Agent) waitForCNI(node *corev1.Node, v Readiness) Readiness {
 	starts := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == a.Taint })
 	if a.CNIConfigDir == "" || v.Status != corev1.ConditionTrue || !starts {
@@ -128,7 +129,7 @@ func firstConfiguration(dir string) (name string, content []byte, err error) {
 	return "", nil, errors.New("there is no configuration yet")
 }
 
-// problem says what is wrong with an interface, or nil.
+// problem returns why an interface is not ready, or nil.
 func problem(i v1alpha1.InterfaceState, observed []hostnet.Observation) *Readiness {
 	if i.Phase != v1alpha1.PhaseAttached {
 		message := fmt.Sprintf("the interface of NodeENI %s is %s", i.NodeENI, i.Phase)
@@ -148,5 +149,5 @@ func problem(i v1alpha1.InterfaceState, observed []hostnet.Observation) *Readine
 			fmt.Sprintf("the link of NodeENI %s (%s) is %s: %s", i.NodeENI, i.ENIID, o.State, o.Message)}
 	}
 	return &Readiness{corev1.ConditionFalse, hostnet.ReasonNotFound,
-		fmt.Sprintf("the link of NodeENI %s (%s) has not been looked for", i.NodeENI, i.ENIID)}
+		fmt.Sprintf("the link of NodeENI %s (%s) has not been observed yet", i.NodeENI, i.ENIID)}
 }

@@ -19,10 +19,11 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// maxMessage is the most characters of a link's message (its schema).
+// maxMessage is the largest number of characters of a link's message, as in its schema.
 const maxMessage = 1024
 
-// report writes status.links of the node's state if they changed. Nothing else of the object is sent.
+// report writes status.links of the node's state if they changed. It sends no other field of the object except
+// status.podNetworks.
 func (a *Agent) report(ctx context.Context, s *snapshot) error {
 	if s.state == nil || s.networksUnknown {
 		return nil
@@ -38,11 +39,11 @@ func (a *Agent) report(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// writeLinks makes the links all that the agent says on the state.
+// writeLinks applies the links and the pod networks as all fields of the state that the agent owns.
 func (a *API) writeLinks(ctx context.Context, links []v1alpha1.LinkState, networks []v1alpha1.PodNetworkState) error {
 	applied := map[string]any{}
 	if len(links) > 0 {
-		applied["links"] = links // and nothing of what the controller says
+		applied["links"] = links // without the fields of the controller
 	}
 	if len(networks) > 0 {
 		applied["podNetworks"] = networks
@@ -60,8 +61,8 @@ func (a *API) writeLinks(ctx context.Context, links []v1alpha1.LinkState, networ
 	}, &v1alpha1.NodeENIState{})
 }
 
-// linkStates returns what is to be said about the links, in the order of their MAC addresses. What was said of those
-// that are left as they are stays: it may be the only record of a bound device.
+// linkStates returns the state of the links, in the order of their MAC addresses. Links that the agent preserves keep
+// their last report, because it may be the only record of a bound device.
 func (s *snapshot) linkStates() []v1alpha1.LinkState {
 	states := s.preserved()
 	for _, o := range s.observed {
@@ -87,7 +88,8 @@ func (s *snapshot) linkStates() []v1alpha1.LinkState {
 	return states
 }
 
-// owner returns whose the link is: as the controller says or, for what is being given back, as was said before.
+// owner returns the NodeENI and the interface of a link: from the status of the controller or, for a link that the
+// agent restores, from the last report.
 func (s *snapshot) owner(o hostnet.Observation) (nodeENI, eniID string) {
 	if i := interfaceOf(s.state, o.Link.MAC); i != nil {
 		return i.NodeENI, i.ENIID

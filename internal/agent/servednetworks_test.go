@@ -10,7 +10,8 @@ import (
 	"github.com/multieni/multieni/internal/agent"
 )
 
-// A NodeENI that was created again has a second interface under the name of one network while pods use the first one.
+// A NodeENI that was deleted and created again has a second interface with the same network name while pods use the
+// first one.
 func TestTheNetworkStaysWithTheInterfaceOfItsFile(t *testing.T) {
 	state := withPods()
 	again := *state.Status.Interfaces[0].DeepCopy()
@@ -28,8 +29,8 @@ func TestTheNetworkStaysWithTheInterfaceOfItsFile(t *testing.T) {
 	}
 }
 
-// TestAnInterfaceStaysWithTheNetworkThatHasAFile: the pods of that network have addresses of the interface, and the leases of
-// another network do not tell of them.
+// TestAnInterfaceStaysWithTheNetworkThatHasAFile: the pods of that network have addresses of the interface, and the
+// leases of another network do not include them.
 func TestAnInterfaceStaysWithTheNetworkThatHasAFile(t *testing.T) {
 	for name, tc := range map[string]struct {
 		files  map[string]string

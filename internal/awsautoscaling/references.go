@@ -20,12 +20,12 @@ const groupsPerPage = 100
 
 // Client reads Auto Scaling groups.
 type Client struct {
-	// API is the one call that is made.
+	// API is the only call that Client makes.
 	API autoscaling.DescribeAutoScalingGroupsAPIClient
 }
 
-// References returns every launch template that a group of the account names, scaled to zero or not, by itself or in
-// its mixed instances policy.
+// References returns every launch template that a group of the account names, itself or in its mixed instances policy,
+// even if the group is scaled to zero.
 func (c Client) References(ctx context.Context) ([]launchtemplate.Reference, error) {
 	var all []launchtemplate.Reference
 	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(c.API,
@@ -50,7 +50,7 @@ func referencesOf(g types.AutoScalingGroup) []launchtemplate.Reference {
 			specifications = append(specifications, override.LaunchTemplateSpecification)
 		}
 	}
-	for _, i := range g.Instances { // those that began to launch before the group was changed
+	for _, i := range g.Instances { // they may be from before the last change of the group
 		specifications = append(specifications, i.LaunchTemplate)
 	}
 	var all []launchtemplate.Reference

@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// region is a simulated account with the launch templates "base" and "arm", in which nothing takes time.
+// region returns a simulated account without delays, with the launch templates "base" and "arm".
 func region(t *testing.T) (client *autoscaling.Client, base, arm string) {
 	t.Helper()
 	world := awssim.ExampleWorld()
@@ -44,7 +44,7 @@ func region(t *testing.T) (client *autoscaling.Client, base, arm string) {
 	}), base, arm
 }
 
-// Every way in which a group can name a launch template is found, on every page.
+// References finds every way in which a group can name a launch template, on every page.
 func TestReferences(t *testing.T) {
 	client, base, arm := region(t)
 	group := func(name string, size int32, in autoscaling.CreateAutoScalingGroupInput) {
@@ -67,7 +67,7 @@ func TestReferences(t *testing.T) {
 		LaunchTemplateSpecification: byName,
 		Overrides:                   []types.LaunchTemplateOverrides{{InstanceType: aws.String("m5.large")}, {LaunchTemplateSpecification: byID(arm)}},
 	}}})
-	// Its instance began to launch before it was changed.
+	// Its instance began to launch before the group was changed.
 	group("y-changed", 1, autoscaling.CreateAutoScalingGroupInput{LaunchTemplate: byID(arm)})
 	if _, err := client.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("y-changed"), LaunchTemplate: byName}); err != nil {
 		t.Fatal(err)

@@ -29,12 +29,13 @@ const (
 	headSize = 8 << 10
 )
 
-// lostAnswerError is a response that is not the service's answer to the request: the service may have executed the
-// request or not, as after a broken connection.
+// lostAnswerError is a response that is not the service's answer to the request: the service may or may not have
+// executed the request, as after a broken connection.
 type lostAnswerError struct{ reason string }
 
 func (e *lostAnswerError) Error() string {
-	return e.reason + ": a proxy or another server may have answered; check the endpoint and the way to it if this lasts"
+	return e.reason + ": a proxy or another server may have answered; check the endpoint and the network path to it if " +
+		"this persists"
 }
 
 // RetryableError lets the SDK retry as after a broken connection, for calls that it retries at all.
@@ -49,7 +50,7 @@ var essential = map[string]string{
 	"AttachNetworkInterface": "AttachmentId",
 }
 
-// mayBeEmpty are the actions whose successful answer can have no member of their output.
+// mayBeEmpty are the actions whose successful answer may lack every member of the output.
 var mayBeEmpty = map[string]bool{"ReceiveMessage": true}
 
 // checkAnswers makes the SDK's clients refuse a successful response that is not the service's answer to the request.
@@ -103,7 +104,7 @@ func checkBody(ctx context.Context, in middleware.DeserializeInput, next middlew
 	return out, metadata, nil
 }
 
-// checkResult refuses an answer without any output, for an action that has output.
+// checkResult refuses an answer without output for an action that has output.
 func checkResult(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
 	out middleware.DeserializeOutput, metadata middleware.Metadata, err error,
 ) {
@@ -156,12 +157,13 @@ func inspectorOf(contentType string) inspector {
 }
 
 // inspectXML is for EC2's protocol and for AWS Query: the root element has the name of the action, and a request ID is
-// in the header or the document. For an answer longer than its head the ID is not required, because it can come last.
+// in the header or the document. An answer that is longer than its head need not have the ID, because the ID can come
+// last.
 func inspectXML(action string, header http.Header, head []byte, whole bool) error {
 	decoder := xml.NewDecoder(bytes.NewReader(head))
 	root, err := rootElement(decoder)
 	if err != nil || root != action+"Response" {
-		return lost("the answer is no <%sResponse>", action)
+		return lost("the answer is not a <%sResponse>", action)
 	}
 	if !whole {
 		return nil
@@ -173,7 +175,7 @@ func inspectXML(action string, header http.Header, head []byte, whole bool) erro
 			break
 		}
 		if err != nil {
-			return lost("the answer to %s is cut short or no XML", action)
+			return lost("the answer to %s is incomplete or not XML", action)
 		}
 		if start, is := token.(xml.StartElement); is && strings.EqualFold(start.Name.Local, "requestId") {
 			identified = true
@@ -203,7 +205,7 @@ func inspectJSON(action string, header http.Header, head []byte, _ bool) error {
 		return lost("the answer to %s has no request ID", action)
 	}
 	if text := bytes.TrimLeft(head, " \t\r\n"); len(text) > 0 && text[0] != '{' {
-		return lost("the answer to %s is no JSON object", action)
+		return lost("the answer to %s is not a JSON object", action)
 	}
 	return nil
 }

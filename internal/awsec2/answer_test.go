@@ -42,13 +42,13 @@ var foreign = map[string]func(action string) string{
 	},
 }
 
-// A change may have been made and a reading proves nothing, so that each is as an answer that got lost.
+// A change may have been made, and a read proves nothing. Therefore each answer counts as lost.
 func TestAnAnswerThatIsNone(t *testing.T) {
 	for answer, body := range foreign {
 		t.Run(answer, func(t *testing.T) {
 			for call, do := range calls {
 				if call == "limits" {
-					continue // falls back on the table of the program
+					continue // falls back to the offline table
 				}
 				synctest.Test(t, func(t *testing.T) {
 					server := &fake{answer: func(r request) reply { return reply{verbatim: strings.NewReader(body(r.action))} }}
@@ -82,7 +82,7 @@ func TestAnAnswerWithoutItsElement(t *testing.T) {
 	}
 }
 
-// A change is not made again by the client: only the caller knows whether it may be.
+// The client does not repeat a change: only the caller knows whether it may.
 func TestAChangeWithoutAnswerIsSentOnce(t *testing.T) {
 	server := &fake{answer: func(request) reply { return reply{verbatim: strings.NewReader("")} }}
 	_ = calls["create"](t.Context(), server.client(t, awsec2.Options{}))
@@ -91,7 +91,7 @@ func TestAChangeWithoutAnswerIsSentOnce(t *testing.T) {
 	}
 }
 
-// counted counts what is read of a text that never ends.
+// counted is an endless text that counts the bytes read.
 type counted struct{ read int }
 
 func (c *counted) Read(p []byte) (int, error) {
@@ -128,7 +128,7 @@ func TestWhatIsReadOfAnAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// The configuration carries the check to the clients of all services.
+// The configuration adds the check to the clients of all services.
 func TestAnAnswerThatIsNoneOfAnotherService(t *testing.T) {
 	cases := map[string]func(*testing.T, aws.Config) error{
 		"Auto Scaling reads": func(t *testing.T, cfg aws.Config) error {

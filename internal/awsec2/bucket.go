@@ -37,7 +37,7 @@ func ParseBucket(text string) (Bucket, error) {
 		b.Refill, err = strconv.ParseFloat(refill, 64)
 	}
 	if err != nil || b.Capacity < 1 || !(b.Refill > 0) || math.IsInf(b.Refill, 0) {
-		return Bucket{}, fmt.Errorf("%q is no token bucket: write CAPACITY/REFILL, requests and requests per second, "+
+		return Bucket{}, fmt.Errorf("%q is not a token bucket: write CAPACITY/REFILL, requests and requests per second, "+
 			"for example 100/5", text)
 	}
 	return b, nil
@@ -48,8 +48,8 @@ func (b Bucket) String() string {
 	return strconv.Itoa(b.Capacity) + "/" + strconv.FormatFloat(b.Refill, 'g', -1, 64)
 }
 
-// ParseBuckets parses the buckets of actions. It refuses actions that the product never calls, because they are
-// misspelt.
+// ParseBuckets parses the buckets of actions. It refuses actions that multieni never calls, because they are
+// misspelled.
 func ParseBuckets(texts map[string]string) (map[string]Bucket, error) {
 	known := DocumentedBuckets()
 	buckets := map[string]Bucket{}
@@ -59,7 +59,7 @@ func ParseBuckets(texts map[string]string) (map[string]Bucket, error) {
 			return nil, fmt.Errorf("bucket of %s: %w", action, err)
 		}
 		if _, is := known[action]; !is {
-			return nil, fmt.Errorf("%s is no action that is requested of EC2; there are %s", action,
+			return nil, fmt.Errorf("%s is not an EC2 action that multieni calls; these are %s", action,
 				strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 		buckets[action] = b
@@ -74,15 +74,15 @@ func (b Bucket) Usable() int { return b.beyond(ratelimit.Reserve) }
 // once per second, as documented, and not continuously.
 func (b Bucket) beyond(reserve float64) int { return max(1, int((1-reserve)*float64(b.Capacity))) }
 
-// BucketState is the present state of the bucket of one action.
+// BucketState is the current state of the bucket of one action.
 type BucketState struct {
 	Action string
 	Bucket
-	// Share is the present upper bound as a part of the refill; above 1 it uses tokens that gathered before.
+	// Share is the current upper bound as a part of the refill; above 1 it uses accumulated tokens.
 	Share float64
 	// Level is the number of available tokens.
 	Level float64
-	// Waiting is the number of requests that wait for a token, InFlight the number that were sent and are not answered.
+	// Waiting is the number of requests that wait for a token, InFlight the number of sent requests without an answer.
 	Waiting, InFlight int
 }
 
@@ -91,18 +91,18 @@ type actionLimiter struct {
 	action string
 	size   Bucket
 
-	// mu guards what follows. No code of others runs while it is held.
+	// mu guards what follows. It is not held during calls to other packages' functions.
 	mu   sync.Mutex
 	pace ratelimit.AdaptiveRate
 	// paced is the time of the last update of the rate.
 	paced time.Time
-	// accountBucket models the bucket without its reserve, as if this process were its only user; ours is limited to
-	// the present share.
+	// accountBucket models the bucket without its reserve, as if this process were its only user; ownBucket is limited to
+	// the current share.
 	accountBucket, ownBucket *rate.Limiter
 	// lastEmpty is the time at which the bucket was last empty, or assumed full.
 	lastEmpty time.Time
-	// spent is the number of tokens taken since then, returned the number of those that the next requests use because
-	// their taker did not send its request.
+	// spent is the number of tokens taken since then. returned is the number of those that were returned without a
+	// request, for the next requests.
 	spent, returned int
 
 	line     ratelimit.PriorityQueue[*waiter]
@@ -122,7 +122,7 @@ func newSpender(action string, size Bucket, share float64) *actionLimiter {
 	return s
 }
 
-// usable is the capacity without the present reserve for others, in requests.
+// usable is the capacity without the current reserve for others, in requests.
 func (s *actionLimiter) usable() int { return s.size.beyond(s.pace.Reserve()) }
 
 // burst is the largest burst at a share of the bucket.
@@ -150,8 +150,8 @@ func (s *actionLimiter) wait(ctx context.Context) error {
 	return err
 }
 
-// confirm returns the token of a request whose work is not valid any more, and the reason. It asks without the lock,
-// because the answer is other code's.
+// confirm returns the token of a request whose work is no longer valid, and the reason. It does not hold the lock while
+// it calls the request's function.
 func (s *actionLimiter) confirm(request ratelimit.Request) error {
 	if request.StillValid == nil {
 		return nil
@@ -203,8 +203,8 @@ func (s *actionLimiter) serve(now time.Time) {
 	}
 }
 
-// batch is the number of requests to send together. Below two requests per second it is smaller, so that the first of
-// them does not wait for long.
+// batch is the number of requests to send together. Below two requests per second it is smaller, so that the first
+// request does not wait long.
 func (s *actionLimiter) batch() int {
 	size := s.pace.Batch()
 	atRate := int(float64(size) / 2 * float64(s.ownBucket.Limit()))
@@ -220,7 +220,7 @@ func (s *actionLimiter) until(now time.Time, l *rate.Limiter, tokens int) time.D
 	return time.Duration(missing/float64(l.Limit())*float64(time.Second)) + time.Microsecond
 }
 
-// scheduleWake schedules the next call of serve. The rate changes meanwhile, so the time is short.
+// scheduleWake schedules the next call of serve. The time is short because the rate can change.
 func (s *actionLimiter) scheduleWake(d time.Duration) {
 	d = min(d, time.Second)
 	if s.wake != nil {
@@ -256,7 +256,7 @@ func (s *actionLimiter) onRequest() {
 }
 
 // onResponse records the answer to a request: throttling shows that the bucket is empty, even if the limiters have
-// tokens. Answers to requests that were sent before the last throttling was known are no new information.
+// tokens. Answers to requests that were sent before the last throttling was known add no information.
 func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,9 +269,9 @@ func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	spare, since := s.accountBucket.TokensAt(now)+float64(s.size.Capacity-s.usable()), now.Sub(s.lastEmpty)
 	s.pace = s.pace.Refused(ratelimit.AvailableShare(spare, s.size.Refill, since), since)
 	s.lastEmpty = now
-	// If others are known to use the bucket, it first regains its reserve. Our share waits for the same number of
-	// tokens again, because a burst of others that finds the bucket empty continues for a while. A program with few
-	// requests took little, and waits for no more: a booting node makes a handful of calls, and has a minute for them.
+	// If others are known to use the bucket, it first regains its reserve. Our share waits for the same number of tokens
+	// again, because a burst of others that finds the bucket empty continues for a while. A program with few requests
+	// waits for no more tokens than it took: a booting node makes a handful of calls, and has a minute for them.
 	owed := 0
 	if s.pace.Shared() {
 		owed = min(s.spent, s.size.Capacity-s.usable())
@@ -281,7 +281,7 @@ func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	s.adaptShare(now)
 }
 
-// owing returns a limiter without tokens, which gets none before a number of tokens was refilled, at most the usable
+// owing returns a limiter without tokens, which gets none until a number of tokens was refilled, at most the usable
 // ones.
 func (s *actionLimiter) owing(now time.Time, tokens int) *rate.Limiter {
 	l := rate.NewLimiter(rate.Limit(s.size.Refill), s.usable())
@@ -290,7 +290,7 @@ func (s *actionLimiter) owing(now time.Time, tokens int) *rate.Limiter {
 	return l
 }
 
-// state returns the present state of the bucket.
+// state returns the current state of the bucket.
 func (s *actionLimiter) state() BucketState {
 	s.mu.Lock()
 	defer s.mu.Unlock()

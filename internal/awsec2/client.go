@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// batchDelay is the time for which a read waits for others that can share its call, and window the least time
-	// between two calls that could be shared: a single read waits for little, and many reads make few calls.
+	// batchDelay is how long a read waits for others that can share its call. window is the least time between two calls
+	// that could be shared: a single read waits only briefly, and many reads make few calls.
 	batchDelay = 5 * time.Millisecond
 	window     = 100 * time.Millisecond
-	// readAttempts is the number of the SDK's attempts for a read.
+	// readAttempts is the SDK's number of attempts for a read.
 	readAttempts = 3
 	// throttledAttempts is the number of attempts for a change that EC2 throttles.
 	throttledAttempts = 5
@@ -71,13 +71,13 @@ func New(cfg aws.Config, options Options) *Client {
 	return c
 }
 
-// noRetry makes a call a single attempt as far as its caller and EC2's state can show: only a throttled attempt, which
-// had no effect, is repeated.
+// noRetry makes a call a single attempt for its caller and EC2's state: it repeats only a throttled attempt, which had
+// no effect.
 func noRetry(o *ec2.Options) {
 	o.Retryer = retry.NewStandard(func(s *retry.StandardOptions) {
 		s.MaxAttempts = throttledAttempts
 		s.Retryables = []retry.IsErrorRetryable{retry.RetryableErrorCode{Codes: retry.DefaultThrottleErrorCodes}}
-		// The pacing decides when.
+		// The pacing determines the delay.
 		s.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
 		s.RateLimiter = ratelimit.None
 	})

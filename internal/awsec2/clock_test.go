@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/awsec2"
 )
 
-// TestAnswersTellEC2sTime has a server whose clock differs from the local one, and one whose answers come out of a cache.
+// TestAnswersTellEC2sTime has a server whose clock differs from the local one, and one whose answers come from a cache.
 func TestAnswersTellEC2sTime(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ahead  time.Duration

@@ -15,9 +15,9 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// batcher answers many callers, each with a request for one key, by one call for each batch of keys. A batch collects
-// keys for a moment, or longer if the last batch began less than a window before, or until it is full. No caller joins
-// a batch that is in flight, because its answer may be older than the caller's last change.
+// batcher answers many callers, each with a request for one key, with one call for each batch of keys. A batch collects
+// keys until it is full or its delay ends, which is longer if the last batch began less than a window before. No caller
+// joins a batch that is in flight, because its answer may be older than the caller's last change.
 type batcher[V any] struct {
 	size int
 	call func(context.Context, []string) (map[string]V, error)
@@ -78,8 +78,8 @@ func (c *batcher[V]) join(ctx context.Context, key string) *batch[V] {
 	return b
 }
 
-// open begins a batch. It keeps the values of the first caller's context, for tracing, but neither its end nor its
-// priority: a batch has the highest priority of the callers that may join it.
+// open begins a batch. For tracing it keeps the values of the first caller's context, but not its end or its priority:
+// a batch has the highest priority of the callers that may join it.
 func (c *batcher[V]) open(ctx context.Context) *batch[V] {
 	b := &batch[V]{keys: map[string]bool{}, done: make(chan struct{})}
 	ctx = ratelimit.WithRequest(context.WithoutCancel(ctx),

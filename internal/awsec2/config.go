@@ -22,10 +22,11 @@ import (
 const (
 	// requestTimeout bounds one request. The slowest answers of EC2 are pages of a thousand interfaces.
 	requestTimeout = 30 * time.Second
-	// metadataTimeout bounds a request to instance metadata. It does not answer outside of EC2, or in a pod if the hop
-	// limit of the instance forbids that.
+	// metadataTimeout bounds a request to instance metadata, which does not answer outside of EC2, or in a pod if the hop
+	// limit of the instance is too low.
 	metadataTimeout = time.Second
-	// metadataTotalTimeout is the bound if there is no other source, for example while an instance boots.
+	// metadataTotalTimeout is the bound for a retried read if there is no other source, for example while an instance
+	// boots.
 	metadataTotalTimeout = 5 * time.Second
 )
 
@@ -42,14 +43,14 @@ const (
 	RegionFromConfig   RegionSource = "configuration"
 	RegionFromMetadata RegionSource = "instance metadata"
 	RegionFromNodes    RegionSource = "node labels"
-	// RegionByDefault means that no source has the region: warn.
+	// RegionByDefault means that no source has the region; callers warn about it.
 	RegionByDefault RegionSource = "default"
 )
 
 // ErrNoRegion means that no source has the region.
-var ErrNoRegion = errors.New("nothing says which AWS region is meant: set --region or AWS_REGION, or a region in the " +
+var ErrNoRegion = errors.New("the AWS region is unknown: set --region or AWS_REGION, or a region in the " +
 	"AWS profile; " +
-	"instance metadata did not tell either, which it does on EC2 unless it is disabled or " +
+	"instance metadata did not return it either, which it does on EC2 unless it is disabled or " +
 	"AWS_EC2_METADATA_DISABLED is set")
 
 // Region finds the region. Its error is [ErrNoRegion] if no source has it. Instance metadata is not used if
@@ -80,7 +81,7 @@ func toldRegion(ctx context.Context, flag string, metadata time.Duration) (strin
 	if flag != "" {
 		return flag, RegionFromFlag, nil
 	}
-	cfg, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})) // whether metadata answers is the answer
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})) // the result tells if metadata answers
 	if err != nil {
 		return "", "", fmt.Errorf("load the AWS configuration from the environment and the profile: %w", err)
 	}

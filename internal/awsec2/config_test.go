@@ -94,10 +94,10 @@ func TestUnusableProfile(t *testing.T) {
 	}
 }
 
-// Without a log the SDK writes to stderr, in a format of its own.
+// Without a log, the SDK writes to stderr in its own format.
 func TestTheSDKsRemarksGoToTheLog(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "20000") // more than is sent: the connection breaks after the answer
+		w.Header().Set("Content-Length", "20000") // more than the server sends: the connection breaks after the answer
 		_, _ = fmt.Fprintf(w, "<DescribeNetworkInterfacesResponse><requestId>r-1</requestId><networkInterfaceSet/></DescribeNetworkInterfacesResponse>%10000s", "")
 	}))
 	defer server.Close()
@@ -115,7 +115,7 @@ func TestTheSDKsRemarksGoToTheLog(t *testing.T) {
 			if _, _, err := awsec2.New(loadedWith(t, server.URL, log), awsec2.Options{Cluster: "c1"}).ListOwned(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Contains(text.String(), `"msg":"remark of the AWS SDK"`); got != tc.want {
+			if got := strings.Contains(text.String(), `"msg":"message of the AWS SDK"`); got != tc.want {
 				t.Errorf("the log says %q", &text)
 			}
 		})

@@ -108,7 +108,7 @@ func subnet(s types.Subnet) eni.Subnet {
 	}
 }
 
-// ipv6CIDR is the associated range; EC2 continues to return one that was disassociated.
+// ipv6CIDR returns the associated range; EC2 continues to return a disassociated one.
 func ipv6CIDR(s types.Subnet) netip.Prefix {
 	for _, association := range s.Ipv6CidrBlockAssociationSet {
 		state := association.Ipv6CidrBlockState

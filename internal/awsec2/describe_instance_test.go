@@ -20,8 +20,8 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// fleet is a fake that knows the instances for which known is true; each has one interface attached, and one of ours
-// that is attached to nothing.
+// fleet returns a fake with the instances for which known is true; each has one attached interface, and one unattached
+// interface of ours.
 func fleet(known func(id string) bool) *fake {
 	return &fake{answer: func(r request) reply {
 		time.Sleep(50 * time.Millisecond)
@@ -82,8 +82,8 @@ func TestManyLooksShareFewCalls(t *testing.T) {
 	})
 }
 
-// TestLooksThatFollowEachOther looks at an instance every ten milliseconds: the first look waits for no other, and those that
-// follow it share calls all the same.
+// TestLooksThatFollowEachOther reads an instance every ten milliseconds: the first read does not wait for others, and
+// the following ones still share calls.
 func TestLooksThatFollowEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := fleet(everything)
@@ -205,7 +205,7 @@ func TestFailedBatchFailsItsCallersAndNoMore(t *testing.T) {
 	})
 }
 
-// An interface that the attachment filter finds and that is on its way off has no attachment any more.
+// An interface that the attachment filter finds may be detached meanwhile, and has no attachment any more.
 func TestInterfaceThatJustLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &fake{answer: func(r request) reply {
@@ -225,7 +225,7 @@ func TestInterfaceThatJustLeft(t *testing.T) {
 	})
 }
 
-// What a caller of the coalescer asks for is read in a goroutine of its own, and each kind of reading in another.
+// The batcher reads for its callers in a separate goroutine, and makes each kind of read in another.
 func TestAPanicIsAnErrorOfItsLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := true

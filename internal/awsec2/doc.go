@@ -11,6 +11,6 @@
 //     them.
 //   - [Client.DescribeInstance] combines the reads of many callers in a few calls.
 //   - [Bucket] and the pacing keep each action below the rate at which EC2 throttles it.
-//   - errors.go is the one place with EC2's error codes and, for codes with several meanings, their texts.
+//   - errors.go is the only place with EC2's error codes and, for codes with several meanings, their texts.
 //   - [Region] and [Load] find the region and the credentials.
 package awsec2

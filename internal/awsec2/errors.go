@@ -44,8 +44,8 @@ var codeClasses = map[string]eni.Class{
 	"InvalidIPAddress.InUse":   eni.AddressTaken,
 	"Resource.AlreadyAssigned": eni.AddressTaken,
 
-	// EC2 returns this for a pending instance. The other meaning in its list is for calls without an interface, and all
-	// of ours name one.
+	// EC2 returns this for a pending instance. Its documented other meaning is for calls without an interface, and all of
+	// ours name one.
 	"InvalidInstanceID":      eni.WrongState,
 	"InvalidStateTransition": eni.WrongState,
 
@@ -67,7 +67,7 @@ var codeClasses = map[string]eni.Class{
 	"IdempotentParameterMismatch":  eni.IdempotencyMismatch,
 	"IdempotentInstanceTerminated": eni.IdempotencyMismatch,
 
-	// Not a limit of the account, in spite of its ending: the request holds too many filter values.
+	// Not a limit of the account, despite its ending: the request has too many filter values.
 	"FilterLimitExceeded": eni.Invalid,
 }
 
@@ -83,7 +83,7 @@ var codeSuffixClasses = []struct {
 	{"LimitExceededException", eni.LimitExceeded},
 }
 
-// texts distinguishes the meanings of one code by a part of the message, as real answers have it.
+// texts distinguishes the meanings of one code by a part of the message in real answers.
 var texts = []struct {
 	code, text string
 	class      eni.Class
@@ -112,7 +112,7 @@ func ignoreNotFound(err error) error {
 	return nil
 }
 
-// noCode is the SDK's code for an error without one. EC2's errors have codes, so this is the page of a proxy or of
+// noCode is the SDK's code for an error without one. EC2's errors have codes, so this is a page of a proxy or of
 // another server, and counts as no answer.
 const noCode = "UnknownError"
 
@@ -134,8 +134,8 @@ func asAPIError(err error) *eni.APIError {
 	return f
 }
 
-// Classify returns the class of EC2's error code. The message counts only for codes with several meanings; the HTTP
-// status, 0 for no answer, only for codes that are not listed.
+// Classify returns the class of EC2's error code. The message matters only for codes with several meanings. The HTTP
+// status, 0 for no answer, matters only for codes that are not listed.
 func Classify(code, message string, status int) eni.Class {
 	for _, t := range texts {
 		if code == t.code && strings.Contains(message, t.text) {

@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// The texts are what EC2 was seen to answer, or documents.
+// The texts are from real answers of EC2 or from its documentation.
 func TestErrorClasses(t *testing.T) {
 	cases := map[string]struct {
 		reply reply
@@ -78,7 +78,7 @@ func TestErrorClasses(t *testing.T) {
 	}
 }
 
-// TestPublishedCodes has EC2's own list. A transient state is no mistake of the user.
+// TestPublishedCodes checks EC2's own list. A transient state is not a mistake of the user.
 func TestPublishedCodes(t *testing.T) {
 	list, err := os.ReadFile("testdata/error-codes.txt")
 	if err != nil {
@@ -108,7 +108,7 @@ func TestThrottlingIsTheSDKs(t *testing.T) {
 	}
 }
 
-// An error without a code is no answer of EC2, but the page of a server between.
+// An error without a code is not an answer of EC2, but the page of an intermediate server.
 func TestAnErrorWithoutACode(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway} {
 		for _, body := range []string{"", "<html><body>Sign in</body></html>", "<html><body>Sign in<br></body></html>", "Not here."} {

@@ -20,7 +20,7 @@ import (
 	"github.com/multieni/multieni/internal/awsec2"
 )
 
-// request is one request the fake was sent.
+// request is one request to the fake.
 type request struct {
 	action string
 	form   url.Values
@@ -41,7 +41,7 @@ func (r request) filter(name string) []string {
 	return nil
 }
 
-// filterValues counts the values of all filters together, which EC2 limits.
+// filterValues counts the values of all filters; EC2 limits that number.
 func (r request) filterValues() int {
 	count := 0
 	for key := range r.form {
@@ -58,11 +58,11 @@ type reply struct {
 	code, message string
 	body          string
 	fault         error
-	// verbatim is the whole answer, with nothing around it; it may be nil.
+	// verbatim is the complete answer; it may be nil.
 	verbatim io.Reader
 }
 
-// least is what EC2's answer to an action holds at least.
+// least is the minimum content of EC2's answer to an action.
 var least = map[string]string{
 	"DescribeInstances":         "<reservationSet/>",
 	"DescribeInstanceTypes":     "<instanceTypeSet/>",
@@ -81,7 +81,7 @@ var least = map[string]string{
 	"UnassignIpv6Addresses":    "<networkInterfaceId>eni-1</networkInterfaceId>",
 }
 
-// fake answers requests in memory, so that tests can run on a virtual clock. It knows nothing of EC2 beyond the wire form.
+// fake answers requests in memory, so that tests can run on a virtual clock. It knows only EC2's wire format.
 type fake struct {
 	answer func(request) reply
 
@@ -131,7 +131,7 @@ func (a reply) response(sent request, r *http.Request) *http.Response {
 	return &http.Response{StatusCode: a.status, Header: http.Header{}, Body: io.NopCloser(body), Request: r}
 }
 
-// calls returns what was sent of an action.
+// calls returns the requests of an action.
 func (f *fake) calls(action string) []request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,7 +161,7 @@ func (f *fake) client(t *testing.T, options awsec2.Options) *awsec2.Client {
 	}, options)
 }
 
-// always answers every request alike.
+// always returns a fake that gives every request the same answer.
 func always(r reply) *fake { return &fake{answer: func(request) reply { return r }} }
 
 func items(list []string) string { return strings.Join(list, "") }

@@ -17,8 +17,8 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// CheckLaunchTemplateData reports a member that EC2's RequestLaunchTemplateData does not have in this spelling, or
-// whose value is of another type, with its path. New members of EC2 are known once the SDK is.
+// CheckLaunchTemplateData reports the path of a member that EC2's RequestLaunchTemplateData does not have in this
+// spelling, or whose value has another type. It knows new members of EC2 once the SDK has them.
 func CheckLaunchTemplateData(data launchtemplate.Document) error {
 	return checkValue("", map[string]any(data), reflect.TypeFor[types.RequestLaunchTemplateData]())
 }
@@ -43,7 +43,7 @@ func checkValue(path string, value any, kind reflect.Type) error {
 	}
 }
 
-// fits reports whether a value without parts is one of the kind.
+// fits reports whether a scalar value has the kind.
 func fits(value any, kind reflect.Type) (fits bool) {
 	switch kind.Kind() {
 	case reflect.Struct:
@@ -93,7 +93,7 @@ func checkMembers(path string, members map[string]any, kind reflect.Type) error 
 	return nil
 }
 
-// suggestion names the member that is meant when only the spelling is wrong, else all there are.
+// suggestion names the probably intended member if only the spelling is wrong, else all members.
 func suggestion(name string, kind reflect.Type) string {
 	var all []string
 	for _, field := range reflect.VisibleFields(kind) {
@@ -140,7 +140,7 @@ func encoded(value any) string {
 	return string(text)
 }
 
-// requestData turns a document into what the SDK sends.
+// requestData converts a document to the SDK's request.
 func requestData(data launchtemplate.Document) (*types.RequestLaunchTemplateData, error) {
 	if err := CheckLaunchTemplateData(data); err != nil {
 		return nil, fmt.Errorf("launch template data: %w", err)
@@ -152,7 +152,7 @@ func requestData(data launchtemplate.Document) (*types.RequestLaunchTemplateData
 	return &request, nil
 }
 
-// documentOf turns what EC2 answered into a document; what it did not say is left out.
+// documentOf converts EC2's answer to a document without the members that the answer lacks.
 func documentOf(data *types.ResponseLaunchTemplateData) (launchtemplate.Document, error) {
 	var document map[string]any
 	if err := convertJSON(data, &document); err != nil {
@@ -170,7 +170,7 @@ func convertJSON(from, to any) error {
 	return json.NewDecoder(bytes.NewReader(text)).Decode(to)
 }
 
-// prune drops members that are null or, as the SDK has enumerations that were not said, empty.
+// prune drops members that are null or empty: the SDK represents an absent enumeration as an empty string.
 func prune(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

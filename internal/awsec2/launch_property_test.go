@@ -27,13 +27,13 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// The example world's subnets of zone a. The first has no IPv6.
+// The subnets of zone a. The first has no IPv6.
 var (
 	nodesSubnet  = eni.Subnet{ID: "subnet-0aa0000000000000a", Zone: "us-east-1a", VPCID: "vpc-0b1f1e5a2c3d4e5f6", FreeIPv4: 4000}
 	multusSubnet = eni.Subnet{ID: "subnet-0f59b4f14737be9ad", Zone: "us-east-1a", VPCID: "vpc-0b1f1e5a2c3d4e5f6", FreeIPv4: 4000, HasIPv6: true}
 )
 
-// region is a simulated EC2 in which nothing takes time, with AWS's client and ours.
+// region returns a simulated EC2 without delays, with AWS's client and ours.
 func region(t *testing.T) (*awssim.Simulator, *sdk.Client, *awsec2.Client) {
 	t.Helper()
 	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld(), Behavior: &ec2.Behavior{}, Limits: map[string]awssim.Bucket{}})
@@ -101,9 +101,9 @@ func drawInterface(t *rapid.T, slot eni.Slot) launchtemplate.Interface {
 	return i
 }
 
-// TestWhatIsRenderedLaunchesExactlyTheDeclaredInterfaces holds every node template against EC2's rules as they are
-// simulated: what is rendered is taken without a warning, tried, launched, and has the declared interfaces; what is not is
-// refused by us, for a reason, before anything is asked of EC2.
+// TestWhatIsRenderedLaunchesExactlyTheDeclaredInterfaces checks every node template against the simulated rules of EC2.
+// EC2 accepts a rendered template without a warning, tries it, launches it, and the instance has the declared
+// interfaces. We refuse other templates, with a reason, before any call to EC2.
 func TestWhatIsRenderedLaunchesExactlyTheDeclaredInterfaces(t *testing.T) {
 	sim, api, client := region(t)
 	launched := 0
@@ -182,7 +182,7 @@ func (a parties) launchAs(ctx context.Context, n launchtemplate.NodeTemplate, te
 	return a.cleanUp(ctx, id, instanceID, have)
 }
 
-// wanted are the interfaces as EC2 should show them.
+// wanted returns the interfaces that EC2 should return.
 func wanted(template launchtemplate.Template, subnet string) []eni.Interface {
 	chosen := launchtemplate.ChosenSubnets(template.Data)
 	var all []eni.Interface
@@ -192,7 +192,7 @@ func wanted(template launchtemplate.Template, subnet string) []eni.Interface {
 	return all
 }
 
-// described says of interfaces what is declared, one line for each.
+// described returns the declared properties of interfaces, one line for each.
 func described(all []eni.Interface) []string {
 	var lines []string
 	for _, i := range all {

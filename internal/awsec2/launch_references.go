@@ -16,8 +16,8 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// LaunchReferences returns every launch template from which an EC2 Fleet or a Spot Fleet request may still launch,
-// whether it has instances or not. An instant fleet launches once, and is not included.
+// LaunchReferences returns every launch template from which an EC2 Fleet or a Spot Fleet request may still launch, even
+// without instances. An instant fleet launches once, and is not included.
 func (c *Client) LaunchReferences(ctx context.Context) ([]launchtemplate.Reference, error) {
 	fleets, err := c.fleetReferences(ctx)
 	if err != nil {
@@ -68,8 +68,8 @@ func (c *Client) spotFleetReferences(ctx context.Context) ([]launchtemplate.Refe
 	return all, nil
 }
 
-// isOver reports whether a fleet in the state launches no more: it failed, or was deleted or cancelled, even if its
-// instances continue to run. An unknown state is not over.
+// isOver reports whether a fleet in the state launches no more instances: it failed, or was deleted or cancelled, even
+// if its instances continue to run. An unknown state is not over.
 func isOver(state string) bool {
 	return slices.ContainsFunc([]string{"failed", "deleted", "cancelled"}, func(over string) bool {
 		return strings.HasPrefix(state, over)

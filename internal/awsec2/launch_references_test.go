@@ -16,7 +16,8 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// What a fleet or a Spot Fleet request names from which it may launch yet is found, with instances or without.
+// References include every launch template from which a fleet or a Spot Fleet request may still launch, even without
+// instances.
 func TestReferencesOfFleets(t *testing.T) {
 	_, api, client := region(t)
 	made, err := api.CreateLaunchTemplate(t.Context(), &sdk.CreateLaunchTemplateInput{

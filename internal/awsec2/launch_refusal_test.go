@@ -30,13 +30,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// rule is one rule of EC2's about launches.
+// rule is one of EC2's rules for launches.
 type rule struct {
 	name string
-	// reason is ours for refusing what breaks it, path the field that is at fault.
+	// reason is our reason for refusing a template that breaks the rule, and path is the wrong field.
 	reason launchtemplate.Reason
 	path   string
-	// on says which instance types have the rule; nil if all do.
+	// on reports which instance types have the rule; nil if all do.
 	on func(eni.Limits) bool
 	// breaks makes a legal node template break the rule, in its interface at the index, which is not the primary one.
 	breaks func(n *launchtemplate.NodeTemplate, at int, limits eni.Limits)
@@ -44,7 +44,7 @@ type rule struct {
 
 var farSubnet = eni.Subnet{ID: "subnet-0bb0000000000000b", Zone: "us-east-1b", VPCID: nodesSubnet.VPCID, FreeIPv4: 4000, HasIPv6: true}
 
-// rules are all that the simulated EC2 has for what a node template can say of a launch.
+// rules returns all rules of the simulated EC2 for launches that a node template can break.
 func rules() []rule {
 	hasEFA := func(l eni.Limits) bool { return l.EFAs > 0 }
 	with := func(change func(*launchtemplate.Interface)) func(*launchtemplate.NodeTemplate, int, eni.Limits) {
@@ -121,9 +121,9 @@ func rules() []rule {
 	}
 }
 
-// TestWhatIsIllegalIsRefusedByUs makes legal node templates break one rule of EC2's each. The controller refuses every
-// one without a call, for the rule's reason, with the field, the cause and the next step; and EC2 refuses the same
-// launch, so that the controller refuses no launch that EC2 allows.
+// TestWhatIsIllegalIsRefusedByUs makes each legal node template break one of EC2's rules. The controller refuses it
+// without a call, for the rule's reason, with the field, the cause and the next step. EC2 refuses the same launch, so
+// the controller refuses no launch that EC2 allows.
 func TestWhatIsIllegalIsRefusedByUs(t *testing.T) {
 	_, api, _ := region(t)
 	kinds := []string{"m5.xlarge", "c6in.32xlarge", "p4d.24xlarge", "c5n.18xlarge", "p5.48xlarge"}
@@ -134,7 +134,7 @@ func TestWhatIsIllegalIsRefusedByUs(t *testing.T) {
 		n := declare(t)
 		n.Interfaces = append(n.Interfaces, drawInterface(t, eni.Slot{Device: 5}))
 		if len(render(n, kind, limits).Problems) > 0 {
-			n = example() // what was drawn is illegal by itself
+			n = example() // the drawn template is already illegal
 		}
 		rule := rapid.SampledFrom(rules()).Draw(t, "rule")
 		if rule.on != nil && !rule.on(limits) {
@@ -160,7 +160,7 @@ func TestWhatIsIllegalIsRefusedByUs(t *testing.T) {
 	t.Logf("%d of %d rules were broken: %v", len(broken), len(rules()), broken)
 }
 
-// TestRefusalsSayMoreThanEC2 keeps both messages of every rule side by side.
+// TestRefusalsSayMoreThanEC2 compares both messages of every rule.
 func TestRefusalsSayMoreThanEC2(t *testing.T) {
 	_, api, _ := region(t)
 	var table strings.Builder
@@ -202,12 +202,12 @@ func TestRefusalsSayMoreThanEC2(t *testing.T) {
 	}
 }
 
-// shortened leaves out most of a character that is repeated over and over.
+// shortened shortens long repetitions of a character.
 func shortened(text string) string {
 	return regexp.MustCompile(`k{9,}`).ReplaceAllString(text, "kkk…")
 }
 
-// refusedIn says what is wrong with our refusal, if anything is.
+// refusedIn returns the mistake in our refusal, or "".
 func (r rule) refusedIn(problems []launchtemplate.Problem) string {
 	at := slices.IndexFunc(problems, func(p launchtemplate.Problem) bool {
 		return p.Reason == r.reason && regexp.MustCompile("^"+r.path+"$").MatchString(p.Path)
@@ -222,7 +222,7 @@ func (r rule) refusedIn(problems []launchtemplate.Problem) string {
 	}
 }
 
-// example is a legal node template.
+// example returns a legal node template.
 func example() launchtemplate.NodeTemplate {
 	return launchtemplate.NodeTemplate{
 		Name: "default", UID: "uid-1", Cluster: "blue", Image: launchtemplate.Image{ID: "ami-0123456789abcdef0"}, UserData: "#!/bin/sh\njoin",
@@ -235,7 +235,7 @@ func render(n launchtemplate.NodeTemplate, kind string, limits eni.Limits) launc
 	return launchtemplate.Render(n, []launchtemplate.InstanceType{{Name: kind, Limits: limits}}, nil)
 }
 
-// ask has EC2 launch the node template without the controller's checks.
+// ask makes EC2 launch the node template without the controller's checks.
 func ask(ctx context.Context, api *sdk.Client, n launchtemplate.NodeTemplate, kind string) error {
 	in := &sdk.RunInstancesInput{
 		MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(kind), UserData: aws.String(base64.StdEncoding.EncodeToString([]byte(n.UserData))),

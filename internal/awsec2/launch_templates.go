@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// templatesPerPage is the most results of a page of launch templates and their versions (EC2 API reference).
+// templatesPerPage is the maximum page size for launch templates and their versions (EC2 API reference).
 const templatesPerPage = 200
 
 // InstanceTypes returns the limits of every instance type of the region.
@@ -41,13 +41,13 @@ func (c *Client) InstanceTypes(ctx context.Context) ([]launchtemplate.InstanceTy
 	return all, nil
 }
 
-// Image returns the newest image with all the tags and its architecture in Kubernetes' words, "" for none. An image of
+// Image returns the newest image with all the tags, and its architecture in Kubernetes' terms; "" for none. An image of
 // another account counts only if it is shared with ours.
 func (c *Client) Image(ctx context.Context, tags map[string]string) (id, architecture string, err error) {
 	return c.newest(ctx, &ec2.DescribeImagesInput{Filters: byTags(tags)[0]})
 }
 
-// ImageByID returns the architecture of an image, and an empty ID when EC2 does not know it.
+// ImageByID returns the architecture of an image, and an empty ID if EC2 does not have the image.
 func (c *Client) ImageByID(ctx context.Context, imageID string) (id, architecture string, err error) {
 	return c.newest(ctx, &ec2.DescribeImagesInput{Filters: []types.Filter{filter("image-id", imageID)}})
 }
@@ -100,7 +100,7 @@ func (c *Client) LaunchTemplateVersions(ctx context.Context, templateID string) 
 }
 
 // LaunchTemplateVersion returns one version of the launch template with the ID or else the name: a number, $Latest or
-// $Default. Parameters that it names an image by are resolved.
+// $Default. It resolves parameters that name an image.
 func (c *Client) LaunchTemplateVersion(
 	ctx context.Context, templateID, name, version string,
 ) (launchtemplate.Version, error) {
@@ -210,7 +210,7 @@ func isUncertain(warning *types.ValidationWarning) []string {
 }
 
 // InstancesLaunchedFrom returns, by instance, the version of a launch template that each running instance was launched
-// from. EC2 itself writes it in tags that no other program can write.
+// from. EC2 itself writes that in tags that no other program can write.
 func (c *Client) InstancesLaunchedFrom(ctx context.Context, templateID string) (map[string]int64, error) {
 	all := map[string]int64{}
 	err := c.eachInstance(ctx, tagFilter(tagLaunchedFrom+"id", templateID), func(i types.Instance) {

@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// typesPerPage is the most results of a page of DescribeInstanceTypes (EC2 API reference).
+	// typesPerPage is the maximum page size of DescribeInstanceTypes (EC2 API reference).
 	typesPerPage = 100
-	// limitsTTL is the lifetime of limits from EC2; AWS seldom changes them.
+	// limitsTTL is the lifetime of limits from EC2; AWS rarely changes them.
 	limitsTTL = 24 * time.Hour
-	// limitsErrorTTL is the lifetime of limits from the offline table, until EC2 is asked again.
+	// limitsErrorTTL is the lifetime of limits from the offline table, until the next call to EC2.
 	limitsErrorTTL = 10 * time.Minute
 )
 
-// Limits returns the limits of the instance type, from EC2 or, if EC2 does not have them, from the offline table.
-// Limits of a type that neither has are not [eni.Limits.Known]; it is an error only if the call failed.
+// Limits returns the limits of the instance type, from EC2 or, if EC2 does not have them, from the offline table. If
+// neither has the type, its limits are not [eni.Limits.Known]; that is an error only if the call failed.
 func (c *Client) Limits(ctx context.Context, instanceType string) (eni.Limits, error) {
 	return c.types.limits(ctx, instanceType)
 }
 
-// describeTypes reads the limits of instance types; those EC2 does not know are left out.
+// describeTypes reads the limits of instance types, and omits types that EC2 does not have.
 func (c *Client) describeTypes(ctx context.Context, names []string) (map[string]eni.Limits, error) {
 	found := map[string]eni.Limits{}
 	pages := ec2.NewDescribeInstanceTypesPaginator(c.api, &ec2.DescribeInstanceTypesInput{

@@ -16,15 +16,15 @@ type Call struct {
 	Action string
 	// Class is empty for success.
 	Class eni.Class
-	// Code is EC2's error code, empty for success and without an answer.
+	// Code is EC2's error code; empty for success or without an answer.
 	Code string
-	// Priority is the class of its work, and Waited the time that it waited for a token.
+	// Priority is the class of its work, and Waited is how long it waited for a token.
 	Priority ratelimit.Class
 	Waited   time.Duration
 	// Duration is the time from sending to the whole answer, without the wait.
 	Duration time.Duration
-	// Ahead is the difference of EC2's clock to the local one, by the Date header of the answer, in whole seconds;
-	// positive if EC2 is ahead. Dated is false without an answer with a date, or for one from a cache.
+	// Ahead is the difference between EC2's clock and the local one, from the Date header of the answer, in whole seconds;
+	// positive if EC2 is ahead. Dated is false for an answer without a date or from a cache.
 	Ahead time.Duration
 	Dated bool
 }

@@ -25,7 +25,7 @@ import (
 var describeBucket = Bucket{Capacity: 100, Refill: 20}
 
 // DocumentedBuckets returns the default sizes of the buckets by action (EC2 developer guide, "Request throttling for
-// the Amazon EC2 API"). Reads that are not listed have 100 requests and 20 more per second.
+// the Amazon EC2 API"). Other reads have a capacity of 100 requests and a refill of 20 per second.
 func DocumentedBuckets() map[string]Bucket {
 	interfaces := Bucket{Capacity: 100, Refill: 5}
 	mutating := Bucket{Capacity: 50, Refill: 5}
@@ -133,8 +133,8 @@ func (p *pacing) admit(ctx context.Context, s *actionLimiter) error {
 	return nil
 }
 
-// IsRead reports whether an action of EC2 changes nothing, by EC2's naming convention: every other one needs permission
-// of the fence.
+// IsRead reports whether an action of EC2 changes nothing, by EC2's naming convention. Every other action needs the
+// permission of the fence.
 func IsRead(action string) bool {
 	return strings.HasPrefix(action, "Describe") || strings.HasPrefix(action, "Get")
 }

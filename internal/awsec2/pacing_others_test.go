@@ -15,8 +15,8 @@ import (
 	"github.com/multieni/multieni/internal/awsec2"
 )
 
-// groups makes requests of a co-tenant that uses half of the bucket's refill in the mean: groups of up to 19 nodes.
-// Each node repeats a throttled request after a second. It returns when the context has ended.
+// groups makes requests of a co-tenant that uses half of the bucket's refill on average: groups of up to 19 nodes. Each
+// node repeats a throttled request after a second. It returns when the context has ended.
 func (a *account) groups(ctx context.Context, seed uint64) {
 	const largest, rate = 19, 2.5
 	random := rand.New(rand.NewPCG(seed, 4))
@@ -63,9 +63,9 @@ func TestCoTenantInGroups(t *testing.T) {
 	}
 }
 
-// sharing is how a program and its co-tenant shared a bucket.
+// sharing describes how a program and its co-tenant shared a bucket.
 type sharing struct {
-	// used is the part that the program used of the tokens that the co-tenant left.
+	// used is the part of the tokens left by the co-tenant that the program used.
 	used float64
 	// refused and othersRefused are the parts of the program's and of the co-tenant's requests that EC2 throttled.
 	refused, othersRefused float64
@@ -111,7 +111,7 @@ func (a *account) keepLevel(reserve float64, requests int) {
 	}
 }
 
-// TestTheReserve is what others find in the bucket while requests of ours wait for more than there is.
+// TestTheReserve checks how many tokens others find in the bucket while our requests wait for more than it has.
 func TestTheReserve(t *testing.T) {
 	for name, tc := range map[string]struct {
 		// taken is how many requests others make at once before the watch begins.
@@ -150,8 +150,8 @@ func TestTheReserve(t *testing.T) {
 	}
 }
 
-// TestFewRequestsOweFewTokens lets EC2 throttle a program, such as the one of a booting node, that makes one request every 20 seconds.
-// It has spent one token since the last throttling, and waits for a few: it has no reserve to give back.
+// TestFewRequestsOweFewTokens makes EC2 throttle a program that makes one request every 20 seconds, like that of a
+// booting node. It has spent one token since the last throttling, and waits for a few: it has no reserve to return.
 func TestFewRequestsOweFewTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ec2 := newAccount()

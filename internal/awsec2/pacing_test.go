@@ -35,7 +35,7 @@ type account struct {
 	othersGranted, othersDenied int
 }
 
-// newAccount has the documented bucket.
+// newAccount returns an account with the documented bucket.
 func newAccount() *account {
 	return &account{bucket: rate.NewLimiter(5, 50), answer: 300 * time.Millisecond}
 }
@@ -60,7 +60,7 @@ func (a *account) take(granted, refused *int) bool {
 	return true
 }
 
-// other makes a request of the co-tenant's.
+// other makes a request of the co-tenant.
 func (a *account) other() { a.take(&a.othersGranted, &a.othersDenied) }
 
 func (a *account) refuse(all bool) {
@@ -97,7 +97,7 @@ func attach(t *testing.T, client *awsec2.Client, requests int) time.Duration {
 	return time.Since(begun)
 }
 
-// TestAlone has the account to itself: the time is that of the bucket, and nothing is refused.
+// TestAlone has no co-tenant: the bucket determines the time, and EC2 refuses nothing.
 func TestAlone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		requests    int
@@ -132,7 +132,7 @@ func TestBucketSizesAreSettings(t *testing.T) {
 	})
 }
 
-// TestCoTenant shares the account: the others must hardly notice, and what they leave must be used.
+// TestCoTenant shares the account: the effect on the others must be small, and the client must use what they leave.
 func TestCoTenant(t *testing.T) {
 	for name, every := range map[string]time.Duration{
 		"half of the bucket":    400 * time.Millisecond,
@@ -165,7 +165,7 @@ func TestCoTenant(t *testing.T) {
 	}
 }
 
-// TestStorm has EC2 refuse everything for a while.
+// TestStorm makes EC2 refuse everything for a while.
 func TestStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ec2 := newAccount()
@@ -241,7 +241,8 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 	})
 }
 
-// TestRefusedChangesAreMadeAgain: a throttled change is no failure for its caller, because it had no effect.
+// TestRefusedChangesAreMadeAgain checks that a throttled change is not a failure for its caller, because it had no
+// effect.
 func TestRefusedChangesAreMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &fake{}

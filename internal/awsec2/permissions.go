@@ -20,7 +20,7 @@ type Grant string
 const (
 	Granted Grant = "granted"
 	Denied  Grant = "denied"
-	// Unknown is for an answer of EC2 that is neither yes nor no.
+	// Unknown means that EC2's answer was neither yes nor no.
 	Unknown Grant = "unsure"
 )
 
@@ -33,7 +33,7 @@ type Permission struct {
 	Err error
 }
 
-// nowhere are IDs of resources that do not exist.
+// IDs of resources that do not exist.
 const (
 	noInterface = "eni-00000000000000000"
 	noSubnet    = "subnet-00000000000000000"
@@ -41,7 +41,7 @@ const (
 )
 
 // Permissions asks EC2, for each action of [API] with a dry run, whether the caller may do it (EC2 API reference,
-// "DryRun"). A policy with conditions on tags is evaluated for resources that do not exist, so it can refuse what it
+// "DryRun"). EC2 evaluates a policy with conditions on tags for resources that do not exist, so it can deny what it
 // allows for real ones.
 func (c *Client) Permissions(ctx context.Context) []Permission {
 	var all []Permission
@@ -59,7 +59,7 @@ func permission(action string, err error) Permission {
 	}
 	switch f := asAPIError(err); {
 	case f.Code == "DryRunOperation", f.Class == eni.NotFound:
-		// EC2 checks the permission before the existence.
+		// EC2 checks the permission before it looks for the resource.
 		p.Grant, p.Err = Granted, nil
 	case f.Class == eni.Unauthorized:
 		p.Grant, p.Err = Denied, f

@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/awsec2"
 )
 
-// Every action that the product calls counts as what it is in the simulator's catalog.
+// The simulator's catalog classifies every action that multieni calls in the same way.
 func TestReadsAndChangesAreToldApart(t *testing.T) {
 	mutating := map[string]bool{}
 	for _, operation := range ec2.Operations() {

@@ -48,7 +48,7 @@ type PolicyOptions struct {
 	Cluster string
 	// InstanceTag is a tag, KEY=VALUE, of the instances that interfaces may be attached to; all instances if empty.
 	InstanceTag string
-	// SubnetIDs and SecurityGroupIDs are the allowed ones for interfaces; all if empty.
+	// SubnetIDs and SecurityGroupIDs are those that interfaces may use; all if empty.
 	SubnetIDs, SecurityGroupIDs []string
 	// AutoScalingGroups are the names of the groups whose lifecycle actions LifecycleHook may complete; all if empty.
 	AutoScalingGroups []string
@@ -68,8 +68,8 @@ type condition map[string]map[string]any
 
 // Policy returns the IAM policy of a component: every action of [API], [LaunchAPI] or [ReservationAPI] that the
 // component calls, on the kinds of resources that it touches (Service Authorization Reference, "Actions, resources, and
-// condition keys for Amazon EC2"). Interfaces are created, changed and tagged only with, or if they carry, the
-// cluster's tag.
+// condition keys for Amazon EC2"). The policy allows to create interfaces only with the cluster's tag, and to change or
+// tag only interfaces with it.
 func Policy(component Component, o PolicyOptions) ([]byte, error) {
 	if o.Partition == "" {
 		o.Partition = "aws"
@@ -101,7 +101,7 @@ func Policy(component Component, o PolicyOptions) ([]byte, error) {
 	return append(content, '\n'), err
 }
 
-// called are the actions of [API] with these prefixes, launching those of [LaunchAPI], reserving those of
+// called returns the actions of [API] with these prefixes, launching those of [LaunchAPI], reserving those of
 // [ReservationAPI].
 func called(prefixes ...string) []string { return beginning(apiActions(), prefixes) }
 
@@ -138,9 +138,9 @@ func (o PolicyOptions) controller() []statement {
 }
 
 // nodeTemplates has the calls for launch templates, the reads that show whether a group or a fleet still names one, and
-// the permissions that EC2 requires for a template with an image from one of AWS's parameters. RunInstances is called
-// as a dry run only, to check a template. A policy cannot distinguish that from a launch, but it can require that all
-// launches use the cluster's launch templates.
+// the permissions that EC2 requires for a template with an image from one of AWS's parameters. The controller calls
+// RunInstances only as a dry run, to check a template. A policy cannot distinguish that from a launch, but it can
+// require that all launches use the cluster's launch templates.
 func (o PolicyOptions) nodeTemplates() []statement {
 	created := func(action string, c condition) condition {
 		return with(c, "StringEquals", "ec2:CreateAction", action)
@@ -189,8 +189,8 @@ func (o PolicyOptions) operator() []statement {
 	}
 }
 
-// lifecycleHook has the calls for all instances of the cluster, such as the controller's. The names of its groups and
-// its queue are not known here.
+// lifecycleHook has the calls for all instances of the cluster, like the controller's. The name of its queue is not
+// known here.
 func (o PolicyOptions) lifecycleHook() []statement {
 	elsewhere := func(sid string, resources []string, actions ...string) statement {
 		return statement{Sid: sid, Effect: "Allow", Action: actions, Resource: resources}
@@ -206,8 +206,8 @@ func (o PolicyOptions) lifecycleHook() []statement {
 }
 
 // bootstrap lets an instance create, change and attach interfaces with its own tags, and attach them only to itself.
-// The role's session on an instance is named after it, so that aws:userid ends with the instance's ID (IAM user guide,
-// "AWS global condition context keys", aws:userid of a role assigned to an EC2 instance).
+// The role's session is named after the instance, so that aws:userid ends with the instance's ID (IAM user guide, "AWS
+// global condition context keys", aws:userid of a role assigned to an EC2 instance).
 func (o PolicyOptions) bootstrap() []statement {
 	itself := condition{"StringLike": {"aws:userid": "*:${ec2:InstanceID}"}}
 	return []statement{
@@ -232,7 +232,7 @@ func (o PolicyOptions) look() statement {
 	return statement{Sid: "Look", Effect: "Allow", Action: called("Describe", "Get"), Resource: []string{"*"}}
 }
 
-// among requires one of the values for the key, if there are any.
+// among requires one of the values for the key, if values is not empty.
 func among(key string, values []string) condition {
 	if len(values) == 0 {
 		return nil
@@ -246,7 +246,7 @@ func (o PolicyOptions) withGroups() condition {
 	return among("ec2:SecurityGroupID", o.SecurityGroupIDs)
 }
 
-// arns are the resources of a kind by name, or all of the kind without names.
+// arns returns the ARNs of resources of a kind by name or, without names, of all resources of the kind.
 func (o PolicyOptions) arns(service, kind string, names []string) []string {
 	if len(names) == 0 {
 		names = []string{"*"}
@@ -295,7 +295,7 @@ func (o PolicyOptions) ownedCondition(where string) condition {
 	return c
 }
 
-// keepingIts requires the cluster's tag on the resource, and no other value in a request.
+// keepingIts requires the cluster's tag on the resource, and forbids another value in a request.
 func (o PolicyOptions) keepingIts() condition {
 	return o.unchangedTags(o.withCondition("aws:ResourceTag"), identity.TagCluster)
 }

@@ -16,7 +16,7 @@ import (
 
 // The policy of a component allows exactly the calls of its API.
 func TestPoliciesAllowWhatIsCalled(t *testing.T) {
-	// Launch templates are tagged, kept while groups name them, and name images by parameters.
+	// multieni tags launch templates, keeps them while groups name them, and names images by parameters.
 	besides := []string{"ec2:CreateTags", "autoscaling:DescribeAutoScalingGroups", "ssm:GetParameters"}
 	for component, called := range map[awsec2.Component][]string{
 		awsec2.Controller:         methods(reflect.TypeFor[awsec2.API]()),

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// maxFilterValues is the largest number of filter values in a request, of all filters (EC2 answers
+	// maxFilterValues is the largest number of filter values of all filters in a request (EC2 answers
 	// FilterLimitExceeded).
 	maxFilterValues = 200
 	// pageSize is the largest page (EC2 API reference, MaxResults of the Describe actions).
@@ -29,7 +29,7 @@ const (
 )
 
 // ListOwned lists every interface with the cluster's tag, sorted by ID. The list is complete, or the result is an
-// error. The time is the begin of the list: it may omit later changes.
+// error. The time is when the list began: it may omit later changes.
 func (c *Client) ListOwned(ctx context.Context) ([]eni.Interface, time.Time, error) {
 	begun := time.Now()
 	all, err := c.interfaces(ctx, tagFilter(identity.TagCluster, c.cluster))
@@ -116,7 +116,7 @@ func (c *Client) SecurityGroups(ctx context.Context, terms selector.GroupTerms) 
 	return all, nil
 }
 
-// interfaces reads all pages, sorted by ID. An interface that moved between pages meanwhile is included once.
+// interfaces reads all pages, sorted by ID. An interface that moves between pages is included once.
 func (c *Client) interfaces(ctx context.Context, filters ...types.Filter) ([]eni.Interface, error) {
 	var all []eni.Interface
 	pages := ec2.NewDescribeNetworkInterfacesPaginator(c.api,
@@ -176,10 +176,10 @@ func byTags(tags map[string]string) [][]types.Filter {
 	return [][]types.Filter{filters}
 }
 
-// maxPattern is the largest length of a filter value, in characters; the value of a tag can be one longer.
+// maxPattern is the largest length of a filter value, in characters; the value of a tag can be one character longer.
 const maxPattern = 255
 
-// wildcards escapes the characters with a meaning in filter values (EC2 user guide, "Filter your resources").
+// wildcards escapes the special characters of filter values (EC2 user guide, "Filter your resources").
 var wildcards = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `\`, `\\`)
 
 // patterns converts texts to filter values that match them. A text that is too long becomes a prefix.

@@ -24,8 +24,8 @@ import (
 
 var netipValues = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
 
-// paged is a fake that holds so many interfaces and hands them out page by page. The last one of a page begins the next
-// page again, as happens when something is made while pages are read.
+// paged returns a fake that returns count interfaces page by page. The last one of a page is also the first one of the
+// next page, as after a create call between the reads of two pages.
 func paged(t *testing.T, count int) *fake {
 	return &fake{answer: func(r request) reply {
 		size, err := strconv.Atoi(r.form.Get("MaxResults"))

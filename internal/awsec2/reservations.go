@@ -26,7 +26,7 @@ type ReservationAPI interface {
 var _ ReservationAPI = (*ec2.Client)(nil)
 
 // CreateSubnetReservation reserves a block of a subnet with the tags of its owner, and returns the reservation's ID.
-// EC2 has no client token for it. The error of a block that overlaps another reservation has class AddressTaken.
+// The EC2 call has no client token. If the block overlaps another reservation, the error has class AddressTaken.
 func (c *Client) CreateSubnetReservation(
 	ctx context.Context, subnetID string, cidr netip.Prefix, kind eni.ReservationType, owner reservation.Owner,
 ) (id string, err error) {

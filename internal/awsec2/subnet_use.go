@@ -23,7 +23,7 @@ func (c *Client) SubnetInterfaces(ctx context.Context, subnetID string) ([]eni.I
 }
 
 // SubnetReservations lists the CIDR reservations of a subnet, of both types and families. EC2 allows few of these
-// requests: 5 at once and one more per second (EC2 developer guide, "Request throttling for the Amazon EC2 API").
+// requests: a burst of 5 and one more per second (EC2 developer guide, "Request throttling for the Amazon EC2 API").
 func (c *Client) SubnetReservations(ctx context.Context, subnetID string) ([]eni.SubnetReservation, error) {
 	var all []eni.SubnetReservation
 	input := &ec2.GetSubnetCidrReservationsInput{SubnetId: aws.String(subnetID)}

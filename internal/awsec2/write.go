@@ -50,8 +50,8 @@ func (c *Client) CreateInterface(ctx context.Context, request executor.CreateReq
 	return networkInterface(*out.NetworkInterface), nil
 }
 
-// AttachInterface implements [executor.Cloud]. It always sends the network card index: without it EC2 compared device
-// indices across cards.
+// AttachInterface implements [executor.Cloud]. It always sends the network card index: without it, EC2 would compare
+// device indices across cards.
 func (c *Client) AttachInterface(
 	ctx context.Context, interfaceID, instanceID string, slot eni.Slot,
 ) (eni.Attachment, error) {
@@ -117,7 +117,7 @@ func (c *Client) SetDescription(ctx context.Context, interfaceID, description st
 	})
 }
 
-// modify changes one attribute: EC2 takes no more per call (EC2 API reference, ModifyNetworkInterfaceAttribute).
+// modify changes one attribute, the maximum per call (EC2 API reference, ModifyNetworkInterfaceAttribute).
 func (c *Client) modify(ctx context.Context, input *ec2.ModifyNetworkInterfaceAttributeInput) error {
 	_, err := c.api.ModifyNetworkInterfaceAttribute(ctx, input, noRetry)
 	return toAPIError(err)

@@ -88,7 +88,7 @@ var calls = map[string]func(context.Context, *awsec2.Client) error{
 	"limits": func(ctx context.Context, c *awsec2.Client) error { _, err := c.Limits(ctx, "m5.large"); return err },
 }
 
-// reservationCalls make one request of each kind of ReservationAPI.
+// reservationCalls make one request for each action of ReservationAPI.
 var reservationCalls = map[string]func(context.Context, *awsec2.Client) error{
 	"reserve": func(ctx context.Context, c *awsec2.Client) error {
 		_, err := c.CreateSubnetReservation(ctx, "subnet-1", netip.MustParsePrefix("10.0.4.128/25"), eni.ReservationPrefix, reservation.Owner{Cluster: "c", Name: "n3"})
@@ -133,7 +133,7 @@ func TestAnOverlapIsAnAddressTaken(t *testing.T) {
 	})
 }
 
-// What is listed in API is what the IAM policy allows, so nothing may be listed that is never called.
+// The IAM policy allows the actions in API, so API must not list an action that multieni never calls.
 func TestEveryActionOfTheAPIIsCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := always(reply{})
@@ -229,8 +229,8 @@ func TestAssignReturnsWhatIsNew(t *testing.T) {
 	}
 }
 
-// The reply to a create call that was carried out is lost. The client does not try again by itself; the caller does, and
-// the token leads to the same interface, because the two requests are the same to the letter.
+// The reply to a successful create call is lost. The client does not repeat the call; the caller does, and the token
+// leads to the same interface, because both requests are identical.
 func TestLostReplyOnCreate(t *testing.T) {
 	made := map[string]string{}
 	server := &fake{}

@@ -4,8 +4,8 @@
 // Package bootstrap gives an instance its interfaces while it boots, before the kubelet starts, and makes their links
 // usable.
 //
-// It stores what it did in a checkpoint. When the instance boots again and instance metadata still has all of it,
-// bootstrap only configures the links again and makes no call to EC2.
+// It stores the interfaces in a checkpoint. When the instance boots again and instance metadata still lists all of
+// them, bootstrap only configures the links again and makes no call to EC2.
 package bootstrap
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/multieni/multieni/internal/join"
 )
 
-// linkPollInterval is how often the links are looked at while one is not there yet.
+// linkPollInterval is the interval of reads of the links while one of them does not exist yet.
 const linkPollInterval = 250 * time.Millisecond
 
 // Host is the network of the host.
@@ -33,33 +33,33 @@ type Host interface {
 	Apply(hostnet.Operation) error
 }
 
-// Options are what a boot works with.
+// Options configure a boot.
 type Options struct {
 	// Metadata reads instance metadata.
 	Metadata func(context.Context) (eni.Metadata, error)
 	// Ensure gives the instance its interfaces in EC2.
 	Ensure func(ctx context.Context, instanceID string, unused bool) (join.Result, error)
 	Host   Host
-	// LeaveOnly, if set, has the host's network manager leave the links with these MAC addresses alone.
+	// LeaveOnly, if set, makes the host's network manager ignore the links with these MAC addresses, and no others.
 	LeaveOnly func(ctx context.Context, macs []string)
-	// Dir is where the record is kept.
+	// Dir is the folder of the checkpoint.
 	Dir string
-	// MTU of the links; 0 means the largest inside a VPC.
+	// MTU is the MTU of the links in bytes; 0 means the largest inside a VPC.
 	MTU int
 	// LinkTimeout is how long to wait for links.
 	LinkTimeout time.Duration
 	Log         *slog.Logger
 }
 
-// Report is how a boot ended.
+// Report is the result of a boot.
 type Report struct {
 	Checkpoint
-	// Failed says what required thing is missing; empty when nothing is.
+	// Failed says why the boot failed; empty if it succeeded.
 	Failed string
 }
 
-// Run brings the instance's interfaces and links up. Its error means that not even the instance is known; everything
-// else that goes wrong is in the report.
+// Run attaches the instance's interfaces and configures their links. It returns an error only if the instance is not
+// known; the report has all other errors.
 func Run(ctx context.Context, o Options) (Report, error) {
 	metadata, err := o.Metadata(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return report, nil
 }
 
-// boot returns what the instance has, as far as it came.
+// boot returns the interfaces of the instance, even after an error.
 func (o Options) boot(ctx context.Context, metadata eni.Metadata) (Checkpoint, error) {
 	record, err := o.load()
 	if err != nil {
@@ -91,7 +91,7 @@ func (o Options) boot(ctx context.Context, metadata eni.Metadata) (Checkpoint, e
 	return record, o.configure(ctx, record, metadata.PrimaryMAC)
 }
 
-// prepare has EC2 give the instance its interfaces, and keeps the record of them.
+// prepare creates and attaches the interfaces of the instance, and stores the checkpoint.
 func (o Options) prepare(ctx context.Context, last Checkpoint, instanceID string, first bool) (Checkpoint, error) {
 	result, err := o.Ensure(ctx, instanceID, first)
 	if err != nil {
@@ -128,7 +128,7 @@ func (o Options) configure(ctx context.Context, record Checkpoint, primary strin
 	}
 }
 
-// configureOnce does what can be done now, and says what is not as it should be.
+// configureOnce executes the possible operations, and says which links are not usable yet.
 func (o Options) configureOnce(links []hostnet.Link, primary string) (waiting string, err error) {
 	facts, err := o.facts(primary)
 	if err != nil {
@@ -153,7 +153,8 @@ func (o Options) configureOnce(links []hostnet.Link, primary string) (waiting st
 	return strings.Join(problems, "; "), nil
 }
 
-// facts marks the primary link as what it is even while it has no route yet.
+// facts returns the facts of the host. It marks the primary link by its MAC address, because the link may not have a
+// route yet.
 func (o Options) facts(primary string) (hostnet.Facts, error) {
 	facts, err := o.Host.Facts(nil)
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 	mac        = "02:00:00:00:00:02"
 )
 
-// instance is an instance that boots, with a host whose links are only counted.
+// instance is a booting instance, with a host that only records changes of its links.
 type instance struct {
 	metadata eni.Metadata
 	result   join.Result
@@ -39,7 +39,7 @@ type instance struct {
 	asked    []bool
 	kernel   *hostnettest.Kernel
 	applied  []string
-	left     [][]string // alone, by the network manager, before anything was applied
+	left     [][]string // ignored by the network manager, before anything was applied
 	linkAt   time.Time
 }
 
@@ -111,7 +111,7 @@ func TestTheNetworkManagerIsTold(t *testing.T) {
 	})
 }
 
-// The second boot asks nothing of EC2; a copy of the disk in another instance counts for nothing.
+// The second boot sends no request to EC2. A boot of another instance ignores a checkpoint on a copy of the disk.
 func TestBootsOfADisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -136,8 +136,9 @@ func TestBootsOfADisk(t *testing.T) {
 	})
 }
 
-// However the system calls it, and though it comes seconds after its attachment, the link is found by its address, and
-// made usable: up, with the MTU of a VPC, and without the address that the system gave it by DHCP.
+// A boot finds the link by its MAC address, regardless of its name, and even if it appears seconds after the
+// attachment. The link becomes usable: up, with the MTU of a VPC, and without the address that the system assigned by
+// DHCP.
 func TestLinks(t *testing.T) {
 	for _, name := range []string{"eth1", "ens6", "enp40s0"} {
 		t.Run(name, func(t *testing.T) {
@@ -211,8 +212,8 @@ spec:
 	}
 }
 
-// Where no nodeadm takes an expression, the number of pods is worked out: the VPC CNI has fewer interfaces to give
-// addresses by.
+// Without nodeadm, which accepts an expression, the number of pods is computed: the VPC CNI has fewer interfaces for
+// addresses of pods.
 func TestTheNumberOfPods(t *testing.T) {
 	two := []bootstrap.Interface{{Network: "n3"}, {Network: "n6", NetworkCardIndex: 1}}
 	for name, tc := range map[string]struct {

@@ -20,21 +20,21 @@ import (
 	"github.com/multieni/multieni/internal/join"
 )
 
-// checkpointFile is the record's file name.
+// checkpointFile is the file name of the checkpoint.
 const checkpointFile = "bootstrap.json"
 
-// Checkpoint is what a boot did. It is kept on the disk, which an image can be made of: it counts for one instance
-// only.
+// Checkpoint is the result of a boot. It is stored on the disk, from which an image can be created, so it is valid for
+// one instance only.
 type Checkpoint struct {
 	InstanceID string      `json:"instanceID"`
 	Interfaces []Interface `json:"interfaces"`
-	// Lacking are the optional networks that the instance goes without.
+	// Lacking are the optional networks that the instance does not have.
 	Lacking []string `json:"lacking,omitempty"`
 	// Limits are the limits of the instance, which determine the number of its pods from the number of its interfaces.
 	Limits eni.Limits `json:"limits"`
 }
 
-// Interface is one interface of the record.
+// Interface is one interface of a checkpoint.
 type Interface struct {
 	Network          string         `json:"network"`
 	ENIID            string         `json:"eniID"`
@@ -43,7 +43,7 @@ type Interface struct {
 	NetworkCardIndex int            `json:"networkCardIndex"`
 	DeviceIndex      int            `json:"deviceIndex"`
 	Addresses        []netip.Prefix `json:"addresses"`
-	// MTU is that of the link in bytes, 0 for the one of the command; Sysctls are kernel settings of the link.
+	// MTU is the MTU of the link in bytes; 0 means the MTU of the command. Sysctls are kernel settings of the link.
 	MTU     int                     `json:"mtu,omitempty"`
 	Sysctls map[hostnet.Setting]int `json:"sysctls,omitempty"`
 }
@@ -73,7 +73,7 @@ func (r *Checkpoint) add(network string, i eni.Interface) {
 	r.Interfaces = append(r.Interfaces, made)
 }
 
-// presentIn reports whether instance metadata shows every interface of the record.
+// presentIn reports whether instance metadata lists every interface of the checkpoint.
 func (r Checkpoint) presentIn(m eni.Metadata) bool {
 	for _, i := range r.Interfaces {
 		if shown := m.ByMAC(i.MACAddress); shown == nil || shown.ID != i.ENIID {
@@ -109,7 +109,7 @@ func (r Checkpoint) links(mtu int) []hostnet.Link {
 	return links
 }
 
-// load returns the record of the last boot, an empty one if there is none.
+// load returns the checkpoint of the last boot, or an empty one if there is none.
 func (o Options) load() (Checkpoint, error) {
 	text, err := os.ReadFile(filepath.Join(o.Dir, checkpointFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -125,7 +125,7 @@ func (o Options) load() (Checkpoint, error) {
 	return r, nil
 }
 
-// store writes the record so that it is there whole or not at all.
+// store writes the checkpoint atomically.
 func (o Options) store(r Checkpoint) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

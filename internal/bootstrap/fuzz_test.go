@@ -16,8 +16,8 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// A disk can hold any checkpoint: a torn one, or one of another instance. A boot with it ends, reports
-// interfaces that the instance has, and leaves the primary link as it is.
+// A disk can hold any checkpoint: a truncated one, or one of another instance. A boot with it ends, reports only
+// interfaces of the instance, and does not change the primary link.
 func FuzzCheckpoint(f *testing.F) {
 	const one = `{"network":"multus","eniID":"eni-1","macAddress":"` + mac + `","deviceIndex":1,"addresses":["10.0.0.4/32"]}`
 	const primary = `{"network":"multus","eniID":"eni-0","macAddress":"` + primaryMAC + `","deviceIndex":1}`

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Taint keeps pods away from a node that lacks a required network.
+// Taint keeps pods off a node that lacks a required network.
 const Taint = "networking.k8s.aws/networks=missing:NoSchedule"
 
 // labelPrefix begins the label of each network that a node has.
 const labelPrefix = "networking.k8s.aws/network."
 
-// Labels are the node labels that name the networks the instance has, as NAME=VALUE.
+// Labels are the node labels that name the networks of the instance, as NAME=VALUE.
 func (r Report) Labels() []string {
 	var labels []string
 	for _, i := range r.Interfaces {
@@ -38,7 +38,7 @@ func (r Report) flags(taint bool) []string {
 }
 
 // NodeConfig is a file for /etc/eks/nodeadm.d, which nodeadm merges into the configuration of the node (nodeadm,
-// "Configuration"). The VPC CNI has no use for our interfaces, so fewer pods fit on the node.
+// "Configuration"). The VPC CNI does not use our interfaces, so fewer pods fit on the node.
 func (r Report) NodeConfig(taint bool) string {
 	var text strings.Builder
 	text.WriteString("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  kubelet:\n")
@@ -52,8 +52,9 @@ func (r Report) NodeConfig(taint bool) string {
 	return text.String()
 }
 
-// Environment is a file for EnvironmentFile= of a systemd unit, for kubelets that nodeadm does not start. These take a
-// number of pods and no expression, and the last that is given counts. It depends on the processors of the node.
+// Environment is a file for EnvironmentFile= of a systemd unit, for kubelets that nodeadm does not start. These accept
+// a number of pods and no expression, and use the last one on the command line. The number depends on the processors of
+// the node.
 func (r Report) Environment(taint bool, processors int) string {
 	flags := r.flags(taint)
 	if pods := r.maxPods(processors); pods > 0 {
@@ -77,7 +78,7 @@ func (r Report) maxPods(processors int) int {
 	return min((r.Limits.MaxOnCard(0)-ours)*(r.Limits.IPv4-1)+2, most)
 }
 
-// onCard0 counts the interfaces on the network card whose slots the VPC CNI counts on.
+// onCard0 counts the interfaces on network card 0, whose slots the VPC CNI counts as its own.
 func (r Report) onCard0() int {
 	n := 0
 	for _, i := range r.Interfaces {

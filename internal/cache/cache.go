@@ -1,8 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cache keeps the answers of a slow source for a time, and reads each of them only once for all who ask at the
-// same time.
+// Package cache keeps the answers of a slow source for a time. Concurrent callers share one read of a value.
 package cache
 
 import (
@@ -21,7 +20,7 @@ type Cache[T any] struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	entries map[string]entry[T]
-	// forgotten counts the calls of Forget, so that no value is kept that was read before one.
+	// forgotten counts the calls of Forget, so that the cache does not store a value that was read before one.
 	forgotten uint64
 }
 
@@ -35,8 +34,9 @@ func New[T any](now func() time.Time) *Cache[T] {
 	return &Cache[T]{now: now, entries: map[string]entry[T]{}}
 }
 
-// Get returns the value of a key, and loads it if none is kept. load also says for how long its value is kept; an error
-// is not kept. A caller whose context ends gets the cause of that, and the load goes on for the others.
+// Get returns the value of a key, and loads it if the cache has none. load also returns how long its value stays
+// cached; errors are not cached. A caller whose context ends gets the cause of that, and the load continues for the
+// others.
 func (c *Cache[T]) Get(
 	ctx context.Context, key string, load func(context.Context) (T, time.Duration, error),
 ) (T, error) {
@@ -61,7 +61,7 @@ func (c *Cache[T]) Get(
 	}
 }
 
-// Forget lets the next Get of a key load it.
+// Forget makes the next Get of a key load it.
 func (c *Cache[T]) Forget(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +77,7 @@ func (c *Cache[T]) lookup(key string) (value T, kept bool, forgotten uint64) {
 	return e.value, ok && c.now().Before(e.expires), c.forgotten
 }
 
-// store keeps a value that was read when Forget was called so many times, and drops what has expired.
+// store stores a value unless Forget was called since the given count, and drops expired values.
 func (c *Cache[T]) store(key string, e entry[T], forgotten uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

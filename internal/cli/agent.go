@@ -12,15 +12,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// agentProgram is the program of the agent, which has no other code in it: every node pays for its memory.
+// agentProgram is the name of the agent's program. It has no other code in it, because every node pays for its memory.
 const agentProgram = "eni-manager"
 
 func newAgent() *cobra.Command {
 	return &cobra.Command{
 		Use:   "agent",
-		Short: "Run the agent of a node, which makes its interfaces usable",
-		Long: `Run the agent of a node: the program eni-manager in the folder of this program. The agent
-takes all arguments.`,
+		Short: "Run the agent of a node, which configures its interfaces",
+		Long: `Run the agent of a node: the program eni-manager in the folder of this program. It gets
+all arguments.`,
 		Example:            "  multieni agent --help",
 		DisableFlagParsing: true,
 		RunE:               func(_ *cobra.Command, args []string) error { return execProgram(agentProgram, args) },
@@ -38,8 +38,8 @@ func execProgram(program string, args []string) error {
 	}
 	path := filepath.Join(filepath.Dir(this), program)
 	if err := syscall.Exec(path, append([]string{path}, args...), os.Environ()); err != nil {
-		return fmt.Errorf("run %s: %w; the image has it in the folder of multieni, make build puts it there, and "+
-			"agents run on Linux only", path, err)
+		return fmt.Errorf("run %s: %w; it must be in the folder of multieni, where the image and make build have it, "+
+			"and it runs on Linux only", path, err)
 	}
 	return nil
 }

@@ -42,18 +42,18 @@ import (
 	"github.com/multieni/multieni/internal/version"
 )
 
-// leaseName is the name of the lease, and by Kubernetes' habit that of the API group.
+// leaseName is the name of the lease: that of the API group, as is usual in Kubernetes.
 const leaseName = "networking.k8s.aws"
 
 // ownNamespace is the file in which a pod finds the namespace it runs in.
 const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 const (
-	// reconcileTimeout bounds one reconciliation, which waits for EC2's request rate at most that long.
+	// reconcileTimeout bounds one reconciliation, including its waits for EC2's request rate.
 	reconcileTimeout = 2 * time.Minute
-	// maxParallelMembers is how many interfaces of one node are worked on at the same time: no instance takes many more.
+	// maxParallelMembers is how many interfaces of one node are changed concurrently: no instance takes many more.
 	maxParallelMembers = 16
-	// drain is how long calls under way may take after the signal to stop.
+	// drain is how long calls in flight may take after the signal to stop.
 	drain = 20 * time.Second
 )
 
@@ -61,14 +61,14 @@ func newController() *cobra.Command {
 	var o options.Controller
 	command := &cobra.Command{
 		Use:     "controller",
-		Short:   "Run the controller, which gives nodes their interfaces",
+		Short:   "Run the controller, which manages the interfaces of nodes",
 		Version: version.String(),
 		Long: `Run the controller, which creates, attaches, updates and removes the network interfaces
 that NodeENI objects declare.
 
 It needs access to the Kubernetes API (in a pod, its service account; else KUBECONFIG) and to
-EC2 (the SDK's credential chain: Pod Identity, web identity, profile, environment). The
-endpoint can be set with AWS_ENDPOINT_URL.
+EC2 (the SDK's credential chain: Pod Identity, web identity, profile, environment).
+AWS_ENDPOINT_URL sets the endpoint.
 
 It sends OpenTelemetry traces when OTEL_EXPORTER_OTLP_ENDPOINT names a collector (OTLP over HTTP).`,
 		Example: `  # in a cluster
@@ -104,35 +104,35 @@ It sends OpenTelemetry traces when OTEL_EXPORTER_OTLP_ENDPOINT names a collector
 	return command
 }
 
-// setGCPercent lets the heap grow by half, and not to twice its size, before it is collected, unless GOGC says
-// otherwise. A controller holds much and does little: the collections cost it next to nothing.
+// setGCPercent lets the heap grow by half instead of to twice its size before a garbage collection, unless GOGC is set.
+// The heap of a controller is large and changes little, so that the collections cost almost nothing.
 func setGCPercent() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}
 }
 
-// Environment are what a controller works with and its options do not say.
+// Environment holds the dependencies of a controller that are not options.
 type Environment struct {
-	// Kubernetes is how the API server is reached.
+	// Kubernetes is the configuration of the connection to the API server.
 	Kubernetes *rest.Config
-	// AWS returns the configuration with which EC2 is reached in a region.
+	// AWS returns the configuration for calls to EC2 in a region.
 	AWS func(ctx context.Context, region string) (aws.Config, error)
 	// Metrics is where the controller's own metrics are registered.
 	Metrics prometheus.Registerer
-	// Traces is where spans go; nowhere if nil.
+	// Traces receives the spans; there are none if nil.
 	Traces trace.TracerProvider
 	Log    *slog.Logger
 }
 
-// findEnvironment returns those of a process of its own.
+// findEnvironment returns the Environment of a process that runs one controller.
 func findEnvironment(log *slog.Logger) (Environment, error) {
 	access, err := config.GetConfig()
 	if err != nil {
 		return Environment{}, fmt.Errorf(
 			"find the Kubernetes API: %w; set KUBECONFIG, or run in a pod with a service account", err)
 	}
-	// Priority and fairness of the API server paces us; a limit of our own would only add waiting.
+	// The API server limits the rate by priority and fairness; a limit of the client would only add waiting.
 	access.QPS = -1
 	access.UserAgent = "multieni/" + version.String()
 	load := func(ctx context.Context, region string) (aws.Config, error) {
@@ -171,7 +171,7 @@ func RunController(ctx context.Context, o options.Controller, s Environment) err
 	return mgr.Start(ctx)
 }
 
-// clusterUID returns what tells this cluster from any other, however alike they are named.
+// clusterUID returns the UID of the namespace kube-system: clusters of equal names have different ones.
 func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	var system corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, &system); err != nil {
@@ -207,7 +207,7 @@ func connectAWS(
 		return nil, err
 	}
 	if source == awsec2.RegionByDefault {
-		s.Log.Warn("NOTHING SAYS WHICH AWS REGION IS MEANT; the default is used. Set --region or AWS_REGION",
+		s.Log.Warn("NO AWS REGION IS CONFIGURED; the default is used. Set --region or AWS_REGION",
 			"region", region)
 	}
 	s.Log.Info("AWS region", "region", region, "from", source)
@@ -274,17 +274,17 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Results: definitions, Changed: definitionsChanged, Log: s.Log,
 	})
 	if err := podNetworks.SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("set the pod network controller up: %w", err)
+		return fmt.Errorf("set up the pod network controller: %w", err)
 	}
 	if err := wireNodeTemplates(mgr, aws, c, o, s); err != nil {
-		return fmt.Errorf("set the AWSNodeTemplate controller up: %w", err)
+		return fmt.Errorf("set up the AWSNodeTemplate controller: %w", err)
 	}
 	reservations := subnetreservation.New(subnetreservation.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Resolver: c.Resolver, EC2: aws.ec2, Cluster: o.ClusterName,
 		Now: time.Now, Log: s.Log, Traces: s.Traces,
 	})
 	if err := reservations.SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("set the SubnetReservation controller up: %w", err)
+		return fmt.Errorf("set up the SubnetReservation controller: %w", err)
 	}
 	counter := freeprefix.New(mgr.GetClient(), aws.ec2, s.Log)
 	if err := mgr.Add(counter); err != nil {

@@ -23,11 +23,12 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// definitionsPoll is the time between two looks for definitions that are missing.
+// definitionsPoll is the time between two checks for missing definitions.
 const definitionsPoll = 2 * time.Second
 
-// waitForCRDs returns once the API server knows all kinds that a controller watches. A manager cannot be made before,
-// and one that ends instead is started more and more seldom. Meanwhile the process is live, and not ready.
+// waitForCRDs returns once the API server knows all kinds that a controller watches. A manager cannot be created before
+// that, and a process that ends instead is restarted with growing backoff. Meanwhile the process is live, but not
+// ready.
 func waitForCRDs(ctx context.Context, access *rest.Config, probeAddress string, log *slog.Logger) error {
 	api, err := discovery.NewDiscoveryClientForConfig(access)
 	if err != nil {
@@ -47,14 +48,14 @@ func waitForCRDs(ctx context.Context, access *rest.Config, probeAddress string, 
 		missing, err := missingCRDs(ctx, api)
 		if what := strings.Join(missing, ", "); what != said && what != "" {
 			log.LogAttrs(ctx, slog.LevelWarn,
-				"the API server does not know what is worked on; this waits until its definition is applied: "+
+				"definitions are missing in the API server; the controller waits until they are applied: "+
 					"helm upgrade, or kubectl apply --server-side -f deploy/crds", slog.String("missing", what))
 			said = what
 		}
 		return len(missing) == 0, err
 	})
 	if err == nil {
-		log.LogAttrs(ctx, slog.LevelInfo, "the definitions are there")
+		log.LogAttrs(ctx, slog.LevelInfo, "all definitions exist")
 	}
 	return err
 }

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// knows is an API server that knows some kinds at each look; the last of the looks is repeated.
+// knows is an API server that knows some kinds at each request; the last entry is repeated.
 func knows(t *testing.T, looks ...[]string) *rest.Config {
 	t.Helper()
 	var n atomic.Int32

@@ -28,7 +28,7 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// drainPoll is the time between two looks at what is left.
+// drainPoll is the time between two checks of what is left.
 const drainPoll = time.Second
 
 func newDrain() *cobra.Command {
@@ -37,20 +37,20 @@ func newDrain() *cobra.Command {
 	var timeout time.Duration
 	command := &cobra.Command{
 		Use:   "drain --yes",
-		Short: "Delete all NodeENIs and SubnetReservations and wait until nothing of theirs is left in EC2",
-		Long: `Delete all NodeENIs of the cluster, and with them the interfaces of every node, and all
-SubnetReservations, and wait until EC2 confirms that none is left. Run it before you remove multieni
+		Short: "Delete all NodeENIs and SubnetReservations and wait until none of their resources is left in EC2",
+		Long: `Delete all NodeENIs and SubnetReservations of the cluster. This removes the interfaces of every
+node. The command waits until EC2 confirms that none is left. Run it before you remove multieni
 from a cluster; the chart runs it when it is uninstalled.
 
-AWSNodeTemplates stay, and so do their launch templates, from which groups may launch. They
-are paused, so that a user can delete them when no controller runs any more.
+AWSNodeTemplates and their launch templates stay, because groups may launch from them. The command
+pauses AWSNodeTemplates, so that a user can delete them when no controller runs any more.
 
-The interfaces are removed by the controller of the cluster. Where none runs any more, this
-command does its work: it stands by for the leader lease like a further replica. Where even
-the namespace of the lease is gone, set --leader-elect=false.`,
+The controller of the cluster removes the interfaces. If none runs, this command does its work: it
+waits for the leader lease like another replica. If the namespace of the lease no longer exists,
+set --leader-elect=false.`,
 		Example: `  kubectl exec -n eni-controller-system deployment/eni-controller -- /multieni drain --yes
 
-  # from a workstation, after controller and namespace are gone
+  # from a workstation, after the controller and its namespace were deleted
   multieni drain --yes --leader-elect=false`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -58,8 +58,8 @@ the namespace of the lease is gone, set --leader-elect=false.`,
 				return err
 			}
 			if !yes {
-				return errors.New("this deletes every NodeENI and detaches the interfaces of every node; give --yes " +
-					"if that is meant")
+				return errors.New("this deletes every NodeENI and removes the interfaces of every node; confirm it " +
+					"with --yes")
 			}
 			if err := o.Validate(); err != nil {
 				return err
@@ -70,15 +70,15 @@ the namespace of the lease is gone, set --leader-elect=false.`,
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeoutCause(c.Context(), timeout, fmt.Errorf("not done after %s", timeout))
+			ctx, cancel := context.WithTimeoutCause(c.Context(), timeout, fmt.Errorf("not drained after %s", timeout))
 			defer cancel()
 			return drainCluster(ctx, o, s, c.OutOrStdout())
 		},
 	}
 	o.Bind(command.Flags())
 	o.MetricsAddress, o.ProbeAddress = "0", "0" // a controller may run on the same host
-	command.Flags().BoolVar(&yes, "yes", false, "do it")
-	command.Flags().DurationVar(&timeout, "timeout", 15*time.Minute, "for how long to wait")
+	command.Flags().BoolVar(&yes, "yes", false, "confirm the deletion")
+	command.Flags().DurationVar(&timeout, "timeout", 15*time.Minute, "how long to wait")
 	return command
 }
 
@@ -121,8 +121,8 @@ func drainCluster(ctx context.Context, o options.Controller, s Environment, out 
 			return errors.Join(fmt.Errorf("%s: %w; see the controller's log and kubectl get nodeenistates", said,
 				context.Cause(ctx)), waitFor(ended))
 		case err := <-worker:
-			// Another controller may be at work all the same.
-			s.Log.LogAttrs(ctx, slog.LevelWarn, "this process does no work of a controller", slog.Any("err", err))
+			// Another controller may run all the same.
+			s.Log.LogAttrs(ctx, slog.LevelWarn, "this process does not run a controller", slog.Any("err", err))
 			worker, ended = nil, nil
 		case <-ticker.C:
 		}
@@ -150,13 +150,13 @@ func pauseNodeTemplates(ctx context.Context, api client.Client) (left int, err e
 		case apierrors.IsConflict(err):
 			left++
 		case client.IgnoreNotFound(err) != nil:
-			return 0, fmt.Errorf("let AWSNodeTemplate %s go: %w", object.Name, err)
+			return 0, fmt.Errorf("remove the finalizer of AWSNodeTemplate %s: %w", object.Name, err)
 		}
 	}
 	return left, nil
 }
 
-// isDrained says that nothing is left, unless there was an error.
+// isDrained prints that nothing is left, unless there was an error.
 func isDrained(out io.Writer, err error) error {
 	if err == nil {
 		fmt.Fprintln(out, "nothing is left")
@@ -164,7 +164,7 @@ func isDrained(out io.Writer, err error) error {
 	return err
 }
 
-// waitForSlot waits until a worker has ended; nil has ended.
+// waitFor waits until a worker has ended, and returns its error; a nil worker has ended.
 func waitFor(worker <-chan error) error {
 	if worker == nil {
 		return nil
@@ -172,7 +172,7 @@ func waitFor(worker <-chan error) error {
 	return <-worker
 }
 
-// listed is the error of a list, except that a kind without definition has no objects.
+// listed returns the error of a list, or nil if the kind has no definition and thus no objects.
 func listed(err error) error {
 	if meta.IsNoMatchError(err) {
 		return nil
@@ -180,8 +180,8 @@ func listed(err error) error {
 	return err
 }
 
-// drainOnce deletes the NodeENIs and SubnetReservations that are not being deleted, lets the AWSNodeTemplates go, and
-// says what is left; "" is nothing.
+// drainOnce deletes the NodeENIs and SubnetReservations that are not being deleted, pauses the AWSNodeTemplates, and
+// returns what is left; "" if nothing is.
 func drainOnce(ctx context.Context, api client.Client) (left string, err error) {
 	held, err := pauseNodeTemplates(ctx, api)
 	if err != nil {

@@ -20,20 +20,24 @@ func newIAMPolicy() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "iam-policy COMPONENT",
 		Short: "Print the IAM policy that a component needs",
-		Long: `Print the IAM policy that a component needs, and not more: interfaces can be created, changed
-and tagged only with the tag of the cluster, or if they carry it.
+		Long: `Print an IAM policy with only the permissions that a component needs. With it, the component can
+create interfaces only with the tag of the cluster, and change and tag only those that have it.
 
-Components: controller, and in addition node-templates for AWSNodeTemplates, and
-subnet-reservations for SubnetReservations; operator for users of kubectl eni;
-lifecycle-hook; and eni-bootstrap, for the role of nodes, which lets each touch its own
-interfaces and attach them to nothing but itself.
+Components:
+  controller           the controller
+  node-templates       in addition to controller, for AWSNodeTemplates
+  subnet-reservations  in addition to controller, for SubnetReservations
+  operator             users of kubectl eni
+  lifecycle-hook       the lifecycle hook
+  eni-bootstrap        the role of nodes: each node can change only its own interfaces, and
+                       attach them only to itself
 
-Name the cluster, as the controller's --cluster-name does, and its role cannot touch the
-interfaces of other clusters of the account. Name a tag of its instances, its subnets and security
-groups, and the role reaches nothing beyond them.`,
+With --cluster-name, as set for the controller, the role cannot change interfaces of other
+clusters in the account. With a tag of the instances, subnets and security groups, the role is
+limited to those.`,
 		Example: `  multieni iam-policy controller --cluster-name prod --instance-tag kubernetes.io/cluster/prod=owned
 
-  # the role of nodes that give themselves their interfaces, in two subnets
+  # the role of nodes that create their own interfaces, in two subnets
   multieni iam-policy eni-bootstrap --cluster-name prod --subnet-ids subnet-a,subnet-b --security-group-ids sg-1
 
   # one policy for all clusters, if each has its EKS name as cluster name and EKS Pod Identity
@@ -54,7 +58,7 @@ groups, and the role reaches nothing beyond them.`,
 	command.Flags().StringVar(&o.InstanceTag, "instance-tag", "",
 		"KEY=VALUE of the instances that interfaces may be attached to; any instance if empty")
 	command.Flags().StringSliceVar(&o.SubnetIDs, "subnet-ids", nil,
-		"subnets in which interfaces may be made; any if empty")
+		"subnets in which interfaces may be created; any if empty")
 	command.Flags().StringSliceVar(&o.SecurityGroupIDs, "security-group-ids", nil,
 		"security groups that interfaces may have; any if empty")
 	command.Flags().StringSliceVar(&o.AutoScalingGroups, "auto-scaling-groups", nil,

@@ -32,8 +32,8 @@ import (
 	"github.com/multieni/multieni/internal/options"
 )
 
-// newLock returns the lease to hold while working, and what permits changes while it is surely held. Without leader
-// election there is neither.
+// newLock returns the leader lease, and a function that returns an error unless the process certainly holds it. Both
+// are nil without leader election.
 func newLock(access *rest.Config, o options.Controller) (permit func() error, lock resourcelock.Interface, err error) {
 	if !o.LeaderElect {
 		return nil, nil, nil
@@ -56,7 +56,7 @@ func newLock(access *rest.Config, o options.Controller) (permit func() error, lo
 	lock, err = resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName, identity, access,
 		renewDeadline(o))
 	if err != nil {
-		return nil, nil, fmt.Errorf("set the leader lease up: %w", err)
+		return nil, nil, fmt.Errorf("set up the leader lease: %w", err)
 	}
 	fence := &controller.Fence{Deadline: o.LeaseDuration, Now: time.Now}
 	return fence.Check, fence.Wrap(lock), nil
@@ -106,8 +106,8 @@ func newManager(access *rest.Config, o options.Controller, lock resourcelock.Int
 	return mgr, mgr.Add(restore)
 }
 
-// metricsOptions serve the metrics by HTTP to every client. If they are secure, they serve them by HTTPS to clients
-// that the API server grants get on the path /metrics. Without a configured certificate the endpoint signs its own.
+// metricsOptions returns options that serve the metrics by HTTP to every client or, if secure, by HTTPS to clients that
+// the API server allows to get /metrics. Without a configured certificate the endpoint signs its own.
 func metricsOptions(o options.Controller) metricsserver.Options {
 	served := metricsserver.Options{BindAddress: o.MetricsAddress}
 	if o.MetricsSecure {

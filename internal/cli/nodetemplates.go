@@ -28,7 +28,8 @@ import (
 	"github.com/multieni/multieni/internal/telemetry"
 )
 
-// wireNodeTemplates connects what keeps launch templates. It asks nothing of EC2 while there is no AWSNodeTemplate.
+// wireNodeTemplates adds the AWSNodeTemplate controller to mgr. It makes no call to EC2 while there is no
+// AWSNodeTemplate.
 func wireNodeTemplates(
 	mgr manager.Manager, aws *services, c *assembly.Controllers, o options.Controller, s Environment,
 ) error {
@@ -58,7 +59,7 @@ func wireNodeTemplates(
 	return nodeTemplates.SetupWithManager(mgr)
 }
 
-// kubernetesVersion returns what tells the API server's minor version, such as 1.35. Some providers write 35+.
+// kubernetesVersion returns a function that reads the API server's version, such as 1.35. Some providers write 35+.
 func kubernetesVersion(mgr manager.Manager) (func() (string, error), error) {
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {

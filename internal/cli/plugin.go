@@ -15,11 +15,11 @@ func NewPlugin() *cobra.Command {
 	root := &cobra.Command{
 		Use:     "kubectl-eni",
 		Version: version.String(),
-		Short:   "Look at, understand and plan the network interfaces of a fleet",
-		Long: `Look at the network interfaces that multieni gives nodes, understand why one is not there, and
-see what a change would come to before it is made.
+		Short:   "Inspect, explain and plan the network interfaces of a fleet",
+		Long: `Inspect the network interfaces that multieni manages, explain why one is missing, and preview a
+change before you make it.
 
-Begin with status; ask why about what is not ready; and plan before a change.`,
+Begin with status, run why for what is not ready, and plan before a change.`,
 		Example: `  kubectl eni status
   kubectl eni why multus-eni-config
   kubectl eni node ip-10-0-0-10.us-west-2.compute.internal

@@ -32,11 +32,11 @@ func New() *cobra.Command {
 		Use:     "multieni",
 		Short:   "Network interfaces for Kubernetes nodes on AWS",
 		Version: version.String(),
-		Long: `multieni gives every Kubernetes node on AWS the network interfaces (ENIs) that were
-declared for it with NodeENI objects, and never leaks one.
+		Long: `multieni gives every Kubernetes node on AWS the network interfaces (ENIs) that NodeENI
+objects declare for it, and leaks none.
 
-In a container image the component to run can be named by the environment variable
-COMPONENT instead of a command: ` + strings.Join(slices.Sorted(maps.Keys(components)), ", ") + `.`,
+In a container, the environment variable COMPONENT can select the component to run instead of
+a command: ` + strings.Join(slices.Sorted(maps.Keys(components)), ", ") + `.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -47,7 +47,7 @@ COMPONENT instead of a command: ` + strings.Join(slices.Sorted(maps.Keys(compone
 	return root
 }
 
-// Arguments returns the arguments to run with: those given, or the component that the environment names.
+// Arguments returns the given arguments. If they name no command, the command of COMPONENT precedes them.
 func Arguments(given []string) ([]string, error) {
 	component := os.Getenv("COMPONENT")
 	if component == "" || len(given) > 0 && !strings.HasPrefix(given[0], "-") {

@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/cli"
 )
 
-// The component in a container's environment selects a command, unless the arguments name one.
+// COMPONENT in a container's environment selects a command, unless the arguments name one.
 func TestArguments(t *testing.T) {
 	cases := map[string]struct {
 		component   string

@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clock lets time pass for goroutines that can be stopped.
+// Package clock has a sleep that ends with a context.
 package clock
 
 import (

@@ -18,7 +18,7 @@ func StatesClaiming(address netip.Addr) client.ListOption {
 	return client.MatchingFields{stateClaims: address.String()}
 }
 
-// ClaimedAddresses returns the addresses that a state has claims on, without duplicates.
+// ClaimedAddresses returns the addresses that a state claims, without duplicates.
 func ClaimedAddresses(state *v1alpha1.NodeENIState) []string {
 	var addresses []string
 	for _, network := range state.Status.PodNetworks {
@@ -30,7 +30,7 @@ func ClaimedAddresses(state *v1alpha1.NodeENIState) []string {
 	return slices.Compact(addresses)
 }
 
-// AddressClaims returns the claims on addresses of one interface that a state has.
+// AddressClaims returns a state's claims on addresses of one interface.
 func AddressClaims(state *v1alpha1.NodeENIState, network v1alpha1.PodNetworkState) []plan.AddressClaim {
 	var claims []plan.AddressClaim
 	for _, c := range network.Claims {
@@ -44,8 +44,8 @@ func AddressClaims(state *v1alpha1.NodeENIState, network v1alpha1.PodNetworkStat
 	return claims
 }
 
-// FollowingClaims returns the claims of a state that may move addresses: those within the ranges that the interface of
-// the claim has now, and within its subnet.
+// FollowingClaims returns the claims of a state that may move addresses: those within the current ranges of the claim's
+// interface, and within its subnet.
 func FollowingClaims(state *v1alpha1.NodeENIState) []plan.AddressClaim {
 	var all []plan.AddressClaim
 	for _, network := range state.Status.PodNetworks {

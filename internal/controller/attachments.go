@@ -7,19 +7,20 @@ import (
 	"sync"
 )
 
-// AttachmentDefinitions remember how the NetworkAttachmentDefinitions of each NodeENI are, by its name. The zero value
-// is ready for use.
+// AttachmentDefinitions holds the state of the NetworkAttachmentDefinitions of each NodeENI, by its name. The zero
+// value is ready for use.
 type AttachmentDefinitions struct {
 	// mu guards byName.
 	mu     sync.Mutex
 	byName map[string]AttachmentResult
 }
 
-// AttachmentResult is how the NetworkAttachmentDefinitions of one NodeENI are.
+// AttachmentResult is the state of the NetworkAttachmentDefinitions of one NodeENI.
 type AttachmentResult struct {
-	// Definitions is the number of definitions that are as generated.
+	// Definitions is the number of definitions that match their generated form.
 	Definitions int
-	// Reason is one CamelCase word that says why one of them is not, and Message explains it; both are empty if all are.
+	// Reason is one CamelCase word that says why a definition does not match, and Message explains it. Both are empty if
+	// all match.
 	Reason, Message string
 }
 
@@ -35,7 +36,7 @@ func (d *AttachmentDefinitions) Set(nodeENI string, result AttachmentResult) (is
 	return !known || before != result
 }
 
-// Forget removes the result of a NodeENI that does not exist.
+// Forget removes the result of a NodeENI that no longer exists.
 func (d *AttachmentDefinitions) Forget(nodeENI string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

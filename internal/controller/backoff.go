@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Backoff returns how long an object waits after an error. Most errors are an outage of EC2 or of the API server that
-// concerns all objects at once. The first wait is therefore not tiny, and the last is short enough to notice the end of
-// the outage.
+// Backoff returns how long an object waits after an error. Most errors come from an outage of EC2 or of the API server,
+// which affects all objects at once. Therefore the first wait is not tiny, and the longest is short enough to notice
+// the end of the outage.
 func Backoff() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// TrimNode is a cache transform that keeps of a Node only what is used here, so that thousands of them fit in memory.
+// TrimNode is a cache transform that keeps only the fields of a Node that multieni uses, so that thousands of Nodes fit
+// in memory.
 func TrimNode(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
@@ -52,8 +53,8 @@ func TrimNode(object any) (any, error) {
 	return slim, nil
 }
 
-// TrimState is a cache transform that keeps all of a NodeENIState except its managed fields, in less memory: a decoder
-// leaves spare capacity in slices, and allocates a string for every object that contains it.
+// TrimState is a cache transform that removes the managed fields of a NodeENIState, and stores the rest in less memory:
+// a decoder leaves spare capacity in slices, and allocates a string again for every object that contains it.
 func TrimState(object any) (any, error) {
 	state, ok := object.(*v1alpha1.NodeENIState)
 	if !ok {
@@ -98,7 +99,7 @@ func shareMember(m *v1alpha1.Member) {
 	m.NodeENI, m.NodeENIUID = shared(m.NodeENI), shared(m.NodeENIUID)
 }
 
-// shared returns the one copy of a string that all holders of the same share.
+// shared returns the one copy of a string that all equal strings share.
 func shared[S ~string](s S) S { return S(unique.Make(string(s)).Value()) }
 
 func sharedMap(m map[string]string) map[string]string {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// ClockTolerance is how far the local clock can be from EC2's before a person is warned. Ages of interfaces are
-// reckoned from times that controllers wrote by their own clocks, and the shortest that matters is ten minutes.
+// ClockTolerance is how far the local clock can differ from EC2's before a warning. The controller computes ages of
+// interfaces from times that controllers wrote by their own clocks, and the shortest age that matters is ten minutes.
 const ClockTolerance = time.Minute
 
-// Clock compares the local clock with EC2's, which every answer tells in its Date header. It is safe for concurrent
+// Clock compares the local clock with EC2's, which is in the Date header of every answer. It is safe for concurrent
 // use.
 type Clock struct {
 	Log *slog.Logger
@@ -24,7 +24,7 @@ type Clock struct {
 	warned bool
 }
 
-// Note takes in how far EC2's clock is ahead of the local one. It warns once, and again only after the clocks agreed.
+// Note records how far EC2's clock is ahead of the local one. It warns once, and again only after the clocks agreed.
 func (c *Clock) Note(ahead time.Duration) {
 	c.mu.Lock()
 	c.ahead = ahead
@@ -33,7 +33,7 @@ func (c *Clock) Note(ahead time.Duration) {
 	c.warned = wrong
 	c.mu.Unlock()
 	if warn {
-		c.Log.Warn("the local clock differs from EC2's; synchronize the node's clock, since ages of leaks are judged by it",
+		c.Log.Warn("the local clock differs from EC2's; synchronize the node's clock, because ages of leaks depend on it",
 			"behindSeconds", ahead.Seconds())
 	}
 }

@@ -82,7 +82,7 @@ func TestASlimNodeIsStillANode(t *testing.T) {
 	want := node.DeepCopy()
 	want.Status, want.Spec.PodCIDR, want.Spec.Taints = corev1.NodeStatus{}, "", want.Spec.Taints[1:]
 	got := slim.(*corev1.Node)
-	want.Annotations = got.Annotations // Which of them are needed is for the reconcilers to say.
+	want.Annotations = got.Annotations // The reconcilers decide which of them they need.
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -210,7 +210,7 @@ func TestInFlight(t *testing.T) {
 	leaveLate()
 }
 
-// TestLedgers says of what earlier processes made whether ledgers account for it.
+// TestLedgers checks whether ledgers account for what earlier processes created.
 func TestLedgers(t *testing.T) {
 	speaking := func(uids ...types.UID) *v1alpha1.NodeENIState {
 		var state v1alpha1.NodeENIState

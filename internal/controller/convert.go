@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
-// Selector returns the node selector. An empty one, which the API refuses, selects nothing.
+// Selector returns the node selector. An empty selector, which the API rejects, selects nothing.
 func Selector(spec v1alpha1.NodeENISpec) labels.Selector {
 	if len(spec.NodeSelector) == 0 {
 		return labels.Nothing()
@@ -28,7 +28,8 @@ func SubnetTerms(spec v1alpha1.NodeENISpec) selector.SubnetTerms {
 	}
 }
 
-// ResolvedSubnet returns a subnet as the status of a NodeENI lists it; the IPv6 range with spec.pods.ipv6 only.
+// ResolvedSubnet returns a subnet as the status of a NodeENI lists it. It includes the IPv6 range only with
+// spec.pods.ipv6.
 func ResolvedSubnet(s eni.Subnet, spec v1alpha1.NodeENISpec) v1alpha1.ResolvedSubnet {
 	resolved := v1alpha1.ResolvedSubnet{ID: s.ID, Zone: s.Zone}
 	if s.CIDR.IsValid() {

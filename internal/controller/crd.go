@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// IsCRDMissing reports whether the API server has no place for an object because the definition of its kind is gone, or
-// is on its way out, when objects can still be changed and not be made.
+// IsCRDMissing reports whether the API server cannot store an object because its CustomResourceDefinition is deleted or
+// being deleted. While it is being deleted, objects can be changed but not created.
 func IsCRDMissing(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }

@@ -3,28 +3,29 @@
 
 package controller
 
-// DriftClass says what becomes of existing interfaces when a field of a NodeENI's spec changes.
+// DriftClass says what happens to existing interfaces when a field of a NodeENI's spec changes.
 type DriftClass string
 
 const (
-	// Membership fields decide which interfaces are desired. Undesired ones are removed, new ones are created.
+	// Membership fields decide which interfaces are desired. The controller removes undesired interfaces and creates new
+	// ones.
 	Membership DriftClass = "membership"
 	// InPlace fields are changed on existing interfaces.
 	InPlace DriftClass = "in place"
-	// Replace fields cannot be changed on existing interfaces. They drift, and are replaced only with updatePolicy:
-	// Replace.
+	// Replace fields cannot be changed on existing interfaces. The interfaces drift, and are replaced only with
+	// updatePolicy: Replace.
 	Replace DriftClass = "replace"
 	// Behavior fields control how the controller works; interfaces do not change.
 	Behavior DriftClass = "behavior"
 )
 
-// DriftClasses returns the class of every field of a NodeENI's spec by its JSON name. A subnet or group field is one of
-// several forms of saying the same; what counts is which subnets and groups come out.
+// DriftClasses returns the class of every field of a NodeENI's spec by its JSON name. Several subnet and group fields
+// are alternatives: what counts is which subnets and groups they resolve to.
 func DriftClasses() map[string]DriftClass {
 	return map[string]DriftClass{
 		"nodeSelector": Membership,
 
-		// A subnet that is dropped takes its interface with it and an added one brings one; an exchange is a
+		// Removing a subnet removes its interface, and adding one adds an interface. Changing one for another is a
 		// replacement.
 		"subnetID":       Replace,
 		"subnetName":     Replace,

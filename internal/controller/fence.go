@@ -12,12 +12,12 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Fence keeps a process that lost its lease without noticing, for example because it was stopped for a while, from
-// changing anything: it knows when the lease was last renewed, by the process's own clock.
+// Fence keeps a process from changing anything after it lost its lease without noticing, for example because it was
+// suspended. It records when the lease was last renewed, by the process's own clock.
 type Fence struct {
-	// Deadline is how long after a renewal the lease surely still holds.
+	// Deadline is how long after a renewal the process certainly still holds the lease.
 	Deadline time.Duration
-	// Now tells the time; it must not go back, as the monotonic clock does not.
+	// Now returns the current time. It must not go back, like a monotonic clock.
 	Now func() time.Time
 
 	// mu guards renewed.
@@ -25,7 +25,7 @@ type Fence struct {
 	renewed time.Time
 }
 
-// Wrap returns the lock with every success of its renewal noted.
+// Wrap returns a lock that also records every successful renewal.
 func (f *Fence) Wrap(lock resourcelock.Interface) resourcelock.Interface {
 	return &fencedLock{Interface: lock, fence: f}
 }
@@ -35,7 +35,7 @@ func (f *Fence) Check() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if age := f.Now().Sub(f.renewed); age > f.Deadline {
-		return fmt.Errorf("the leader lease was last renewed %s ago; another replica may be at work",
+		return fmt.Errorf("the leader lease was last renewed %s ago; another replica may be the leader",
 			age.Round(time.Millisecond))
 	}
 	return nil
@@ -62,8 +62,8 @@ func (g *fencedLock) Update(ctx context.Context, record resourcelock.LeaderElect
 	return g.noting(record, func() error { return g.Interface.Update(ctx, record) })
 }
 
-// noting records the time before a call that succeeds: the lease counts from when the server accepted the call, which
-// is later. A record without a holder, or with another one, ends the lease.
+// noting records the time before a call that succeeds: the lease starts when the server accepts the call, which is
+// later. A record without a holder, or with another one, ends the lease.
 func (g *fencedLock) noting(record resourcelock.LeaderElectionRecord, call func() error) error {
 	begun := g.fence.Now()
 	if record.HolderIdentity != g.Identity() {

@@ -16,9 +16,9 @@ import (
 // Queue is the work queue of a controller.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// EachVersion calls enqueue with every version of an object that changed, also with the last one before an update: what
-// that one named is concerned as well. Unlike [handler.EnqueueRequestsFromMapFunc] it leaves to enqueue how long a
-// request is delayed.
+// EachVersion calls enqueue with every version of an object that changed, including the last one before an update: what
+// that version named is affected as well. Unlike [handler.EnqueueRequestsFromMapFunc], it lets enqueue choose the delay
+// of a request.
 func EachVersion(enqueue func(context.Context, Queue, client.Object)) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q Queue) { enqueue(ctx, q, e.Object) },

@@ -26,8 +26,8 @@ const (
 // InstanceIDs is the index of Nodes and NodeENIStates by instance.
 const InstanceIDs = "instanceIDs"
 
-// Index indexes NodeENIStates by the UIDs of the NodeENIs they name and of the NodeENIs that lack interfaces, and by
-// the addresses that pods claim. It indexes both NodeENIStates and Nodes by instance.
+// Index indexes NodeENIStates by the UIDs of the NodeENIs that they name, by the UIDs of the NodeENIs that lack
+// interfaces, and by the addresses that pods claim. It indexes both NodeENIStates and Nodes by instance.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, i := range []struct {
 		object client.Object
@@ -46,7 +46,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// Indexed returns the values of a field that an object is found by.
+// Indexed returns an object's values of an indexed field.
 func Indexed(object client.Object, field string) []string {
 	switch object := object.(type) {
 	case *corev1.Node:

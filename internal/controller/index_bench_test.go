@@ -19,8 +19,8 @@ import (
 	"github.com/multieni/multieni/test/synctest/kubeapi"
 )
 
-// BenchmarkStatesLacking is the reading that a node's turn costs: which of 5,000 nodes lack an interface of a NodeENI,
-// up to two.
+// BenchmarkStatesLacking measures the read for a permission to replace: which of 5,000 nodes lack an interface of a
+// NodeENI, up to two.
 func BenchmarkStatesLacking(b *testing.B) {
 	for _, lacking := range []int{0, 1, 100, 5000} {
 		b.Run(fmt.Sprintf("%d of 5000 lack one", lacking), func(b *testing.B) {

@@ -6,9 +6,9 @@ package controller
 
 import "sync"
 
-// InFlight knows which reconciliations of nodes are in flight. A reconciliation that began before the cache had a
-// NodeENI's deletion may still make a call for the NodeENI, so the finalizer must stay until it ends. One that began
-// later makes none, because it reads the same cache. The zero value is ready for use.
+// InFlight tracks which reconciliations of nodes are in flight. A reconciliation that began before the cache had a
+// NodeENI's deletion may still make a call for the NodeENI, so the finalizer must stay until it ends. A later
+// reconciliation makes no call, because it reads the same cache. The zero value is ready for use.
 type InFlight struct {
 	// mu guards next and active.
 	mu     sync.Mutex
@@ -16,7 +16,7 @@ type InFlight struct {
 	active map[uint64]bool
 }
 
-// Enter marks the start of a reconciliation, before it reads anything, and returns what marks its end.
+// Enter marks the start of a reconciliation, before it reads anything. It returns a function that marks the end.
 func (f *InFlight) Enter() (leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,7 +40,7 @@ func (f *InFlight) Mark() uint64 {
 	return f.next
 }
 
-// Drained reports whether everything that was under way at the mark has ended.
+// Drained reports whether every reconciliation that was in flight at the mark has ended.
 func (f *InFlight) Drained(mark uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

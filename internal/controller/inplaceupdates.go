@@ -11,16 +11,16 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// InPlaceUpdates are the updates that node templates request for launch interfaces, for the node
-// reconciler to plan with the rest. The zero value and nil hold none. They are safe for concurrent use.
+// InPlaceUpdates holds the updates that node templates request for launch interfaces; the node reconciler plans them.
+// The zero value and nil hold none. It is safe for concurrent use.
 type InPlaceUpdates struct {
 	// mu guards wanted.
 	mu sync.Mutex
-	// wanted holds them by instance and node template.
+	// wanted holds the updates by instance and node template.
 	wanted map[string]map[string][]plan.InPlaceUpdate
 }
 
-// Of returns what is to be repaired on an instance.
+// Of returns the updates for an instance.
 func (r *InPlaceUpdates) Of(instanceID string) []plan.InPlaceUpdate {
 	if r == nil {
 		return nil
@@ -35,7 +35,7 @@ func (r *InPlaceUpdates) Of(instanceID string) []plan.InPlaceUpdate {
 	return all
 }
 
-// Set replaces all updates that a node template requests, by instance, and returns the instances with one.
+// Set replaces all updates that a node template requests, by instance, and returns the instances with an update.
 func (r *InPlaceUpdates) Set(nodeTemplateUID string, byInstance map[string][]plan.InPlaceUpdate) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// PodNetworks returns what the agent reports of the pods that use interfaces, by interface ID.
+// PodNetworks returns the agent's reports about the pods that use interfaces, by interface ID.
 func PodNetworks(state *v1alpha1.NodeENIState) map[string]plan.PodNetwork {
 	networks := map[string]plan.PodNetwork{}
 	for _, reported := range state.Status.PodNetworks {
@@ -34,7 +34,8 @@ func PodNetworks(state *v1alpha1.NodeENIState) map[string]plan.PodNetwork {
 	return networks
 }
 
-// PodsDraining returns the interfaces that the state has as networks for pods, by ID, and whether they are to drain.
+// PodsDraining returns the interfaces that the state lists as pod networks, by ID, and whether the agent should drain
+// them.
 func PodsDraining(state *v1alpha1.NodeENIState) map[string]bool {
 	draining := map[string]bool{}
 	for _, i := range state.Status.Interfaces {

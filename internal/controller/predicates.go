@@ -15,9 +15,9 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// SpecOrLifeChanged passes updates of the spec, the start of a deletion, a pause or its end, and changes of finalizers;
-// not of the status. After a watch failed, an informer reports an object that was created again under its name as an
-// update: the UID tells them apart.
+// SpecOrLifeChanged passes updates of the spec, the start of a deletion, a pause or its end, and changes of finalizers,
+// but not of the status. After a failed watch, an informer reports an object that was created again under its name as
+// an update: the UID distinguishes them.
 func SpecOrLifeChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, now := e.ObjectOld, e.ObjectNew
@@ -27,8 +27,7 @@ func SpecOrLifeChanged() predicate.Predicate {
 	}}
 }
 
-// NodeIdentityChanged passes updates of a Node's labels and identity, and a pause or its end; not heartbeats and the
-// like.
+// NodeIdentityChanged passes updates of a Node's labels and identity, and a pause or its end, but not heartbeats.
 func NodeIdentityChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, now := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
@@ -37,8 +36,8 @@ func NodeIdentityChanged() predicate.Predicate {
 	}}
 }
 
-// StatusChanged passes updates of statuses that the controller itself writes. A status can come from a cache without
-// the previous write, and was then not corrected: the object is reconciled again once the cache has it.
+// StatusChanged passes updates of the status that the controller itself writes. A reconciliation with a cache that
+// lacked the previous write did not correct the status: the object is reconciled again once the cache has it.
 func StatusChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !equality.Semantic.DeepEqual(reported(e.ObjectOld), reported(e.ObjectNew))

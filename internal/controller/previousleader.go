@@ -10,9 +10,9 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// PreviousLedgers remembers what the ledgers of nodes contained when this process first read them, and which entries
-// are settled since. A ledger is written before anything is created, so it is complete for its node. A ledger that is
-// missing, or was lost since, proves nothing. The zero value is ready for use.
+// PreviousLedgers records what the ledgers of nodes contained when this process first read them, and which entries are
+// settled since. The controller writes a ledger before it creates anything, so the ledger is complete for its node. A
+// ledger that is missing, or was lost since, proves nothing. The zero value is ready for use.
 type PreviousLedgers struct {
 	// mu guards open and read.
 	mu sync.Mutex
@@ -22,8 +22,7 @@ type PreviousLedgers struct {
 	read map[string]bool
 }
 
-// Read notes the ledger of a node, nil if it has none. Only the first one counts: what is in later ones is this
-// process' own.
+// Read records the ledger of a node, nil if it has none. Only the first one counts: this process wrote the later ones.
 func (l *PreviousLedgers) Read(node string, state *v1alpha1.NodeENIState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +42,7 @@ func (l *PreviousLedgers) Read(node string, state *v1alpha1.NodeENIState) {
 	}
 }
 
-// Settled notes that nothing is left of what a node's ledger said of some NodeENIs.
+// Settled records that the entries of some NodeENIs in a node's ledger are settled.
 func (l *PreviousLedgers) Settled(node string, nodeENIUIDs ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +51,8 @@ func (l *PreviousLedgers) Settled(node string, nodeENIUIDs ...string) {
 	}
 }
 
-// AllAccountedFor reports whether ledgers cover all that earlier processes can have created for a NodeENI on the nodes
-// it selects: each node has one, and every entry of the NodeENI is settled.
+// AllAccountedFor reports whether ledgers cover everything that earlier processes can have created for a NodeENI on the
+// nodes it selects: each node has a ledger, and every entry of the NodeENI is settled.
 func (l *PreviousLedgers) AllAccountedFor(nodeENIUID string, selected []string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

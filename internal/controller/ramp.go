@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// RampStart is how many nodes a change of a selector may always reach at once.
+	// RampStart is how many nodes a change of a selector may always add at once.
 	RampStart = 50
-	// RampPerMinute is how many more nodes are admitted per minute while a change ramps up.
+	// RampPerMinute is how many more nodes a ramp-up admits per minute.
 	RampPerMinute = 50
 )
 
-// Ramp reports whether a change from before to after selected nodes is so large that it ramps up, and from how many
+// Ramp reports whether a change from before to after selected nodes is large enough to ramp up, and from how many
 // nodes.
 func Ramp(before, after int32) (from int32, wide bool) {
 	from = max(RampStart, 2*before)
 	return from, after > from
 }
 
-// NextRamp returns the ramp of a NodeENI after a change of its selector to some number of nodes; nil when that number
-// is not far above the number it has reached. Nodes that an earlier change selected and did not reach do not count, so
-// that a series of mistakes admits no more nodes than the first one. A ramp in progress continues unless it has
+// NextRamp returns the ramp-up of a NodeENI after its selector changed to select a number of nodes, nil if that number
+// is not far above the number reached so far. Nodes that an earlier change selected but did not reach do not count, so
+// that a series of mistakes admits no more nodes than the first one. A ramp-up in progress continues unless it has
 // admitted more.
 func NextRamp(before v1alpha1.NodeENIStatus, after int32, now time.Time) *v1alpha1.Ramp {
 	if before.Ramp == nil {

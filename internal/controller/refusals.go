@@ -13,12 +13,12 @@ import (
 )
 
 // runTimeReads are the EC2 reads that multieni needs to give interfaces to nodes. DescribeInstanceTypes is not among
-// them: a table of known types replaces it. An interface that needs a refused read of addresses reports it itself.
+// them: a table of known types replaces it. An interface that needs a denied read of addresses reports that itself.
 var runTimeReads = []string{"DescribeInstances",
 	"DescribeNetworkInterfaces", "DescribeSecurityGroups", "DescribeSubnets"}
 
-// Refusals knows which reads EC2 refuses because the controller's role has no permission, as of EC2's last answer. It
-// is safe for concurrent use; the zero value has none.
+// Refusals holds the reads that EC2 refuses because the controller's role lacks the permission, as of EC2's last
+// answer. It is safe for concurrent use. The zero value holds none.
 type Refusals struct {
 	// mu guards refused and changed.
 	mu      sync.Mutex
@@ -47,14 +47,14 @@ func (r *Refusals) Note(action string, class eni.Class) {
 	}
 }
 
-// Watch has a function called after each change.
+// Watch registers a function that is called after each change.
 func (r *Refusals) Watch(changed func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changed = append(r.changed, changed)
 }
 
-// CannotRead reports whether a read is refused without which nothing can be decided.
+// CannotRead reports whether EC2 refuses a read that every plan needs.
 func (r *Refusals) CannotRead() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +79,7 @@ func (r *Refusals) Message() string {
 		}
 	}
 	slices.Sort(actions)
-	return fmt.Sprintf("EC2 refuses %s to the controller's role, so that nothing can be decided; allow it in the "+
+	return fmt.Sprintf("EC2 refuses %s to the controller's role, so it cannot plan; allow it in the "+
 		"role's policy (deploy/iam/controller.json has all "+
 		"actions), and see with `multieni doctor` in the controller's pod what else is missing", strings.Join(actions, ", "))
 }

@@ -21,10 +21,10 @@ func TestRefusalsHoldUntilAReadIsAllowed(t *testing.T) {
 		blind  bool
 		told   int
 	}{
-		{"DescribeInstanceTypes", eni.Unauthorized, false, 1}, // a table serves in its place
+		{"DescribeInstanceTypes", eni.Unauthorized, false, 1}, // a table replaces it
 		{"DescribeInstances", eni.Unauthorized, true, 2},
 		{"DescribeInstances", eni.Throttled, true, 2},
-		{"DescribeImages", eni.Unauthorized, true, 2}, // an AWSNodeTemplate says so itself
+		{"DescribeImages", eni.Unauthorized, true, 2}, // an AWSNodeTemplate reports it itself
 		{"DescribeInstances", "", false, 3},
 		{"DescribeInstances", "", false, 3},
 	} {

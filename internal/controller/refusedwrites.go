@@ -10,8 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// RejectedWrites remembers which of multieni's objects the API server refuses to store: the refused object itself
-// cannot report it. The zero value is ready for use.
+// RejectedWrites holds the multieni objects that the API server refuses to store: the refused object itself cannot
+// report it. The zero value is ready for use.
 type RejectedWrites struct {
 	// mu guards said, changed and the creation of wake.
 	mu      sync.Mutex
@@ -23,7 +23,7 @@ type RejectedWrites struct {
 // ObjectRef names an object of a kind without a namespace.
 type ObjectRef struct{ Kind, Name string }
 
-// Refused reports whether an error is the API server's answer to what a write says: repeating it is of no use.
+// Refused reports whether the API server refused a write because of its content: repeating the write is useless.
 func Refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
@@ -31,13 +31,13 @@ func Refused(err error) bool {
 // maxNote is the most bytes of an Event's note (Kubernetes API, events.k8s.io/v1).
 const maxNote = 1024
 
-// Note returns what an error says, as an Event can say it.
+// Note returns the text of an error, cut to the length of an Event's note.
 func Note(err error) string {
 	text := err.Error()
 	return strings.ToValidUTF8(text[:min(len(text), maxNote)], "")
 }
 
-// Note takes in how the writes of an object ended, and reports whether a refusal is new.
+// Note records how a write of an object ended, and reports whether a refusal is new.
 func (r *RejectedWrites) Note(of ObjectRef, err error) (isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,20 +61,20 @@ func (r *RejectedWrites) Note(of ObjectRef, err error) (isNew bool) {
 		r.changed[of.Name] = true
 		select {
 		case r.channel() <- struct{}{}:
-		default: // it is awake already
+		default: // already signaled
 		}
 	}
 	return !was
 }
 
-// Of returns what the API server says against an object; empty for nothing.
+// Of returns why the API server refuses an object, or "".
 func (r *RejectedWrites) Of(of ObjectRef) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.said[of]
 }
 
-// Count returns how many objects are refused.
+// Count returns the number of refused objects.
 func (r *RejectedWrites) Count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,12 +13,12 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// AddressTexts writes the secondary addresses and prefixes as a NodeENIState has them.
+// AddressTexts formats the secondary addresses and prefixes as in a NodeENIState.
 func AddressTexts(a eni.Addresses) []string {
 	return slices.Concat(Texts(a.SecondaryIPv4), Texts(a.IPv4Prefixes), Texts(a.IPv6), Texts(a.IPv6Prefixes))
 }
 
-// Texts writes values one by one; nil without values.
+// Texts formats each value; nil without values.
 func Texts[T fmt.Stringer](values []T) []string {
 	var all []string
 	for _, v := range values {
@@ -27,7 +27,7 @@ func Texts[T fmt.Stringer](values []T) []string {
 	return all
 }
 
-// parseAddresses reads what AddressTexts wrote.
+// parseAddresses parses the output of AddressTexts.
 func parseAddresses(recorded []string) eni.Addresses {
 	var a eni.Addresses
 	for _, text := range recorded {
@@ -47,8 +47,8 @@ func parseAddresses(recorded []string) eni.Addresses {
 	return a
 }
 
-// RequestedAddresses returns the requested addresses by interface ID: what this process knows of EC2's answers, and for
-// other interfaces what earlier processes recorded.
+// RequestedAddresses returns the requested addresses by interface ID: from EC2's answers to this process or, for other
+// interfaces, from the records of earlier processes.
 func RequestedAddresses(known map[string]eni.Addresses, states ...v1alpha1.NodeENIState) map[string]eni.Addresses {
 	requested := map[string]eni.Addresses{}
 	for n := range states {

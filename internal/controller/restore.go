@@ -14,8 +14,8 @@ import (
 	"github.com/multieni/multieni/internal/revision"
 )
 
-// Restore ends a controller when etcd was restored from a backup. Caches could be filled again, but the controller's
-// own writes and absences in its memory are from before the restore as well: a new process begins without both.
+// Restore ends a controller when etcd was restored from a backup. Caches could be filled again, but the controller also
+// remembers its own writes and absences from before the restore. A new process begins without both.
 type Restore struct {
 	found chan error
 }
@@ -37,14 +37,15 @@ func (r *Restore) note(err error) {
 	}
 }
 
-// Start fails as soon as a restore is noticed, which ends the manager and gives the leader lease up.
+// Start returns an error as soon as an informer notices a restore, which ends the manager and releases the leader
+// lease.
 func (r *Restore) Start(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	case err := <-r.found:
-		return fmt.Errorf("%w; what this process knows of the cluster is from before the restore, so that it ends "+
-			"and has to be started again, as a kubelet does", err)
+		return fmt.Errorf("%w; the state of this process is from before the restore, so it ends "+
+			"and must be restarted, as a kubelet does", err)
 	}
 }
 

@@ -21,8 +21,8 @@ type Cloud interface {
 	AttachInterface(ctx context.Context, interfaceID, instanceID string, slot eni.Slot) (eni.Attachment, error)
 	// DetachInterface begins to detach. An attachment that is already gone is success.
 	DetachInterface(ctx context.Context, attachmentID string, force bool) error
-	// DeleteInterface deletes an available interface. An interface unknown to EC2 is a [eni.NotFound] fault; EC2 can
-	// answer so for a while after it created the interface.
+	// DeleteInterface deletes an available interface. For an unknown interface it returns an [eni.NotFound] fault, which
+	// EC2 can also return for a while after the creation.
 	DeleteInterface(ctx context.Context, interfaceID string) error
 
 	SetDeleteOnTermination(ctx context.Context, interfaceID, attachmentID string, on bool) error
@@ -31,7 +31,7 @@ type Cloud interface {
 	SetDescription(ctx context.Context, interfaceID, description string) error
 	PutTags(ctx context.Context, interfaceID string, tags map[string]string) error
 
-	// ReassignIPv4 assigns the given secondary addresses, and takes them from the interfaces that have them.
+	// ReassignIPv4 assigns the given secondary addresses, and removes them from the interfaces that have them.
 	ReassignIPv4(ctx context.Context, interfaceID string, addresses []netip.Addr) error
 	// AssignIPv4 and AssignIPv6 add addresses or prefixes (one of the counts is zero) and return only the new ones.
 	// The Unassign calls remove the given ones.
@@ -60,9 +60,9 @@ type CreateRequest struct {
 type Addresses interface {
 	// Reserve returns a free address of the subnet for the member's interface, or an [eni.NoAddresses] fault.
 	Reserve(ctx context.Context, subnetID string, member identity.Member) (netip.Addr, error)
-	// WithIPv4Suffix returns the IPv6 address with the offset in the subnet's IPv6 block that the IPv4 address has in
-	// the IPv4 block. The address is not valid where EC2 could not assign it.
+	// WithIPv4Suffix returns the IPv6 address with the offset in the subnet's IPv6 block that the IPv4 address has in the
+	// IPv4 block. The result is invalid if EC2 could not assign the address.
 	WithIPv4Suffix(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error)
-	// Taken records that EC2 refused an address as used which no read shows as used.
+	// Taken records that EC2 refused an address as used although no read shows it as used.
 	Taken(subnetID string, address netip.Addr)
 }

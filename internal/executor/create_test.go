@@ -40,7 +40,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// promises are addresses that are taken in turn, each with its IPv6 address.
+// promises are addresses that Reserve returns one by one, each with its IPv6 address.
 type promises struct {
 	next  netip.Addr
 	taken []netip.Addr
@@ -73,7 +73,8 @@ func (c *naming) CreateInterface(ctx context.Context, r executor.CreateRequest) 
 	return c.cloud.CreateInterface(ctx, r)
 }
 
-// An IPv6 address that is used is no reason to try another IPv4 address: EC2 picks it then. An IPv4 address that is used is.
+// A used IPv6 address is no reason to try another IPv4 address: EC2 then chooses the IPv6 address. A used IPv4 address
+// is.
 func TestAddressesThatAreUsed(t *testing.T) {
 	for name, c := range map[string]struct{ used, want []string }{
 		"none":                 {nil, []string{"10.0.0.4 fd00::4 +0"}},
@@ -95,7 +96,7 @@ func TestAddressesThatAreUsed(t *testing.T) {
 	}
 }
 
-// everyAddressIsUsed is a cloud whose subnet has no address that it gives.
+// everyAddressIsUsed is a cloud that refuses every address of its subnet.
 type everyAddressIsUsed struct {
 	cloud
 	calls int
@@ -119,7 +120,7 @@ func TestTriesForAnAddressAreBounded(t *testing.T) {
 	}
 }
 
-// retagged is a cloud whose client tokens lead to an interface with other tags than those asked for.
+// retagged is a cloud whose client tokens lead to an interface with other tags than requested.
 type retagged struct {
 	cloud
 	tags map[string]string
@@ -139,7 +140,7 @@ func TestATokenThatLeadsToAnotherInterface(t *testing.T) {
 	}
 	cases := map[string]struct {
 		tags map[string]string
-		want bool // whether it is taken
+		want bool // whether the applier uses it
 	}{
 		"as asked for":       {with("team", "ran"), true},
 		"of another NodeENI": {with(identity.TagNodeENIUID, "uid-b"), false},
@@ -179,8 +180,7 @@ func TestCreateWithoutAnAnswerIsNoted(t *testing.T) {
 	}
 }
 
-// TestAPanicIsAFailureOfItsAction has the call for one member panic, which runs in a goroutine of its own. EC2 may have carried
-// it out.
+// TestAPanicIsAFailureOfItsAction makes the call for one member panic in its goroutine. EC2 may have executed the call.
 func TestAPanicIsAFailureOfItsAction(t *testing.T) {
 	v := inventory.New(cluster)
 	c := cloud(func(_ context.Context, call string) error {

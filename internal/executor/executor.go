@@ -24,15 +24,15 @@ const attachmentAspect = "attachment"
 
 // Recorder records the effects of accepted calls. The inventory package says what the effects mean.
 type Recorder interface {
-	// RecentlyCreated reports whether an interface is so new that some reads of EC2 may not show it yet.
+	// RecentlyCreated reports whether an interface is so new that some reads of EC2 may not return it yet.
 	RecentlyCreated(now time.Time, id string) bool
 	RecordCall(now time.Time, after eni.Interface, effect inventory.Effect)
-	// RecordChange is RecordCall for a change of the last known interface. It is one step, because calls for other
+	// RecordChange is RecordCall for a change of the last known interface. It is atomic, because calls for other
 	// attributes of the interface end concurrently.
 	RecordChange(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect)
 	Deleted(now time.Time, id string)
-	// RecordRequested records the addresses that EC2's answer to a call named. Before are the requested ones before
-	// the call, as the plan knows them.
+	// RecordRequested records the addresses from EC2's answer to a call. before has the previously requested addresses, as
+	// the plan knows them.
 	RecordRequested(now time.Time, id string, before, added, removed eni.Addresses)
 	// RecordUnansweredCreate records a create call without an answer: EC2 may have created an interface.
 	RecordUnansweredCreate(now time.Time, owner identity.Owner)
@@ -104,7 +104,7 @@ func ClassOf(action plan.Action) ratelimit.Class {
 
 func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	answered := false
-	defer func() { // also when the call panics: EC2 may have made something
+	defer func() { // also when the call panics: EC2 may have created something
 		if !answered {
 			a.notes.RecordUnansweredCreate(a.Now(), c.Member.Owner)
 		}
@@ -118,7 +118,7 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 		m.InstanceID != c.Member.InstanceID {
 		return &eni.APIError{Class: eni.IdempotencyMismatch, Operation: "CreateNetworkInterface", Code: "tags",
 			Message: fmt.Sprintf(
-				"%s, which an earlier attempt made, has other tags by now and is left alone; another interface is made", made.ID)}
+				"%s, which an earlier attempt created, has other tags now and is left alone; another is created", made.ID)}
 	}
 	// Create answers "pending" once and EC2 does nothing more: the interface can be attached at once.
 	if made.Status == eni.Pending {
@@ -132,8 +132,9 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	return nil
 }
 
-// requestedOf returns the addresses that EC2 chose for the counts of a create call. EC2 returns the present addresses
-// of the interface to a repetition of the call, so that a form with another number of them has addresses of others.
+// requestedOf returns the addresses that EC2 chose for the counts of a create call. EC2 returns the current addresses
+// of the interface to a repetition of the call. A kind with another number than requested includes addresses of other
+// programs, and is omitted.
 func requestedOf(asked eni.AddressCounts, made eni.Addresses) eni.Addresses {
 	have, requested := made.Counts(), eni.Addresses{}
 	if have.SecondaryIPv4 == asked.SecondaryIPv4 {
@@ -151,12 +152,12 @@ func requestedOf(asked eni.AddressCounts, made eni.Addresses) eni.Addresses {
 	return requested
 }
 
-// maxAddressAttempts bounds the addresses that one action requests from EC2. Reads seldom miss more than one or two
-// used addresses. Each attempt costs a call, and a failed member waits behind others for its next turn.
+// maxAddressAttempts bounds the addresses that one action requests from EC2. Reads rarely miss more than one or two
+// used addresses. Each attempt costs a call, and a failed member waits behind others for its next attempt.
 const maxAddressAttempts = 16
 
 // request creates the interface. If the lowest free address is requested and EC2 refuses it as used, request tries the
-// next one. It tries another address for no other reason.
+// next one. It tries another address only for that reason.
 func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, error) {
 	request := CreateRequest{
 		Token:       c.Member.Token(),
@@ -184,13 +185,13 @@ func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, er
 		a.Addresses.Taken(c.SubnetID, request.PrimaryIPv4)
 		last = err
 	}
-	return eni.Interface{}, fmt.Errorf("EC2 calls %d addresses of %s used that it does not show as used, up to %s; see "+
-		"who takes addresses there, or reserve a part of the subnet for multieni: %w", maxAddressAttempts, c.SubnetID,
-		request.PrimaryIPv4, last)
+	return eni.Interface{}, fmt.Errorf("EC2 refused %d addresses of %s as used that no read shows as used, up to %s; "+
+		"see which program uses addresses there, or reserve a part of the subnet for multieni: %w",
+		maxAddressAttempts, c.SubnetID, request.PrimaryIPv4, last)
 }
 
-// createWith creates the interface with the IPv4 address and, where the suffix must match, with an IPv6 address. EC2's
-// refusal may concern either address, so createWith repeats the call and leaves the IPv6 address to EC2.
+// createWith creates the interface with the IPv4 address and, if the suffix must match, with an IPv6 address. A refusal
+// by EC2 may concern either address, so createWith then repeats the call and leaves the IPv6 address to EC2.
 func (a *Applier) createWith(ctx context.Context, c plan.Create, request CreateRequest) (eni.Interface, error) {
 	if !c.Spec.MatchIPv4Suffix || c.Spec.IPv6 != 1 {
 		return a.cloud.CreateInterface(ctx, request)
@@ -242,7 +243,7 @@ func (a *Applier) detach(ctx context.Context, d plan.Detach) error {
 
 func (a *Applier) delete(ctx context.Context, d plan.Delete) error {
 	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)
-	// An interface unknown to EC2 is deleted, unless it is so new that EC2 does not know it yet.
+	// An unknown interface counts as deleted, unless it is so new that EC2 may not return it yet.
 	if gone := eni.ErrorClass(err) == eni.NotFound && !a.notes.RecentlyCreated(a.Now(), d.InterfaceID); err != nil &&
 		!gone {
 		return err
@@ -272,7 +273,7 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 	case plan.UnassignAddresses:
 		err = a.unassign(ctx, c.InterfaceID, to)
 	}
-	if err != nil || c.Repetition { // what was not kept before is believed when EC2 shows it
+	if err != nil || c.Repetition { // a repeated change counts once EC2 returns it
 		return err
 	}
 	a.note(c.InterfaceID, after, inventory.Effect{Aspect: plan.FieldOf(c.To), IsVisible: c.To.IsSatisfiedBy})
@@ -296,7 +297,7 @@ func (a *Applier) assign(
 	}, err
 }
 
-// reassign moves addresses to an interface. The interfaces with other claims are known to have lost them.
+// reassign moves addresses to an interface, and records that the interfaces with other claims lost them.
 func (a *Applier) reassign(ctx context.Context, id string, to plan.ReassignAddresses) error {
 	if err := a.cloud.ReassignIPv4(ctx, id, to.Addresses()); err != nil {
 		return err

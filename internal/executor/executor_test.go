@@ -31,7 +31,7 @@ const (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// cloud is a Cloud that hands every call, in words, to a function.
+// cloud is a Cloud that passes every call, as text, to a function.
 type cloud func(ctx context.Context, call string) error
 
 func (c cloud) call(ctx context.Context, format string, args ...any) error {
@@ -131,7 +131,7 @@ func member(ordinal int) identity.Member {
 	}
 }
 
-// known returns an inventory with one attached interface, eni-1, of member 0.
+// known returns an inventory with one attached interface, eni-1, which belongs to member 0.
 func known() *inventory.Inventory {
 	v := inventory.New(cluster)
 	v.ObserveInterfaces(start, eni.Interface{
@@ -148,14 +148,14 @@ func applier(c executor.Cloud, v *inventory.Inventory) *executor.Applier {
 	return executor.New(c, v, executor.Options{Members: 1, Removals: 1, Now: func() time.Time { return start.Add(time.Minute) }})
 }
 
-// effect is the one call of an action, and what is known of eni-1 after it.
+// effect is the one call of an action, and the state of eni-1 after it.
 type effect struct {
 	action plan.Action
 	call   string
 	noted  func(eni.Interface) bool
 }
 
-// TestEachActionIsOneCallWhoseEffectIsNoted holds the note of each call against what the action says it does.
+// TestEachActionIsOneCallWhoseEffectIsNoted compares the recorded effect of each call with that of the action.
 func TestEachActionIsOneCallWhoseEffectIsNoted(t *testing.T) {
 	change := func(to plan.Attribute) plan.Action {
 		return plan.Change{Member: member(0), InterfaceID: "eni-1", To: to}
@@ -243,7 +243,7 @@ func (e effect) verify(t *testing.T) {
 	}
 }
 
-// A call for addresses can take longer than the poll, which has read its effect then.
+// A call for addresses can take longer than the poll that reads its effect.
 func TestAReadDuringTheCallAddsNoAddressTwice(t *testing.T) {
 	v := known()
 	change := plan.AssignAddresses{Family: plan.IPv4, Addresses: 2, Had: eni.AddressCounts{SecondaryIPv4: 1, IPv6: 1}}
@@ -288,7 +288,7 @@ func TestDeleteIsNoted(t *testing.T) {
 	}
 }
 
-// TestDeletingWhatEC2DoesNotKnow takes NotFound for success only once EC2 has had the time to come to know the interface.
+// TestDeletingWhatEC2DoesNotKnow checks that NotFound is a success only after the visibility window.
 func TestDeletingWhatEC2DoesNotKnow(t *testing.T) {
 	for known, want := range map[time.Duration]bool{0: false, inventory.VisibilityWindow - time.Second: false, inventory.VisibilityWindow: true} {
 		t.Run(fmt.Sprintf("first heard of %s before", known), func(t *testing.T) {
@@ -304,7 +304,7 @@ func TestDeletingWhatEC2DoesNotKnow(t *testing.T) {
 	}
 }
 
-// describe is a call for a member, in words of its own.
+// describe returns an action for a member with the given text.
 func describe(ordinal int, as string) plan.Action {
 	return plan.Change{Member: member(ordinal), InterfaceID: fmt.Sprintf("eni-%d", ordinal), To: plan.Description(as)}
 }
@@ -335,7 +335,8 @@ func TestAMemberStopsAtItsFirstFailure(t *testing.T) {
 	}
 }
 
-// TestTwoInterfacesOfAMemberDoNotWaitForEachOther updates one of a member's interfaces, in vain, and removes another.
+// TestTwoInterfacesOfAMemberDoNotWaitForEachOther updates one of a member's interfaces, which fails, and removes
+// another.
 func TestTwoInterfacesOfAMemberDoNotWaitForEachOther(t *testing.T) {
 	r := recorder{fails: map[string]error{"description eni-1 a": &eni.APIError{Class: eni.NoAddresses}}}
 	a := executor.New(cloud(r.call), silent{}, executor.Options{Members: 1, Removals: 1, Now: time.Now})
@@ -355,7 +356,7 @@ func TestNoCallAfterTheEnd(t *testing.T) {
 	}
 }
 
-// silent notes nothing.
+// silent records nothing.
 type silent struct{}
 
 func (silent) RecordCall(time.Time, eni.Interface, inventory.Effect) {}
@@ -411,7 +412,8 @@ func TestRemovalsOfAnInstanceAreBounded(t *testing.T) {
 	})
 }
 
-// A pod waits for its address. So its move comes before changes and removals, and after the interfaces that nodes wait for.
+// A pod waits for its address, so its move comes before changes and removals, but after the interfaces that nodes wait
+// for.
 func TestMovesComeBeforeChanges(t *testing.T) {
 	inOrder := []plan.Action{
 		plan.Attach{}, plan.Change{To: plan.ReassignAddresses{}}, plan.Detach{}, plan.Change{To: plan.AssignAddresses{}},

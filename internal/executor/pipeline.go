@@ -37,15 +37,14 @@ type Pipeline struct {
 type Group interface {
 	// Go begins a function.
 	Go(function func())
-	// Wait waits until a function has ended, since it was last called or before. It may return earlier.
+	// Wait waits until a function has ended since the last Wait, or ended before. It may return earlier.
 	Wait()
 }
 
-// goroutines are a Group of goroutines. The channel has room for one value, which says that one has ended.
+// goroutines is a Group of goroutines. The channel has room for one value, which signals that one has ended.
 type goroutines chan struct{}
 
-// Go implements [Group]. What a function calls of other programs' code is guarded where it is called, in
-// [Pipeline.one].
+// Go implements [Group]. It does not recover panics: [Pipeline.runAction] does.
 func (g goroutines) Go(function func()) {
 	go func() {
 		function()
@@ -71,7 +70,7 @@ func (sequential) Wait() {}
 // chain is the actions for one interface of a member. They follow each other and stop at the first that fails.
 type chain struct {
 	identity.Key
-	// interfaceID is empty while the interface is to be made.
+	// interfaceID is empty until the interface is created.
 	interfaceID string
 	actions     []plan.Action
 	outcomes    []Outcome
@@ -96,11 +95,10 @@ func (a *Applier) newGroup() Group {
 	}
 }
 
-// Run plans for one instance and makes the calls, until nothing is to be done for a plan and no call is in flight. It
-// plans again whenever the calls for one interface have ended, and at most as many times as rounds says; it reports
-// whether that was enough. With each plan next either starts calls, or none, or returns again, because a fact changed
-// that the plan is based on. The function record receives the outcomes before the next plan, and after an error those
-// of all calls in flight.
+// Run plans for one instance and makes the calls, until a plan has nothing to do and no call is in flight. It plans
+// again whenever the calls for one interface have ended, at most rounds times, and reports whether that was enough.
+// next makes one plan: it starts calls, or none, or returns again if a fact changed that the plan is based on. record
+// receives the outcomes before the next plan and, after an error, those of all calls in flight.
 func (a *Applier) Run(
 	rounds int, next func(*Pipeline) (again bool, err error), record func([]Outcome),
 ) (done bool, err error) {
@@ -132,7 +130,7 @@ func (p *Pipeline) InFlight() (actions []plan.Action) {
 	return actions
 }
 
-// Start begins to make the calls, and calls end when all of them have ended.
+// Start starts the calls. It calls end when all of them have ended.
 func (p *Pipeline) Start(ctx context.Context, actions []plan.Action, end func()) {
 	chains := byInterface(actions)
 	p.underWay = append(p.underWay, chains...)
@@ -203,7 +201,7 @@ func byInterface(actions []plan.Action) (chains []*chain) {
 
 // runChain makes the calls of a chain.
 func (p *Pipeline) runChain(ctx context.Context, c *chain) {
-	// The context of the calls ends this wait too, and each call finds that out by itself.
+	// If the context ends this wait, each action below returns its error.
 	if p.members.Acquire(ctx, 1) == nil {
 		defer p.members.Release(1)
 	}

@@ -23,7 +23,8 @@ func attach(ordinal, device int) plan.Action {
 	return plan.Attach{Member: member(ordinal), InterfaceID: fmt.Sprintf("eni-%d", ordinal), Slot: slot(device)}
 }
 
-// TestOneInterfaceDoesNotWaitForAnother has the calls for one interface take a minute, and those for another a second.
+// TestOneInterfaceDoesNotWaitForAnother has calls for one interface that take a minute, and calls for another that take
+// a second.
 func TestOneInterfaceDoesNotWaitForAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := cloud(func(_ context.Context, call string) error {

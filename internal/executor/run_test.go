@@ -23,14 +23,14 @@ type planned struct {
 	err     error
 }
 
-// TestRun plays plans for an instance whose calls take one, two and five seconds, by ordinal. After the last one nothing is
-// left to do.
+// TestRun runs plans for an instance whose calls take one, two and five seconds, by ordinal. After the last one nothing
+// is left to do.
 func TestRun(t *testing.T) {
 	failed := errors.New("EC2 could not be read")
 	first, second, third := describe(1, "one"), describe(2, "two"), describe(3, "three")
 	cases := map[string]struct {
 		plans []planned
-		// recorded are the ordinals of the outcomes, a group for each time that some were recorded.
+		// recorded are the ordinals of the outcomes, one group for each call of record.
 		recorded [][]int
 		after    time.Duration
 		rounds   int // the number of plans

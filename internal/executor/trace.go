@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// traced begins a span for an action in the trace that the context belongs to, if any. The function it returns ends it.
+// traced begins a span for an action in the context's trace, if there is one. The returned function ends the span.
 func traced(ctx context.Context, action plan.Action) (context.Context, func(error)) {
 	of := trace.SpanFromContext(ctx)
 	if !of.IsRecording() {
@@ -34,7 +34,7 @@ func traced(ctx context.Context, action plan.Action) (context.Context, func(erro
 	}
 }
 
-// verb names the kind of an action; there are few, as is due for the name of a span.
+// verb names the kind of an action. There are few kinds, because span names must have a low cardinality.
 func verb(action plan.Action) string {
 	switch action.(type) {
 	case plan.Create:

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package imds asks the instance metadata service, version 2, what the instance knows about itself and its interfaces.
-// It needs no AWS credentials. Tokens, and what to do about them, are the SDK's business.
+// Package imds reads the instance and its interfaces from the instance metadata service, version 2. It needs no AWS
+// credentials. The SDK handles tokens.
 package imds
 
 import (
@@ -25,11 +25,11 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// Client asks one instance's service.
+// Client reads one instance's service.
 type Client struct{ client *imds.Client }
 
 // New returns a client of the instance's own service, or of the one that the variable AWS_EC2_METADATA_SERVICE_ENDPOINT
-// names; AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE=IPv6 is for instances that have nothing else. Nothing is requested yet.
+// names; AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE=IPv6 is for instances that have only IPv6. New sends no request.
 func New() (*Client, error) {
 	var o imds.Options
 	if err := o.EndpointMode.SetFromString(os.Getenv(endpointMode)); err != nil {
@@ -38,17 +38,16 @@ func New() (*Client, error) {
 	return Of(imds.New(o, version2)), nil
 }
 
-// endpointMode is the variable that the SDK reads only together with its files of credentials.
+// endpointMode is the name of a variable that the SDK reads only together with its credentials files.
 const endpointMode = "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE"
 
-// version2 prevents the client from asking without a token when it gets none: any host could answer a request without a
-// token.
+// version2 makes the client send no request without a token: any host could answer one.
 func version2(o *imds.Options) { o.EnableFallback = aws.FalseTernary }
 
-// Of returns a client that asks through the SDK's.
+// Of returns a client that uses the SDK's.
 func Of(client *imds.Client) *Client { return &Client{client} }
 
-// Read reads everything. An interface that goes away meanwhile is left out.
+// Read reads everything. It omits an interface that is detached meanwhile.
 func (c *Client) Read(ctx context.Context) (eni.Metadata, error) {
 	var m eni.Metadata
 	var err error
@@ -99,9 +98,9 @@ func (c *Client) readInterface(ctx context.Context, mac string, m eni.Metadata) 
 	return i, nil
 }
 
-// slotOf returns the slot, unless it is not known yet: the device number of a new interface reads 0 for a while, which
-// is true of the primary interface only. Instances with one network card do not name it. An unreadable number is no
-// slot.
+// slotOf returns the slot if it is known: the device number of a new interface is 0 for a while, which is correct only
+// for the primary interface. Instances with one network card do not report its index. A slot with an invalid number is
+// unknown.
 func slotOf(card, device string, primary bool) (slot eni.Slot, known bool) {
 	deviceIndex, errDevice := strconv.ParseUint(device, 10, 31)
 	cardIndex, errCard := strconv.ParseUint(cmp.Or(card, "0"), 10, 31)
@@ -121,7 +120,7 @@ func each[T any](lines string, parse func(string) (T, error)) []T {
 	return all
 }
 
-// Tags returns the instance's tags, if instance metadata shows them: an instance that is not set to show them has none.
+// Tags returns the instance's tags in instance metadata: none if the instance does not allow access to them there.
 func (c *Client) Tags(ctx context.Context) (map[string]string, error) {
 	const at = "tags/instance/"
 	keys, err := c.get(ctx, at)
@@ -132,7 +131,7 @@ func (c *Client) Tags(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	tags := map[string]string{}
-	for key := range strings.FieldsSeq(keys) { // a key that is shown has no spaces
+	for key := range strings.FieldsSeq(keys) { // a key in instance metadata has no spaces
 		if tags[key], err = c.get(ctx, at+key); err != nil {
 			return nil, err
 		}

@@ -24,8 +24,8 @@ import (
 
 const instance = "i-0123456789abcdef0"
 
-// simulate starts an EC2 with one instance, which the VPC CNI soon gives a second interface. Instance metadata tells of an
-// interface after ten seconds, and of its slot after ten more.
+// simulate starts an EC2 with one instance, to which the VPC CNI soon attaches a second interface. Instance metadata
+// lists an interface after ten seconds, and its slot after ten more.
 func simulate(t *testing.T) *awssim.Simulator {
 	t.Helper()
 	world := awssim.ExampleWorld()
@@ -95,7 +95,7 @@ func TestRead(t *testing.T) {
 	})
 }
 
-// Instances that refuse questions without a token get none.
+// Instances that refuse requests without a token receive none.
 func TestEveryQuestionCarriesAToken(t *testing.T) {
 	sim := simulate(t)
 	asked := &tokens{RoundTripper: sim.Transport()}
@@ -108,7 +108,7 @@ func TestEveryQuestionCarriesAToken(t *testing.T) {
 	}
 }
 
-// Where no token is given, nothing is asked without one.
+// If the client gets no token, it sends no request without one.
 func TestVersion1IsNotAsked(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -129,7 +129,7 @@ func TestVersion1IsNotAsked(t *testing.T) {
 	}
 }
 
-// tokens counts questions with and without a token.
+// tokens counts requests with and without a token.
 type tokens struct {
 	http.RoundTripper
 	with, without int

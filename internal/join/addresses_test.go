@@ -42,7 +42,7 @@ func TestAttachingIsAnnounced(t *testing.T) {
 	})
 }
 
-// ipv6Of are the IPv6 addresses of our interfaces in a subnet, each by its IPv4 address.
+// ipv6Of returns the IPv6 addresses of our interfaces in a subnet by their IPv4 addresses.
 func (s *scene) ipv6Of(subnetID string) map[string]string {
 	all := map[string]string{}
 	for _, i := range s.sim.State().NetworkInterfaces {

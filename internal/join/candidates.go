@@ -17,15 +17,14 @@ import (
 // instancesTTL is how long one list of instances serves concurrent callers.
 const instancesTTL = 2 * time.Second
 
-// QueueCloud is the part of EC2 that determines an instance's rank among those that wait for an address.
+// QueueCloud is the part of EC2 that determines the rank of an instance among those that wait for an address.
 type QueueCloud interface {
 	Cloud
 	addresses.Reader
 	TaggedInstances(ctx context.Context, key, value string) ([]eni.Instance, error)
 }
 
-// NewQueue returns what chooses addresses for instances that are prepared by processes which know nothing of each
-// other.
+// NewQueue returns a chooser of addresses for instances that several processes prepare independently.
 func NewQueue(config lifecycle.Config, cloud QueueCloud, now func() time.Time) *addresses.Ranked {
 	q := &queue{cloud: cloud, turn: make(chan struct{}, 1), Joiner: New(Options{Config: config, Cloud: cloud, Now: now})}
 	return addresses.NewRanked(cloud, q.instances, q.wanting, now)
@@ -41,7 +40,7 @@ type queue struct {
 	until  time.Time
 }
 
-// instances lists those that the configuration is for.
+// instances returns the instances with the tag of the trigger.
 func (q *queue) instances(ctx context.Context) ([]eni.Instance, error) {
 	if q.Config.Trigger.TagKey == "" {
 		return nil, nil

@@ -42,7 +42,7 @@ func (s *slowCreate) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// TestAnInterfaceIsAttachedWhileAnotherIsCreated has EC2 take 5 s for the create call of one of two networks.
+// TestAnInterfaceIsAttachedWhileAnotherIsCreated delays the create call for one of two networks by 5 s.
 func TestAnInterfaceIsAttachedWhileAnotherIsCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t)

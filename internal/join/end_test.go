@@ -67,7 +67,7 @@ func TestTheEndOfAnInstance(t *testing.T) {
 	})
 }
 
-// What a NodeENI has on an instance that ended is the controller's to delete: it knows whether the NodeENI lost its
+// The controller deletes the interfaces of a NodeENI on an instance that ended: it knows whether the NodeENI lost its
 // finalizer.
 func TestABurialLeavesNodeENIsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,8 +4,8 @@
 // Package join gives an instance the interfaces of its networks before it joins a cluster, or while it does.
 //
 // The lifecycle hook and the boot of a node share it. It works like the controller: it reads the instance, package plan
-// computes a plan, and it executes the plan, until package lifecycle reports that nothing is missing or that something
-// is not available. It keeps no state: the next attempt finds in the tags what an earlier one began.
+// computes a plan, and it executes the plan, until package lifecycle reports that no network is missing or that one is
+// not available. It keeps no state: the next attempt finds in the tags what an earlier one began.
 package join
 
 import (
@@ -29,18 +29,18 @@ import (
 )
 
 const (
-	// selectorsTTL is how long answers to selectors are kept by a process that serves many instances.
+	// selectorsTTL is how long a process that serves many instances keeps the results of selectors.
 	selectorsTTL, unresolvedSelectorsTTL = 10 * time.Minute, 5 * time.Second
-	// poll is how long to wait between two readings of what is under way.
+	// poll is the time between two reads while interfaces are in transition.
 	poll = time.Second
 	// snapshotMaxAge is the largest age of a snapshot that calls are based on.
 	snapshotMaxAge = 15 * time.Second
-	// detachTimeout is how long taking interfaces away may take.
+	// detachTimeout is the time limit for the removal of interfaces.
 	detachTimeout = time.Minute
-	// maxParallelMembers is how many interfaces of an instance are worked on at the same time.
+	// maxParallelMembers is the number of interfaces of an instance with calls in flight at the same time.
 	maxParallelMembers = 16
-	// maxRounds is how many plans are made from one snapshot: one after the calls for each interface, and each
-	// interface needs some three.
+	// maxRounds is the maximum number of plans from one snapshot: one after each call, and each interface needs about
+	// three calls.
 	maxRounds = 3 * maxParallelMembers
 )
 
@@ -49,24 +49,24 @@ type Cloud interface {
 	executor.Cloud
 	observer.Reader
 	resolver.Reader
-	// Limits tells what an instance type can carry.
+	// Limits returns the limits of an instance type.
 	Limits(ctx context.Context, instanceType string) (eni.Limits, error)
 }
 
-// Options are what a Joiner works with.
+// Options configure a Joiner.
 type Options struct {
 	Config lifecycle.Config
 	Cloud  Cloud
-	// Addresses chooses the addresses of interfaces that are to have the lowest one free.
+	// Addresses chooses the addresses of interfaces that use the lowest free one.
 	Addresses executor.Addresses
 	// Attaching, if set, receives the MAC address of an interface before the interface is attached.
 	Attaching func(ctx context.Context, mac string)
-	// Now tells the time.
+	// Now returns the present time.
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Joiner is safe for concurrent use.
+// Joiner prepares instances. It is safe for concurrent use.
 type Joiner struct {
 	Options
 	resolver *resolver.Resolver
@@ -79,14 +79,14 @@ func New(o Options) *Joiner {
 	})}
 }
 
-// Request says what to do for an instance.
+// Request is a request to prepare an instance.
 type Request struct {
 	InstanceID string
-	// NothingRunning, if set, reports whether nothing runs on the instance yet. If a required network is not available
-	// and nothing runs, Ensure removes the interfaces of all networks; otherwise it removes only those that this
-	// request made or attached. Ensure calls it at that moment, because the request can be old.
+	// NothingRunning, if set, reports whether nothing runs on the instance yet. If a required network is not available and
+	// nothing runs, Ensure removes the interfaces of all networks; otherwise it removes only those that this request made
+	// or attached. Ensure calls it only then, because the request can be old.
 	NothingRunning func(context.Context) bool
-	// Timeout is how long to wait for what may come right.
+	// Timeout is how long to wait while a missing network may still become available.
 	Timeout time.Duration
 }
 
@@ -94,7 +94,7 @@ type Request struct {
 type Result struct {
 	lifecycle.Result
 	Instance eni.Instance
-	// Limits are what the type of the instance can carry.
+	// Limits are the limits of the instance's type.
 	Limits eni.Limits
 	// Members are the interfaces of the networks, without those that a rollback removed. Served are the interfaces of
 	// NodeENIs, and those without an owner, that satisfy a network.
@@ -143,8 +143,8 @@ func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
 	}
 }
 
-// PrepareTermination makes sure that the interfaces of an instance that waits to be terminated go with it, or are
-// deleted.
+// PrepareTermination deletes the interfaces of an instance that waits for its termination, or makes EC2 delete them
+// together with the instance.
 func (j *Joiner) PrepareTermination(ctx context.Context, instanceID string) error {
 	r := j.newRun(instanceID)
 	if _, err := r.watch.DescribeInstance(ctx, instanceID); err != nil {
@@ -160,7 +160,7 @@ func (j *Joiner) PrepareTermination(ctx context.Context, instanceID string) erro
 
 // ErrInstanceRunning means that EC2 returns an instance as running that a message reported as terminated: the message
 // is wrong, or EC2's answer is stale.
-var ErrInstanceRunning = errors.New("EC2 shows the instance as alive")
+var ErrInstanceRunning = errors.New("the instance is not terminated")
 
 // CleanUpTerminated deletes the interfaces that a terminated instance leaves, and waits until EC2 detaches those that
 // EC2 deletes itself. It does nothing for a running instance and returns [ErrInstanceRunning].
@@ -192,7 +192,7 @@ func outlivesInstance(r inventory.Record) bool {
 	return r.Attachment == nil || !r.Attachment.DeleteOnTermination
 }
 
-// Importable says which interfaces of an instance without an owner become members of networks; see
+// Importable returns the interfaces without an owner on an instance that can become members of networks; see
 // [importer.FindUnowned].
 func (j *Joiner) Importable(ctx context.Context, instanceID string) (importer.Result, error) {
 	look, err := j.Cloud.DescribeInstance(ctx, instanceID)
@@ -211,8 +211,7 @@ func (j *Joiner) Importable(ctx context.Context, instanceID string) (importer.Re
 		identity.GenerationAt(look.Instance.LaunchedAt)), nil
 }
 
-// Import gives an interface the tags of the member that it becomes. Nothing else of it is changed, and it stays
-// attached.
+// Import gives an interface the tags of a member. It changes nothing else, and the interface stays attached.
 func (j *Joiner) Import(ctx context.Context, m importer.Match) error {
 	n := slices.IndexFunc(j.Config.Networks, func(n lifecycle.Network) bool { return n.Name == m.Member.NodeENI })
 	return j.Cloud.PutTags(ctx, m.Interface.ID, m.Member.Tags(j.Now(), j.Config.Networks[n].Tags))

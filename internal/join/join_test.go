@@ -43,7 +43,7 @@ const (
 	group    = "sg-05da196f3314d4af8"
 )
 
-// scene is a joiner in front of a simulated EC2 with one instance, on virtual time.
+// scene is a simulated EC2 with one instance for a Joiner, on virtual time.
 type scene struct {
 	t   *testing.T
 	sim *awssim.Simulator
@@ -73,7 +73,7 @@ func (s *scene) launch(zone string) string {
 	return i[0].InstanceID
 }
 
-// joiner is a process of its own: it knows nothing of what others did.
+// joiner returns a Joiner as a new process has it, which shares nothing with others.
 func (s *scene) joiner(change ...func(*lifecycle.Config)) *join.Joiner {
 	s.t.Helper()
 	p, err := lifecycle.ParseParameters(map[string]string{
@@ -105,7 +105,7 @@ func (s *scene) ensure(ctx context.Context, j *join.Joiner, request join.Request
 	return result
 }
 
-// has describes our interfaces: slot or status, subnet, address, and what is not as usual.
+// has describes our interfaces: slot or status, subnet, address, and unusual attributes.
 func (s *scene) has() []string {
 	var all []string
 	for _, i := range s.sim.State().NetworkInterfaces {
@@ -135,7 +135,7 @@ func (s *scene) want(lines ...string) {
 	}
 }
 
-// both are the two interfaces that the networks ask for.
+// both are the two interfaces of the networks.
 func both() []string {
 	return []string{
 		"device 1 " + subnetA + " 10.0.64.4 ipv6=1",
@@ -174,7 +174,7 @@ func TestAnInstanceGetsItsNetworks(t *testing.T) {
 	})
 }
 
-// The next attempt finds what a dead process began, by the tags or by the client token.
+// The next attempt finds the interfaces of a dead process by their tags or by the client token.
 func TestAnybodyFinishesWhatADeadProcessBegan(t *testing.T) {
 	for calls := range 9 {
 		t.Run(fmt.Sprintf("after %d calls", calls), func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestAnybodyFinishesWhatADeadProcessBegan(t *testing.T) {
 	}
 }
 
-// mortal lets a number of calls that change something through, loses the answer of the last, and ends the process.
+// mortal passes a number of changing calls to EC2, loses the answer of the last one, and ends the process.
 type mortal struct {
 	http.RoundTripper
 	mu   sync.Mutex
@@ -204,7 +204,7 @@ type mortal struct {
 	die  func()
 }
 
-// call reports whether one more call goes through, and whether it is the last.
+// call reports whether one more call is passed to EC2, and whether it is the last.
 func (m *mortal) call() (alive, last bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -285,7 +285,7 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
-// An instance whose first slots the VPC CNI took has its networks in the next ones.
+// If the VPC CNI uses the first slots of an instance, its networks use the next ones.
 func TestASlotThatIsTakenIsNotTheEnd(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"before": time.Minute, "meanwhile": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -350,8 +350,7 @@ func TestAWorkingInterfaceOfALiveInstanceStays(t *testing.T) {
 	})
 }
 
-// A rollback does not remove an interface that a NodeENI adopted a moment ago: it reads EC2 again before it removes
-// anything.
+// A rollback does not remove an interface that a NodeENI has just adopted: it reads EC2 again before each removal.
 func TestWhatANodeENITookOverIsNotUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t)
@@ -366,7 +365,7 @@ func TestWhatANodeENITookOverIsNotUndone(t *testing.T) {
 					}
 				}
 			}
-			time.Sleep(5 * time.Second) // until EC2 returns it to all readers
+			time.Sleep(5 * time.Second) // until all reads return it
 			return true
 		}
 		if result := s.ensure(t.Context(), s.joiner(), join.Request{NothingRunning: takesOver, Timeout: 30 * time.Second}); result.Outcome != lifecycle.Failed {
@@ -376,7 +375,8 @@ func TestWhatANodeENITookOverIsNotUndone(t *testing.T) {
 	})
 }
 
-// Instances keep what is merely listed no more, and lose what is removed.
+// Instances keep the interfaces of a network that is no longer listed, and lose those of a network that is listed in
+// removed.
 func TestRemovedNetworks(t *testing.T) {
 	only := func(c *lifecycle.Config) { c.Networks[0].Name, c.Networks[0].SubnetIDs = "first", []string{subnetA} }
 	for name, tc := range map[string]struct {
@@ -401,7 +401,7 @@ func TestRemovedNetworks(t *testing.T) {
 	}
 }
 
-// A NodeENI's interface in a network's subnet does for the network.
+// A NodeENI's interface in a network's subnet satisfies the network.
 func TestWhatTheControllerMadeIsNotMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t)
@@ -478,7 +478,7 @@ func (s *scene) attachUnowned(subnet string, device int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	time.Sleep(30 * time.Second) // virtual: EC2 knows it everywhere
+	time.Sleep(30 * time.Second) // virtual time: all reads of EC2 return it
 	if _, err := cloud.AttachInterface(s.t.Context(), made.ID, s.id, eni.Slot{Device: device}); err != nil {
 		s.t.Fatal(err)
 	}

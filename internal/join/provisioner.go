@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/observer"
 )
 
-// run is the work on one instance, with what is known of it meanwhile.
+// run is the state of the work on one instance.
 type run struct {
 	*Joiner
 	instanceID string
@@ -26,11 +26,11 @@ type run struct {
 	applier    *executor.Applier
 	backoffs   map[identity.Key]plan.Backoff
 	ledger     identity.Generations
-	// created are the interfaces that this run made or attached.
+	// created are the interfaces that this run created or attached.
 	created  map[string]bool
 	attached int
 	look     eni.InstanceSnapshot
-	// failed is set when a call of the last round failed, which is a reason to read again.
+	// failed is set when a call of the last round failed; the next round then reads the instance again.
 	failed   bool
 	failures int
 	limits   eni.Limits
@@ -48,7 +48,7 @@ func (j *Joiner) newRun(instanceID string) *run {
 	}
 }
 
-// round brings the instance as far as it gets without waiting, and says how long to wait.
+// round makes all calls that are possible without waiting, and returns how long to wait until the next round.
 func (r *run) round(ctx context.Context) (lifecycle.Result, time.Duration, error) {
 	state := r.look.Instance.State
 	if r.failed || !state.Attachable() || r.Now().Sub(r.look.At) >= snapshotMaxAge {
@@ -72,7 +72,7 @@ func (r *run) round(ctx context.Context) (lifecycle.Result, time.Duration, error
 	return r.Config.Evaluate(state, r.demand, r.plan), wait, nil
 }
 
-// settle makes plans and carries them out until one asks for no call.
+// settle computes and executes plans until one has no action.
 func (r *run) settle(ctx context.Context) error {
 	found, err := r.find(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *run) settle(ctx context.Context) error {
 }
 
 // compute plans for the instance. The generation of its members is the time at which the instance was launched, so that
-// all processes that try use the same client token.
+// all processes use the same client token.
 func (r *run) compute(look eni.InstanceSnapshot, d plan.Desired, limits eni.Limits, inFlight []plan.Action) plan.Plan {
 	for _, claim := range d.Claims {
 		for _, wish := range claim.Interfaces {
@@ -112,7 +112,7 @@ func (r *run) compute(look eni.InstanceSnapshot, d plan.Desired, limits eni.Limi
 	return p
 }
 
-// networksOf leaves out what is a NodeENI's business.
+// networksOf returns the interfaces of networks, without those of NodeENIs.
 func networksOf(owned []inventory.Record) []inventory.Record {
 	var ours []inventory.Record
 	for _, r := range owned {
@@ -123,7 +123,7 @@ func networksOf(owned []inventory.Record) []inventory.Record {
 	return ours
 }
 
-// missingSince returns since when an instance that EC2 does not know can be treated as terminated. EC2 may not know a
+// missingSince returns the time from which an instance that EC2 does not return counts as missing. EC2 may not return a
 // new instance for a while; the generation of its interfaces is its start time.
 func missingSince(known observer.NodeInventory) time.Time {
 	since := known.MissingSince
@@ -135,7 +135,7 @@ func missingSince(known observer.NodeInventory) time.Time {
 	return since
 }
 
-// do carries actions out and remembers what became of them.
+// do executes actions and records their outcomes.
 func (r *run) do(ctx context.Context, actions []plan.Action) []executor.Outcome {
 	r.announce(ctx, actions)
 	outcomes := r.applier.Do(ctx, actions)
@@ -143,7 +143,7 @@ func (r *run) do(ctx context.Context, actions []plan.Action) []executor.Outcome 
 	return outcomes
 }
 
-// record remembers what became of actions.
+// record stores the outcomes of actions.
 func (r *run) record(outcomes []executor.Outcome) {
 	for _, o := range outcomes {
 		key, log := o.Action.Of().Key, r.Log.With("instance", r.instanceID, "network", o.Action.Of().NodeENI,
@@ -160,7 +160,7 @@ func (r *run) record(outcomes []executor.Outcome) {
 	}
 }
 
-// announce tells of the interfaces that are about to be attached.
+// announce calls Attaching for each interface that is about to be attached.
 func (r *run) announce(ctx context.Context, actions []plan.Action) {
 	if r.Attaching == nil {
 		return
@@ -174,7 +174,7 @@ func (r *run) announce(ctx context.Context, actions []plan.Action) {
 	}
 }
 
-// recordCreated remembers the interfaces that were made or attached.
+// recordCreated stores the interfaces that were created or attached.
 func (r *run) recordCreated(action plan.Action) {
 	switch a := action.(type) {
 	case plan.Attach:
@@ -189,8 +189,8 @@ func (r *run) recordCreated(action plan.Action) {
 	}
 }
 
-// rollBack removes interfaces of the instance, as far as EC2 allows it in time. It reads before each attempt: a NodeENI
-// may have adopted one since the last time.
+// rollBack removes interfaces of the instance until none is left or detachTimeout has passed. It reads before each
+// attempt: a NodeENI may have adopted one meanwhile.
 func (r *run) rollBack(ctx context.Context, which func(inventory.Record) bool, why string) {
 	ctx, cancel := context.WithTimeout(ctx, detachTimeout)
 	defer cancel()
@@ -220,7 +220,8 @@ func (r *run) withoutRolledBack(result Result, unused bool) Result {
 	return result
 }
 
-// waitForTransitions waits until EC2 is done with what is under way, or for the given time if nothing is.
+// waitForTransitions waits until no interface of the instance is in transition, for the given time at most. If none is
+// at first, it waits for the whole time.
 func (r *run) waitForTransitions(ctx context.Context, most time.Duration) {
 	until := r.Now().Add(most)
 	moving := r.inTransition()
@@ -235,12 +236,12 @@ func (r *run) waitForTransitions(ctx context.Context, most time.Duration) {
 	}
 }
 
-// inTransition reports whether EC2 is at work on an interface of the instance.
+// inTransition reports whether EC2 is changing an interface of the instance.
 func (r *run) inTransition() bool {
 	return slices.ContainsFunc(r.watch.Of(r.instanceID).Owned, func(i inventory.Record) bool { return i.InTransition() })
 }
 
-// backoff is how long to wait after readings that failed.
+// backoff returns how long to wait after a failed read.
 func (r *run) backoff() time.Duration {
 	r.failures++
 	return min(poll<<min(r.failures, 4), snapshotMaxAge)

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package joinconfig reads what an operator wants done with instances that join, in either of the two forms that
-// package lifecycle knows: a document, or the parameters of the CloudFormation templates for Multus node groups.
+// Package joinconfig reads an operator's configuration for instances that join, in either of the two forms of package
+// lifecycle: a document, or the parameters of the CloudFormation templates for Multus node groups.
 package joinconfig
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
-// parameters are the names that mean a parameter in every source of names and values, for example the environment. The
-// names of subnets continue without end.
+// parameters matches the names of parameters in every source of names and values, for example the environment. The
+// names of subnets are numbered without a limit.
 var parameters = [...]string{
 	lifecycle.ParameterAllZones, lifecycle.ParameterGroups, lifecycle.ParameterTagKey, lifecycle.ParameterLowest,
 	lifecycle.ParameterTags, lifecycle.ParameterCluster,
@@ -39,8 +39,8 @@ func Parameters(values map[string]string) map[string]string {
 	return kept
 }
 
-// Pairs reads NAME=VALUE. Names of the published Multus functions are kept, for [lifecycle.ParseParameters] to answer
-// them.
+// Pairs reads NAME=VALUE. It keeps names of the published Multus functions, for which [lifecycle.ParseParameters]
+// returns an error.
 func Pairs(lines []string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, line := range lines {
@@ -54,8 +54,8 @@ func Pairs(lines []string) (map[string]string, error) {
 	return values, nil
 }
 
-// Environment reads parameters from NAME=VALUE lines that hold others as well, and keeps the names of the published
-// Multus functions as [Pairs] does.
+// Environment reads parameters from NAME=VALUE lines that also have other variables, and keeps the names of the
+// published Multus functions as [Pairs] does.
 func Environment(lines []string) map[string]string {
 	values := map[string]string{}
 	for _, line := range lines {
@@ -68,7 +68,7 @@ func Environment(lines []string) map[string]string {
 	return values
 }
 
-// Document reads the document form, in YAML or JSON, from what is named in its errors.
+// Document reads the document form, in YAML or JSON. Its errors name the source.
 func Document(from string, text []byte) (lifecycle.Parameters, error) {
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -86,8 +86,8 @@ type Reader interface {
 	Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, error)
 }
 
-// Check holds what can be known at the start against EC2: the lists of subnets of the parameter form must be one for
-// each zone.
+// Check compares the configuration with EC2 at the start: the parameter form must have one list of subnets for each
+// zone.
 func Check(ctx context.Context, p lifecycle.Parameters, reader Reader) error {
 	var ids []string
 	for _, zone := range p.Zones {

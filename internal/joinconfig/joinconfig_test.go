@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/joinconfig"
 )
 
-// The configuration that users are shown is one.
+// The configuration in the documents is valid.
 func TestTheDocumentedConfiguration(t *testing.T) {
 	page, err := os.ReadFile("../../docs/multus-node-groups.md")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestParametersByName(t *testing.T) {
 	if len(got) != 2 || got["MultusSubnetsAz7"] != "subnet-1,subnet-2" || got["MultusInterfaceTags"] != "a=b" {
 		t.Errorf("%v", got)
 	}
-	// They are kept for an answer.
+	// They are kept, so that an error can name them.
 	for _, former := range []string{"SubnetIds", "SecGroupIds", "Az1SubnetIds", "Az2SubnetIds", "TargetNodeGroupTagKey", "useStaticIPs", "ENITags", "InterfaceTags"} {
 		values := joinconfig.Environment([]string{former + "=x"})
 		if pairs, err := joinconfig.Pairs([]string{former + "=x"}); err != nil || values[former] != "x" || pairs[former] != "x" {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// proof is a test that fails if a defect comes back: its package, its function, and its case if it has several.
+// proof is a test that fails if a defect returns: its package, its function, and its case if it has several.
 type proof struct{ of, test, named string }
 
 const (
@@ -62,8 +62,9 @@ var (
 	}
 )
 
-// TestDefectsOfTheSamples holds the checklist against the tests that it names. Each must be there, with its case, and assert
-// something, and for each defect one must run wherever the suite does. That a test asserts the right thing is for its reader.
+// TestDefectsOfTheSamples compares the checklist with the tests that it names. Each test must exist, with its case, and
+// assert something. For each defect one test must run wherever the suite runs. Reviewers check that a test asserts the
+// right thing.
 func TestDefectsOfTheSamples(t *testing.T) {
 	if len(defectsOfTheFunction) != 18 || len(defectsOfTheUserData) != 12 {
 		t.Errorf("%d defects of the function and %d of the user data; there are 18 and 12", len(defectsOfTheFunction), len(defectsOfTheUserData))
@@ -92,7 +93,8 @@ func TestDefectsOfTheSamples(t *testing.T) {
 	}
 }
 
-// TestTheChecklistCanFail: a test that is renamed, loses its case, asserts nothing or can be skipped is no proof.
+// TestTheChecklistCanFail: a test that is renamed, loses its case, asserts nothing or can be skipped must not count as
+// proof.
 func TestTheChecklistCanFail(t *testing.T) {
 	all := tests{}
 	all.add(t, `package x
@@ -152,7 +154,7 @@ func (all tests) add(t *testing.T, text string) {
 	}
 }
 
-// fault says why a proof is none, and nothing if it is one.
+// fault returns why a proof is invalid, or "" if it is valid.
 func (all tests) fault(p proof) string {
 	switch {
 	case all[p.test] == nil:
@@ -211,7 +213,7 @@ func called(call *ast.CallExpr) string {
 	return ""
 }
 
-// asserts reports whether a call fails a test. That of an error's text has no arguments.
+// asserts reports whether a call fails a test. A call of an error's Error method has no arguments.
 func asserts(n ast.Node) bool {
 	call, ok := n.(*ast.CallExpr)
 	return ok && len(call.Args) > 0 && slices.Contains([]string{"Error", "Errorf", "Fatal", "Fatalf"}, called(call))

@@ -1,13 +1,13 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecyclehook answers the events of instances' lives: it gives those that join their interfaces, completes
-// the lifecycle actions that wait for that, and cleans up after those that end.
+// Package lifecyclehook handles events about instances: it gives instances that join their interfaces, completes the
+// lifecycle actions that wait for this, and cleans up after instances that end.
 //
-// An event is a hint. What is done rests on what EC2 and Auto Scaling say when it is handled: which group an instance
-// is in, in which hook it waits, and whether it is being terminated. So events can come twice, late, in another order,
-// forged, or not at all as long as another one or a tick comes. A [Handler] handles one; [Serve] takes them from a
-// queue, and [Lambda] from AWS Lambda.
+// An event is only a hint. The handler acts on the state of EC2 and Auto Scaling at that time: which group an instance
+// is in, in which hook it waits, and whether it is being terminated. So events may be duplicated, late, out of order,
+// forged, or lost if another event or a scheduled check follows. A [Handler] handles one event; a [Consumer] receives
+// them from a queue, and [Handler.Lambda] from AWS Lambda.
 package lifecyclehook
 
 import (
@@ -30,52 +30,52 @@ import (
 const (
 	// groupTag is the tag with which Auto Scaling marks the instances of a group.
 	groupTag = "aws:autoscaling:groupName"
-	// scheduledConcurrency is how many instances a scheduled check handles concurrently. Concurrent reads share their
-	// calls.
+	// scheduledConcurrency is the number of instances that a scheduled check handles concurrently. Concurrent reads share
+	// their calls.
 	scheduledConcurrency = 64
-	// deadlineMargin is how long before the end of a handling's time it is given back, so that hooks can still be
-	// answered.
+	// deadlineMargin is the time before the deadline of an event at which the handler stops preparing, so that it can
+	// still complete hooks.
 	deadlineMargin = 10 * time.Second
 )
 
-// ErrRetry says that an event could not be handled to its end and is to be handled again.
+// ErrRetry means that an event was not handled completely and must be handled again.
 var ErrRetry = errors.New("not finished")
 
-// AutoScaling is what the handler needs from Auto Scaling.
+// AutoScaling is the part of Auto Scaling that the handler uses.
 type AutoScaling interface {
-	// Complete ends a lifecycle action. That there is none any more is success.
+	// Complete completes a lifecycle action. It succeeds if the action is already over.
 	Complete(ctx context.Context, hook lifecycle.HookRef, instanceID string, result lifecycle.Policy) error
-	// Heartbeat gives a lifecycle action its whole time again.
+	// Heartbeat restarts the timeout of a lifecycle action.
 	Heartbeat(ctx context.Context, hook lifecycle.HookRef, instanceID string) error
 	// Waiting returns the hooks in which an instance waits for its launch or its termination, by kind
 	// [lifecycle.Launching] or [lifecycle.Terminating].
 	Waiting(ctx context.Context, instanceID string, kind lifecycle.Kind) ([]lifecycle.HookRef, error)
 }
 
-// Instances is what the handler needs from EC2 in addition to what the joiner does.
+// Instances is the part of EC2 that the handler uses in addition to the joiner.
 type Instances interface {
 	DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error)
 	TaggedInstances(ctx context.Context, key, value string) ([]eni.Instance, error)
 	ListOwned(context.Context) ([]eni.Interface, time.Time, error)
 }
 
-// Joiner is package join's.
+// Joiner is implemented by [join.Joiner].
 type Joiner interface {
 	Ensure(context.Context, join.Request) (join.Result, error)
 	PrepareTermination(ctx context.Context, instanceID string) error
 	CleanUpTerminated(ctx context.Context, instanceID string) error
 }
 
-// Options are what a Handler works with.
+// Options configure a Handler.
 type Options struct {
 	Config lifecycle.Config
-	// Account and Region are where the instances are. Events that say they are of elsewhere are refused; any are taken
-	// where a field is empty. In AWS Lambda the account is the function's.
+	// Account and Region are those of the instances. The handler refuses events of another account or region; an empty
+	// field accepts all. In AWS Lambda the account is that of the function.
 	Account, Region string
 	Instances       Instances
 	AutoScaling     AutoScaling
 	Joiner          Joiner
-	// Patience is how long to wait for interfaces that may yet come.
+	// Patience is how long to wait for interfaces that may still become available.
 	Patience time.Duration
 	// Heartbeat is the time between two heartbeats.
 	Heartbeat time.Duration
@@ -83,43 +83,42 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Result is how the handling of an event ended: one of these or, for an instance that was prepared, its
-// [lifecycle.Outcome].
+// Result is the result of an event: one of these or, for an instance that was prepared, its [lifecycle.Outcome].
 type Result string
 
 // The results.
 const (
 	// Done is the result of events without an outcome.
 	Done Result = "Done"
-	// NotServed instances have no trigger, or are of a group that is not listed.
+	// NotServed is the result for instances without the tag of the trigger, or in a group that is not listed.
 	NotServed Result = "NotServed"
-	// Retry events could not be handled to their end; Malformed ones are no events and will never be.
+	// Retry means that an event was not handled completely; Malformed means that the message is not a valid event.
 	Retry     Result = "Retry"
 	Malformed Result = "Malformed"
 )
 
-// Handled tells of one event. Its kind is empty when it is malformed.
+// Handled describes one handled event. Its kind is empty when it is malformed.
 type Handled struct {
 	Kind   lifecycle.Kind
 	Result Result
 	Took   time.Duration
 }
 
-// Prepared tells of one instance that was given its interfaces, or was not. There are many of them in a tick.
+// Prepared describes the preparation of one instance, successful or not. A scheduled check has many of them.
 type Prepared struct {
-	// Attached is how many interfaces were attached for it.
+	// Attached is the number of interfaces that were attached.
 	Attached int
 	// Failure is the reason for which a required network is not available; empty when none is permanently missing.
 	Failure string
 }
 
-// Observer receives what the handler did, from many goroutines.
+// Observer receives the results of the handler, from many goroutines.
 type Observer interface {
 	Handled(Handled)
 	Prepared(Prepared)
 }
 
-// Handler is safe for concurrent use.
+// Handler handles events. It is safe for concurrent use.
 type Handler struct {
 	Options
 	recent recent
@@ -128,8 +127,8 @@ type Handler struct {
 // New returns a Handler.
 func New(o Options) *Handler { return &Handler{Options: o} }
 
-// Handle handles one message. A [lifecycle.MalformedError] will be no better the next time; any other error is reason
-// to handle the message again.
+// Handle handles one message. A [lifecycle.MalformedError] is permanent; after any other error the message should be
+// handled again.
 func (h *Handler) Handle(ctx context.Context, body []byte) error {
 	begin := time.Now()
 	event, err := lifecycle.Decode(body)
@@ -137,7 +136,7 @@ func (h *Handler) Handle(ctx context.Context, body []byte) error {
 		err = event.CheckPlace(h.account(ctx), h.Region)
 	}
 	if err != nil {
-		h.Log.Error("the message is no event for this handler, and stays where it came from", "err", err)
+		h.Log.Error("the message is not an event for this handler, and is not deleted", "err", err)
 		h.Observer.Handled(Handled{Result: Malformed, Took: time.Since(begin)})
 		return err
 	}
@@ -148,7 +147,7 @@ func (h *Handler) Handle(ctx context.Context, body []byte) error {
 		return err
 	})
 	if err != nil {
-		log.Warn("the event is to be handled again", "took", time.Since(begin), "err", err)
+		log.Warn("the event must be handled again", "took", time.Since(begin), "err", err)
 		result = Retry
 	} else {
 		log.Info("handled", "took", time.Since(begin), "group", event.Hook.Group, "hook", event.Hook.Name, "why", event.Why)
@@ -174,8 +173,8 @@ func (h *Handler) handle(ctx context.Context, event lifecycle.Event) (Result, er
 	}
 }
 
-// launch gives an instance its interfaces and answers the event's hook, if Auto Scaling says that the instance waits in
-// it. Otherwise the event is late or forged: it then only names an instance that runs.
+// launch gives an instance its interfaces and completes the event's hook, if Auto Scaling confirms that the instance
+// waits in it. Otherwise the event is late or forged, and is handled as the event of a running instance.
 func (h *Handler) launch(ctx context.Context, event lifecycle.Event) (Result, error) {
 	waits, err := h.confirmed(ctx, event)
 	if err != nil {
@@ -208,8 +207,8 @@ func (h *Handler) terminate(ctx context.Context, event lifecycle.Event) (Result,
 	})
 }
 
-// confirmed reports whether Auto Scaling says that the instance is in the group and waits in the hook that the event
-// names.
+// confirmed reports whether, according to Auto Scaling, the instance is in the group and waits in the hook that the
+// event names.
 func (h *Handler) confirmed(ctx context.Context, event lifecycle.Event) (bool, error) {
 	waiting, err := h.recent.waiting(event, func() ([]lifecycle.HookRef, error) {
 		return h.AutoScaling.Waiting(ctx, event.InstanceID, event.Kind)
@@ -219,13 +218,13 @@ func (h *Handler) confirmed(ctx context.Context, event lifecycle.Event) (bool, e
 	}), err
 }
 
-// once handles an event, unless it was handled a moment ago or is being handled: then the result is the same.
+// once handles an event. If the same event was handled a moment ago or is being handled, it returns that result.
 func (h *Handler) once(event lifecycle.Event, handle func() (Result, error)) (Result, error) {
 	return h.recent.result(event, handle)
 }
 
-// handleLaunch gives an instance its interfaces, and tells the hooks that wait for it: those given, and without any
-// those that Auto Scaling names.
+// handleLaunch gives an instance its interfaces, and completes the hooks that wait for it: for a launch event the given
+// ones, otherwise those in which the instance waits according to Auto Scaling.
 func (h *Handler) handleLaunch(ctx context.Context, event lifecycle.Event, hooks []lifecycle.HookRef) (Result, error) {
 	look, err := h.Instances.DescribeInstance(ctx, event.InstanceID)
 	if err != nil {
@@ -239,7 +238,7 @@ func (h *Handler) handleLaunch(ctx context.Context, event lifecycle.Event, hooks
 		h.Log.Info("the instance has ended", "instance", instance.ID)
 		return Result(lifecycle.Gone), nil
 	case !h.Config.Trigger.Matches(instance.Tags) || !h.Config.Serves(groupOf(event, instance)):
-		h.Log.Info("the instance is not to be served", "instance", instance.ID, "tag", h.Config.Trigger.TagKey)
+		h.Log.Info("the instance is not served", "instance", instance.ID, "tag", h.Config.Trigger.TagKey)
 		return NotServed, h.complete(ctx, hooks, instance.ID, lifecycle.Continue)
 	}
 	if event.Kind != lifecycle.Launching {
@@ -275,7 +274,7 @@ func (h *Handler) prepare(ctx context.Context, instanceID string, hooks []lifecy
 			"why", result.Why, "onFailure", h.Config.OnFailure)
 		err = h.complete(ctx, hooks, instanceID, h.Config.OnFailure)
 	default:
-		log.Info("the instance needs nothing any more", "why", result.Why)
+		log.Info("the instance no longer needs interfaces", "why", result.Why)
 	}
 	return Result(result.Outcome), err
 }
@@ -291,7 +290,7 @@ func unowned(served []eni.Interface) []string {
 	return ids
 }
 
-// endsBefore returns a context that ends some time before its parent, if that ends at a known time at all.
+// endsBefore returns a context that ends some time before its parent, if the parent has a deadline.
 func endsBefore(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
 	if end, known := ctx.Deadline(); known {
 		return context.WithDeadline(ctx, end.Add(-by))
@@ -299,8 +298,8 @@ func endsBefore(ctx context.Context, by time.Duration) (context.Context, context
 	return context.WithCancel(ctx)
 }
 
-// hooks returns those of ours in which Auto Scaling keeps a launching instance: the event of the hook may have been
-// lost.
+// hooks returns our hooks in which a launching instance waits according to Auto Scaling: the event of the hook may have
+// been lost.
 func (h *Handler) hooks(ctx context.Context, instance eni.Instance) ([]lifecycle.HookRef, error) {
 	if len(h.Config.Hooks) == 0 || instance.Tags[groupTag] == "" {
 		return nil, nil
@@ -309,12 +308,12 @@ func (h *Handler) hooks(ctx context.Context, instance eni.Instance) ([]lifecycle
 	return h.ownHooks(waiting...), err
 }
 
-// waits reports whether Auto Scaling keeps an instance out of service for a hook of ours. The event that says so can be
-// one of long ago, redriven from the dead letters.
+// waits reports whether Auto Scaling keeps an instance out of service for one of our hooks. The event alone is not
+// enough: it can be an old one, redriven from the dead-letter queue.
 func (h *Handler) waits(ctx context.Context, instanceID string) bool {
 	waiting, err := h.AutoScaling.Waiting(ctx, instanceID, lifecycle.Launching)
 	if err != nil {
-		h.Log.Warn("it is not known whether the instance waits in a hook; what it had before stays",
+		h.Log.Warn("Auto Scaling did not say whether the instance waits in a hook; its earlier interfaces stay",
 			"instance", instanceID, "err", err)
 	}
 	return err == nil && len(h.ownHooks(waiting...)) > 0
@@ -344,7 +343,7 @@ func (h *Handler) complete(
 	return nil
 }
 
-// heartbeat keeps lifecycle actions from running out of time until it is stopped.
+// heartbeat keeps lifecycle actions from timing out until stop is called.
 func (h *Handler) heartbeat(ctx context.Context, hooks []lifecycle.HookRef, instanceID string) (stop func()) {
 	if len(hooks) == 0 {
 		return func() {}
@@ -374,7 +373,8 @@ func (h *Handler) heartbeat(ctx context.Context, hooks []lifecycle.HookRef, inst
 	return func() { cancel(); <-done }
 }
 
-// runScheduled handles every instance to serve, and the interfaces of instances that do not exist any more.
+// runScheduled handles every instance with the tag of the trigger, and the interfaces of instances that no longer
+// exist.
 func (h *Handler) runScheduled(ctx context.Context) error {
 	instances, err := h.Instances.TaggedInstances(ctx, h.Config.Trigger.TagKey, h.Config.Trigger.TagValue)
 	if err != nil {
@@ -429,7 +429,7 @@ func (h *Handler) logUnlisted(alive map[string]bool, held map[string]map[string]
 	}
 }
 
-// networksOf counts the interfaces that were made for networks, by instance and network.
+// networksOf counts the interfaces of networks, by instance and network.
 func networksOf(cluster string, owned []eni.Interface) map[string]map[string]int {
 	held := map[string]map[string]int{}
 	for _, i := range owned {
@@ -445,8 +445,8 @@ func networksOf(cluster string, owned []eni.Interface) map[string]map[string]int
 	return held
 }
 
-// groupOf is the Auto Scaling group of an instance, "" if it has none: that of the event for a launch, which Auto
-// Scaling has confirmed, else that of the tag, which only Auto Scaling can write.
+// groupOf returns the Auto Scaling group of an instance, or "". For a launch it is the group of the event, which Auto
+// Scaling has confirmed; otherwise that of the tag, which only Auto Scaling can write.
 func groupOf(event lifecycle.Event, instance eni.Instance) string {
 	if event.Kind == lifecycle.Launching {
 		return event.Hook.Group

@@ -33,23 +33,23 @@ import (
 
 const id = "i-1234567890abcdef0"
 
-// world is everything around a handler, and notes what the handler does.
+// world is the environment of a handler, and records the handler's calls.
 type world struct {
 	mu   sync.Mutex
 	did  []string
 	told []lifecyclehook.Handled
-	// prepared is what the observer received about instances.
+	// prepared are the instances that the observer received.
 	prepared []lifecyclehook.Prepared
 	tags     map[string]string
-	// state is the instance's, outcome what becomes of preparing it, and takes how long that is.
+	// state is the state of the instance, outcome the outcome of its preparation, and takes the duration.
 	state   eni.InstanceState
 	outcome lifecycle.Outcome
 	takes   time.Duration
 	fails   error
-	// waiting are the hooks in which Auto Scaling says that the instance waits, unless it is unsure.
+	// waiting are the hooks in which the instance waits according to Auto Scaling, unless unsure is set.
 	waiting []lifecycle.HookRef
 	unsure  error
-	// asked counts what was asked of EC2 and Auto Scaling about the instance.
+	// asked counts the requests to EC2 and Auto Scaling about the instance.
 	asked int
 	owned []eni.Interface
 }
@@ -148,8 +148,7 @@ func hookEvent(transition, hook string) string {
 		transition, hook, id)
 }
 
-// named returns the hook that a notification names, in which Auto Scaling keeps the instance if it is true; nil for
-// other events.
+// named returns the hook that a notification names, as a hook in which the instance waits; nil for other events.
 func named(body string) []lifecycle.HookRef {
 	event, err := lifecycle.Decode([]byte(body))
 	if err != nil || event.Hook.Name == "" {
@@ -172,7 +171,7 @@ func TestHandle(t *testing.T) {
 		body string
 		tags map[string]string
 		world
-		// unconfirmed hook events are those that Auto Scaling knows nothing of.
+		// unconfirmed are hook events that Auto Scaling does not confirm.
 		unconfirmed bool
 		want        []string
 		again       bool
@@ -242,7 +241,7 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// A function that is about to be stopped gives the event back instead of being killed.
+// A function that is about to time out returns the event to its queue before it is killed.
 func TestTimeRunsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
@@ -258,7 +257,7 @@ func TestTimeRunsOut(t *testing.T) {
 	})
 }
 
-// Karpenter's nodes and instances by themselves are of no group; they are served unless groups are listed.
+// Karpenter's nodes and standalone instances have no group; they are served unless groups are listed.
 func TestAnInstanceOfNoGroupIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": ""}}

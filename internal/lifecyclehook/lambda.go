@@ -20,8 +20,8 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// EmbeddedMetrics writes lines into the log of a function, from which CloudWatch makes metrics (CloudWatch user guide,
-// "Specification: Embedded metric format").
+// EmbeddedMetrics writes lines into the log of a function, from which CloudWatch creates metrics (CloudWatch user
+// guide, "Specification: Embedded metric format").
 type EmbeddedMetrics struct{ To io.Writer }
 
 var _ Observer = EmbeddedMetrics{}
@@ -47,7 +47,7 @@ type metric struct {
 	value      int64
 }
 
-// metricDirective says which members of a line are metrics, and which are their dimensions.
+// metricDirective names the members of a line that are metrics, and those that are their dimensions.
 type metricDirective struct {
 	Namespace  string
 	Dimensions [][]string
@@ -68,14 +68,15 @@ func (e EmbeddedMetrics) write(dimensions map[string]string, metrics ...metric) 
 		directive.Metrics = append(directive.Metrics, metricUnit{m.name, m.unit})
 	}
 	line["_aws"] = map[string]any{"Timestamp": time.Now().UnixMilli(), "CloudWatchMetrics": []metricDirective{directive}}
-	// Numbers and words: Marshal cannot fail. A log that cannot be written has nowhere to say so.
+	// Marshal cannot fail for numbers and strings. A failure to write the log cannot be reported anywhere.
 	text, _ := json.Marshal(line)
 	_, _ = e.To.Write(append(text, '\n'))
 }
 
 // Lambda handles an invocation of AWS Lambda: an event of EventBridge, or a batch of messages from a queue, each with
-// such an event or with a notification of Auto Scaling. Of a batch it names the messages that are to come again, so
-// that the others do not. The queue's event source mapping must have ReportBatchItemFailures for that.
+// such an event or with a notification of Auto Scaling. The response names the messages of a batch that the queue must
+// deliver again; it does not deliver the others again. The queue's event source mapping must have
+// ReportBatchItemFailures for that.
 func (h *Handler) Lambda(ctx context.Context, payload json.RawMessage) (any, error) {
 	var batch events.SQSEvent
 	if err := json.Unmarshal(payload, &batch); err != nil || len(batch.Records) == 0 {
@@ -100,7 +101,7 @@ func (h *Handler) Lambda(ctx context.Context, payload json.RawMessage) (any, err
 	return response, nil
 }
 
-// account is the account of the function that runs, or the one that the options name.
+// account returns the account of the running function, or that of the options.
 func (h *Handler) account(ctx context.Context) string {
 	if function, ok := lambdacontext.FromContext(ctx); ok {
 		if name, err := arn.Parse(function.InvokedFunctionArn); err == nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/multieni/multieni/internal/lifecyclehook"
 )
 
-// Every event is counted, by what became of it.
+// Every event is counted by its result.
 func TestEventsAreCounted(t *testing.T) {
 	served := map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}
 	launching := hookEvent("LAUNCHING", "multus-hook")
@@ -53,7 +53,8 @@ func TestEventsAreCounted(t *testing.T) {
 	}
 }
 
-// Of every instance it is counted what was attached, and why it failed: of those of a tick as well.
+// For every instance, including those of a scheduled check, the attached interfaces and the reason of a failure are
+// counted.
 func TestInstancesAreCounted(t *testing.T) {
 	served := map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}
 	for name, tc := range map[string]*struct {
@@ -79,7 +80,7 @@ func TestInstancesAreCounted(t *testing.T) {
 	}
 }
 
-// CloudWatch makes metrics of lines that say which of their members are some.
+// CloudWatch creates metrics from lines that name the members that are metrics.
 func TestEmbeddedMetrics(t *testing.T) {
 	for name, tc := range map[string]struct {
 		tell func(lifecyclehook.Observer)
@@ -114,7 +115,7 @@ func TestEmbeddedMetrics(t *testing.T) {
 	}
 }
 
-// measured reads a line as CloudWatch does: what its directives name, and nothing else.
+// measured reads a line as CloudWatch does: only the members that its directives name.
 func measured(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var line struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/lifecyclehook"
 )
 
-// broken panics at what becomes of one instance.
+// broken panics during the clean-up of one instance.
 type broken struct {
 	*world
 	instance string

@@ -20,13 +20,14 @@ import (
 const (
 	// longPoll is how long SQS waits for a message (SQS API reference, WaitTimeSeconds: at most 20 seconds).
 	longPoll = 20
-	// receive is how many messages are asked for at once (SQS API reference, MaxNumberOfMessages: at most 10).
+	// receive is the number of messages in one request (SQS API reference, MaxNumberOfMessages: at most 10).
 	receive = 10
-	// visibility is how long a message stays invisible to others, in seconds. While it is handled that is prolonged.
+	// visibility is how long a message stays invisible to other consumers, in seconds. The consumer extends it while it
+	// handles the message.
 	visibility = 60
 )
 
-// Queue is the calls of SQS that taking messages makes. Each method is one IAM action of the same name.
+// Queue is the part of the SQS API that a Consumer calls. Each method is one IAM action of the same name.
 type Queue interface {
 	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
 	ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput,
@@ -36,21 +37,21 @@ type Queue interface {
 
 var _ Queue = (*sqs.Client)(nil)
 
-// Consumer takes messages from a queue.
+// Consumer receives messages from a queue.
 type Consumer struct {
 	Queue Queue
-	// URL is the queue's.
+	// URL is the URL of the queue.
 	URL string
-	// Handle handles a message. An error leaves the message in the queue, which delivers it again or moves it to the
-	// dead letters.
+	// Handle handles a message. After an error the message stays in the queue, which delivers it again or moves it to the
+	// dead-letter queue.
 	Handle func(context.Context, []byte) error
-	// AtOnce is how many messages are handled at the same time.
+	// AtOnce is the number of messages that are handled at the same time.
 	AtOnce int
 	Log    *slog.Logger
 }
 
-// Serve takes messages until the context ends, and then waits for those that are being handled. A message is deleted
-// only when it was handled to its end.
+// Serve receives messages until the context ends, and then waits for those that are being handled. It deletes a message
+// only after it was handled completely.
 func (c *Consumer) Serve(ctx context.Context) error {
 	slots := make(chan struct{}, c.AtOnce)
 	var wg sync.WaitGroup
@@ -70,7 +71,7 @@ func (c *Consumer) Serve(ctx context.Context) error {
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
-				return nil // what was not begun comes again by itself
+				return nil // the queue delivers the other messages again
 			}
 			wg.Go(func() {
 				defer func() { <-slots }()
@@ -91,7 +92,7 @@ func (c *Consumer) receiveOne(ctx context.Context, message types.Message) {
 	if err := c.handle(ctx, message); err != nil {
 		return
 	}
-	// The message was handled: that we are asked to stop is no reason to have it handled again.
+	// The message was handled, so it is deleted even if the context has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if _, err := c.Queue.DeleteMessage(ctx,
@@ -107,7 +108,7 @@ func (c *Consumer) handle(ctx context.Context, message types.Message) error {
 	return c.Handle(ctx, []byte(aws.ToString(message.Body)))
 }
 
-// extendVisibility keeps a message invisible to others until it is stopped.
+// extendVisibility keeps a message invisible to other consumers until stop is called.
 func (c *Consumer) extendVisibility(ctx context.Context, message types.Message) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

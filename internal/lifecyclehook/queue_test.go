@@ -21,7 +21,8 @@ import (
 	"github.com/multieni/multieni/internal/lifecyclehook"
 )
 
-// What cannot be handled comes as often as its queue says, and then goes to the dead letters; it holds nothing else up.
+// The queue delivers a message that cannot be handled as often as it is configured to, and then moves it to the
+// dead-letter queue. The message does not delay others.
 func TestWhatCannotBeHandledGoesToTheDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const prefix = "https://sqs.us-east-1.amazonaws.com/123456789012/"

@@ -10,13 +10,13 @@ import (
 	"github.com/multieni/multieni/internal/core/lifecycle"
 )
 
-// recentTTL is how long the answer about an instance serves further messages of the same kind. A flood of messages
-// therefore costs one read of each instance in this time. A message that failed is delivered again later than this
-// (visibility).
+// recentTTL is how long an answer about an instance is reused for further messages of the same kind. A flood of
+// messages therefore costs one read of each instance in this time. SQS delivers a failed message again only after a
+// longer time (visibility).
 const recentTTL = 30 * time.Second
 
-// recent remembers what was answered about instances a moment ago, so that a flood of messages about one instance costs
-// no more calls than one message. Its zero value is ready to use, by many goroutines.
+// recent keeps recent answers about instances, so that a flood of messages about one instance costs no more calls than
+// one message. Its zero value is ready for concurrent use.
 type recent struct {
 	// mu guards results and hooks.
 	mu      sync.Mutex
@@ -24,7 +24,7 @@ type recent struct {
 	hooks   map[lifecycle.Event]*answer[[]lifecycle.HookRef]
 }
 
-// answer is one answer: a call that is under way, or has ended.
+// answer is one call, which is in flight or has ended.
 type answer[T any] struct {
 	done  chan struct{}
 	value T
@@ -32,7 +32,7 @@ type answer[T any] struct {
 	asked time.Time
 }
 
-// result returns what became of an event of this kind, for this instance and hook.
+// result returns the result of an event of this kind, for this instance and hook.
 func (r *recent) result(event lifecycle.Event, handle func() (Result, error)) (Result, error) {
 	return ask(r, &r.results, lifecycle.Event{Kind: event.Kind, InstanceID: event.InstanceID, Hook: lifecycle.HookRef{
 		Group: event.Hook.Group, Name: event.Hook.Name,
@@ -44,7 +44,7 @@ func (r *recent) waiting(event lifecycle.Event, look func() ([]lifecycle.HookRef
 	return ask(r, &r.hooks, lifecycle.Event{Kind: event.Kind, InstanceID: event.InstanceID}, look)
 }
 
-// ask calls unless the same was asked a moment ago, and waits for the answer.
+// ask makes a call unless the same one was made a moment ago, and waits for the answer.
 func ask[T any](
 	r *recent, answers *map[lifecycle.Event]*answer[T], key lifecycle.Event, call func() (T, error),
 ) (T, error) {
@@ -60,7 +60,7 @@ func ask[T any](
 		if *answers == nil {
 			*answers = map[lifecycle.Event]*answer[T]{}
 		}
-		a = &answer[T]{asked: now, done: make(chan struct{}), err: ErrRetry} // in case that the call panics
+		a = &answer[T]{asked: now, done: make(chan struct{}), err: ErrRetry} // in case the call panics
 		(*answers)[key] = a
 	}
 	r.mu.Unlock()

@@ -60,7 +60,7 @@ func TestAFloodIsAnsweredOnce(t *testing.T) {
 	}
 }
 
-// Events of another account or region are refused by name.
+// An error about an event of another account or region names it.
 func TestEventsOfElsewhereAreRefused(t *testing.T) {
 	w := &world{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}}
 	for name, tc := range map[string]struct{ account, region, want string }{

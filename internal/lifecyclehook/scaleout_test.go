@@ -87,7 +87,7 @@ func TestScaleOut(t *testing.T) {
 				time.Sleep(after)
 				ctx, cancel := context.WithTimeout(t.Context(), dies)
 				defer cancel()
-				// What fails comes again with another event or with a tick.
+				// Another event or a scheduled check repeats what failed.
 				_ = process(sim, config, group).Handle(ctx, []byte(body))
 			})
 		}
@@ -159,8 +159,8 @@ func launchOf(instanceID string) string {
 	return fmt.Sprintf(`{"LifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING", "AutoScalingGroupName": "multus-group", "LifecycleHookName": "multus-hook", "EC2InstanceId": %q}`, instanceID)
 }
 
-// check wants each instance to have exactly its network at device 1, its hook completed once, nothing besides, and the
-// addresses of each subnet to be those from its start.
+// check requires that each instance has exactly its network at device 1, that its hook was completed once, and that the
+// interfaces have the first addresses of each subnet.
 func check(t *testing.T, sim *awssim.Simulator, group *scaling, ids []string) {
 	t.Helper()
 	of := map[string]int{}

@@ -17,7 +17,7 @@ import (
 	"github.com/multieni/multieni/internal/core/lifecycle"
 )
 
-// ScalingAPI is the calls of Auto Scaling that handling events makes. Each method is one IAM action of the same name.
+// ScalingAPI is the part of the Auto Scaling API that a Handler calls. Each method is one IAM action of the same name.
 type ScalingAPI interface {
 	CompleteLifecycleAction(context.Context, *autoscaling.CompleteLifecycleActionInput,
 		...func(*autoscaling.Options)) (*autoscaling.CompleteLifecycleActionOutput, error)
@@ -31,22 +31,22 @@ type ScalingAPI interface {
 
 var _ ScalingAPI = (*autoscaling.Client)(nil)
 
-// Scaling is Auto Scaling behind its API.
+// Scaling implements [AutoScaling] with the Auto Scaling API.
 type Scaling struct{ API ScalingAPI }
 
 var _ AutoScaling = Scaling{}
 
-// stage is what Auto Scaling says of an instance that waits in a hook.
+// stage is the state in Auto Scaling of an instance that waits in a hook.
 type stage struct {
-	// states are the beginnings of the instance's lifecycle states.
+	// states are prefixes of the instance's lifecycle state.
 	states []string
-	// transition is the one that the hook is for.
+	// transition is the lifecycle transition of the hook.
 	transition string
 }
 
 // stages are by the kind of the event (Auto Scaling user guide, "Amazon EC2 Auto Scaling instance lifecycle" and
-// "Lifecycle state transitions for instances in a warm pool"). An instance on its way out never comes back, whether it
-// waits yet or not.
+// "Lifecycle state transitions for instances in a warm pool"). Every Terminating state counts, because a terminating
+// instance never returns to service.
 var stages = map[lifecycle.Kind]stage{
 	lifecycle.Launching:   {[]string{"Pending:Wait", "Warmed:Pending:Wait"}, "autoscaling:EC2_INSTANCE_LAUNCHING"},
 	lifecycle.Terminating: {[]string{"Terminating", "Warmed:Terminating"}, "autoscaling:EC2_INSTANCE_TERMINATING"},
@@ -78,7 +78,7 @@ func (s Scaling) Heartbeat(ctx context.Context, hook lifecycle.HookRef, instance
 		LifecycleActionToken: unlessEmpty(hook.Token),
 	})
 	if err != nil && !isOver(err) {
-		return fmt.Errorf("prolong hook %s of group %s for instance %s: %w", hook.Name, hook.Group, instanceID, err)
+		return fmt.Errorf("extend hook %s of group %s for instance %s: %w", hook.Name, hook.Group, instanceID, err)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (s Scaling) Waiting(ctx context.Context, instanceID string, kind lifecycle.
 	instances, err := s.API.DescribeAutoScalingInstances(ctx,
 		&autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{instanceID}})
 	if err != nil {
-		return nil, fmt.Errorf("ask Auto Scaling about instance %s: %w", instanceID, err)
+		return nil, fmt.Errorf("read instance %s from Auto Scaling: %w", instanceID, err)
 	}
 	var waiting []lifecycle.HookRef
 	for _, i := range instances.AutoScalingInstances {
@@ -110,8 +110,8 @@ func (s Scaling) Waiting(ctx context.Context, instanceID string, kind lifecycle.
 	return waiting, nil
 }
 
-// isOver recognises that a lifecycle action was completed or has run out of time. Auto Scaling has no code of its own
-// for that, only these words.
+// isOver reports whether an error means that a lifecycle action was completed or has timed out. Auto Scaling has no
+// error code for that, only this message.
 func isOver(err error) bool {
 	answer := smithy.APIError(nil)
 	return errors.As(err, &answer) && answer.ErrorCode() == "ValidationError" &&

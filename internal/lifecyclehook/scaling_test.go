@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/lifecyclehook"
 )
 
-// answering completes lifecycle actions with an error.
+// answering is an Auto Scaling that answers completions of lifecycle actions with an error.
 type answering struct {
 	lifecyclehook.ScalingAPI
 	err error
@@ -47,7 +47,7 @@ func TestWhatIsCompletedAlreadyIsSuccess(t *testing.T) {
 	}
 }
 
-// showing has one instance in a state, in a group with a launch hook and a termination hook.
+// showing is an Auto Scaling with one instance in a state, in a group with a launch hook and a termination hook.
 type showing struct {
 	lifecyclehook.ScalingAPI
 	state string

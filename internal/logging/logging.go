@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logging makes the log of a program.
+// Package logging creates the log of a program.
 package logging
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/multieni/multieni/internal/options"
 )
 
-// New returns a logger that writes to w. Verbosity follows the habit of Kubernetes: V(n) messages show at --v=n
-// and above, and slog's debug messages are V(4).
+// New returns a logger that writes to w. Verbosity follows Kubernetes: V(n) messages appear at --v=n and above, and
+// slog's debug messages are V(4).
 func New(w io.Writer, o options.Logging) *slog.Logger {
 	handlerOptions := &slog.HandlerOptions{Level: slog.Level(-o.Verbosity), ReplaceAttr: nameLevels}
 	if o.Format == "json" {
@@ -23,7 +23,7 @@ func New(w io.Writer, o options.Logging) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, handlerOptions))
 }
 
-// nameLevels writes the levels below INFO as Kubernetes counts them, V1 and on.
+// nameLevels writes the levels below INFO as Kubernetes counts them, from V1.
 func nameLevels(_ []string, a slog.Attr) slog.Attr {
 	if level, ok := a.Value.Any().(slog.Level); ok && a.Key == slog.LevelKey && level < slog.LevelInfo {
 		return slog.String(slog.LevelKey, fmt.Sprintf("V%d", -level))
@@ -32,7 +32,7 @@ func nameLevels(_ []string, a slog.Attr) slog.Attr {
 }
 
 // Calm returns a handler that writes errors and warnings as INFO once the context has ended: after a signal to stop,
-// calls that were cut off and a lease that was given up are no mistakes, and nothing is hidden.
+// aborted calls and a released lease are not mistakes, but still appear in the log.
 func Calm(ctx context.Context, handler slog.Handler) slog.Handler { return calm{handler, ctx} }
 
 type calm struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/options"
 )
 
-// Calls that a stop interrupts appear in the log below the level of errors; errors before the stop keep theirs.
+// Calls that a stop interrupts appear in the log below the level of errors; errors before the stop keep their level.
 func TestCalm(t *testing.T) {
 	var out bytes.Buffer
 	ctx, stop := context.WithCancel(t.Context())

@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// Apply carries an operation out. That it is so already is success.
+// Apply executes an operation. It succeeds if the state is already as desired.
 func (h *Host) Apply(op hostnet.Operation) error {
 	if err := h.apply(op); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
@@ -57,7 +57,7 @@ func (h *Host) apply(op hostnet.Operation) error {
 	}
 }
 
-// ignoreExists takes it for success that what is to be added exists.
+// ignoreExists ignores the error that an added object already exists.
 func ignoreExists(err error) error {
 	if errors.Is(err, unix.EEXIST) {
 		return nil
@@ -65,7 +65,7 @@ func ignoreExists(err error) error {
 	return err
 }
 
-// ignoreNotFound takes it for success that what is to be removed does not exist.
+// ignoreNotFound ignores the error that a removed object does not exist.
 func ignoreNotFound(err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EADDRNOTAVAIL) {
 		return nil
@@ -73,8 +73,8 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// address returns the address without a route to its subnet. EC2 hands no address out twice, so an IPv6 address is not
-// asked about, and usable at once.
+// address returns the address without a route to its subnet. EC2 assigns no address twice, so an IPv6 address needs no
+// duplicate address detection, and is usable at once.
 func address(op hostnet.AddAddress) *netlink.Addr {
 	flags := unix.IFA_F_NOPREFIXROUTE
 	if op.Address.Addr().Is6() {

@@ -16,26 +16,26 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// eventBuffer is how many bytes of events may wait to be read. More than that are lost, and known to be.
+// eventBuffer is the size of the receive buffer for events, in bytes. The kernel reports the loss of events that do not
+// fit.
 const eventBuffer = 1 << 20
 
-// subscribe asks the kernel to tell of every change of links, addresses, routes and rules.
+// subscribe subscribes to every change of links, addresses, routes and rules.
 func subscribe() (*nl.NetlinkSocket, error) {
 	socket, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
 		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
 	if err != nil {
 		return nil, err
 	}
-	// Without CAP_NET_ADMIN the buffer stays as small as the system says.
+	// Without CAP_NET_ADMIN the buffer stays within the system's limit.
 	if socket.SetReceiveBufferSize(eventBuffer, true) != nil {
 		_ = socket.SetReceiveBufferSize(eventBuffer, false)
 	}
 	return socket, nil
 }
 
-// Events has something to receive once links, addresses, routes or rules have changed since it was last received from.
-// What changed is for [Host.Input] to say. It begins when the Host is opened, and is closed when events can be read no
-// more.
+// Events sends a value when links, addresses, routes or rules have changed since the last receive. [Host.Facts] returns
+// the changed state. It begins when the Host is opened, and is closed when no more events can be read.
 func (h *Host) Events() <-chan struct{} { return h.events }
 
 // read reads events until the subscription is closed or fails.
@@ -66,8 +66,8 @@ func (h *Host) notify() {
 	}
 }
 
-// relevant reports whether an event concerns more than routes of pods. Those do not matter here, and there is one event
-// for every pod that starts or stops.
+// relevant reports whether an event is about anything other than routes of pods. These do not matter here, and every
+// pod that starts or stops causes one.
 func relevant(messages []syscall.NetlinkMessage) bool {
 	for _, m := range messages {
 		if m.Header.Type != unix.RTM_NEWROUTE && m.Header.Type != unix.RTM_DELROUTE {

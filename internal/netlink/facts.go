@@ -21,8 +21,8 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// Facts takes a snapshot. devices are the bus addresses to search in other network namespaces: the snapshot says which
-// of them have their link there.
+// Facts takes a snapshot. devices are PCI addresses to search in other network namespaces: the snapshot has those whose
+// link is there.
 //
 // It reads the parts of a snapshot one after the other. A change in between raises an event, so a consistent snapshot
 // follows an inconsistent one.
@@ -108,14 +108,14 @@ func (h *Host) link(message []byte) (hostnet.LinkFacts, error) {
 	return facts, nil
 }
 
-// device returns the bus address and the driver of the physical device under a link. Virtual links, which may share its
+// device returns the PCI address and the driver of the physical device of a link. Virtual links, which may share its
 // MAC address, have none.
 func (h *Host) device(a *netlink.LinkAttrs) (address, driver string) {
 	if h.options.Device != nil {
 		address = h.options.Device(a.Name, a.HardwareAddr.String())
 	} else {
 		address = a.ParentDev
-		if address == "" { // a kernel before 5.14 does not tell
+		if address == "" { // kernels before 5.14 do not send it
 			address = linkBase(h.options.Sysfs, "class/net", a.Name, "device")
 		}
 	}
@@ -129,13 +129,13 @@ func (h *Host) device(a *netlink.LinkAttrs) (address, driver string) {
 	return address, linkBase(h.options.Sysfs, "bus", bus, "devices", address, "driver")
 }
 
-// networkDevice reports whether a PCI device exists that a driver makes a network link of.
+// networkDevice reports whether a PCI device exists whose driver creates a network link.
 func (h *Host) networkDevice(address string) bool {
 	driver := linkBase(h.options.Sysfs, "bus/pci/devices", address, "driver")
 	return driver != "" && driver != "vfio-pci"
 }
 
-// linkBase returns the last element of what a symbolic link points to, or "".
+// linkBase returns the last element of the target of a symbolic link, or "".
 func linkBase(elements ...string) string {
 	target, err := os.Readlink(filepath.Join(elements...))
 	if err != nil {
@@ -165,7 +165,7 @@ func (h *Host) addresses(links []hostnet.LinkFacts) error {
 	return nil
 }
 
-// routes fills in the routes that matter, and the link of the best default route.
+// routes fills in the relevant routes, and the link of the best default route.
 func (h *Host) routes(facts *hostnet.Facts) error {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		best := -1
@@ -189,14 +189,14 @@ func (h *Host) routes(facts *hostnet.Facts) error {
 			return err
 		}
 		facts.Routes = append(facts.Routes, routes...)
-		if facts.PrimaryLink == 0 { // IPv4 says it, where there is IPv4
+		if facts.PrimaryLink == 0 { // the IPv4 route has precedence
 			facts.PrimaryLink = primary
 		}
 	}
 	return nil
 }
 
-// byOthers reports whether the protocol is one that adds routes together with addresses.
+// byOthers reports whether routes of the protocol are added together with addresses.
 func byOthers(protocol int) bool { return protocol == unix.RTPROT_DHCP || protocol == unix.RTPROT_RA }
 
 func convertRoute(family int, r netlink.Route) hostnet.Route {

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ipv6Settings is where the kernel keeps the IPv6 settings of links.
+// ipv6Settings is the folder with the IPv6 settings of links.
 const ipv6Settings = "/proc/sys/net/ipv6/conf"
 
 // Host is the network of the namespace it was opened in. Facts and Apply are for one goroutine at a time.
@@ -38,7 +38,7 @@ type Host struct {
 
 // Open opens the network of the calling thread's namespace. Close it after use.
 func Open(options Options) (*Host, error) {
-	// All sockets are opened by one thread, so that they belong to one namespace.
+	// One thread opens all sockets, so that they belong to one namespace.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	options.Sysfs = cmp.Or(options.Sysfs, "/sys")
@@ -63,7 +63,7 @@ func (h *Host) open() (err error) {
 	return err
 }
 
-// Close ends the subscription and frees what the Host holds.
+// Close ends the subscription and closes the sockets and files.
 func (h *Host) Close() {
 	if h.subscription != nil {
 		h.subscription.Close()
@@ -80,7 +80,7 @@ func (h *Host) Close() {
 	}
 }
 
-// request returns a request of our own making.
+// request returns a request that the library has no function for.
 func (h *Host) request(kind, flags int) *nl.NetlinkRequest {
 	request := nl.NewNetlinkRequest(kind, flags)
 	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: h.route}}
@@ -102,10 +102,10 @@ func writableSettings() *os.Root {
 	return root
 }
 
-// dumps is how often a listing is tried that the kernel's state changed under.
+// dumps is how often an interrupted listing is tried: the kernel's state changed during it.
 const dumps = 10
 
-// retryDump calls list until it was not disturbed by changes.
+// retryDump calls list until no change interrupts it.
 func retryDump(list func() error) error {
 	var err error
 	for range dumps {

@@ -26,7 +26,7 @@ import (
 	"github.com/multieni/multieni/internal/netlink/netlinktest"
 )
 
-// device lets every link pass for a physical one that is not named as a pod's.
+// device treats every link as physical, except those with the name of a pod's link.
 func device(name, mac string) string {
 	if name == "lo" || strings.HasPrefix(name, "pod") {
 		return ""
@@ -63,7 +63,7 @@ func link(n int, mode hostnet.AddressMode) hostnet.Link {
 
 func mac(n int) string { return fmt.Sprintf("02:00:00:00:00:%02x", n) }
 
-// pass makes the host as configured, and returns the operations of the last round that had any.
+// pass configures the host, and returns the operations of the last round that had any.
 func pass(t *testing.T, host *netlink.Host, links ...hostnet.Link) (rounds int) {
 	t.Helper()
 	for rounds = range 5 {
@@ -90,7 +90,7 @@ func facts(t *testing.T, host *netlink.Host) hostnet.Facts {
 	return facts
 }
 
-// Both modes are reached at once and then left in peace; removal leaves the kernel as it was.
+// One pass reaches each mode, and the next one changes nothing; removal restores the original state of the kernel.
 func TestConfigureAndGiveBack(t *testing.T) {
 	cases := map[string]struct {
 		mode  hostnet.AddressMode
@@ -134,7 +134,7 @@ func TestConfigureAndGiveBack(t *testing.T) {
 	}
 }
 
-// A link of a long name has the whole name too, and loses it with the interface.
+// A link with a long name also has the whole name, and loses it with the interface.
 func TestALongNameInKernel(t *testing.T) {
 	node, vpc := netlinktest.New(t), netlinktest.New(t)
 	node.Attach("ens6", mac(1), vpc, "peer1")
@@ -152,7 +152,7 @@ func TestALongNameInKernel(t *testing.T) {
 	}
 }
 
-// The kernel has exactly what was asked for, as another program sees it, and the main table nothing of it.
+// Another program sees exactly the desired state in the kernel, and nothing of it in the main table.
 func TestPrimaryInKernel(t *testing.T) {
 	node, vpc := netlinktest.New(t), netlinktest.New(t)
 	before := node.IP("-4 route") + node.IP("-6 route")
@@ -175,7 +175,7 @@ func TestPrimaryInKernel(t *testing.T) {
 	}
 }
 
-// Two interfaces in one subnet: what comes from an address goes out of its own link and the answer finds its way back.
+// Two interfaces in one subnet: packets from an address leave through its own link, and the answers return.
 func TestPolicyRouting(t *testing.T) {
 	node := netlinktest.New(t)
 	host := open(t, node, netlink.Options{})
@@ -201,7 +201,7 @@ func TestPolicyRouting(t *testing.T) {
 	}
 }
 
-// answer serves connections to the address in the namespace with one byte.
+// answer accepts connections to the address in the namespace, and sends one byte.
 func answer(t *testing.T, n *netlinktest.Namespace, address string, with int) {
 	t.Helper()
 	var listener net.Listener
@@ -240,8 +240,8 @@ func ask(n *netlinktest.Namespace, from netip.Addr, to string) (byte, error) {
 	return answer[0], err
 }
 
-// A flap removes the routes, a network manager adds addresses and routes: one pass repairs the link, regardless of its
-// name.
+// A flap removes the routes, and a network manager adds addresses and routes: one pass repairs the link, regardless of
+// its name.
 func TestDisturbances(t *testing.T) {
 	cases := map[string]func(node *netlinktest.Namespace){
 		"flap": func(node *netlinktest.Namespace) { node.IP("link set ens6 down"); node.IP("link set ens6 up") },
@@ -283,7 +283,7 @@ func renamed(links []hostnet.LinkFacts) []hostnet.LinkFacts {
 	return links
 }
 
-// In a container without privileges CAP_NET_ADMIN is enough, and nothing less is.
+// In a container without privileges CAP_NET_ADMIN is sufficient and necessary.
 func TestLeastPrivilege(t *testing.T) {
 	cases := map[string]struct {
 		capabilities []int
@@ -309,7 +309,7 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
-// configure makes the network of the calling thread as configured, and checks that nothing is left to do.
+// configure configures the network of the calling thread, and checks that no operation is left.
 func configure(sysfs string, links ...hostnet.Link) error {
 	host, err := netlink.Open(netlink.Options{Device: device, Sysfs: sysfs})
 	if err != nil {
@@ -334,7 +334,7 @@ func configure(sysfs string, links ...hostnet.Link) error {
 	return errors.New("there is no end to it")
 }
 
-// What matters raises an event, and a route for a pod does not.
+// A relevant change raises an event, and a route for a pod does not.
 func TestEvents(t *testing.T) {
 	node := netlinktest.New(t)
 	host := open(t, node, netlink.Options{})
@@ -360,7 +360,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// silence is longer than the kernel takes to tell of anything.
+// silence is longer than the kernel takes to send an event.
 const silence = 200 * time.Millisecond
 
 // quiet waits until no more events come.
@@ -378,7 +378,7 @@ func heard(host *netlink.Host) bool {
 	}
 }
 
-// A link that a pod took is away, one that was unplugged is not.
+// A link that moved to a pod is in another namespace. A link that was unplugged is not.
 func TestAway(t *testing.T) {
 	sysfs := t.TempDir()
 	for _, address := range []string{"0000:00:01.0", "0000:00:03.0"} {
@@ -404,7 +404,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// A listing that the kernel's state changes under is made again, and never fails for it.
+// A listing that a change of the kernel's state interrupts is retried, and does not fail.
 func TestFactsWhileAllChanges(t *testing.T) {
 	node := netlinktest.New(t)
 	for n := range 60 { // a listing that takes the kernel more than one message

@@ -26,7 +26,7 @@ func (*Host) Facts([]string) (hostnet.Facts, error) { return hostnet.Facts{}, er
 // Apply is not supported.
 func (*Host) Apply(hostnet.Operation) error { return errors.ErrUnsupported }
 
-// Events never speaks.
+// Events returns a channel that sends nothing.
 func (*Host) Events() <-chan struct{} { return nil }
 
 // Close does nothing.

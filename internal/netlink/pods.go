@@ -35,8 +35,8 @@ const (
 )
 
 // PodNetworks observes the links and addresses in the network namespaces of pods, without entering them: the kernel
-// tells a socket about all namespaces that have an ID in its own (NETLINK_LISTEN_ALL_NSID). That takes
-// CAP_NET_BROADCAST and CAP_NET_ADMIN.
+// sends a socket the events of all namespaces that have an ID in its own namespace (NETLINK_LISTEN_ALL_NSID). This
+// requires CAP_NET_BROADCAST and CAP_NET_ADMIN.
 type PodNetworks struct {
 	subscription *os.File
 	route        *nl.NetlinkSocket
@@ -49,7 +49,7 @@ type PodNetworks struct {
 	namespaces map[int]podaddress.Namespace
 	// ownID is the ID that the own namespace has for itself; negative while it has none.
 	ownID int
-	// dirty are the namespaces with events since they were read; all is set if every one is to be read.
+	// dirty are the namespaces with events since they were last read; all is set if every namespace must be read.
 	dirty    map[int]bool
 	all      bool
 	complete bool
@@ -87,7 +87,7 @@ func (p *PodNetworks) open() (err error) {
 	if p.route, err = nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE); err != nil {
 		return err
 	}
-	// The kernel reads the namespace of a request for addresses only with strict checks.
+	// The kernel honors the namespace of a request for addresses only with strict checks.
 	return unix.SetsockoptInt(p.route.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)
 }
 
@@ -128,11 +128,11 @@ func (p *PodNetworks) free() {
 	}
 }
 
-// Events has something to receive after changes of what [PodNetworks.Namespaces] returns.
+// Events sends a value when the result of [PodNetworks.Namespaces] has changed.
 func (p *PodNetworks) Events() <-chan struct{} { return p.events }
 
-// Namespaces returns the namespaces of pods with links, and whether all of them were read. Until then nothing can be
-// concluded from what is absent.
+// Namespaces returns the namespaces of pods with links, and whether all of them were read. Until then an absent address
+// proves nothing.
 func (p *PodNetworks) Namespaces() (namespaces []podaddress.Namespace, complete bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +142,7 @@ func (p *PodNetworks) Namespaces() (namespaces []podaddress.Namespace, complete 
 	return namespaces, p.complete
 }
 
-// receive notes the namespaces of events until the socket is closed. If the kernel lost events, it notes all.
+// receive marks the namespaces of events as dirty until the socket is closed. If the kernel lost events, it marks all.
 func (p *PodNetworks) receive() {
 	connection, err := p.subscription.SyscallConn()
 	if err != nil {
@@ -180,11 +180,11 @@ func (p *PodNetworks) note(change func()) {
 func (p *PodNetworks) poke() {
 	select {
 	case p.wake <- struct{}{}:
-	default: // it is to wake already
+	default: // a signal is pending already
 	}
 }
 
-// noteEvent notes the namespaces that an event is about, apart from the own one.
+// noteEvent marks the namespaces that an event is about as dirty, except the own one.
 func (p *PodNetworks) noteEvent(message, control []byte) error {
 	ids, err := affected(message, control)
 	if len(ids) > 0 {
@@ -199,10 +199,10 @@ func (p *PodNetworks) noteEvent(message, control []byte) error {
 	return err
 }
 
-// affected returns the IDs of the namespaces that an event is about: the one that it is from, and one whose ID it
-// announces or withdraws. The latter matters in events of the own namespace. Those come with an ID too, or with a
-// negative one, on kernels before upstream's commits 88b126b39f97 and 70f8592ee905 (2026): so what comes from other
-// namespaces, whose IDs mean nothing here, looks alike, and costs the reading of a namespace that did not change.
+// affected returns the IDs of the namespaces that an event is about: its source, and one whose ID it announces or
+// withdraws. The latter matters in events of the own namespace. Before upstream's commits 88b126b39f97 and 70f8592ee905
+// (2026) kernels send these with an ID too, or with a negative one. So events from other namespaces, whose IDs mean
+// nothing here, look the same, and cause a read of a namespace that did not change.
 func affected(message, control []byte) ([]int, error) {
 	var ids []int
 	if id, is := namespaceOf(control); is && id >= 0 {
@@ -227,7 +227,7 @@ func affected(message, control []byte) ([]int, error) {
 	return ids, nil
 }
 
-// namespaceOf returns the ID of the namespace that an event is from, if the kernel tells.
+// namespaceOf returns the ID of the namespace that an event is from, if the kernel sent it.
 func namespaceOf(control []byte) (id int, is bool) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
@@ -241,7 +241,7 @@ func namespaceOf(control []byte) (id int, is bool) {
 	return 0, false
 }
 
-// keep reads namespaces after events.
+// keep reads the dirty namespaces after events.
 func (p *PodNetworks) keep() {
 	for {
 		select {
@@ -266,7 +266,7 @@ func (p *PodNetworks) keep() {
 	}
 }
 
-// refresh reads the namespaces with events, and tells if any differs.
+// refresh reads the namespaces with events, and signals a change if any differs.
 func (p *PodNetworks) refresh() error {
 	p.mu.Lock()
 	dirty, all := p.dirty, p.all
@@ -342,7 +342,8 @@ func (p *PodNetworks) namespaceIDs() ([]int, error) {
 	return ids, err
 }
 
-// namespace reads the links and addresses of a namespace, and whether it exists and is another one than the own.
+// namespace reads the links and addresses of a namespace. It reports whether the namespace exists and is not the own
+// one.
 func (p *PodNetworks) namespace(id int) (namespace podaddress.Namespace, exists bool, err error) {
 	namespace = podaddress.Namespace{ID: id}
 	var ownID int
@@ -376,8 +377,8 @@ func (p *PodNetworks) home() (int, error) {
 	return int(int32(number(attributes, unix.NETNSA_NSID))), err
 }
 
-// links reads the links of a namespace. With them comes the ID of the own namespace: the reading gives it one, if a
-// link stands on one of its links.
+// links reads the links of a namespace, and the ID that it has for the own namespace. The kernel assigns that ID during
+// the read, if a link has a lower link in the own namespace.
 func (p *PodNetworks) links(id int) (links []podaddress.Link, ownID int, err error) {
 	var all []netlink.Link
 	err = retryDump(func() error {
@@ -438,7 +439,7 @@ func (p *PodNetworks) addresses(id int, links []podaddress.Link) error {
 	})
 }
 
-// localAddress returns the address of a link: with a peer, IFA_ADDRESS is that of the peer.
+// localAddress returns the address of a link. If the address has a peer, IFA_ADDRESS is the address of the peer.
 func localAddress(attributes []syscall.NetlinkRouteAttr) (address netip.Addr, is bool) {
 	for _, a := range attributes {
 		if a.Attr.Type == unix.IFA_LOCAL || a.Attr.Type == unix.IFA_ADDRESS && !is {

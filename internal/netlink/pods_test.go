@@ -63,7 +63,7 @@ func (o *observed) index(name string) (index int) {
 	return index
 }
 
-// pod starts a pod with a link on an interface, and with another link that is on none.
+// pod starts a pod with one link on an interface, and one that is on none.
 func (o *observed) pod(master string) *netlinktest.Namespace {
 	o.Helper()
 	o.made++
@@ -79,7 +79,8 @@ func (o *observed) pod(master string) *netlinktest.Namespace {
 	return pod
 }
 
-// sees waits until the observer sees exactly the addresses, each as INTERFACE ADDRESS POD-IP, and returns how long that took.
+// sees waits until the observer returns exactly the addresses, each as INTERFACE ADDRESS POD-IP, and returns how long
+// that took.
 func (o *observed) sees(want ...string) time.Duration {
 	o.Helper()
 	begin, deadline := time.Now(), time.After(20*time.Second)
@@ -167,7 +168,7 @@ func TestObservationNeedsTheCapability(t *testing.T) {
 	}, unix.CAP_NET_ADMIN)
 }
 
-// Kernels differ in what events of the own namespace say: see affected. A test with real events is true of one kernel only.
+// Kernels differ in the events of the own namespace: see affected. A test with real events covers only one kernel.
 func TestNamespacesOfEvents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		message, control []byte

@@ -34,7 +34,7 @@ func ipv6Numbers() map[hostnet.Setting]int {
 	return map[hostnet.Setting]int{hostnet.AcceptRA: 3, hostnet.Autoconf: 5}
 }
 
-// readSettings reads the settings of a link from what a listing says about its address families.
+// readSettings reads the settings of a link from the attributes of its address families.
 func readSettings(attributes []syscall.NetlinkRouteAttr) map[hostnet.Setting]int {
 	settings := map[hostnet.Setting]int{}
 	families := nested(value(attributes, unix.IFLA_AF_SPEC))
@@ -109,8 +109,8 @@ func (h *Host) setIPv4(index, setting, value int) error {
 	return err
 }
 
-// setIPv6 changes a setting through /proc/sys. A file there belongs to one link for good, and is dead once the link has
-// another name: if the name is still that of the link after the file was opened, the file is the link's.
+// setIPv6 changes a setting through /proc/sys. An open file there always belongs to one link, and fails once the link
+// was renamed. So the file is that of the link if the link still has the name after the file was opened.
 func (h *Host) setIPv6(index int, setting string, value int) error {
 	if h.settings == nil {
 		return fmt.Errorf("%s is read-only", ipv6Settings)

@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package networkd keeps systemd-networkd off interfaces, by files that say which it leaves alone.
+// Package networkd writes files that make systemd-networkd ignore interfaces.
 package networkd
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// Keep makes the folder hold one file of ours for each MAC address, and no others of ours. It reports whether it
+// Keep writes one file for each MAC address into the folder, and removes other files of multieni. It reports whether it
 // changed any.
 func Keep(dir string, macs []string) (changed bool, err error) {
 	want := map[string]string{}
@@ -54,7 +54,7 @@ func Keep(dir string, macs []string) (changed bool, err error) {
 	return changed, nil
 }
 
-// Replace gives a file its content at once, and reports whether it had another.
+// Replace atomically replaces the content of a file, and reports whether it differed.
 func Replace(path string, content []byte) (replaced bool, err error) {
 	if present, err := os.ReadFile(path); err == nil && bytes.Equal(present, content) {
 		return false, nil
@@ -74,16 +74,16 @@ func Replace(path string, content []byte) (replaced bool, err error) {
 	return true, nil
 }
 
-// reloadTime is how long systemd-networkd may take to read its files.
+// reloadTime is the time limit for systemd-networkd to read its files.
 const reloadTime = 10 * time.Second
 
-// Manager is the systemd-networkd of a host that boots. A reboot removes its files, and the boot creates them again. At
-// a reboot Amazon Linux 2023 of EKS waits until networkd has configured the links that it configured at the previous
-// boot (nodeadm-boot-hook); for a link that networkd must ignore, it gives up after a minute.
+// Manager is the systemd-networkd of a booting host. A reboot removes its files, and the boot creates them again. At a
+// reboot Amazon Linux 2023 of EKS waits until networkd has configured the links that it configured at the previous boot
+// (nodeadm-boot-hook); for a link that networkd must ignore, it gives up after a minute.
 type Manager struct {
-	// Run is the folder /run/systemd. Without a folder netif in it there is no networkd, and nothing is done.
+	// Run is the folder /run/systemd. If it has no folder netif, there is no networkd, and Manager does nothing.
 	Run string
-	// Reload has networkd read its files; nil runs networkctl.
+	// Reload makes networkd read its files; nil runs networkctl.
 	Reload func(context.Context) error
 	Log    *slog.Logger
 }
@@ -100,7 +100,7 @@ func (m Manager) Leave(ctx context.Context, mac string) {
 	})
 }
 
-// LeaveOnly has networkd leave the links with these MAC addresses alone, and no others on our account.
+// LeaveOnly makes networkd ignore the links with these MAC addresses, and removes other files of multieni.
 func (m Manager) LeaveOnly(ctx context.Context, macs []string) {
 	m.change(ctx, func(dir string) (bool, error) { return Keep(dir, macs) })
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/networkd"
 )
 
-// host is a folder that passes for /run/systemd, with a networkd that writes down what it reads.
+// host is a folder in place of /run/systemd, with a networkd that records the files it reads.
 type host struct {
 	networkd.Manager
 	t     *testing.T
@@ -58,7 +58,7 @@ const one, other = "02:00:00:00:00:01", "02:00:00:00:00:02"
 
 const fileOfOne, fileOfOther = "10-multieni-020000000001.network", "10-multieni-020000000002.network"
 
-// The file of a link comes before the link, and networkd reads it then; it is asked to only when something changed.
+// The file of a link exists before the link, and networkd reads it then. networkd is reloaded only when a file changed.
 func TestLeave(t *testing.T) {
 	h := newHost(t, "netif")
 	h.Leave(t.Context(), one)
@@ -74,7 +74,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// LeaveOnly removes the files for links that are not desired any more, and keeps the files of other programs.
+// LeaveOnly removes the files for links that are no longer desired, and keeps the files of other programs.
 func TestLeaveOnly(t *testing.T) {
 	h := newHost(t, "netif", "network")
 	const theirs = "70-eks-ens6.network"

@@ -22,8 +22,8 @@ import (
 // idsKey is the key of a selector that lists IDs, as in Karpenter's v1alpha1 API.
 const idsKey = "aws-ids"
 
-// Convert returns the node template as a value, its selectors not resolved. The override is not checked against EC2's
-// schema; one that is no JSON object is an error.
+// Convert returns the node template as a value with unresolved selectors. It does not check the override against EC2's
+// schema; an override that is not a JSON object is an error.
 func Convert(object *v1alpha1.AWSNodeTemplate, cluster string) (launchtemplate.NodeTemplate, error) {
 	spec := object.Spec
 	t := launchtemplate.NodeTemplate{
@@ -85,7 +85,7 @@ func blockDevice(d v1alpha1.BlockDeviceMapping) launchtemplate.BlockDevice {
 	return b
 }
 
-// gib reads 100Gi and 1Ti, which is all that the schema lets through.
+// gib parses sizes such as 100Gi and 1Ti, the only units that the schema allows.
 func gib(size string) int {
 	number, unit := strings.TrimRight(size, "GTi"), 1
 	if strings.HasSuffix(size, "Ti") {
@@ -98,7 +98,7 @@ func gib(size string) int {
 	return n * unit
 }
 
-// check refuses words that the schema has an enumeration for, since a file on disk has seen no API server.
+// check validates the enumerations of the schema, because no API server has validated a file on disk.
 func check(spec v1alpha1.AWSNodeTemplateSpec) error {
 	words := func(path, value string, known ...string) error {
 		if value == "" || slices.Contains(known, value) {
@@ -130,12 +130,12 @@ func check(spec v1alpha1.AWSNodeTemplateSpec) error {
 	return nil
 }
 
-// AsItIs reports whether nodes are launched from another program's launch template without changes.
+// AsItIs reports whether nodes are launched from another program's unchanged launch template.
 func AsItIs(spec v1alpha1.AWSNodeTemplateSpec) bool {
 	return spec.LaunchTemplateRef != nil && (spec.Autofill == nil || !*spec.Autofill)
 }
 
-// ImageID returns the image that a selector names itself, and "" for one by tags.
+// ImageID returns the image that a selector names by ID, and "" for a selector by tags.
 func ImageID(selector map[string]v1alpha1.TagValue) string { return string(selector[idsKey]) }
 
 // SubnetTerms returns how a selector chooses subnets.

@@ -24,8 +24,8 @@ const Kind = "AWSNodeTemplate"
 // karpenter is the API that the kind comes from.
 const karpenter = "karpenter.k8s.aws/v1alpha1"
 
-// Read returns the one AWSNodeTemplate of a manifest, and notes on how it was read. Fields that do not exist are
-// errors. One with the header of Karpenter's old API is taken for ours.
+// Read returns the one AWSNodeTemplate of a manifest, and notes on how it was read. Unknown fields are errors. It
+// accepts the apiVersion of Karpenter's old API.
 func Read(r io.Reader) (*v1alpha1.AWSNodeTemplate, []string, error) {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(r))
 	var found *v1alpha1.AWSNodeTemplate
@@ -65,7 +65,7 @@ func decode(header metav1.TypeMeta, text []byte) (*v1alpha1.AWSNodeTemplate, []s
 	case ours:
 	case karpenter:
 		notes = append(notes, fmt.Sprintf(
-			"apiVersion %s is taken for %s; write that to apply it to a cluster, where the other group is Karpenter's",
+			"apiVersion %s is read as %s; write that to apply it to a cluster, where the other group is Karpenter's",
 			karpenter, ours))
 	default:
 		return nil, nil, fmt.Errorf("%s has apiVersion %q and must have %s", Kind, header.APIVersion, ours)
@@ -78,7 +78,7 @@ func decode(header metav1.TypeMeta, text []byte) (*v1alpha1.AWSNodeTemplate, []s
 	return object, notes, nil
 }
 
-// plain takes the names of Go's packages out of an error about JSON.
+// plain removes the names of Go packages from an error about JSON.
 func plain(err error) string {
 	text := err.Error()
 	for _, prefix := range []string{"error unmarshaling JSON: ", "while decoding JSON: ", "json: "} {

@@ -19,9 +19,9 @@ type NodeInventory struct {
 	MissingSince      time.Time
 	// Since is when the Observer began to observe.
 	Since time.Time
-	// Launched are the interfaces the instance was launched with, from a launch template of ours.
+	// Launched are the interfaces that the instance was launched with, from a launch template of ours.
 	Launched []eni.Interface
-	// Requested has, by interface ID, the addresses that EC2's answers to calls of this process named.
+	// Requested has, by interface ID, the addresses from EC2's answers to calls of this process.
 	Requested map[string]eni.Addresses
 }
 
@@ -37,30 +37,30 @@ func (o *Observer) Of(instanceID string) NodeInventory {
 	}
 }
 
-// HasAny reports whether the inventory has an interface that was made for an instance, under any node name.
+// HasAny reports whether the inventory has an interface that was created for an instance, under any node name.
 func (o *Observer) HasAny(instanceID string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inventory.HasAny(instanceID)
 }
 
-// InstancesOf returns the instances with interfaces made under a node's name, in order.
+// InstancesOf returns the instances with interfaces created under a node's name, in order.
 func (o *Observer) InstancesOf(node string) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inventory.InstancesOf(node)
 }
 
-// Judged records which of an instance's interfaces have evidence besides their tags (ours), and which are left alone
-// (denied). It returns the newly denied ones.
+// Judged records which of an instance's interfaces have evidence besides their tags (ours), and which do not (denied).
+// It returns the newly denied ones.
 func (o *Observer) Judged(now time.Time, instanceID string, ours, denied []string) (newlyDenied []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inventory.Judged(now, instanceID, ours, denied)
 }
 
-// Denied returns the IDs of the interfaces with the cluster's tags that are left alone, because they have no other
-// evidence.
+// Denied returns the IDs of the interfaces that multieni leaves alone, because only the cluster's tags are evidence for
+// them.
 func (o *Observer) Denied() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,7 +74,7 @@ func (o *Observer) Holds(owner identity.Owner) bool {
 	return o.inventory.Holds(owner) || o.inventory.MayHavePendingCreate(o.Now(), owner)
 }
 
-// Interface returns an interface as it is last known.
+// Interface returns the last known state of an interface.
 func (o *Observer) Interface(id string) (eni.Interface, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -129,7 +129,7 @@ func (o *Observer) Deleted(now time.Time, id string) {
 	o.inventory.Deleted(now, id)
 }
 
-// Unattached returns how many interfaces without an attachment exist, of those whose NodeENI counts.
+// Unattached returns the number of unattached interfaces whose owner counts.
 func (o *Observer) Unattached(counts func(owner identity.Owner) bool) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -143,7 +143,7 @@ func (o *Observer) Owners() []identity.Owner {
 	return o.inventory.Owners()
 }
 
-// CountOf returns how many interfaces are known, of those whose NodeENI counts.
+// CountOf returns the number of known interfaces whose owner counts.
 func (o *Observer) CountOf(counts func(owner identity.Owner) bool) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -156,7 +156,7 @@ func (o *Observer) CountOf(counts func(owner identity.Owner) bool) int {
 	return n
 }
 
-// Attached returns how many attached interfaces are known, of those that count.
+// Attached returns the number of known attached interfaces that count.
 func (o *Observer) Attached(counts func(inventory.Record) bool) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

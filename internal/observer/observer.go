@@ -1,7 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observer keeps the inventory of the cluster's interfaces current, and names the nodes that a change concerns.
+// Package observer keeps the inventory of the cluster's interfaces current, and reports the nodes that a change
+// affects.
 //
 // Two loops feed it. A resync lists all interfaces that the cluster owns, once per period. A poll describes the
 // interfaces that EC2 is changing, and only those, with growing backoff ([inventory.PollBackoff]) until EC2 is done.
@@ -26,10 +27,10 @@ import (
 
 // Reader is the part of EC2 that the Observer reads.
 type Reader interface {
-	// ListOwned lists every interface with the cluster's tag, in full or with an error, and returns when the listing
-	// began.
+	// ListOwned lists every interface with the cluster's tag, and returns when the list began. The list is complete, or
+	// the result is an error.
 	ListOwned(context.Context) ([]eni.Interface, time.Time, error)
-	// Interfaces describes interfaces by ID, and leaves out those that EC2 does not show.
+	// Interfaces describes interfaces by ID, and omits those that EC2 does not return.
 	Interfaces(ctx context.Context, ids []string) ([]eni.Interface, error)
 	// ListByOwner lists the interfaces created for an owner.
 	ListByOwner(ctx context.Context, owner identity.Owner) ([]eni.Interface, error)
@@ -41,9 +42,9 @@ type Reader interface {
 type Options struct {
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
-	// Resync is the time between two full listings; Poll is the time between two reads of interfaces in transition.
+	// Resync is the time between two full lists; Poll is the time between two reads of interfaces in transition.
 	Resync, Poll time.Duration
-	// AfterListing runs after every listing, and may request the next one before Resync; it may be nil.
+	// AfterListing runs after every list, and may request the next list before Resync; it may be nil.
 	AfterListing func(context.Context) (next time.Duration)
 	// Now returns the current time.
 	Now func() time.Time
@@ -59,9 +60,9 @@ type Observer struct {
 	mu          sync.Mutex
 	inventory   *inventory.Inventory
 	pollBackoff inventory.PollBackoff
-	// missing are the instances that EC2 does not know.
+	// missing are the instances that EC2 does not return.
 	missing map[string]absence
-	// since is when the first listing began.
+	// since is when the first list began.
 	since time.Time
 
 	// changed receives the names of nodes whose interfaces changed.
@@ -72,15 +73,15 @@ type Observer struct {
 	once   sync.Once
 }
 
-// absence is since when EC2 does not know an instance, and when a caller last read it.
+// absence is since when EC2 does not return an instance, and when a caller last read it.
 type absence struct{ since, asked time.Time }
 
-// absenceTTL is how long the Observer remembers an absence after the last read.
+// absenceTTL is how long the Observer keeps an absence after the last read.
 const absenceTTL = time.Hour
 
-// An Observer polls every startPoll in its first startPhase, where the period of its options is shorter. A start reads
-// all interfaces of the cluster, so the reads for nodes that joined meanwhile are few: EC2 attaches an interface in 1
-// to 5 s.
+// An Observer polls only every startPoll during its first startPhase, if the period of its options is shorter. A start
+// reads all interfaces of the cluster, so nodes that joined meanwhile need few reads: EC2 attaches an interface in 1 to
+// 5 s.
 const (
 	startPhase = 30 * time.Second
 	startPoll  = 2 * time.Second
@@ -99,10 +100,10 @@ func New(reader Reader, options Options) *Observer {
 	}
 }
 
-// Changed returns the channel that receives the names of concerned nodes.
+// Changed returns the channel that receives the names of affected nodes.
 func (o *Observer) Changed() <-chan string { return o.changed }
 
-// WaitSynced returns after the first full listing, or when the context ends.
+// WaitSynced returns after the first full list, or when the context ends.
 func (o *Observer) WaitSynced(ctx context.Context) error {
 	select {
 	case <-o.synced:
@@ -112,7 +113,7 @@ func (o *Observer) WaitSynced(ctx context.Context) error {
 	}
 }
 
-// Synced reports whether the first full listing is complete.
+// Synced reports whether the first full list is complete.
 func (o *Observer) Synced() bool {
 	select {
 	case <-o.synced:
@@ -147,7 +148,7 @@ func (o *Observer) resyncLoop(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			o.Log.Error("the cluster's interfaces could not be listed; what is known stays in force", "err", err,
+			o.Log.Error("the cluster's interfaces could not be listed; the inventory stays as it is", "err", err,
 				"retryIn", retry)
 			wait, retry = retry, min(2*retry, o.Resync)
 		} else {
@@ -159,7 +160,7 @@ func (o *Observer) resyncLoop(ctx context.Context) {
 	}
 }
 
-// ResyncOnce lists all interfaces that the cluster owns. An error leaves the inventory as it was.
+// ResyncOnce lists all interfaces that the cluster owns. An error leaves the inventory unchanged.
 func (o *Observer) ResyncOnce(ctx context.Context) error {
 	all, begun, err := o.reader.ListOwned(ctx)
 	if err != nil {
@@ -232,7 +233,7 @@ func (o *Observer) due(now time.Time) (ids []string, moving bool) {
 	return o.pollBackoff.Due(now, o.pollPeriodAt(now), all), len(all) > 0
 }
 
-// pollPeriod returns the time between two polls now.
+// pollPeriod returns the current time between two polls.
 func (o *Observer) pollPeriod() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -283,16 +284,16 @@ func (o *Observer) DescribeInstance(ctx context.Context, instanceID string) (eni
 	return look, nil
 }
 
-// IsPastVisibilityWindow reports whether EC2 shows by now every interface that existed when the Observer started.
-// Before that, a previous leader may have created interfaces that no read shows yet.
+// IsPastVisibilityWindow reports whether EC2 now returns every interface that existed when the Observer started. Before
+// that, a previous leader may have created interfaces that no read returns yet.
 func (o *Observer) IsPastVisibilityWindow() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return !o.since.IsZero() && !o.Now().Before(o.since.Add(inventory.VisibilityWindow))
 }
 
-// ListRemaining lists the remaining interfaces of a NodeENI in EC2, and enqueues their nodes. Interfaces that are left
-// alone despite their tags do not count: no NodeENI waits for them.
+// ListRemaining lists the remaining interfaces of a NodeENI in EC2, and enqueues their nodes. Denied interfaces do not
+// count: no NodeENI waits for them.
 func (o *Observer) ListRemaining(ctx context.Context, owner identity.Owner) ([]eni.Interface, error) {
 	begun := o.Now()
 	left, err := o.reader.ListByOwner(ctx, owner)
@@ -302,7 +303,7 @@ func (o *Observer) ListRemaining(ctx context.Context, owner identity.Owner) ([]e
 	o.observe(begun, nil, left)
 	denied := o.Denied()
 	left = slices.DeleteFunc(left, func(i eni.Interface) bool {
-		// A denied interface that is detached meanwhile serves no instance: its node deletes it.
+		// A denied interface that was detached meanwhile serves no instance: the node reconciler deletes it.
 		return inventory.NeverOwned(i) || i.Attachment != nil && slices.Contains(denied, i.ID)
 	})
 	var members []identity.Member

@@ -29,7 +29,7 @@ const (
 
 var errDown = errors.New("down")
 
-// cloud is a Reader whose interfaces a test sets, and which counts what it is asked for.
+// cloud is a Reader whose interfaces a test sets, and which counts its calls.
 type cloud struct {
 	mu         sync.Mutex
 	interfaces []eni.Interface
@@ -37,7 +37,7 @@ type cloud struct {
 	lists      []time.Time
 	polls      [][]string
 	state      eni.InstanceState
-	// panics is how many of the next readings panic.
+	// panics is how many of the next reads panic.
 	panics int
 }
 
@@ -53,7 +53,7 @@ func (c *cloud) fail(err error) {
 	c.err = err
 }
 
-// asked returns how many listings and polls there were since the last call.
+// asked returns the numbers of lists and polls since its last call.
 func (c *cloud) asked() (lists, polls int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +129,7 @@ func watch(t *testing.T, c *cloud, test func(*testing.T, *observer.Observer)) {
 	})
 }
 
-// told returns the nodes that were told of by now.
+// told returns the nodes that the observer has reported since.
 func told(o *observer.Observer) []string {
 	synctest.Wait()
 	var nodes []string
@@ -232,7 +232,7 @@ func TestAStartPollsLessOften(t *testing.T) {
 	}
 }
 
-// TestNotesOfCallsThatEndTogether notes a change while another one is being noted: neither undoes the other.
+// TestNotesOfCallsThatEndTogether records a change while another one is being recorded: neither overwrites the other.
 func TestNotesOfCallsThatEndTogether(t *testing.T) {
 	c := &cloud{}
 	c.set(attached("eni-1", 0, eni.AttachmentAttached))
@@ -249,7 +249,7 @@ func TestNotesOfCallsThatEndTogether(t *testing.T) {
 			defer close(noted)
 			note(func(i eni.Interface) eni.Interface { i.Description = "new"; return i })
 		}()
-		for range 1000 { // it must get as far as it can
+		for range 1000 { // it must run as far as it can
 			runtime.Gosched()
 		}
 		i.Groups = []string{"sg-new"}
@@ -261,8 +261,8 @@ func TestNotesOfCallsThatEndTogether(t *testing.T) {
 	}
 }
 
-// TestWhatIsStuckIsPolledEverMoreSeldom has an interface that EC2 does not get detached, for a day: that of a NodeENI that
-// was lost is not forced. When it comes loose, its node hears of it within a minute.
+// TestWhatIsStuckIsPolledEverMoreSeldom has an interface that EC2 does not detach for a day, as without force for a
+// lost NodeENI. Once it is detached, the observer reports its node within a minute.
 func TestWhatIsStuckIsPolledEverMoreSeldom(t *testing.T) {
 	c := &cloud{}
 	c.set(attached("eni-1", 0, eni.AttachmentDetaching))
@@ -331,7 +331,7 @@ func TestWaitingForTheFirstListingCanEnd(t *testing.T) {
 	})
 }
 
-// TestAPanicIsAFailedReading has listings panic, and then readings of what is in transition, each in a goroutine of its own.
+// TestAPanicIsAFailedReading makes lists panic, and then polls, each in its goroutine.
 func TestAPanicIsAFailedReading(t *testing.T) {
 	c := &cloud{panics: 3}
 	c.set(attached("eni-1", 0, eni.AttachmentDetaching))
@@ -445,8 +445,8 @@ func TestRemainingTellsTheNodes(t *testing.T) {
 	})
 }
 
-// TestADeniedInterfaceKeepsItsNodeENIOnceItIsDetached deletes a NodeENI with an interface that is left alone while an instance has
-// it, and that its node deletes as soon as a user detaches it.
+// TestADeniedInterfaceKeepsItsNodeENIOnceItIsDetached deletes a NodeENI with an interface that is left alone while it
+// is attached, and that its node deletes as soon as a user detaches it.
 func TestADeniedInterfaceKeepsItsNodeENIOnceItIsDetached(t *testing.T) {
 	c := &cloud{}
 	watch(t, c, func(t *testing.T, o *observer.Observer) {
@@ -472,7 +472,7 @@ func TestADeniedInterfaceKeepsItsNodeENIOnceItIsDetached(t *testing.T) {
 	})
 }
 
-// TestAnAbsenceThatNobodyAsksAboutIsForgotten keeps memory from growing with every instance that ever was.
+// TestAnAbsenceThatNobodyAsksAboutIsForgotten checks that memory does not grow with every former instance.
 func TestAnAbsenceThatNobodyAsksAboutIsForgotten(t *testing.T) {
 	watch(t, &cloud{state: eni.InstanceMissing}, func(t *testing.T, o *observer.Observer) {
 		begun := time.Now()

@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/options"
 )
 
-// The document for users lists every flag of the agent, and every variable in it sets the flag in the same row.
+// docs/node-agent.md lists every flag of the agent, and every variable in it sets the flag in the same row.
 func TestAgentSettingsAreDocumented(t *testing.T) {
 	document, err := os.ReadFile("../../docs/node-agent.md")
 	if err != nil {

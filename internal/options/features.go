@@ -12,13 +12,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Features are the parts of the controller that have to be asked for.
+// Features are the optional parts of the controller. All are off by default.
 type Features struct {
-	// LaunchTemplateOverride lets AWSNodeTemplates lay launch template data of any kind over what is rendered.
+	// LaunchTemplateOverride lets AWSNodeTemplates override any field of the rendered launch template data.
 	LaunchTemplateOverride bool
 }
 
-// gates names the features as Kubernetes names feature gates.
+// gates returns the features by the names of their feature gates.
 func (f *Features) gates() map[string]*bool {
 	return map[string]*bool{"LaunchTemplateOverride": &f.LaunchTemplateOverride}
 }
@@ -26,7 +26,7 @@ func (f *Features) gates() map[string]*bool {
 // Bind adds the flag to a flag set.
 func (f *Features) Bind(flags *pflag.FlagSet) {
 	names := strings.Join(slices.Sorted(maps.Keys(f.gates())), ", ")
-	flags.Var((*features)(f), "feature-gates", "features to turn on, as NAME=true,...; all are off by default: "+names)
+	flags.Var((*features)(f), "feature-gates", "feature gates, as NAME=true|false,...; all are off by default: "+names)
 }
 
 // features is Features as the value of a flag.
@@ -40,7 +40,8 @@ func (f *features) Set(list string) error {
 		at, known := gates[name]
 		switch {
 		case !known:
-			return fmt.Errorf("there is no feature %q; there are: %s", name, strings.Join(slices.Sorted(maps.Keys(gates)), ", "))
+			return fmt.Errorf("unknown feature gate %q; known are: %s", name,
+				strings.Join(slices.Sorted(maps.Keys(gates)), ", "))
 		case value != "true" && value != "false":
 			return fmt.Errorf("%s must be true or false, as in %s=true", name, name)
 		}

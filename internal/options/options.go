@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package options holds the settings of the commands: their flags, the environment variables that set the flags, and
-// their defaults. A flag wins over its variable, a variable over the default.
+// their defaults. A flag takes precedence over its variable, and a variable over the default.
 package options
 
 import (
@@ -28,20 +28,20 @@ type Controller struct {
 	InstanceTags []string
 
 	MetricsAddress, ProbeAddress string
-	// MetricsSecure has the metrics served by HTTPS to whom the API server lets read them, with the certificate of
-	// MetricsCertDir.
+	// MetricsSecure serves the metrics by HTTPS, with the certificate in MetricsCertDir, to clients that the API server
+	// allows to read them.
 	MetricsSecure           bool
 	MetricsCertDir          string
 	LeaderElect             bool
 	LeaderElectionNamespace string
 	LeaseDuration           time.Duration
 
-	// MaxConcurrentReconciles is how many NodeENIs, MaxConcurrentNodes how many nodes are worked on at the same time;
-	// MaxConcurrentENICleanup is how many interfaces of one node are being detached or deleted at the same time.
+	// MaxConcurrentReconciles is the number of NodeENIs, and MaxConcurrentNodes that of nodes, reconciled concurrently.
+	// MaxConcurrentENICleanup is the number of interfaces of one node that are detached or deleted concurrently.
 	MaxConcurrentReconciles, MaxConcurrentENICleanup, MaxConcurrentNodes int
 
 	ResyncPeriod, PollInterval time.Duration
-	// SourceRefreshPeriod is how often what node templates refer to is looked at: $Latest, images by tags.
+	// SourceRefreshPeriod is the time between two reads of what AWSNodeTemplates refer to: $Latest, images by tags.
 	SourceRefreshPeriod time.Duration
 	// EC2RateShare is the part of EC2's token buckets to use at first.
 	EC2RateShare float64
@@ -89,45 +89,45 @@ var variables = map[string]string{
 // Bind adds the flags to a flag set.
 func (c *Controller) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Region, "region", "",
-		"AWS region; else the SDK's configuration, instance metadata, or the nodes' topology label")
+		"AWS region; if empty, from the SDK's configuration, instance metadata, or the nodes' topology label")
 	flags.StringVar(&c.ClusterName, "cluster-name", "",
-		"name of this cluster in the tags of its interfaces; the UID of the kube-system namespace if empty. Never "+
+		"name of this cluster in the tags of its interfaces; the UID of the kube-system namespace if empty. Do not "+
 			"change it while interfaces exist")
 	BindInstanceTags(flags, &c.InstanceTags)
 	flags.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8080",
 		"address of the Prometheus endpoint /metrics; 0 for none")
 	flags.BoolVar(&c.MetricsSecure, "metrics-secure", false,
-		"serve the metrics by HTTPS, to whom the API server authenticates by a token and grants get on /metrics")
+		"serve the metrics by HTTPS, to clients that the API server authenticates by token and allows to get /metrics")
 	flags.StringVar(&c.MetricsCertDir, "metrics-cert-dir", "",
-		"folder with tls.crt and tls.key for --metrics-secure, read again when they change; self-signed if empty")
+		"folder with tls.crt and tls.key for --metrics-secure, reloaded when they change; self-signed if empty")
 	flags.StringVar(&c.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flags.BoolVar(&c.LeaderElect, "leader-elect", true,
-		"work only while holding the lease, so that several replicas can run")
+		"reconcile only while holding the leader lease, so that several replicas can run")
 	flags.StringVar(&c.LeaderElectionNamespace,
 		"leader-election-namespace", "", "namespace of the lease; the pod's own if empty")
 	flags.DurationVar(&c.LeaseDuration, "leader-election-lease-duration", 15*time.Second,
-		"how long a lease lasts that is not renewed")
-	flags.IntVar(&c.MaxConcurrentReconciles, "max-concurrent-reconciles", 5, "NodeENIs worked on at the same time")
+		"time after which a leader lease that is not renewed expires")
+	flags.IntVar(&c.MaxConcurrentReconciles, "max-concurrent-reconciles", 5, "number of NodeENIs reconciled concurrently")
 	flags.IntVar(&c.MaxConcurrentENICleanup, "max-concurrent-eni-cleanup", 3,
-		"interfaces of one node being detached or deleted at the same time; EC2's request rates say how fast those "+
-			"of all nodes go")
-	flags.IntVar(&c.MaxConcurrentNodes, "max-concurrent-nodes", 32, "nodes worked on at the same time")
+		"number of interfaces of one node detached or deleted concurrently; EC2's request rates limit those of all nodes")
+	flags.IntVar(&c.MaxConcurrentNodes, "max-concurrent-nodes", 32, "number of nodes reconciled concurrently")
 	flags.DurationVar(&c.ResyncPeriod, "resync-period", 5*time.Minute,
-		"time between two listings of the cluster's interfaces, which find changes made by hand in EC2")
+		"time between two lists of all interfaces of the cluster, which detect manual changes in EC2")
 	flags.DurationVar(&c.PollInterval, "poll-interval", 300*time.Millisecond,
-		"time between two readings of the interfaces EC2 is at work on")
+		"time between two reads of the interfaces that EC2 is changing")
 	flags.DurationVar(&c.SourceRefreshPeriod, "source-refresh-period", time.Minute,
-		"time between two looks at what AWSNodeTemplates refer to and others can change: $Latest and $Default of "+
-			"launch templates, images by tags")
+		"time between two reads of what AWSNodeTemplates refer to and other clients can change: $Latest and $Default "+
+			"of launch templates, images by tags")
 	flags.Float64Var(&c.EC2RateShare, "ec2-rate-share", ratelimit.InitialShare,
-		"part of EC2's request rates to use at first; the rest is left to others in the account, such as the VPC "+
-			"CNI. It climbs to 1 while EC2 refuses nothing, and falls when it does")
+		"initial share of EC2's request rates; the rest is left to other clients in the account, such as the VPC CNI. "+
+			"The share rises to 1 while EC2 throttles no request, and falls when it does")
 	flags.StringToStringVar(&c.NodeCluster, "node-cluster", nil, "name and endpoint of the EKS cluster, as "+
 		"name=NAME,endpoint=URL, for the user data of AWSNodeTemplates that do not set them in spec.cluster; the "+
 		"controller takes certificateAuthority and serviceCIDR from the API server if they are not given")
 	flags.StringToStringVar(&c.EC2Buckets, "ec2-bucket", nil,
-		"size of the token bucket of an EC2 action in this account, as ACTION=CAPACITY/REFILL, requests and requests "+
-			"per second, for example AttachNetworkInterface=200/20; may be repeated. Others have the sizes that EC2 documents")
+		"size of the token bucket of an EC2 action in this account, as ACTION=CAPACITY/REFILL in requests and "+
+			"requests per second, for example AttachNetworkInterface=200/20; may be repeated. Other actions have the sizes "+
+			"that EC2 documents")
 	c.Features.Bind(flags)
 	c.Logging.Bind(flags)
 }
@@ -135,11 +135,11 @@ func (c *Controller) Bind(flags *pflag.FlagSet) {
 // BindInstanceTags adds the flag that names the tags of the cluster's instances.
 func BindInstanceTags(flags *pflag.FlagSet, tags *[]string) {
 	flags.StringSliceVar(tags, "instance-tags", nil, "tags, KEY=VALUE or KEY; an instance needs one of them to get "+
-		"interfaces, for example kubernetes.io/cluster/NAME. A Node that names another instance keeps its interfaces "+
-		"and gets no more. Without this flag every instance gets interfaces")
+		"interfaces, for example kubernetes.io/cluster/NAME. A Node whose instance has none of them keeps its "+
+		"interfaces and gets no more. Without this flag every instance gets interfaces")
 }
 
-// ParseInstanceTags reads what the flag says.
+// ParseInstanceTags parses the values of --instance-tags.
 func ParseInstanceTags(texts []string) ([]eni.InstanceTag, error) {
 	tags := make([]eni.InstanceTag, 0, len(texts))
 	for _, text := range texts {
@@ -154,11 +154,11 @@ func ParseInstanceTags(texts []string) ([]eni.InstanceTag, error) {
 
 // Bind adds the flags to a flag set.
 func (l *Logging) Bind(flags *pflag.FlagSet) {
-	flags.IntVar(&l.Verbosity, "v", 0, "how much to log: 0 what an operator needs, 4 plans, 5 every EC2 call")
-	flags.StringVar(&l.Format, "log-format", "text", "form of the log: text or json")
+	flags.IntVar(&l.Verbosity, "v", 0, "log verbosity: 0 for operators, 4 for plans, 5 for every EC2 call")
+	flags.StringVar(&l.Format, "log-format", "text", "log format: text or json")
 }
 
-// FromEnvironment sets the flags that the command line does not have from their environment variables.
+// FromEnvironment sets the flags that are not on the command line from their environment variables.
 func FromEnvironment(flags *pflag.FlagSet) error {
 	for name, variable := range variables {
 		flag := flags.Lookup(name)
@@ -180,7 +180,7 @@ func (c *Controller) checkNodeCluster() error {
 	}
 	for key := range c.NodeCluster {
 		if !slices.Contains([]string{"name", "endpoint", "certificateAuthority", "serviceCIDR"}, key) {
-			return fmt.Errorf("--node-cluster has no key %s: say name, endpoint, certificateAuthority or serviceCIDR",
+			return fmt.Errorf("--node-cluster has no key %s: use name, endpoint, certificateAuthority or serviceCIDR",
 				strconv.Quote(key))
 		}
 	}
@@ -191,7 +191,7 @@ func (c *Controller) checkNodeCluster() error {
 	return nil
 }
 
-// Validate reports settings that make no sense.
+// Validate returns an error that names each invalid setting.
 func (c *Controller) Validate() error {
 	var faults []error
 	positive := func(flag string, value int) {
@@ -213,7 +213,7 @@ func (c *Controller) Validate() error {
 			ratelimit.MinShare, ratelimit.MaxShare))
 	}
 	if c.MetricsCertDir != "" && !c.MetricsSecure {
-		faults = append(faults, errors.New("--metrics-cert-dir is given without --metrics-secure"))
+		faults = append(faults, errors.New("--metrics-cert-dir requires --metrics-secure"))
 	}
 	faults = append(faults, c.checkNodeCluster())
 	if c.LeaseDuration < 3*time.Second {

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package panics turns a panic into an error of the work that it happened in, so that it ends neither the process nor
-// the work for other objects. controller-runtime does that for reconcilers; this is for every other goroutine.
+// Package panics converts a panic to an error of the work that panicked, so that it ends neither the process nor the
+// work for other objects. controller-runtime does that for reconcilers; this package is for every other goroutine.
 package panics
 
 import (
@@ -16,7 +16,7 @@ import (
 type Error struct {
 	// Of names the work and its object, such as "node worker-1".
 	Of string
-	// Value is what panic was called with.
+	// Value is the argument of panic.
 	Value any
 	// Frames are the innermost calls, such as "awsec2.(*Client).Look (look.go:31)".
 	Frames []string
@@ -28,14 +28,13 @@ func (e *Error) Error() string {
 		strings.Join(e.Frames, " < "))
 }
 
-// Unwrap returns what panic was called with, if that is an error.
+// Unwrap returns the argument of panic, if that is an error.
 func (e *Error) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// AsError does the work and returns its error, or an [*Error] when it panics. Locks that the work takes must be
-// released by defer.
+// AsError does the work and returns its error, or an [*Error] if it panics. The work must release its locks by defer.
 func AsError(of string, work func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -45,7 +44,7 @@ func AsError(of string, work func() error) (err error) {
 	return work()
 }
 
-// depth is how many frames are kept.
+// depth is the maximum number of frames.
 const depth = 5
 
 // frames returns the innermost calls of the panic that a deferred function recovers from.

@@ -3,7 +3,7 @@
 
 package pci
 
-// React has the function called after each write, as a kernel would act on it.
+// React sets a function that is called after each write, in place of the kernel.
 func (h *Host) React(kernel func(path, text string) error) {
 	h.write = func(path, text string) error {
 		if err := write(path, text); err != nil {

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pci reads which drivers the host's PCI network devices have, and binds devices to drivers, through sysfs
-// alone: it runs no programs and loads no modules. Package hostpci decides which driver a device gets.
+// Package pci reads the drivers of the host's PCI network devices, and binds devices to drivers. It uses only sysfs: it
+// runs no programs and loads no modules. Package hostpci decides which driver a device gets.
 package pci
 
 import (
@@ -19,13 +19,13 @@ import (
 
 // Host is the PCI bus of a host.
 type Host struct {
-	// sysfs is where sysfs is mounted.
+	// sysfs is the mount point of sysfs.
 	sysfs string
-	// write writes to a file of it. The kernel acts before it returns.
+	// write writes to a file of sysfs. The kernel acts before it returns.
 	write func(path, text string) error
 }
 
-// Open returns the bus that the mounted sysfs shows; /sys if the path is empty.
+// Open returns the bus in the sysfs at a path; /sys if the path is empty.
 func Open(sysfs string) *Host {
 	if sysfs == "" {
 		sysfs = "/sys"
@@ -36,7 +36,7 @@ func Open(sysfs string) *Host {
 // networkClass begins the class of every network controller (PCI Code and ID Assignment Specification).
 const networkClass = "0x02"
 
-// Facts says how the network devices are. A host without a PCI bus has none.
+// Facts returns the state of the network devices. A host without a PCI bus has none.
 func (h *Host) Facts() (hostpci.Facts, error) {
 	var facts hostpci.Facts
 	addresses, err := names(h.path("devices"))
@@ -71,7 +71,8 @@ func (h *Host) device(address string) hostpci.DeviceFacts {
 	return device
 }
 
-// Bind carries a binding out. A device that does not take the driver goes back to the kernel's, and the error says so.
+// Bind executes a binding. If the driver does not bind the device, Bind returns the device to the kernel's driver, and
+// an error.
 func (h *Host) Bind(b hostpci.Binding) error {
 	err := h.bind(b)
 	if err == nil && b.Driver == "" {
@@ -89,7 +90,7 @@ func (h *Host) Bind(b hostpci.Binding) error {
 	return fmt.Errorf("%s: %w", b, err)
 }
 
-// bind makes the kernel search a driver for the device again (Documentation/ABI/testing/sysfs-bus-pci,
+// bind makes the kernel look for a driver of the device again (Documentation/ABI/testing/sysfs-bus-pci,
 // driver_override).
 func (h *Host) bind(b hostpci.Binding) error {
 	if err := h.write(h.path("devices", b.Address, "driver_override"), b.Driver+"\n"); err != nil {
@@ -116,7 +117,7 @@ func (h *Host) driver(address string) string {
 	return filepath.Base(target)
 }
 
-// text returns what a file says, or "" if there is none.
+// text returns the content of a file, or "" if it does not exist.
 func (h *Host) text(elements ...string) string {
 	content, err := os.ReadFile(h.path(elements...))
 	if err != nil {

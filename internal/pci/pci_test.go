@@ -18,15 +18,15 @@ import (
 
 const address = "0000:00:07.0"
 
-// tree is a folder that looks like sysfs, and behaves so when it is written to.
+// tree is a folder that looks like sysfs, and reacts to writes as sysfs does.
 type tree struct {
 	t    *testing.T
 	root string
-	// refuses is a driver that takes no device.
+	// refuses is a driver that binds no device.
 	refuses string
 }
 
-// newTree has a network device at the address, and a disk.
+// newTree returns a tree with a network device at the address, and a disk.
 func newTree(t *testing.T) *tree {
 	s := &tree{t: t, root: t.TempDir()}
 	for _, driver := range []string{"ena", "nvme", "vfio-pci"} {
@@ -73,8 +73,8 @@ func (s *tree) take(device, driver string) {
 	}
 }
 
-// react does what the kernel does: an unbound device has no driver, and a probed one gets the driver that is forced on
-// it, or the one that knows it.
+// react acts as the kernel does: an unbound device has no driver, and a probed one gets the driver of driver_override,
+// or the driver that supports it.
 func (s *tree) react(path, device string) error {
 	link := s.path("bus/pci/devices/" + device + "/driver")
 	switch filepath.Base(path) {
@@ -121,7 +121,7 @@ func TestNoBus(t *testing.T) {
 	}
 }
 
-// There and back leaves the tree as it was.
+// Binding a device to another driver and back leaves the tree as it was.
 func TestBind(t *testing.T) {
 	s := newTree(t)
 	h := s.open()
@@ -139,7 +139,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// A device that the driver does not take is not left without any.
+// A device that the driver does not bind still has a driver afterwards.
 func TestRefusingDriver(t *testing.T) {
 	s := newTree(t)
 	s.refuses = "vfio-pci"

@@ -23,7 +23,7 @@ type config struct {
 	types.PluginConf
 	IPAM struct {
 		Network string `json:"network"`
-		// NetworksDir and LeasesDir take the place of the folders of the node.
+		// NetworksDir and LeasesDir replace the default folders of the node.
 		NetworksDir string `json:"networksDir"`
 		LeasesDir   string `json:"leasesDir"`
 	} `json:"ipam"`
@@ -43,7 +43,7 @@ func (i ipam) configure(text []byte) (config, error) {
 	return c, nil
 }
 
-// podArgs are what Kubernetes' runtimes say about a pod.
+// podArgs are the arguments about a pod that Kubernetes' runtimes pass.
 type podArgs struct {
 	types.CommonArgs
 	K8S_POD_NAMESPACE, K8S_POD_NAME types.UnmarshallableString //nolint:revive,staticcheck // the names of CNI_ARGS

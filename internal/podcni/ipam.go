@@ -36,8 +36,8 @@ func (i ipam) functions() skel.CNIFuncs {
 	return skel.CNIFuncs{Add: i.add, Del: i.del, Check: i.check, GC: i.gc, Status: i.status}
 }
 
-// add leases addresses to the link of a pod. A link that has them already keeps them: the runtime may call again after
-// a program was killed before it answered.
+// add leases addresses to the link of a pod. A link that already has leases keeps them: the runtime may call again
+// after the program was killed before it answered.
 func (i ipam) add(args *skel.CmdArgs) error {
 	config, err := i.configure(args.StdinData)
 	if err != nil {
@@ -70,7 +70,7 @@ func (i ipam) add(args *skel.CmdArgs) error {
 	return types.PrintResult(newResult(configuration), config.CNIVersion)
 }
 
-// lease ends the leases of pods that are gone, and writes those of the holder.
+// lease ends the leases of pods that no longer exist, and writes those of the holder.
 func (i ipam) lease(store *podlease.Store, network podnet.Network, holder podnet.Holder) ([]podnet.Lease, error) {
 	now := i.now()
 	leases, err := store.Leases()
@@ -139,7 +139,7 @@ func (i ipam) end(args *skel.CmdArgs, ended func(config, podnet.Lease) bool) err
 	return failure(store.Put(changed...))
 }
 
-// check fails unless the link has leases of the addresses that it got.
+// check fails if the link has no lease in use.
 func (i ipam) check(args *skel.CmdArgs) error {
 	config, err := i.configure(args.StdinData)
 	if err != nil {
@@ -164,7 +164,7 @@ func (i ipam) check(args *skel.CmdArgs) error {
 	return nil
 }
 
-// status fails while the network cannot give addresses because its file is missing or no file.
+// status fails while the network cannot give addresses because its file is missing or invalid.
 func (i ipam) status(args *skel.CmdArgs) error {
 	config, err := i.configure(args.StdinData)
 	if err != nil {
@@ -206,7 +206,7 @@ func (c config) open() (*podlease.Store, error) {
 	return store, nil
 }
 
-// failure is a fault of the node's file system, or nil.
+// failure converts an error of the node's file system to one of CNI, or returns nil.
 func failure(err error) error {
 	if err == nil {
 		return nil

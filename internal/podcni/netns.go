@@ -34,9 +34,8 @@ func netnsID(path string) (uint64, error) {
 	return file.Ino, nil
 }
 
-// gone reports whether the network namespace of a lease does not exist any more. The holder is a pod that starts, so
-// its path shows which paths this program can see. A path that is something else than a network namespace proves
-// nothing.
+// gone reports whether the network namespace of a lease no longer exists. The holder is a pod that starts, so its path
+// shows which paths this program can see. A path that is not a network namespace proves nothing.
 func gone(l podnet.Lease, starting podnet.Holder) bool {
 	const processes = "/proc/"
 	if l.Netns == "" || strings.HasPrefix(l.Netns, processes) != strings.HasPrefix(starting.Netns, processes) {
@@ -49,15 +48,15 @@ func gone(l podnet.Lease, starting podnet.Holder) bool {
 	return l.NetnsID != 0 && id != l.NetnsID
 }
 
-// settle lets the link use its IPv6 addresses at once: EC2 gives no address twice, so no neighbor has to be asked. The
-// plugin that makes the link has made it already, and adds the addresses after this.
+// settle lets the link use its IPv6 addresses at once: EC2 assigns no address twice, so duplicate address detection is
+// not necessary. The plugin that creates the link has already created it, and adds the addresses later.
 func settle(args *skel.CmdArgs, c podnet.Configuration) error {
 	if !slices.ContainsFunc(c.Addresses, func(a podnet.Assignment) bool { return a.Address.Addr().Is6() }) {
 		return nil
 	}
 	pod, err := openPod(args)
 	if errors.Is(err, errNoLink) {
-		return nil // a plugin may make its link after it has the addresses
+		return nil // a plugin may create its link after it has the addresses
 	}
 	if err != nil {
 		return err

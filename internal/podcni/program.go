@@ -18,16 +18,16 @@ import (
 	"github.com/multieni/multieni/internal/podlease"
 )
 
-// The names that the program is called by, which are the types of plugins in a CNI configuration.
+// The names of the program, which are the types of plugins in a CNI configuration.
 const (
 	IPAMName   = "multieni-ipam"
 	RoutesName = "multieni-routes"
 )
 
-// NetworksDir is where the agent writes the files of networks on a node.
+// NetworksDir is the folder on a node to which the agent writes the files of networks.
 const NetworksDir = "/run/multieni/networks"
 
-// Main runs the plugin of the name for one call of a runtime. The error is of CNI's codes; the runtime reads it from
+// Main runs the plugin of the name for one call of a runtime. The error has a code of CNI; the runtime reads it from
 // standard output.
 func Main(name, release string) *types.Error {
 	about := name + " " + release
@@ -42,8 +42,8 @@ func Main(name, release string) *types.Error {
 		fmt.Sprintf("%s is neither %s nor %s: call this program by one of these names", name, IPAMName, RoutesName), "")
 }
 
-// Install puts a copy of this program into a folder under both names. Each name has the former program or the new one
-// at any time, and running programs are not disturbed.
+// Install puts a copy of this program into a folder under both names. At any time each name is the former program or
+// the new one, and running programs are not affected.
 func Install(folder string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -64,7 +64,7 @@ func Install(folder string) error {
 func install(path string, program []byte) error {
 	draft := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 	defer func() { _ = os.Remove(draft) }()
-	// A runtime that lists the folder runs no program whose name begins with a dot.
+	// A runtime runs no program in the folder whose name begins with a dot.
 	if err := os.WriteFile(draft, program, 0o700); err != nil {
 		return err
 	}

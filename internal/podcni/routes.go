@@ -23,10 +23,11 @@ import (
 	"github.com/multieni/multieni/internal/netlink"
 )
 
-// looseRPFilter accepts packets whose source any link can reach. The kernel looks up the way back without the rules.
+// looseRPFilter accepts packets whose source is reachable through any link. The kernel looks up the reverse path
+// without the rules.
 const looseRPFilter = 2
 
-// routes gives each address of a pod's link a rule and a route table of its own.
+// routes adds a rule and a route table for each address of a pod's link.
 type routes struct{}
 
 func (r routes) functions() skel.CNIFuncs {
@@ -34,7 +35,7 @@ func (r routes) functions() skel.CNIFuncs {
 	return skel.CNIFuncs{Add: r.add, Del: r.del, Check: r.check, GC: done, Status: done}
 }
 
-// add makes the rules and routes, and passes the result on.
+// add adds the rules and routes, and passes the previous result on.
 func (routes) add(args *skel.CmdArgs) error {
 	result, config, err := previous(args)
 	if err != nil {
@@ -84,7 +85,7 @@ func (routes) del(args *skel.CmdArgs) error {
 	return pod.apply(operations)
 }
 
-// check fails unless the rules, the routes and the setting are there.
+// check fails unless the rules, the routes and the setting exist.
 func (routes) check(args *skel.CmdArgs) error {
 	result, _, err := previous(args)
 	if err != nil {
@@ -140,7 +141,7 @@ func previous(args *skel.CmdArgs) (*current.Result, types.PluginConf, error) {
 	return result, config, nil
 }
 
-// assignments are the addresses that the plugins before gave the link.
+// assignments are the addresses that earlier plugins assigned to the link.
 func assignments(result *current.Result, link string) []podnet.Assignment {
 	var all []podnet.Assignment
 	for _, ip := range result.IPs {
@@ -157,10 +158,10 @@ func assignments(result *current.Result, link string) []podnet.Assignment {
 	return all
 }
 
-// errNoLink means that a pod lacks the link that a call is about.
+// errNoLink means that a pod does not have the link of the call.
 var errNoLink = errors.New("no such link in the pod")
 
-// pod is the network of a pod, and the link that a call is about.
+// pod is the network of a pod, and the link of a call.
 type pod struct {
 	host  *netlink.Host
 	facts hostnet.Facts

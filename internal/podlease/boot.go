@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/core/podnet"
 )
 
-// bootIDPath is where the kernel says which boot this is.
+// bootIDPath is the file in which the kernel identifies this boot.
 const bootIDPath = "/proc/sys/kernel/random/boot_id"
 
 // ThisBoot returns the boot of this node.

@@ -3,11 +3,11 @@
 
 //go:build unix
 
-// Package podlease keeps the leases of pods' addresses in files of the node: LEASES/NETWORK/ADDRESS.json. It decides
-// nothing: package podnet does.
+// Package podlease keeps the leases of pods' addresses in files of the node: LEASES/NETWORK/ADDRESS.json. Package
+// podnet makes the decisions.
 //
-// A draft next to each file is written and renamed, so a program that is killed leaves a whole lease or none. They are
-// not flushed to the disk: a node that loses power loses its pods too.
+// Each file is written as a draft next to it and renamed, so a killed program leaves a whole lease or none. The files
+// are not flushed to the disk: a node that loses power also loses its pods.
 package podlease
 
 import (
@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// Dir is where the leases are on a node.
+	// Dir is the folder of the leases on a node.
 	Dir = "/var/lib/multieni/leases"
 
 	lockName = "lock"
@@ -39,8 +39,8 @@ type Store struct {
 	lock *os.File
 }
 
-// Open locks the leases of a network in a folder of leases, and waits for who has them locked. The kernel unlocks them
-// when a process ends.
+// Open locks the leases of a network in a folder of leases, and waits while another process has them locked. The kernel
+// unlocks them when a process ends.
 func Open(leases, network string) (*Store, error) {
 	if err := podnet.ValidateName(network); err != nil {
 		return nil, fmt.Errorf("open the leases of a network: %w", err)
@@ -69,8 +69,7 @@ func Open(leases, network string) (*Store, error) {
 // Close unlocks the leases.
 func (s *Store) Close() { _ = s.lock.Close() }
 
-// Leases returns all leases, by address: those in use, and former ones. A file that is no lease keeps its address in
-// use.
+// Leases returns all leases, by address: those in use, and former ones. An invalid file keeps its address in use.
 func (s *Store) Leases() ([]podnet.Lease, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -115,7 +114,7 @@ func (s *Store) read(address netip.Addr) (podnet.Lease, error) {
 
 func (s *Store) path(address netip.Addr) string { return filepath.Join(s.dir, address.String()+suffix) }
 
-// Put writes leases, each in the place of the former one of its address.
+// Put writes leases. Each replaces the former one of its address.
 func (s *Store) Put(leases ...podnet.Lease) error {
 	for _, lease := range leases {
 		text, err := lease.Encode()

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// typesTTL is for how long the instance types of a region are kept; AWS seldom adds one.
+	// typesTTL is how long the instance types of a region are cached; AWS rarely adds one.
 	typesTTL = 24 * time.Hour
-	// typesErrorTTL is for how long the offline table serves before EC2 is asked again.
+	// typesErrorTTL is how long the offline table is used before the next call to EC2.
 	typesErrorTTL = 10 * time.Minute
-	// instancesTTL is for how long it is kept which image instances have: it never changes, but there are new ones.
+	// instancesTTL is how long the images of instances are cached: they never change, but instances are added.
 	instancesTTL = 10 * time.Minute
 )
 
-// LaunchReader is what resolving a node template reads from EC2 in addition to subnets and groups. A resource that EC2
-// does not have is no error, except for a launch template.
+// LaunchReader is the part of EC2 that resolving a node template reads, in addition to subnets and groups. A missing
+// resource is not an error, except for a launch template.
 type LaunchReader interface {
 	InstanceTypes(context.Context) ([]launchtemplate.InstanceType, error)
 	Image(ctx context.Context, tags map[string]string) (id, architecture string, err error)
@@ -37,7 +37,7 @@ type LaunchReader interface {
 	ImagesOf(ctx context.Context, tag, value string) (map[string]string, error)
 }
 
-// Image is a machine image that was found; ID is empty for none.
+// Image is a machine image; ID is empty if there is none.
 type Image struct{ ID, Architecture string }
 
 // Source is a version of another program's launch template, and when it was read.
@@ -46,10 +46,10 @@ type Source struct {
 	ReadAt time.Time
 }
 
-// Launches resolves what node templates name. It is safe for concurrent use.
+// Launches resolves the resources that node templates name. It is safe for concurrent use.
 type Launches struct {
 	reader LaunchReader
-	// follow is for how long the answer to a question stands whose answer can change by itself.
+	// follow is how long answers that can change by themselves are cached.
 	follow  time.Duration
 	now     func() time.Time
 	types   *cache.Cache[[]launchtemplate.InstanceType]
@@ -61,7 +61,7 @@ type Launches struct {
 	launched *cache.Cache[map[string]string]
 }
 
-// NewLaunches returns a Launches with empty memory, which asks again after the time given.
+// NewLaunches returns a Launches with empty caches. follow is how long it caches answers that can change by themselves.
 func NewLaunches(reader LaunchReader, follow time.Duration, now func() time.Time) *Launches {
 	return &Launches{
 		reader: reader, follow: follow, now: now,
@@ -70,7 +70,7 @@ func NewLaunches(reader LaunchReader, follow time.Duration, now func() time.Time
 	}
 }
 
-// InstanceTypes returns the instance types of the region, or those of the offline table when EC2 may not be asked.
+// InstanceTypes returns the instance types of the region, or those of the offline table if EC2 denies the read.
 func (l *Launches) InstanceTypes(ctx context.Context) ([]launchtemplate.InstanceType, error) {
 	return l.types.Get(ctx, "", func(ctx context.Context) ([]launchtemplate.InstanceType, time.Duration, error) {
 		types, err := l.reader.InstanceTypes(ctx)
@@ -104,8 +104,8 @@ func (l *Launches) ImageByID(ctx context.Context, id string) (Image, error) {
 	})
 }
 
-// Source returns a version of a launch template, by ID or else by name. It reads an alias again after the time to
-// follow. A version number always names the same version while the template exists.
+// Source returns a version of a launch template, by ID or else by name. It reads an alias again after follow. A version
+// number always names the same version while the template exists.
 func (l *Launches) Source(ctx context.Context, templateID, name, version string) (Source, error) {
 	return l.sources.Get(ctx, strings.Join([]string{templateID, name, version}, "\n"),
 		func(ctx context.Context) (Source, time.Duration, error) {

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resolver turns the subnet and security group selectors of NodeENIs into what EC2 knows, and remembers the
-// answers for a while, so that a fleet of nodes under one NodeENI costs one reading and not one each.
+// Package resolver resolves the subnet and security group selectors of NodeENIs by reads of EC2. It caches the answers,
+// so that the whole fleet of a NodeENI costs one read, not one for each node.
 package resolver
 
 import (
@@ -18,20 +18,19 @@ import (
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
-// Reader is what resolving asks of EC2. Terms that match nothing are no error.
+// Reader is the part of EC2 that the Resolver reads. Terms without a match are not an error.
 type Reader interface {
 	Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, error)
 	SecurityGroups(context.Context, selector.GroupTerms) ([]eni.SecurityGroup, error)
 }
 
-// Options say how long answers are remembered.
+// Options are the settings of a Resolver.
 type Options struct {
-	// Fresh is for complete answers. Subnets and groups seldom change.
+	// Fresh is how long a complete answer is cached. Subnets and groups rarely change.
 	Fresh time.Duration
-	// Doubtful is how long an answer is kept that lacks something that was named: a user is probably about to create
-	// it.
+	// Doubtful is how long an answer is cached that lacks a named resource: a user is probably about to create it.
 	Doubtful time.Duration
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
@@ -53,7 +52,7 @@ type subnetRead struct {
 	at time.Time
 }
 
-// New returns a Resolver with empty memory.
+// New returns a Resolver with an empty cache.
 func New(reader Reader, options Options) *Resolver {
 	return &Resolver{
 		reader: reader, options: options, read: map[string]subnetRead{},
@@ -83,8 +82,8 @@ func (r *Resolver) record(subnets []eni.Subnet) {
 	}
 }
 
-// LastRead returns each resolved subnet as EC2 returned it last, sorted by ID. It omits subnets that were last read
-// more than three times Fresh ago: no object selects them any more, or EC2 cannot be read.
+// LastRead returns each resolved subnet as EC2 last returned it, sorted by ID. It omits subnets that were last read
+// more than three times Fresh ago: no object selects them any more, or reads of EC2 fail.
 func (r *Resolver) LastRead() []eni.Subnet {
 	r.mu.Lock()
 	defer r.mu.Unlock()

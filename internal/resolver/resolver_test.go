@@ -17,7 +17,7 @@ import (
 	"github.com/multieni/multieni/internal/resolver"
 )
 
-// reader is a Reader that takes a second and counts.
+// reader is a Reader that takes a second, and counts its calls.
 type reader struct {
 	mu    sync.Mutex
 	asked int
@@ -59,7 +59,7 @@ func (r *reader) SecurityGroups(ctx context.Context, _ selector.GroupTerms) ([]e
 
 func ids(ids ...string) selector.SubnetTerms { return selector.SubnetTerms{IDs: ids} }
 
-// inBubble runs a test with a resolver whose complete answers keep for an hour and doubtful ones for a minute.
+// inBubble runs a test with a resolver that caches complete answers for an hour and doubtful ones for a minute.
 func inBubble(t *testing.T, r *reader, test func(*testing.T, *resolver.Resolver)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestAFailureIsNotRemembered(t *testing.T) {
 	})
 }
 
-// TestACallerThatGoesLeavesTheQuestionToTheOthers ends the one who asked first.
+// TestACallerThatGoesLeavesTheQuestionToTheOthers cancels the context of the first caller.
 func TestACallerThatGoesLeavesTheQuestionToTheOthers(t *testing.T) {
 	r := &reader{known: []string{"s1"}}
 	inBubble(t, r, func(t *testing.T, resolve *resolver.Resolver) {
@@ -183,7 +183,8 @@ func TestACallerThatGoesLeavesTheQuestionToTheOthers(t *testing.T) {
 	}
 }
 
-// The subnets last read serve the metric of free addresses: nothing is read for it, and it forgets what is not read.
+// The metric of free addresses uses the subnets last read: it causes no reads, and drops subnets that are no longer
+// read.
 func TestSubnetsLastRead(t *testing.T) {
 	r := &reader{known: []string{"subnet-b", "subnet-a"}}
 	inBubble(t, r, func(t *testing.T, resolve *resolver.Resolver) {

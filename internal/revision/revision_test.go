@@ -100,7 +100,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// The API server would delay a list that requires a lost revision for a minute before it refuses the list.
+// The API server would wait a minute before it refuses a list that requires a lost revision.
 func TestGuardFailsAListFromTheFutureAtOnce(t *testing.T) {
 	server := &source{version: "5"}
 	guarded := cache.ToListerWatcherWithContext(revision.Guard(server, func(error) {}))

@@ -1,10 +1,11 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status turns what a reconciler found into conditions, and writes a status once, whole, under one field owner.
+// Package status converts the outcome of a reconciliation to conditions, and writes the whole status once, under one
+// field owner.
 //
-// Reconcilers never set conditions one by one: they hand over an [Result] and [Summarize] keeps Ready, Reconciling and
-// Stalled consistent with each other, as kstatus and `kubectl wait` read them. [Lint] checks any object for that.
+// Reconcilers never set conditions one by one: they pass an [Outcome], and [Summarize] keeps Ready, Reconciling and
+// Stalled consistent with each other, as kstatus and `kubectl wait` read them. [Lint] checks that for any object.
 package status
 
 import (
@@ -23,30 +24,30 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// State is how things stand with an object.
+// State is the state of an object.
 type State int
 
 const (
 	// Progressing objects become ready without a user.
 	Progressing State = iota
-	// Ready objects are as declared.
+	// Ready objects match their declaration.
 	Ready
 	// Stalled objects wait until a user changes something.
 	Stalled
 )
 
-// Outcome is what a reconciler found.
+// Outcome is the result of a reconciliation.
 type Outcome struct {
 	State State
-	// Reason is one CamelCase word; Message says it to a person.
+	// Reason is one CamelCase word; Message explains it to users.
 	Reason, Message string
 }
 
 // maxMessage is the most characters of a condition's message (Kubernetes API conventions, metav1.Condition).
 const maxMessage = 32768
 
-// Summarize returns the conditions that say the outcome, with times kept from the previous ones where nothing changed.
-// More conditions can be given; previous conditions that are neither are dropped.
+// Summarize returns the conditions for the outcome, and the additional conditions in more. Unchanged conditions keep
+// their times; other previous conditions are dropped.
 func Summarize(previous []metav1.Condition, generation int64, o Outcome, more ...metav1.Condition) []metav1.Condition {
 	wanted := []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: truth(o.State == Ready)}}
 	switch o.State {
@@ -77,13 +78,13 @@ func truth(b bool) metav1.ConditionStatus {
 	return metav1.ConditionFalse
 }
 
-// Write applies the status of the object under the field owner; nothing else of the object is sent.
+// Write applies the status of the object under the field owner. It sends nothing else of the object.
 func Write(ctx context.Context, c client.Client, owner string, object client.Object) error {
 	return write(ctx, c, owner, object, "")
 }
 
-// WriteLocked is [Write] for a status that records what is not written elsewhere: it returns a conflict if the object
-// changed since it was read, and sets the new resource version.
+// WriteLocked is [Write] for a status that is the only record of something: it returns a conflict if the object changed
+// since it was read, and sets the new resource version.
 func WriteLocked(ctx context.Context, c client.Client, owner string, object client.Object) error {
 	return write(ctx, c, owner, object, object.GetResourceVersion())
 }
@@ -100,7 +101,7 @@ func write(ctx context.Context, c client.Client, owner string, object client.Obj
 	patch := &unstructured.Unstructured{Object: map[string]any{"status": content["status"]}}
 	patch.SetGroupVersionKind(gvk)
 	patch.SetName(object.GetName())
-	// The UID makes the write fail for a successor of the same name: this status does not describe it.
+	// With the UID, the write fails for a successor of the same name, which this status does not describe.
 	patch.SetUID(object.GetUID())
 	patch.SetResourceVersion(resourceVersion)
 	err = c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(owner),
@@ -114,7 +115,7 @@ func write(ctx context.Context, c client.Client, owner string, object client.Obj
 	return nil
 }
 
-// Lint returns what is wrong with the conditions of an object of the given generation; nothing, if all is well.
+// Lint returns the mistakes in the conditions of an object of the given generation.
 func Lint(conditions []metav1.Condition, generation int64) []string {
 	var faults []string
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }

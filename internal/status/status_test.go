@@ -60,7 +60,7 @@ func TestWhatSummarizeReturnsIsClean(t *testing.T) {
 	})
 }
 
-// TestSayingTheSameAgainChangesNothing is what keeps an idle cluster free of writes.
+// TestSayingTheSameAgainChangesNothing ensures that an idle cluster causes no writes.
 func TestSayingTheSameAgainChangesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		o, more := anyOutcome(rt), anyMore(rt)

@@ -6,7 +6,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Catalog returns the descriptions of all metrics of a controller's own, for its documents.
+// Catalog returns the descriptions of all of multieni's own metrics, for the documents.
 func Catalog() []*prometheus.Desc {
 	registry := prometheus.NewRegistry()
 	NewEC2Calls(registry)

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// LifecycleEvents counts and times the events of instances' lives, and the requests to the services that tell of them.
+// LifecycleEvents counts and times the lifecycle events of instances, and the requests to the services that send them.
 type LifecycleEvents struct {
 	events   *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -53,13 +53,13 @@ func NewLifecycleEvents(registry prometheus.Registerer) *LifecycleEvents {
 	return m
 }
 
-// Handled takes one event in.
+// Handled records one event.
 func (m *LifecycleEvents) Handled(kind, result string, took time.Duration) {
 	m.events.WithLabelValues(kind, result).Inc()
 	m.duration.WithLabelValues(kind).Observe(took.Seconds())
 }
 
-// Prepared takes one instance in: how many interfaces were attached for it, and why it could not be prepared, if so.
+// Prepared records one instance: how many interfaces were attached for it, and the reason if it could not be prepared.
 func (m *LifecycleEvents) Prepared(attached int, failure string) {
 	m.attached.Add(float64(attached))
 	if failure != "" {
@@ -67,7 +67,7 @@ func (m *LifecycleEvents) Prepared(attached int, failure string) {
 	}
 }
 
-// Requested takes one request in.
+// Requested records one request.
 func (m *LifecycleEvents) Requested(service, action, code string) {
 	m.requests.WithLabelValues(service, action, code).Inc()
 }

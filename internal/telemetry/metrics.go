@@ -28,11 +28,11 @@ func NewEC2Calls(registry prometheus.Registerer) *EC2Calls {
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: "ec2", Name: "requests_total",
 			Help: "Requests to EC2 by action and EC2's error code; the code is empty for success and \"none\" when " +
-				"no answer came.",
+				"no answer arrived.",
 		}, []string{"action", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: "ec2", Name: "request_duration_seconds",
-			Help:    "Time from sending a request to EC2 to its whole answer, by action.",
+			Help:    "Time from sending a request to EC2 until the complete answer, by action.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 2, 12),
 		}, []string{"action"}),
 		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -46,7 +46,7 @@ func NewEC2Calls(registry prometheus.Registerer) *EC2Calls {
 	return m
 }
 
-// Observe takes one request in.
+// Observe records one request.
 func (m *EC2Calls) Observe(call awsec2.Call) {
 	code := call.Code
 	if code == "" && call.Class == eni.Transient {
@@ -57,7 +57,7 @@ func (m *EC2Calls) Observe(call awsec2.Call) {
 	m.waited.WithLabelValues(call.Priority.String()).Observe(call.Waited.Seconds())
 }
 
-// buckets are the metrics of EC2's token buckets, read when they are asked for.
+// buckets has the metrics of EC2's token buckets, which are read at each scrape.
 type buckets struct {
 	read    func() []awsec2.BucketState
 	metrics []bucketMetric
@@ -68,23 +68,23 @@ type bucketMetric struct {
 	value       func(awsec2.BucketState) float64
 }
 
-// RegisterBuckets registers how EC2's token buckets stand.
+// RegisterBuckets registers the metrics of EC2's token buckets.
 func RegisterBuckets(registry prometheus.Registerer, read func() []awsec2.BucketState) {
 	b := &buckets{read: read}
 	add := func(name, help string, value func(awsec2.BucketState) float64) {
 		description := prometheus.NewDesc(prometheus.BuildFQName(namespace, "ec2", name), help, []string{"action"}, nil)
 		b.metrics = append(b.metrics, bucketMetric{description, value})
 	}
-	add("bucket_tokens", "Requests of an action that the controller could send at once.",
+	add("bucket_tokens", "Requests of an action that the controller can send at once.",
 		func(s awsec2.BucketState) float64 { return s.Level })
 	add("bucket_rate", "Current maximum of requests per second of an action.",
 		func(s awsec2.BucketState) float64 { return min(s.Share, ratelimit.MaxShare) * s.Refill })
-	add("bucket_share", "Part of EC2's request rate for an action that the controller uses at most at the moment; it "+
+	add("bucket_share", "Current maximum part of EC2's request rate for an action that the controller uses; it "+
 		"falls when EC2 throttles and rises otherwise.",
 		func(s awsec2.BucketState) float64 { return min(s.Share, ratelimit.MaxShare) })
 	add("requests_waiting", "Requests of an action that wait in the queue.",
 		func(s awsec2.BucketState) float64 { return float64(s.Waiting) })
-	add("requests_in_flight", "Requests of an action that are not answered yet.",
+	add("requests_in_flight", "Requests of an action without an answer yet.",
 		func(s awsec2.BucketState) float64 { return float64(s.InFlight) })
 	registry.MustRegister(b)
 }
@@ -105,7 +105,7 @@ func (b *buckets) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// RegisterClock registers the difference of EC2's clock and the controller's.
+// RegisterClock registers the difference between EC2's clock and the controller's.
 func RegisterClock(registry prometheus.Registerer, ahead func() time.Duration) {
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: "ec2", Name: "clock_ahead_seconds",
@@ -113,15 +113,15 @@ func RegisterClock(registry prometheus.Registerer, ahead func() time.Duration) {
 	}, func() float64 { return ahead().Seconds() }))
 }
 
-// Owned tells about the interfaces that the cluster owns.
+// Owned has the metrics of the interfaces that the cluster owns.
 type Owned struct {
-	// All is how many there are; Unattached of them are attached to nothing; Leaked ones have no NodeENI any more.
-	// Unverified ones are left alone, because nothing but their tags says that they are ours.
+	// All is the number of owned interfaces. Leaked ones have no NodeENI any more. Unverified ones are left alone, because
+	// only their tags say that they are ours.
 	All, Unattached, Leaked, Unverified func() int
-	// CreationBlocked is whether no more are made, because too many are unattached; MassLoss whether so many in use
-	// have no NodeENI that these seem to be lost.
+	// CreationBlocked reports whether too many are unattached to create more. MassLoss reports whether so many in use have
+	// no NodeENI that the NodeENIs were probably lost.
 	CreationBlocked, MassLoss func() bool
-	// Refused is how many NodeENIStates and NodeENIs the API server refuses to store as they are to be.
+	// Refused is the number of NodeENIStates and NodeENIs that the API server refuses to store.
 	Refused func() int
 }
 
@@ -133,8 +133,8 @@ func RegisterOwned(registry prometheus.Registerer, owned Owned) {
 	}
 	registry.MustRegister(
 		gauge("owned_interfaces", "Network interfaces in EC2 that carry this cluster's ownership tags.", owned.All),
-		gauge("unattached_interfaces", "Owned network interfaces that are unattached; many of them for a long time "+
-			"mean that attaching fails.", owned.Unattached),
+		gauge("unattached_interfaces", "Owned network interfaces that are unattached; a large number for a long time "+
+			"means that attaching fails.", owned.Unattached),
 		gauge("leaked_interfaces", "Owned network interfaces whose NodeENI does not exist any more; garbage "+
 			"collection deletes them.", owned.Leaked),
 		gauge("unverified_interfaces", "Attached network interfaces that carry this cluster's ownership tags and are "+
@@ -148,7 +148,7 @@ func RegisterOwned(registry prometheus.Registerer, owned Owned) {
 	)
 }
 
-// flag is 1 while something is so, else 0.
+// flag returns 1 while a condition is true, else 0.
 func flag(is func() bool) func() int {
 	return func() int {
 		if is() {

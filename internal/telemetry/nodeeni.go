@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// AttachTimes is how long nodes wait for their interfaces.
+// AttachTimes measures how long nodes wait for their interfaces.
 type AttachTimes struct{ seconds prometheus.Histogram }
 
 // NewAttachTimes registers the metric.
@@ -17,17 +17,17 @@ func NewAttachTimes(registry prometheus.Registerer) *AttachTimes {
 	m := &AttachTimes{prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: namespace, Name: "attach_duration_seconds",
 		Help: "Time from the first plan with an interface on a node to the plan that finds it attached. " +
-			"Waits for EC2 and for its request rate count; time in which a person has to act does not.",
+			"It includes waits for EC2 and for its request rate, but not time in which a user must act.",
 		Buckets: []float64{0.5, 1, 2, 3, 5, 7.5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600},
 	})}
 	registry.MustRegister(m.seconds)
 	return m
 }
 
-// Observe takes one interface in that was just found attached.
+// Observe records one interface that a plan just found attached.
 func (m *AttachTimes) Observe(took time.Duration) { m.seconds.Observe(took.Seconds()) }
 
-// blocked tells for which reasons interfaces are blocked.
+// blocked counts blocked interfaces by reason.
 type blocked struct {
 	counts      func() map[string]int
 	description *prometheus.Desc
@@ -36,7 +36,7 @@ type blocked struct {
 // RegisterBlocked registers the gauge of blocked interfaces. The function counts them by reason.
 func RegisterBlocked(registry prometheus.Registerer, counts func() map[string]int) {
 	registry.MustRegister(blocked{counts, prometheus.NewDesc(prometheus.BuildFQName(namespace, "", "blocked_interfaces"),
-		"Network interfaces that nodes are to have and do not get, by reason; docs/troubleshooting.md says what each means.",
+		"Desired network interfaces that nodes do not get, by reason; docs/troubleshooting.md explains each.",
 		[]string{"reason"}, nil)})
 }
 

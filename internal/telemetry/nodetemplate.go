@@ -9,12 +9,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// NodeTemplate is how the nodes of an AWSNodeTemplate stand.
+// NodeTemplate has the counts of an AWSNodeTemplate's nodes.
 type NodeTemplate struct {
 	Nodes int
-	// Drifted counts nodes by the first field in which they differ.
+	// Drifted counts nodes by their first differing field.
 	Drifted map[string]int
-	// ReadAt is when the launch template it refers to was last read; zero without one.
+	// ReadAt is when the referenced launch template was last read; zero without one.
 	ReadAt time.Time
 }
 
@@ -33,10 +33,10 @@ func RegisterNodeTemplates(registry prometheus.Registerer, all func() map[string
 	registry.MustRegister(nodeTemplates{
 		all: all, now: now,
 		nodes: desc("nodes", "Nodes that were launched from the AWSNodeTemplate."),
-		drifted: desc("drifted_nodes", "Nodes that differ from the AWSNodeTemplate as it is now, by the first field "+
-			"in which they do.", "field"),
+		drifted: desc("drifted_nodes", "Nodes that differ from the current AWSNodeTemplate, by the first "+
+			"differing field.", "field"),
 		read: desc("source_age_seconds",
-			"Time since the launch template that launchTemplateRef names was last read: how far behind an alias of it can be."),
+			"Time since the last read of the launch template that launchTemplateRef names; its alias can be outdated by that."),
 	})
 }
 

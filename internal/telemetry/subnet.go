@@ -15,8 +15,8 @@ type subnets struct {
 	free, total *prometheus.Desc
 }
 
-// RegisterSubnets registers the gauges of the IPv4 addresses of the subnets that the function returns. A subnet without
-// an IPv4 block has none.
+// RegisterSubnets registers the gauges of the IPv4 addresses of the subnets that the function returns. They omit a
+// subnet without an IPv4 block.
 func RegisterSubnets(registry prometheus.Registerer, all func() []eni.Subnet) {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "subnet", name), help, []string{"subnet", "zone"}, nil)

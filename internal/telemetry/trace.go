@@ -23,11 +23,11 @@ import (
 // flushTimeout is how long the last spans may take at the end of the process.
 const flushTimeout = 5 * time.Second
 
-// NewTraces returns where spans go, by OpenTelemetry's standard environment variables, and what sends the last of them.
-// Without an endpoint (OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT) they go nowhere; so they do
-// with OTEL_SDK_DISABLED=true or OTEL_TRACES_EXPORTER=none. The transport is OTLP over HTTP. What else
-// OTEL_EXPORTER_OTLP_*, OTEL_TRACES_SAMPLER*, OTEL_BSP_*, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say, the SDK
-// heeds.
+// NewTraces returns the provider for spans according to OpenTelemetry's standard environment variables, and a function
+// that sends the last spans. It sends no spans without an endpoint (OTEL_EXPORTER_OTLP_ENDPOINT or
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT), with OTEL_SDK_DISABLED=true, or with OTEL_TRACES_EXPORTER=none. The transport is
+// OTLP over HTTP. The SDK reads the other variables: OTEL_EXPORTER_OTLP_*, OTEL_TRACES_SAMPLER*, OTEL_BSP_*,
+// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
 func NewTraces(ctx context.Context, getenv func(string) string) (trace.TracerProvider, func(*slog.Logger), error) {
 	wanted, err := tracesWanted(getenv)
 	if err != nil || !wanted {
@@ -35,7 +35,7 @@ func NewTraces(ctx context.Context, getenv func(string) string) (trace.TracerPro
 	}
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("set the export of traces up as the OTEL_EXPORTER_OTLP_* variables say: %w", err)
+		return nil, nil, fmt.Errorf("set up the export of traces from the OTEL_EXPORTER_OTLP_* variables: %w", err)
 	}
 	about, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "multieni"),
@@ -54,7 +54,7 @@ func NewTraces(ctx context.Context, getenv func(string) string) (trace.TracerPro
 	}, nil
 }
 
-// tracesWanted says whether the environment asks for traces.
+// tracesWanted reports whether the environment enables traces.
 func tracesWanted(getenv func(string) string) (bool, error) {
 	exporter := getenv("OTEL_TRACES_EXPORTER")
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/telemetry"
 )
 
-// TestTracesGoWhereTheEnvironmentSays sends a span to a collector of its own.
+// TestTracesGoWhereTheEnvironmentSays sends a span to the test's own collector.
 func TestTracesGoWhereTheEnvironmentSays(t *testing.T) {
 	var received atomic.Bool
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

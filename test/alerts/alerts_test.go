@@ -21,7 +21,7 @@ const (
 	dashboard = "../../charts/multieni/files/dashboard.json"
 )
 
-// promtool returns the program, built without the service discoveries that it would link.
+// promtool returns the path of the program, built without its service discoveries.
 func promtool(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "promtool")
@@ -48,7 +48,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// Every alert has a case in which it fires, and one in which it does not.
+// Every alert has a case in which it fires, and one in which it does not fire.
 func TestEveryAlertHasCases(t *testing.T) {
 	var declared struct {
 		Groups []struct {
@@ -89,8 +89,8 @@ func TestEveryAlertHasCases(t *testing.T) {
 	}
 }
 
-// Every panel of the dashboard has a title of its own and asks a question that Prometheus understands. That the metrics
-// exist is tested in test/ship.
+// Every panel of the dashboard has a unique title and a valid query of Prometheus. test/ship tests that the metrics
+// exist.
 func TestDashboard(t *testing.T) {
 	var board struct {
 		Panels []struct {

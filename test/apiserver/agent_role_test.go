@@ -37,8 +37,8 @@ var metadataOfOthers = map[string]string{
 // guarded is a kind that an agent may write a part of.
 type guarded struct {
 	kind schema.GroupVersionKind
-	// others are patches of its spec and status that no agent may write; own are patches that an agent may write for
-	// its node.
+	// others are patches of its spec and status that no agent may write; own are patches that the agent of the node may
+	// write.
 	others, own map[string]string
 }
 
@@ -85,8 +85,8 @@ var guards = map[string]guarded{
 	},
 }
 
-// Each resource, subresource and verb of the shipped role writes nothing of another node, creates nothing, and writes
-// nothing of its own node but what the agent has to write. A rule that this test does not know fails it.
+// No resource, subresource and verb of the shipped role lets an agent write to another node, create an object, or write
+// more to its own node than the agent must. A rule that this test does not know fails it.
 func TestAgentRoleWritesNothingElse(t *testing.T) {
 	admin := everything(t, server.Config)
 	for _, file := range []string{"config/rbac/agent.yaml", "config/admission/agent.yaml"} {
@@ -128,14 +128,14 @@ func TestAgentRoleWritesNothingElse(t *testing.T) {
 	}
 }
 
-// fence tries writes of node-a's object of one kind through one part of it: the object itself, or a subresource.
+// fence tries writes to node-a's object of one kind through one part: the object itself, or a subresource.
 type fence struct {
 	admin client.Client
 	kind  schema.GroupVersionKind
 	part  string
 }
 
-// refuses tries each patch, as a merge patch and as an apply by force, and wants the object as it was, to its resource
+// refuses tries each patch, as a merge patch and as a forced apply, and asserts that the object keeps its resource
 // version.
 func (f fence) refuses(t *testing.T, agent client.Client, patches ...map[string]string) {
 	t.Helper()
@@ -144,7 +144,7 @@ func (f fence) refuses(t *testing.T, agent client.Client, patches ...map[string]
 		for name, patch := range list {
 			for _, how := range []types.PatchType{types.MergePatchType, types.ApplyPatchType} {
 				err := f.patch(t, agent, "node-a", how, patch)
-				// An apply of field owners is a bad request to the API server itself.
+				// The API server itself answers an apply of field owners as a bad request.
 				if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsBadRequest(err) {
 					t.Errorf("%s through %s/%s as %s fails for another reason than the fence: %v", name, f.kind.Kind, f.part, how, err)
 				}
@@ -157,7 +157,8 @@ func (f fence) refuses(t *testing.T, agent client.Client, patches ...map[string]
 	}
 }
 
-// createsNothing applies an object that does not exist, which needs no right but patch until the API server creates it.
+// createsNothing applies an object that does not exist, which needs only the verb patch until the API server creates
+// it.
 func (f fence) createsNothing(t *testing.T, agent client.Client) {
 	t.Helper()
 	err := f.patch(t, agent, "node-c", types.ApplyPatchType, `{"metadata":{"labels":{"interface.networking.k8s.aws/net-web":"eni-1"}}}`)
@@ -185,7 +186,7 @@ func (f fence) patch(t *testing.T, agent client.Client, name string, how types.P
 	return agent.Patch(t.Context(), object, patch, whole...)
 }
 
-// applied makes a merge patch a configuration to apply.
+// applied turns a merge patch into an apply configuration.
 func (f fence) applied(t *testing.T, name, content string) string {
 	t.Helper()
 	object := f.empty(name)

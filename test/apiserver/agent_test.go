@@ -30,7 +30,7 @@ const (
 	agentAccount   = "eni-manager"
 )
 
-// The patches for agents can be applied to their manifest one after the other, and undo nothing that is there.
+// The patches for agents can be applied to their manifest one after the other, and undo nothing in it.
 func TestAgentPatches(t *testing.T) {
 	admin := everything(t, server.Config)
 	applyFile(t, admin, "config/rbac/agent.yaml")
@@ -60,7 +60,7 @@ func TestAgentPatches(t *testing.T) {
 	}
 }
 
-// What the document tells to apply is accepted.
+// The API server accepts the manifests of the document.
 func TestManifestsOfTheAgentsDocument(t *testing.T) {
 	dry := client.NewDryRunClient(client.WithFieldValidation(everything(t, server.Config), metav1.FieldValidationStrict))
 	applied := 0
@@ -68,7 +68,7 @@ func TestManifestsOfTheAgentsDocument(t *testing.T) {
 		block, _, _ = strings.Cut(block, "```")
 		object := parse(t, block)
 		if object.GetKind() != "NodeENI" {
-			continue // the API server does not know what others define
+			continue // the API server does not have kinds that others define
 		}
 		if err := dry.Create(t.Context(), object); err != nil {
 			t.Errorf("%s: %v", object.GetName(), err)
@@ -90,8 +90,8 @@ func text(t *testing.T, name string) string {
 	return string(content)
 }
 
-// An agent may write what agents have to write, to its own node; the same with another node's token, or with one that
-// names no node, is refused. TestAgentRoleWritesNothingElse tries everything else.
+// An agent may make the writes of agents to its own node. The API server refuses them with another node's token, and
+// with one that names no node. TestAgentRoleWritesNothingElse tries everything else.
 func TestAgentKeepsToItsNode(t *testing.T) {
 	admin := everything(t, server.Config)
 	for _, file := range []string{"config/rbac/agent.yaml", "config/admission/agent.yaml"} {
@@ -159,7 +159,7 @@ func write(t *testing.T, c client.Client, kind, part string, value map[string]an
 	return c.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", content))
 }
 
-// policyInForce waits until the API server has taken note of the agents' policy.
+// policyInForce waits until the API server enforces the agents' policy.
 func policyInForce(t *testing.T, stranger client.Client) {
 	t.Helper()
 	inForce(t, func() error {
@@ -206,7 +206,7 @@ func applyFile(t *testing.T, c client.Client, name string) {
 	}
 }
 
-// provide makes a node with a state, and a pod of its agent.
+// provide creates a node with a state, and the pod of its agent.
 func provide(t *testing.T, c client.Client, name string) {
 	t.Helper()
 	objects := []client.Object{
@@ -236,7 +236,7 @@ func provide(t *testing.T, c client.Client, name string) {
 	}
 }
 
-// agentToken returns the token that the agent's pod on a node has; of no pod if node is empty.
+// agentToken returns the token of the agent's pod on a node; if node is empty, one without a pod.
 func agentToken(t *testing.T, c client.Client, node string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: agentAccount, Namespace: agentNamespace}}

@@ -22,7 +22,7 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// linkInPod is a node whose only link of multieni is in the namespace of a pod, so that nothing is left to configure.
+// linkInPod is a node whose only link of multieni is in the namespace of a pod, so the agent has nothing to configure.
 type linkInPod struct{ device string }
 
 func (l linkInPod) Facts([]string) (hostnet.Facts, error) {
@@ -31,8 +31,8 @@ func (l linkInPod) Facts([]string) (hostnet.Facts, error) {
 func (linkInPod) Apply(hostnet.Operation) error { return errors.New("nothing is to be configured") }
 func (linkInPod) Events() <-chan struct{}       { return nil }
 
-// The agent of a node, with the permissions of agents, writes the addresses of a pod network into the capacity of its Node, from where the
-// API server shows them to the scheduler, and takes them away while the interface waits for its removal.
+// The agent of a node, with the permissions of agents, writes the addresses of a pod network into the capacity of its
+// Node, where the scheduler reads them, and removes them while the interface waits for its removal.
 func TestTheNodeHasTheAddressesOfItsPodNetwork(t *testing.T) {
 	const name, device = "node-capacity", "0000:00:06.0"
 	admin := everything(t, server.Config)
@@ -62,7 +62,7 @@ func TestTheNodeHasTheAddressesOfItsPodNetwork(t *testing.T) {
 	capacity(t, admin, name, "32")
 }
 
-// capacity waits until the Node has the capacity, and the same of it allocatable; empty for none.
+// capacity waits until the Node has the capacity, and the same amount allocatable; empty for none.
 func capacity(t *testing.T, c client.Client, name, want string) {
 	t.Helper()
 	const resource = corev1.ResourceName("addresses.networking.k8s.aws/n3")

@@ -17,7 +17,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// What `kubectl get nodeeni` and `kubectl get nodeenistate -o wide` show, the age left out.
+// The columns of `kubectl get nodeeni` and `kubectl get nodeenistate -o wide`, without the age.
 func TestColumns(t *testing.T) {
 	c := connect(t)
 	nodeENI := plainNodeENI("columns")

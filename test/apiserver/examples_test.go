@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// defaults are what the API server puts into a NodeENI that leaves them out.
+// defaults are the values that the API server sets in a NodeENI without them.
 var defaults = map[string]any{
 	"deviceIndex":         int64(1),
 	"deviceIndexPolicy":   "Prefer",
@@ -34,7 +34,7 @@ var defaults = map[string]any{
 	"updatePolicy":        "InPlace",
 }
 
-// podDefaults are the API server's of spec.pods.
+// podDefaults are the API server's defaults of spec.pods.
 var podDefaults = map[string]any{"attachment": "IPVLAN", "onRemoval": "Wait"}
 
 func setDefaults(fields, defaults map[string]any) {
@@ -45,7 +45,7 @@ func setDefaults(fields, defaults map[string]any) {
 	}
 }
 
-// Every example is accepted as it is written, comes back with what it says, and has the rest defaulted.
+// The API server accepts every example as it is written, returns its values, and sets defaults for the rest.
 func TestExamplesApply(t *testing.T) {
 	c := connect(t)
 	files, err := filepath.Glob("../../examples/*.yaml")
@@ -61,7 +61,7 @@ func TestExamplesApply(t *testing.T) {
 				applied := document.DeepCopy()
 				create(t, c, applied)
 				if document.GetKind() != "NodeENI" {
-					continue // its defaults are nested; that it is accepted is what counts
+					continue // its defaults are nested, so the test only checks that it is accepted
 				}
 				want, _, _ := unstructured.NestedMap(document.Object, "spec")
 				setDefaults(want, defaults)

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A kubelet writes neither labels nor annotations of multieni on its Node, through the Node and through its status;
-// what kubelets have to write, it writes. Others than kubelets are not held back.
+// A kubelet can write neither labels nor annotations of multieni on its Node, through the Node or through its status.
+// It can make all other writes of kubelets. Users other than kubelets can write the keys.
 func TestKubeletsWriteNoKeysOfOurs(t *testing.T) {
 	admin := everything(t, server.Config)
 	applyFile(t, admin, "config/admission/kubelet.yaml")
@@ -74,7 +74,7 @@ func TestKubeletsWriteNoKeysOfOurs(t *testing.T) {
 	}
 }
 
-// letKubeletsWrite gives the group of kubelets the role that Kubernetes has for them: the test's API server has no node
+// letKubeletsWrite grants the group of kubelets Kubernetes' role for them: the test's API server has no node
 // authorizer.
 func letKubeletsWrite(t *testing.T, admin client.Client) {
 	t.Helper()
@@ -87,7 +87,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:node
 	t.Cleanup(func() { remove(t, admin, binding) })
 }
 
-// inForce waits until the API server has taken note of a policy that refuses a write.
+// inForce waits until the API server enforces a policy that refuses a write.
 func inForce(t *testing.T, write func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {

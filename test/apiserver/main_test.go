@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiserver_test checks our kinds with a real API server: whether the examples apply, which errors a user sees,
-// and what status, columns and server-side apply do.
+// Package apiserver_test tests our kinds with a real API server: the examples, the errors that a user sees, status,
+// columns and server-side apply.
 package apiserver_test
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/multieni/multieni/internal/dev/assets"
 )
 
-// server is started once for all tests of the package: each keeps to objects of its own name.
+// server is started once for all tests of the package. Each test uses objects of its own name.
 var server *envtest.Environment
 
 func TestMain(m *testing.M) {

@@ -48,7 +48,7 @@ func TestPodsRequestAddresses(t *testing.T) {
 		}
 		return pod
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) { // the API server takes note of the policy and of each NodeENI
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) { // the API server learns of the policy and of each NodeENI
 		if pod := created("a3,a4,a6", nil); len(pod.Spec.Containers[0].Resources.Limits) == 3 {
 			break
 		}

@@ -21,7 +21,7 @@ func TestBadNodeENIsAreRefused(t *testing.T) {
 		tooManyTags[fmt.Sprintf("tag-%d", i)] = "x"
 	}
 	rows := map[string]struct {
-		field string // the message has to name it
+		field string // the message must name it
 		spec  map[string]any
 	}{
 		"empty selector":              {"nodeSelector", map[string]any{"nodeSelector": map[string]any{}}},
@@ -58,7 +58,7 @@ func TestBadNodeENIsAreRefused(t *testing.T) {
 	}
 }
 
-// badNodeENI is a good NodeENI with some fields set badly; nil takes a field away.
+// badNodeENI is a valid NodeENI with some fields set to bad values; nil removes a field.
 func badNodeENI(badly map[string]any) *unstructured.Unstructured {
 	spec := map[string]any{
 		"nodeSelector":     map[string]any{"ng": "multi-eni"},

@@ -67,7 +67,8 @@ func TestStatusIsASubresource(t *testing.T) {
 	}
 }
 
-// A status as large as the API allows is stored, so that the controller never meets a bound by surprise.
+// The API server stores a status of the largest size that the API allows, so no other limit can refuse the controller's
+// writes.
 func TestLargestAttachmentListIsStored(t *testing.T) {
 	c := connect(t)
 	object := plainNodeENI("largest")
@@ -129,7 +130,7 @@ func TestFieldOwnersKeepApart(t *testing.T) {
 	}
 }
 
-// An unchanged apply is no write: the resource version, and with it every watch, stays as it was.
+// An apply without a change is no write: the resource version stays as it was, and watches receive no event.
 func TestUnchangedApplyIsNoWrite(t *testing.T) {
 	c := connect(t)
 	object := plainNodeENI("unchanged")

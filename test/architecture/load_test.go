@@ -20,16 +20,16 @@ import (
 
 const module = "github.com/multieni/multieni"
 
-// root is the top of the checkout.
+// root is the top folder of the checkout.
 const root = "../.."
 
-// pkg is what `go list` says of a package.
+// pkg is the output of `go list` for a package.
 type pkg struct {
 	ImportPath    string
 	Imports, Deps []string
 }
 
-// list returns the packages of the module and all they depend on; tests do not count.
+// list returns the packages of the module and all their dependencies, without those of tests.
 func list(t *testing.T) []pkg {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Deps", "./...")
@@ -53,7 +53,7 @@ func list(t *testing.T) []pkg {
 
 // source is one parsed file of ours.
 type source struct {
-	// path is slash-separated, from the top of the checkout.
+	// path is slash-separated, relative to the top of the checkout.
 	path string
 	text string
 	fset *token.FileSet
@@ -66,7 +66,7 @@ func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
 func (s source) line(p token.Pos) int { return s.fset.Position(p).Line }
 
-// parse reads a Go file as if it lay at the given path.
+// parse parses a Go file as if it were at the given path.
 func parse(t *testing.T, file, path string) source {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -80,7 +80,7 @@ func parse(t *testing.T, file, path string) source {
 	return s
 }
 
-// written is a package of one file, as if it lay in the given folder.
+// written returns a package of one file, as if it were in the given folder.
 func written(t *testing.T, folder, file string) pkg {
 	t.Helper()
 	p := pkg{ImportPath: module + "/" + folder}
@@ -94,7 +94,7 @@ func written(t *testing.T, folder, file string) pkg {
 	return p
 }
 
-// tracked returns the paths of all files that are, or are about to be, under version control.
+// tracked returns the paths of all files under version control, and of untracked ones that Git does not ignore.
 func tracked(t *testing.T) []string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -105,7 +105,7 @@ func tracked(t *testing.T) []string {
 	}
 	var paths []string
 	for path := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		// A file that was deleted and not yet recorded as such is not there.
+		// A deleted file stays in the list until the deletion is committed.
 		if _, err := os.Stat(filepath.Join(root, path)); err == nil {
 			paths = append(paths, path)
 		}
@@ -113,7 +113,7 @@ func tracked(t *testing.T) []string {
 	return paths
 }
 
-// sources returns the Go files that people wrote: neither what is generated nor what is a test's data.
+// sources returns the Go files that people wrote: neither generated files nor test data.
 func sources(t *testing.T) []source {
 	t.Helper()
 	var all []source

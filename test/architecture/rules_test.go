@@ -12,8 +12,8 @@ import (
 // core is the folder of the packages that turn values into values. The other rules build on it.
 const core = "internal/core"
 
-// dataOnly are foreign packages that hold facts or values and import nothing that is not in the standard library: what EC2
-// publishes of its instance types, and sets of addresses.
+// dataOnly are foreign packages that have only facts or values and import only the standard library: EC2's published
+// data about instance types, and sets of addresses.
 var dataOnly = []string{"github.com/aws/amazon-vpc-resource-controller-k8s/pkg/aws/vpc", "go4.org/netipx"}
 
 // world are the parts of the standard library that touch the world. net/netip is values and stays allowed.
@@ -28,16 +28,16 @@ const (
 	netlink    = "github.com/vishvananda/netlink"
 )
 
-// kubernetesClients are what holding a client of the Kubernetes API means.
+// kubernetesClients are the packages with clients of the Kubernetes API.
 var kubernetesClients = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client"}
 
-// rule says what some packages of ours may not import.
+// rule lists imports that some of our packages must not have.
 type rule struct {
 	name   string
 	reason string
-	// of selects the packages that the rule is about, by their path within the module.
+	// of selects the packages of the rule, by their path within the module.
 	of func(path string) bool
-	// refuses says whether an import, or with deep any dependency, breaks the rule.
+	// refuses reports whether an import, or with deep any dependency, breaks the rule.
 	refuses func(imported string) bool
 	deep    bool
 	// unless narrows the rule to packages with such a dependency.
@@ -120,7 +120,7 @@ func in(paths ...string) func(string) bool {
 	return func(path string) bool { return slices.Contains(paths, path) }
 }
 
-// beneath selects folders with all that is in them; within does so for imports.
+// beneath selects folders with everything below them; within does so for imports.
 func beneath(folders ...string) func(string) bool {
 	return func(path string) bool {
 		return slices.ContainsFunc(folders, func(f string) bool { return path == f || strings.HasPrefix(path, f+"/") })
@@ -130,7 +130,7 @@ func beneath(folders ...string) func(string) bool {
 func within(paths ...string) func(string) bool {
 	return func(imported string) bool {
 		return slices.ContainsFunc(paths, func(p string) bool {
-			// Of the standard library only the package itself is meant: net is not net/netip.
+			// For the standard library only the package itself matches: net does not match net/netip.
 			return imported == p || !standard(p) && strings.HasPrefix(imported, p+"/")
 		})
 	}
@@ -147,7 +147,7 @@ func isOurs(imported string) bool { return strings.HasPrefix(imported, module+"/
 
 func not(f func(string) bool) func(string) bool { return func(s string) bool { return !f(s) } }
 
-// standard reports whether an import is of the standard library: those have no dot in their first element.
+// standard reports whether an import is of the standard library, whose paths have no dot in their first element.
 func standard(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return !strings.Contains(first, ".")

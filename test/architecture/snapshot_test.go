@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// immutable are the types of the node controller that do not change after they were built. A function that returns a changed
-// one changes a copy.
+// immutable are the types of the node controller whose values do not change after construction. A function that returns
+// a changed value changes a copy.
 var immutable = []string{"snapshot", "registration", "reconciled"}
 
 // changedSnapshots finds writes to fields of immutable values that a function received.

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// The limits of the house. Tables of test cases may be longer than a function otherwise should be.
+// Limits of lines. A function with a table of test cases may be longer.
 const (
 	maxFunction = 80
 	maxFile     = 500
@@ -24,9 +24,9 @@ const (
 type habit struct {
 	name   string
 	reason string
-	// breaks returns what breaks the habit, each with its line.
+	// breaks returns the places that break the habit, with their lines.
 	breaks func(source) []string
-	// example is a file in testdata that breaks it once when it lies in the given folder.
+	// example is a file in testdata that breaks the habit once if it is in the given folder.
 	example, in string
 }
 
@@ -94,7 +94,7 @@ func TestEveryHabitCanBeBroken(t *testing.T) {
 	}
 }
 
-// clockReadings finds calls of package time that ask or wait for the time, in the core.
+// clockReadings finds calls of package time in the core that read the clock or wait.
 func clockReadings(s source) []string {
 	if s.isTest() || !beneath(core)(s.dir()) {
 		return nil
@@ -102,7 +102,7 @@ func clockReadings(s source) []string {
 	return calls(s, "time", "Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker")
 }
 
-// exits finds what ends the process, outside package main and the main functions of tests.
+// exits finds calls that end the process outside package main and the main functions of tests.
 func exits(s source) []string {
 	if s.file.Name.Name == "main" || s.isTest() {
 		return nil
@@ -110,8 +110,8 @@ func exits(s source) []string {
 	return append(calls(s, "os", "Exit"), calls(s, "log", "Fatal", "Fatalf", "Fatalln")...)
 }
 
-// unguarded finds goroutines of the product that recover no panic, and of a file with an exemption all, if it has another
-// number of them than the exemption.
+// unguarded finds goroutines of the product that recover no panic. In a file with an exemption it finds all, if their
+// number differs from that of the exemption.
 func unguarded(s source) []string {
 	product := beneath("cmd", "internal", "lib")(s.dir()) && !beneath("internal/dev")(s.dir()) && !s.isTest()
 	exempt := map[string]int{
@@ -158,7 +158,7 @@ func goroutine(n ast.Node) ast.Node {
 	return nil
 }
 
-// recovers reports whether work calls panics.AsError, itself or in a function of the same file that it names.
+// recovers reports whether work calls panics.AsError, directly or in a function of the same file that it names.
 func recovers(s source, work ast.Node) bool {
 	found := mentions(work, "AsError")
 	ast.Inspect(work, func(n ast.Node) bool {
@@ -172,7 +172,7 @@ func recovers(s source, work ast.Node) bool {
 	return found
 }
 
-// silentMutexes finds fields of the product that are mutexes, and whose comment does not say what they guard.
+// silentMutexes finds mutex fields of the product whose comment does not say what they guard.
 func silentMutexes(s source) []string {
 	if !beneath("cmd", "internal", "lib")(s.dir()) || beneath("internal/dev")(s.dir()) || s.isTest() {
 		return nil
@@ -193,7 +193,7 @@ func silentMutexes(s source) []string {
 	return found
 }
 
-// kindWorlds finds simulated AWSs with the default behavior in the suites that run multieni against faults.
+// kindWorlds finds simulated AWS accounts with the default behavior in the suites that run multieni against faults.
 func kindWorlds(s source) []string {
 	if !beneath("test/bench", "test/hostile", "test/scenario", "test/simulation", "test/synctest")(s.dir()) {
 		return nil
@@ -231,7 +231,7 @@ func mentions(beneath ast.Node, name string) bool {
 	return found
 }
 
-// calls finds uses of functions of a standard package, which we never rename.
+// calls finds uses of functions of a standard package. We never import one under another name.
 func calls(s source, from string, functions ...string) []string {
 	var found []string
 	ast.Inspect(s.file, func(n ast.Node) bool {
@@ -388,7 +388,7 @@ func base(e ast.Expr) *ast.Ident {
 	}
 }
 
-// declared returns the names that a function declares itself, its parameters among them.
+// declared returns the names that a function declares, including its parameters.
 func declared(f *ast.FuncDecl) map[string]bool {
 	names := map[string]bool{}
 	note := func(e ast.Expr) {
@@ -431,7 +431,7 @@ func lacksHeader(path, text string) bool {
 	comment := "# "
 	switch {
 	case strings.HasPrefix(path, "charts/") && strings.Contains(path, "/templates/"):
-		// A comment that is rendered would make an object of a file that has none.
+		// A rendered comment would turn a file without objects into an object.
 		return !strings.HasPrefix(text, "{{- /*\n"+header[0]+"\n"+header[1]+"\n*/ -}}\n")
 	case filepath.Ext(path) == ".go":
 		comment = "// "
@@ -439,7 +439,7 @@ func lacksHeader(path, text string) bool {
 	default:
 		return false
 	}
-	// Both of these must come first to be heeded.
+	// Both of these must be at the beginning of a file to take effect.
 	text = strings.TrimPrefix(text, "#!/bin/bash\n")
 	text = strings.TrimPrefix(text, "//go:build !ignore_autogenerated\n\n")
 	return !strings.HasPrefix(text, comment+header[0]+"\n"+comment+header[1]+"\n")

@@ -50,8 +50,8 @@ import (
 // shared is the API server of the tests with a cluster.
 var shared *cluster.Cluster
 
-// world is a cluster with a real API server, controller, agent for each node, Multus and CNI plugins, and without kubelets. The
-// nodes are network namespaces on the simulated VPC.
+// world is a cluster with a real API server, a controller, an agent for each node, Multus and CNI plugins, but no
+// kubelets. The nodes are network namespaces on the simulated VPC.
 type world struct {
 	*testing.T
 	*cluster.Cluster
@@ -96,7 +96,7 @@ func newWorldOf(t *testing.T, account awssim.World) *world {
 	return w
 }
 
-// removeObjects removes what the test before left. No controller removes the finalizers.
+// removeObjects removes the objects that the test before left, with their finalizers, since no controller runs.
 func (w *world) removeObjects() {
 	w.Helper()
 	w.kubectl("", "delete", "pods", "--all", "-n", "upf", "--grace-period=0", "--force")
@@ -183,7 +183,7 @@ type worker struct {
 	name, instance string
 	plugins        string // the folder that the runtime looks for plugins in first
 	stopAgent      func()
-	// cutOff ends the node's way to the API server.
+	// cutOff ends the node's connection to the API server.
 	cutOff func()
 }
 
@@ -202,9 +202,10 @@ func (w *world) worker(name, instance string) *worker {
 	return k
 }
 
-// substitute returns a folder with programs that pass their configuration on to the plugins of the CNI project: with the folders of
-// this node, since all nodes of the test share one file system, and with macvlan instead of ipvlan, which kernels can lack.
-// macvlan differs in the MAC addresses of pods only, and the simulated VPC delivers to both.
+// substitute returns a folder with programs that pass their configuration on to the plugins of the CNI project, with
+// two changes: the folders are those of this node, since all nodes of the test share one file system, and macvlan
+// replaces ipvlan, which kernels can lack. macvlan differs in the MAC addresses of pods only, and the simulated VPC
+// delivers to both.
 func (k *worker) substitute(plugins string) (dir string) {
 	k.Helper()
 	dir = k.TempDir()
@@ -219,7 +220,7 @@ func (k *worker) substitute(plugins string) (dir string) {
 	return dir
 }
 
-// boot starts the node with a network namespace of its own, without the files that a boot removes.
+// boot starts the node with a new network namespace, without the files that a boot removes.
 func (k *worker) boot() {
 	k.Helper()
 	if k.stopAgent != nil {
@@ -312,7 +313,7 @@ func forward(near net.Conn, address string) {
 	copies.Wait()
 }
 
-// device returns where the device of a simulated interface is on the bus.
+// device returns the address of a simulated interface's device on the PCI bus.
 func (w *world) device(_, mac string) string {
 	for _, i := range w.Simulator.State().NetworkInterfaces {
 		if i.MACAddress == mac && i.Attachment != nil {
@@ -331,7 +332,7 @@ func (k *worker) ready(network string) {
 	})
 }
 
-// network returns what the file of a network says.
+// network reads the file of a network.
 func (k *worker) network(network string) podnet.Network {
 	k.Helper()
 	content, err := os.ReadFile(filepath.Join(k.networks, network+".json"))
@@ -370,8 +371,8 @@ spec: {nodeName: %s, automountServiceAccountToken: false, containers: [{name: up
 	return p
 }
 
-// launch sets a sandbox up by one call of Multus. It tries again, as kubelets do, when Multus gave up reading the pod: Multus allows
-// about a second for that, and a loaded machine can need more.
+// launch sets up a sandbox by one call of Multus. It repeats the call, as kubelets do, if Multus could not read the pod
+// in time: Multus allows about a second for that, and a loaded machine can need more.
 func (k *worker) launch(p pod) error {
 	k.Helper()
 	list := k.throughMultus()
@@ -406,7 +407,7 @@ func (k *worker) throughMultus() *libcni.NetworkConfigList {
 		k.Kubeconfig, filepath.Join(k.plugins, "multus"), filepath.Join(k.plugins, "host-local")))
 }
 
-// addressesOf returns the addresses that a pod has of a network, IPv4 first.
+// addressesOf returns the addresses of a pod in a network, IPv4 first.
 func (k *worker) addressesOf(p pod, network string) []netip.Addr {
 	k.Helper()
 	var all []netip.Addr

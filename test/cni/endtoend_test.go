@@ -56,7 +56,7 @@ func TestPodsOfANodeENI(t *testing.T) {
 			a.start(fmt.Sprintf("more-%d", n), "n3")
 		}
 		eventually(t, "the second prefix", func() bool { return len(a.prefixes("n3")) == 2 })
-		for n := range 16 { // the lowest free address may be of the first prefix until that is full
+		for n := range 16 { // the lowest free address may be in the first prefix until that is full
 			p := a.start(fmt.Sprintf("grown-%d", n), "n3")
 			at := a.addressesOf(p, "n3")
 			if !first.Contains(at[0]) {
@@ -68,7 +68,7 @@ func TestPodsOfANodeENI(t *testing.T) {
 	})
 	t.Run("an agent that starts again keeps the addresses", func(t *testing.T) {
 		a.stopAgent()
-		// The agent writes the file only if it differs. One without a file shows that the new agent looked.
+		// The agent writes the file only if it differs. If the file reappears, the new agent has run.
 		if err := os.Remove(filepath.Join(a.networks, "n3.json")); err != nil {
 			t.Fatal(err)
 		}

@@ -60,8 +60,8 @@ func newClient(sim *awssim.Simulator) *sdk.Client {
 	})
 }
 
-// node returns a node with an interface of NodeENI n3 in the subnet, which has a prefix of each IP version, and the
-// network's file says what EC2 has.
+// node returns a node with an interface of NodeENI n3 in the subnet. The interface has a prefix of each IP version, and
+// the network's file has what EC2 has.
 func (v *vpc) node(t *testing.T, instance, subnet string) (*node, podnet.Network) {
 	t.Helper()
 	n := &node{tb: t, links: netlinktest.New(t), networks: t.TempDir(), leases: t.TempDir()}
@@ -133,7 +133,8 @@ const (
 	subnetB, instanceB = "subnet-0bb0000000000000b", "i-0a10000000000000b"
 )
 
-// The subnets of two zones differ, so the pods reach each other by the subnets' routers alone: routes matter.
+// The subnets of two zones differ, so the pods reach each other only through the subnets' routers, which needs the
+// routes.
 func TestPodsOfTwoZonesPingEachOther(t *testing.T) {
 	v := newVPC(t)
 	a, networkA := v.node(t, instanceA, subnetA)
@@ -151,7 +152,7 @@ func TestPodsOfTwoZonesPingEachOther(t *testing.T) {
 		}
 	}
 
-	// A prefix that EC2 does not know: the pod starts, and reaches no other pod.
+	// EC2 does not have this prefix: the pod starts, and reaches no other pod.
 	unknown := networkB
 	unknown.IPv4 = &podnet.Family{Subnet: networkB.IPv4.Subnet, Gateway: networkB.IPv4.Gateway, Prefixes: []podnet.Prefix{
 		{CIDR: netip.MustParsePrefix("10.0.95.224/28")},
@@ -165,7 +166,8 @@ func TestPodsOfTwoZonesPingEachOther(t *testing.T) {
 	}
 }
 
-// The pod gets the interface with its own address, and the node gets the interface back.
+// The pod gets the whole interface with the interface's own address, and the link returns to the node when the pod
+// ends.
 func TestAPodWithTheWholeInterfacePings(t *testing.T) {
 	v := newVPC(t)
 	a, networkA := v.node(t, instanceA, subnetA)

@@ -51,8 +51,8 @@ func (k *worker) linked() {
 	eventually(k.T, "the link net-n3 of "+k.name, func() bool { return strings.Contains(k.links.IP("link show"), "net-n3") })
 }
 
-// connected is a pod with the link of the cluster's network, as each pod has it. By that link the kernel gives the namespace an ID
-// on the node, which the agent's observer needs.
+// connected is a pod with a link of the cluster's network, which each pod has. Through that link the kernel gives the
+// namespace an ID on the node, which the agent's observer needs.
 func (k *worker) connected(name string) pod {
 	k.Helper()
 	p := k.pod(name)
@@ -92,7 +92,7 @@ func TestAddressesFollowTheirPods(t *testing.T) {
 	b.has(two)
 	w.ping(podA, podB, []netip.Addr{two})
 
-	// A pod on the other node takes the address over while the controller is away, and it follows when the controller is back.
+	// A pod on the other node brings the address up while no controller runs. EC2 moves it once one runs again.
 	stopController()
 	a.del(ownA, podA, "net1")
 	b.mustAdd(b.static(one), b.connected("own-c"), "net1")
@@ -125,8 +125,8 @@ func TestAddressesOfWhereaboutsFollowTheirPods(t *testing.T) {
 	b.del(networkB, podB, "net1")
 }
 
-// TestAnAddressMovesWhileAnAgentIsAway ends the agent of the node that has an address. The address stays, until a pod of another
-// node brings it up.
+// TestAnAddressMovesWhileAnAgentIsAway ends the agent of the node that has an address. The address stays until a pod of
+// another node brings it up.
 func TestAnAddressMovesWhileAnAgentIsAway(t *testing.T) {
 	w, a, b, _ := followers(t)
 	vip := netip.MustParseAddr("10.0.64.250")
@@ -175,7 +175,8 @@ func TestAVirtualAddressOfKeepalivedFollowsIt(t *testing.T) {
 	w.ping(pinger, podB, []netip.Addr{vip})
 }
 
-// TestAnAddressIsAtEC2Soon measures the time from the address in the pod to EC2's call, which the simulated EC2 answers at once.
+// TestAnAddressIsAtEC2Soon measures the time from the address in the pod to the call to EC2, which the simulated EC2
+// answers at once.
 func TestAnAddressIsAtEC2Soon(t *testing.T) {
 	_, a, _, _ := followers(t)
 	pod := a.connected("own-a")

@@ -27,8 +27,8 @@ var testsOfTheGuest = []string{
 	"TestThreeNetworksOfOnePodHaveTheirOwnTables", "TestTwoHundredPodsStartAtOnce",
 }
 
-// TestPodsByIPVLAN runs tests of this package in a virtual machine, with the CNI project's plugin ipvlan in place of macvlan. The
-// processor is emulated, so that it runs everywhere.
+// TestPodsByIPVLAN runs tests of this package in a virtual machine, with the CNI project's plugin ipvlan in place of
+// macvlan. QEMU emulates the processor, so the test runs everywhere.
 func TestPodsByIPVLAN(t *testing.T) {
 	if os.Getenv("MULTIENI_LONG") == "" {
 		t.Skip("it takes minutes: set MULTIENI_LONG")
@@ -56,7 +56,7 @@ func TestPodsByIPVLAN(t *testing.T) {
 	}
 }
 
-// guest makes the virtual machine in a folder.
+// guest builds the virtual machine in a folder.
 type guest struct {
 	*testing.T
 	dir string

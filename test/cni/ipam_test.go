@@ -87,7 +87,7 @@ func TestAFreedAddressRestsAndIsGivenAgain(t *testing.T) {
 	}
 }
 
-// ipamCommand is a call of multieni-ipam whose standard output is full, so it stops before its answer.
+// ipamCommand is a call of multieni-ipam whose standard output is full, so it blocks before its answer.
 func ipamCommand(t *testing.T, n *node, list *libcni.NetworkConfigList, p pod) *exec.Cmd {
 	t.Helper()
 	var ends [2]int
@@ -208,7 +208,7 @@ func TestGarbageCollection(t *testing.T) {
 	handwritten := n.addressOnly("n3")
 	handwritten.Name = "handwritten"
 	n.mustAdd(handwritten, other, "net1")
-	n.restart() // a runtime that remembers calls DEL for what is left
+	n.restart() // a runtime that remembers them calls DEL for the remaining attachments
 	var err error
 	n.links.Do(func() {
 		err = n.runtime.GCNetworkList(context.Background(), list, &libcni.GCArgs{

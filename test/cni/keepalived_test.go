@@ -23,7 +23,7 @@ import (
 // instanceA2 is the second instance in the zone of instanceA.
 const instanceA2 = "i-0a20000000000000a"
 
-// vrrp is what keepalived of one pod knows.
+// vrrp is the configuration of keepalived in one pod.
 type vrrp struct {
 	vip, own, peer netip.Addr
 	priority       int
@@ -138,7 +138,7 @@ func TestAnAddressOfKeepalivedMoves(t *testing.T) {
 	}
 }
 
-// masterLog is what notify scripts report.
+// masterLog is the file to which notify scripts append.
 type masterLog struct{ path string }
 
 func notifications(t *testing.T) masterLog {

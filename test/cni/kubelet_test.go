@@ -26,8 +26,8 @@ import (
 
 // machine is a worker with a container runtime and a kubelet.
 //
-// Both run as on a node of their own: in the network namespace of the node, with processes and mounts of their own, and with
-// the folders /run, /var/lib and /var/log below dir.
+// Both run as on a node of their own: in the network namespace of the node, with their own processes and mounts, and
+// with the folders /run, /var/lib and /var/log below dir.
 type machine struct {
 	*worker
 	dir  string
@@ -38,7 +38,8 @@ type machine struct {
 //go:embed testdata/init.sh
 var initScript string
 
-// kubelet gives a worker what runs pods. The folders hold its programs, the archive the image of its pods.
+// kubelet starts a container runtime and a kubelet on a worker. The folders have their programs, the archive the image
+// of the pods.
 func (k *worker) kubelet(folders []string, archive string) *machine {
 	k.Helper()
 	// The path of a socket has at most 108 bytes.
@@ -51,7 +52,7 @@ func (k *worker) kubelet(folders []string, archive string) *machine {
 	m.init = exec.CommandContext(context.Background(), "sh", "-c", initScript)
 	m.init.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS}
 	path := strings.Join(append(folders, os.Getenv("PATH")), string(filepath.ListSeparator))
-	// The kubelet takes an address that the node has. The simulated primary interface has no link here.
+	// The kubelet accepts only an address that the node has, and the simulated primary interface has no link.
 	address := k.kubectl("", "get", "node", k.name, "-o", `jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`)
 	k.links.IP("address add " + address + "/32 dev lo")
 	m.init.Env = append(os.Environ(), "PATH="+path, "DIR="+dir, "NODE="+k.name, "KUBECONFIG="+k.Kubeconfig, "ARCHIVE="+archive, "ADDRESS="+address)
@@ -129,7 +130,7 @@ evictionHard: {memory.available: "0%%", nodefs.available: "0%%", nodefs.inodesFr
 	}
 }
 
-// keepSettings gives the machine the settings back that kubelets change (Kubernetes, "pkg/kubelet/cm").
+// keepSettings restores the machine's settings that kubelets change (Kubernetes, "pkg/kubelet/cm").
 func keepSettings(t *testing.T) {
 	t.Helper()
 	for _, setting := range []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
@@ -158,7 +159,8 @@ func (m *machine) lastWords() string {
 	return all.String()
 }
 
-// inside runs a command with the network of a container of the node, or of the node itself, and returns what it prints.
+// inside runs a command in the network namespace of a container of the node, or of the node itself, and returns its
+// output.
 func (m *machine) inside(namespace string, command ...string) string {
 	m.Helper()
 	arguments := append([]string{"--target", fmt.Sprint(m.init.Process.Pid), "--mount", "nsenter", "--net=" + namespace}, command...)
@@ -175,7 +177,7 @@ type kubePod struct {
 	node *machine
 }
 
-// run makes an object of a pod with networks. There is no scheduler, so the object names the node.
+// run creates the object of a pod with networks. There is no scheduler, so the object names the node.
 func (m *machine) run(name, networks string) kubePod {
 	m.Helper()
 	m.apply(fmt.Sprintf(`
@@ -199,7 +201,8 @@ func (p kubePod) at(network string) []netip.Addr {
 	return p.node.addressesOf(pod{name: p.name}, network)
 }
 
-// reaches says why the pod, which the node asks over the pod's eth0, does not connect to an address.
+// reaches returns why the pod does not connect to an address, as it answers the node's request over eth0; nil if it
+// connects.
 func (p kubePod) reaches(to netip.Addr) error {
 	p.node.Helper()
 	eth0 := p.node.kubectl("", "get", "pod", p.name, "-n", "upf", "-o", "jsonpath={.status.podIP}")
@@ -222,7 +225,7 @@ func (p kubePod) reaches(to netip.Addr) error {
 	return nil
 }
 
-// needNodes fails where no kubelet can run, and skips the test unless `make test-node` runs it.
+// needNodes skips the test unless `make test-node` runs it, and then fails if no kubelet can run.
 func needNodes(t *testing.T, possible error) {
 	t.Helper()
 	if os.Getenv("MULTIENI_NODE") == "" {

@@ -22,8 +22,9 @@ import (
 	"github.com/multieni/multieni/internal/dev/assets"
 )
 
-// TestKubeletsRunPodsOfANodeENI has kubelets, containerd and runc on nodes of two zones run pods with the annotation. They get
-// eth0 of a bridge, and the networks of two NodeENIs: by macvlan, which takes the place of ipvlan, and by host-device.
+// TestKubeletsRunPodsOfANodeENI runs pods with the annotation on nodes of two zones, with kubelets, containerd and
+// runc. They get eth0 from a bridge, and the networks of two NodeENIs: by macvlan, which replaces ipvlan, and by
+// host-device.
 func TestKubeletsRunPodsOfANodeENI(t *testing.T) {
 	needNodes(t, fabric.Possible())
 	folders, err := assets.NodePrograms(t.Context(), os.Stderr)
@@ -82,7 +83,7 @@ func TestKubeletsRunPodsOfANodeENI(t *testing.T) {
 	})
 }
 
-// reachEachOther waits for two pods, and has them connect to each other's addresses of a network.
+// reachEachOther waits for two pods, and makes them connect to each other's addresses in a network.
 func (w *world) reachEachOther(network string, one, other kubePod) {
 	w.Helper()
 	w.kubectl("", "wait", "pods", "--all", "-n", "upf", "--for=condition=Ready", "--timeout=120s")

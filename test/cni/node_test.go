@@ -89,9 +89,9 @@ func newNode(tb testing.TB) *node {
 	return n
 }
 
-// restart is a runtime that forgot what it did.
+// restart gives the node a runtime without the memory of its calls.
 func (n *node) restart() {
-	// Without one, libcni makes the exec at the first call, and pods start at the same time.
+	// Without it, libcni sets its exec at the first call, which races because pods start concurrently.
 	exec := &invoke.DefaultExec{RawExec: &invoke.RawExec{Stderr: os.Stderr}}
 	n.runtime = libcni.NewCNIConfigWithCacheDir(n.programs, n.tb.TempDir(), exec)
 }
@@ -104,7 +104,8 @@ func (n *node) attach(link, nodeENI, mac string) {
 	n.links.IP(fmt.Sprintf("link set %s mtu 9001 up", link))
 }
 
-// network is the pod network of a NodeENI with some IPv4 prefixes out of the third part of the subnet, and one of IPv6.
+// network is the pod network of a NodeENI with that number of IPv4 prefixes from the third part of the subnet, and one
+// IPv6 prefix.
 func network(name string, third, prefixes int) podnet.Network {
 	block := func(last int) netip.Prefix { return netip.MustParsePrefix(fmt.Sprintf("10.0.%d.%d/28", third, last)) }
 	network := podnet.Network{
@@ -143,7 +144,7 @@ func (n *node) ipam(network string) string {
 	return fmt.Sprintf(`{"type": "multieni-ipam", "network": %q, "networksDir": %q, "leasesDir": %q}`, network, n.networks, n.leases)
 }
 
-// configuration is a CNI configuration of the plugins.
+// configuration is a CNI configuration with the plugins.
 func (n *node) configuration(name, plugins string) *libcni.NetworkConfigList {
 	n.tb.Helper()
 	list, err := libcni.ConfListFromBytes([]byte(fmt.Sprintf(`{"cniVersion": "1.1.0", "name": %q, "plugins": [%s]}`, name, plugins)))
@@ -153,11 +154,12 @@ func (n *node) configuration(name, plugins string) *libcni.NetworkConfigList {
 	return list
 }
 
-// guestPrograms names the folders of the CNI programs in the virtual machine whose kernel has ipvlan. Nothing can be built there.
+// guestPrograms names the folders of the CNI programs in the virtual machine whose kernel has ipvlan. That machine has
+// no compiler.
 const guestPrograms = "MULTIENI_GUEST_PROGRAMS"
 
-// attachment is the plugin that lets pods share an interface. A kernel may lack ipvlan; macvlan differs in the MAC
-// addresses of pods only.
+// attachment is the plugin that lets pods share an interface. A kernel may lack ipvlan; macvlan differs only in the MAC
+// addresses of pods.
 func attachment() string {
 	if os.Getenv(guestPrograms) != "" {
 		return `"type": "ipvlan", "mode": "l2"`
@@ -220,7 +222,7 @@ func (n *node) del(list *libcni.NetworkConfigList, p pod, link string) {
 	}
 }
 
-// end takes a link of a network from a pod.
+// end removes a link of a network from a pod.
 func (n *node) end(list *libcni.NetworkConfigList, p pod, link string) (err error) {
 	n.links.Do(func() { err = n.runtime.DelNetworkList(context.Background(), list, p.runtimeConf(link)) })
 	return err
@@ -258,7 +260,7 @@ func (n *node) read(network string) []podnet.Lease {
 	return leases
 }
 
-// change rewrites the leases in use, as if time had passed or the node had booted.
+// change rewrites the leases of a network, as if time had passed or the node had booted.
 func (n *node) change(network string, change func(*podnet.Lease)) {
 	n.tb.Helper()
 	leases := n.read(network)
@@ -275,7 +277,7 @@ func (n *node) change(network string, change func(*podnet.Lease)) {
 	}
 }
 
-// rest lets the addresses at rest have rested.
+// rest ends the rest of released addresses.
 func (n *node) rest(network string) {
 	n.tb.Helper()
 	n.change(network, func(l *podnet.Lease) {

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkStartOfAPod measures the CPU time that our two programs take when a pod starts, and what the CNI project's host-local takes in
-// their place. The time on a clock depends on the load of the machine, so it is not judged.
+// BenchmarkStartOfAPod measures the CPU time that our two programs take when a pod starts, and that of the CNI
+// project's host-local in their place. It does not judge elapsed time, which depends on the load of the machine.
 func BenchmarkStartOfAPod(b *testing.B) {
-	// most is the bar of docs/performance.md, for both programs together.
+	// most is the limit of docs/performance.md for both programs together.
 	const most = 20 * time.Millisecond
 	n := newNode(b)
 	n.write(network("n3", 4, 12))

@@ -13,7 +13,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
-// assign makes the call of the published address-management samples for an address of a pod.
+// assign makes the call that the published address-management samples make for an address of a pod.
 func (v *vpc) assign(t *testing.T, eni string, address netip.Addr) {
 	t.Helper()
 	reassign := true

@@ -170,8 +170,8 @@ func TestHostDeviceGivesTheInterfaceToOnePod(t *testing.T) {
 	n.mustAdd(list, second, "net1")
 }
 
-// BenchmarkPod measures what the two plugins add to the start of a pod, on a node with 100 pods: the median of each call
-// as the runtime sees it, with the start of the process, and the processor time of both, which other work on the machine
+// BenchmarkPod measures what the two plugins add to the start of a pod on a node with 100 pods: the median of each call
+// as the runtime measures it, with the start of the process, and the CPU time of both, which other work on the machine
 // does not change.
 func BenchmarkPod(b *testing.B) {
 	n := newNode(b)
@@ -203,7 +203,7 @@ func BenchmarkPod(b *testing.B) {
 	}
 }
 
-// processorTime is what the programs took that have ended.
+// processorTime returns the CPU time of the programs that have ended.
 func processorTime(tb testing.TB) time.Duration {
 	tb.Helper()
 	var usage unix.Rusage

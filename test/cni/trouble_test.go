@@ -35,7 +35,7 @@ kind: ServiceAccount
 metadata: {name: default, namespace: upf}
 ---
 `
-	// growing is NodeENI n3 with a first and a last number of prefixes, and a number of spare addresses.
+	// growing is NodeENI n3 with a minimum and a maximum number of prefixes, and a number of spare addresses.
 	growing = namespaceUPF + `
 apiVersion: networking.k8s.aws/v1alpha1
 kind: NodeENI
@@ -79,7 +79,8 @@ spec: {nodeName: %s, automountServiceAccountToken: false, containers: [{name: up
 	return all
 }
 
-// attempt starts the pods at once, as a runtime with some workers does, and returns those that do not start, and why.
+// attempt starts the pods concurrently, as a runtime with several workers does, and returns those that do not start,
+// with their errors.
 func (k *worker) attempt(pods []pod) (left []pod, failures []error) {
 	k.Helper()
 	const workers = 8
@@ -100,7 +101,8 @@ func (k *worker) attempt(pods []pod) (left []pod, failures []error) {
 	return left, failures
 }
 
-// refused fails unless Multus reports the error of multieni-ipam for one pod: to try again later, and the parts of its text.
+// refused fails unless Multus reports the error of multieni-ipam for one pod: the code "try again later", and the parts
+// of its text.
 func refused(t *testing.T, failures []error, parts ...string) {
 	t.Helper()
 	if len(failures) != 1 {
@@ -159,8 +161,8 @@ func TestPodsWhileEC2ThrottlesTheGrowth(t *testing.T) {
 	w.ping(peer, left[0], a.addressesOf(left[0], "n3"))
 }
 
-// A subnet without a free /28 refuses the growth. The error of the pod and the conditions say so, and the pod starts once a
-// user of the subnet has given a block back.
+// EC2 refuses the growth in a subnet without a free /28. The error of the pod and the conditions say so, and the pod
+// starts once another user of the subnet has released a block.
 func TestPodsWhileTheSubnetIsFull(t *testing.T) {
 	account := awssim.ExampleWorld()
 	for i := range account.Subnets {
@@ -197,7 +199,7 @@ func TestPodsWhileTheSubnetIsFull(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	stopController() // the next one tries at once, this one in up to ten minutes
+	stopController() // the next one tries at once, this one within ten minutes
 	w.control()
 	eventually(t, "the second prefix", func() bool { return len(a.prefixes("n3")) == 2 })
 	if _, failures := a.attempt(left); len(failures) > 0 {

@@ -21,8 +21,8 @@ import (
 )
 
 // whereabouts puts the plugin into the folders of the node's runtime, and returns the network that kubectl eni nads
-// --whereabouts prints for a block of subnetA. The file of whereabouts' installation, which names the kubeconfig, is in a folder of
-// the test.
+// --whereabouts prints for a block of subnetA. The file of a whereabouts installation that names the kubeconfig is in a
+// folder of the test.
 func (k *worker) whereabouts(program string, block netip.Prefix) *libcni.NetworkConfigList {
 	k.Helper()
 	if err := os.Symlink(program, filepath.Join(k.plugins, "whereabouts")); err != nil {
@@ -62,8 +62,8 @@ func (k *worker) secondaries() (eni string, addresses []netip.Addr) {
 	return eni, addresses
 }
 
-// Whereabouts chooses the addresses of pods on two nodes, and a program of the user requests them from EC2. The controller
-// leaves them alone, also after a restart and an edit of the NodeENI.
+// Whereabouts chooses the addresses of pods on two nodes, and a program of the user assigns them in EC2. The controller
+// does not unassign them, even after a restart and an edit of the NodeENI.
 func TestAddressesOfWhereabouts(t *testing.T) {
 	w := newWorld(t)
 	program, err := assets.Whereabouts(t.Context(), os.Stderr)
@@ -112,7 +112,7 @@ func TestAddressesOfWhereabouts(t *testing.T) {
 	}
 	w.ping(podB, podA, atA)
 
-	// The next pod gets the address of one that ended, on another node: a program moves it.
+	// The next pod, on another node, gets the address of a pod that ended, and a program of the user moves it.
 	a.del(networkA, podA, "net1")
 	podC := b.pod("own-c")
 	atC := addresses(t, b.mustAdd(networkB, podC, "net1"))
@@ -134,7 +134,7 @@ func TestAddressesOfWhereabouts(t *testing.T) {
 	}
 }
 
-// whereaboutsDefinitions are a NodeENI without pods, and whereabouts' definitions without their schemas.
+// whereaboutsDefinitions are a NodeENI without spec.pods, and whereabouts' definitions without their schemas.
 const whereaboutsDefinitions = `
 apiVersion: networking.k8s.aws/v1alpha1
 kind: NodeENI

@@ -21,14 +21,14 @@ import (
 	"github.com/multieni/multieni/test/documents"
 )
 
-// notes are what helm prints when it has installed the chart.
+// notes is the template of the text that helm prints after it has installed the chart.
 const notes = "charts/multieni/templates/NOTES.txt"
 
-// quoted is what stands between quotes, or parentheses that a shell fills in.
+// quoted matches text between quotes, and command substitutions of a shell.
 var quoted = regexp.MustCompile(`'[^']*'|"[^"]*"|\$\([^)]*\)`)
 
-// named are the commands that a page names, between fences and within lines, each on one line and with Q for what is
-// quoted.
+// named returns the commands that a page names, between fences and within lines, each on one line and with Q in place
+// of quoted text.
 func named(page documents.Page) []string {
 	var all []string
 	add := func(text string) {
@@ -59,11 +59,11 @@ func withNotes(t *testing.T) []documents.Page {
 	return append(all(t), documents.Parse(notes, string(text)))
 }
 
-// ours is a command of one of our programs: what it is of, and what it is given.
+// ours matches a command of one of our programs: the program, and its arguments.
 var ours = regexp.MustCompile(`^(?:(multieni|kubectl eni|multieni-dev) ([a-z][a-z-]*(?: [^=]*)?)|(eni-manager) (--.*))$`)
 
-// Commands of ours that documents name exist, with the flags that they are given. That they do what is said of them,
-// the stories of test/scenario see.
+// Commands of our programs in documents exist, with their flags. The stories of test/scenario check that they do what
+// the documents say.
 func TestOurCommandsExist(t *testing.T) {
 	programs := map[string]func() *cobra.Command{
 		"multieni": cli.New, "kubectl eni": cli.NewPlugin, "multieni-dev": devcli.New, "eni-manager": enimanager.New,
@@ -86,7 +86,7 @@ func TestOurCommandsExist(t *testing.T) {
 	}
 }
 
-// misuse is what a program does not know of its arguments.
+// misuse returns the error of a program about unknown arguments.
 func misuse(program *cobra.Command, args []string) error {
 	command, rest, err := program.Find(args)
 	if err == nil && command == program && program.HasSubCommands() {
@@ -96,12 +96,12 @@ func misuse(program *cobra.Command, args []string) error {
 		err = command.ParseFlags(rest)
 	}
 	if errors.Is(err, pflag.ErrHelp) || err != nil && strings.Contains(err.Error(), "invalid argument") {
-		return nil // a placeholder of a value need not exist
+		return nil // the value of a placeholder need not exist
 	}
 	return err
 }
 
-// What commands are given of ours exists: targets of make, programs that are built, and files.
+// The arguments of commands exist in the checkout: targets of make, programs to build, and files.
 func TestWhatCommandsAreGivenExists(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
@@ -127,7 +127,8 @@ func TestWhatCommandsAreGivenExists(t *testing.T) {
 	}
 }
 
-// Commands of kubectl and helm within a line begin one that stands between fences somewhere, where it is run or marked.
+// A command of kubectl or helm within a line is the beginning of one between fences somewhere, which a test runs or a
+// mark excludes.
 func TestCommandsOfOthers(t *testing.T) {
 	pages := all(t)
 	var fenced []string

@@ -28,7 +28,7 @@ func all(t *testing.T) []documents.Page {
 // inline is code within a line.
 var inline = regexp.MustCompile("`([^`\n]+)`")
 
-// prose is a page without what stands between its fences.
+// prose returns a page without the blocks between its fences.
 func prose(page documents.Page) string {
 	text := page.Text
 	for _, block := range page.Blocks {
@@ -37,7 +37,7 @@ func prose(page documents.Page) string {
 	return text
 }
 
-// Documents lead to files and sections that exist.
+// Documents link to files and sections that exist.
 func TestLinks(t *testing.T) {
 	pages := all(t)
 	anchors := map[string][]string{}
@@ -66,7 +66,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchor is how a heading is linked to.
+// anchor returns the anchor of a heading in links.
 func anchor(heading string) string {
 	var s strings.Builder
 	for _, r := range strings.ToLower(heading) {
@@ -80,7 +80,7 @@ func anchor(heading string) string {
 	return s.String()
 }
 
-// What stands between fences says what language it is in, so that commands are found; and none stands outside of fences.
+// Each block between fences names its language, so that tests find commands. No command is outside of fences.
 func TestFences(t *testing.T) {
 	languages := []string{"sh", "yaml", "json", "text", "mermaid", "go", "promql"}
 	indented := regexp.MustCompile(`(?m)^    +(?:kubectl|helm|make|go|aws|curl|multieni\S*|[A-Z_]+=\S+) .*$`)
@@ -101,7 +101,7 @@ func TestFences(t *testing.T) {
 	}
 }
 
-// Go in documents is that of the examples, which are compiled.
+// Go code in documents is that of the examples, which tests compile.
 func TestGo(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "examples", "*", "*.go"))
 	if err != nil {

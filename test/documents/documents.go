@@ -1,16 +1,16 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package documents reads this project's documents as tests see them: their sections, the commands in these, and the
-// marks of commands that no test can run.
+// Package documents reads this project's documents for tests: their sections, the commands in these, and the marks of
+// commands that no test can run.
 //
-// A command stands in a block of shell between fences. Tests run it as it stands, unless a mark in its comment says
-// what it takes that they do not have:
+// A command is in a block of shell between fences. Tests run it unchanged, unless a mark in its comment says what it
+// needs that tests do not have:
 //
 //	kubectl get nodeeni                  # runs
 //	aws sts get-caller-identity          # (AWS) does not
 //
-// A line that is a comment with a mark, and nothing else, marks what follows it in its block.
+// A line with only a comment with a mark marks all commands after it in its block.
 package documents
 
 import (
@@ -22,8 +22,7 @@ import (
 	"strings"
 )
 
-// Marks are the words that stand between parentheses at the beginning of a comment, and what each says the command
-// needs.
+// Marks are the words between parentheses at the beginning of a comment, with what the command needs.
 var Marks = map[string]string{
 	"AWS":     "an AWS account, what is in one, a registry, or AWS's own command line",
 	"nodes":   "nodes that run pods",
@@ -38,19 +37,19 @@ type Page struct {
 	Blocks []Block
 }
 
-// Block is what stands between two fences.
+// Block is the text between two fences.
 type Block struct {
 	Section  string // the heading above it
 	Line     int    // of its first line in the page, from 1
-	Language string // as the fence has it
+	Language string // as in the fence
 	Text     string
 }
 
-// Command is one command of a page, with the lines that it goes on in.
+// Command is one command of a page, with its continuation lines.
 type Command struct {
 	Page, Section string
 	Line          int    // from 1
-	Text          string // as it stands there, without its comment
+	Text          string // as in the page, without its comment
 	Mark          string // why no test runs it, one of [Marks] or a word that is none; empty for a command that tests run
 }
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestTheProgramsForNodesAreBuilt runs the documented commands that build the programs for other machines, unchanged,
-// in a folder with the files of a checkout. No story does: they take half a minute with a warm cache.
+// TestTheProgramsForNodesAreBuilt runs, unchanged, the documented commands that build the programs for other machines,
+// in a folder with the files of a checkout. No story runs them, since they take half a minute with a warm cache.
 func TestTheProgramsForNodesAreBuilt(t *testing.T) {
 	if _, err := exec.LookPath("zip"); err != nil {
 		t.Skip("needs zip, as the page does")
@@ -61,7 +61,7 @@ func TestTheProgramsForNodesAreBuilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer archive.Close()
-	// provided.al2023 starts the file of this name, which must be allowed to run.
+	// provided.al2023 starts the file of this name, which must be executable.
 	if len(archive.File) != 1 || archive.File[0].Name != "bootstrap" || archive.File[0].Mode()&0o111 == 0 {
 		t.Errorf("the archive holds %s", strings.TrimSpace(script))
 	}

@@ -16,7 +16,7 @@ var (
 	testInGo    = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
 )
 
-// TestNamedTestsExist holds the documents to the tests that they name: docs/security.md says which test holds each threat.
+// TestNamedTestsExist checks that the tests that documents name exist: docs/security.md names the test for each threat.
 func TestNamedTestsExist(t *testing.T) {
 	exists := map[string]bool{}
 	for _, path := range goFiles(t) {

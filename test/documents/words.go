@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// WordsSection is the heading of the glossary's table of words that pages and comments do not have.
+// WordsSection is the heading of the glossary's table of words that pages and comments must not have.
 const WordsSection = "Words that pages do not have"
 
-// Word is a word or phrase that pages and comments do not have.
+// Word is a word or phrase that pages and comments must not have.
 type Word struct {
 	Not     string
 	But     string // what to write instead
 	pattern *regexp.Regexp
 }
 
-// Offence is one place where a text has a word that it must not have.
+// Offence is one place at which a text has a word that it must not have.
 type Offence struct {
 	Line int // from 1
 	Word Word
@@ -67,8 +67,8 @@ func InPage(page Page, words []Word) []Offence {
 	return find(text, 1, words)
 }
 
-// InGo returns the offences in the comments of a Go file, and in its strings that are texts, unless the file is a test.
-// A generated file has none.
+// InGo returns the offences in the comments of a Go file and, unless the file is a test, in its strings of more than
+// one word. A generated file has none.
 func InGo(path string, source []byte, words []Word) ([]Offence, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, path, source, parser.ParseComments|parser.SkipObjectResolution)
@@ -99,7 +99,7 @@ func inStrings(files *token.FileSet, file *ast.File, words []Word) (offences []O
 	return offences
 }
 
-// commentMark is what begins a line of a comment.
+// commentMark matches the beginning of a line of a comment.
 var commentMark = regexp.MustCompile(`(?m)^[ \t]*(//|/\*|\*)`)
 
 func find(text string, firstLine int, words []Word) []Offence {
@@ -112,7 +112,7 @@ func find(text string, firstLine int, words []Word) []Offence {
 	return offences
 }
 
-// blank replaces all but the line breaks, so that what follows keeps its line.
+// blank replaces all characters except line breaks by spaces, so that the text after it keeps its line.
 func blank(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' {

@@ -16,8 +16,8 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// TestAnswersThatAreNone lets something else come in the place of every third answer to a change: nothing, a page, another
-// action's answer, a half of it, 50 MB, or a reset of the connection. Some of the changes are made, others are not.
+// TestAnswersThatAreNone replaces every third answer to a change: by nothing, a page, another action's answer, half of
+// the answer, 50 MB, or a reset of the connection. EC2 makes some of the changes, and not the others.
 func TestAnswersThatAreNone(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -48,8 +48,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 	s.atMost(16*callsToAttach + 6*callsToRemove + 4*strikes)
 }
 
-// TestReadingsThatAreNone answers every reading with an empty body for as long as a fault may last, while a NodeENI is
-// deleted. Its interfaces are old enough for a reading without them to be believed.
+// TestReadingsThatAreNone answers every read with an empty body for as long as a fault may last, while a NodeENI is
+// deleted. Its interfaces are older than the visibility window, so that a read without them counts.
 func TestReadingsThatAreNone(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)

@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// apiGate stands between controllers and the API server. It passes everything on, as an administrator, until told to
-// interfere.
+// apiGate is a proxy between controllers and the API server. It forwards everything, as an administrator, until an
+// interference is set.
 type apiGate struct {
 	*httptest.Server
 	forward *httputil.ReverseProxy
@@ -79,14 +79,14 @@ func (g *apiGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// set makes the gate interfere from now on; nil makes it stop.
+// set makes the gate interfere from now on; nil ends that.
 func (g *apiGate) set(i interference) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.interfere = i
 }
 
-// asked returns what was asked of the API server so far.
+// asked returns the permissions that requests have needed so far.
 func (g *apiGate) asked() map[permission]bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,13 +97,13 @@ func (g *apiGate) asked() map[permission]bool {
 	return asked
 }
 
-// outage cuts every connection, watches too, and lets none come about until the gate is set to something else.
+// outage cuts every connection, watches too, and refuses new ones until the gate is set to something else.
 func (g *apiGate) outage() {
 	g.set(func(http.ResponseWriter, *http.Request) bool { hangUp(); return true })
 	g.CloseClientConnections()
 }
 
-// kubeconfig writes a file that leads through the gate. The user is impersonated; "" is the administrator.
+// kubeconfig writes a kubeconfig for the gate. The user is impersonated; "" is the administrator.
 func (g *apiGate) kubeconfig(t *testing.T, user string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -158,8 +158,8 @@ func failingStatusWrites() interference {
 	}
 }
 
-// conflicts makes a third of the writes of our kinds conflicts, and loses the answers to a fifth of the others. Chance
-// decides, since what is done again and again can fall into step with every third.
+// conflicts answers a third of the writes of our kinds with a conflict, and loses the answers to a fifth of the others.
+// Chance decides, since retries could fall into step with every third write.
 func (g *apiGate) conflicts() interference {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(1, 2))

@@ -18,8 +18,8 @@ import (
 )
 
 // TestAChangeIsToldHeldAndRolledOut gives a NodeENI another subnet. The status reports the drift, and nothing else
-// changes. It stays so while the NodeENI is paused, although replacement is requested by then. Then one node after the
-// other follows, also while the controller is killed.
+// changes. That stays so while the NodeENI is paused, although the user has already requested replacement. Then the
+// controller replaces the interfaces node by node, although it is killed meanwhile.
 func TestAChangeIsToldHeldAndRolledOut(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -67,7 +67,7 @@ func TestAChangeIsToldHeldAndRolledOut(t *testing.T) {
 	s.atMost((8+4)*callsToAttach + 4*callsToRemove + 4)
 }
 
-// change changes a NodeENI as a person would.
+// change changes a NodeENI as a user does.
 func (s *stage) change(n *v1alpha1.NodeENI, change func(*v1alpha1.NodeENI)) {
 	s.Helper()
 	s.must(s.kube.Get(s.Context(), client.ObjectKeyFromObject(n), n))
@@ -76,8 +76,7 @@ func (s *stage) change(n *v1alpha1.NodeENI, change func(*v1alpha1.NodeENI)) {
 	s.must(s.kube.Patch(s.Context(), n, client.MergeFrom(before)))
 }
 
-// says waits until a NodeENI gives the reason why it is not ready, and counts interfaces that differ from what is
-// wanted.
+// says waits until a NodeENI is not ready for the reason, and reports that number of interfaces with drift.
 func (s *stage) says(n *v1alpha1.NodeENI, reason string, drifted int32) {
 	s.Helper()
 	s.eventually(afterwards, fmt.Sprintf("NodeENI %s says %s", n.Name, reason), func() string {
@@ -90,7 +89,7 @@ func (s *stage) says(n *v1alpha1.NodeENI, reason string, drifted int32) {
 	})
 }
 
-// lacking returns the nodes with interfaces that have less than count of them attached.
+// lacking returns the nodes that have interfaces, but fewer than count attached ones.
 func (s *stage) lacking(count int) []string {
 	attached := map[string]int{}
 	for _, i := range s.cloud.State().NetworkInterfaces {

@@ -17,24 +17,24 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 )
 
-// cloudGate stands between one controller and EC2 and records the calls that change something. With a gate each, it is
-// known which of several controllers made a call.
+// cloudGate is a proxy between one controller and EC2. It records the calls that change something. Each controller has
+// its own gate, which shows which of them made a call.
 type cloudGate struct {
 	*httptest.Server
 	cloud *awssim.Simulator
-	// targets makes the gate note what a call is about, which takes a look at all of EC2.
+	// targets makes the gate record the target of a call, which reads the whole state of EC2.
 	targets bool
 
 	mu    sync.Mutex
 	calls []call
-	// interrupts are what is to happen at calls, by how many there were before.
+	// interrupts are the interruptions of calls, by the number of calls before them.
 	interrupts map[int]interruption
 }
 
-// interruption happens when a call comes in. It returns whether EC2 hears of the call.
+// interruption runs when a call arrives. It returns whether the gate forwards the call to EC2.
 type interruption func() (passes bool)
 
-// call is one that changes something in EC2, as it was asked for.
+// call is a request that changes something in EC2.
 type call struct {
 	at     time.Time
 	action string
@@ -68,7 +68,7 @@ func (g *cloudGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.cloud.ServeHTTP(w, r)
 }
 
-// at makes something happen at the nth call from now.
+// at sets an interruption of the nth call from now.
 func (g *cloudGate) at(n int, interrupt interruption) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,7 +93,7 @@ func (g *cloudGate) recorded() []call {
 	return g.calls[:len(g.calls):len(g.calls)]
 }
 
-// removes tells whether the call takes an interface away.
+// removes reports whether the call detaches or deletes an interface.
 func (c call) removes() bool {
 	return c.action == "DetachNetworkInterface" || c.action == "DeleteNetworkInterface"
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // TestTwoClusters runs two clusters in one VPC that have the same names for everything: nodes, NodeENIs, labels. No
-// action of one cluster, restarts included, ever changes what the other has.
+// action of one cluster, including restarts, changes an interface of the other.
 func TestTwoClusters(t *testing.T) {
 	t.Parallel()
 	cloud := simulate(t, fleet("node", "node"), speed, nil)

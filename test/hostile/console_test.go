@@ -24,9 +24,9 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestByHand lets people detach an interface in EC2's console, take tags off another, and move a third to an instance
-// that is none of the cluster's, for which they pause its node. Each is noticed, nothing else is touched, and nothing goes
-// round in circles.
+// TestByHand lets people detach an interface in the EC2 console, remove tags from another, and move a third to an
+// instance outside the cluster, for which they pause its node. The controller reacts to each change, changes no other
+// interface, and does not repeat itself.
 func TestByHand(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node", "other"), speed, nil), speed)
@@ -52,8 +52,8 @@ func TestByHand(t *testing.T) {
 		return cmp.Or(s.lacks("node-1", plan.RemovedExternally), s.lacks("node-2", plan.AttachedElsewhere))
 	})
 	s.rests()
-	// The interface that lost the name of its NodeENI has no whole identity any more and stays as it is. It was so young that
-	// its successor is not made at once.
+	// The interface without the tag of its NodeENI has no whole identity any more and stays as it is. It was so young
+	// that the controller does not create its successor at once.
 	if now := s.now(retagged); now == nil || now.Attachment == nil || now.Attachment.AttachmentID != retagged.Attachment.AttachmentID || now.Tags["Name"] != "" {
 		t.Errorf("%s was touched after somebody had changed its identity: %+v", retagged.NetworkInterfaceID, now)
 	}
@@ -87,7 +87,7 @@ func (s *stage) pause(node string, on bool) {
 	})
 }
 
-// move detaches an interface and attaches it to another instance, as a person would, who has the time to look.
+// move detaches an interface and attaches it to another instance, as a person does who waits for the detach.
 func (s *stage) move(i *ec2.NetworkInterface, instance string) {
 	s.Helper()
 	s.console("DetachNetworkInterface", "AttachmentId", i.Attachment.AttachmentID)
@@ -100,12 +100,12 @@ func (s *stage) move(i *ec2.NetworkInterface, instance string) {
 	s.console("AttachNetworkInterface", "NetworkInterfaceId", i.NetworkInterfaceID, "InstanceId", instance, "DeviceIndex", "1")
 }
 
-// now returns what has become of an interface; nil if EC2 does not have it any more.
+// now returns the present state of an interface; nil if EC2 does not have it any more.
 func (s *stage) now(i *ec2.NetworkInterface) *ec2.NetworkInterface {
 	return s.interfaces([]string{i.NetworkInterfaceID})[i.NetworkInterfaceID]
 }
 
-// lacks returns "" if the state of the node gives the reason for one of its interfaces, else what it says instead.
+// lacks returns "" if the state of the node has the reason for one of its interfaces, else what it says instead.
 func (s *stage) lacks(node string, reason plan.Reason) string {
 	var state v1alpha1.NodeENIState
 	if err := s.kube.Get(s.Context(), client.ObjectKey{Name: node}, &state); err != nil {
@@ -132,7 +132,7 @@ func (s *stage) of(node string) *ec2.NetworkInterface {
 	return all[n]
 }
 
-// console calls EC2 as a person would, with the parameters given as names and values by turns.
+// console calls EC2 as a person does. The parameters are alternating names and values.
 func (s *stage) console(action string, parameters ...string) {
 	s.Helper()
 	form := url.Values{"Action": {action}, "Version": {"2016-11-15"}}
@@ -142,7 +142,7 @@ func (s *stage) console(action string, parameters ...string) {
 	s.byHand(form)
 }
 
-// byHand makes a call to EC2 that is none of the controller's, and returns the answer.
+// byHand makes a call to EC2 past the controller, and returns the answer.
 func (s *stage) byHand(form url.Values) string {
 	s.Helper()
 	request := httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/", strings.NewReader(form.Encode()))

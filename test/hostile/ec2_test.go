@@ -13,13 +13,14 @@ import (
 	"github.com/multieni/multieni/internal/core/ratelimit"
 )
 
-// speed is how many times faster than EC2 the simulated one lives where the controller's own periods do not matter.
+// speed is how many times faster than EC2 the simulated one runs in tests in which the controller's own periods do not
+// matter.
 const speed = 10
 
-// afterwards is what a test waits at most for what must come. It only keeps a test from hanging, on however busy a
-// machine: failed calls are tried again after half a minute at the latest, and new interfaces are doubted for two
-// minutes. That there is not more work than there must be is judged by counting calls, and how long it takes in
-// test/synctest, where time does not depend on the machine.
+// afterwards is how long a test waits at most for an expected state. It only keeps a test from hanging on a busy
+// machine: the controller repeats failed calls after half a minute at the latest, and the visibility window is two
+// minutes. The tests judge superfluous work by the number of calls; test/synctest, where time does not depend on the
+// machine, judges how long it takes.
 const afterwards = 10 * time.Minute
 
 // The least number of calls for one interface.
@@ -28,7 +29,8 @@ const (
 	callsToRemove = 2 // detach, delete
 )
 
-// TestLostResponses loses the answer to every third call of each action that changes something, done though it is.
+// TestLostResponses loses the answer to every third call of each action that changes something, although EC2 executes
+// it.
 func TestLostResponses(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -50,8 +52,8 @@ func TestLostResponses(t *testing.T) {
 	s.atMost(16*callsToAttach + 6*callsToRemove + 4*strikes)
 }
 
-// TestLostRequests loses a third of all calls, reads too, before EC2 hears of them, and keeps the client waiting for a
-// fifth of the others.
+// TestLostRequests loses a third of all calls, reads too, before they reach EC2, and delays the answers to a fifth of
+// the others.
 func TestLostRequests(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -90,8 +92,7 @@ func TestThrottling(t *testing.T) {
 	s.endure(promised/2, r)
 	s.heal()
 	during := len(s.calls()) - before
-	// Interfaces are asked for and detached at the least pace there is, which finds out whether EC2 is better; nothing
-	// else is begun before.
+	// The rate limiter probes with creates and detaches at its lowest rate; no other action begins before one succeeds.
 	const members, actions = 8 + 4, 2
 	refill := awssim.DocumentedLimits()["CreateNetworkInterface"].Refill
 	if most := actions*int(ratelimit.MinShare*refill*promised.Seconds()*speed) + 2*members; during == 0 || during > most {
@@ -106,7 +107,7 @@ func TestThrottling(t *testing.T) {
 	s.atMost(16*callsToAttach + 4*callsToRemove + during)
 }
 
-// TestReadsLag answers every read with the state of up to a minute ago, each time of a different age, and hides new
+// TestReadsLag answers every read with a state that is up to a minute old, of a different age each time, and hides new
 // interfaces for a while. The controller is killed in between, and starts again with stale reads.
 func TestReadsLag(t *testing.T) {
 	t.Parallel()
@@ -133,8 +134,9 @@ func TestReadsLag(t *testing.T) {
 	s.atMost(16*callsToAttach + 4*strikes)
 }
 
-// TestStuckDetaches never ends every third detach. What is not stuck goes; what is stuck is not forced before its time,
-// and leaves with its instance. The long form waits for the time of force instead, ten minutes.
+// TestStuckDetaches never ends every third detach. The controller removes the other interfaces; it does not force a
+// stuck detach before its time, and the interface leaves with its instance. The long form instead waits the ten minutes
+// until the forced detach.
 func TestStuckDetaches(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)

@@ -1,17 +1,17 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hostile_test holds the controller to its promise while everything around it fails: the real binary, the real
-// API server and the simulated EC2 over HTTP, with one named test for each calamity.
+// Package hostile_test checks the guarantees of the controller while everything around it fails: the real binary, the
+// real API server and the simulated EC2 over HTTP, with one named test for each kind of failure.
 //
-// A test has a [stage] of its own. It sets the world, lets things go wrong while nodes get and lose interfaces, and then
-// compares what EC2 truly holds with what is wanted: each interface at its slot, none twice, none that was wanted ever
-// detached or deleted, and no more calls than the calamity explains. Faults come from two gates: [apiGate] stands
-// between the controller and the API server, [cloudGate] between the controller and EC2, where it also keeps the
-// record. Only the simulated EC2 can live faster than real time; the controller's own periods are real.
+// A test has a [stage] of its own. It sets up the world, injects faults while nodes get and lose interfaces, and then
+// compares the true state of EC2 with the desired one: each interface is in its slot, none exists twice, no desired one
+// was detached or deleted, and there were no more calls than the failure explains. Faults come from two gates:
+// [apiGate] is between the controller and the API server, [cloudGate] between the controller and EC2, where it also
+// records the calls. Only the simulated EC2 can run faster than real time; the controller's own periods are real.
 //
-// Faults last as long as the product's promise says. With MULTIENI_LONG=1 there are thousands of orphans instead of
-// hundreds, and a stuck detach is waited for until it is forced.
+// Faults last as long as the product guarantees to tolerate them. With MULTIENI_LONG=1 there are thousands of orphans
+// instead of hundreds, and the test of stuck detaches waits until they are forced.
 package hostile_test
 
 import (
@@ -32,15 +32,15 @@ import (
 // program is the path of multieni.
 var program string
 
-// isLong is whether the tests may take their time.
+// isLong is whether the tests run in their long form.
 var isLong = os.Getenv("MULTIENI_LONG") != ""
 
-// promised is for how long a fault can last by the product's promise.
+// promised is how long a fault can last by the product's guarantee.
 const promised = time.Minute
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// The tests wait much more than they compute, so that more of them than cores can run at once.
+	// The tests wait much more than they compute, so more tests than cores can run at once.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}

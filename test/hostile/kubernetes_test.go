@@ -20,8 +20,8 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 )
 
-// TestStatusWritesFail lets no status be written while nodes get and lose interfaces, a NodeENI is added, and the
-// controller is killed: EC2 alone must tell what exists already.
+// TestStatusWritesFail fails all status writes while nodes get and lose interfaces, a NodeENI is added, and the
+// controller is killed: the controller can learn only from EC2 what exists already.
 func TestStatusWritesFail(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -71,8 +71,8 @@ func TestConflicts(t *testing.T) {
 	s.atMost(16*callsToAttach + 4*callsToRemove)
 }
 
-// TestAPIOutage cuts the controller off from the API server for a while, twice: once by the network, once because the
-// server is killed and restarted. Labels change while the controller cannot see it.
+// TestAPIOutage cuts the controller off from the API server for a while, twice: once by the network, and once by a kill
+// and restart of the server. Labels change meanwhile.
 func TestAPIOutage(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -109,7 +109,7 @@ func (s *stage) restartAPIServer(pause time.Duration) {
 	again := exec.CommandContext(s.Context(), command[0], command[1:]...)
 	s.must(again.Start())
 	s.Cleanup(func() {
-		// It ends after the signal, as requested.
+		// Its error is that of the signal.
 		_ = again.Process.Kill()
 		_ = again.Wait()
 	})
@@ -119,7 +119,7 @@ func (s *stage) restartAPIServer(pause time.Duration) {
 	})
 }
 
-// apiServer finds the process of the stage's API server, a child of this one, and its command line.
+// apiServer returns the process of the stage's API server, a child of this one, and its command line.
 func (s *stage) apiServer() (pid int, command []string) {
 	s.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -143,8 +143,8 @@ func (s *stage) apiServer() (pid int, command []string) {
 	return 0, nil
 }
 
-// TestKilledAgainAndAgain kills the controller eight times while it is at work: at the first call for a node, the
-// second and so on, by turns before EC2 hears of the call and before the answer comes back.
+// TestKilledAgainAndAgain kills the controller eight times during its work: at the first call for a node, the second
+// and so on, alternately before the call reaches EC2 and before the answer reaches the controller.
 func TestKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -175,12 +175,12 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	s.reports(afterwards, "both", 4)
 	s.rests()
 	s.onlyRemoved(names("node", 0, 6)...)
-	const lost = 8 // a kill loses the answers to what up to four nodes are at
+	const lost = 8 // a kill loses the answers to calls for up to four nodes
 	s.atMost(16*(callsToAttach+callsToRemove) + kills*lost)
 }
 
-// TestStoppedLongerThanTheLease stops the leader with calls under way for longer than its lease, lets the other replica
-// take over, and wakes it: it must not change anything any more, and end.
+// TestStoppedLongerThanTheLease stops the leader with calls in flight for longer than its lease, lets the other replica
+// become the leader, and continues the first one: it must not change anything any more, and must end.
 func TestStoppedLongerThanTheLease(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -192,7 +192,7 @@ func TestStoppedLongerThanTheLease(t *testing.T) {
 	s.holds(afterwards, wanted(names("node", 0, 2)))
 	other := s.run(flags...)
 
-	// The answers to what is asked now come after the leader was stopped.
+	// The answers to the calls that begin now arrive after the leader was stopped.
 	s.strike(fault.Fault{Kind: fault.Delay, Delay: speed * 10 * time.Second}, "CreateNetworkInterface", "DetachNetworkInterface")
 	s.label(names("node", 2, 8)...)
 	s.unlabel(nodeName("node", 0))
@@ -210,7 +210,7 @@ func TestStoppedLongerThanTheLease(t *testing.T) {
 	}
 
 	asked := len(old.cloud.recorded())
-	s.unlabel(nodeName("node", 1)) // work for a replica that still believes it leads
+	s.unlabel(nodeName("node", 1)) // work for a replica that still acts as the leader
 	s.must(old.send(syscall.SIGCONT))
 	select {
 	case <-old.Exited():

@@ -16,9 +16,9 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// TestNodesAreNotWhatTheySeem takes one Node away whose instance runs, brings another back without a providerID, and a third
-// as another instance after its own was terminated. Only the last is a reason for anything. A fourth registers under another name,
-// and its first Node goes.
+// TestNodesAreNotWhatTheySeem removes one Node whose instance runs, brings another back without a providerID, and a
+// third as another instance after its own was terminated. Only the last is a reason to change anything. A fourth
+// registers under another name, and its first Node is deleted.
 func TestNodesAreNotWhatTheySeem(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node", "other"), speed, nil), speed)
@@ -63,7 +63,7 @@ func TestNodesAreNotWhatTheySeem(t *testing.T) {
 	s.holds(afterwards, wanted([]string{"other-2"}))
 }
 
-// missing says how many interfaces a node has by their tags, if not as many as it should.
+// missing says how many interfaces a node has by their tags; "" if it has the desired number.
 func (s *stage) missing(node string, want int) string {
 	n := 0
 	for _, eni := range s.cloud.State().NetworkInterfaces {
@@ -89,7 +89,7 @@ func (s *stage) remove(node *corev1.Node) {
 	s.must(s.kube.Delete(s.Context(), node.DeepCopy()))
 }
 
-// add makes a Node with the name and the labels of one that was, as another object.
+// add creates a Node with the name and the labels of a deleted one, as another object.
 func (s *stage) add(was *corev1.Node, providerID string) {
 	s.Helper()
 	s.must(s.kube.Create(s.Context(), &corev1.Node{
@@ -97,7 +97,7 @@ func (s *stage) add(was *corev1.Node, providerID string) {
 	}))
 }
 
-// providerID is what a Node says of another instance in its zone.
+// providerID returns the providerID of another instance in the zone of a Node.
 func providerID(node *corev1.Node, instance string) string {
 	return "aws:///" + node.Labels[corev1.LabelTopologyZone] + "/" + instance
 }

@@ -22,16 +22,16 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// TestOrphans puts thousands of interfaces into EC2 by hand: orphans, which name a NodeENI that does not exist, and as
-// many look-alikes, which lack one thing that orphans have. The orphans go at the pace that EC2 allows, the look-alikes
-// are not touched, nor is what the nodes have.
+// TestOrphans creates thousands of interfaces in EC2 by hand: orphans, which name a NodeENI that does not exist, and an
+// equal number of look-alikes, which lack one property of orphans. The controller deletes the orphans at the rate that
+// EC2 allows, and changes neither the look-alikes nor the interfaces of the nodes.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	count := 400
 	if isLong {
 		count = 5000
 	}
-	// What is made by hand is made at once.
+	// Calls by hand are not limited.
 	limits := awssim.DocumentedLimits()
 	delete(limits, "CreateNetworkInterface")
 	world := fleet("node")
@@ -64,10 +64,9 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// deletedOnce asserts that each interface took one call to delete, apart from those that EC2 refused for their rate,
-// that nothing else was called, and that the calls came at the pace of EC2's documented limits: few are refused. That
-// none is, and that they come no slower either, is asserted in test/synctest, where that does not depend on the
-// machine.
+// deletedOnce asserts that the controller deleted each interface by one call, apart from throttled calls, made no other
+// calls, and kept to EC2's documented rate: EC2 refused few calls. test/synctest asserts that EC2 refuses none and that
+// the calls are not slower either, since there that does not depend on the machine.
 func (s *stage) deletedOnce(ids []string) {
 	s.Helper()
 	tried := map[string]int{}
@@ -100,7 +99,7 @@ func (s *stage) deletedOnce(ids []string) {
 	}
 }
 
-// attached keeps the lines of interfaces that are attached somewhere.
+// attached returns the lines of attached interfaces.
 func attached(lines []string) []string {
 	return slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, " device ") })
 }
@@ -146,8 +145,8 @@ func (s *stage) putOrphans(count int) []string {
 	return ids
 }
 
-// putLookAlikes makes interfaces that look like orphans. Those that are ours, and only not known to be old, are few,
-// because interfaces of ours that lie about keep others from being made.
+// putLookAlikes creates interfaces that look like orphans. Only a few of them are ours without a known age, because
+// unattached interfaces of ours count against the unattached limit.
 func (s *stage) putLookAlikes(count int) []string {
 	s.Helper()
 	foreign := []func(tags map[string]string){
@@ -186,7 +185,7 @@ func (s *stage) putLookAlikes(count int) []string {
 
 var interfaceID = regexp.MustCompile(`eni-[0-9a-f]{17}`)
 
-// put makes an interface as a person would, in each of the subnets by turns, and returns its ID.
+// put creates an interface as a person does, in the subnets by turns, and returns its ID.
 func (s *stage) put(n int, tags map[string]string) string {
 	s.Helper()
 	form := url.Values{

@@ -13,7 +13,7 @@ import (
 // permission is a verb on a resource, as RBAC names them.
 type permission struct{ verb, group, resource string }
 
-// permissionOf says which permission a request needs; false for one that asks for no object.
+// permissionOf returns the permission that a request needs; false for a request for no object.
 func permissionOf(r *http.Request) (permission, bool) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	var p permission
@@ -51,7 +51,7 @@ func verbOf(r *http.Request, isNamed bool) string {
 	}
 }
 
-// granted lists the permissions of rules.
+// granted lists the permissions that rules grant.
 func granted(rules []rbacv1.PolicyRule) []permission {
 	var all []permission
 	for _, rule := range rules {

@@ -27,15 +27,15 @@ import (
 	"github.com/multieni/multieni/internal/dev/child"
 )
 
-// Where the manifests put the controller, and what nodes are launched with.
+// The namespace and service account of the controller in the manifests, and what nodes are launched with.
 const (
 	namespace = "eni-controller-system"
 	account   = "system:serviceaccount:" + namespace + ":eni-controller"
 	image     = "ami-0123456789abcdef0"
 )
 
-// TestPermissions runs the controller as the service account of the manifests through a whole life: it may do all it
-// needs, and needs all it may do. The manifests are also what the API server accepts.
+// TestPermissions runs the controller as the service account of the manifests through a whole life: the role grants
+// exactly the permissions that the controller needs. The API server accepts the manifests.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	world := fleet("node")
@@ -84,7 +84,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// liveWithTemplate has a launch template published, a node launched from it, and both taken back.
+// liveWithTemplate publishes a launch template, launches a node from it, and removes both.
 func (s *stage) liveWithTemplate() {
 	s.Helper()
 	subnets := map[string]v1alpha1.TagValue{"aws-ids": v1alpha1.TagValue(subnet(0, 0))}
@@ -138,7 +138,7 @@ func (s *stage) liveWithTemplate() {
 	})
 }
 
-// liveWithReservation has a part of a subnet reserved, and the reservation taken back.
+// liveWithReservation reserves a part of a subnet, and deletes the reservation.
 func (s *stage) liveWithReservation() {
 	s.Helper()
 	reservation := &v1alpha1.SubnetReservation{
@@ -165,9 +165,9 @@ func (s *stage) liveWithReservation() {
 	})
 }
 
-// unprovoked are permissions for what this life does not bring about: the same event again within minutes becomes one
-// that counts, API servers that do not stream a first list are asked for it, and the user data of this node template does not
-// name the cluster's service range.
+// unprovoked are permissions that this life does not use: to patch an event that repeats within minutes, to list where
+// an API server does not stream a first list, and to read the cluster's service range, which the user data of this node
+// template does not name.
 var unprovoked = map[permission]bool{
 	{"patch", "events.k8s.io", "events"}:               true,
 	{"list", "", "nodes"}:                              true,

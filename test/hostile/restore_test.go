@@ -23,14 +23,14 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// noticed is how long a restore of etcd may go unnoticed after the API server is back: a watch that failed is tried again
-// after half a minute at the latest.
+// noticed is how long a restore of etcd may go unnoticed after the API server is back: a failed watch is repeated after
+// half a minute at the latest.
 const noticed = time.Minute
 
-// TestARestoreOfEtcd puts etcd back to a copy from before the NodeENI and the labels of the nodes, while a controller and an
-// agent run. The controller has no lease to lose, like a replica that waits for the lease. Watches wait for revisions that
-// etcd lost, so that the controller must end and say why, and the next one serves what there is now. The agent stays, and
-// tells of the present.
+// TestARestoreOfEtcd puts etcd back to a copy from before the NodeENI and the labels of the nodes, while a controller
+// and an agent run. The controller has no lease to lose, like a replica that waits for the lease. Watches wait for
+// revisions that etcd lost, so the controller must end and say why, and the next one serves the restored objects. The
+// agent keeps running, and reports the present state.
 func TestARestoreOfEtcd(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -106,7 +106,7 @@ func (noLinks) Facts([]string) (hostnet.Facts, error) { return hostnet.Facts{}, 
 func (noLinks) Apply(hostnet.Operation) error         { return errors.New("there are no links") }
 func (noLinks) Events() <-chan struct{}               { return nil }
 
-// agentTells waits until the node's agent says that the links of the node's interfaces are missing.
+// agentTells waits until the node's agent reports that the links of the node's interfaces are missing.
 func (s *stage) agentTells(node string) {
 	s.Helper()
 	s.eventually(2*noticed, "the agent says what the node lacks", func() string {
@@ -121,7 +121,7 @@ func (s *stage) agentTells(node string) {
 	})
 }
 
-// age has etcd take as many writes as a cluster makes in minutes.
+// age makes as many writes to etcd as a cluster makes in minutes.
 func (s *stage) age(node string) {
 	s.Helper()
 	for n := range 300 {

@@ -35,7 +35,7 @@ import (
 	"github.com/multieni/multieni/internal/dev/cluster"
 )
 
-// stage is a cluster with an API server of its own: nodes and NodeENIs have no namespace, so that tests which share one
+// stage is a cluster with an API server of its own: nodes and NodeENIs have no namespace, so tests that share a server
 // could not run at the same time.
 type stage struct {
 	*testing.T
@@ -46,7 +46,7 @@ type stage struct {
 	gate  *apiGate
 	// name is the cluster's in the tags of interfaces: the UID of kube-system.
 	name string
-	// keepsTargets is false where EC2 has too much to look at before each removal.
+	// keepsTargets is false where EC2 has too many interfaces to read before each removal.
 	keepsTargets bool
 
 	mu       sync.Mutex
@@ -60,7 +60,7 @@ type replica struct {
 	log   string
 }
 
-// simulate starts an EC2 that lives speed times as fast as the world. Nil limits are the documented ones.
+// simulate starts an EC2 that runs speed times as fast as real time. Nil limits are the documented ones.
 func simulate(t *testing.T, world awssim.World, speed float64, limits map[string]awssim.Bucket) *awssim.Simulator {
 	t.Helper()
 	cloud, err := awssim.New(awssim.Options{World: world, Behavior: new(ec2.LaggingBehavior()), Clock: awssim.ScaledClock(speed), Limits: limits, Seed: 1})
@@ -105,8 +105,8 @@ func (s *stage) must(err error) {
 	}
 }
 
-// persist makes a write to the API server, again if that was too busy to answer in time: what a test asks for itself is
-// not what it judges.
+// persist makes a write to the API server, and repeats it if the server was too busy to answer in time: a test does not
+// judge its own requests.
 func (s *stage) persist(write func() error) {
 	s.Helper()
 	patience := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10} // about two minutes
@@ -123,7 +123,7 @@ func (s *stage) create(object client.Object) {
 	s.persist(func() error { return client.IgnoreAlreadyExists(s.kube.Create(s.Context(), object)) })
 }
 
-// problem is an error's text, or nothing.
+// problem is the text of an error, or "".
 func problem(err error) string {
 	if err == nil {
 		return ""
@@ -131,7 +131,7 @@ func problem(err error) string {
 	return err.Error()
 }
 
-// join makes the Nodes of a fleet's instances.
+// join creates the Nodes of a fleet's instances.
 func (s *stage) join(fleet int) {
 	s.Helper()
 	for _, instance := range s.cloud.State().Instances {
@@ -148,7 +148,7 @@ func (s *stage) join(fleet int) {
 	}
 }
 
-// label marks nodes as to have interfaces; unlabel takes the mark off.
+// label puts the label on nodes that must have interfaces; unlabel removes it.
 func (s *stage) label(nodes ...string)   { s.patchLabel(`"on"`, nodes) }
 func (s *stage) unlabel(nodes ...string) { s.patchLabel("null", nodes) }
 
@@ -187,7 +187,7 @@ func (s *stage) runAs(user string, flags ...string) *replica {
 	s.must(err)
 	r.Process = process
 	s.Cleanup(func() {
-		// One that was stopped in its tracks cannot be asked to end.
+		// A process that was stopped by a signal cannot end in order.
 		if err := process.Kill(); err != nil {
 			s.Error(err)
 		}
@@ -212,7 +212,7 @@ func (s *stage) keep(log string) {
 // send sends a signal to the process.
 func (r *replica) send(signal syscall.Signal) error { return syscall.Kill(r.PID(), signal) }
 
-// endure lets time pass while a fault is in force. The replicas must outlive it.
+// endure lets time pass during a fault. The replicas must outlive it.
 func (s *stage) endure(d time.Duration, replicas ...*replica) {
 	s.Helper()
 	over := time.After(d)
@@ -227,7 +227,7 @@ func (s *stage) endure(d time.Duration, replicas ...*replica) {
 	<-over
 }
 
-// eventually waits for a condition, and fails with the state instead of it.
+// eventually waits for a condition, and fails with the state that it found instead.
 func (s *stage) eventually(within time.Duration, what string, condition func() (instead string)) {
 	s.Helper()
 	begun := time.Now()
@@ -242,7 +242,7 @@ func (s *stage) eventually(within time.Duration, what string, condition func() (
 	s.Logf("%s: after %s", what, time.Since(begun).Round(100*time.Millisecond))
 }
 
-// holds waits until EC2 truly holds exactly the wanted interfaces of the cluster.
+// holds waits until EC2 has exactly the desired interfaces of the cluster.
 func (s *stage) holds(within time.Duration, want []string) {
 	s.Helper()
 	s.eventually(within, fmt.Sprintf("EC2 holds the %d wanted interfaces", len(want)), func() string {
@@ -250,7 +250,7 @@ func (s *stage) holds(within time.Duration, want []string) {
 	})
 }
 
-// reports waits until the status of a NodeENI says that all its interfaces, of that number, are attached.
+// reports waits until the status of a NodeENI says that all its interfaces are attached, and that it has that number.
 func (s *stage) reports(within time.Duration, name string, attached int) {
 	s.Helper()
 	s.eventually(within, fmt.Sprintf("NodeENI %s reports %d interfaces", name, attached), func() string {
@@ -267,7 +267,7 @@ func (s *stage) reports(within time.Duration, name string, attached int) {
 	})
 }
 
-// calls returns the calls that were to change something, of all replicas.
+// calls returns the changing calls of all replicas.
 func (s *stage) calls() []call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,7 +279,7 @@ func (s *stage) calls() []call {
 	return all
 }
 
-// onlyRemoved asserts that nothing was asked to be detached or deleted but interfaces of some nodes.
+// onlyRemoved asserts that calls detached and deleted only interfaces of the given nodes.
 func (s *stage) onlyRemoved(nodes ...string) {
 	s.Helper()
 	for _, c := range s.calls() {
@@ -299,8 +299,8 @@ func (s *stage) onlyOwn() {
 	}
 }
 
-// madeOnce asserts that no more interfaces were ever asked for than that number: calls with the same client token ask
-// for the same one.
+// madeOnce asserts that exactly that number of interfaces were requested: calls with the same client token request the
+// same one.
 func (s *stage) madeOnce(count int) {
 	s.Helper()
 	tokens := map[string]bool{}
@@ -314,7 +314,7 @@ func (s *stage) madeOnce(count int) {
 	}
 }
 
-// atMost asserts that there were not more calls to change something.
+// atMost asserts that there were at most that number of changing calls.
 func (s *stage) atMost(limit int) {
 	s.Helper()
 	counts := map[string]int{}
@@ -328,8 +328,7 @@ func (s *stage) atMost(limit int) {
 	}
 }
 
-// rests waits until nothing was changed for a while. What EC2 did already may still be tried once more, if the answer
-// was lost.
+// rests waits until nothing has changed for a while. A call whose answer was lost may still be repeated once.
 func (s *stage) rests() {
 	s.Helper()
 	const calm = 3 * time.Second
@@ -346,7 +345,7 @@ func (s *stage) rests() {
 	})
 }
 
-// strike puts a fault in force, for each of the actions if any are named.
+// strike starts a fault, for each of the actions if any are named.
 func (s *stage) strike(f fault.Fault, actions ...string) {
 	s.Helper()
 	if len(actions) == 0 {
@@ -359,7 +358,7 @@ func (s *stage) strike(f fault.Fault, actions ...string) {
 	}
 }
 
-// heal ends all faults of EC2 and returns how often they struck. There must have been some.
+// heal ends all faults of EC2 and returns how often they struck, which must not be zero.
 func (s *stage) heal() (strikes int) {
 	s.Helper()
 	strikes = s.struck()
@@ -371,7 +370,7 @@ func (s *stage) heal() (strikes int) {
 	return strikes
 }
 
-// struck returns how often the faults of EC2 in force have struck.
+// struck returns how often the present faults of EC2 have struck.
 func (s *stage) struck() (strikes int) {
 	for _, f := range s.cloud.Faults() {
 		strikes += f.Strikes

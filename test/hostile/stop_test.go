@@ -13,8 +13,8 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 )
 
-// TestAnOrdinaryStopIsNoError stops a leader while its calls to EC2 are in flight. The interrupted calls are no errors
-// that an operator has to look at.
+// TestAnOrdinaryStopIsNoError stops a leader while its calls to EC2 are in flight. The interrupted calls are not logged
+// as errors, since an operator need not act on them.
 func TestAnOrdinaryStopIsNoError(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)

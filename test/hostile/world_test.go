@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// The account of all tests: one VPC over two zones, in each a subnet for the nodes, a blue and a green one.
+// The account of all tests: one VPC in two zones, each with a subnet for the nodes, a blue and a green one.
 const (
 	region = "us-east-1"
 	vpcID  = "vpc-00000000000000001"
@@ -28,8 +28,8 @@ var zones = []string{"us-east-1a", "us-east-1b"}
 // subnet returns the ID of a zone's nodes (0), blue (1) or green (2) subnet.
 func subnet(zone, colour int) string { return fmt.Sprintf("subnet-0000000000000%d00%d", zone, colour) }
 
-// fleet is the account with a fleet of instances for each prefix, named PREFIX-0 and on, in the zones by turns. An
-// m5.xlarge supports three interfaces in addition to its primary one.
+// fleet is the account with a fleet of instances for each prefix, named PREFIX-0, PREFIX-1 and so on, in the zones by
+// turns. An m5.xlarge supports three interfaces in addition to its primary one.
 func fleet(prefixes ...string) awssim.World {
 	world := awssim.World{World: ec2.World{
 		Region:         region,
@@ -72,7 +72,7 @@ func names(prefix string, from, to int) []string {
 	return all
 }
 
-// label is what a node carries that is to have interfaces.
+// label is the label of nodes that must have interfaces.
 const label = "hostile"
 
 // both asks for a blue and a green interface, at devices 1 and 2.
@@ -97,7 +97,7 @@ func third() *v1alpha1.NodeENI {
 	return nodeENI
 }
 
-// wanted lists the interfaces that the NodeENIs, both alone if none is given, ask for on nodes of a fleet.
+// wanted lists the interfaces that the NodeENIs ask for on nodes of a fleet; if none is given, those of both.
 func wanted(nodes []string, nodeENIs ...*v1alpha1.NodeENI) []string {
 	if len(nodeENIs) == 0 {
 		nodeENIs = []*v1alpha1.NodeENI{both()}
@@ -124,7 +124,7 @@ func line(node, subnetID, nodeENI string, a ec2.Attachment) string {
 	return fmt.Sprintf("%s device %d: %s for %s, %s, delete on termination %t", node, a.DeviceIndex, subnetID, nodeENI, a.Status, a.DeleteOnTermination)
 }
 
-// held lists the interfaces that EC2 truly has of a cluster.
+// held lists a cluster's interfaces in the true state of EC2.
 func held(state ec2.State, clusterName string) []string {
 	nodes := map[string]string{}
 	for _, instance := range state.Instances {

@@ -33,7 +33,7 @@ import (
 // patience is how long one step may take on a busy machine that also runs an API server.
 const patience = 20 * time.Second
 
-// ready checks that the node takes pods and says so everywhere.
+// ready checks that the node accepts pods, and that Node and state report it.
 func ready(node *corev1.Node, state *v1alpha1.NodeENIState) string {
 	switch c := condition(node); {
 	case c.Status != corev1.ConditionTrue:
@@ -52,7 +52,8 @@ func ready(node *corev1.Node, state *v1alpha1.NodeENIState) string {
 	return ""
 }
 
-// unready returns a check that the condition says why the node is not ready, and that the taint is there or not.
+// unready returns a check that the condition has the reason why the node is not ready, and that the taint is present or
+// absent.
 func unready(status corev1.ConditionStatus, reason string, taint bool) func(*corev1.Node, *v1alpha1.NodeENIState) string {
 	return func(node *corev1.Node, _ *v1alpha1.NodeENIState) string {
 		if c := condition(node); c.Status != status || c.Reason != reason || tainted(node) != taint {
@@ -75,7 +76,8 @@ func tainted(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint })
 }
 
-// A node without interfaces becomes one that accepts pods, and goes back, regardless of the name of the link.
+// A node without interfaces becomes one that accepts pods, and then one without interfaces again, regardless of the
+// name of the link.
 func TestLifeOfALink(t *testing.T) {
 	for _, name := range []string{"eth1", "ens6", "enp39s0"} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +108,7 @@ func TestLifeOfALink(t *testing.T) {
 	}
 }
 
-// A driver that is rebound makes a new link of an old device, under another name perhaps; a hot-unplugged one leaves
+// A driver that is rebound makes a new link for an old device, possibly with another name; hot-unplugging leaves
 // nothing behind.
 func TestRebind(t *testing.T) {
 	n := newNode(t, "rebind", false)
@@ -154,8 +156,8 @@ func TestTwoWriters(t *testing.T) {
 	})
 }
 
-// That the controller does not know an interface is no reason to take it away: its state may be gone, or new, or it may
-// be looking for what EC2 does not show.
+// The agent does not remove the configuration of an interface because the controller does not know it: the NodeENIState
+// may be deleted, or new, or the controller may wait for an interface that EC2 does not return.
 func TestForgotten(t *testing.T) {
 	state := func() *v1alpha1.NodeENIState {
 		return &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: "forgotten"}, Spec: v1alpha1.NodeENIStateSpec{
@@ -193,7 +195,7 @@ func TestForgotten(t *testing.T) {
 	n.becomes(patience, ready)
 }
 
-// Instance metadata says why a link may be missing, and which link must not be changed regardless of default routes.
+// Instance metadata explains a missing link, and names the link that must not be changed regardless of default routes.
 func TestMetadata(t *testing.T) {
 	const here = "i-0123456789abcdef0"
 	cases := map[string]struct {
@@ -227,7 +229,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// The commands that the document shows work, and have something to say about a node that is ready.
+// The commands of the document work, and print something about a node that is ready.
 func TestCommandsOfTheDocument(t *testing.T) {
 	n := newNode(t, "documented", false)
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
@@ -256,8 +258,8 @@ func TestCommandsOfTheDocument(t *testing.T) {
 	}
 }
 
-// The agent reports a lost link in time, and keeps pods away if that is configured. It does not wait for an optional
-// link.
+// The agent reports a lost link in time, and keeps pods off the node if that is configured. It does not wait for an
+// optional link.
 func TestLoss(t *testing.T) {
 	cases := map[string]struct {
 		reapply, optional bool
@@ -290,7 +292,7 @@ func TestLoss(t *testing.T) {
 }
 
 // Another program flaps, renames and strips two links and changes their addresses. The agent repairs them within two
-// seconds each time and changes nothing else; afterwards there are no more operations.
+// seconds each time, changes nothing else, and makes no operation afterwards.
 func TestAdversary(t *testing.T) {
 	n := newNode(t, "adversary", false)
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
@@ -319,7 +321,7 @@ func TestAdversary(t *testing.T) {
 	n.peace()
 }
 
-// long reports whether tests may run as long as they are worth it.
+// long reports whether tests run in their long form.
 func long() bool { return os.Getenv("MULTIENI_LONG") != "" }
 
 // TestLatency measures the time from the moment a link exists until its node accepts pods. It watches the node instead
@@ -356,7 +358,7 @@ func TestLatency(t *testing.T) {
 		until(corev1.ConditionTrue, false)
 		all = append(all, time.Since(begin))
 		n.IP("link del ens6")
-		if long() { // interfaces do not come and go several times a second, and the agent's patience with that is bounded
+		if long() { // real interfaces do not flap several times a second, and the agent limits its reaction
 			time.Sleep(time.Second)
 		}
 	}
@@ -383,7 +385,7 @@ func (n *node) indexOf(mac string) hostnet.LinkFacts {
 	return hostnet.LinkFacts{}
 }
 
-// disturb does one of the things that network managers and people do.
+// disturb makes one of the changes that network managers and people make.
 func (n *node) disturb(random *rand.Rand, link hostnet.LinkFacts) {
 	n.t.Helper()
 	own := "10.0.1." + map[string]string{mac(1): "10", mac(2): "20"}[link.MAC]
@@ -427,7 +429,7 @@ func (n *node) mended(links []hostnet.Link) time.Duration {
 	}
 }
 
-// peace checks that reconciling undisturbed links changes nothing.
+// peace checks that the agent changes nothing on undisturbed links.
 func (n *node) peace() {
 	n.t.Helper()
 	time.Sleep(time.Second) // the last disturbance is repaired, and its events have arrived

@@ -36,7 +36,7 @@ import (
 const (
 	subnet1 = "subnet-0f59b4f14737be9ad"
 	subnet2 = "subnet-abcdef1234567890"
-	// networksFile is what --config says, and the SSM parameter of the same name without the dot.
+	// networksFile is the content of the file of --config, and of the SSM parameter of the same name without the dot.
 	networksFile = `cluster: c
 networks:
 - {name: n3, deviceIndex: 1, subnetIDs: [` + subnet1 + `], securityGroupIDs: [sg-05da196f3314d4af8], mtu: 8500, sysctls: {ipv4.rp_filter: 1}}
@@ -59,7 +59,8 @@ func TestBoot(t *testing.T) {
 	}
 }
 
-// bootingNode is an instance in a simulated EC2 and its network namespace. What EC2 attaches appears there as a link.
+// bootingNode is an instance in a simulated EC2 and its network namespace. An interface that EC2 attaches appears there
+// as a link.
 type bootingNode struct {
 	*netlinktest.Namespace
 	t         *testing.T
@@ -111,7 +112,7 @@ func (n *bootingNode) launch(image string, change ...func(*sdk.RunInstancesInput
 	n.id = *launched.Instances[0].InstanceId
 }
 
-// serve lets the namespace reach the simulator at its loopback address.
+// serve makes the simulator reachable at the namespace's loopback address.
 func (n *bootingNode) serve() {
 	n.t.Helper()
 	var server *awssim.Server
@@ -124,8 +125,7 @@ func (n *bootingNode) serve() {
 	n.endpoint = server.URL()
 }
 
-// plugIn makes the links that EC2's attachments bring, down and without any configuration, and removes those of
-// interfaces that were detached.
+// plugIn creates the links of attached interfaces, down and without configuration, and removes those of detached ones.
 func (n *bootingNode) plugIn() {
 	attached := map[string]bool{}
 	interfaces := slices.DeleteFunc(n.sim.State().NetworkInterfaces, func(i *ec2.NetworkInterface) bool {
@@ -150,7 +150,7 @@ func (n *bootingNode) plugIn() {
 	}
 }
 
-// powerOff loses what the kernel knows of links.
+// powerOff removes all links, as a power cycle does.
 func (n *bootingNode) powerOff() {
 	for mac, name := range n.links {
 		n.IP("link delete " + name)
@@ -159,7 +159,7 @@ func (n *bootingNode) powerOff() {
 	n.plugIn()
 }
 
-// sysfs shows the links as those of PCI devices.
+// sysfs returns a folder that shows the links as those of PCI devices.
 func (n *bootingNode) sysfs() string {
 	n.t.Helper()
 	sysfs := n.t.TempDir()
@@ -235,7 +235,7 @@ func (n *bootingNode) boot(arguments ...string) outcome {
 	return outcome{command.ProcessState.ExitCode(), output.String(), string(told)}
 }
 
-// has describes the instance's interfaces that are ours, by their slots, and what is left of others.
+// has describes the instance's interfaces that are ours, by their slots, and all other remaining ones.
 func (n *bootingNode) has() []string {
 	var all []string
 	for _, i := range n.sim.State().NetworkInterfaces {
@@ -265,7 +265,7 @@ func (n *bootingNode) want(interfaces ...string) {
 	}
 }
 
-// usable checks that the links of both networks can be used, under their names, and are as the file says.
+// usable checks that the links of both networks are up, with their names and the settings of the file.
 func (n *bootingNode) usable() {
 	n.t.Helper()
 	for name, mtu := range map[string]string{"net-n3": "mtu 8500", "net-n6": "mtu 9001"} {
@@ -296,13 +296,13 @@ func (n *bootingNode) setting(link, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// calls counts what EC2 was asked since the counters were reset.
+// calls counts the calls to EC2 since the counters were reset.
 func (n *bootingNode) calls() (mutating, all int) {
 	c := n.sim.Calls()
 	return c.Mutating.Count, c.Mutating.Count + c.NonMutating.Count
 }
 
-// fault makes something go wrong from now on.
+// fault starts a fault.
 func (n *bootingNode) fault(f fault.Fault) {
 	n.t.Helper()
 	if _, err := n.sim.AddFault(f); err != nil {
@@ -310,8 +310,7 @@ func (n *bootingNode) fault(f fault.Fault) {
 	}
 }
 
-// From metadata to configured links, and again when the node boots again: then with nothing asked of EC2, which may as
-// well be out of order.
+// From metadata to configured links, and again at the next boot: then without a call to EC2, which may be unavailable.
 func bootAndReboot(t *testing.T, program string) {
 	n := newBootingNode(t, program)
 	first := n.boot()
@@ -341,7 +340,7 @@ func bootAndReboot(t *testing.T, program string) {
 	n.usable()
 }
 
-// A boot that was cut short is finished by the next, which adopts what is there.
+// The next boot completes an interrupted one, and adopts the existing interfaces.
 func bootCutShort(t *testing.T, program string) {
 	n := newBootingNode(t, program)
 	n.unplugged = true
@@ -365,7 +364,7 @@ func bootCutShort(t *testing.T, program string) {
 	n.usable()
 }
 
-// Without a required network the node stays away, or joins as the policy says and not in silence. No half of its
+// Without a required network the node does not join, or joins as the policy says and reports it. No part of its
 // networks stays.
 func bootThatFails(t *testing.T, program string) {
 	for name, tc := range map[string]struct {
@@ -402,7 +401,7 @@ func bootThatFails(t *testing.T, program string) {
 	}
 }
 
-// Where the configuration comes from makes no difference.
+// The source of the configuration makes no difference.
 func bootConfiguredFromElsewhere(t *testing.T, program string) {
 	tagged := func(in *sdk.RunInstancesInput) {
 		in.MetadataOptions = &types.InstanceMetadataOptionsRequest{InstanceMetadataTags: types.InstanceMetadataTagsStateEnabled}

@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/core/hostpci"
 )
 
-// bus is a PCI bus with one device, whose link is there as long as the network driver has the device.
+// bus is a PCI bus with one device. Its link exists as long as the device is bound to the network driver.
 type bus struct {
 	n      *node
 	mu     sync.Mutex
@@ -47,14 +47,14 @@ func (b *bus) Bind(binding hostpci.Binding) error {
 	return nil
 }
 
-// open has a program open the device, or close it.
+// open opens or closes the device as a program does.
 func (b *bus) open(is bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.device.Enabled = is
 }
 
-// A device goes to a program in user space and back, and never while the program has it.
+// A device goes to a program in user space and back, and never back while the program has it open.
 func TestLifeOfADevice(t *testing.T) {
 	n := newNamespaces(t, "device")
 	host := t.TempDir()
@@ -82,7 +82,7 @@ func TestLifeOfADevice(t *testing.T) {
 		t.Errorf("systemd-networkd is told %v", got)
 	}
 
-	unseen := i // the controller looks for it, which is no reason to release the device or to delete its record
+	unseen := i // the controller does not find it, which is no reason to release the device or to delete its record
 	unseen.Phase, unseen.MACAddress, unseen.ENIID = v1alpha1.PhaseCreating, "", ""
 	n.promise(unseen)
 	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {

@@ -3,8 +3,8 @@
 
 //go:build linux
 
-// Package netns_test lets agents work in real network namespaces, against a real API server: from an interface that is
-// declared to a node that takes pods, and back.
+// Package netns_test runs agents in real network namespaces, against a real API server: from a declared interface to a
+// node that accepts pods, and back.
 package netns_test
 
 import (
@@ -39,8 +39,8 @@ import (
 	"github.com/multieni/multieni/internal/status"
 )
 
-// server is started once for all tests of the package; each test has nodes of its own. It is nil without root, which
-// every test checks first.
+// server is started once for all tests of the package; each test has nodes of its own. It is nil without root, so every
+// test checks for root first.
 var server *envtest.Environment
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -58,10 +58,10 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// auditPolicy has the API server write down every request once it is answered.
+// auditPolicy makes the API server log every request once it is answered.
 const auditPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}`
 
-// auditLog is the file the API server writes requests to.
+// auditLog is the file to which the API server logs requests.
 func auditLog() string {
 	return server.ControlPlane.GetAPIServer().Configure().Get("audit-log-path").Get(nil)[0]
 }
@@ -97,10 +97,10 @@ type node struct {
 	t      *testing.T
 	name   string
 	client client.Client
-	// eyes see the network without the agent.
+	// eyes read the network independently of the agent.
 	eyes *netlink.Host
 	vpc  *netlinktest.Namespace
-	// looks counts how often the agent looked at the network, changes what it changed.
+	// looks counts the agent's reads of the network, changes its changes.
 	looks, changes atomic.Int64
 	// readOnly are the settings that the agent cannot change.
 	readOnly []hostnet.Setting
@@ -110,7 +110,7 @@ type node struct {
 	configure func(*agent.Options)
 }
 
-// counted is a host that counts what is asked of it.
+// counted is a host that counts its calls.
 type counted struct {
 	*netlink.Host
 	n *node
@@ -135,7 +135,7 @@ func newNode(t *testing.T, name string, reapply bool) *node {
 	return n
 }
 
-// newNamespaces makes a node that was born with the startup taint.
+// newNamespaces makes a node that registered with the startup taint.
 func newNamespaces(t *testing.T, name string) *node {
 	t.Helper()
 	n := &node{t: t, name: name, Namespace: netlinktest.New(t), vpc: netlinktest.New(t)}
@@ -208,7 +208,7 @@ func (n *node) startAgent(reapply bool) {
 	n.t.Cleanup(n.stopAgent)
 }
 
-// promise says what the controller would: the node's interfaces, as EC2 has them.
+// promise writes the state as the controller does: the node's interfaces, as EC2 has them.
 func (n *node) promise(interfaces ...v1alpha1.InterfaceState) {
 	n.t.Helper()
 	state := &v1alpha1.NodeENIState{}
@@ -234,7 +234,7 @@ func (n *node) promise(interfaces ...v1alpha1.InterfaceState) {
 	}
 }
 
-// becomes waits until check says nothing is wrong, and returns how long that took.
+// becomes waits until check returns "", and returns how long that took.
 func (n *node) becomes(within time.Duration, check func(*corev1.Node, *v1alpha1.NodeENIState) string) time.Duration {
 	n.t.Helper()
 	begin := time.Now()
@@ -253,7 +253,7 @@ func (n *node) becomes(within time.Duration, check func(*corev1.Node, *v1alpha1.
 		if time.Since(begin) > within {
 			n.t.Fatalf("%s: after %s %s\nconditions: %+v\nlinks: %+v\ntaints: %v", n.name, within, wrong, object.Status.Conditions, state.Status.Links, object.Spec.Taints)
 		}
-		time.Sleep(5 * time.Millisecond) // the state of the world, not of our code, is waited for
+		time.Sleep(5 * time.Millisecond) // it waits for the state of the world, not of our code
 	}
 }
 

@@ -33,7 +33,7 @@ import (
 )
 
 const (
-	// maxMemory is how much memory an agent may hold at any time of its life, in KiB.
+	// maxMemory is how much memory an agent may use at any time, in KiB.
 	maxMemory = 30 << 10
 	// settles is how long a start takes at most.
 	settles = 5 * time.Second
@@ -41,14 +41,14 @@ const (
 	maxIdle = 0.02
 )
 
-// contained runs a program as a container without privileges would: with one capability, a root file system and
-// /proc/sys that are read-only, and a /sys that shows the link as that of a PCI device.
+// contained runs a program as in a container without privileges: with one capability, a read-only root file system and
+// /proc/sys, and a /sys that shows the link as that of a PCI device.
 const contained = `mount --bind "$SYSFS" /sys && mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys &&
 mount -o remount,bind,ro / &&
 exec setpriv --bounding-set=-all,+net_admin --inh-caps=-all,+net_admin --no-new-privs "$@"`
 
-// The program itself, with exactly its capability, makes a node ready once the API server is there, and costs it next
-// to nothing.
+// The program, with exactly its capability, makes a node ready once the API server answers, and uses little CPU time
+// and memory.
 func TestProgram(t *testing.T) {
 	n := newNamespaces(t, "program")
 	for _, tool := range []string{"unshare", "setpriv", "mount"} {
@@ -58,7 +58,7 @@ func TestProgram(t *testing.T) {
 	}
 	n.readOnly = []hostnet.Setting{hostnet.AcceptRA, hostnet.Autoconf}
 	process, log := n.run(agentProgram(t))
-	n.says(log, "the API server does not answer") // an API server that is away is waited for
+	n.says(log, "the API server does not answer") // the agent waits for an API server that is down
 	if alive, synced := n.probe("/healthz"), n.probe("/readyz"); alive != http.StatusOK || synced != http.StatusServiceUnavailable {
 		t.Errorf("without an API server the probes answer %d and %d", alive, synced)
 	}
@@ -76,7 +76,7 @@ func TestProgram(t *testing.T) {
 	if long() {
 		watched = time.Minute
 	}
-	time.Sleep(settles) // here and below: the kernel's state is read, which has no events
+	time.Sleep(settles) // here and below: the test reads state of the kernel, which has no events
 	before := processor(t, process)
 	time.Sleep(watched)
 	used := processor(t, process) - before
@@ -89,7 +89,7 @@ func TestProgram(t *testing.T) {
 	n.askedForItsOwn()
 }
 
-// says waits until there are the words in a log.
+// says waits until a log has the words.
 func (n *node) says(log, words string) {
 	n.t.Helper()
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -103,7 +103,7 @@ func (n *node) says(log, words string) {
 	}
 }
 
-// probes is where the program answers probes, in its namespace.
+// probes is the address in the namespace at which the program answers probes.
 const probes = "127.0.0.1:8081"
 
 func (n *node) probe(path string) (status int) {
@@ -123,7 +123,7 @@ func (n *node) probe(path string) (status int) {
 	return answer.StatusCode
 }
 
-// wear plugs the link in again and again, and disturbs it as an adversary would.
+// wear plugs the link in again and again, and disturbs it as TestAdversary does.
 func (n *node) wear() {
 	n.t.Helper()
 	state := &v1alpha1.NodeENIState{}
@@ -147,7 +147,7 @@ func (n *node) wear() {
 	n.t.Logf("the link came %d times, and was disturbed and mended %d times", times, rounds)
 }
 
-// agentProgram builds the program of the agent as the image has it.
+// agentProgram builds the program of the agent as for the image.
 func agentProgram(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "eni-manager")
@@ -157,7 +157,7 @@ func agentProgram(t *testing.T) string {
 	return program
 }
 
-// askedForItsOwn checks that of all requests of the program none was about another object than the two of its node.
+// askedForItsOwn checks that all requests of the program were for the two objects of its node.
 func (n *node) askedForItsOwn() {
 	n.t.Helper()
 	content, err := os.ReadFile(auditLog())
@@ -233,7 +233,7 @@ func (n *node) run(program string) (process int, log string) {
 	err = errors.Join(
 		os.WriteFile(kubeconfig, server.KubeConfig, 0o600), os.MkdirAll(device, 0o755), os.Symlink("../../drivers/ena", filepath.Join(device, "driver")),
 	)
-	names := []string{"ens6"} // and all that disturb gives to a link, since this /sys does not follow
+	names := []string{"ens6"} // and all names that disturb gives to a link, since this /sys does not follow renames
 	for number := range disturbedNames {
 		names = append(names, disturbedName(number))
 	}
@@ -278,7 +278,7 @@ func memory(t *testing.T, process int, figure string) int {
 	return kib
 }
 
-// processor returns how long the process has used the processor.
+// processor returns the CPU time of the process.
 func processor(t *testing.T, process int) time.Duration {
 	t.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))

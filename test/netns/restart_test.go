@@ -19,8 +19,8 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// An agent that restarts finds everything as it left it and changes nothing. After a reboot it configures the links
-// again, regardless of what the state contains.
+// An agent that restarts finds everything unchanged and changes nothing. After a reboot it configures the links again,
+// regardless of what the state contains.
 func TestRestart(t *testing.T) {
 	n := newNode(t, "restart", false)
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
@@ -57,9 +57,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// A node that boots while the API server is away gets the links that it was promised before, as far as instance
-// metadata shows the same interfaces, and no others. What has changed meanwhile is put right when the API server is
-// back.
+// A node that boots without an API server gets the links of its checkpoint, as far as instance metadata shows the same
+// interfaces, and no others. Once the API server is back, the agent applies what has changed meanwhile.
 func TestBootWithoutAPIServer(t *testing.T) {
 	const instance, cni = "i-0123456789abcdef0", 3
 	n := newNamespaces(t, "boot-without-api")

@@ -1,15 +1,14 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package programs holds no code, only a test: programs that others wrote run against the simulated AWS with its
-// defaults.
+// Package programs has only tests: programs that others wrote run against the simulated AWS with its defaults.
 //
 // boto3 makes the calls of the functions that AWS published for Multus, and compares every answer with the shapes that
-// AWS publishes; AWS's command line creates and waits, and does what published user data does. Where a program is not
-// installed its test skips and says so. `make test` runs them twenty times as fast as AWS, and `make test-long` also as
-// fast.
+// AWS publishes; AWS's command line creates and waits, and does what published user data does. If a program is not
+// installed, its test is skipped and says so. `make test` runs them at twenty times the speed of AWS, and `make
+// test-long` also at its speed.
 //
-// `make test-long` alone runs what is built or installed for minutes first: AWS's VPC resource controller and VPC CNI,
-// from the module in vpc, and a program with AWS's SDK for JavaScript, whose packages npm installs into the user's
+// Only `make test-long` runs the programs that take minutes to build or install: AWS's VPC resource controller and VPC
+// CNI, from the module in vpc, and a program with AWS's SDK for JavaScript, whose packages npm installs into the user's
 // cache.
 package programs

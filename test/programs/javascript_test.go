@@ -37,7 +37,7 @@ func TestSDKForJavaScript(t *testing.T) {
 	}
 }
 
-// javascript returns a folder with the program and the packages that its lock file names, which it installs once.
+// javascript returns a folder with the program and the packages of its lock file, which it installs once.
 func javascript(t *testing.T) string {
 	t.Helper()
 	const source = "testdata/js"
@@ -61,7 +61,7 @@ func javascript(t *testing.T) string {
 	return dir
 }
 
-// install has npm install what the lock file in source names, and puts it whole into the folder.
+// install installs the packages of the lock file in source with npm, and moves them into the folder in one step.
 func install(t *testing.T, source, folder string) {
 	t.Helper()
 	work := fmt.Sprintf("%s.%d", folder, os.Getpid()) // a rename needs the same file system

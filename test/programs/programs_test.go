@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/awssim/sqs"
 )
 
-// Where the functions attach interfaces: two subnets of the first zone, the first of them with IPv6.
+// The subnets in which the functions attach interfaces: two of the first zone, the first of them with IPv6.
 const (
 	nodeSubnet    = "subnet-0aa0000000000000a"
 	multusSubnets = "subnet-0f59b4f14737be9ad,subnet-0cc0000000000000a"
@@ -49,8 +49,9 @@ func world() awssim.World {
 	return w
 }
 
-// serve starts a simulated AWS with its defaults, so many times as fast as AWS, and returns the environment of its clients.
-// What one change in a hundred does by default is left out, that it is seen after seconds: waiters fail on that in AWS too.
+// serve starts a simulated AWS with its defaults, at a multiple of AWS's speed, and returns the environment of its
+// clients. It switches off the default that one change in a hundred becomes visible only after seconds: waiters fail on
+// that in AWS too.
 func serve(t *testing.T, speed float64) []string {
 	t.Helper()
 	_, environment := simulate(t, speed)
@@ -79,7 +80,7 @@ func simulate(t *testing.T, speed float64) (*awssim.Simulator, []string) {
 		"AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any", "AWS_PAGER=", "PYTHONDONTWRITEBYTECODE=1")
 }
 
-// run runs a program against the simulated AWS, and fails the test with what it says.
+// run runs a program against the simulated AWS, and fails the test with its output.
 func run(t *testing.T, environment []string, program string, arguments ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program, arguments...)
@@ -99,7 +100,7 @@ func needBoto3(t *testing.T) {
 	}
 }
 
-// speeds are how many times as fast as AWS the simulated one is: as fast only in the long form.
+// speeds returns the multiples of AWS's speed at which tests run: AWS's own speed only in the long form.
 func speeds() []float64 {
 	if os.Getenv("MULTIENI_LONG") != "" {
 		return []float64{1, 20}
@@ -122,7 +123,7 @@ func TestPublishedFunctions(t *testing.T) {
 	}
 }
 
-// No answer has what the shape that AWS publishes for it lacks.
+// No answer has a member that the shape published by AWS lacks.
 func TestAnswersHaveAWSsShapes(t *testing.T) {
 	needBoto3(t)
 	t.Log(run(t, serve(t, 20), "python3", "walk.py"))
@@ -138,7 +139,7 @@ func TestWaitersOfTheCommandLine(t *testing.T) {
 		t.Run(fmt.Sprintf("speed %g", speed), func(t *testing.T) {
 			environment := serve(t, speed)
 			aws := func(arguments ...string) string {
-				// Versions before 2.13 do not read the variable.
+				// Versions before 2.13 do not read the variable for the endpoint.
 				return run(t, environment, path, append([]string{"--endpoint-url", endpoint(environment), "--output", "json", "ec2"}, arguments...)...)
 			}
 			var made struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/awssim"
 )
 
-// needLong skips the test in the short form: what it runs is to be installed or built for minutes first.
+// needLong skips the test in the short form: its programs take minutes to install or build.
 func needLong(t *testing.T) {
 	t.Helper()
 	if os.Getenv("MULTIENI_LONG") == "" {
@@ -24,7 +24,7 @@ func needLong(t *testing.T) {
 	}
 }
 
-// interfaces returns which interfaces the simulated AWS has, and where they are attached.
+// interfaces returns the interfaces in the simulated AWS, and their attachments.
 func interfaces(sim *awssim.Simulator) []string {
 	var all []string
 	for _, eni := range sim.State().NetworkInterfaces {
@@ -37,7 +37,8 @@ func interfaces(sim *awssim.Simulator) []string {
 	return all
 }
 
-// AWS's VPC resource controller and VPC CNI give an instance interfaces, addresses and prefixes, and leave nothing behind.
+// AWS's VPC resource controller and VPC CNI give an instance interfaces, addresses and prefixes, and remove all of
+// them.
 func TestVPCPrograms(t *testing.T) {
 	needLong(t)
 	const instance = "i-0a10000000000000a"
@@ -71,7 +72,7 @@ func TestVPCPrograms(t *testing.T) {
 	}
 }
 
-// endpoint returns where clients with the environment find the simulated AWS.
+// endpoint returns the URL of the simulated AWS in the environment of its clients.
 func endpoint(environment []string) string {
 	for _, variable := range environment {
 		if url, is := strings.CutPrefix(variable, "AWS_ENDPOINT_URL="); is {

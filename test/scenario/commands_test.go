@@ -29,7 +29,7 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// patience is how long a story waits for what must come. Everything in one takes a second or two.
+// patience is how long a story waits for an expected state. Each step of a story takes a second or two.
 const patience = time.Minute
 
 // command is a command of a story. With an exclamation mark before it neg is set.
@@ -40,14 +40,14 @@ func commands() map[string]command {
 	return map[string]command{
 		// [!] kubectl ARGUMENTS: the real one.
 		"kubectl": kubectl,
-		// save NAME: keeps what the last command printed as a variable.
+		// save NAME: stores the output of the last command in a variable.
 		"save": save,
 		// await-file FILE: waits until it exists.
 		"await-file": awaitFile,
 		// controller start [FLAGS] | stop | kill
 		"controller": controller,
-		// ec2-holds [FILE]: waits until our interfaces in EC2 are those of the file, one line for each; without a
-		// file, until there are none.
+		// ec2-holds [FILE]: waits until our interfaces in EC2 are those of the file, which has one line for each;
+		// without a file, until there are none.
 		"ec2-holds": holds,
 		// [!] ec2-interface ID: prints an interface as /_sim/state has it.
 		"ec2-interface": showInterface,
@@ -57,23 +57,24 @@ func commands() map[string]command {
 		"ec2-calls": showCalls,
 		// ec2-calls-reset: counts from zero.
 		"ec2-calls-reset": resetCalls,
-		// ec2-quiet N: waits for N listings, and wants nothing else to have been called since the count began.
+		// ec2-quiet N: waits for N resyncs, and asserts that there were no other calls since the count began.
 		"ec2-quiet": quiet,
 		// ec2-calls-at-least ACTION N: waits for that many calls.
 		"ec2-calls-at-least": awaitCalls,
-		// ec2-refuse [ACTION]: makes EC2 refuse that action to all principals; without one it refuses nothing any more.
+		// ec2-refuse [ACTION]: makes EC2 refuse that action to all principals; without an action, ends all refusals.
 		"ec2-refuse": refuse,
-		// [!] ec2-query ACTION KEY=VALUE...: makes a call of another program, and prints the answer.
+		// [!] ec2-query ACTION KEY=VALUE...: makes a call as another program, and prints the answer.
 		"ec2-query": query,
 		// ec2-terminate NODE, ec2-launch NODE TYPE ZONE
 		"ec2-terminate": terminate,
 		"ec2-launch":    launch,
-		// [!] ec2-launch-from AWSNODETEMPLATE NODE TYPE ZONE: as a fleet does, from what the status names.
+		// [!] ec2-launch-from AWSNODETEMPLATE NODE TYPE ZONE: launches an instance as a fleet does, from the launch
+		// template in the status.
 		"ec2-launch-from": launchFrom,
 		// ec2-user-data AWSNODETEMPLATE: prints the user data of the launch template that its status names first.
 		"ec2-user-data": showUserData,
-		// drifts AWSNODETEMPLATE NODE TABLE: makes each change of the table, sees what the node says, and takes it
-		// back.
+		// drifts AWSNODETEMPLATE NODE TABLE: makes each change of the table, checks the drift that the node reports,
+		// and reverts the change.
 		"drifts": drifts,
 		// ec2-foreign-template NAME FILE: makes a launch template of another program, or a new version of it.
 		"ec2-foreign-template": foreignTemplate,
@@ -85,7 +86,7 @@ func commands() map[string]command {
 		"ec2-born": born,
 		// ec2-event NODE STATE: prints the event with which EC2 reports a state of its instance.
 		"ec2-event": showEvent,
-		// ec2-metadata NODE: prints where the metadata of its instance is.
+		// ec2-metadata NODE: prints the URL of its instance's metadata.
 		"ec2-metadata": showMetadata,
 		// ec2-legacy NODE SUBNET NODEENI INDEX: makes and attaches an interface as the aws-multi-eni-controller does.
 		"ec2-legacy": legacy,
@@ -129,7 +130,7 @@ func controller(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// eventually waits for a condition, and fails with the state instead of it.
+// eventually waits for a condition, and fails with the state that it found instead.
 func eventually(ts *testscript.TestScript, condition func() (instead string)) {
 	var instead string
 	err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, patience, true,
@@ -200,7 +201,7 @@ func showInterface(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func showReservations(ts *testscript.TestScript, _ bool, args []string) {
-	out := ts.Stdout() // Stdout also forgets what the last command printed.
+	out := ts.Stdout() // Stdout also clears the output of the last command.
 	for _, r := range on(ts).Simulator.State().SubnetCIDRReservations {
 		if r.SubnetID == args[0] {
 			fmt.Fprintln(out, r.CIDR)
@@ -296,7 +297,7 @@ func unowned(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(cloud.SetDeleteOnTermination(context.Background(), made, attachment, true))
 }
 
-// attachAnothers makes an interface of another program, and attaches it to a node at a device index.
+// attachAnothers creates an interface of another program, and attaches it to a node at a device index.
 func attachAnothers(ts *testscript.TestScript, node, device string, request executor.CreateRequest) (cloud *awsec2.Client, id, attachment string) {
 	ctx := context.Background()
 	cloud = awsec2.New(aws.Config{

@@ -20,8 +20,8 @@ import (
 
 const checkout = "../.."
 
-// TestDocuments tells the documents: each story runs the commands of a page as they stand there. In the end every command of
-// every document has been run by one of them, or bears a mark that says why it cannot be.
+// TestDocuments runs the documents: each story runs the commands of a page unchanged. In the end a story has run every
+// command of every document, or the command has a mark that says why none can.
 func TestDocuments(t *testing.T) {
 	pages, err := documents.All(checkout)
 	if err != nil {
@@ -54,7 +54,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// furnish gives a story what a reader has: the folders of the checkout, helm, and what go has built.
+// furnish gives a story what a reader has: the folders of the checkout, helm, and the programs built by go.
 func furnish(env *testscript.Env) error {
 	helm, err := goSays("tool", "-modfile=tools/helm/go.mod", "-n", "helm")
 	env.Setenv("PATH", filepath.Dir(helm)+string(filepath.ListSeparator)+env.Getenv("PATH"))
@@ -77,7 +77,7 @@ func goSays(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// telling is the documents, and which of their commands were run.
+// telling records which commands of the documents the stories ran.
 type telling struct {
 	pages []documents.Page
 
@@ -92,8 +92,8 @@ func (t *telling) begin() {
 	t.begun++
 }
 
-// page FILE HEADING [WORD=VALUE]...: runs the commands right below a heading of a document in one shell, as they stand there,
-// with a value for each word that a reader replaces. Those with a mark are left out.
+// page FILE HEADING [WORD=VALUE]...: runs the commands directly below a heading of a document in one shell, with a
+// value for each word that a reader replaces. It leaves out those with a mark.
 func (t *telling) page(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: page FILE HEADING [WORD=VALUE]...")
@@ -119,7 +119,7 @@ func (t *telling) page(ts *testscript.TestScript, neg bool, args []string) {
 	t.told = append(t.told, commands...)
 }
 
-// commands are those of a section that can be run.
+// commands are those of a section that a story can run.
 func (t *telling) commands(path, section string) []documents.Command {
 	var all []documents.Command
 	for _, page := range t.pages {
@@ -135,7 +135,7 @@ func (t *telling) commands(path, section string) []documents.Command {
 	return all
 }
 
-// untold are the commands that were not run and have no mark.
+// untold are the commands that no story ran and that have no mark.
 func (t *telling) untold() []documents.Command {
 	t.mu.Lock()
 	defer t.mu.Unlock()

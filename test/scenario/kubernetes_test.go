@@ -17,8 +17,8 @@ import (
 	"github.com/multieni/multieni/internal/dev/child"
 )
 
-// kubernetes does until the story ends what Kubernetes' own controllers and a kubelet do for a release: it runs Jobs, out of
-// this test's programs, and lets namespaces go that are deleted.
+// kubernetes does, until the story ends, what Kubernetes' own controllers and a kubelet do for a release: it runs Jobs
+// with this test's programs, and finishes the deletion of namespaces.
 func kubernetes(ts *testscript.TestScript, _ bool, _ []string) {
 	s := on(ts)
 	ctx, stop := context.WithCancel(context.Background())
@@ -29,7 +29,7 @@ func kubernetes(ts *testscript.TestScript, _ bool, _ []string) {
 		_ = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 			s.runJobs(ctx)
 			s.finishNamespaces(ctx)
-			return false, nil // what failed is tried again
+			return false, nil // a failure is retried
 		})
 	}()
 }
@@ -57,7 +57,7 @@ func (s *stage) runJobs(ctx context.Context) {
 	}
 }
 
-// runJob runs the container of a Job to its end, as fast as the story's AWS lives.
+// runJob runs the container of a Job to its end, at the speed of the story's AWS.
 func (s *stage) runJob(ctx context.Context, job *batchv1.Job) error {
 	program, err := exec.LookPath("multieni")
 	if err != nil {

@@ -31,15 +31,15 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// sdk returns AWS's own client of EC2: what an Auto Scaling group does, a person does by hand.
+// sdk returns AWS's own client of EC2, for the calls that an Auto Scaling group makes.
 func (s *stage) sdk() *ec2sdk.Client {
 	return ec2sdk.New(ec2sdk.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String(s.Endpoint), Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""),
 	})
 }
 
-// launchFrom launches an instance from what the status of an AWSNodeTemplate names, in the zone that is given: as a
-// fleet does, in the nodes' subnet of the zone, where the launch template leaves that open.
+// launchFrom launches an instance from the launch template in the status of an AWSNodeTemplate, in the given zone. As a
+// fleet does, it chooses the nodes' subnet of the zone unless the launch template names one.
 func launchFrom(ts *testscript.TestScript, neg bool, args []string) {
 	name, instance, instanceType, zone := args[0], args[1], args[2], args[3]
 	s, ctx := on(ts), context.Background()
@@ -67,7 +67,7 @@ func launchFrom(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// subnetIn is the subnet for nodes of a zone; none, where the launch template names it.
+// subnetIn is the subnet for nodes of a zone; nil if the launch template names one.
 func (s *stage) subnetIn(p v1alpha1.PublishedTemplate, zone string) *string {
 	for _, subnet := range s.Simulator.State().Subnets {
 		if p.Zone == "" && subnet.AvailabilityZone == zone && subnet.Tags["network"] == "nodes" {
@@ -77,8 +77,7 @@ func (s *stage) subnetIn(p v1alpha1.PublishedTemplate, zone string) *string {
 	return nil
 }
 
-// born prints the interfaces that an instance was launched with, one per line: slot, type, subnet, groups, what the
-// template says of it.
+// born prints the attached interfaces of an instance, one per line: slot, type, subnet, groups, description and more.
 func born(ts *testscript.TestScript, _ bool, args []string) {
 	state := on(ts).Simulator.State()
 	at := slices.IndexFunc(state.Instances, func(i *ec2.Instance) bool {
@@ -133,8 +132,8 @@ func showUserData(ts *testscript.TestScript, _ bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "%s\n", text)
 }
 
-// drifts changes an AWSNodeTemplate as each line of a table says, waits until the node says that it differs in the
-// field of the line, in the class of the line, and changes it back. A line is: FIELD CLASS JSON-PATCH.
+// drifts changes an AWSNodeTemplate as each line of a table says, waits until the node reports drift in the field and
+// the class of the line, and reverts the change. A line is: FIELD CLASS JSON-PATCH.
 func drifts(ts *testscript.TestScript, _ bool, args []string) {
 	s, ctx := on(ts), context.Background()
 	for line := range strings.Lines(ts.ReadFile(args[2])) {
@@ -169,7 +168,7 @@ func (s *stage) awaitDrift(ts *testscript.TestScript, name, reason, field string
 	})
 }
 
-// foreignTemplate makes a launch template of another program, or a new version of it, which becomes the latest.
+// foreignTemplate creates a launch template of another program, or a new version of it, which becomes the latest.
 func foreignTemplate(ts *testscript.TestScript, _ bool, args []string) {
 	s, ctx := on(ts), context.Background()
 	var data types.RequestLaunchTemplateData
@@ -186,8 +185,8 @@ func foreignTemplate(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
-// group makes an Auto Scaling group that could launch from what the status of an AWSNodeTemplate names, and does not,
-// or deletes one.
+// group creates an Auto Scaling group that uses the launch template in the status of an AWSNodeTemplate, with no
+// instances, or deletes one.
 func group(ts *testscript.TestScript, _ bool, args []string) {
 	s, ctx := on(ts), context.Background()
 	api := autoscaling.New(autoscaling.Options{
@@ -208,8 +207,8 @@ func group(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
-// fleet asks for an EC2 Fleet that stays, and has no instances yet, of what the status of an AWSNodeTemplate names, and
-// leaves its ID in $FLEET; or it deletes all fleets.
+// fleet creates an EC2 Fleet of type maintain without instances from the launch template in the status of an
+// AWSNodeTemplate, and stores its ID in $FLEET; or it deletes all fleets.
 func fleet(ts *testscript.TestScript, _ bool, args []string) {
 	s, ctx := on(ts), context.Background()
 	if args[0] == "delete" {
@@ -232,7 +231,7 @@ func fleet(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("FLEET", *out.FleetId)
 }
 
-// putParameter does what AWS does when it patches an image.
+// putParameter writes a parameter, as AWS does when it patches an image.
 func putParameter(ts *testscript.TestScript, _ bool, args []string) {
 	body, err := json.Marshal(map[string]any{"Name": args[0], "Value": args[1], "Type": "String", "Overwrite": true})
 	ts.Check(err)

@@ -5,7 +5,7 @@ package scenario_test
 
 import "github.com/multieni/multieni/internal/cli/enibootstrap"
 
-// nodePrograms are the programs that run on nodes and nowhere else.
+// nodePrograms are the programs that run only on nodes.
 func nodePrograms() map[string]func() {
 	return map[string]func(){"eni-bootstrap": program("eni-bootstrap", enibootstrap.New)}
 }

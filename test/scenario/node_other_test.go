@@ -5,5 +5,5 @@
 
 package scenario_test
 
-// nodePrograms are the programs that run on nodes: only Linux has them, and stories ask for it with [linux].
+// nodePrograms are the programs that run on nodes. Only Linux has them; stories check for it with [linux].
 func nodePrograms() map[string]func() { return nil }

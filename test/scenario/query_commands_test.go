@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// query calls EC2 with a form, as the AWS CLI does and as boto3 does for the published address-management samples of Multus, and
+// query calls EC2 with a form, as the AWS CLI and boto3 do for the published address-management samples of Multus, and
 // prints the answer.
 func query(ts *testscript.TestScript, neg bool, args []string) {
 	form := url.Values{"Version": {"2016-11-15"}, "Action": {args[0]}}

@@ -1,13 +1,13 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scenario_test runs stories: a user's commands, as they are typed, and their expected results.
+// Package scenario_test runs stories: the commands that a user types, and their expected results.
 //
 // Each file below testdata is one story, run with the real kubectl, the real controller, a real API server and the
 // simulated AWS. The programs are this test binary, run again as multieni or multieni-dev, so that the race detector
 // and coverage include them. commands_test.go has the commands of stories in addition to those of testscript: kubectl,
-// the controller's life, and what EC2 holds. A story of the controller begins with the example world, or with its own
-// world.yaml.
+// start and stop of the controller, and the state of EC2. A story of the controller begins with the example world, or
+// with its own world.yaml.
 package scenario_test
 
 import (
@@ -43,7 +43,7 @@ import (
 	"github.com/multieni/multieni/internal/dev/cluster/clustertest"
 )
 
-// speed is how many times faster than EC2 the simulated AWS lives.
+// speed is how many times faster than AWS the simulated one runs.
 const speed = 50
 
 // shared is the API server of all stories.
@@ -59,14 +59,14 @@ func TestMain(m *testing.M) {
 	testscript.Main(suite{m}, programs)
 }
 
-// suite is the tests of this package with their API server.
+// suite runs the tests of this package with their API server.
 type suite struct{ *testing.M }
 
 func (s suite) Run() int {
 	return clustertest.Run(s.M, func(c *cluster.Cluster) { shared = c })
 }
 
-// program is the main function of a program.
+// program returns the main function of a program.
 func program(name string, root func() *cobra.Command) func() {
 	return func() {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -78,7 +78,7 @@ func program(name string, root func() *cobra.Command) func() {
 	}
 }
 
-// TestController tells the stories of the controller, each with a simulated AWS and nodes of its own.
+// TestController runs the stories of the controller, each with a simulated AWS and nodes of its own.
 func TestController(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/controller",
@@ -90,7 +90,7 @@ func TestController(t *testing.T) {
 	})
 }
 
-// TestDev tells those of multieni-dev, which brings its own.
+// TestDev runs the stories of multieni-dev, which starts its own.
 func TestDev(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/dev",
@@ -109,10 +109,10 @@ func long(condition string) (bool, error) {
 	return os.Getenv("RAPID_CHECKS") != "", nil
 }
 
-// turn is held by the story that is being told: nodes and NodeENIs have no namespace.
+// turn is held by the running story: nodes and NodeENIs have no namespace.
 var turn sync.Mutex
 
-// stage is what a story plays on.
+// stage is the environment of a story.
 type stage struct {
 	*cluster.Cluster
 	api        client.Client
@@ -120,7 +120,7 @@ type stage struct {
 	controller *child.Process
 }
 
-// stageKey is where a script keeps its stage.
+// stageKey is the key under which a script stores its stage.
 type stageKey struct{}
 
 func on(ts *testscript.TestScript) *stage { return ts.Value(stageKey{}).(*stage) }
@@ -146,7 +146,7 @@ func prepare(env *testscript.Env) error {
 	return os.Symlink(filepath.Join(root, "examples"), filepath.Join(env.WorkDir, "examples"))
 }
 
-// setStage gives a story its stage, and clears that in the end.
+// setStage gives a story its stage, and cleans it up in the end.
 func setStage(env *testscript.Env) error {
 	s := &stage{dir: env.WorkDir}
 	if err := s.start(); err != nil {
@@ -165,7 +165,7 @@ func setStage(env *testscript.Env) error {
 	return nil
 }
 
-// start lets the story's AWS and its nodes join the shared API server.
+// start starts the story's AWS, and adds its nodes to the shared API server.
 func (s *stage) start() error {
 	world := awssim.ExampleWorld()
 	if file := filepath.Join(s.dir, "world.yaml"); exists(file) {
@@ -195,8 +195,8 @@ func (s *stage) start() error {
 	return err
 }
 
-// The access keys of those who may do what their IAM policies allow: the controller, the lifecycle hook, and each
-// instance under its ID. The others in a story may do everything.
+// The access keys of principals with IAM policies: the controller, the lifecycle hook, and each instance under its ID.
+// All others in a story may do everything.
 const (
 	controllerKey = "controller"
 	hookKey       = "hook"
@@ -237,7 +237,7 @@ func exists(file string) bool {
 
 func (s *stage) log() string { return filepath.Join(s.dir, "controller.log") }
 
-// stop clears the stage for the next story.
+// stop cleans the stage up for the next story.
 func (s *stage) stop() error {
 	return errors.Join(s.stopController(), s.deleteObjects(), s.Cluster.Stop())
 }
@@ -253,7 +253,7 @@ func (s *stage) startController(args ...string) error {
 	return err
 }
 
-// stopController stops the controller, which must end well.
+// stopController stops the controller, which must end without an error.
 func (s *stage) stopController() error {
 	if s.controller == nil {
 		return nil
@@ -266,7 +266,7 @@ func (s *stage) stopController() error {
 	return err
 }
 
-// deleteObjects removes what a story left, without waiting for a controller that is no longer there.
+// deleteObjects removes the objects that a story left, without waiting for a controller, since none runs any more.
 func (s *stage) deleteObjects() error {
 	ctx := context.Background()
 	var nodeENIs v1alpha1.NodeENIList

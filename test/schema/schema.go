@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schema refuses what a real API server refuses of our kinds for its content. Rules in CEL are left out: they
-// are about what people write, and config/crd tests them.
+// Package schema refuses objects of our kinds whose content a real API server refuses. It leaves out rules in CEL: they
+// are about fields that people write, and config/crd tests them.
 package schema
 
 import (

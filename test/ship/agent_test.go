@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What a value of the chart does to the agents, a patch does to the plain manifest.
+// A patch of the plain manifest changes the agents as the value of the chart does.
 func TestPatchesOfTheAgentAreTheChartsValues(t *testing.T) {
 	plain := agentOf(t, "")
 	for value, file := range map[string]string{"dpdk": "deploy/agent-dpdk.yaml", "networkd": "deploy/agent-networkd.yaml"} {
@@ -48,7 +48,8 @@ func TestPatchesOfTheAgentAreTheChartsValues(t *testing.T) {
 	}
 }
 
-// With pods the agent's pod installs the CNI plugins where the runtime of the node finds them, and without it mounts nothing for pods.
+// With the values of pods the agent's pod installs the CNI plugins where the container runtime finds them. Without them
+// it mounts nothing for pods.
 func TestTheAgentInstallsTheCNIPlugins(t *testing.T) {
 	folder := func(agent *appsv1.DaemonSet) (path string) {
 		for _, volume := range agent.Spec.Template.Spec.Volumes {
@@ -84,7 +85,7 @@ func TestTheAgentInstallsTheCNIPlugins(t *testing.T) {
 	}
 }
 
-// A value lets the startup taint wait for Multus, whose configuration the agent then reads on the node.
+// With a value of the chart the startup taint waits for Multus, whose configuration the agent then reads on the node.
 func TestTheAgentWaitsForMultus(t *testing.T) {
 	for values, want := range map[string]string{
 		"pods: {enabled: true}": "", "pods: {enabled: true, waitForCNI: /etc/cni/net.d}": "/etc/cni/net.d", "pods: {waitForCNI: /etc/cni/net.d}": "",
@@ -105,7 +106,8 @@ func TestTheAgentWaitsForMultus(t *testing.T) {
 	}
 }
 
-// What the controller may do for pod networks comes with the values of pods only. Each rule is named here, so that another one is seen.
+// Only the values of pods give the controller permissions for pod networks. The test names each rule, so that it fails
+// for a further one.
 func TestPermissionsForPodNetworks(t *testing.T) {
 	want := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
@@ -140,7 +142,7 @@ func TestPermissionsForPodNetworks(t *testing.T) {
 	}
 }
 
-// The capability to observe addresses of pods comes with the values of pods only.
+// Only the values of pods give agents the capability to observe addresses of pods.
 func TestCapabilitiesOfTheAgent(t *testing.T) {
 	for values, want := range map[string][]corev1.Capability{
 		"": {"NET_ADMIN"}, "pods: {enabled: true}": {"NET_ADMIN"}, "pods: {observeAddresses: true}": {"NET_ADMIN"},
@@ -157,7 +159,7 @@ func TestCapabilitiesOfTheAgent(t *testing.T) {
 	}
 }
 
-// The policy that writes into pods comes with the values of pods only.
+// The chart renders the policy that changes pods only with the values of pods.
 func TestPolicyOfPodAddresses(t *testing.T) {
 	for values, want := range map[string]int{
 		"": 0, "pods: {enabled: true}": 0, "pods: {requestAddresses: true}": 0, "pods: {enabled: true, requestAddresses: true}": 2,

@@ -30,14 +30,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
-	_ "github.com/multieni/multieni/internal/cli" // the controller, with whose parts their metrics come
+	_ "github.com/multieni/multieni/internal/cli" // the controller, whose parts register their metrics
 	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/telemetry"
 )
 
 const chart = "charts/multieni"
 
-// everything are values that render every object the chart has.
+// everything are values with which the chart renders all its objects.
 const everything = `
 awsRegion: eu-west-1
 clusterName: prod
@@ -81,7 +81,7 @@ controller: {replicas: 1}
 `,
 }
 
-// render returns the objects that helm makes of the chart, hooks included.
+// render returns the objects that helm renders, including hooks.
 func render(t *testing.T, values string) []*unstructured.Unstructured {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "values.yaml")
@@ -119,7 +119,7 @@ func named(all []*unstructured.Unstructured, kind, name string) *unstructured.Un
 	return nil
 }
 
-// The API server takes every object that the chart renders, and every field of it.
+// The API server accepts every object that the chart renders, with every field.
 func TestChartIsAcceptedByTheAPIServer(t *testing.T) {
 	c := connect(t)
 	defineMonitoring(t, c)
@@ -131,7 +131,7 @@ func TestChartIsAcceptedByTheAPIServer(t *testing.T) {
 			for _, object := range all {
 				target := client.NewDryRunClient(strict)
 				if rank(object) == 0 {
-					target = strict // what others are in has to be there
+					target = strict // the namespace of other objects must exist
 				}
 				if err := target.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("helm"), client.ForceOwnership); err != nil {
 					t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
@@ -149,7 +149,7 @@ func rank(object *unstructured.Unstructured) int {
 	return 1
 }
 
-// defineMonitoring lets the API server know the kinds of the Prometheus operator, with anything in them.
+// defineMonitoring defines the kinds of the Prometheus operator in the API server, without schemas.
 func defineMonitoring(t *testing.T, c client.Client) {
 	t.Helper()
 	for plural, kind := range map[string]string{"servicemonitors": "ServiceMonitor", "prometheusrules": "PrometheusRule"} {
@@ -175,7 +175,7 @@ spec:
 	}
 }
 
-// The pods are let in by the pod security levels of the namespaces they are in: restricted for the controller.
+// The pod security levels of the namespaces admit the pods: restricted for the controller.
 func TestPodsKeepToTheSecurityOfTheirNamespaces(t *testing.T) {
 	c := connect(t)
 	all := render(t, everything)
@@ -230,7 +230,7 @@ func convert(t *testing.T, from *unstructured.Unstructured, to runtime.Object) {
 	}
 }
 
-// What commands and scripts written for the aws-multi-eni-controller rely on is where they look for it.
+// Commands and scripts for the aws-multi-eni-controller find what they use under its names.
 func TestChartKeepsTheNamesOfItsPredecessor(t *testing.T) {
 	all := render(t, "awsRegion: eu-west-1\nimage: {tag: v2}\nnodeSelector: {ng: multi-eni}\n")
 	var controller appsv1.Deployment
@@ -257,7 +257,7 @@ func TestChartKeepsTheNamesOfItsPredecessor(t *testing.T) {
 	}
 }
 
-// The values of the cluster reach the controller as flags that it accepts.
+// The chart hands the values of the cluster to the controller as flags that it accepts.
 func TestNodeClusterIsAFlagOfTheController(t *testing.T) {
 	var controller appsv1.Deployment
 	convert(t, named(render(t, "nodeCluster: {name: prod, endpoint: https://prod.example.com, serviceCIDR: 10.100.0.0/16}\n"), "Deployment", "eni-controller"), &controller)
@@ -277,7 +277,7 @@ func TestNodeClusterIsAFlagOfTheController(t *testing.T) {
 	}
 }
 
-// helm refuses values that would make no sense, and names them.
+// helm refuses invalid values, and names them.
 func TestChartRefusesWrongValues(t *testing.T) {
 	for name, c := range map[string]struct{ set, named string }{
 		"a misspelt value":         {"awsRegoin=us-east-1", "awsRegoin"},
@@ -299,7 +299,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 	}
 }
 
-// The schema knows each value, and nothing that is not a value.
+// The schema lists each value, and nothing else.
 func TestSchemaListsTheValues(t *testing.T) {
 	var schema, values map[string]any
 	if err := json.Unmarshal([]byte(read(t, chart+"/values.schema.json")), &schema); err != nil {
@@ -318,7 +318,7 @@ func TestSchemaListsTheValues(t *testing.T) {
 		answered := slices.ContainsFunc(slices.Collect(maps.Keys(former)), func(key string) bool { return strings.HasPrefix("."+key+".", path+".") })
 		return path == ".global" /* helm's own */ || answered && !slices.Contains(valued, path)
 	})
-	// Below a value that is any object the schema lists nothing.
+	// The schema lists nothing below a value that can be any object.
 	valued = slices.DeleteFunc(valued, func(path string) bool { return strings.Contains(path, ".resources.") })
 	if diff := cmp.Diff(valued, listed); diff != "" {
 		t.Errorf("values.schema.json and values.yaml differ (-values +schema):\n%s", diff)
@@ -335,7 +335,8 @@ func formerValues(t *testing.T) map[string]string {
 	return former
 }
 
-// A value file of the predecessor is refused with an answer for each of its values at once, and never deploys its image.
+// The chart refuses a value file of the predecessor, with an answer for all of its values at once, and never deploys
+// its image.
 func TestChartAnswersTheValuesOfItsPredecessor(t *testing.T) {
 	page := read(t, "docs/migration.md")
 	for key, answer := range formerValues(t) {
@@ -390,7 +391,7 @@ func paths(tree map[string]any, above string, below func(any) map[string]any) []
 	return all
 }
 
-// Every metric that alerts and dashboard ask for is one that the controller has.
+// The controller has every metric that alerts and the dashboard query.
 func TestMetricsOfAlertsAndDashboardExist(t *testing.T) {
 	exposed := names(t)
 	name := regexp.MustCompile(`\b(multieni|controller_runtime|workqueue|process|go|rest_client)_[a-z0-9_]+`)
@@ -449,7 +450,8 @@ func TestKustomizationHasTheChartsObjects(t *testing.T) {
 	}
 }
 
-// Without labels of namespaces nothing may reach the controller: an empty selector would mean all of them.
+// Without labels of namespaces the policy admits no traffic to the controller: an empty selector would match all of
+// them.
 func TestNetworkPolicyAdmitsWhatItNames(t *testing.T) {
 	for values, want := range map[string][]any{
 		"networkPolicy: {enabled: true}": nil,

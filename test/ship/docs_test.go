@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Each alert has its section in the runbook.
+// Each alert has a section in the runbook.
 func TestAlertsHaveARunbook(t *testing.T) {
 	runbook := read(t, "docs/runbook.md")
 	alerts := regexp.MustCompile(`(?m)alert: (\w+)[\s\S]*?runbook.md#(\w+)$`).FindAllStringSubmatch(read(t, chart+"/files/alerts.yaml"), -1)
@@ -44,7 +44,7 @@ func TestReasonsAreTold(t *testing.T) {
 	}
 }
 
-// A page that nothing leads to is not found.
+// Readers find a page only if the README links to it.
 func TestReadmeLeadsToEveryPage(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
@@ -58,7 +58,7 @@ func TestReadmeLeadsToEveryPage(t *testing.T) {
 	}
 }
 
-// The script applies everything that runs multieni, with the published image and the region.
+// The script applies all objects that multieni needs, with the published image and the region.
 func TestDeployScript(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "hack/deploy.sh")
 	command.Dir = root

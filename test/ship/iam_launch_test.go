@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// With the policy for node templates, launch templates of the cluster can be made, changed, tried and deleted, those of others
-// cannot, and nothing can be launched but from the former.
+// With the policy for node templates the controller can create, change, try and delete launch templates of the cluster,
+// but not those of others, and can launch only from the former.
 func TestNodeTemplatesMayAndMayNot(t *testing.T) {
 	a := newAccount(t)
 	who := string(awsec2.NodeTemplates)

@@ -39,7 +39,7 @@ func newAccount(t *testing.T) account {
 	})
 }
 
-// accountWith is an account in which each component has the policy that is given for it.
+// accountWith is an account in which each component has the given policy.
 func accountWith(t *testing.T, policy func(awsec2.Component) []byte) account {
 	t.Helper()
 	policies := map[string]*iam.Policy{}
@@ -50,7 +50,7 @@ func accountWith(t *testing.T, policy func(awsec2.Component) []byte) account {
 		}
 	}
 	for _, instance := range awssim.ExampleWorld().Instances {
-		policies[instance.InstanceID] = policies[string(awsec2.Bootstrap)] // the session of a role is named after its instance
+		policies[instance.InstanceID] = policies[string(awsec2.Bootstrap)] // a role's session has the name of its instance
 	}
 	simulator, err := awssim.New(awssim.Options{
 		World: awssim.ExampleWorld(), Behavior: &ec2.Behavior{}, Limits: map[string]awssim.Bucket{}, Policies: policies,
@@ -87,7 +87,7 @@ func (a account) call(who, action string, parameters ...string) (code, body stri
 	return answer.Code, string(content)
 }
 
-// tagged are the parameters that give a tag to what is created.
+// tagged are the parameters that give a created resource a tag.
 func tagged(key, value string) []string {
 	return []string{"TagSpecification.1.ResourceType=network-interface", "TagSpecification.1.Tag.1.Key=" + key, "TagSpecification.1.Tag.1.Value=" + value}
 }
@@ -144,8 +144,8 @@ func shipped(t *testing.T) func(awsec2.Component) []byte {
 	}
 }
 
-// guided returns the policy that the command of the guide prints for the cluster "ours", and for other components the
-// shipped one.
+// guided returns, for the controller, the policy that the command of the guide prints for the cluster "ours", and for
+// other components the shipped one.
 func guided(t *testing.T) func(awsec2.Component) []byte {
 	t.Helper()
 	guide, err := os.ReadFile("../../docs/getting-started-eks.md")
@@ -223,7 +223,7 @@ func (r *refusals) whatever() {
 	r.refuse("launching an instance", "RunInstances", "ImageId=ami-1", "InstanceType=m5.large", "MinCount=1", "MaxCount=1")
 }
 
-// The policy that the guide creates refuses the controller everything outside the cluster: an interface without an
+// The policy that the guide creates refuses the controller all calls outside the cluster: on an interface without an
 // owner, one of another cluster, instances without the cluster's tag, and more.
 func TestControllerMayNot(t *testing.T) {
 	r := refusals{account: accountWith(t, guided(t)), who: "controller"}
@@ -239,8 +239,8 @@ func TestControllerMayNot(t *testing.T) {
 	}
 }
 
-// The files of deploy/iam, which name no cluster, refuse what carries no cluster's tag. They do not tell clusters
-// apart.
+// The files of deploy/iam, which name no cluster, refuse calls on resources without a cluster's tag. They do not
+// distinguish clusters.
 func TestShippedPoliciesRefuseWhatIsNobodys(t *testing.T) {
 	for _, who := range []string{"controller", "lifecycle-hook"} {
 		t.Run(who, func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestShippedPoliciesRefuseWhatIsNobodys(t *testing.T) {
 	}
 }
 
-// With the same calls on what is the cluster's own it gets by. All stories of test/scenario run under the policy as
+// The policy allows the same calls on the cluster's own resources. All stories of test/scenario run under the policy as
 // well.
 func TestControllerMay(t *testing.T) {
 	a := newAccount(t)
@@ -277,8 +277,8 @@ func TestControllerMay(t *testing.T) {
 	}
 }
 
-// What another node has, and nodes themselves but its own, the role of a node may not touch: with its own interfaces it
-// may do all that eni-bootstrap does.
+// The role of a node allows all that eni-bootstrap does with the node's own interfaces, and no change of other
+// instances or of their interfaces.
 func TestANodeMayTouchWhatIsItsOwn(t *testing.T) {
 	a := newAccount(t)
 	instance := a.instance()
@@ -321,7 +321,7 @@ func TestANodeMayTouchWhatIsItsOwn(t *testing.T) {
 	}
 }
 
-// With subnets and groups in its policy a node makes no interface elsewhere and uses no other group.
+// With subnets and groups in its policy a node can create no interface elsewhere and use no other group.
 func TestANodeKeepsToItsSubnets(t *testing.T) {
 	world := awssim.ExampleWorld()
 	subnet, group := world.Subnets[0].SubnetID, world.SecurityGroups[0].GroupID
@@ -349,8 +349,8 @@ func TestANodeKeepsToItsSubnets(t *testing.T) {
 	}
 }
 
-// The operator can adopt interfaces without an owner and remove the cluster's own; interfaces of other clusters are
-// safe.
+// The operator can adopt interfaces without an owner and remove the cluster's own, but cannot change interfaces of
+// other clusters.
 func TestOperator(t *testing.T) {
 	a := newAccount(t)
 	nobodys, theirs, ours := a.create(), a.create(tagged(identity.TagCluster, "theirs")...), a.create(tagged(identity.TagCluster, "ours")...)

@@ -23,15 +23,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// maxCompressed is the size limit of the image in bytes. The aws-multi-eni-controller's takes 22 MB. Authentication of
-// those who read metrics, by the library of the API server, adds 1.6 MB to ours, and the CNI program 1.6 MB.
+// maxCompressed is the size limit of the image in bytes. The aws-multi-eni-controller's has 22 MB. The authentication
+// of metrics readers, by the library of the API server, adds 1.6 MB to ours, and the CNI program 1.6 MB.
 const maxCompressed = 26e6
 
-// image is the image of this machine's architecture as `make image` writes it: the layout, and a folder of the programs
-// out of it.
+// image is the image of this machine's architecture as `make image` writes it: the layout, and a folder with its
+// programs.
 type image struct {
 	layout, programs string
-	// builder is what built it.
+	// builder is the program that built the image.
 	builder    string
 	config     imageConfig
 	compressed int64
@@ -49,8 +49,8 @@ type imageConfig struct {
 
 const imageVersion = "v9.9.9"
 
-// buildImage builds the image once for all tests, in a folder that their process leaves behind for the system to clean:
-// what runs out of it is larger than what a test should copy.
+// buildImage builds the image once for all tests. Their process leaves the folder to the system to clean: its programs
+// are larger than a test should copy.
 var buildImage = sync.OnceValues(func() (image, error) {
 	dir, err := os.MkdirTemp("", "multieni-image-")
 	if err != nil {
@@ -108,7 +108,7 @@ func indexOf(layout string) ([]descriptor, error) {
 	return index.Manifests, json.Unmarshal(content, &index)
 }
 
-// program is where the program of that path in the image is here.
+// program returns the local path of the program with that path in the image.
 func (i image) program(path string) string { return filepath.Join(i.programs, path) }
 
 // unpack reads the only image of a layout and puts its programs into a folder.
@@ -190,8 +190,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// Without being told otherwise, the builder makes an index of an image for each architecture, each with a bill. The
-// programs in them are not compiled here: a compiler that only says what it was asked for takes its place.
+// By default the builder makes an index of an image for each architecture, each with a bill of materials. A fake
+// compiler, which only records the requested platforms, replaces the real one.
 func TestImageIsForBothArchitectures(t *testing.T) {
 	i := built(t)
 	dir := t.TempDir()
@@ -231,8 +231,7 @@ cp "$PROGRAMS"/* "$2"
 	}
 }
 
-// The programs in the image are static ones that know their version, and COMPONENT says what the one that runs by
-// itself is.
+// The programs in the image are static and know their version, and COMPONENT selects what the default program runs as.
 func TestProgramsOfTheImage(t *testing.T) {
 	i := built(t)
 	for name, c := range map[string]struct {
@@ -249,7 +248,7 @@ func TestProgramsOfTheImage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			command := exec.CommandContext(t.Context(), i.program(c.program), c.args)
-			command.Env = []string{c.env} // nothing of this machine
+			command.Env = []string{c.env} // no variable of this machine
 			out, err := command.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), c.says) {
 				t.Errorf("%v\n%s\nwant %q", err, out, c.says)

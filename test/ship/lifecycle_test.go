@@ -36,17 +36,17 @@ import (
 )
 
 const (
-	// speed is how many times faster than EC2 the simulated AWS lives.
+	// speed is how many times faster than AWS the simulated one runs.
 	speed = 20
-	// patience is how long to wait for what takes seconds.
+	// patience is how long to wait for steps that take seconds.
 	patience = 90 * time.Second
 	release  = "multieni"
 	nodeENI  = "multus-eni-config" // of examples/single-subnet.yaml
 )
 
 // site is a cluster, with a simulated AWS, in which multieni is installed. There are no kubelets and no controllers of
-// Kubernetes: the site runs the containers of what is installed as processes, out of the image, as the service accounts
-// of their pods.
+// Kubernetes: the site runs the installed containers as processes, from the image, as the service accounts of their
+// pods.
 type site struct {
 	*testing.T
 	*cluster.Cluster
@@ -75,7 +75,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// at is the site in the hands of another test.
+// at returns the site for another test.
 func (s *site) at(t *testing.T) *site {
 	return &site{T: t, Cluster: s.Cluster, kube: s.kube, image: s.image, traces: s.traces}
 }
@@ -114,7 +114,7 @@ func (s *site) eventually(what string, so func() bool) {
 	}
 }
 
-// logs returns the ends of what the processes have said.
+// logs returns the ends of the processes' logs.
 func (s *site) logs() string {
 	var all strings.Builder
 	for name, content := range s.wholeLogs() {
@@ -123,7 +123,7 @@ func (s *site) logs() string {
 	return all.String()
 }
 
-// wholeLogs returns all that the processes have said, by the names of their logs.
+// wholeLogs returns the whole logs of the processes, by their names.
 func (s *site) wholeLogs() map[string]string {
 	all := map[string]string{}
 	files, _ := filepath.Glob(filepath.Join(filepath.Dir(s.Kubeconfig), "*.run.log"))
@@ -173,7 +173,7 @@ func (s *site) kubeconfigOf(namespace, account string) string {
 // node is the node that gets an interface: one in the zone of the example's subnet.
 func (s *site) node() string { return "node-a1" }
 
-// install packages and installs the chart as a person does, and runs what it installs.
+// install packages and installs the chart as a user does, and runs the installed programs.
 func (s *site) install() {
 	s.Helper()
 	s.helm("install", release, s.packaged(chart, "0.1.0"), "--set", "awsRegion=us-east-1")
@@ -187,7 +187,7 @@ func (s *site) packaged(chart, version string) string {
 	return filepath.Join(dir, "multieni-"+version+".tgz")
 }
 
-// quick makes processes that share a host with others live as fast as the simulator.
+// quick are the flags that make processes run as fast as the simulator.
 var quick = []string{
 	"--leader-election-namespace=eni-controller-system", "--metrics-bind-address=0", "--health-probe-bind-address=0",
 	"--poll-interval=20ms", "--resync-period=5s", "--leader-election-lease-duration=3s", "--v=5",
@@ -227,7 +227,7 @@ func (s *site) attach() (eniID string) {
 	return eniID
 }
 
-// owned is the state of our interface in EC2, "" if there is none.
+// owned returns the state of our interface in EC2, "" if there is none.
 func (s *site) owned(eniID string) string {
 	for _, i := range s.Simulator.State().NetworkInterfaces {
 		if i.NetworkInterfaceID == eniID && i.Attachment != nil {
@@ -239,12 +239,12 @@ func (s *site) owned(eniID string) string {
 	return ""
 }
 
-// runJobs runs Jobs as they appear, until the test ends, and reports what became of them.
+// runJobs runs Jobs as they appear, until the test ends, and reports their results.
 func (s *site) runJobs() {
 	go func() {
 		_ = wait.PollUntilContextCancel(s.Context(), 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 			var jobs batchv1.JobList
-			_ = s.kube.List(ctx, &jobs) // after an error there are none, and it is tried again
+			_ = s.kube.List(ctx, &jobs) // after an error the list is empty, and the next iteration repeats it
 			for _, job := range jobs.Items {
 				if job.Status.StartTime == nil {
 					s.runJob(ctx, &job)
@@ -276,7 +276,8 @@ func (s *site) runJob(ctx context.Context, job *batchv1.Job) {
 	}
 }
 
-// nothingIsLeft wants no interface in EC2, no object of ours, and nothing that keeps a namespace from going.
+// nothingIsLeft asserts that EC2 has no interface of ours, the API server no object of ours, and that nothing blocks
+// the deletion of a namespace.
 func (s *site) nothingIsLeft() {
 	s.Helper()
 	for _, i := range s.Simulator.State().NetworkInterfaces {
@@ -322,13 +323,13 @@ func (s *site) finishNamespaces() {
 	}
 }
 
-// forgetDefinitions makes the cluster one that never had multieni.
+// forgetDefinitions removes the definitions, as in a cluster that never had multieni.
 func (s *site) forgetDefinitions() {
 	s.Helper()
 	s.kubectl("delete", "crd", "--ignore-not-found", "--timeout=5m", "nodeenis.networking.k8s.aws", "nodeenistates.networking.k8s.aws", "awsnodetemplates.networking.k8s.aws", "subnetreservations.networking.k8s.aws")
 }
 
-// The whole life of an installation, by the commands of the documents.
+// The whole life of an installation, with the commands of the documents.
 func TestInstallUpgradeUninstall(t *testing.T) {
 	s := newSite(t)
 	s.forgetDefinitions() // the cluster of tests has them
@@ -403,7 +404,7 @@ func (s *site) uninstallWithoutController() {
 func (s *site) deleteDefinitionFirst() {
 	s.install()
 	s.attach()
-	s.kubectl("delete", "crd", "nodeenis.networking.k8s.aws", "--timeout=90s") // waits for the objects, and they for EC2
+	s.kubectl("delete", "crd", "nodeenis.networking.k8s.aws", "--timeout=90s") // waits for the objects, which wait for EC2
 	s.runJobs()
 	s.helm("uninstall", release)
 	s.stop()
@@ -464,7 +465,7 @@ func (s *site) deleteNamespaceFirst() {
 	s.nothingIsLeft()
 }
 
-// drainFromOutside is what is left to do when the namespace of the controller is gone.
+// drainFromOutside runs the commands that remain after the namespace of the controller was deleted.
 func (s *site) drainFromOutside() {
 	s.Helper()
 	command := exec.CommandContext(s.Context(), s.image.program("multieni"), "drain", "--yes", "--leader-elect=false",
@@ -477,7 +478,7 @@ func (s *site) drainFromOutside() {
 
 const newWords = "Words of a version to come."
 
-// chartWithNewDefinition is a copy of the chart that says something new of NodeENIs.
+// chartWithNewDefinition returns a copy of the chart with a changed definition of NodeENIs.
 func (s *site) chartWithNewDefinition() string {
 	s.Helper()
 	dir := filepath.Join(s.TempDir(), "multieni")

@@ -1,8 +1,9 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ship_test tests what is shipped, as it is shipped: the chart through the real helm and a real API server, the
-// program out of the container image, permissions, documents, and how all of it is installed, upgraded and removed.
+// Package ship_test tests what a release ships, in its final form: the chart with the real helm and a real API server,
+// the program from the container image, permissions and documents, and the installation, upgrade and removal of all of
+// it.
 package ship_test
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/multieni/multieni/internal/dev/cluster/clustertest"
 )
 
-// root is the checkout.
+// root is the folder of the checkout.
 const root = "../.."
 
 // shared is the API server of all tests.
@@ -87,7 +88,7 @@ func helmOn(t *testing.T, c *cluster.Cluster, args ...string) (out string, err e
 	return string(both), err
 }
 
-// mustHelm is helm that must end well.
+// mustHelm runs helm, and fails the test if that fails.
 func mustHelm(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := helm(t, args...)
@@ -97,7 +98,7 @@ func mustHelm(t *testing.T, args ...string) string {
 	return out
 }
 
-// kubectl runs the cluster's kubectl in the checkout; it must end well.
+// kubectl runs the cluster's kubectl in the checkout, and fails the test if that fails.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), shared.Kubectl, args...)

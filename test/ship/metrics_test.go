@@ -35,7 +35,7 @@ func TestMetricsAreForReaders(t *testing.T) {
 		want       int
 	}{
 		"nobody": {"https://" + address, "", http.StatusUnauthorized},
-		// controller-runtime's filter answers so where the API server calls a token invalid.
+		// controller-runtime's filter answers with this status if the API server calls a token invalid.
 		"a forged token":         {"https://" + address, "e30.e30.e30", http.StatusInternalServerError},
 		"an account without it":  {"https://" + address, s.kubectl("create", "token", "stranger"), http.StatusForbidden},
 		"a reader":               {"https://" + address, s.kubectl("create", "token", "prometheus"), http.StatusOK},

@@ -21,8 +21,8 @@ import (
 
 const predecessor = "test/ship/testdata/predecessor"
 
-// A cluster comes from the aws-multi-eni-controller by the commands of docs/migration.md, in their order, and its live
-// interface is never touched.
+// A cluster migrates from the aws-multi-eni-controller with the commands of docs/migration.md, in their order. No call
+// changes its live interface.
 func TestMigration(t *testing.T) {
 	s := newSite(t)
 	for name, there := range map[string]struct {
@@ -31,7 +31,7 @@ func TestMigration(t *testing.T) {
 		forget  func(s *site)
 	}{
 		"from its chart": {
-			// The other case can have left roles of the predecessor in the cluster.
+			// The other case may have left roles of the predecessor in the cluster.
 			install: func(s *site) { s.helm("install", "my-release", predecessor, "--take-ownership") },
 			taking:  []string{"--take-ownership"},
 			forget:  func(s *site) { s.kubectl("delete", "secret", "-n", "default", "-l", "owner=helm,name=my-release") },
@@ -91,7 +91,7 @@ func (s *site) legacyInterface() string {
 	return made.ID
 }
 
-// multieni runs the program of the image as a person does, with credentials for cluster and AWS.
+// multieni runs the program of the image as a user does, with credentials for the cluster and AWS.
 func (s *site) multieni(args ...string) string {
 	s.Helper()
 	command := exec.CommandContext(s.Context(), s.image.program("multieni"), args...)

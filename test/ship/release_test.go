@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// workflow is what matters here of a workflow of GitHub's.
+// workflow has the fields of a GitHub workflow that the tests need.
 type workflow struct {
 	On   map[string]any
 	Jobs map[string]struct {
@@ -57,7 +57,7 @@ func TestActionsArePinned(t *testing.T) {
 	}
 }
 
-// The workflow of a release runs targets, programs and files that exist, in an order in which each is there.
+// The release workflow runs targets, programs and files that exist, in an order in which each exists at its step.
 func TestReleaseWorkflow(t *testing.T) {
 	var w workflow
 	if err := yaml.Unmarshal([]byte(read(t, ".github/workflows/release.yaml")), &w); err != nil {
@@ -99,8 +99,8 @@ func TestReleaseWorkflow(t *testing.T) {
 	}
 }
 
-// The workflow of sandbox branches makes the image by a target that exists, under tags that a registry takes, and may write packages
-// and nothing else.
+// The workflow of sandbox branches builds the image with a target that exists, under tags that a registry accepts, and
+// may write only packages.
 func TestBetaWorkflow(t *testing.T) {
 	var w workflow
 	if err := yaml.Unmarshal([]byte(read(t, ".github/workflows/beta.yaml")), &w); err != nil {
@@ -137,7 +137,7 @@ func TestBetaWorkflow(t *testing.T) {
 	}
 }
 
-// The workflow of a change runs targets that exist.
+// The workflow for changes runs targets that exist.
 func TestChangeWorkflow(t *testing.T) {
 	var w workflow
 	if err := yaml.Unmarshal([]byte(read(t, ".github/workflows/change.yaml")), &w); err != nil {
@@ -161,7 +161,8 @@ func TestChangeWorkflow(t *testing.T) {
 	}
 }
 
-// The nightly workflow runs all long forms, by targets that exist, on random cases of the day that it prints.
+// The nightly workflow runs all long forms, with targets that exist, on random cases of the day, and prints their
+// seeds.
 func TestNightlyWorkflow(t *testing.T) {
 	var w workflow
 	text := read(t, ".github/workflows/nightly.yaml")
@@ -222,8 +223,8 @@ func TestKrewManifest(t *testing.T) {
 	}
 }
 
-// An archive of a release has the program that it is called by, for Linux with what nodes and functions run. The go command is
-// one that compiles nothing.
+// An archive of a release has the program of its name, multieni's for Linux also the agent. Only Linux has the programs
+// for nodes and functions. The go command of the test compiles nothing.
 func TestArchivesOfARelease(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{

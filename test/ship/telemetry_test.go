@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// collector is an OpenTelemetry collector that keeps what it gets.
+// collector is an OpenTelemetry collector that keeps the spans that it receives.
 type collector struct {
 	url string
 
@@ -41,7 +41,7 @@ func newCollector(t *testing.T) *collector {
 	return c
 }
 
-// ServeHTTP takes spans as OTLP over HTTP has them.
+// ServeHTTP receives spans by OTLP over HTTP.
 func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var request collectorv1.ExportTraceServiceRequest
 	body, err := io.ReadAll(r.Body)
@@ -63,7 +63,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// paths returns the names of each span and of all it belongs to, from the root, and what else it says.
+// paths returns the names of each span and of its parents, from the root, and all other texts of the spans.
 func (c *collector) paths() (paths []string, words string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *collector) paths() (paths []string, words string) {
 	return paths, all.String()
 }
 
-// wantTraces wants that what the controller did arrived at the collector, down to the calls to EC2.
+// wantTraces asserts that the collector received the controller's spans, down to the calls to EC2.
 func (s *site) wantTraces() {
 	s.Helper()
 	paths, words := s.traces.paths()
@@ -99,8 +99,8 @@ func (s *site) wantTraces() {
 	}
 }
 
-// What must never be in a log or a trace. The controller works with the credentials, and the user data is that of a
-// node template it publishes.
+// Secrets that must never be in a log or a trace: credentials of the controller, and user data of a node template that
+// it publishes.
 const (
 	secretKey    = "a-secret-access-key"
 	sessionToken = "a-session-token"
@@ -112,7 +112,7 @@ var secretEnvironment = []string{"AWS_SECRET_ACCESS_KEY=" + secretKey, "AWS_SESS
 // declareSecrets declares launch templates whose user data must stay secret.
 func (s *site) declareSecrets() {
 	s.Helper()
-	file := filepath.Join(filepath.Dir(s.Kubeconfig), "node-template.yaml") // kubectl takes the commas of s.TempDir for several files
+	file := filepath.Join(filepath.Dir(s.Kubeconfig), "node-template.yaml") // kubectl reads the commas in s.TempDir as separators of files
 	content := strings.ReplaceAll(read(s.T, "examples/launch-single.yaml"), "/etc/eks/join", "join --token "+secretData)
 	s.must(os.WriteFile(file, []byte(content), 0o600))
 	s.kubectl("apply", "-f", file)
@@ -122,7 +122,7 @@ func (s *site) declareSecrets() {
 	})
 }
 
-// userData returns the user data of launch templates in which the secret is, as EC2 has it.
+// userData returns the user data with the secret of the launch templates, as EC2 has it.
 func (s *site) userData() (encoded []string) {
 	for _, version := range s.Simulator.State().LaunchTemplateVersions {
 		content, err := base64.StdEncoding.DecodeString(version.LaunchTemplateData.UserData)
@@ -133,11 +133,11 @@ func (s *site) userData() (encoded []string) {
 	return encoded
 }
 
-// wantNoSecrets looks through all that the processes have said, which they did with --v=5.
+// wantNoSecrets searches the logs of all processes, which run with --v=5.
 func (s *site) wantNoSecrets() {
 	s.Helper()
 	whole := s.wholeLogs()
-	for process, level := range map[string]string{"controller": "V5", "agent": "V4"} { // the highest that each has
+	for process, level := range map[string]string{"controller": "V5", "agent": "V4"} { // the highest level that each logs
 		if !strings.Contains(whole[process+".run.log"], `"level":"`+level+`"`) {
 			s.Errorf("the log of the %s is not the whole log:\n%s", process, whole[process+".run.log"])
 		}

@@ -70,8 +70,8 @@ func TestTheOldestKubernetesCompilesEveryRule(t *testing.T) {
 	}
 }
 
-// compileRules compiles the CEL expressions of all definitions and policies as an API server does that receives them for
-// the first time, and returns their number.
+// compileRules compiles the CEL expressions of all definitions and policies as an API server does on their first write,
+// and returns their number.
 func compileRules(kubernetes *version.Version, objects []*unstructured.Unstructured) (int, error) {
 	compiled, wrong := 0, []error(nil)
 	environments := environment.MustBaseEnvSet(kubernetes)

@@ -96,7 +96,7 @@ type apiServer struct {
 	log     [kinds][]change
 	version int
 	uids    int
-	// changed is called after every change, and refused with every write that does not fit its schema.
+	// changed is called after every change, refused for every write that does not fit its schema.
 	changed func(kind, change)
 	refused func(error)
 }
@@ -155,8 +155,8 @@ func (s *apiServer) create(object client.Object) (client.Object, error) {
 	return stored, nil
 }
 
-// update stores an object as changed by a function, the way the API server would: a new generation for a new spec, and
-// an object without finalizers whose deletion was asked for is gone.
+// update stores an object as changed by a function, as the API server does: a new spec gets a new generation, and an
+// object without finalizers whose deletion was requested is removed.
 func (s *apiServer) update(k kind, name, resourceVersion string,
 	change func(client.Object) (client.Object, error)) (client.Object, error) {
 	before := s.objects[k][name]
@@ -191,7 +191,7 @@ func (s *apiServer) update(k kind, name, resourceVersion string,
 // schemas are those of the definitions that ship.
 var schemas = sync.OnceValues(schema.Load)
 
-// check refuses what a real API server refuses of our kinds for its content.
+// check returns the error with which a real API server refuses the content of an object of our kinds.
 func (s *apiServer) check(k kind, object client.Object) error {
 	if k == nodes {
 		return nil
@@ -225,7 +225,7 @@ func sameSpec(a, b client.Object) bool {
 	}
 }
 
-// delete asks for the deletion of an object, which is gone at once if it has no finalizer.
+// delete requests the deletion of an object. An object without finalizers is removed at once.
 func (s *apiServer) delete(k kind, name string, uid types.UID) error {
 	object := s.objects[k][name]
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// isTrue reports whether what is said to block a member is so.
+// isTrue reports whether the reason reported for a blocked member is true.
 func (c *cluster) isTrue(reason plan.Reason, s desiredSlot, claim expectedClaim) bool {
 	t := c.run.truth()
 	limits, _ := instancetype.Offline(t.instances[s.instanceID].InstanceType)
@@ -34,8 +34,8 @@ func (c *cluster) isTrue(reason plan.Reason, s desiredSlot, claim expectedClaim)
 	}
 }
 
-// slots counts the seats of an instance that are taken, unusable, or kept for a member that waits: all, and those on a
-// card.
+// slots counts the slots of an instance that are taken, unusable, or reserved for a waiting member: all of them, and
+// those on a card.
 func (c *cluster) slots(instanceID, node string, card int) (all, onCard int) {
 	for _, i := range c.run.truth().ordered {
 		if i.AttachedTo(instanceID) {
@@ -49,7 +49,7 @@ func (c *cluster) slots(instanceID, node string, card int) (all, onCard int) {
 	return all + elsewhere, onCard + elsewhere
 }
 
-// lacksRoom reports whether a subnet of the claim has too few addresses for an interface of it.
+// lacksRoom reports whether a subnet of the claim has too few free addresses for an interface of the claim.
 func (c *cluster) lacksRoom(claim expectedClaim) bool {
 	spec := claim.nodeENI.Spec
 	return slices.ContainsFunc(claim.subnets, func(id string) bool {
@@ -58,7 +58,8 @@ func (c *cluster) lacksRoom(claim expectedClaim) bool {
 	})
 }
 
-// full reports whether it is said, and so, that the subnet of an interface has no room for the addresses it lacks.
+// full reports whether the subnet of an interface has no room for the addresses that the interface lacks, and the
+// status says so.
 func (c *cluster) full(claim expectedClaim, i eni.Interface) bool {
 	state, spec := c.state(claim.node.Name), claim.nodeENI.Spec
 	lacking := int(spec.SecondaryPrivateIPAddressCount) - len(i.SecondaryIPv4)
@@ -73,15 +74,15 @@ func (c *cluster) full(claim expectedClaim, i eni.Interface) bool {
 // prefixSize is how many addresses a delegated IPv4 prefix holds.
 const prefixSize = 16
 
-// missingCapacity reports whether a subnet has fewer free addresses than asked for, or fewer whole free blocks of a
+// missingCapacity reports whether a subnet has fewer free addresses than requested, or fewer whole free blocks of a
 // prefix's size.
 func (r *run) missingCapacity(subnetID string, addresses, prefixes int) bool {
 	addresses, prefixes = max(0, addresses), max(0, prefixes)
 	return r.truth().free[subnetID] < addresses+prefixes*prefixSize || prefixes > 0 && r.freeBlocks(subnetID) < prefixes
 }
 
-// freeBlocks counts the blocks of a prefix's size in which no address of a subnet is used. EC2 keeps the first four and
-// the last address of each subnet.
+// freeBlocks counts the blocks of a prefix's size in which no address of a subnet is used. EC2 reserves the first four
+// addresses and the last address of each subnet.
 func (r *run) freeBlocks(subnetID string) int {
 	var block netip.Prefix
 	for _, s := range subnets {
@@ -106,14 +107,14 @@ func (r *run) freeBlocks(subnetID string) int {
 	return r.openBlocks(subnetID, first, size/prefixSize, taken)
 }
 
-// offset is how far an address is behind the first one of its subnet.
+// offset is the distance of an address from the first one of its subnet.
 func offset(first, address netip.Addr) int {
 	a, b := first.As4(), address.As4()
 	return int(binary.BigEndian.Uint32(b[:])) - int(binary.BigEndian.Uint32(a[:]))
 }
 
-// promised counts the seats of an instance that are kept for members which wait for what is not there, addresses or a
-// permission, with an interface that is not attached or with none: who has the last seat is not left to luck.
+// promised counts the slots of an instance that are reserved for members that wait for addresses or a permission, with
+// an unattached interface or with none: chance does not decide which member gets the last slot.
 func (c *cluster) promised(instanceID, node string) int {
 	n := 0
 	claims := c.claims()
@@ -128,7 +129,7 @@ func (c *cluster) promised(instanceID, node string) int {
 	return n
 }
 
-// waits reports whether what a member is said to wait for is truly not there.
+// waits reports whether the thing that a member is reported to wait for is really missing.
 func (c *cluster) waits(reason plan.Reason, claim expectedClaim) bool {
 	switch reason {
 	case plan.SubnetFull, plan.NoFreePrefix:
@@ -142,8 +143,8 @@ func (c *cluster) waits(reason plan.Reason, claim expectedClaim) bool {
 	}
 }
 
-// anyTaken reports whether a slot that the claim can ask for is unusable or, if no other slot will do, held by
-// something else or kept for another member that waits.
+// anyTaken reports whether a slot that the claim can ask for is unusable or, if no other slot fits, held by another
+// interface or reserved for another waiting member.
 func (c *cluster) anyTaken(s desiredSlot, claim expectedClaim) bool {
 	first := int(claim.nodeENI.Spec.DeviceIndex)
 	asked := func(slot eni.Slot) bool {
@@ -164,7 +165,7 @@ func (c *cluster) anyTaken(s desiredSlot, claim expectedClaim) bool {
 		})
 }
 
-// anyKept reports whether a slot is kept for a member of another NodeENI that waits for what is not there.
+// anyKept reports whether a slot is reserved for a waiting member of another NodeENI.
 func (c *cluster) anyKept(s desiredSlot, node string, asked func(eni.Slot) bool) bool {
 	state, claims := c.state(node), c.claims()
 	return state != nil && slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {

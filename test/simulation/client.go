@@ -25,8 +25,8 @@ import (
 	"github.com/multieni/multieni/internal/status"
 )
 
-// kubernetes is a process' client: it reads what the process has heard of, and writes to the API server. Methods that
-// the product does not use are those of the embedded nil interface.
+// kubernetes is the client of a process. It reads from the process' informers, and writes to the API server. Methods
+// that the product does not use are those of the embedded nil interface.
 type kubernetes struct {
 	client.Client
 	p *process
@@ -193,8 +193,8 @@ func (c kubernetes) Status() client.SubResourceWriter { return statusWriter{p: c
 // statusOf is the verb of a write to a status.
 const statusOf = "status of"
 
-// statusWriter writes statuses by server-side apply under one field owner. What agents report of pod networks stays.
-// Links are lost, and agents report them again.
+// statusWriter writes statuses by server-side apply under one field owner. It keeps what agents report about pod
+// networks. It drops links, and agents report them again.
 type statusWriter struct {
 	client.SubResourceWriter
 	p *process
@@ -254,7 +254,7 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 	})
 }
 
-// phases is what a status says of a node's interfaces, in a few words.
+// phases summarizes the interfaces in a node's status for the trace.
 func phases(interfaces []v1alpha1.InterfaceState) string {
 	var words []byte
 	for _, i := range interfaces {
@@ -263,7 +263,7 @@ func phases(interfaces []v1alpha1.InterfaceState) string {
 	return string(words)
 }
 
-// reservedBlocks is what a status says of the blocks of subnets, in a few words.
+// reservedBlocks summarizes the blocks of subnets in a status for the trace.
 func reservedBlocks(blocks []v1alpha1.ReservedBlock) string {
 	var words []byte
 	for _, b := range blocks {
@@ -272,8 +272,7 @@ func reservedBlocks(blocks []v1alpha1.ReservedBlock) string {
 	return string(words)
 }
 
-// stamp gives conditions the times that the virtual clock would have given them: the library that sets them knows only
-// the real one.
+// stamp gives conditions the times of the virtual clock: the library that sets them knows only the real clock.
 func (r *run) stamp(before, after []metav1.Condition) {
 	for n := range after {
 		after[n].LastTransitionTime = metav1.NewTime(r.now)
@@ -283,7 +282,7 @@ func (r *run) stamp(before, after []metav1.Condition) {
 	}
 }
 
-// lint notes what is wrong with a status that a process writes.
+// lint records the errors in a status that a process writes.
 func (p *process) lint(k kind, name string, faults []string) {
 	p.run.judged("I9")
 	for _, fault := range faults {
@@ -294,7 +293,7 @@ func (p *process) lint(k kind, name string, faults []string) {
 // RESTMapper implements [client.Client].
 func (c kubernetes) RESTMapper() meta.RESTMapper { panic("not simulated") }
 
-// lockOf returns the resource version and UID that a patch insists on.
+// lockOf returns the resource version and UID that a patch requires.
 func lockOf(patch []byte) (version, uid string) {
 	var lock struct {
 		Metadata struct{ ResourceVersion, UID string }

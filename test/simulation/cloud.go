@@ -16,12 +16,12 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// cloud is a process' EC2: the ports of the product over the model, without HTTP in between.
+// cloud is the EC2 of a process: the product's ports to EC2 over the model, without HTTP in between.
 type cloud struct{ p *process }
 
 var _ executor.Cloud = cloud{}
 
-// request is one call to EC2, as far as faults and invariants care.
+// request is one call to EC2, with what faults and invariants need of it.
 type request struct {
 	action string
 	// target is the interface that a mutating call is about; empty for reads and for creating one.
@@ -31,10 +31,11 @@ type request struct {
 	mutates  bool
 	// create, attach and detach hold the parameters of the calls with invariants of their own.
 	create *executor.CreateRequest
-	// made is what a create answered with.
+	// made is the interface that a create returned.
 	made *eni.Interface
 	slot eni.Slot
-	// attachment is what a detach names, reassigns the addresses that a call moves, and unassigns those that it removes.
+	// attachment is the ID that a detach names; reassigns has the addresses that a call moves, and unassigns those that
+	// it removes.
 	attachment string
 	reassigns  []netip.Addr
 	unassigns  eni.Addresses
@@ -216,7 +217,7 @@ func (c cloud) UnassignIPv6(_ context.Context, id string, surplus eni.Addresses)
 		})
 }
 
-// gone lets the absence of an attachment that is to be absent be success, as the product's own client does.
+// gone turns the error for an attachment that is already absent into success, as the product's own client does.
 func gone(err error) error {
 	if err != nil && eni.ErrorClass(err) == eni.NotFound {
 		return nil
@@ -224,7 +225,7 @@ func gone(err error) error {
 	return err
 }
 
-// asAPIError gives a refusal of the model the class that the product's own client gives it.
+// faultOf gives a refusal of the model the class that the product's own client gives it.
 func faultOf(action string, err error) error {
 	refused := (*ec2.Error)(nil)
 	if err == nil || !errors.As(err, &refused) {

@@ -43,7 +43,7 @@ func (c cloud) Interfaces(_ context.Context, ids []string) ([]eni.Interface, err
 	return c.interfaces("poll", ec2.Filter{Name: "network-interface-id", Values: ids})
 }
 
-// DescribeInstance implements [observer.Reader]. The three readings can each be late in their own way.
+// DescribeInstance implements [observer.Reader]. Each of the three reads can be stale independently.
 func (c cloud) DescribeInstance(_ context.Context, instanceID string) (eni.InstanceSnapshot, error) {
 	look := eni.InstanceSnapshot{At: c.p.now(), Instance: eni.Instance{ID: instanceID, State: eni.InstanceMissing}}
 	err := c.p.call(request{action: "DescribeInstances"}, func(at ec2.Call) error {
@@ -81,7 +81,7 @@ func (c cloud) DescribeInstance(_ context.Context, instanceID string) (eni.Insta
 	return look, nil
 }
 
-// interfaces reads all pages, which are small so that the world can change between them.
+// interfaces reads all pages. They are small, so that the world can change between them.
 func (c cloud) interfaces(why string, filters ...ec2.Filter) ([]eni.Interface, error) {
 	var all []eni.Interface
 	page := ec2.Page{Filters: filters, MaxResults: &c.p.pageSize}
@@ -153,7 +153,7 @@ func (c cloud) SecurityGroups(_ context.Context, terms selector.GroupTerms) ([]e
 	return all, nil
 }
 
-// questions asks by IDs, by the tag Name and by tags, each in a request of its own.
+// questions returns the filters of separate requests: by IDs, by the tag Name and by tags.
 func questions(idFilter string, ids, names []string, tags map[string]string) [][]ec2.Filter {
 	var all [][]ec2.Filter
 	if len(ids) > 0 {

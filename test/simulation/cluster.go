@@ -10,13 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The most and the least time from the end of one leader to the next one.
+// The bounds of the time between the end of one leader and the start of the next.
 const (
 	fastHandover = 2 * time.Second
 	leaseEnds    = 20 * time.Second
 )
 
-// cluster is one Kubernetes cluster, with all that act on it.
+// cluster is one Kubernetes cluster with everything that acts on it.
 type cluster struct {
 	run       *run
 	name      string
@@ -25,10 +25,10 @@ type cluster struct {
 	started   int
 	// earlier is set while an earlier release is deployed.
 	earlier bool
-	// vanished are nodes that will be back.
+	// vanished are Nodes that will return.
 	vanished []*corev1.Node
-	// stripped is when a user removed the finalizer of a NodeENI, or when the NodeENI was lost. Two clusters can have
-	// the same UIDs here.
+	// stripped is when a user removed the finalizer of a NodeENI, or when the NodeENI was lost. In the simulation two
+	// clusters can have the same UIDs.
 	stripped map[string]time.Time
 	// booting is an instance that gets interfaces before it joins; it may be nil.
 	booting *boot
@@ -53,7 +53,7 @@ func (r *run) newCluster(name string) *cluster {
 // isStripped reports whether a user removed the finalizer of a NodeENI.
 func (c *cluster) isStripped(uid string) bool { return !c.stripped[uid].IsZero() }
 
-// replace puts another replica in the place of one that is over.
+// replace puts another replica in the place of one that has ended.
 func (c *cluster) replace(old *process) {
 	c.processes = slices.DeleteFunc(c.processes, func(p *process) bool { return p == old })
 	if len(c.processes) > 0 {

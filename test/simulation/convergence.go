@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// settleWithin is how long convergence may take after everything stopped going wrong: the longest wait after a
-	// refusal (30 min), a detach that has to be forced, and two listings.
+	// settleWithin is how long convergence may take after all faults ended: the longest wait after a refusal (30 min),
+	// a forced detach, and two resyncs.
 	settleWithin = 60 * time.Minute
-	// restFor is how long nothing at all may happen then.
+	// restFor is the length of the quiet period after convergence.
 	restFor = 30 * time.Minute
-	// lastWrites is how long what is settled may still be tidied up and reported.
+	// lastWrites is how long the product may still clean up and report after convergence.
 	lastWrites = 15 * time.Minute
 )
 
-// heal ends everything that goes wrong, and people put back what they took apart.
+// heal ends all faults, and people undo what they did by hand.
 func (r *run) heal() {
 	r.faults.end()
 	r.note(nil, "everything is well from now on")
@@ -45,8 +45,8 @@ func (r *run) heal() {
 	r.putBack()
 }
 
-// putBack is people undoing what they did to interfaces: tags are as before, copies are deleted, and what they attached
-// elsewhere is detached.
+// putBack undoes what people did to interfaces: it restores tags, deletes copies, and detaches what they attached
+// elsewhere.
 func (r *run) putBack() {
 	for _, i := range r.truth().ordered {
 		if identity := r.watch.identity[i.ID]; identity != nil && !r.watch.copies[i.ID] {
@@ -74,7 +74,7 @@ func (r *run) putBack() {
 	}
 }
 
-// converge lets things happen until everything is as wanted, and checks that it does not take too long.
+// converge runs until everything is as desired, and checks that this does not take too long.
 func (r *run) converge() {
 	within := settleWithin + r.ahead() + r.longer()
 	well := r.now
@@ -96,7 +96,7 @@ func (r *run) converge() {
 }
 
 // longer is how much longer convergence takes where interfaces are in use whose NodeENI was lost or stripped of its
-// finalizer: if these are many, they stay in use for a day. A process that does not know of the loss may still create
+// finalizer: if there are many, they stay in use for a day. A process that does not know of the loss may still create
 // some.
 func (r *run) longer() time.Duration {
 	for _, c := range r.clusters {
@@ -114,7 +114,7 @@ func (r *run) longer() time.Duration {
 	return 0
 }
 
-// lastStart is when the youngest process started. One that crashes at what comes late takes with it what it waited for.
+// lastStart is when the youngest process started. A process that crashes late loses the waits that it began.
 func (r *run) lastStart() (last time.Time) {
 	for _, c := range r.clusters {
 		for _, p := range c.processes {
@@ -131,8 +131,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// ahead is how far the clocks of two replicas can be apart: what one wrote down is neither old nor over for another one
-// until then.
+// ahead is how far the clocks of two replicas can be apart: until then, a time that one stored has not passed for the
+// other.
 func (r *run) ahead() time.Duration {
 	if r.faults.has(clockSkew) {
 		return 2 * time.Hour
@@ -140,7 +140,7 @@ func (r *run) ahead() time.Duration {
 	return 0
 }
 
-// idle reports whether no process has heard of something that it has not looked at.
+// idle reports whether no process has a change to receive or a key to reconcile.
 func (r *run) idle() bool {
 	for _, c := range r.clusters {
 		for _, p := range c.processes {
@@ -162,7 +162,7 @@ func (r *run) idle() bool {
 	return true
 }
 
-// rest checks that the product makes no calls where it has nothing to do, and few where it waits for others.
+// rest checks that the product makes no calls if it has nothing to do, and few if it waits for others.
 func (r *run) rest() {
 	for quiet := r.now.Add(lastWrites + r.ahead()); r.now.Before(quiet); {
 		r.step()
@@ -222,16 +222,16 @@ func (r *run) blockedByRuins() (blocked int) {
 	return blocked
 }
 
-// mostProbes is how often members of a NodeENI on one instance may ask in the quiet period whether there is room by
-// now: each once in ten minutes, with as many members as there are subnets in a NodeENI.
+// mostProbes is how many calls that test for free capacity the members of a NodeENI on one instance may make in the
+// quiet period: each one in ten minutes, with as many members as there are subnets in a NodeENI.
 const mostProbes = 12
 
-// writesPerProbe is how many writes may tell of one, of its node and of a NodeENI that waits for the same slot: what
-// EC2 said, and that it is waited for again.
+// writesPerProbe is how many writes may follow a probe, for its node and for a NodeENI that waits for the same slot:
+// EC2's answer, and the next wait.
 const writesPerProbe = 4
 
 // turnNews is how many writes may report nodes that wait to replace an interface. Only a read shows that another
-// interface holds the slot to which it is to move; between two reads the node's status says that it waits for its turn.
+// interface holds the slot of the replacement; between two reads the node's status says that it waits for its turn.
 func (r *run) turnNews() (writes int) {
 	for _, c := range r.clusters {
 		for _, object := range c.api.all(states) {
@@ -243,7 +243,7 @@ func (r *run) turnNews() (writes int) {
 	return writes
 }
 
-// settled returns what is not as it should be, or nil.
+// settled returns the first difference from the desired state, or nil.
 func (r *run) settled() *Violation {
 	for _, c := range r.clusters {
 		if v := c.settled(); v != nil {
@@ -290,7 +290,7 @@ func (c *cluster) settled() *Violation {
 	return nil
 }
 
-// saysWhatItWaitsFor reports whether a NodeENI that is being deleted names the interface that a person must look at:
+// saysWhatItWaitsFor reports whether a NodeENI that is being deleted names the interface that a person must check:
 // another program wrote its UID on interfaces that were never ours, together with tags that are not the cluster's.
 func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
 	var (
@@ -314,7 +314,7 @@ func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
 	if told || ready == nil {
 		return told
 	}
-	// Nothing tells the interfaces apart that the NodeENIState names.
+	// Nothing distinguishes the interfaces that the NodeENIState names.
 	named := alone && ready.Reason == v1alpha1.ReasonUnverified && strings.Contains(ready.Message, "NodeENIState")
 	return named || slices.ContainsFunc(strays, func(id string) bool { return strings.Contains(ready.Message, id) })
 }
@@ -330,7 +330,7 @@ func (c *cluster) isOfAnother(i eni.Interface) bool {
 	})
 }
 
-// mayStay reports whether an undesired interface may exist for now: its Node is absent, so the reason is unknown; it is
+// mayStay reports whether an undesired interface may still exist: its Node is absent, so the reason is unknown; it is
 // in use and its NodeENI has no subnet any more; another Node of its instance is selected; or it is a pre-join
 // interface. In the last two cases the product retains the interface without reading from EC2 whether the instance has
 // ended: the cloud provider removes the Nodes of an ended instance.
@@ -389,7 +389,7 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 	return c.checkStatusConsistent(s, claim, have)
 }
 
-// checkAttributes judges whether an attached interface is as its NodeENI declares.
+// checkAttributes checks that an attached interface is as its NodeENI declares.
 func (c *cluster) checkAttributes(claim expectedClaim, i eni.Interface) *Violation {
 	kept := c.full(claim, i) || c.lacksReports(claim, i)
 	if wrong := claim.mismatch(i, c.requested(i)); wrong != "" && (wrong != "addresses" || !kept) {
@@ -398,7 +398,7 @@ func (c *cluster) checkAttributes(claim expectedClaim, i eni.Interface) *Violati
 	return c.checkPrefixes(claim, i)
 }
 
-// sharedOrdinal reports whether two interfaces bear one ordinal, which a NodeENIState shows as one.
+// sharedOrdinal reports whether two interfaces have the same ordinal. A NodeENIState shows them as one.
 func sharedOrdinal(have []eni.Interface) bool {
 	seen := map[string]bool{}
 	for _, i := range have {
@@ -430,7 +430,7 @@ func (c *cluster) state(node string) *v1alpha1.NodeENIState {
 	return state
 }
 
-// blocked counts the members of a spot that are reported as blocked, for a reason that is true.
+// blocked counts the members of a claim that are reported as blocked for a reason that is true.
 func (c *cluster) blocked(s desiredSlot, claim expectedClaim) int {
 	n := 0
 	if state := c.state(claim.node.Name); state != nil {
@@ -444,8 +444,9 @@ func (c *cluster) blocked(s desiredSlot, claim expectedClaim) int {
 	return n
 }
 
-// lacksFor reports whether a member that lacks an interface is blocked for a reason that is true. Its state names none,
-// a pre-join interface that it is about to adopt, or one with its tags that another program attached elsewhere.
+// lacksFor reports whether a member that lacks an interface is blocked for a reason that is true. The node's state
+// names no interface for it, a pre-join interface that it is about to adopt, or one with its tags that another program
+// attached elsewhere.
 func (c *cluster) lacksFor(reason plan.Reason, s desiredSlot, claim expectedClaim, id string) bool {
 	known := c.run.truth().interfaces[id]
 	if reason == plan.AttachedElsewhere {
@@ -454,7 +455,7 @@ func (c *cluster) lacksFor(reason plan.Reason, s desiredSlot, claim expectedClai
 	return (id == "" || isJoined(known)) && c.isTrue(reason, s, claim)
 }
 
-// excused reports whether an interface is reported as blocked, for a reason that is true.
+// excused reports whether an interface is reported as blocked for a reason that is true.
 func (c *cluster) excused(s desiredSlot, claim expectedClaim, id string) bool {
 	if state := c.state(claim.node.Name); state != nil {
 		for _, i := range state.Status.Interfaces {

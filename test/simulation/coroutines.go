@@ -24,8 +24,8 @@ type coroutine struct {
 	of   *coroutines
 	goOn func() (struct{}, bool)
 	stop func(struct{}) bool
-	// depth is that of the process' frame that the coroutine belongs to. A frame that begins while one of its calls is
-	// under way has coroutines of its own.
+	// depth is that of the process' frame that the coroutine belongs to. A frame that begins while a call of the
+	// coroutine is in flight has coroutines of its own.
 	depth int
 }
 
@@ -50,7 +50,7 @@ func (c *coroutines) Wait() {
 	}
 }
 
-// goOn lets a coroutine run until it stops, and reports whether it goes on later.
+// goOn runs a coroutine until it stops, and reports whether it continues later.
 func (c *coroutines) goOn(one *coroutine) bool {
 	before := c.p.running
 	c.p.running = one
@@ -59,8 +59,8 @@ func (c *coroutines) goOn(one *coroutine) bool {
 	return more
 }
 
-// yields lets the other calls for the same instance go on while a call is under way. The process may have crashed when
-// it returns.
+// yields lets the other calls for the same instance continue while a call is in flight. The process may have crashed
+// when yields returns.
 func (p *process) yields(action string) {
 	if one := p.running; one != nil && one.depth == p.depth {
 		if len(one.of.all) > 1 {

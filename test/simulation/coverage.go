@@ -7,9 +7,9 @@ import (
 	"fmt"
 )
 
-// Coverage is what runs exercised: a harness that no longer does what it is there for finds nothing, and looks well.
+// Coverage is what runs exercised. Without it, a harness that exercises nothing any more finds no bug and passes.
 type Coverage struct {
-	// Faults counts what went wrong, by the ID of the catalogue.
+	// Faults counts the faults that happened, by their ID in the catalogue.
 	Faults map[string]int
 	// Calls counts the calls to EC2 and the writes to the API server, by call site.
 	Calls map[string]int
@@ -17,13 +17,13 @@ type Coverage struct {
 	CrashPoints map[string]int
 	// Overlaps counts the calls to EC2 that were in flight together with others for the same instance, by call site.
 	Overlaps map[string]int
-	// Actors counts what actors of the world did besides faults, by the names in worldActions.
+	// Actors counts the actions of actors of the world besides faults, by the names in worldActions.
 	Actors map[string]int
 	// Checks counts how often an invariant had something to judge, by its number.
 	Checks map[string]int
 }
 
-// NewCoverage returns a coverage of nothing.
+// NewCoverage returns an empty coverage.
 func NewCoverage() Coverage {
 	return Coverage{
 		Faults: map[string]int{}, Calls: map[string]int{}, CrashPoints: map[string]int{}, Overlaps: map[string]int{},
@@ -73,11 +73,11 @@ const (
 var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, choosesAddress, startsPod,
 	bringsAddress}
 
-// leastCrashes is how often processes have to crash at a point, each time in another state of things.
+// leastCrashes is how often processes must crash at a point, each time in another state of the world.
 const leastCrashes = 4
 
-// Missing returns what was not exercised: faults that are injected, invariants, call sites, and crashes at each
-// position of those that change something.
+// Missing returns what was not exercised: injected faults, invariants, call sites, and crashes at each position of the
+// call sites that change something.
 func (c Coverage) Missing() []string {
 	var missing []string
 	for _, f := range Catalogue() {
@@ -113,7 +113,7 @@ func (c Coverage) Missing() []string {
 	return missing
 }
 
-// RareCrashes returns the points of a call or a write at which fewer processes crashed than have to, for
+// RareCrashes returns the points of a call or a write at which fewer than leastCrashes processes crashed, for
 // [Options.CrashAt].
 func (c Coverage) RareCrashes() (points []string) {
 	for _, site := range callSites {

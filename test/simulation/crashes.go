@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Where a process can crash: at every call site, and after the status write that follows what was done there.
+// The points at which a process can crash: at every call site, and after the status write that follows the call.
 const (
 	crashBefore      = "before"
 	crashAfterEffect = "after the effect of"
@@ -17,7 +17,7 @@ const (
 	crashAfterReport = "after the status write that follows"
 )
 
-// crashPositions are where a process can crash at a call site that changes something.
+// crashPositions are the points at which a process can crash at a call site that changes something.
 func crashPositions(site string) []string {
 	positions := []string{crashBefore, crashAfterEffect, crashAfterReply}
 	if !strings.HasPrefix(site, statusOf) {
@@ -26,22 +26,22 @@ func crashPositions(site string) []string {
 	return positions
 }
 
-// frequency says how often a call site comes by, and so how likely a crash has to be there.
+// frequency is how often processes reach a call site, and so how likely a crash must be there.
 type frequency int
 
 const (
 	// aRead is made often, and a crash at it teaches less.
 	aRead frequency = iota
 	aChange
-	// aRarity is a change that is made so seldom that hardly any process would ever crash there by chance.
+	// aRarity is a change so rare that hardly any process would crash there by chance.
 	aRarity
-	// aGreatRarity is a change that takes an edit of one field alone.
+	// aGreatRarity is a change that only an edit of one field causes.
 	aGreatRarity
-	// aLateRarity comes so late that mostly nothing else goes wrong any more by then.
+	// aLateRarity is a change so late in a run that most other faults have ended by then.
 	aLateRarity
 )
 
-// forceDetach is asked for ten minutes after a detach that does not end.
+// forceDetach is called ten minutes after a detach that does not end.
 const forceDetach = "DetachNetworkInterface(Force)"
 
 // rarities are the changes that few runs make, and those only a few times.
@@ -50,7 +50,7 @@ var rarities = []string{
 	"ModifyDescription", "ModifyGroups", "ModifySourceDestCheck",
 }
 
-// rarity says how often a call site comes by.
+// rarity returns how often processes reach a call site.
 func rarity(site string) frequency {
 	switch {
 	case strings.HasPrefix(site, "Describe"), strings.HasPrefix(site, "Get"):
@@ -93,7 +93,7 @@ func (s *swarm) strikesCrash(often frequency) bool {
 	return true
 }
 
-// mayCrash is a named point at which a process can crash, and where one that is over ends.
+// mayCrash is a named point at which a process can crash, and at which a crashed process ends.
 func (p *process) mayCrash(when, site string) {
 	p.mayCrashAt(rarity(site), when, site)
 }
@@ -118,8 +118,8 @@ func (p *process) mayCrashAt(often frequency, when string, done ...string) {
 	panic(crash{p})
 }
 
-// mustLive ends what a process does that has crashed: the product turns a panic in the work for one object into an
-// error, and would go on.
+// mustLive ends the work of a process that has crashed: the product turns a panic in the work for one object into an
+// error, and would continue.
 func (p *process) mustLive() {
 	if p.crashed || p.dead {
 		panic(crash{p})
@@ -135,8 +135,8 @@ func (s *sites) add(site string) {
 	}
 }
 
-// wroteStatus is a point at which a process can crash if what it wrote is a status: all that it did before is reported
-// then.
+// wroteStatus is a point at which a process can crash after it wrote a status: that status reports all that it did
+// before.
 func (p *process) wroteStatus(write string) {
 	if !strings.HasPrefix(write, statusOf) {
 		p.unreported.add(write)
@@ -154,7 +154,7 @@ func (p *process) wroteStatus(write string) {
 	draws := 1
 	switch {
 	case slices.Contains(done, "UnassignPrivateIpAddresses"):
-		draws = 10 // hardly any process comes here
+		draws = 10 // hardly any process reaches this point
 	case often >= aRarity:
 		draws = 2 // a process that crashed earlier does not get here
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// hold is a device that a program in user space drives, by the state that the agent on the node writes.
+// hold is a device that a program in user space drives, as the agent of its node reports.
 type hold struct {
 	state string
-	// version is that of the API server at which the agent said so.
+	// version is that of the API server at which the agent reported it.
 	version int
 }
 
-// agents adds what the agents on the nodes could do now: give devices to user space, and take them back.
+// agents adds what the agents on the nodes could do now: bind devices for user space, and release them.
 func (c *cluster) agents(add func(int, func())) {
 	for _, object := range c.api.all(states) {
 		state := object.(*v1alpha1.NodeENIState)
@@ -41,8 +41,8 @@ func (c *cluster) agents(add func(int, func())) {
 	}
 }
 
-// boundLinks are the devices that an agent has in user space once it has done all that its state asks for. It gives a
-// device back when the interface is to be detached.
+// boundLinks are the devices that an agent has bound for user space once it has done all that its state asks for. It
+// releases a device before the interface is detached.
 func (c *cluster) boundLinks(state *v1alpha1.NodeENIState) []v1alpha1.LinkState {
 	var links []v1alpha1.LinkState
 	t := c.run.truth()
@@ -62,7 +62,7 @@ func (c *cluster) boundLinks(state *v1alpha1.NodeENIState) []v1alpha1.LinkState 
 	return links
 }
 
-// noteHolds remembers the version of the API server at which agents said that they hold devices.
+// noteHolds records the version of the API server at which agents reported that they hold devices.
 func (r *run) noteHolds(c *cluster, change change) {
 	before := r.watch.held
 	if change.before != nil {
@@ -80,7 +80,7 @@ func (r *run) noteHolds(c *cluster, change change) {
 	}
 }
 
-// forgetHolds forgets what the agent of a node holds, and returns it.
+// forgetHolds removes the record of what the agent of a node holds, and returns it.
 func (r *run) forgetHolds(c *cluster, state string) map[string]hold {
 	forgotten := map[string]hold{}
 	for key, held := range r.watch.held {
@@ -102,7 +102,7 @@ func (r *run) pulling(p *process, q request, i eni.Interface) {
 	}
 	its := p.cluster.nodesOf(i.Attachment.InstanceID)
 	if len(its) == 0 || its[0].Name != held.state {
-		return // the state of another Node does not speak for the instance
+		return // the state of another Node says nothing about the instance
 	}
 	r.judged("I1")
 	if held.version <= p.views[len(p.views)-1] {

@@ -21,7 +21,8 @@ var (
 	listed   = regexp.MustCompile(`(?m)^\| (I\d+) `)
 )
 
-// TestDocument runs the commands of docs/reliability.md, and compares its list of invariants with those that are judged.
+// TestDocument runs the commands of docs/reliability.md, and compares its list of invariants with those that the step
+// driver judges.
 func TestDocument(t *testing.T) {
 	document, err := os.ReadFile(reliability)
 	if err != nil {
@@ -38,7 +39,7 @@ func TestDocument(t *testing.T) {
 	})
 	for _, match := range command.FindAllStringSubmatch(string(document), -1) {
 		t.Run(match[1], func(t *testing.T) {
-			// Fewer runs show as well that the command is right.
+			// A few runs are enough to show that the command works.
 			run(t, strings.Replace(match[1], "SIM_SEEDS=100", "SIM_SEEDS=2", 1))
 		})
 	}

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// maxDepth is how deep things can happen while other things happen.
+// maxDepth is how deeply calls can be nested in the interludes of other calls.
 const maxDepth = 3
 
-// waitInCall is how much time may pass at once while a call is on its way, or something is due; longer is what faults
-// are for.
+// waitInCall is how much time may pass at once while a call is in flight or something is due. Faults bring longer
+// waits.
 const waitInCall = 2 * time.Second
 
 // option is a step that could be taken now.
@@ -141,7 +141,7 @@ func (r *run) nextDue() time.Time {
 	return next
 }
 
-// interlude lets other things happen while a call of a process is on its way.
+// interlude lets other actors act while a call of a process is in flight.
 func (r *run) interlude(p *process) {
 	if r.depth >= maxDepth || r.faults.off && !r.chance(0.1) {
 		return
@@ -161,8 +161,8 @@ func (r *run) interlude(p *process) {
 	}
 }
 
-// pause stops a process in the middle of a call for longer than its lease: another one takes over, then the first goes
-// on with what it was about to do, and notices only later.
+// pause stops a process in the middle of a call for longer than its lease: another one becomes the leader, then the
+// first continues with its call, and notices only later.
 func (r *run) pause(p *process) {
 	if p.paused || p.expired {
 		return

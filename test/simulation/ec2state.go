@@ -29,7 +29,7 @@ type ec2State struct {
 	checked      bool
 }
 
-// truth returns what is so now.
+// truth returns the present state.
 func (r *run) truth() *ec2State {
 	if r.seen != nil && (r.seen.validTill.IsZero() || r.now.Before(r.seen.validTill)) {
 		return r.seen
@@ -66,7 +66,7 @@ func (r *run) truth() *ec2State {
 	return t
 }
 
-// touched makes the next look at the truth a fresh one.
+// touched makes the next call of truth compute the state again.
 func (r *run) touched() { r.seen = nil }
 
 func (t *ec2State) attachedBy(attachmentID string) string {
@@ -78,7 +78,7 @@ func (t *ec2State) attachedBy(attachmentID string) string {
 	return ""
 }
 
-// holder returns the interface that holds a slot, or nothing.
+// holder returns the ID of the interface that holds a slot, or "".
 func (t *ec2State) holder(instanceID string, slot eni.Slot) string {
 	for _, i := range t.ordered {
 		if i.AttachedTo(instanceID) && i.Attachment.Slot == slot {
@@ -88,7 +88,7 @@ func (t *ec2State) holder(instanceID string, slot eni.Slot) string {
 	return ""
 }
 
-// ended reports whether an instance is going away for good, or gone.
+// ended reports whether an instance is terminating, or does not exist any more.
 func (t *ec2State) ended(instanceID string) bool {
 	i := t.instances[instanceID]
 	return i == nil || i.State.Name == ec2.ShuttingDown || i.State.Name == ec2.Terminated

@@ -16,8 +16,9 @@ import (
 type Edit struct {
 	// Package is the folder of the package, from the root of the module.
 	Package string
-	// Old is the part, as Go tokens; the source has them once. Layout and comments do not matter. A name that begins
-	// with $ matches any identifier, and the same one everywhere in Old: so a rename in the source does not concern it.
+	// Old is the part, as Go tokens that the source has exactly once. Layout and comments do not matter. A name that
+	// begins with $ matches any identifier, the same one everywhere in Old: so a rename in the source does not break
+	// the edit.
 	Old string
 	// New is what replaces the part. A name that begins with $ is the identifier that it matched in Old.
 	New string

@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// The sizes of a cluster. They are small, so that things meet.
+// The sizes of a cluster. They are small, so that events collide.
 const (
 	mostNodes    = 4
 	mostNodeENIs = 3
@@ -45,7 +45,7 @@ func (r *run) act() {
 	}
 }
 
-// edit is a user at work.
+// edit makes one change as a user does.
 func (c *cluster) edit() {
 	switch c.run.pick(16) {
 	case 0, 1:
@@ -78,7 +78,7 @@ func (c *cluster) edit() {
 	}
 }
 
-// stripFinalizer removes the finalizer of a NodeENI, as an impatient user does: the interfaces that are left leak.
+// stripFinalizer removes the finalizer of a NodeENI, as an impatient user does: its remaining interfaces leak.
 func (c *cluster) stripFinalizer() {
 	for _, object := range c.api.all(nodeENIs) {
 		if !object.GetDeletionTimestamp().IsZero() && len(object.GetFinalizers()) > 0 {
@@ -121,7 +121,7 @@ func (c *cluster) any(k kind) client.Object {
 	return all[c.run.pick(len(all))]
 }
 
-// freeName returns a name that no object of the kind bears.
+// freeName returns a name that no object of the kind has.
 func (c *cluster) freeName(k kind, prefix string, most int) string {
 	var free []string
 	for n := range most {
@@ -175,7 +175,7 @@ func (c *cluster) addNode(name, providerID string) {
 		Spec: corev1.NodeSpec{ProviderID: providerID}})
 }
 
-// leave takes a Node and its instance away, in any order and with any time between.
+// leave removes a Node and its instance, in any order and with any time between.
 func (c *cluster) leave() {
 	node := c.any(nodes)
 	if node == nil {
@@ -269,7 +269,7 @@ func (r *run) rollOut() {
 	}
 }
 
-// rollOut asks for all interfaces of a NodeENI in other slots than they are in.
+// rollOut declares other slots for all interfaces of a NodeENI.
 func (c *cluster) rollOut() {
 	e := c.any(nodeENIs)
 	if e == nil {
@@ -300,8 +300,8 @@ func (c *cluster) chooseSubnets(spec *v1alpha1.NodeENISpec) {
 	}
 }
 
-// mendedInPlace are the fields that are updated in place, weighted against the few calls for them that would crash
-// otherwise.
+// mendedInPlace are the fields that are updated in place. The weights favor fields whose calls few processes would
+// crash at otherwise.
 var mendedInPlace = []int{6, 7, 8, 8, 9, 9, 9, 11, 11}
 
 // editSpec changes one field. Where processes crash it prefers a field that is updated in place, by a call of its own:
@@ -359,7 +359,7 @@ func (c *cluster) editAddresses(spec *v1alpha1.NodeENISpec) {
 	}
 }
 
-// digest is a spec in a few words.
+// digest summarizes a spec for the trace.
 func digest(s v1alpha1.NodeENISpec) string {
 	return fmt.Sprintf("nodes %v subnets %v%v groups %d card %d index %d %s dot %v sdc %v ips %d/%d/%d %s tags %v %q %s "+
 		"dpdk %t pods %s", s.NodeSelector, s.SubnetIDs, s.SubnetNames,

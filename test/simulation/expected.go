@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// place of a NodeENI: the interfaces of one NodeENI on one instance.
+// desiredSlot names the interfaces of one NodeENI on one instance.
 type desiredSlot struct{ uid, instanceID string }
 
 func (s desiredSlot) compare(other desiredSlot) int {
@@ -32,12 +32,12 @@ func spotOf(i eni.Interface) desiredSlot {
 	return desiredSlot{i.Tags[identity.TagNodeENIUID], i.Tags[identity.TagInstanceID]}
 }
 
-// expectedClaim is what a NodeENI desires in a spot, by the true state of the API server. The judge computes it
-// independently of the product, so that an error in the product's reading of a NodeENI shows.
+// expectedClaim is what a NodeENI desires on an instance, by the true state of the API server. It is computed
+// independently of the product, so that an error in the product's interpretation of a NodeENI becomes visible.
 type expectedClaim struct {
 	nodeENI *v1alpha1.NodeENI
 	node    *corev1.Node
-	// subnets are those to have an interface in, in order.
+	// subnets are the subnets of the desired interfaces, in order.
 	subnets []string
 }
 
@@ -51,7 +51,7 @@ func (c *cluster) nodeENIOf(uid string) *v1alpha1.NodeENI {
 	return nil
 }
 
-// claims returns what is wanted now: nothing of instances that end, nor by any but the oldest Node of an instance.
+// claims returns what is desired now: nothing on instances that are ending, and only by the oldest Node of an instance.
 func (c *cluster) claims() map[desiredSlot]expectedClaim {
 	wanted := map[desiredSlot]expectedClaim{}
 	t := c.run.truth()
@@ -74,7 +74,8 @@ func (c *cluster) claims() map[desiredSlot]expectedClaim {
 	return wanted
 }
 
-// sites says of every subnet in which a NodeENI could have an interface on an instance whether it wants one there now.
+// sites returns, for every subnet in which a NodeENI could have an interface on an instance, whether it desires one
+// there now.
 func (c *cluster) sites() map[site]bool {
 	all := map[site]bool{}
 	for _, object := range c.api.objects[nodeENIs] {
@@ -99,7 +100,7 @@ func selects(nodeENI *v1alpha1.NodeENI, node *corev1.Node) bool {
 	return controller.Selector(nodeENI.Spec).Matches(labels.Set(node.Labels))
 }
 
-// removable reports whether there is a reason, by the truth of this moment, to take an interface away.
+// removable reports whether the true state contains a reason to remove an interface.
 func (c *cluster) removable(i eni.Interface) bool {
 	if isJoined(i) {
 		return c.run.truth().ended(spotOf(i).instanceID)
@@ -116,7 +117,7 @@ func (c *cluster) removableFor(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool 
 	}
 	its := c.nodesOf(s.instanceID)
 	if len(its) == 0 {
-		return false // that a Node is away is no reason
+		return false // an absent Node is no reason
 	}
 	if !anySelected(nodeENI, its) {
 		return true
@@ -124,16 +125,16 @@ func (c *cluster) removableFor(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool 
 	in := subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
 	switch {
 	case len(in) == 0:
-		return i.Attachment == nil // no subnet serves the node, and what is in use stays
+		return i.Attachment == nil // no subnet serves the node, and an attached interface stays
 	case c.replaceable(nodeENI, i):
 		return true
 	}
 	return c.surplus(nodeENI, i, in)
 }
 
-// surplus reports whether a NodeENI has more interfaces on an instance than the subnets ask for, or has an unattached
-// one too many in its subnet. An attached one in a subnet that is not listed any more serves one that is, until there
-// are more than are wanted.
+// surplus reports whether a NodeENI has more interfaces on an instance than the subnets ask for, or has a surplus
+// unattached one in its subnet. An attached one in a subnet that is not listed any more counts for one that is, until
+// there are more than desired.
 func (c *cluster) surplus(nodeENI *v1alpha1.NodeENI, i eni.Interface, in []string) bool {
 	s := spotOf(i)
 	there, same := len(c.adopted(nodeENI, c.nodesOf(s.instanceID)[0], s.instanceID, in)), 0
@@ -159,8 +160,8 @@ func zoneOf(node *corev1.Node) string {
 	return ref.Zone
 }
 
-// mismatch says in one word what of an attached interface is not as its NodeENI wants it; "" for nothing. Requested are
-// the addresses that the product requested, as far as it knows.
+// mismatch names in one word the attribute of an attached interface that differs from its NodeENI; "" for none.
+// Requested are the addresses that the product requested, as far as it knows.
 func (c expectedClaim) mismatch(i eni.Interface, requested eni.Addresses) string {
 	spec := c.nodeENI.Spec
 	switch {

@@ -74,7 +74,7 @@ func (r *run) startStopped() {
 	r.touched()
 }
 
-// flap lets a Node vanish and return, lose its providerID for a while, or many instances be reclaimed at once.
+// flap removes a Node that will return, removes a providerID for a while, or reclaims many instances at once.
 func (c *cluster) flap() {
 	r := c.run
 	object := c.any(nodes)
@@ -123,8 +123,7 @@ func (c *cluster) restoreNodes() {
 	c.vanished = nil
 }
 
-// restoreEtcd forgets NodeENIs without any of what a deletion does. Users who have them in a repository create them
-// again.
+// restoreEtcd removes NodeENIs without the steps of a deletion. Users who have them in a repository create them again.
 func (c *cluster) restoreEtcd() {
 	r := c.run
 	for _, object := range c.api.all(nodeENIs) {
@@ -155,7 +154,7 @@ func (c *cluster) noteLedgerLost(state client.Object) {
 	}
 }
 
-// handle is a person with an EC2 console.
+// handle makes one change as a person with the EC2 console does.
 func (c *cluster) handle() {
 	r := c.run
 	owned := r.truth().owned[c.name]
@@ -207,7 +206,7 @@ func (r *run) retag(i eni.Interface) {
 		&ec2.TagsInput{ResourceIDs: []string{i.ID}, Tags: []ec2.Tag{{Key: key, Value: &value}}})
 }
 
-// copyTags makes an interface with the tags of one of ours, as a template that was cloned would.
+// copyTags creates an interface with the tags of one of ours, as a cloned template does.
 func (r *run) copyTags(i eni.Interface) {
 	made, err := r.model.CreateNetworkInterface(r.call(), &ec2.CreateNetworkInterfaceInput{
 		InterfaceSettings: ec2.InterfaceSettings{SubnetID: i.SubnetID},

@@ -14,7 +14,7 @@ import (
 // faultName is one line of the catalogue.
 type faultName int
 
-// What can go wrong.
+// The faults.
 const (
 	lostRequest faultName = iota
 	lostReply
@@ -57,7 +57,7 @@ const (
 
 // Fault is an entry of the catalogue of faults.
 type Fault struct {
-	// ID is that of the reliability catalogue; the last ones are ours.
+	// ID is that of the reliability catalogue; the last IDs are our own.
 	ID, What string
 	// Missing says why a fault is not injected; it is empty for those that are.
 	Missing string
@@ -118,25 +118,25 @@ func Catalogue() []Fault {
 	}
 }
 
-// swarm is what goes wrong in one run: a random subset of the catalogue with rates.
+// swarm is the faults of one run: a random subset of the catalogue with rates.
 type swarm struct {
 	run *run
 	// rate is the probability per chance; zero for faults that are not part of the run.
 	rate [faultNames]float64
-	// until is until when a fault that comes in bursts lasts.
+	// until is when the present burst of a fault ends.
 	until [faultNames]time.Time
-	// zone and action are what an outage and a revoked permission are about.
+	// zone is that of an outage, and action that of a revoked permission.
 	zone, action string
-	// recovering is until when a crash makes another one likely.
+	// recovering is the time until which a crash makes another one likely.
 	recovering time.Time
 	// model are the faults that the model of EC2 draws.
 	model *fault.Set
-	// struck counts what went wrong, by fault.
+	// struck counts how often each fault happened.
 	struck [faultNames]int
 	off    bool
 }
 
-// always are the faults without which nothing happens.
+// userEditRate is the rate of user edits, without which nothing happens.
 const userEditRate = 0.06
 
 func (r *run) newSwarm(o Options) *swarm {
@@ -153,7 +153,7 @@ func (r *run) newSwarm(o Options) *swarm {
 	}
 	s.rate[userEdits] = userEditRate
 	if s.has(stuckAttachments) {
-		s.rate[crashes] = max(s.rate[crashes], levels[0]) // few runs reach a forced detach: these must have crashes
+		s.rate[crashes] = max(s.rate[crashes], levels[0]) // few runs reach a forced detach, so they must have crashes
 	}
 	s.addModelFaults()
 	return s
@@ -161,7 +161,7 @@ func (r *run) newSwarm(o Options) *swarm {
 
 func (s *swarm) has(f faultName) bool { return s.rate[f] > 0 }
 
-// addModelFaults puts in force what the model itself does wrong.
+// addModelFaults starts the faults that the model of EC2 itself injects.
 func (s *swarm) addModelFaults() {
 	settings := map[fault.Kind]fault.Fault{
 		fault.StaleRead: {Age: time.Minute, Jitter: true}, fault.HideNew: {Age: time.Minute}, fault.LowerLimit: {Limit: 2},
@@ -215,7 +215,7 @@ func (s *swarm) behavior() ec2.Behavior {
 	return b
 }
 
-// strikes draws whether a fault happens at this chance.
+// strikes draws whether a fault happens now.
 func (s *swarm) strikes(f faultName) bool {
 	if s.off || s.rate[f] == 0 || s.run.random.Float64() >= s.rate[f] {
 		return false
@@ -227,7 +227,7 @@ func (s *swarm) strikes(f faultName) bool {
 // during reports whether a burst of the fault is on.
 func (s *swarm) during(f faultName) bool { return !s.off && s.run.now.Before(s.until[f]) }
 
-// bursts begins what comes in bursts. It is asked once per step.
+// bursts begins the faults that come in bursts. It is called once per step.
 func (s *swarm) bursts() {
 	for _, burst := range []struct {
 		fault   faultName
@@ -262,7 +262,7 @@ func (s *swarm) begin(f faultName, lasts time.Duration) {
 	}
 }
 
-// skew draws how wrong a process' clock is.
+// skew draws the error of a process' clock.
 func (s *swarm) skew() time.Duration {
 	if s.off || !s.has(clockSkew) {
 		return 0
@@ -280,7 +280,7 @@ func (s *swarm) oldList() int {
 	return s.run.pick(4)
 }
 
-// latency draws how long one way to EC2 or to the API server takes.
+// latency draws the one-way delay to EC2 or to the API server.
 func (s *swarm) latency() time.Duration {
 	took := time.Duration(5+s.run.pick(100)) * time.Millisecond
 	if s.strikes(slowCalls) {
@@ -289,7 +289,7 @@ func (s *swarm) latency() time.Duration {
 	return took
 }
 
-// end ends everything that goes wrong.
+// end ends all faults.
 func (s *swarm) end() {
 	s.off = true
 	for _, drawn := range s.model.List(s.run.now) {

@@ -29,14 +29,14 @@ const (
 	mostBrought = 3
 )
 
-// followers is what pods do with addresses that they bring up themselves. It has a random stream of its own, so that it
-// shifts no other draw.
+// followers draws what pods do with addresses that they bring up themselves. It has a random stream of its own, so that
+// it shifts no other draw.
 type followers struct {
 	random *rand.Rand
 	acts   bool
 	// brought has every address that a pod ever brought up on an interface.
 	brought map[string]map[netip.Addr]bool
-	// healed are the hosts whose pods brought up addresses after all became well.
+	// healed are the hosts whose pods brought up addresses after the healing.
 	healed map[*podHost]bool
 }
 
@@ -80,8 +80,8 @@ func (c *cluster) declareFollowing(pods *v1alpha1.NodeENIPods) {
 	}
 }
 
-// followOnce lets pods of a host start and bring up addresses after all became well, so that each run has some that
-// must be served.
+// followOnce starts pods of a host that bring up addresses after the healing, so that each run has some that must be
+// served.
 func (h *podHost) followOnce() {
 	f := h.c.run.followers
 	if !f.acts || f.healed[h] || len(h.files) == 0 {
@@ -94,7 +94,7 @@ func (h *podHost) followOnce() {
 	}
 }
 
-// follow lets a pod of the host bring up an address on the interface that it uses, or drop one, at times.
+// follow at times lets a pod of the host bring up an address on the interface that it uses, or drop one.
 func (h *podHost) follow() {
 	f := h.c.run.followers
 	if f.acts && f.random.IntN(8) == 0 {
@@ -127,7 +127,7 @@ func (h *podHost) firstInUse() (network string, is bool) {
 	return "", false
 }
 
-// bringUp adds an address, which is seldom outside the declared ranges.
+// bringUp adds an address. It is rarely outside the declared ranges.
 func (h *podHost) bringUp(i eni.Interface) {
 	f := h.c.run.followers
 	at := slices.IndexFunc(subnets, func(s place) bool { return s.id == i.SubnetID })
@@ -172,7 +172,8 @@ func (h *podHost) forgetBrought() {
 	maps.DeleteFunc(h.brought, func(id string, _ map[netip.Addr]bool) bool { return !used[id] })
 }
 
-// claims returns what the agent reports of an interface's addresses, from its last report and what the kernel has now.
+// claims returns what the agent reports about an interface's addresses, from its last report and the present state of
+// the kernel.
 func (h *podHost) claims(id string, ranges []netip.Prefix,
 	last *v1alpha1.PodNetworkState) (now []v1alpha1.PodAddressClaim) {
 	reported := map[netip.Addr]bool{}
@@ -209,9 +210,10 @@ func (h *podHost) newClaim(address netip.Addr, at metav1.MicroTime) v1alpha1.Pod
 	return v1alpha1.PodAddressClaim{Address: address.String(), Sequence: at.UnixMicro() + h.sequence, Since: at}
 }
 
-// moving checks I18: a call moves only an address that a pod on the interface brought up, within declared ranges, and
-// takes none from the interface that a live claim known to the process names, unless the claim is outlived. Its cache
-// may have a claim that the API server does not have any more, and that the process has read past the cache.
+// moving checks I18: a call moves only an address that a pod on the interface brought up, within declared ranges. It
+// moves none from the interface that a live claim known to the process names, unless the claim is outlived. The cache
+// of the process may have a claim that the API server does not have any more, as the process knows from a read past the
+// cache.
 func (r *run) moving(p *process, q request) {
 	for _, address := range q.reassigns {
 		r.judged("I18")
@@ -270,11 +272,11 @@ func followedOn(state *v1alpha1.NodeENIState, id string) (addresses []netip.Addr
 	return addresses
 }
 
-// checkFollowed checks that each address with a live claim is on the interface of a claim. That EC2 has no address of
-// the ranges without a claim is part of [expectedClaim.wrongAddresses].
+// checkFollowed checks that each address with a live claim is on the interface of a claim.
+// [expectedClaim.wrongAddresses] checks that EC2 has no address of the ranges without a claim.
 func (c *cluster) checkFollowed() *Violation {
 	wanted, holders, claimants := c.claims(), map[netip.Addr]string{}, map[netip.Addr][]string{}
-	serves := func(id string) bool { // one that is to be removed, or is retained, stays as it is
+	serves := func(id string) bool { // an interface that must be removed, or is retained, stays as it is
 		i, exists := c.run.truth().interfaces[id]
 		_, is := wanted[spotOf(i)]
 		return exists && is && !c.run.watch.tampered(id)
@@ -284,7 +286,7 @@ func (c *cluster) checkFollowed() *Violation {
 			holders[address] = i.ID
 		}
 	}
-	inPrefix := func(address netip.Addr) bool { // pods get such an address as well, and EC2 moves none
+	inPrefix := func(address netip.Addr) bool { // pods can get an address of a prefix, and EC2 moves none
 		return slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
 			return slices.ContainsFunc(i.IPv4Prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
 		})

@@ -19,15 +19,14 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// foreignInterface is an interface that never was ours, and bears our tags.
+// foreignInterface is an interface that never was ours and has our tags.
 type foreignInterface struct {
 	// believable is set once the product may have taken it for one of ours: a ledger was lost, or a NodeENI lacked an
-	// interface where its tags say that it is.
+	// interface at the place that its tags name.
 	believable bool
 }
 
-// disguise writes our tags on another owner's interface that is attached to an instance: the tags of one of ours, or
-// changed ones.
+// disguise writes our tags on an attached interface of another owner: the tags of one of ours, or changed ones.
 func (c *cluster) disguise(i eni.Interface) {
 	r := c.run
 	foreign := c.foreign(i.Zone)
@@ -101,8 +100,8 @@ func (c *cluster) uninstalls(i eni.Interface) bool {
 		!slices.ContainsFunc(its, func(n *corev1.Node) bool { return c.api.get(states, n.Name) != nil })
 }
 
-// lacks reports whether fewer interfaces of ours are attached than a NodeENI wants where the tags of an interface say
-// that it is: the NodeENI that they name, or one that was created again under its name.
+// lacks reports whether fewer interfaces of ours than desired are attached at the place that an interface's tags name,
+// for the NodeENI in the tags or one that was created again under its name.
 func (c *cluster) lacks(i eni.Interface) bool {
 	named := spotOf(i)
 	claims := c.claims()
@@ -121,7 +120,7 @@ func (c *cluster) lacks(i eni.Interface) bool {
 	})
 }
 
-// touching checks that a call changes no stranger that is attached to an instance.
+// touching checks that a call changes no foreign interface that is attached to an instance.
 func (r *run) touching(p *process, q request, i eni.Interface) {
 	if known := r.watch.strangers[i.ID]; known != nil && !known.believable && i.Attachment != nil {
 		r.violate("I1", "%s %s %s, which another program made and attached, for its tags: %s", p.name, q.action,
@@ -136,8 +135,8 @@ func (c *cluster) nobodys(i eni.Interface) bool {
 		(verdict != identity.Owned || isPrimary(i))
 }
 
-// accountable returns the interfaces that the product answers for. The others are to it as if they were not there, so
-// that another one takes the place of each if there is room.
+// accountable returns the interfaces that the product manages. The product ignores the others, and creates another one
+// for each if there is room.
 func (c *cluster) accountable() []eni.Interface {
 	return slices.DeleteFunc(slices.Clone(c.run.truth().owned[c.name]), func(i eni.Interface) bool {
 		return c.leftAlone(i) || c.nobodys(i)

@@ -22,7 +22,7 @@ const mostForeignAddresses = 2
 type foreignAddresses struct {
 	random *rand.Rand
 	acts   bool
-	// on has, by interface, the addresses that it assigned and did not unassign since.
+	// on has, by interface, the addresses that it assigned and has not unassigned since.
 	on map[string][]netip.Addr
 }
 
@@ -32,7 +32,7 @@ func newForeignAddresses(seed uint64) *foreignAddresses {
 	return f
 }
 
-// moveForeignAddresses lets the other program act at times.
+// moveForeignAddresses at times lets the other program act.
 func (r *run) moveForeignAddresses() {
 	f := r.foreign
 	if !f.acts || r.faults.off || f.random.IntN(25) > 0 {
@@ -117,10 +117,10 @@ func (c *cluster) requested(i eni.Interface) eni.Addresses {
 }
 
 // wrongAddresses reports whether an interface has fewer addresses than its NodeENI asks for, or more requested ones.
-// What no record says to be requested stays.
+// Addresses that no record names as requested stay.
 func (c expectedClaim) wrongAddresses(have, requested eni.AddressCounts) bool {
 	spec := c.nodeENI.Spec
-	if spec.Pods != nil { // its prefixes follow its pods, and stay while the network is one
+	if spec.Pods != nil { // its prefixes follow its pods, and stay while it is a pod network
 		requested.IPv4Prefixes = 0
 	}
 	wrong := func(want int32, have, requested int) bool { return have < int(want) || requested > int(want) }

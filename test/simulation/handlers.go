@@ -17,10 +17,10 @@ import (
 	"github.com/multieni/multieni/internal/controller/node"
 )
 
-// gathering is how long a NodeENI's status waits for more news of nodes (internal/controller/nodeeni).
+// gathering is how long a NodeENI's status waits for more changes of nodes (internal/controller/nodeeni).
 const gathering = 250 * time.Millisecond
 
-// deliver lets the process hear of the next change of a kind.
+// deliver hands the next change of a kind to the process.
 func (p *process) deliver(k kind) {
 	c := p.informers.next(k)
 	p.run.note(p, "hears of %s %s", k, c.name())
@@ -36,7 +36,7 @@ func (p *process) relist(k kind) {
 	}
 }
 
-// heard enqueues what a change concerns, as the product's SetupWithManager functions wire it.
+// heard enqueues the objects that a change concerns, as the product's SetupWithManager functions do.
 func (p *process) heard(k kind, c change) {
 	versions := slices.DeleteFunc([]client.Object{c.before, c.after}, func(o client.Object) bool { return o == nil })
 	isUpdate := len(versions) == 2

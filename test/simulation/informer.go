@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// informers are what one process has heard of an API server: for each kind a view that lags behind the log.
+// informers are what one process has received from an API server: for each kind a view that lags behind the log.
 type informers struct {
 	api   *apiServer
 	views [kinds]view
@@ -22,8 +22,8 @@ type view struct {
 	position int
 }
 
-// list fills the view of a kind from the API server as it was the given number of changes ago: an API server that lags
-// answers like that.
+// list fills the view of a kind from the API server as it was the given number of changes ago, as an API server that
+// lags answers.
 func (i *informers) list(k kind, behind int) {
 	log := i.api.log[k]
 	position := max(0, len(log)-behind)
@@ -38,10 +38,10 @@ func (i *informers) list(k kind, behind int) {
 	i.views[k] = view{objects: objects, position: position}
 }
 
-// behind is how many changes of a kind were not heard of yet.
+// behind is how many changes of a kind the process has not received yet.
 func (i *informers) behind(k kind) int { return len(i.api.log[k]) - i.views[k].position }
 
-// next hears of the next change of a kind.
+// next receives the next change of a kind.
 func (i *informers) next(k kind) change {
 	v := &i.views[k]
 	c := i.api.log[k][v.position]
@@ -54,8 +54,8 @@ func (i *informers) next(k kind) change {
 	return c
 }
 
-// relist takes a new list after changes were lost, and returns what an informer tells its handlers of: the differences.
-// An informer never takes a list that is older than what it knows.
+// relist takes a new list after changes were lost, and returns the differences, which an informer hands to its
+// handlers. An informer never takes a list that is older than its view.
 func (i *informers) relist(k kind, behind int) []change {
 	before := i.views[k].objects
 	i.list(k, min(behind, i.behind(k)))
@@ -80,7 +80,7 @@ func (i *informers) known(k kind) []client.Object {
 	return list
 }
 
-// version is the version of the API server that the process has seen all of.
+// version is the version of the API server up to which the process has seen all changes.
 func (i *informers) version() int {
 	version := i.api.version
 	for k := range kinds {

@@ -27,11 +27,10 @@ const maxRefusals = 3
 
 // invariantState is what the invariants remember.
 type invariantState struct {
-	// removable is the version of the API server, and the time, at which there last was a reason to remove an
+	// removable is the last time, with the version of the API server, at which there was a reason to remove an
 	// interface.
 	removable map[string]reason
-	// gone is the same for interfaces that do not exist yet: since or until when there was a reason not to have one at
-	// a place.
+	// gone is the same for interfaces that do not exist yet: since or until when a site had a reason to have none.
 	gone map[site]reason
 	// refused counts how many times in a row EC2 refused a member's client token.
 	refused map[string]int
@@ -43,9 +42,9 @@ type invariantState struct {
 	// by zone.
 	strangers map[string]*foreignInterface
 	hosts     map[string]string
-	// lossSince is since when so many interfaces in use of a cluster have no NodeENI that it counts as a loss.
+	// lossSince is since when so many interfaces in use of a cluster have no NodeENI that it counts as a mass loss.
 	lossSince map[string]time.Time
-	// meddled is when another program last changed an interface, or another one of its spot.
+	// meddled is when another program last changed an interface, or another one of its claim.
 	meddled map[string]time.Time
 	// mutations and writes count calls since the quiet period began.
 	mutations, writes int
@@ -60,34 +59,34 @@ type invariantState struct {
 	shaped map[string]shaping
 	// twins are the interfaces that EC2 created for a client token that it forgot, and that of the first request.
 	twins map[string]bool
-	// seated are the interfaces that were attached at some time.
+	// seated are the interfaces that have been attached at some time.
 	seated map[string]bool
 	// moving is since when attachments are in each state of transition.
 	moving map[string]time.Time
 	// replaced are the interfaces that were detached to be created again.
 	replaced map[string]replacement
-	// paused is the version of the API server at which a Node or NodeENI was paused that still is.
+	// paused is, for each Node or NodeENI that is paused now, the version of the API server at which it was.
 	paused map[string]int
 	// held are the devices that programs drive, by cluster and interface.
 	held map[string]hold
-	// used is when blocks of addresses were last used or asked for.
+	// used is when blocks of addresses were last used or requested.
 	used map[block]time.Time
-	// lost is the version of the API server at which a NodeENI went.
+	// lost is the version of the API server at which a NodeENI disappeared.
 	lost map[string]int
-	// maker is the process that asked for an interface, unless the answer was lost.
+	// maker is the process that created an interface, unless the answer was lost.
 	maker map[string]string
-	// made is when interfaces came into being.
+	// made is when interfaces were created.
 	made map[string]time.Time
-	// told is when EC2 told a process that an interface, which it wanted to delete, does not exist.
+	// told is when EC2 answered a process' delete call with the error that the interface does not exist.
 	told map[string]time.Time
 }
 
-// staleness is for how long a change by hand can be unknown to a process: reads lag up to a minute, and the
-// expectations of our own calls outlive stale reads for longer.
+// staleness is how long a change by hand can be unknown to a process: reads lag up to a minute, and expectations of the
+// process' own calls outlive stale reads.
 const staleness = 3 * time.Minute
 
-// reason is when an interface could last be removed for a reason. While it holds, version and at are of its last
-// sighting.
+// reason is when there last was a reason to remove an interface. While it holds, version and at are those of the last
+// check.
 type reason struct {
 	version int
 	at      time.Time
@@ -118,14 +117,14 @@ func (w *invariantState) handled(r *run, i eni.Interface) {
 	w.meddled[i.ID], w.meddled[spotOf(i).String()] = r.now, r.now
 }
 
-// remember keeps the tags of an interface, for the person who puts them back in the end.
+// remember keeps the tags of an interface, for the person who restores them in the end.
 func (w *invariantState) remember(i eni.Interface) {
 	if w.identity[i.ID] == nil {
 		w.identity[i.ID] = i.Tags
 	}
 }
 
-// tampered reports whether people made an interface something else than the product left it as.
+// tampered reports whether other programs changed an interface's tags or attachment, or created it as a copy.
 func (w *invariantState) tampered(id string) bool {
 	return w.identity[id] != nil || w.copies[id] || w.elsewhere[id] || w.strangers[id] != nil
 }
@@ -148,7 +147,7 @@ func (r *run) changed(c *cluster, k kind, change change) {
 	r.noteReasons(c)
 }
 
-// noteReasons remembers which interfaces there is a reason to remove.
+// noteReasons records the interfaces that there is a reason to remove.
 func (r *run) noteReasons(c *cluster) {
 	for _, i := range r.truth().owned[c.name] {
 		switch last := r.watch.removable[i.ID]; {
@@ -168,7 +167,8 @@ func (r *run) noteReasons(c *cluster) {
 	}
 }
 
-// finalized checks I7: a NodeENI goes only when EC2 has nothing of it left, but for what EC2 will delete by itself.
+// finalized checks I7: a NodeENI disappears only when EC2 has none of its interfaces, except those that EC2 will delete
+// by itself.
 func (r *run) finalized(c *cluster, nodeENI client.Object) {
 	t := r.truth()
 	if c.isStripped(string(nodeENI.GetUID())) {
@@ -218,7 +218,7 @@ func (r *run) calling(p *process, q request) {
 	}
 }
 
-// creating checks that an interface is made with its whole identity, for a NodeENI that exists.
+// creating checks that an interface is created with its whole identity, for a NodeENI that exists.
 func (r *run) creating(p *process, c executor.CreateRequest) {
 	r.judged("I12")
 	m, verdict := identity.Read(p.cluster.name, c.Tags)
@@ -236,7 +236,7 @@ func (r *run) creating(p *process, c executor.CreateRequest) {
 	r.reaching(p, c)
 	r.checkUnattachedLimit(p, m)
 	if nodeENI := p.cluster.nodeENIOf(string(m.Owner)); nodeENI != nil && !ptr.Deref(nodeENI.Spec.SourceDestCheck, true) {
-		r.watch.spent.needed++ // it can only be switched off after the interface is made
+		r.watch.spent.needed++ // it can only be switched off after the create
 	}
 	if version, gone := r.watch.lost[p.cluster.name+string(m.Owner)]; gone && version <= p.views[len(p.views)-1] &&
 		!p.expired && !p.cluster.isStripped(string(m.Owner)) {
@@ -245,11 +245,11 @@ func (r *run) creating(p *process, c executor.CreateRequest) {
 }
 
 // duplicating checks I3 before the call: no second interface is created for a member whose interface has existed for
-// long, or was requested by the process itself. One that the product reports as left alone serves no member.
+// long, or was created by the same process. One that the product reports as left alone serves no member.
 func (r *run) duplicating(p *process, m identity.Member, subnetID string) {
 	for _, i := range r.truth().owned[p.cluster.name] {
 		s := spotOf(i)
-		aged := r.now.Sub(r.watch.made[i.ID]) > staleness // its tag tells when it was decided on
+		aged := r.now.Sub(r.watch.made[i.ID]) > staleness // its tag has the time of the decision
 		r.judged("I3")
 		switch {
 		case r.checkDuplicates(p, m, i) && i.SubnetID == subnetID && aged && r.now.Sub(r.watch.meddled[i.ID]) > staleness:
@@ -266,8 +266,8 @@ func (r *run) duplicating(p *process, m identity.Member, subnetID string) {
 	}
 }
 
-// checkDuplicates reports whether an interface is in use where the member is to be, under the name of the member's
-// NodeENI, and was made for one that was lost.
+// checkDuplicates reports whether an interface is in use at the member's place, under the name of the member's NodeENI,
+// and was created for a NodeENI that was lost.
 func (r *run) checkDuplicates(p *process, m identity.Member, i eni.Interface) bool {
 	return i.Ready() && i.AttachedTo(m.InstanceID) && i.Tags[identity.TagInstanceID] == m.InstanceID &&
 		i.Tags[identity.TagNodeENI] == m.NodeENI &&
@@ -291,7 +291,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 	}
 	last, ever := r.watch.removable[i.ID]
 	if before, known := r.watch.gone[site{s, i.SubnetID}]; known && before.version > last.version {
-		last, ever = before, true // the process may have heard of it only after it made the interface
+		last, ever = before, true // the process may have learned of it only after it created the interface
 	}
 	seen := p.views[len(p.views)-1]
 	if ever && (last.version >= seen || r.now.Sub(last.at) < 2*time.Minute) {
@@ -301,21 +301,22 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 		p.name, q.action, q.target, describe(i), last.version, seen)
 }
 
-// mayGo reports whether an interface may be removed regardless of what a process knows of it.
+// mayGo reports whether an interface may be removed regardless of what the process knows about it.
 func (r *run) mayGo(c *cluster, q request, i eni.Interface) bool {
 	return strings.HasPrefix(q.action, "Detach") && r.isStuck(q, i) || c.removable(i) || r.watch.copies[i.ID] ||
 		r.now.Sub(r.watch.meddled[spotOf(i).String()]) < 10*time.Minute
 }
 
-// knows reports whether the process has not heard the last of a NodeENI: to it, its interfaces are not leaks.
+// knows reports whether the process has not received the deletion of a NodeENI: it does not regard the interfaces as
+// leaks.
 func (p *process) knows(nodeENIUID string) bool {
 	return slices.ContainsFunc(p.informers.known(nodeENIs), func(o client.Object) bool {
 		return string(o.GetUID()) == nodeENIUID
 	})
 }
 
-// checkTokenRetries checks I8 for what is gone: what EC2 said it does not know is not deleted again, unless it may be
-// too young to be known.
+// checkTokenRetries checks I8 for deletions: a process does not delete an interface again after EC2 answered that it
+// does not exist, unless it may be too young to be visible.
 func (r *run) checkTokenRetries(p *process, q request) {
 	if told, ever := r.watch.told[p.name+q.target]; ever && q.action == "DeleteNetworkInterface" &&
 		r.now.Sub(told) < staleness {
@@ -351,15 +352,15 @@ func (r *run) called(p *process, q request, err error) {
 	r.watch.spent.spend(q, err)
 	r.probed(p, q, err)
 	if q.create != nil && err == nil {
-		r.noteReasons(p.cluster) // there may have been one before the interface was made
+		r.noteReasons(p.cluster) // there may have been one before the interface was created
 		if !r.faults.off && r.chance(0.1) {
-			p.resyncAt = r.now // listings mislead most about what was just made
+			p.resyncAt = r.now // a resync right after a create is the most likely to be stale
 		}
 	}
 	r.check()
 }
 
-// spent checks I12: a member does not come back again and again with a client token that EC2 refuses.
+// spent checks I12: a member does not retry again and again with a client token that EC2 refuses.
 func (r *run) spent(p *process, c executor.CreateRequest, err error) {
 	m, _ := identity.Read(p.cluster.name, c.Tags)
 	key := fmt.Sprintf("%s/%s/%s/%d", p.name, m.Owner, m.InstanceID, m.Ordinal)
@@ -409,7 +410,7 @@ func (r *run) wrote(p *process, verb string, k kind, name string, err error) {
 	r.note(p, "%s %s %s: %v", verb, k, name, err)
 }
 
-// check holds the invariants over the truth of this moment.
+// check checks the invariants against the true state of EC2 at this moment.
 func (r *run) check() {
 	t := r.truth()
 	if t.checked {

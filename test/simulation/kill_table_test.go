@@ -17,8 +17,8 @@ import (
 	"github.com/multieni/multieni/test/simulation"
 )
 
-// TestKillTable fails when the documented table is not that of the mutants that exist, when one of them survives there, or
-// when one is not found any more about where the table says. Two mutants are tried; with MULTIENI_LONG set, all.
+// TestKillTable fails if the documented table does not list the existing mutants, if one of them survives in it, or if
+// a mutant is no longer found near the seed that the table names. It tries two mutants; with MULTIENI_LONG set, all.
 func TestKillTable(t *testing.T) {
 	rows := documented(t)
 	var names []string
@@ -32,7 +32,7 @@ func TestKillTable(t *testing.T) {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
-			// Any change of the product shifts what the seeds mean a little.
+			// Any change of the product shifts the draws of the seeds a little.
 			if _, _, err := kill(t, m, 1, 2*row.seed+50); err != nil {
 				t.Errorf("%v; the table says seed %d, and make mutants makes it anew", err, row.seed)
 			}
@@ -45,7 +45,7 @@ func TestKillTable(t *testing.T) {
 
 var rowForm = regexp.MustCompile(`(?m)^\| ([^|]+) \| [^|]+ \| (\d+) \| (\d+) \| \w+ \|$`)
 
-// killed is a row of the kill table: how many edits a mutant is, and the seed that found it.
+// killed is a row of the kill table: the number of a mutant's edits, and the seed that found it.
 type killed struct{ edits, seed int }
 
 // documented returns the rows of the kill table by mutant. One that survives is left out.

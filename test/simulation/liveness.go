@@ -27,23 +27,23 @@ const (
 	parts
 )
 
-// breakage is one broken part, and what was promised to the rest.
+// breakage is one broken part of the world.
 type breakage struct {
 	part part
 	id   string
-	// salt tells runs of one seed apart that are to differ in their schedules alone.
+	// salt distinguishes runs of one seed that must differ in their schedules only.
 	salt uint64
 }
 
 // is reports whether the part of that kind and ID is the broken one.
 func (b breakage) is(p part, id string) bool { return b.part == p && b.id == id }
 
-// moment is what a schedule may add to how long the rest takes: one doubt about a reading.
+// moment is how much longer the rest may take by its schedule alone: one stale read.
 const moment = staleness
 
 // RunPartialFailure judges I14: that the healthy part of a fleet converges in at most twice the time it would need if
 // nothing were broken. It makes the run of a seed several times: chaos, healing of everything but one part, and new
-// work for all. How long that takes without the broken part is the longest of two schedules.
+// work for all. The time without the broken part is the longer one of two schedules.
 func RunPartialFailure(o Options) Result {
 	broken := part(1 + o.Seed%uint64(parts-1))
 	longest, result := time.Duration(0), Result{}
@@ -68,8 +68,8 @@ func (p part) String() string {
 	return [parts]string{"nothing", "instance", "subnet", "security group"}[p]
 }
 
-// bear makes one run, and returns how long it took after the healing until all was as wanted that the part does not
-// concern.
+// bear makes one run, and returns how long the rest, which the part does not concern, took from the healing until it
+// was as desired.
 func (o Options) bear(b breakage, concerned part) (took time.Duration, result Result) {
 	result = o.play(func(r *run) {
 		for r.steps < o.Steps {
@@ -77,7 +77,7 @@ func (o Options) bear(b breakage, concerned part) (took time.Duration, result Re
 			r.step()
 		}
 		r.heal()
-		// A process that crashes at a forced detach waits for it again. The number of crashes would be chance, and no
+		// A process that crashes at a forced detach waits for it again, and the number of crashes is chance, no
 		// property of the product.
 		r.faults.rate[crashes] = 0
 		for _, c := range r.clusters {
@@ -96,8 +96,7 @@ func (o Options) bear(b breakage, concerned part) (took time.Duration, result Re
 	return took, result
 }
 
-// convergeWithFault lets things happen until all is as wanted that a part does not concern, and returns how long that
-// took.
+// convergeWithFault runs until everything that the part does not concern is as desired, and returns how long that took.
 func (r *run) convergeWithFault(concerned part) time.Duration {
 	begun, within := r.now, settleWithin+r.ahead()+r.longer()
 	for n := 0; r.now.Sub(begun) <= within; n++ {
@@ -111,7 +110,7 @@ func (r *run) convergeWithFault(concerned part) time.Duration {
 	return 0
 }
 
-// victim chooses the part that breaks among those that concern something of what is wanted, and not all.
+// victim chooses the part that breaks among those that concern some of the desired interfaces, and not all.
 func (r *run) victim(p part) string {
 	var candidates []string
 	c := r.clusters[0]
@@ -141,7 +140,7 @@ func (r *run) victim(p part) string {
 	return candidates[r.options.Seed%uint64(len(candidates))]
 }
 
-// unconcerned returns what is not as wanted of that which a part does not concern, or nil.
+// unconcerned returns the first difference from the desired state that the part does not concern, or nil.
 func (r *run) unconcerned(p part) *Violation {
 	for _, c := range r.clusters {
 		have := map[desiredSlot][]eni.Interface{}
@@ -162,7 +161,7 @@ func (r *run) unconcerned(p part) *Violation {
 	return nil
 }
 
-// concerns reports whether what is wanted in a spot depends on the broken part.
+// concerns reports whether the desired interfaces of a claim depend on the broken part.
 func (r *run) concerns(p part, s desiredSlot, wanted expectedClaim) bool {
 	switch p {
 	case brokenInstance:
@@ -174,7 +173,7 @@ func (r *run) concerns(p part, s desiredSlot, wanted expectedClaim) bool {
 	}
 }
 
-// refuses returns the answer of the broken part to a call, or nil for one that it is not concerned by.
+// refuses returns the error with which the broken part answers a call, or nil for a call that does not concern it.
 func (b breakage) refuses(r *run, q request) error {
 	refuse := func(class eni.Class, code string) error {
 		return &eni.APIError{Class: class, Operation: q.action, Code: code, Message: "it is broken", Err: errNoAnswer}

@@ -27,7 +27,7 @@ func (c cloud) SubnetInterfaces(_ context.Context, subnetID string) (all []eni.I
 		if err == nil {
 			for _, found := range out.NetworkInterfaces {
 				i := networkInterface(found)
-				c.p.run.noteAddresses(i) // it may have come and gone within a step
+				c.p.run.noteAddresses(i) // it may have been created and deleted within one step
 				all = append(all, i)
 			}
 		}
@@ -49,13 +49,13 @@ func (c cloud) SubnetReservations(_ context.Context, subnetID string) (all []eni
 	return all, err
 }
 
-// block is a block of addresses of a subnet: two VPCs can have the same one.
+// block is a block of addresses of a subnet. Two VPCs can have the same block.
 type block struct {
 	subnetID string
 	prefix   netip.Prefix
 }
 
-// noteUse remembers when addresses were last used.
+// noteUse records when addresses were last used.
 func (r *run) noteUse() {
 	for _, i := range r.truth().ordered {
 		r.noteAddresses(i)
@@ -76,16 +76,16 @@ func (r *run) noteAddresses(i eni.Interface) {
 	}
 }
 
-// noteAddress remembers that an address is used or asked for now.
+// noteAddress records that an address is used or requested now.
 func (r *run) noteAddress(subnetID string, address netip.Addr) {
 	r.watch.used[block{subnetID, netip.PrefixFrom(address, address.BitLen())}] = r.now
 }
 
-// keptAtStart is how many addresses at the start of a subnet are EC2's own.
+// keptAtStart is how many addresses EC2 reserves at the start of a subnet.
 const keptAtStart = 4
 
-// reaching checks that a chosen address is the lowest one free: each lower one is used, was so until lately, or was
-// asked for by another program not long ago.
+// reaching checks that a chosen address is the lowest free one: each lower one is used, was used until recently, or was
+// requested by another program recently.
 func (r *run) reaching(p *process, c executor.CreateRequest) {
 	if !c.PrimaryIPv4.IsValid() {
 		return
@@ -106,7 +106,7 @@ func (r *run) reaching(p *process, c executor.CreateRequest) {
 	r.noteAddress(c.SubnetID, c.PrimaryIPv4)
 }
 
-// lastUse is when an address was last used or asked for, by itself or in a prefix.
+// lastUse is when an address was last used or requested, by itself or in a prefix.
 func (r *run) lastUse(subnetID string, address netip.Addr) (last time.Time) {
 	for _, bits := range []int{address.BitLen(), prefixBits} {
 		prefix, _ := address.Prefix(bits)

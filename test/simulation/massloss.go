@@ -11,15 +11,14 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// noticed is how long a process can take to notice that NodeENIs were lost: two listings and what readings lag.
+// noticed is how long a process can take to notice that NodeENIs were lost: two resyncs and the staleness of reads.
 const noticed = 2*resyncPeriod + staleness
 
-// For how long interfaces in use are left where they are after their NodeENI was lost: alone, and where many are.
+// How long interfaces in use stay attached after their NodeENI was lost: if it was lost alone, and in a mass loss.
 const liveLeakGrace, lossGrace = 30 * time.Minute, 24 * time.Hour
 
-// losing checks that no interface is detached from a live instance because its NodeENI does not exist: not before
-// people could hear of it, and for a day where so many are without theirs that it is rather the NodeENIs that were
-// lost.
+// losing checks that no interface is detached from a live instance too early because its NodeENI does not exist: not
+// before people could notice, and in a mass loss not for a day.
 func (r *run) losing(p *process, q request, i eni.Interface) {
 	s := spotOf(i)
 	if i.Attachment == nil || !i.AttachedTo(s.instanceID) || r.truth().ended(s.instanceID) ||
@@ -30,7 +29,7 @@ func (r *run) losing(p *process, q request, i eni.Interface) {
 	if since := r.watch.lossSince[p.cluster.name]; !since.IsZero() && r.now.Sub(since) > noticed {
 		grace = lossGrace
 	}
-	// It may have begun to leave before its NodeENI was lost.
+	// The detach may have begun before the NodeENI was lost.
 	if gone := r.now.Sub(p.cluster.stripped[s.uid]); i.Attachment.Status == eni.AttachmentAttached && gone > staleness &&
 		gone < grace {
 		r.violate("I1", "%s %s %s on a live instance, %s after its NodeENI was lost: %s", p.name, q.action, q.target,
@@ -38,7 +37,7 @@ func (r *run) losing(p *process, q request, i eni.Interface) {
 	}
 }
 
-// noteLoss remembers since when a cluster has lost NodeENIs.
+// noteLoss records since when a cluster has a mass loss.
 func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
 	attached, orphans := 0, 0
 	for _, i := range owned {
@@ -59,8 +58,7 @@ func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
 	}
 }
 
-// restored reports whether an interface was there long before its NodeENI was created, which was some hours ago at
-// most.
+// restored reports whether an interface existed long before its NodeENI was created, at most 22 hours ago.
 func (r *run) restored(i eni.Interface, nodeENI *v1alpha1.NodeENI) bool {
 	made, known := identity.CreatedAt(i.Tags)
 	since := nodeENI.CreationTimestamp.Time

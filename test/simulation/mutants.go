@@ -5,11 +5,11 @@ package simulation
 
 import "slices"
 
-// Mutant is a bug shape that other controllers had, as a small change of our source. It is compiled only in the test
-// that shows that the suite finds it.
+// Mutant is a bug shape that other controllers had, as a small change of our source. Only the test that shows that the
+// suite finds it compiles it.
 type Mutant struct {
 	Name string
-	// Like names who has, or had, it.
+	// Like names the programs that have, or had, the bug.
 	Like string
 	// Edits are made in order.
 	Edits []Edit
@@ -17,7 +17,7 @@ type Mutant struct {
 	Below bool
 }
 
-// What mutants edit.
+// Sources that mutants edit.
 const (
 	core           = "internal/core/"
 	nodePackage    = "internal/controller/node"
@@ -58,7 +58,7 @@ func originMutants() []Mutant {
 	}
 }
 
-// beliefMutants believe what is not so.
+// beliefMutants act on a wrong view of EC2.
 func beliefMutants() []Mutant {
 	absent := Edit{
 		core + "inventory",
@@ -119,7 +119,7 @@ func lookUp(id string) string {
 	return "if i, ok := a.notes.(interface{ Interface(string) (eni.Interface, bool) }).Interface(" + id + "); ok"
 }
 
-// actionMutants do what they should not, or too much of it.
+// actionMutants take wrong actions, or too many.
 func actionMutants() []Mutant {
 	const attached = "$a.$note($at.$InterfaceID, func($i $eni.$Interface) $eni.$Interface {\n" +
 		"$i.$Status, $i.$Attachment = $eni.InUse,"
@@ -231,9 +231,9 @@ func callMutants() []Mutant {
 	}
 }
 
-// earlyCollector lists the cluster before the cloud and collects after one absence. Each of the checks that it removes
-// in addition would suffice alone: the second read, the minimal age of a leak, and the live read of the reconciler that
-// deletes.
+// earlyCollector lists the cluster before the cloud and collects after one absence. It also removes three checks, since
+// each alone would prevent the bug: the second read, the minimal age of a leak, and the live read of the reconciler
+// that deletes.
 func earlyCollector() Mutant {
 	return Mutant{
 		Name: "cluster is listed before the cloud, one absence is enough", Like: "a collector that trusts its cache",

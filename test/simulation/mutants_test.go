@@ -29,9 +29,9 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// TestMutants runs the suite against each mutant until it finds it, and prints the kill table. It is slow, and runs
-// only when SIM_MUTANTS is set; SIM_MUTANTS=doc writes the table into docs/reliability.md as well. With SIM_FIRST set
-// it begins at another seed, and writes nothing: the document says what the first seeds find.
+// TestMutants runs the suite against each mutant until it finds the mutant, and prints the kill table. It is slow, and
+// runs only if SIM_MUTANTS is set; SIM_MUTANTS=doc also writes the table into docs/reliability.md. With SIM_FIRST set
+// it begins at another seed, and writes nothing: the document lists what the first seeds find.
 func TestMutants(t *testing.T) {
 	how := os.Getenv("SIM_MUTANTS")
 	if how == "" {
@@ -130,7 +130,8 @@ func kill(t *testing.T, m simulation.Mutant, first, seeds int) (invariant string
 	return "", 0, fmt.Errorf("survives %d seeds from %d on", seeds, first)
 }
 
-// earliest returns the lowest seed among the reported failures. Seeds run side by side, so that it need not come first.
+// earliest returns the lowest seed among the reported failures. Seeds run in parallel, so it need not be reported
+// first.
 func earliest(out []byte) (invariant string, seed int) {
 	for _, match := range found.FindAllSubmatch(out, -1) {
 		if n, err := strconv.Atoi(string(match[2])); err == nil && (seed == 0 || n < seed) {
@@ -185,7 +186,7 @@ const tableBegins, tableEnds = "<!-- kill table: make mutants -->\n", "<!-- end 
 
 var reliability = filepath.Join(root, "docs", "reliability.md")
 
-// tableIn returns the kill table of the document, and what is before and after it.
+// tableIn returns the kill table of the document, and the text before and after it.
 func tableIn(t *testing.T) (before, table, after string) {
 	t.Helper()
 	document, err := os.ReadFile(reliability)

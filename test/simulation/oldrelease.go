@@ -15,13 +15,13 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// No release precedes this one yet. What an earlier one can be is known from what may change between two: optional
-// fields, words of status, and tags that decide nothing can be added; what tags and tokens mean cannot
-// (ownership.TestToken). So an earlier release is this program behind a glass that hides the newest of these: it does
-// not see them, does not write them, and what it writes it writes whole, without them.
+// No release precedes this one yet. The changes that are allowed between two releases define an earlier one: a release
+// can add optional fields, status values, and tags that decide nothing; it cannot change the meaning of tags and tokens
+// (identity.TestToken). So an earlier release is this program behind a filter that hides the newest of these: it does
+// not read them, does not write them, and overwrites objects whole, without them.
 
-// release puts processes of the earlier release, or of the present one, in the place of those that are at rest: an
-// upgrade, or one that is rolled back.
+// release replaces processes that are at rest by processes of the earlier or of the present release: an upgrade, or its
+// rollback.
 func (c *cluster) release(earlier bool) {
 	c.earlier = earlier
 	for _, p := range slices.Clone(c.processes) {
@@ -48,8 +48,8 @@ func (p *process) seen(object client.Object) client.Object {
 	return object
 }
 
-// stored is an object that an earlier release has written: what users declared is as it was, since it writes none of
-// it.
+// stored is an object as an earlier release writes it. The declarations of users stay as they were, since it writes
+// none of them.
 func (p *process) stored(object client.Object) client.Object {
 	if !p.earlier {
 		return object
@@ -80,7 +80,7 @@ func olderState(state *v1alpha1.NodeENIState) *v1alpha1.NodeENIState {
 	return older
 }
 
-// olderPhases are the words of an earlier release, which has fewer.
+// olderPhases are the phases of an earlier release, which has fewer.
 var olderPhases = map[v1alpha1.Phase]v1alpha1.Phase{
 	v1alpha1.PhaseBlocked: v1alpha1.PhasePending, v1alpha1.PhasePending: v1alpha1.PhasePending,
 	v1alpha1.PhaseCreating: v1alpha1.PhasePending, v1alpha1.PhaseAttaching: v1alpha1.PhasePending,
@@ -88,7 +88,7 @@ var olderPhases = map[v1alpha1.Phase]v1alpha1.Phase{
 	v1alpha1.PhaseDetaching: v1alpha1.PhaseDetaching, v1alpha1.PhaseDeleting: v1alpha1.PhaseDetaching,
 }
 
-// written are the tags that a process writes: an earlier release has no name for interfaces.
+// written are the tags that a process writes. An earlier release writes no tag Name on interfaces.
 func (p *process) written(tags map[string]string) map[string]string {
 	if !p.earlier {
 		return tags
@@ -98,7 +98,7 @@ func (p *process) written(tags map[string]string) map[string]string {
 	return older
 }
 
-// read is an interface as a process takes it: an earlier release does not miss the tag that it does not know.
+// read is an interface as a process reads it. An earlier release does not miss the tag that it does not know.
 func (p *process) read(i eni.Interface) eni.Interface {
 	if p.earlier && i.Tags[identity.TagNodeENI] != "" {
 		i.Tags = maps.Clone(i.Tags)

@@ -8,12 +8,13 @@ import (
 	"github.com/multieni/multieni/internal/core/instancetype"
 )
 
-// mostOnTheirWay is how many interfaces of a node may exist without being attached and on their way to their slots (K
-// of the reliability catalogue).
+// mostOnTheirWay is how many interfaces of a node may exist unattached and wait for their attach (K of the reliability
+// catalogue).
 const mostOnTheirWay = 3
 
-// checkUnattachedLimit checks I4 before the fact: no interface is made for a node that has as many as it may which
-// never were attached. A process knows what it made, and what has been there for longer than readings lag.
+// checkUnattachedLimit checks I4 before the call: no interface is created for a node that has the largest allowed
+// number of interfaces that never were attached. A process knows those that it created, and those that have existed for
+// longer than reads are stale.
 func (r *run) checkUnattachedLimit(p *process, m identity.Member) {
 	t := r.truth()
 	machine := t.instances[m.InstanceID]

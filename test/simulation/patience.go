@@ -9,14 +9,13 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// How long EC2 is given before an attach is undone, and before an instance is cut off from an interface that it
-// detaches.
+// How long the product waits before it detaches an interface whose attach does not end, and before it forces a detach.
 const (
 	attachPatience = 90 * time.Second
 	detachPatience = 10 * time.Minute
 )
 
-// noteMoves remembers which interfaces were attached, and since when attachments are in transition.
+// noteMoves records which interfaces have been attached, and since when attachments are in transition.
 func (r *run) noteMoves() {
 	for _, i := range r.truth().ordered {
 		if i.Attachment == nil {
@@ -32,7 +31,7 @@ func (r *run) noteMoves() {
 	}
 }
 
-// isStuck reports whether a detach of an interface that EC2 attaches or detaches is due: EC2 has taken too long.
+// isStuck reports whether EC2 has taken so long to attach or detach an interface that a detach is due.
 func (r *run) isStuck(q request, i eni.Interface) bool {
 	if i.Attachment == nil || i.Attachment.Status == eni.AttachmentAttached {
 		return false
@@ -44,6 +43,6 @@ func (r *run) isStuck(q request, i eni.Interface) bool {
 	case q.action == forceDetach:
 		return since >= detachPatience
 	default:
-		return true // to ask again for what EC2 does anyway changes nothing
+		return true // a second request for what EC2 already does changes nothing
 	}
 }

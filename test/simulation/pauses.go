@@ -46,7 +46,7 @@ func isPaused(object client.Object) bool {
 	return paused
 }
 
-// notePauses remembers the version of the API server at which objects were paused.
+// notePauses records the version of the API server at which objects were paused.
 func (r *run) notePauses(c *cluster, k kind, change change) {
 	if k == states || change.after == nil {
 		return

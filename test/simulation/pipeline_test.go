@@ -96,8 +96,8 @@ func newBench(t *testing.T, seed uint64) *bench {
 	return b
 }
 
-// batches looks at all instances at once, with some among them that EC2 does not know: that must cost the others
-// neither their answer nor time (PR05 of the reliability catalogue).
+// batches reads all instances at once, some of them unknown to EC2: those must cost the others neither their answer nor
+// time (PR05 of the reliability catalogue).
 func (b *bench) batches(ctx context.Context) *simulation.Violation {
 	asked := slices.Clone(b.instances)
 	for n := range 1 + b.random.IntN(3) {
@@ -123,8 +123,8 @@ func (b *bench) batches(ctx context.Context) *simulation.Violation {
 	return nil
 }
 
-// bursts makes several kinds of calls at once, more of each than its bucket holds. Each bucket is EC2's own, so all of
-// them together take no longer than one of them alone (I8).
+// bursts makes several kinds of calls at once, more of each than its token bucket holds. Each action has a bucket of
+// its own, so all together take no longer than one alone (I8).
 func (b *bench) bursts(ctx context.Context) *simulation.Violation {
 	of := func(n int) executor.CreateRequest {
 		m := identity.Member{Cluster: benchCluster, NodeENI: "net", Node: "node", InstanceID: b.instances[0], Key: identity.Key{Owner: "uid", Ordinal: n}, Generation: 1}
@@ -134,7 +134,7 @@ func (b *bench) bursts(ctx context.Context) *simulation.Violation {
 	if err != nil {
 		return &simulation.Violation{Invariant: "I8", Message: err.Error()}
 	}
-	const share = 0.5 // the client must use at least so much of each bucket
+	const share = 0.5 // the client must use at least this part of each bucket
 	count := 100 + b.random.IntN(60)
 	bucket := awsec2.DocumentedBuckets()["CreateNetworkInterface"]
 	limit := time.Duration(max(0, float64(count)-share*float64(bucket.Capacity)) / (share * bucket.Refill) * float64(time.Second))
@@ -176,7 +176,7 @@ func (b *bench) wrongReplies(ctx context.Context) *simulation.Violation {
 			if reply == fault.Huge {
 				f.Count = 1
 				if b.random.IntN(20) > 0 {
-					continue // 50 MB take their time
+					continue // 50 MB take long
 				}
 			}
 			if _, err := b.sim.AddFault(f); err != nil {
@@ -199,7 +199,7 @@ func (b *bench) wrongReplies(ctx context.Context) *simulation.Violation {
 			}
 		}
 		made[one.ID] = true
-		time.Sleep(time.Minute) // until readings show it
+		time.Sleep(time.Minute) // until reads return it
 		if look, err := b.client.DescribeInstance(ctx, b.instances[1]); err == nil && (look.Instance.State == eni.InstanceMissing || len(look.Interfaces) < len(made)) {
 			return wrong("the instance is %s and has %d interfaces, %d were made", look.Instance.State, len(look.Interfaces), len(made))
 		}

@@ -24,7 +24,8 @@ const (
 	mostPrefixes = 3
 	// mostAtOnce is how many pods start or end at once.
 	mostAtOnce = 8
-	// hostSpeed is how much faster than the world the clock of a node runs, so that prefixes fall idle within a run.
+	// hostSpeed is how much faster than the world the clock of a node runs, so that prefixes become unused within a
+	// run.
 	hostSpeed = 10
 )
 
@@ -43,7 +44,7 @@ func newPrefixUsers(seed uint64) *prefixUsers {
 	return u
 }
 
-// longer is how many times longer the chaos lasts: prefixes come late, and fall idle later.
+// longer is how many times longer the chaos lasts: prefixes are assigned late in a run, and become unused later.
 func (u *prefixUsers) longer() int {
 	if u.acts {
 		return 2
@@ -51,7 +52,7 @@ func (u *prefixUsers) longer() int {
 	return 1
 }
 
-// declarePrefixes makes a network for pods one with prefixes, at times. The schema excludes other IPv4 counts.
+// declarePrefixes at times gives a pod network prefixes. The schema excludes other IPv4 counts.
 func (r *run) declarePrefixes(spec *v1alpha1.NodeENISpec) {
 	u := r.prefixes
 	if !u.acts || spec.Pods == nil || u.random.IntN(4) == 0 {
@@ -69,7 +70,7 @@ func (r *run) drawPrefixes(ipv4 *v1alpha1.PodIPv4) {
 	ipv4.Spare = ptr.To(int32(u.random.IntN(15)))
 }
 
-// editPrefixes lets a user change the numbers of a network with prefixes, at times. It reports whether it did.
+// editPrefixes at times lets a user change the numbers of a network with prefixes. It reports whether it did.
 func (r *run) editPrefixes(spec *v1alpha1.NodeENISpec) bool {
 	if u := r.prefixes; !u.acts || spec.Pods == nil || spec.Pods.IPv4 == nil || u.random.IntN(3) == 0 {
 		return false
@@ -78,7 +79,7 @@ func (r *run) editPrefixes(spec *v1alpha1.NodeENISpec) bool {
 	return true
 }
 
-// actForPrefixes lets the agent and the pods of a host act, at times.
+// actForPrefixes at times lets the agent and the pods of a host act.
 func (h *podHost) actForPrefixes() {
 	u := h.c.run.prefixes
 	if !u.acts {
@@ -113,7 +114,7 @@ func (u *prefixUsers) podsOf(network podnet.Network) int {
 	return 1 + u.random.IntN(mostAtOnce)
 }
 
-// runningPod is a pod with the interface that its addresses are on.
+// runningPod is a pod with the interface that has its addresses.
 type runningPod struct {
 	eni    string
 	holder podnet.Holder
@@ -206,7 +207,7 @@ func (h *podHost) holderOf(address netip.Addr) *runningPod {
 	return nil
 }
 
-// unassigningPrefixes checks I19 for calls: no prefix goes while a pod has an address of it.
+// unassigningPrefixes checks I19 for calls: no prefix is unassigned while a pod has an address of it.
 func (r *run) unassigningPrefixes(p *process, q request) {
 	for _, prefix := range q.unassigns.IPv4Prefixes {
 		r.judged("I19")
@@ -229,7 +230,7 @@ func leastPrefixes(spec v1alpha1.NodeENISpec) int {
 	return int(spec.IPv4PrefixCount)
 }
 
-// grownPrefixes returns how many IPv4 prefixes an interface must have by the use of its network.
+// grownPrefixes returns how many IPv4 prefixes an interface must have for the present use of its network.
 func (r *run) grownPrefixes(spec v1alpha1.NodeENISpec, i eni.Interface) int {
 	least := leastPrefixes(spec)
 	if spec.Pods == nil || spec.Pods.IPv4 == nil || i.Attachment == nil {
@@ -275,8 +276,8 @@ func (c *cluster) drainedOn(i eni.Interface) (drained []netip.Prefix) {
 	return drained
 }
 
-// lacksReports reports whether no agent reports how pods use an interface: of two Nodes that name the instance the
-// older one owns it, and the agent has the name of the other.
+// lacksReports reports whether no agent reports how pods use an interface: two Nodes name the instance, the older one
+// owns it, and the agent runs under the name of the other.
 func (c *cluster) lacksReports(claim expectedClaim, i eni.Interface) bool {
 	host := c.run.pods.hosts[i.Attachment.InstanceID]
 	return host != nil && host.c == c && host.node != claim.node.Name
@@ -306,7 +307,7 @@ func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation
 	return nil
 }
 
-// prefixesDigest is what a user declares of prefixes, in a few words.
+// prefixesDigest summarizes the declared prefixes for the trace.
 func prefixesDigest(pods *v1alpha1.NodeENIPods) string {
 	if pods == nil {
 		return "none"

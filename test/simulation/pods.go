@@ -22,10 +22,10 @@ import (
 	"github.com/multieni/multieni/internal/core/podnet"
 )
 
-// defaultMTU is that of a link without one of its own, in bytes.
+// defaultMTU is the MTU of a link without a declared one, in bytes.
 const defaultMTU = 9001
 
-// pods is what uses networks for pods: users who declare them, agents that serve them, and pods that start and end
+// pods draws what uses pod networks: users who declare them, agents that serve them, and pods that start and end
 // without agents and API servers. It has a random stream of its own, so that it shifts no other draw.
 type pods struct {
 	random *rand.Rand
@@ -40,11 +40,11 @@ type pods struct {
 type podHost struct {
 	c              *cluster
 	node, instance string
-	// heard is what the agent has read last of its NodeENIState, checkpoint what it has stored of that.
+	// heard is the NodeENIState that the agent read last, checkpoint what it stored of that.
 	heard, checkpoint *v1alpha1.NodeENIState
 	// files are the files of networks, by network.
 	files map[string]podnet.Network
-	// leases are those of the CNI program, using the pods, both by network.
+	// leases are those of the CNI program, using the pods that have them, both by network.
 	leases map[string][]podnet.Lease
 	using  map[string][]runningPod
 	// brought has, by interface, the addresses that its pods brought up themselves; sequence numbers the claims.
@@ -62,7 +62,7 @@ func newPods(seed uint64) *pods {
 
 func (p *pods) happens(oneIn int) bool { return p.random.IntN(oneIn) == 0 }
 
-// declarePods makes a new NodeENI a network for pods at times.
+// declarePods at times makes a new NodeENI a pod network.
 func (r *run) declarePods(spec *v1alpha1.NodeENISpec) {
 	if r.pods.acts && !r.pods.happens(4) {
 		spec.Pods, spec.EnableDPDK = &v1alpha1.NodeENIPods{Namespaces: []string{"default"},
@@ -71,7 +71,7 @@ func (r *run) declarePods(spec *v1alpha1.NodeENISpec) {
 	}
 }
 
-// movePods lets agents and pods act. When all is well, agents read and report soon, and pods of a network that drains
+// movePods lets agents and pods act. After the healing, agents read and report soon, and pods of a draining network
 // end.
 func (r *run) movePods() {
 	if !r.pods.acts {
@@ -95,7 +95,7 @@ func (r *run) movePods() {
 	}
 }
 
-// togglePods lets a user declare a NodeENI as a network for pods, or as none.
+// togglePods lets a user make a NodeENI a pod network, or end that.
 func (r *run) togglePods() {
 	c := r.clusters[r.pods.random.IntN(len(r.clusters))]
 	all := c.api.all(nodeENIs)
@@ -252,7 +252,7 @@ func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 		if _, is := served[network]; is {
 			continue
 		}
-		if h.heard.Status.ObservedGeneration == 0 { // the controller has not reported yet: nothing is taken back
+		if h.heard.Status.ObservedGeneration == 0 { // the controller has not reported yet: the agent releases nothing
 			files[network] = file
 			continue
 		}
@@ -304,7 +304,7 @@ func (h *podHost) endPod() {
 	h.forgetBrought()
 }
 
-// reboot takes the pods and the files. The agent has its checkpoint alone until it reads the API server.
+// reboot removes the pods and the files. The agent has only its checkpoint until it reads the API server.
 func (h *podHost) reboot() {
 	h.c.run.note(nil, "%s: node %s reboots", h.c.name, h.node)
 	for _, network := range slices.Sorted(maps.Keys(h.using)) {
@@ -345,7 +345,7 @@ func summary(reports []v1alpha1.PodNetworkState) string {
 	return strings.Join(all, ", ")
 }
 
-// hasWhole reports whether a pod has an interface itself, with all of its addresses.
+// hasWhole reports whether a pod has a whole interface, with all of its addresses.
 func (r *run) hasWhole(id string) bool {
 	for _, h := range r.pods.hosts {
 		for network, pods := range h.using {
@@ -359,8 +359,8 @@ func (r *run) hasWhole(id string) bool {
 	return false
 }
 
-// heldForPods reports whether an interface may have pods that no agent can report: another instance has the state of
-// its Node.
+// heldForPods reports whether an interface may have pods that no agent can report: the state of its Node is that of
+// another instance.
 func (c *cluster) heldForPods(i eni.Interface) bool {
 	if i.Attachment == nil || !c.run.pods.excused {
 		return false
@@ -391,10 +391,10 @@ func (r *run) interrupting(p *process, q request, i eni.Interface) {
 	}
 	its := host.c.nodesOf(host.instance)
 	if len(its) == 0 || its[0].Name != host.node {
-		return // no state is that of the instance, so its agent can report nothing
+		return // the instance has no state, so its agent can report nothing
 	}
 	if host.c.isStripped(spotOf(i).uid) && host.c.api.get(states, host.node) == nil {
-		return // neither a NodeENI nor a state says that it is a network for pods
+		return // neither a NodeENI nor a state says that it is a pod network
 	}
 	r.judged("I16")
 	for network, pods := range host.using {

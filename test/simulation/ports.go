@@ -17,17 +17,17 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// How long a caller waits for an answer that does not come.
+// How long a caller waits for an answer before it times out.
 const (
 	timeout  = 10 * time.Second
 	hangTime = 30 * time.Second
-	// leaseDuration is how long a lease holds without being renewed.
+	// leaseDuration is how long a lease lasts without renewal.
 	leaseDuration = 15 * time.Second
 )
 
 var errNoAnswer = errors.New("the connection was closed")
 
-// call makes a call to EC2: with everything that can happen before, during and after it.
+// call makes a call to EC2, with all faults that can happen before, during and after it.
 func (p *process) call(q request, do func(ec2.Call) error) error {
 	r := p.run
 	p.mustLive()
@@ -85,7 +85,7 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 	return faultOf(q.action, err)
 }
 
-// hearsNothing is the end of a call that EC2 answered in vain.
+// hearsNothing ends a call whose answer from EC2 was lost.
 func (p *process) hearsNothing(q request) error {
 	p.run.note(p, "%s %s: the answer is lost", q.action, q.target)
 	if q.create != nil {
@@ -178,7 +178,7 @@ func (p *process) write(verb string, object client.Object, do func() (client.Obj
 	return err
 }
 
-// asks lets a process ask the API server itself: meanwhile other things happen, and it may get no answer.
+// asks makes a request to the API server itself: other actors act meanwhile, and the process may get no answer.
 func (p *process) asks(k kind, name string) error {
 	p.mustLive()
 	p.run.interlude(p)
@@ -208,7 +208,7 @@ func (p *process) unwritable(k kind, name string) error {
 	return nil
 }
 
-// notices lets a process whose lease has ended learn of it.
+// notices lets a process notice that its lease has ended.
 func (p *process) notices() {
 	if p.expired && p.run.chance(0.7) {
 		p.fenced = true

@@ -66,8 +66,8 @@ func (c *cluster) originate(name, instanceType, zone string) bool {
 	return true
 }
 
-// launchFromTemplate starts an instance from a launch template of multieni, with one or two interfaces besides the
-// primary one.
+// launchFromTemplate starts an instance from a launch template of multieni, with one or two interfaces in addition to
+// the primary one.
 func (c *cluster) launchFromTemplate(instanceType, zone string) (instanceID string) {
 	r := c.run
 	in := &ec2.RunInstancesInput{
@@ -109,12 +109,12 @@ func (r *run) anySubnet(zone string) string {
 // boot is an instance that gets interfaces for networks before it joins.
 type boot struct {
 	instanceID, zone string
-	// prepared is set once the interfaces were asked for; interfaces are those that EC2 made and attaches.
+	// prepared is set once the interfaces were requested; interfaces are those that EC2 created and attaches.
 	prepared   bool
 	interfaces []string
 }
 
-// boots takes the next step of an instance that boots, and reports whether there was one.
+// boots makes the next step of an instance that boots, and reports whether there was one.
 func (c *cluster) boots() bool {
 	b, t := c.booting, c.run.truth()
 	switch {
@@ -133,7 +133,7 @@ func (c *cluster) boots() bool {
 		return true
 	}
 	if slices.ContainsFunc(b.interfaces, func(id string) bool { return !t.interfaces[id].Ready() }) {
-		return false // what EC2 does not get attached keeps an instance from joining
+		return false // an instance does not join before EC2 has attached its interfaces
 	}
 	name := c.freeName(nodes, "node-", mostNodes)
 	if name == "" {
@@ -144,7 +144,7 @@ func (c *cluster) boots() bool {
 	return true
 }
 
-// prepare gives an instance an interface for a network, which may bear a NodeENI's name.
+// prepare gives an instance an interface for a network, which may have a NodeENI's name.
 func (c *cluster) prepare(b *boot, ordinal int) {
 	r := c.run
 	name := "net-" + strconv.Itoa(r.origins.pick(mostNodeENIs+1))
@@ -180,7 +180,7 @@ func (c *cluster) prepare(b *boot, ordinal int) {
 	r.touched()
 }
 
-// shapes is how many calls give an interface the attributes that a NodeENI wants: one for each.
+// shapes is how many calls give an interface the attributes that a NodeENI declares: one for each.
 const shapes = 7
 
 // isLaunched reports whether an interface was launched with its instance from a launch template of ours.
@@ -189,14 +189,14 @@ func isLaunched(i eni.Interface) bool {
 	return verdict == identity.Launched
 }
 
-// isJoined reports whether an interface was made for a network while its instance booted, and serves no NodeENI by its
-// tags.
+// isJoined reports whether an interface was created for a network while its instance booted, and its tags name no
+// NodeENI.
 func isJoined(i eni.Interface) bool {
 	return identity.Owner(i.Tags[identity.TagNodeENIUID]).IsNetwork()
 }
 
-// adopted returns the launch interfaces of an instance that serve a NodeENI there: the state of a node says so, and
-// they are where the NodeENI wants them.
+// adopted returns the launch interfaces of an instance that a NodeENI adopted: the state of the node says so, and they
+// are in the slot and subnet that the NodeENI declares.
 func (c *cluster) adopted(nodeENI *v1alpha1.NodeENI, node *corev1.Node, instanceID string,
 	in []string) []eni.Interface {
 	state := c.state(node.Name)
@@ -211,12 +211,12 @@ func (c *cluster) adopted(nodeENI *v1alpha1.NodeENI, node *corev1.Node, instance
 	})
 }
 
-// adoptedBy is adopted for what is wanted in a spot.
+// adoptedBy is adopted for an expected claim.
 func (c *cluster) adoptedBy(s desiredSlot, claim expectedClaim) []eni.Interface {
 	return c.adopted(claim.nodeENI, claim.node, s.instanceID, claim.subnets)
 }
 
-// sits reports whether an interface is in a slot and a subnet in which a NodeENI wants one.
+// sits reports whether an interface is attached in a slot and a subnet in which a NodeENI desires one.
 func sits(nodeENI *v1alpha1.NodeENI, in []string, i eni.Interface) bool {
 	for at, id := range in {
 		if i.Ready() && i.Attachment.Slot == slotOf(nodeENI, at) && i.SubnetID == id {
@@ -234,7 +234,7 @@ func (r *run) noteAdoptable() {
 	}
 }
 
-// noteLaunches remembers since when interfaces are there that were launched with their instances.
+// noteLaunches records since when launch interfaces exist.
 func (r *run) noteLaunches() {
 	for _, i := range r.truth().ordered {
 		if isLaunched(i) && r.watch.made[i.ID].IsZero() {
@@ -243,8 +243,8 @@ func (r *run) noteLaunches() {
 	}
 }
 
-// keepingLaunched checks that an interface that was launched with its instance stays with it, and says so: it is
-// neither attached nor detached, deleted nor tagged.
+// keepingLaunched checks that a launch interface stays with its instance and keeps its tags: no call attaches,
+// detaches, deletes or tags it.
 func (r *run) keepingLaunched(p *process, q request, i eni.Interface) {
 	if !isLaunched(i) {
 		return
@@ -255,9 +255,8 @@ func (r *run) keepingLaunched(p *process, q request, i eni.Interface) {
 	}
 }
 
-// passingOver checks I3 for what an instance has from the beginning: no interface is made next to one that was launched
-// with it and sits where one NodeENI alone wants one, nor next to one that was made for a network of the NodeENI's
-// name.
+// passingOver checks I3 for the interfaces that an instance has from the beginning: none is created next to a launch
+// interface where only one NodeENI desires one, nor next to a pre-join interface for a network of the NodeENI's name.
 func (r *run) passingOver(p *process, m identity.Member, subnetID string) {
 	c, t := p.cluster, r.truth()
 	nodeENI := c.nodeENIOf(string(m.Owner))
@@ -280,25 +279,25 @@ func (r *run) passingOver(p *process, m identity.Member, subnetID string) {
 	}
 }
 
-// isPlaceOf reports whether an interface was launched with its instance, and sits where this NodeENI alone wants one.
+// isPlaceOf reports whether an interface is a launch interface where only this NodeENI desires one.
 func (c *cluster) isPlaceOf(nodeENI *v1alpha1.NodeENI, in []string, i eni.Interface) bool {
 	return isLaunched(i) && sits(nodeENI, in, i) && c.wantedBy(i) == 1
 }
 
-// isKnown reports whether an interface has been attached to an instance, and untouched by others, for longer than reads
+// isKnown reports whether an interface has been attached to an instance, and unchanged by others, for longer than reads
 // are stale.
 func (r *run) isKnown(i eni.Interface, instanceID string) bool {
 	return i.Ready() && i.AttachedTo(instanceID) && !r.watch.tampered(i.ID) &&
 		r.now.Sub(r.watch.made[i.ID]) > staleness && r.now.Sub(r.watch.meddled[i.ID]) > staleness
 }
 
-// saw reports whether the process has heard of an object as it is.
+// saw reports whether the process has received the present version of an object.
 func (p *process) saw(object interface{ GetResourceVersion() string }) bool {
 	version, err := strconv.Atoi(object.GetResourceVersion())
 	return err == nil && version <= p.views[len(p.views)-1]
 }
 
-// wantedBy counts the NodeENIs that want an interface where one sits that was launched with its instance, whether they
+// wantedBy counts the NodeENIs that desire an interface in the slot and subnet of a launch interface, whether they
 // select its node or not.
 func (c *cluster) wantedBy(i eni.Interface) int {
 	n := 0

@@ -29,7 +29,7 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// The values that production has as flags.
+// Values that are flags in production.
 const (
 	resyncPeriod = 5 * time.Minute
 	// pollPeriod is longer than in production: each poll is a step of a run, and a run has few steps.
@@ -38,7 +38,7 @@ const (
 	mostUnattached = 4 * plan.MaxUnattached * mostNodes
 )
 
-// process is one replica of the controller while it leads. Everything it holds is memory: a crash takes it.
+// process is one replica of the controller while it leads. It holds everything in memory: a crash loses it.
 type process struct {
 	run       *run
 	cluster   *cluster
@@ -56,19 +56,20 @@ type process struct {
 	startAt time.Time
 	// earlier is set on a process of an earlier release.
 	earlier bool
-	// skew is how wrong its clock is.
+	// skew is the error of its clock.
 	skew     time.Duration
 	pageSize int
 
 	resyncAt, pollAt   time.Time
 	resyncing, polling bool
 	resyncRetry        time.Duration
-	// heldUntil is until when events of a kind are held back; lost says that the process must list the kind then.
+	// heldUntil is the time until which events of a kind are delayed; lost says that the process must list the kind
+	// then.
 	heldUntil [kinds]time.Time
 	lost      [kinds]bool
 
-	// depth counts the frames of this process on the stack, and views the version of the API that each has seen at
-	// least.
+	// depth counts the frames of this process on the stack; views has the lowest version of the API server that each
+	// has read.
 	depth int
 	views []int
 	// running is the coroutine that makes calls for an instance.
@@ -76,20 +77,20 @@ type process struct {
 	// paused processes are stopped; expired ones go on after their lease has ended, until they notice; fenced ones have
 	// noticed, and their calls fail; dead ones have crashed.
 	paused, expired, fenced, dead bool
-	// fence is what tells it that its lease may have ended; lease is how it renews it.
+	// fence reports that its lease may have ended; lease renews it.
 	fence *controller.Fence
 	lease resourcelock.Interface
-	// pausedAt is when it was stopped.
+	// pausedAt is when the process was stopped.
 	pausedAt time.Time
 	// crashed is set from a crash on until the process is gone.
 	crashed bool
-	// doomed lets it crash at the next point at which it can.
+	// doomed makes it crash at the next possible point.
 	doomed bool
-	// unreported are the call sites at which something was done since it last wrote a status.
+	// unreported are the call sites that changed something since the process last wrote a status.
 	unreported sites
 }
 
-// crash is what a process panics with.
+// crash is the value with which a process panics.
 type crash struct{ p *process }
 
 func (r *run) newProcess(c *cluster, startAt time.Time) *process {
@@ -136,7 +137,7 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	return p
 }
 
-// now is the time as the process' clock has it.
+// now is the time by the process' clock.
 func (p *process) now() time.Time { return p.run.now.Add(p.skew) }
 
 func (p *process) api() *apiServer { return p.cluster.api }
@@ -173,7 +174,7 @@ func (p *process) reconcile(q queueName, key string) {
 	p.heardOfEC2()
 }
 
-// resync lists everything and looks for leaks, as the observer's loop does.
+// resync lists all interfaces and looks for leaks, as the observer's loop does.
 func (p *process) resync() {
 	p.run.note(p, "resync")
 	p.resyncing = true
@@ -207,7 +208,7 @@ func (p *process) poll() {
 	}
 }
 
-// guarded runs a piece of the product, and ends the process if it crashes in there.
+// guarded runs a part of the product, and ends the process if it crashes there.
 func (p *process) guarded(work func()) {
 	p.depth++
 	p.views = append(p.views, p.informers.version())
@@ -234,7 +235,7 @@ func (p *process) guarded(work func()) {
 	work()
 }
 
-// end takes the process' memory; another replica wins the lease some time later.
+// end ends the process; another replica wins the lease some time later.
 func (p *process) end(how string) {
 	if !p.dead {
 		p.dead = true
@@ -243,8 +244,8 @@ func (p *process) end(how string) {
 	}
 }
 
-// heardOfEC2 moves what the observer tells, and whose turn has come, into the queue of nodes, and refusals into that of
-// NodeENIs, and lets the poll look whether there is work.
+// heardOfEC2 enqueues the nodes that the observer reports and those that are admitted, and NodeENIs after refused
+// writes, and schedules the poll.
 func (p *process) heardOfEC2() {
 	if p.dead {
 		return
@@ -258,7 +259,7 @@ func (p *process) heardOfEC2() {
 	}
 }
 
-// heardOfRefusals enqueues the NodeENIs of nodes whose state the API server began, or ceased, to refuse.
+// heardOfRefusals enqueues the NodeENIs of nodes whose state the API server began or stopped to refuse.
 func (p *process) heardOfRefusals() {
 	for _, name := range slices.Sorted(slices.Values(p.refusedWrites.Changed())) {
 		for _, object := range p.informers.known(nodes) {
@@ -302,7 +303,7 @@ func (p *process) renew() {
 	}
 }
 
-// lock is a lease that can always be renewed.
+// lock is a lease whose renewal always succeeds.
 type lock struct {
 	resourcelock.Interface
 	identity string
@@ -314,7 +315,8 @@ func (l lock) Identity() string { return l.identity }
 // Update implements [resourcelock.Interface].
 func (lock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
 
-// listener hears of panics that the product turned into errors, which are as bad as they were. It drops all else.
+// listener reports panics that the product turned into errors, since those are bugs all the same. It drops all other
+// log lines.
 type listener struct {
 	slog.Handler
 	p *process
@@ -341,7 +343,7 @@ func (l listener) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// discardEvents hears the events.
+// discardEvents drops the events.
 type discardEvents struct{}
 
 // Eventf implements [events.EventRecorder].

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// queueName tells the work queues of a process apart.
+// queueName names a work queue of a process.
 type queueName int
 
 const (
@@ -27,7 +27,8 @@ const (
 	lastBackoff  = time.Minute
 )
 
-// queue is a work queue as client-go has it: each key once, not before its time, and never twice at the same time.
+// queue is a work queue like that of client-go: it has each key once, returns it not before its time, and never twice
+// at the same time.
 type queue struct {
 	due      map[string]time.Time
 	failures map[string]int
@@ -38,7 +39,7 @@ func newQueue() *queue {
 	return &queue{due: map[string]time.Time{}, failures: map[string]int{}, busy: map[string]bool{}}
 }
 
-// add puts a key in for a time, unless it is there for an earlier one.
+// add schedules a key for a time, unless it is already scheduled for an earlier one.
 func (q *queue) add(key string, at time.Time) {
 	if due, there := q.due[key]; !there || at.Before(due) {
 		q.due[key] = at
@@ -72,7 +73,7 @@ func (q *queue) take(key string) {
 	q.busy[key] = true
 }
 
-// done puts the key back if it failed or asked for it.
+// done schedules the key again if its reconciliation failed or requested that.
 func (q *queue) done(key string, now time.Time, after time.Duration, err error) {
 	delete(q.busy, key)
 	if err != nil {

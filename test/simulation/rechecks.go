@@ -20,16 +20,17 @@ import (
 const (
 	// mostIdle is six an hour (PR12 of the reliability catalogue).
 	mostIdle = 3
-	// mostRechecks is for a node that waits for a change in EC2 that no event announces: the product looks at it every
-	// five minutes, and some looks are followed by a second one within a second.
+	// mostRechecks is for a node that waits for a change in EC2 that no event announces: the product reconciles it
+	// every five minutes, and sometimes twice within a second.
 	mostRechecks = 9
-	// mostDeletionChecks is for a NodeENI whose deletion waits for a person: the product looks at it after a tenth of the
-	// time that it has waited, and at least every ten minutes. It has waited for [lastWrites] when the period begins.
+	// mostDeletionChecks is for a NodeENI whose deletion waits for a person: the product reconciles it after a tenth of
+	// the time that it has waited, and at least every ten minutes. It has waited for [lastWrites] when the period
+	// begins.
 	mostDeletionChecks = 12
-	// mostTurnChecks is for a node that waits for its turn to replace an interface. It asks twice a minute, without a
-	// call to EC2: no event announces that another node has ended its replacement.
+	// mostTurnChecks is for a node that waits for its turn to replace an interface. It is reconciled twice a minute,
+	// without a call to EC2: no event announces that another node has ended its replacement.
 	mostTurnChecks = 70
-	// mostHeldChecks is for nodes that share names of instances, while pods hold an interface: one wakes the other.
+	// mostHeldChecks is for nodes that share names of instances while pods hold an interface: each triggers the other.
 	mostHeldChecks = 130
 	// mostBlockChecks is for a SubnetReservation that lacks a block until a person acts: the product reads its subnets
 	// once a minute.
@@ -57,7 +58,7 @@ func (r *run) mostIdleReconciles(key string) int {
 }
 
 // holdsForPods reports whether an interface is held for pods that no agent can report: the Nodes that share a name of
-// an instance wake each other.
+// an instance trigger each other.
 func (r *run) holdsForPods() bool {
 	for _, c := range r.clusters {
 		if slices.ContainsFunc(r.truth().owned[c.name], c.heldForPods) {
@@ -68,7 +69,7 @@ func (r *run) holdsForPods() bool {
 }
 
 // blockedMembers returns how many members lack an interface on the node that a key names, or on the nodes of the
-// NodeENI that it names: each asks EC2 for room at times, and what blocks it can be one of several reasons each time.
+// NodeENI that it names. Each at times makes a call that tests for free capacity, and its reason can differ each time.
 func (r *run) blockedMembers(key string) (blocked int) {
 	for _, c := range r.clusters {
 		for _, object := range c.api.all(states) {
@@ -89,8 +90,8 @@ func (r *run) blockedMembers(key string) (blocked int) {
 }
 
 // waitsForEC2 reports whether the key of a reconciliation is that of a node with an interface that waits for a person
-// or for EC2, or with one on an instance that is not the Node's: that one stays until EC2 says that the instance has
-// ended.
+// or for EC2, or with one on an instance that is not the Node's. The latter stays until EC2 reports that the instance
+// has ended.
 func (r *run) waitsForEC2(key string) bool {
 	for _, c := range r.clusters {
 		name, is := strings.CutPrefix(key, fmt.Sprintf("%s %s ", c.name, nodeQueue))
@@ -144,8 +145,8 @@ func (r *run) waitsForTurn(key string) bool {
 	return false
 }
 
-// replaces reports whether a node waits to replace an interface: it says so, or what it says of the interface is
-// something else that is wrong with it as well.
+// replaces reports whether a node waits to replace an interface. Its state says so, or reports another reason for that
+// interface.
 func (c *cluster) replaces(node string) bool {
 	state := c.state(node)
 	return state != nil && slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {

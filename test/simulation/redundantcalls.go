@@ -17,11 +17,11 @@ import (
 
 // budget counts the changes of interfaces that a run may cost.
 type budget struct {
-	// calls are the changing calls that reached EC2, without those that only ask whether there is room by now; made and
-	// removed are the interfaces that these calls created and deleted.
+	// calls are the changing calls that reached EC2, without those that only test for free capacity; made and removed
+	// are the interfaces that these calls created and deleted.
 	calls, made, removed int
-	// adjusting are the calls that change attributes of an interface; needed is how many of these users and creations
-	// explain.
+	// adjusting are the calls that change attributes of an interface; needed is how many of these are explained by
+	// users and creations.
 	adjusting, needed int
 	// editedAt is when a user last edited the NodeENI with a UID.
 	editedAt map[string]time.Time
@@ -39,8 +39,8 @@ func (q request) adjusts() bool {
 	return strings.HasPrefix(q.action, "Modify") || q.action == "CreateTags"
 }
 
-// aspect names the attribute of an interface that an action changes. A new attachment has its own deletion on
-// termination.
+// aspect names the attribute of an interface that an action changes. Deletion on termination belongs to the attachment,
+// so a new one has its own.
 func aspect(id, action string) string {
 	if action == "AttachNetworkInterface" {
 		action = "ModifyDeleteOnTermination"
@@ -78,8 +78,8 @@ func (r *run) checkRedundantCalls(p *process, q request, i eni.Interface) {
 		}
 	}
 	r.judged("I8")
-	// The end of an instance undoes what calls did, so a process that sees it expects no effect of its own calls any
-	// more.
+	// The end of an instance undoes the effects of calls, so a process that reads it drops the expectations of its own
+	// calls.
 	excused := p.earlier || r.truth().ended(spotOf(i).instanceID) || r.watch.tampered(i.ID) ||
 		r.now.Sub(r.watch.meddled[i.ID]) <= staleness
 	if since := r.now.Sub(last.at); !excused && (last.by == p.name || since > staleness) {
@@ -88,7 +88,7 @@ func (r *run) checkRedundantCalls(p *process, q request, i eni.Interface) {
 	}
 }
 
-// learned notes that a process knows what its call made of an interface.
+// learned records that a process knows the result of its call.
 func (r *run) learned(p *process, q request, at time.Time, err error) {
 	if err != nil {
 		return
@@ -113,8 +113,8 @@ func attributesOf(i eni.Interface) eni.Interface {
 	return i
 }
 
-// edited counts the calls that an edit of a NodeENI explains: for each interface of it one for each attribute, and one
-// more where addresses are given back before others are taken.
+// edited counts the calls that an edit of a NodeENI explains: for each of its interfaces one for each attribute, and
+// one more where addresses are unassigned before others are assigned.
 func (r *run) edited(c *cluster, before, after *v1alpha1.NodeENI) {
 	if reflect.DeepEqual(before.Spec, after.Spec) {
 		return
@@ -130,19 +130,19 @@ func (r *run) edited(c *cluster, before, after *v1alpha1.NodeENI) {
 	}
 }
 
-// createdAfterEdit counts the calls that an edit explains for an interface that did not exist at its time: a plan under
-// way creates it as the earlier spec says.
+// createdAfterEdit counts the calls that an edit explains for an interface that did not exist at its time: a plan that
+// was made before creates it by the earlier spec.
 func (r *run) createdAfterEdit(q request) {
 	if at, is := r.watch.spent.editedAt[q.create.Tags[identity.TagNodeENIUID]]; is && r.now.Sub(at) <= staleness {
 		r.watch.spent.needed += 2
 	}
 }
 
-// Calls that an interface costs from its creation to its attachment, that its removal costs, and that a fault costs.
+// The calls for an interface from its create to its attach, for its removal, and for a fault.
 const callsPerInterface, callsPerRemoval, callsPerFault = 3, 2, 4
 
-// spend counts a changing call that reached EC2. An attach that EC2 refuses because the instance still starts is not
-// counted: no other call shows when EC2 accepts it.
+// spend counts a changing call that reached EC2. It does not count an attach that EC2 refuses because the instance
+// still starts: no other call shows when EC2 accepts it.
 func (b *budget) spend(q request, err error) {
 	refused := (*ec2.Error)(nil)
 	if q.action == "AttachNetworkInterface" && errors.As(err, &refused) && refused.Code == "IncorrectState" {

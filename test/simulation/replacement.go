@@ -18,8 +18,8 @@ type replacement struct {
 }
 
 // replaceable reports whether updatePolicy: Replace is a reason to detach an interface: it differs from its NodeENI in
-// what EC2 ties to an interface or to its attachment, the subnet or the slot. The judge computes this independently of
-// the product, so that an error in the product's reading of drift shows.
+// the subnet, which EC2 ties to an interface, or the slot, which EC2 ties to its attachment. It is computed
+// independently of the product, so that an error in the product's computation of drift becomes visible.
 func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
 	its := c.nodesOf(spotOf(i).instanceID)
 	if nodeENI.Spec.UpdatePolicy != v1alpha1.UpdateReplace || len(its) == 0 {
@@ -39,8 +39,8 @@ func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
 	return have.Card != wanted.Card || have.Device < wanted.Device || c.crossed(nodeENI, i, at)
 }
 
-// crossed reports whether two interfaces of a NodeENI on an instance have slots in another order than their subnets are
-// listed in. One in a subnet that is not listed any more comes last: the one that replaces it may.
+// crossed reports whether two interfaces of a NodeENI on an instance have slots in another order than their subnets in
+// the list. One in a subnet that is not listed any more is last, since the one that replaces it may be.
 func (c *cluster) crossed(nodeENI *v1alpha1.NodeENI, i eni.Interface, at int) bool {
 	s := spotOf(i)
 	listed := subnetsIn(zoneOf(c.nodesOf(s.instanceID)[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
@@ -54,12 +54,12 @@ func (c *cluster) crossed(nodeENI *v1alpha1.NodeENI, i eni.Interface, at int) bo
 	})
 }
 
-// slotOf is the slot that a NodeENI asks for its interface in the subnet at an index of its list for a zone.
+// slotOf is the slot that a NodeENI asks for in the subnet at an index of its list for a zone.
 func slotOf(nodeENI *v1alpha1.NodeENI, at int) eni.Slot {
 	return eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex) + at}
 }
 
-// couldReplace reports whether an interface is to be replaced by one whose slot nothing else holds.
+// couldReplace reports whether an interface must be replaced by one whose slot no other interface holds.
 func (c *cluster) couldReplace(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
 	if i.Attachment == nil || !c.replaceable(nodeENI, i) {
 		return false
@@ -70,8 +70,8 @@ func (c *cluster) couldReplace(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool 
 	return holder == "" || holder == i.ID || nodeENI.Spec.DeviceIndexPolicy != v1alpha1.DeviceIndexExact
 }
 
-// replacing checks that interfaces are replaced one of a node at a time, and on no more nodes at a time than
-// maxUnavailable. What a process did itself it knows; what another one did can be unknown to it.
+// replacing checks that at most one interface of a node is replaced at a time, and on at most maxUnavailable nodes. A
+// process knows its own actions; those of another one can be unknown to it.
 func (r *run) replacing(p *process, q request, i eni.Interface) {
 	s := spotOf(i)
 	nodeENI := p.cluster.nodeENIOf(s.uid)
@@ -100,15 +100,15 @@ func (r *run) replacing(p *process, q request, i eni.Interface) {
 	r.watch.replaced[i.ID] = replacement{s, p.name}
 }
 
-// onlyReplaced reports whether nothing but the update policy of its NodeENI is a reason to detach an interface.
+// onlyReplaced reports whether the update policy of its NodeENI is the only reason to detach an interface.
 func (c *cluster) onlyReplaced(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
 	inPlace := nodeENI.DeepCopy()
 	inPlace.Spec.UpdatePolicy = v1alpha1.UpdateInPlace
 	return c.replaceable(nodeENI, i) && !c.removableFor(inPlace, i)
 }
 
-// maxUnavailable is how many nodes may lack an interface for a replacement, by what is so or by what the process has
-// heard.
+// maxUnavailable is how many nodes may lack an interface for a replacement, by the true state or by that which the
+// process has received.
 func (p *process) maxUnavailable(nodeENI *v1alpha1.NodeENI) int {
 	most := max(1, int(nodeENI.Spec.MaxUnavailable))
 	for _, known := range p.informers.known(nodeENIs) {
@@ -120,7 +120,7 @@ func (p *process) maxUnavailable(nodeENI *v1alpha1.NodeENI) int {
 }
 
 // noteSuccessors forgets the replacements after which a NodeENI has all of its interfaces on the instance again, or
-// wants none.
+// desires none.
 func (r *run) noteSuccessors() {
 	if len(r.watch.replaced) == 0 {
 		return

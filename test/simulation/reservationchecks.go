@@ -26,7 +26,7 @@ func (r *run) reserved(p *process, name string, made *ec2.SubnetCIDRReservation)
 	r.judged("I17")
 	object, is := p.cluster.api.get(subnetReservations, name).(*v1alpha1.SubnetReservation)
 	if !is {
-		return // what is left of it in the end is a leak
+		return // if it remains in the end, it is a leak
 	}
 	of := declaration{string(object.UID), object.Generation}
 	r.reserving.origin[made.SubnetCIDRReservationID], r.reserving.madeAt[made.SubnetCIDRReservationID] = of, r.now
@@ -34,7 +34,7 @@ func (r *run) reserved(p *process, name string, made *ec2.SubnetCIDRReservation)
 		r.reserving.left[made.SubnetCIDRReservationID] = true
 	}
 	if object.Spec.PrefixLength == nil || object.Status.ObservedGeneration != object.Generation {
-		return // the process carries out an earlier version, as the status says before each request
+		return // the process serves an earlier version, which the status names before each request
 	}
 	for _, other := range r.truth().reservations {
 		same := other.SubnetID == made.SubnetID && other.CIDR.Bits() == made.CIDR.Bits() &&
@@ -47,8 +47,8 @@ func (r *run) reserved(p *process, name string, made *ec2.SubnetCIDRReservation)
 	}
 }
 
-// seemsTaken reports whether a read after the request can have shown a deleted reservation in the place of this one. A
-// process that lost the answer then takes another block, and gives this one back in the next poll.
+// seemsTaken reports whether a read after the request can have returned a deleted reservation at the place of this one.
+// A process that lost the answer then reserves another block, and deletes this one in the next poll.
 func (r *run) seemsTaken(reserved *ec2.SubnetCIDRReservation) bool {
 	return slices.ContainsFunc(r.reserving.deleted, func(d deletedReservation) bool {
 		return d.subnetID == reserved.SubnetID && d.cidr.Overlaps(reserved.CIDR) &&
@@ -85,7 +85,7 @@ func (r *run) unreserving(p *process, id string) {
 	}
 }
 
-// isOnlyOne reports whether no other reservation can be the declared one.
+// isOnlyOne reports whether this is the only reservation that can be the declared one.
 func (r *run) isOnlyOne(known *ec2.SubnetCIDRReservation) bool {
 	return !slices.ContainsFunc(r.truth().reservations, func(other *ec2.SubnetCIDRReservation) bool {
 		return other != known && other.SubnetID == known.SubnetID && other.ReservationType == known.ReservationType &&
@@ -93,7 +93,8 @@ func (r *run) isOnlyOne(known *ec2.SubnetCIDRReservation) bool {
 	})
 }
 
-// recordsAnother reports whether the status has another block of the size: that one stays, and gets the declared type.
+// recordsAnother reports whether the status has another block of the size. That block stays, and gets the declared
+// type.
 func recordsAnother(object *v1alpha1.SubnetReservation, known *ec2.SubnetCIDRReservation) bool {
 	return slices.ContainsFunc(object.Status.Reservations, func(b v1alpha1.ReservedBlock) bool {
 		cidr, err := netip.ParsePrefix(b.CIDR)
@@ -101,7 +102,7 @@ func recordsAnother(object *v1alpha1.SubnetReservation, known *ec2.SubnetCIDRRes
 	})
 }
 
-// declares reports whether a reservation is one that a declaration can mean.
+// declares reports whether a reservation fits a declaration.
 func declares(spec v1alpha1.SubnetReservationSpec, known *ec2.SubnetCIDRReservation) bool {
 	at := slices.IndexFunc(subnets, func(s place) bool { return s.id == known.SubnetID })
 	if !selectsSubnet(spec, subnets[at]) || !strings.EqualFold(string(spec.Type), known.ReservationType) {
@@ -118,8 +119,8 @@ func selectsSubnet(spec v1alpha1.SubnetReservationSpec, s place) bool {
 		string(spec.SubnetSelector["Name"]) == s.name
 }
 
-// settledReservations checks I17 when all is well: each declaration is fulfilled or says why not, and nothing else of
-// the cluster's is reserved.
+// settledReservations checks I17 after convergence: each declaration is fulfilled or its status says why not, and the
+// cluster has no other reservation.
 func (c *cluster) settledReservations() *Violation {
 	fault := func(format string, args ...any) *Violation { return &Violation{"I17", fmt.Sprintf(format, args...)} }
 	for _, one := range c.api.all(subnetReservations) {
@@ -152,7 +153,7 @@ func (c *cluster) settledReservations() *Violation {
 	return nil
 }
 
-// wrongBlocks returns what the status of a SubnetReservation says wrongly; nothing if all is so.
+// wrongBlocks returns the first error in the status of a SubnetReservation; "" if there is none.
 func (c *cluster) wrongBlocks(object *v1alpha1.SubnetReservation, isReady bool) string {
 	for _, b := range object.Status.Reservations {
 		switch {
@@ -168,7 +169,7 @@ func (c *cluster) wrongBlocks(object *v1alpha1.SubnetReservation, isReady bool) 
 	return ""
 }
 
-// isReserved reports whether EC2 has the reservation of a block.
+// isReserved reports whether EC2 has the reservation for a block.
 func (c *cluster) isReserved(object *v1alpha1.SubnetReservation, b v1alpha1.ReservedBlock) bool {
 	cidr, err := netip.ParsePrefix(b.CIDR)
 	return err == nil && slices.ContainsFunc(c.run.truth().reservations, func(known *ec2.SubnetCIDRReservation) bool {
@@ -177,8 +178,8 @@ func (c *cluster) isReserved(object *v1alpha1.SubnetReservation, b v1alpha1.Rese
 	})
 }
 
-// wrongNumberOfBlocks returns where a SubnetReservation that is ready has not as many blocks as it declares: one in
-// each selected subnet for a prefix length.
+// wrongNumberOfBlocks returns where a ready SubnetReservation has another number of blocks than declared: for a prefix
+// length, one in each selected subnet.
 func wrongNumberOfBlocks(object *v1alpha1.SubnetReservation) string {
 	if object.Spec.PrefixLength == nil {
 		if have, want := len(object.Status.Reservations), len(object.Spec.CIDRs); have != want {
@@ -209,8 +210,8 @@ func (r *run) waitsForBlock(key string) bool {
 	return false
 }
 
-// openBlocks counts the blocks of a prefix's size that EC2 delegates: those in the parts reserved for prefixes if there
-// are any, and none of those reserved explicitly.
+// openBlocks counts the blocks of a prefix's size that EC2 can delegate: those in the parts reserved for prefixes if
+// there are any, and none of those reserved explicitly.
 func (r *run) openBlocks(subnetID string, first netip.Addr, blocks int, taken map[int]bool) (open int) {
 	var own, all []netip.Prefix
 	for _, known := range r.truth().reservations {

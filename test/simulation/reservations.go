@@ -30,12 +30,13 @@ const (
 const (
 	// mostReservations is how many SubnetReservations a cluster has.
 	mostReservations = 2
-	// manyReserved is how many reservations EC2 may have for a person to make another one.
+	// manyReserved is the number of reservations in EC2 from which on people make no further ones, and users retain
+	// none.
 	manyReserved = 12
 )
 
-// reserving is who reserves parts of subnets: users with SubnetReservations, and people with an EC2 console. It has a
-// random stream of its own, so that it shifts no other draw in runs without it.
+// reserving draws who reserves parts of subnets: users with SubnetReservations, and people with the EC2 console. It has
+// a random stream of its own, so that it shifts no draw in runs without it.
 type reserving struct {
 	random *rand.Rand
 	acts   bool
@@ -72,7 +73,7 @@ func newReserving(seed uint64) *reserving {
 	return v
 }
 
-// kinds is how many kinds of objects there are to hear of.
+// kinds is the number of kinds of objects that a process watches.
 func (v *reserving) kinds() kind {
 	if v.acts {
 		return kinds
@@ -82,7 +83,7 @@ func (v *reserving) kinds() kind {
 
 func (v *reserving) happens(oneIn int) bool { return v.random.IntN(oneIn) == 0 }
 
-// moveReservations lets users and other people act at times.
+// moveReservations at times lets users and other people act.
 func (r *run) moveReservations() {
 	v := r.reserving
 	if !v.acts || r.faults.off || !v.happens(20) {
@@ -121,7 +122,7 @@ func (r *run) noteReservationEdit(c *cluster, name string) {
 	r.reserving.edited[c.name+"/"+name] = reason{version: c.api.version, at: r.now}
 }
 
-// leaveRetained remembers the reservations that a SubnetReservation with the policy Retain need not delete any more.
+// leaveRetained records the reservations that a SubnetReservation with the policy Retain need not delete any more.
 func (r *run) leaveRetained(c *cluster, object *v1alpha1.SubnetReservation) {
 	if object.Spec.DeletionPolicy != v1alpha1.DeletionPolicyRetain {
 		return
@@ -185,7 +186,7 @@ func (r *run) anyBlock(s place) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(first), 27+r.reserving.random.IntN(2)).Masked()
 }
 
-// reserveByHand is a person who reserves a block with an EC2 console.
+// reserveByHand reserves a block as a person with the EC2 console does.
 func (r *run) reserveByHand() {
 	if len(r.truth().reservations) >= manyReserved {
 		return
@@ -200,7 +201,7 @@ func (r *run) reserveByHand() {
 	r.touched()
 }
 
-// unreserveByHand is a person who deletes any reservation.
+// unreserveByHand deletes any reservation, as a person does.
 func (r *run) unreserveByHand() {
 	all := r.truth().reservations
 	if len(all) == 0 {
@@ -264,7 +265,7 @@ func (c reservingCloud) DeleteSubnetReservation(_ context.Context, id string) er
 	}))
 }
 
-// reservations reads the reservations of a subnet, as late as EC2 shows them.
+// reservations reads the reservations of a subnet, as stale as EC2 returns them.
 func (p *process) reservations(at ec2.Call, subnetID string) ([]eni.SubnetReservation, error) {
 	out, err := p.run.model.GetSubnetCIDRReservations(at, &ec2.GetSubnetCIDRReservationsInput{SubnetID: subnetID})
 	if err != nil {

@@ -20,20 +20,20 @@ type Options struct {
 	Seed uint64
 	// Steps is how long the chaos lasts.
 	Steps int
-	// Calm leaves out every fault; users still act.
+	// Calm disables every fault; users still act.
 	Calm bool
-	// CrashAt is the one point at which a process crashes, once; empty lets the seed decide. It is a point of
+	// CrashAt is the only point at which a process crashes, once; if it is empty, the seed decides. It is a point of
 	// [Coverage.RareCrashes].
 	CrashAt string
 	// Verbose receives every line of the trace as it happens; it may be nil.
 	Verbose func(string)
 }
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	// Violation is nil when all invariants held.
 	Violation *Violation
-	// Hash condenses the whole trace: runs with the same options have the same.
+	// Hash is the hash of the whole trace: runs with the same options have the same hash.
 	Hash uint64
 	// Tail is the end of the trace.
 	Tail []string
@@ -41,7 +41,7 @@ type Result struct {
 	Steps int
 	// Coverage is what the run exercised.
 	Coverage Coverage
-	// Virtual is how much time passed.
+	// Virtual is how much virtual time passed.
 	Virtual time.Duration
 }
 
@@ -71,7 +71,7 @@ type run struct {
 	seen     *ec2State
 	watch    invariantState
 	steps    int
-	// depth is how many calls are on their way; pauses is how many of them belong to processes that are stopped.
+	// depth is how many calls are in flight; pauses is how many of them belong to stopped processes.
 	depth, pauses int
 
 	// fallen is the first invariant that did not hold: the product turns a panic in the work for one object into an
@@ -84,20 +84,20 @@ type run struct {
 	prefixes *prefixUsers
 	// followers are pods that bring up addresses themselves.
 	followers *followers
-	// reserving is who reserves parts of subnets.
+	// reserving are those who reserve parts of subnets.
 	reserving *reserving
 
 	// crashedAt is set once a process has crashed at the point of the options.
 	crashedAt bool
 
-	// broken is the part that stays so after everything else is well.
+	// broken is the part that stays broken after the healing.
 	broken breakage
 
 	covers Coverage
 }
 
-// Run makes one run: chaos for the given number of steps, then healing, convergence, in some runs a rollout where all
-// is as wanted, and a quiet period.
+// Run makes one run: chaos for the given number of steps, then healing, convergence, in some runs a rollout, and a
+// quiet period.
 func Run(o Options) Result {
 	return o.play(func(r *run) {
 		for r.steps < o.Steps*r.prefixes.longer() {
@@ -114,7 +114,7 @@ func Run(o Options) Result {
 	})
 }
 
-// play begins a run, lets it take its course, and tells what came of it.
+// play begins a run, runs the course, and returns the result.
 func (o Options) play(course func(*run)) (result Result) {
 	r := &run{
 		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), origins: newOrigins(o.Seed), now: beginning,

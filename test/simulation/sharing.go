@@ -38,7 +38,7 @@ func (c *cluster) registerAgain() {
 	}
 }
 
-// nodesOf returns the Nodes of an instance, the oldest first: that one has the instance.
+// nodesOf returns the Nodes of an instance, the oldest first. The oldest one owns the instance.
 func (c *cluster) nodesOf(instanceID string) []*corev1.Node {
 	return nodesIn(c.api.all(nodes), instanceID)
 }
@@ -57,14 +57,14 @@ func nodesIn(all []client.Object, instanceID string) []*corev1.Node {
 	return its
 }
 
-// anySelected reports whether a NodeENI selects one of the Nodes: as long as that is so, what it has on their instance
-// stays.
+// anySelected reports whether a NodeENI selects one of the Nodes. As long as it does, its interfaces on their instance
+// stay.
 func anySelected(nodeENI *v1alpha1.NodeENI, its []*corev1.Node) bool {
 	return slices.ContainsFunc(its, func(node *corev1.Node) bool { return selects(nodeENI, node) })
 }
 
-// unheard reports whether only another Node of the instance than that which has it speaks for an interface, and the
-// process has not heard of that one, or not of its labels: other Nodes are known from the cache alone.
+// unheard reports whether a NodeENI selects only Nodes of the instance other than the one that owns it, and the process
+// has not received these Nodes or their labels: it knows other Nodes only from its cache.
 func (p *process) unheard(s desiredSlot) bool {
 	nodeENI, its := p.cluster.nodeENIOf(s.uid), p.cluster.nodesOf(s.instanceID)
 	if nodeENI == nil || len(its) < 2 || selects(nodeENI, its[0]) {

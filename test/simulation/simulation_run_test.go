@@ -15,11 +15,11 @@ import (
 	"github.com/multieni/multieni/test/simulation"
 )
 
-// defaultSeeds is how many runs guard a change. The race detector sees in a few of them what it can see in one
+// defaultSeeds is how many runs guard a change. A few of them are enough for the race detector, since a run is one
 // goroutine.
 const defaultSeeds, racedSeeds = 2000, 50
 
-// bearEvery is of how many seeds one is also run with a part that stays broken.
+// bearEvery says that one seed in this many also runs with a part that stays broken.
 const bearEvery = 10
 
 // TestSimulation runs seed after seed, each with its own swarm of faults.
@@ -42,7 +42,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// sweep is a range of seeds, and what came of them.
+// sweep is a range of seeds and their results.
 type sweep struct {
 	first, seeds, steps, failures int
 	next                          atomic.Int64
@@ -65,7 +65,7 @@ func newSweep() *sweep {
 	}
 }
 
-// run takes one seed after the other.
+// run runs one seed after the other.
 func (s *sweep) run(t *testing.T) {
 	for n := s.next.Add(1) - 1; n < int64(s.seeds); n = s.next.Add(1) - 1 {
 		seed := uint64(s.first) + uint64(n)
@@ -79,10 +79,10 @@ func (s *sweep) run(t *testing.T) {
 	}
 }
 
-// directedSeeds is how many seeds are run for a point at which hardly any process crashed.
+// directedSeeds is how many seeds run for a point at which hardly any process crashed.
 const directedSeeds = 500
 
-// crashAt runs seeds in which a process crashes at one point alone, until it did so often enough.
+// crashAt runs seeds in which a process crashes only at one point, until enough have crashed there.
 func (s *sweep) crashAt(t *testing.T, point string) {
 	for n := range directedSeeds {
 		options := simulation.Options{Seed: uint64(s.first + n), Steps: s.steps, CrashAt: point}

@@ -23,7 +23,7 @@ var (
 	crash = flag.String("crash", "", "replay with a crash at this point alone")
 )
 
-// TestMain lets the garbage collector run rarely: what a run needs is small, and it makes a lot of it.
+// TestMain lets the garbage collector run rarely: the live heap of a run is small, and a run allocates a lot.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())

@@ -25,7 +25,7 @@ func (c *cluster) checkStatusConsistent(s desiredSlot, claim expectedClaim, have
 		}
 		truly, exists := c.run.truth().interfaces[i.ENIID]
 		if exists && (spotOf(truly) != s || c.leftAlone(truly)) {
-			continue // it is of an instance that bore the node's name before, or a person is asked to see to it
+			continue // it is on a previous instance of the node, or waits for a person
 		}
 		reported++
 		if !exists || truly.Attachment == nil ||
@@ -41,8 +41,7 @@ func (c *cluster) checkStatusConsistent(s desiredSlot, claim expectedClaim, have
 	return nil
 }
 
-// countAttached counts the attached interfaces that a NodeENIState lists: it leaves out those that were launched with
-// the instance.
+// countAttached counts the attached interfaces that a NodeENIState lists, without launch interfaces.
 func countAttached(have []eni.Interface) int {
 	n := 0
 	for _, i := range have {
@@ -53,8 +52,8 @@ func countAttached(have []eni.Interface) int {
 	return n
 }
 
-// checkStatusTrue checks I9 for a NodeENI: while it says that it is Ready as it is declared now, each instance that it
-// wants interfaces on has all of them, attached and as declared.
+// checkStatusTrue checks I9 for a NodeENI: while it is Ready for its present generation, each instance that it desires
+// interfaces on has all of them, attached and as declared.
 func (c *cluster) checkStatusTrue(s desiredSlot, claim expectedClaim, have []eni.Interface) *Violation {
 	c.run.judged("I9")
 	ready := meta.FindStatusCondition(claim.nodeENI.Status.Conditions, v1alpha1.ConditionReady)

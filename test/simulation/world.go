@@ -21,7 +21,8 @@ var (
 		{"subnet-000000000000000a3", "tiny-a", zones[0], "10.0.2.0/28", "2001:db8:0:a3::/64", vpcID},
 		{"subnet-0000000000000000b", "blue-b", zones[1], "10.0.3.0/24", "2001:db8:0:b::/64", vpcID},
 		{"subnet-000000000000000b2", "red-b", zones[1], "10.0.4.0/24", "2001:db8:0:b2::/64", vpcID},
-		// One of another VPC, with the name of one of the cluster's: no instance of the cluster takes an interface in it.
+		// A subnet of another VPC, with the name of one of the cluster's: no instance of the cluster can have an
+		// interface in it.
 		{"subnet-0000000000000000c", "blue-a", zones[0], "10.1.0.0/24", "2001:db8:1:a::/64", otherVPCID},
 	}
 	groups = []string{"sg-0000000000000000a", "sg-0000000000000000b", "sg-0000000000000000c"}

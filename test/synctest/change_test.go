@@ -23,16 +23,16 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// What becomes of live interfaces when a NodeENI changes.
+// The effect of changes of a NodeENI on live interfaces.
 
-// shape is what of an interface can be changed in place.
+// shape has the attributes of an interface that can be updated in place.
 type shape struct {
 	Groups, Description, Team string
 	Check, Dies               bool
 	Addresses                 int
 }
 
-// shapes returns the different shapes of the interfaces there are.
+// shapes returns the different shapes of the existing interfaces.
 func shapes(c *bubble.Cluster) []shape {
 	var all []shape
 	for _, i := range owned(c) {
@@ -52,8 +52,8 @@ func shapes(c *bubble.Cluster) []shape {
 	return all
 }
 
-// TestChangesInPlaceReachTheFleet changes everything that can be changed on a live interface, address counts up and
-// then down, and counts the calls.
+// TestChangesInPlaceReachTheFleet changes everything that can be updated in place, address counts up and then down, and
+// counts the calls.
 func TestChangesInPlaceReachTheFleet(t *testing.T) {
 	const nodes = 40
 	synctest.Test(t, func(t *testing.T) {
@@ -117,8 +117,8 @@ func idsOf(interfaces []*ec2.NetworkInterface) []string {
 	return ids
 }
 
-// TestReplacementsRollOut exchanges both subnets of a fleet: at first that is only told, then it is rolled out, and a
-// change that turns out to be bad stops at the first nodes.
+// TestReplacementsRollOut swaps both subnets of a fleet: at first the controller only reports the drift, then it
+// replaces the interfaces, and a bad change stops at the first nodes.
 func TestReplacementsRollOut(t *testing.T) {
 	const nodes, at = 8, 2
 	synctest.Test(t, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestReplacementsRollOut(t *testing.T) {
 			t.Errorf("the metrics of the empty subnet %s: %g of %g addresses free, want 8187 of 8192", empty, free, size)
 		}
 
-		// A bad change: where the new interfaces are to be there is no room.
+		// A bad change: the subnets of the new interfaces are full.
 		full, err := c.EC2.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: bubble.SubnetIDs("storage")[0]})
 		c.Must(err)
 		full2, err := c.EC2.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: bubble.SubnetIDs("storage")[1]})
@@ -173,7 +173,7 @@ func TestReplacementsRollOut(t *testing.T) {
 				}
 			}
 		}
-		// The nodes whose turn it is lack one interface each, and their other one waits too.
+		// The nodes that replace an interface now lack one each, and their other one waits too.
 		if waiting != 2*nodes-at {
 			t.Errorf("%d interfaces say what they wait for, want %d", waiting, 2*nodes-at)
 		}
@@ -192,7 +192,7 @@ func TestReplacementsRollOut(t *testing.T) {
 	})
 }
 
-// lacking says whether more than so many nodes lack one of their two interfaces, or one lacks both.
+// lacking returns "" unless more than most nodes lack one of their two interfaces, or one lacks both.
 func lacking(c *bubble.Cluster, most int) string {
 	n, left := 0, perNode(c, isAttached)
 	for node := range perNode(c, isAny) {
@@ -209,7 +209,7 @@ func lacking(c *bubble.Cluster, most int) string {
 	return ""
 }
 
-// TestAFullSubnet has no address for any node of a zone. It is asked for one now and then, not by each node.
+// TestAFullSubnet has no address for any node of a zone. The controller requests one now and then, not for each node.
 func TestAFullSubnet(t *testing.T) {
 	const nodes = 60
 	synctest.Test(t, func(t *testing.T) {
@@ -253,7 +253,8 @@ func TestAnAttachThatGetsStuck(t *testing.T) {
 		t.Logf("a person hears of it after %s", took)
 		since := time.Now()
 		time.Sleep(4 * time.Hour)
-		// Attached, set to go with its instance and detached: after 5, 10 and 20 minutes, then every half hour.
+		// Each retry attaches the interface, sets deletion on termination and detaches it: after 5, 10 and 20 minutes,
+		// then every half hour.
 		if tried := len(r.Changes(since)); tried == 0 || tried > 3*10 {
 			t.Errorf("%d calls in four hours for what does not get done, want some and at most 30", tried)
 		}
@@ -294,7 +295,7 @@ func TestADetachThatGetsStuck(t *testing.T) {
 				forced = append(forced, m)
 			}
 		}
-		// EC2's readings are a little late with when the detach began.
+		// EC2's reads return the start of the detach a little late.
 		if len(forced) != 1 || forced[0].At.Sub(since) < plan.ForcedDetachAfter || forced[0].At.Sub(since) > plan.ForcedDetachAfter+2*time.Minute {
 			t.Errorf("forced %v after the labels were taken off at %s, want once after %s", forced, since, plan.ForcedDetachAfter)
 		}
@@ -307,7 +308,7 @@ func TestADetachThatGetsStuck(t *testing.T) {
 	})
 }
 
-// problemOf returns "" if an interface of the node has the reason, else what reasons there are.
+// problemOf returns "" if an interface of the node has the reason, else the reasons of all.
 func problemOf(c *bubble.Cluster, node string, want plan.Reason) string {
 	var all []string
 	for _, i := range c.State(node).Status.Interfaces {

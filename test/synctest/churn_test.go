@@ -23,7 +23,7 @@ import (
 
 var pools = []string{"a", "b", "none"}
 
-// TestChurn lets nodes come and go and people change their minds, while calls fail, and then leaves the cluster alone.
+// TestChurn lets nodes join and leave and people edit NodeENIs while calls fail, and then leaves the cluster alone.
 func TestChurn(t *testing.T) {
 	hours := scaled(2, 6)
 	for seed := range uint64(scaled(1, 20)) {
@@ -67,7 +67,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// beHostile makes a part of all calls fail, late, or without a reply.
+// beHostile makes a part of all calls fail, or answers them late or not at all.
 func beHostile(c *bubble.Cluster, r *bubble.Replica) {
 	c.Helper()
 	for _, f := range []fault.Fault{
@@ -92,7 +92,7 @@ func struck(faults []fault.Fault) string {
 	return strings.Join(words, ", ")
 }
 
-// drain waits until no object waits for its removal: NodeENIStates without members.
+// drain waits until no NodeENIState without members waits for its removal.
 func drain(c *bubble.Cluster, within time.Duration) {
 	c.Helper()
 	begun := time.Now()
@@ -114,7 +114,7 @@ func drain(c *bubble.Cluster, within time.Duration) {
 	}
 }
 
-// people are those who use the cluster, and the autoscaler among them.
+// people are the users of the cluster, including the autoscaler.
 type people struct {
 	*bubble.Cluster
 	*rand.Rand
@@ -146,7 +146,7 @@ func (p people) someNode() *corev1.Node {
 	return &nodes.Items[p.IntN(len(nodes.Items))]
 }
 
-// leave terminates an instance, and removes its Node when EC2 is about done with it.
+// leave terminates an instance, and removes its Node about when EC2 has terminated it.
 func (p people) leave() {
 	p.Helper()
 	node := p.someNode()
@@ -168,9 +168,9 @@ func (p people) relabel() {
 	}
 }
 
-// edit changes what a NodeENI declares: the description or, for one of them, whether there is a second subnet in each
-// zone. Both of them may select the same nodes. A node supports three interfaces in addition to its primary one, and
-// the sum of all declarations must be possible.
+// edit changes what a NodeENI declares: the description or, for one of the two, whether it has a second subnet in each
+// zone. Both may select the same nodes. A node supports three interfaces in addition to its primary one, and all
+// declarations together must fit.
 func (p people) edit() {
 	p.Helper()
 	n := p.someNodeENI()
@@ -189,7 +189,7 @@ func (p people) edit() {
 	p.Must(p.User.Patch(p.Context(), n, client.MergeFrom(before)))
 }
 
-// redeclare deletes a NodeENI, or creates deleted ones again.
+// redeclare deletes a NodeENI, or creates the deleted ones again.
 func (p people) redeclare() {
 	p.Helper()
 	if n := p.someNodeENI(); n != nil && p.IntN(2) == 0 {

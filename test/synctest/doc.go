@@ -6,10 +6,10 @@
 // AWS SDK, against packages kubeapi and awssim, which both answer within the process. A day takes seconds.
 //
 // It is the counterpart of test/simulation. There one goroutine takes every step in an order that a seed decides, and a
-// run can be replayed; here nothing of the product is left out, concurrency is real, and a run cannot be replayed.
+// run can be replayed; here the whole product runs, concurrency is real, and a run cannot be replayed.
 //
-// With MULTIENI_LONG set the stories are as long and as large as `make test-long` wants them; with SYNCTEST_LOG=debug
-// (or info, warn) the controllers' logs go to standard error.
+// With MULTIENI_LONG set the stories have the length and size of `make test-long`; with SYNCTEST_LOG=debug (or info,
+// warn) the controllers' logs go to standard error.
 //
-// The reading tour: package bubble is the fixture, which test/bench shares; each file is one story.
+// Package bubble is the fixture, which test/bench shares. Each file here is one story.
 package synctest

@@ -16,8 +16,8 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// TestAnAgentThatFlapsALinkSpendsNoRequests: an agent that says ten times a second that it has lost a link, and found it again,
-// has its instance read from EC2 twice a minute and no more often.
+// TestAnAgentThatFlapsALinkSpendsNoRequests: an agent reports ten times a second that it lost a link and found it
+// again. The controller reads its instance from EC2 at most twice a minute.
 func TestAnAgentThatFlapsALinkSpendsNoRequests(t *testing.T) {
 	const flapping = 5 * time.Minute
 	synctest.Test(t, func(t *testing.T) {
@@ -41,8 +41,9 @@ func TestAnAgentThatFlapsALinkSpendsNoRequests(t *testing.T) {
 	})
 }
 
-// TestAnInterfaceThatSomebodyDetachedIsToldOnTheAgentsWord, and attached again, long before the next resync. An agent can be faster
-// than EC2's reads: then the second read shows it.
+// TestAnInterfaceThatSomebodyDetachedIsToldOnTheAgentsWord: after an agent's report the controller reports an interface
+// that another program detached, and attaches it again, long before the next resync. An agent can be faster than EC2's
+// reads: then the second read shows the detach.
 func TestAnInterfaceThatSomebodyDetachedIsToldOnTheAgentsWord(t *testing.T) {
 	for name, tc := range map[string]struct{ agent, told time.Duration }{
 		"once EC2 shows it":           {agent: 10 * time.Second, told: 10 * time.Second},
@@ -69,7 +70,7 @@ func TestAnInterfaceThatSomebodyDetachedIsToldOnTheAgentsWord(t *testing.T) {
 	}
 }
 
-// attachedBy returns what keeps a NodeENI from saying that so many interfaces are attached.
+// attachedBy returns how the status of a NodeENI differs from that number of attached interfaces.
 func attachedBy(c *bubble.Cluster, nodeENI string, want int32) func() string {
 	return func() string {
 		if got := c.NodeENI(nodeENI).Status.Attached; got != want {
@@ -79,7 +80,7 @@ func attachedBy(c *bubble.Cluster, nodeENI string, want int32) func() string {
 	}
 }
 
-// sayLink is the agent on a node saying how its first link is.
+// sayLink reports a phase of the node's first link, as the agent does.
 func sayLink(c *bubble.Cluster, node string, phase v1alpha1.LinkPhase) {
 	c.Helper()
 	var state v1alpha1.NodeENIState

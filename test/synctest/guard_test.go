@@ -24,7 +24,7 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// What keeps a mistake from reaching the whole fleet: the ramp, the pause and the brake.
+// Protection of the whole fleet from a mistake: the ramp-up, the pause and the unattached limit.
 
 // owned returns the cluster's interfaces in EC2.
 func owned(c *bubble.Cluster) []*ec2.NetworkInterface {
@@ -34,7 +34,7 @@ func owned(c *bubble.Cluster) []*ec2.NetworkInterface {
 	})
 }
 
-// perNode counts the cluster's interfaces by the node they were made for, of those that count.
+// perNode counts the cluster's interfaces for which counts is true, by the node that they were created for.
 func perNode(c *bubble.Cluster, counts func(*ec2.NetworkInterface) bool) map[string]int {
 	all := map[string]int{}
 	for _, i := range owned(c) {
@@ -73,7 +73,7 @@ func events(c *bubble.Cluster, reason string) int {
 	return n
 }
 
-// TestASelectorThatReachesTheWholeFleetRampsUp changes a selector from a few nodes to all, as a typing error would, and
+// TestASelectorThatReachesTheWholeFleetRampsUp changes a selector from a few nodes to all, as a typing error does, and
 // back when the user notices.
 func TestASelectorThatReachesTheWholeFleetRampsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestASelectorThatReachesTheWholeFleetRampsUp(t *testing.T) {
 	})
 }
 
-// TestAPauseStopsEverything pauses a NodeENI, and then a node, while people ask for all kinds of things.
+// TestAPauseStopsEverything pauses a NodeENI, and then a node, while people make all kinds of changes.
 func TestAPauseStopsEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
@@ -157,7 +157,7 @@ func TestAPauseStopsEverything(t *testing.T) {
 	})
 }
 
-// TestTheBrake lets EC2 refuse every attach: what is made is soon no more, and people hear of it.
+// TestTheBrake lets EC2 refuse every attach: the controller soon creates no further interface, and reports that.
 func TestTheBrake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())

@@ -23,10 +23,10 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// Who an interface belongs to, and what is no reason to take one away.
+// The owner of an interface, and changes that are no reason to remove one.
 
-// TestANodeThatIsAwayLosesNothing takes the Node object of an instance that runs away, brings it back without a
-// providerID, and then as it was.
+// TestANodeThatIsAwayLosesNothing deletes the Node object of a running instance, creates it again without a providerID,
+// and then as it was.
 func TestANodeThatIsAwayLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
@@ -54,7 +54,8 @@ func TestANodeThatIsAwayLosesNothing(t *testing.T) {
 	})
 }
 
-// TestANodeNameComesBackAsAnotherInstance ends an instance whose interfaces outlive it, while another takes its name.
+// TestANodeNameComesBackAsAnotherInstance ends an instance whose interfaces outlive it, while another one registers
+// under its name.
 func TestANodeNameComesBackAsAnotherInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
@@ -103,8 +104,8 @@ func TestANodeNameComesBackAsAnotherInstance(t *testing.T) {
 	})
 }
 
-// TestAnInstanceThatEndsIsNoMoreWork terminates instances in the midst of their first interfaces. Nothing more is made
-// for them, although their Nodes stay.
+// TestAnInstanceThatEndsIsNoMoreWork terminates instances while they get their first interfaces. The controller creates
+// no more for them, although their Nodes stay.
 func TestAnInstanceThatEndsIsNoMoreWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
@@ -133,8 +134,8 @@ func TestAnInstanceThatEndsIsNoMoreWork(t *testing.T) {
 	})
 }
 
-// TestARestoredEtcd forgets a NodeENI whose interfaces are in use, as an etcd that is restored to a time before does.
-// People hear of it, and have a day before anything is detached; on paused nodes nothing ever is.
+// TestARestoredEtcd loses a NodeENI whose interfaces are in use, as a restore of etcd to an earlier time does. The
+// controller reports it, and waits a day before it detaches an interface; on paused nodes it detaches none.
 func TestARestoredEtcd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, nodes := inUse(t)
@@ -142,7 +143,7 @@ func TestARestoredEtcd(t *testing.T) {
 		forget(c, c.NodeENI("data"))
 		r := c.Start(c.Defaults())
 		c.Eventually(15*time.Minute, "the alarm", func() string { return alarm(c, r, nodes) })
-		c.Eventually(time.Minute, "events tell of all nodes", func() string { // they are written behind the statuses
+		c.Eventually(time.Minute, "events tell of all nodes", func() string { // they are written after the statuses
 			if n := events(c, string(plan.Orphaned)); n < len(nodes) {
 				return fmt.Sprintf("%d events tell of %d nodes", n, len(nodes))
 			}
@@ -169,8 +170,8 @@ func TestARestoredEtcd(t *testing.T) {
 	})
 }
 
-// TestARestoredEtcdWithoutLedgers forgets the states as well: then nothing but tags says whose the interfaces are, and
-// they stay where they are. People hear of that.
+// TestARestoredEtcdWithoutLedgers loses the NodeENIStates as well: then only tags name the owner of the interfaces,
+// which stay attached. The controller reports that.
 func TestARestoredEtcdWithoutLedgers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, nodes := inUse(t)
@@ -191,8 +192,8 @@ func TestARestoredEtcdWithoutLedgers(t *testing.T) {
 	})
 }
 
-// TestANodeENIThatWasLostIsCreatedAgain has the user create the NodeENI again, at once or after the alarm. It takes
-// over what is in use: nothing is detached, and nothing is made.
+// TestANodeENIThatWasLostIsCreatedAgain creates the NodeENI again, at once or after the alarm. It adopts the interfaces
+// in use: the controller detaches and creates none.
 func TestANodeENIThatWasLostIsCreatedAgain(t *testing.T) {
 	for name, after := range map[string]time.Duration{"at once": 0, "after the alarm": 20 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +229,7 @@ func TestANodeENIThatWasLostIsCreatedAgain(t *testing.T) {
 	}
 }
 
-// inUse returns a cluster whose nodes have long had an interface of NodeENI data, and no controller.
+// inUse returns a cluster without a controller, whose nodes have long had an interface of NodeENI data.
 func inUse(t *testing.T) (c *bubble.Cluster, nodes []string) {
 	t.Helper()
 	c = bubble.New(t, bubble.World())
@@ -241,7 +242,7 @@ func inUse(t *testing.T) (c *bubble.Cluster, nodes []string) {
 	return c, nodes
 }
 
-// lose lets the API server forget NodeENI data and all states.
+// lose removes NodeENI data and all NodeENIStates from the API server.
 func lose(c *bubble.Cluster) {
 	c.Helper()
 	var states v1alpha1.NodeENIStateList
@@ -252,7 +253,7 @@ func lose(c *bubble.Cluster) {
 	forget(c, c.NodeENI("data"))
 }
 
-// alarm says what does not tell yet that the NodeENI of the nodes' interfaces is lost.
+// alarm returns what does not yet report that the NodeENI of the nodes' interfaces is lost; "" if everything does.
 func alarm(c *bubble.Cluster, r *bubble.Replica, nodes []string) string {
 	if leaked, lost := r.Metric("multieni_leaked_interfaces"), r.Metric("multieni_mass_loss"); int(leaked) != len(nodes) || lost != 1 {
 		return fmt.Sprintf("the metrics count %g leaks and %g losses", leaked, lost)
@@ -269,7 +270,7 @@ func alarm(c *bubble.Cluster, r *bubble.Replica, nodes []string) string {
 	return ""
 }
 
-// forget lets the API server forget an object.
+// forget removes an object from the API server without the steps of a deletion.
 func forget(c *bubble.Cluster, object client.Object) {
 	c.Helper()
 	c.Must(c.User.Delete(c.Context(), object))
@@ -278,8 +279,8 @@ func forget(c *bubble.Cluster, object client.Object) {
 	c.Must(client.IgnoreNotFound(c.User.Patch(c.Context(), object, client.MergeFrom(before))))
 }
 
-// TestLeaksGoAlthoughTheControllerStartsAgainAndAgain restarts the controller every four minutes, and each restart
-// loses its absences.
+// TestLeaksGoAlthoughTheControllerStartsAgainAndAgain restarts the controller every four minutes. Each restart loses
+// the absences in its inventory.
 func TestLeaksGoAlthoughTheControllerStartsAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := bubble.World()
@@ -302,7 +303,7 @@ func TestLeaksGoAlthoughTheControllerStartsAgainAndAgain(t *testing.T) {
 	})
 }
 
-// byHand is a fleet in whose first node's interface people interfere.
+// byHand is a fleet in which people change the first node's interface by hand.
 type byHand struct {
 	*bubble.Cluster
 	replica *bubble.Replica
@@ -311,7 +312,7 @@ type byHand struct {
 	since time.Time
 }
 
-// TestWhatPeopleDoByHand lets people detach, delete, retag and move interfaces in EC2's console.
+// TestWhatPeopleDoByHand lets people detach, delete, retag and move interfaces in the EC2 console.
 func TestWhatPeopleDoByHand(t *testing.T) {
 	for name, do := range map[string]func(*testing.T, byHand){
 		"detached":                detachedByHand,
@@ -341,7 +342,7 @@ func TestWhatPeopleDoByHand(t *testing.T) {
 	}
 }
 
-// theirs is the interface in which they interfere; nil while there is none.
+// theirs is the interface that people change; nil while there is none.
 func (c byHand) theirs() *ec2.NetworkInterface {
 	for _, i := range owned(c.Cluster) {
 		if i.Tags[identity.TagNode] == c.node {
@@ -356,7 +357,7 @@ func (c byHand) detach(i *ec2.NetworkInterface) {
 	time.Sleep(30 * time.Second)
 }
 
-// wantChanges compares the calls since they began with how many there may be.
+// wantChanges compares the number of calls since people began with the expected one.
 func (c byHand) wantChanges(t *testing.T, want int, which string) {
 	t.Helper()
 	if made := c.replica.Changes(c.since); len(made) != want {

@@ -22,9 +22,10 @@ func TestIdleDay(t *testing.T) {
 	const (
 		members = 2
 		day     = 24 * time.Hour
-		// pageSize is the most interfaces of one answer of EC2.
+		// pageSize is the largest number of interfaces in one answer of EC2.
 		pageSize = 1000
-		// slack is what the hour may have besides listings: each NodeENI resolves its subnets and groups every half hour.
+		// slack is how many reads an hour may have in addition to resyncs: each NodeENI resolves its subnets and groups
+		// every half hour.
 		slack = 12
 	)
 	nodes := scaled(20, 1000)
@@ -33,7 +34,7 @@ func TestIdleDay(t *testing.T) {
 		c.Declare("data", "a", "data")
 		c.Declare("storage", "a", "storage")
 		o := c.Defaults()
-		// A day of renewals of the lease would take longer than all the rest.
+		// A day of lease renewals would take longer than the rest of the test.
 		o.LeaseDuration = time.Minute
 		r := c.Start(o)
 		c.Join(nodes, "a")
@@ -67,7 +68,7 @@ func TestIdleDay(t *testing.T) {
 	})
 }
 
-// versions returns the resource versions of everything that a controller writes to, but for its lease.
+// versions returns the resource versions of all objects that a controller writes, except its lease.
 func versions(c *bubble.Cluster) map[string]string {
 	c.Helper()
 	versions := map[string]string{}

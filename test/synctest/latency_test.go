@@ -18,7 +18,7 @@ func callsTakeTime() bubble.Latencies {
 }
 
 // TestInterfacesOfANodeDoNotWaitForEachOther lets nodes join one by one. Each gets two interfaces that request the same
-// device index. The test counts for how many nodes the calls for one interface waited for those for the other.
+// device index. The test counts the nodes for which the calls for one interface waited for those for the other.
 func TestInterfacesOfANodeDoNotWaitForEachOther(t *testing.T) {
 	const nodes = 20
 	synctest.Test(t, func(t *testing.T) {
@@ -52,8 +52,8 @@ func TestInterfacesOfANodeDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// TestRemovalFollowsEC2sRate removes the interfaces of many nodes at once: calls of several hundred milliseconds do not
-// hold the fleet below EC2's rate.
+// TestRemovalFollowsEC2sRate removes the interfaces of many nodes at once: calls that take several hundred milliseconds
+// do not keep the fleet below EC2's rate.
 func TestRemovalFollowsEC2sRate(t *testing.T) {
 	const nodes = 100
 	synctest.Test(t, func(t *testing.T) {
@@ -71,8 +71,8 @@ func TestRemovalFollowsEC2sRate(t *testing.T) {
 				last = call.At
 			}
 		}
-		// The bucket has 50 at once, and 70 % of them are used at first. It gets 5 more per second, and 70 % and then
-		// more are used.
+		// The token bucket holds 50, and the controller uses 70 % of them at first. It refills 5 per second, and the
+		// controller uses 70 % and then more.
 		if took := last.Sub(begun); took > 22*time.Second {
 			t.Errorf("%d interfaces were detached in %s", nodes, took)
 		}

@@ -11,14 +11,14 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// TestLeaderIsLost loses the leader in the midst of its work, while another replica stands by.
+// TestLeaderIsLost loses the leader during its work, while another replica waits for the lease.
 func TestLeaderIsLost(t *testing.T) {
 	cases := map[string]struct {
 		lose func(*bubble.Replica)
 		// ends is whether the replica ends without an error.
 		ends bool
-		// takeover is how soon and how late the other may begin, counted in leases since the last renewal. It asks for
-		// the lease every eighth of one, give or take.
+		// soonest and latest bound when the other may begin, counted in lease durations since the last renewal. It
+		// tries to get the lease about every eighth of one.
 		soonest, latest float64
 	}{
 		"killed": {

@@ -20,7 +20,7 @@ import (
 
 const leakyCluster = "leaky"
 
-// TestLeaksAreSwept begins with interfaces of NodeENIs that do not exist, and with others that look like it.
+// TestLeaksAreSwept begins with interfaces of NodeENIs that do not exist, and with look-alikes.
 func TestLeaksAreSwept(t *testing.T) {
 	leaks := scaled(200, 5000)
 	lookalikes := map[string]map[string]string{
@@ -61,8 +61,8 @@ func TestLeaksAreSwept(t *testing.T) {
 		if sooner := deletes[0].At.Sub(begun); sooner < identity.ConfirmInterval {
 			t.Errorf("the first leak was deleted after %s, sooner than %s", sooner, identity.ConfirmInterval)
 		}
-		// The last delete came when the first had its sightings and the bucket had given the others; listings and a start
-		// take a little more.
+		// The last delete waits for two reads of its leak and for the tokens of the others; resyncs and the start take
+		// a little more.
 		if most := identity.ConfirmInterval + max(0, pacing)*11/10 + time.Minute; time.Since(begun) > most {
 			t.Errorf("the leaks were gone after %s, want at most %s", time.Since(begun), most)
 		}
@@ -77,7 +77,7 @@ func TestLeaksAreSwept(t *testing.T) {
 	})
 }
 
-// leak is an interface of a NodeENI and an instance that do not exist, made long ago; tags change that.
+// leak is an interface of a NodeENI and an instance that do not exist, created long ago; changed tags override that.
 func leak(what string, n int, changed map[string]string) ec2.WorldInterface {
 	m := identity.Member{
 		Cluster: leakyCluster, NodeENI: "gone", Node: fmt.Sprintf("gone-%d", n/2), InstanceID: fmt.Sprintf("i-%017x", n/2),
@@ -92,7 +92,7 @@ func leak(what string, n int, changed map[string]string) ec2.WorldInterface {
 	return ec2.WorldInterface{SubnetID: bubble.SubnetIDs("data")[0], Description: what, Tags: tags}
 }
 
-// described counts the interfaces of the account that are no instance's by their description.
+// described counts the unattached interfaces of the account by their description.
 func described(c *bubble.Cluster) map[string]int {
 	count := map[string]int{}
 	for _, i := range c.EC2.State().NetworkInterfaces {

@@ -21,15 +21,15 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// TestRecoveryTakesNoLongerThanItMust lets something go wrong for a minute while a third of a fleet joins and another
-// leaves. How soon all is well afterwards depends on what went wrong, and on nothing else: the calls that are left take
-// seconds at EC2's rates. The same calamities befall the real binary in test/hostile, where time tells nothing.
+// TestRecoveryTakesNoLongerThanItMust injects a fault for a minute while a third of a fleet joins and another third
+// leaves. The time until the fleet has converged depends only on the fault: the remaining calls take seconds at EC2's
+// rates. test/hostile injects the same faults into the real binary, where times prove nothing.
 func TestRecoveryTakesNoLongerThanItMust(t *testing.T) {
 	const third = 20
 	const (
-		// maxBackoff is the longest after a call that failed or was refused.
+		// longestWait is the longest backoff after a call that failed or was refused.
 		longestWait = 30 * time.Second
-		// longestDoubt is for how long what is missing from a reading may be there all the same.
+		// longestDoubt is how long an interface may exist although reads do not return it.
 		longestDoubt = 2 * time.Minute
 	)
 	cases := map[string]struct {
@@ -45,7 +45,7 @@ func TestRecoveryTakesNoLongerThanItMust(t *testing.T) {
 		"readings lag a minute": {strikes(fault.Fault{Kind: fault.StaleRead, Age: time.Minute, Jitter: true}, fault.Fault{Kind: fault.HideNew, Age: time.Minute}),
 			longestDoubt + longestWait + slowestAttach, 2 * time.Minute}, // in the first one the new instances may be unknown
 		"every third answer is lost": {strikes(each(fault.Fault{Kind: fault.LoseReply, Every: 3})...), longestDoubt + longestWait + slowestAttach, 0},
-		// The pace is the least there is, and climbs again within a minute.
+		// The rate limiter is at its lowest rate, and recovers within a minute.
 		"every call is refused for its rate": {strikes(fault.Fault{Kind: fault.Throttle}), time.Minute + longestWait + slowestAttach, 0},
 		"every third detach gets stuck":      {strikes(fault.Fault{Kind: fault.StuckDetaching, Every: 3}), plan.ForcedDetachAfter + slowestAttach, 0},
 	}
@@ -94,7 +94,7 @@ func TestRecoveryTakesNoLongerThanItMust(t *testing.T) {
 	}
 }
 
-// strikes puts faults in force.
+// strikes starts faults.
 func strikes(faults ...fault.Fault) func(*bubble.Cluster, *bubble.Replica) {
 	return func(c *bubble.Cluster, _ *bubble.Replica) {
 		c.Helper()
@@ -105,7 +105,7 @@ func strikes(faults ...fault.Fault) func(*bubble.Cluster, *bubble.Replica) {
 	}
 }
 
-// each makes a fault of each action that is done to interfaces.
+// each returns the fault once for each action on interfaces.
 func each(f fault.Fault) (all []fault.Fault) {
 	for _, action := range []string{
 		"CreateNetworkInterface", "AttachNetworkInterface", "ModifyNetworkInterfaceAttribute", "DetachNetworkInterface", "DeleteNetworkInterface",

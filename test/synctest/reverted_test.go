@@ -58,7 +58,7 @@ func TestAChangeThatDoesNotLast(t *testing.T) {
 	})
 }
 
-// notReady says what the NodeENI's reason is instead of the wanted one.
+// notReady returns the NodeENI's reason if it is not the expected one.
 func notReady(c *bubble.Cluster, want string) func() string {
 	return func() string {
 		if got := reason(c.NodeENI("data").Status.Conditions); got != want {

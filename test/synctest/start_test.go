@@ -17,8 +17,8 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// The slowest step of an interface that is not the wait for its turn: what AttachNetworkInterface may take, with the
-// reading that notices, the call that follows it and the reports.
+// slowestAttach is the slowest step of an interface without its wait in the queue: AttachNetworkInterface with the read
+// that shows its end, the call that follows it and the reports.
 const slowestAttach = 15 * time.Second
 
 func TestColdStart(t *testing.T) {
@@ -58,7 +58,7 @@ func TestColdStart(t *testing.T) {
 	})
 }
 
-// limitOf is how long EC2's own rates make it take to attach so many interfaces: each step has its bucket, and the
+// limitOf is the least time to attach that many interfaces at EC2's rates: each step has its own token bucket, and the
 // slowest decides.
 func limitOf(enis int) time.Duration {
 	var longest float64
@@ -84,7 +84,7 @@ func medianReady(c *bubble.Cluster, begun time.Time) time.Duration {
 
 func perENI(calls awssim.Tally, enis int) float64 { return float64(calls.Count) / float64(enis) }
 
-// Whether DeleteOnTermination is set yet makes no difference to who uses an interface.
+// A pod can use an interface before DeleteOnTermination is set.
 func TestReadinessDoesNotWaitForDeleteOnTermination(t *testing.T) {
 	const nodes = 10
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// TestNodesOfATakenInstanceAreNotedOnce: Nodes that name an instance which is a node already cost an Event each.
+// TestNodesOfATakenInstanceAreNotedOnce: each Node that names an instance that already is a node causes one Event.
 func TestNodesOfATakenInstanceAreNotedOnce(t *testing.T) {
 	const nodes = 60
 	synctest.Test(t, func(t *testing.T) {

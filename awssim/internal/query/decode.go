@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// UnknownParameterError is a parameter that no field of the input names.
+// UnknownParameterError is a parameter without a field in the input.
 type UnknownParameterError struct{ Parameter string }
 
 func (e *UnknownParameterError) Error() string {
@@ -32,7 +32,7 @@ func (e *InvalidValueError) Error() string {
 // number, from 1: SourceDestCheck.Value, Filter.1.Value.2. The fields of an embedded struct belong to the outer one.
 // A pointer field stays nil when the parameter is absent.
 //
-// Other services than EC2 put a "member" between a list and the number, as in Names.member.1; it is passed over.
+// Services other than EC2 have a "member" between a list and the number, as in Names.member.1; Decode skips it.
 //
 // A parameter without a field is an [*UnknownParameterError], a value that cannot be parsed an [*InvalidValueError].
 func Decode(form url.Values, input any) error {
@@ -71,7 +71,7 @@ func (n *node) insert(path []string, value string) {
 	n.value = &value
 }
 
-// into sets target. Path is how the caller named the parameter.
+// into sets target. Path is the name of the parameter in the request.
 func (n *node) into(target reflect.Value, path string) error {
 	switch target.Kind() {
 	case reflect.Pointer:
@@ -154,7 +154,7 @@ func (n *node) intoScalar(target reflect.Value, path string) error {
 	}
 }
 
-// names are the children's, sorted so that of several mistakes the same one is reported each time.
+// names returns the names of the children, sorted, so that the same one of several errors is always reported.
 func (n *node) names() []string {
 	names := make([]string, 0, len(n.children))
 	for name := range n.children {
@@ -164,7 +164,7 @@ func (n *node) names() []string {
 	return names
 }
 
-// firstLeaf is the dotted name of the first parameter at or below the node.
+// firstLeaf returns the dotted name of the first parameter at or below the node.
 func (n *node) firstLeaf(path string) string {
 	for n.value == nil && len(n.children) > 0 {
 		name := n.names()[0]

@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// timeFormat is how EC2 writes a time.
+// timeFormat is EC2's format of times.
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
-// Encoder writes Go values as the XML of a response, in EC2's form unless Members is set. It caches what it learned
-// about types; the zero value is ready, and safe for concurrent use.
+// Encoder writes Go values as the XML of a response, in EC2's form unless Members is set. It caches the fields of
+// types; the zero value is ready, and safe for concurrent use.
 //
 // It replaces encoding/xml because EC2's lists are elements that wrap <item> elements at every level, and because a
-// page of 1,000 interfaces has 50,000 elements: it is several times as fast.
+// page of 1,000 interfaces has 50,000 elements: Encoder is several times as fast.
 type Encoder struct {
 	// Members names the members of lists as services other than EC2 do: member, and not item.
 	Members bool
@@ -34,10 +34,10 @@ type Encoder struct {
 
 // Encode appends the fields of the struct value, each as an element.
 //
-// An element is named by the field's xml tag or, without one, by its json tag: EC2's two notations differ in little
-// more than the names of lists. As in encoding/json, "-" leaves a field out, omitempty and omitzero leave out the zero
-// value, and the fields of an embedded struct belong to the outer one. The tag wire:"always" overrides omitempty, for
-// lists that EC2 sends although they are empty. A map of strings is EC2's list of tags.
+// An element is named by the field's xml tag or, without one, by its json tag: EC2's two notations differ mainly in the
+// names of lists. As in encoding/json, "-" omits a field, omitempty and omitzero omit the zero value, and the fields of
+// an embedded struct belong to the outer one. The tag wire:"always" overrides omitempty, for lists that EC2 sends
+// although they are empty. A map of strings is EC2's list of tags.
 func (e *Encoder) Encode(buffer *bytes.Buffer, value any) {
 	e.structure(buffer, reflect.Indirect(reflect.ValueOf(value)))
 }
@@ -45,7 +45,7 @@ func (e *Encoder) Encode(buffer *bytes.Buffer, value any) {
 // defaultItem is the element of a list's member in EC2.
 const defaultItem = "item"
 
-// field is what Encode needs to know about one field of a struct.
+// field has the properties of one field of a struct that Encode needs.
 type field struct {
 	index    int
 	name     string
@@ -110,7 +110,8 @@ func (e *Encoder) itemName() string {
 	return defaultItem
 }
 
-// text writes structs that are a single word on the wire, such as times and addresses, and hands on all others.
+// text writes structs that are a single word on the wire, such as times and addresses, and passes all others to
+// structure.
 func (e *Encoder) text(b *bytes.Buffer, value reflect.Value) {
 	switch known := value.Interface().(type) {
 	case time.Time:

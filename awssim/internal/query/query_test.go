@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/awssim/internal/query"
 )
 
-// Paged is embedded by name, as requests do.
+// Paged is embedded, as in requests.
 type Paged struct {
 	Max *int `query:"MaxResults"`
 }
@@ -126,7 +126,7 @@ func TestEncode(t *testing.T) {
 		`<words><item>x</item><item>y</item></words>` +
 		`<tagSet><item><key>a</key><value></value></item><item><key>b</key><value>&lt;</value></item></tagSet>`
 	var encoder query.Encoder
-	for range 2 { // the second time from what it remembers
+	for range 2 { // the second time from the cache
 		var got bytes.Buffer
 		encoder.Encode(&got, &value)
 		if diff := cmp.Diff(want, got.String()); diff != "" {

@@ -3,7 +3,7 @@
 
 //go:build linux
 
-// Package enibootstrap is the command that gives a node its interfaces while it boots.
+// Package enibootstrap is the command that creates the interfaces of a node while it boots.
 package enibootstrap
 
 import (
@@ -33,7 +33,7 @@ import (
 	"github.com/multieni/multieni/internal/version"
 )
 
-// The exit codes other than 0, which means that every network is attached, and 1, which means a wrong usage of the
+// The exit codes other than 0, which means that every network is attached, and 1, which means invalid usage of the
 // command.
 const (
 	// Partial means that an optional network is missing.
@@ -42,7 +42,7 @@ const (
 	Missing = 20
 )
 
-// ExitError asks for an exit code.
+// ExitError is an error with an exit code.
 type ExitError struct {
 	Code int
 	Why  string
@@ -64,21 +64,26 @@ func New() *cobra.Command {
 	var o options
 	command := &cobra.Command{
 		Use:     "eni-bootstrap",
-		Short:   "Give a node its interfaces while it boots",
+		Short:   "Create the interfaces of a node while it boots",
 		Version: version.String(),
-		Long: `Give a node its network interfaces while it boots, before the kubelet starts: create or
-adopt them, attach them, wait for their links, and make these usable.
+		Long: `Create the network interfaces of a node while it boots, before the kubelet starts: create or
+adopt them, attach them, wait for their links, and configure these.
 
-It asks instance metadata (version 2) who it is. What to do stands in --parameter
-NAME=VALUE or environment variables of the same names, in a file (--config), in a parameter
-of the SSM Parameter Store (--ssm-parameter), or in tags of the instance with the names of the
-parameters (--instance-tags; the instance must show its tags in instance metadata). Subnets
-of all zones can be named: the node takes those of its own, so one launch template does for
-a node group of any number of zones.
+The command identifies its instance with instance metadata (version 2). It takes the networks
+from one of these sources:
+  --parameter NAME=VALUE, or environment variables of the same names
+  --config         a file
+  --ssm-parameter  a parameter of the SSM Parameter Store
+  --instance-tags  tags of the instance with the names of the parameters; the instance must show
+                   its tags in instance metadata
 
-At a reboot the interfaces are verified with instance metadata, and nothing is asked of EC2.
+The parameters can name subnets of all zones: the node uses those of its own zone, so one launch
+template is enough for a node group in any number of zones.
 
-Exit codes: 0 all is there; 10 an optional network is missing; 20 a required one is.`,
+At a reboot, the command verifies the interfaces with instance metadata, and does not call EC2.
+
+Exit codes: 0 if every network is attached; 10 if an optional network is missing; 20 if a
+required network is missing.`,
 		Example: `  eni-bootstrap --config /etc/multieni/networks.yaml --on-failure=taint
   eni-bootstrap --instance-tags --node-config /etc/eks/nodeadm.d/40-multieni.yaml
   eni-bootstrap --parameter ClusterName=c --parameter MultusSubnets=subnet-0a1,subnet-0b1 --parameter MultusSecurityGroupIds=sg-01`,
@@ -86,22 +91,24 @@ Exit codes: 0 all is there; 10 an optional network is missing; 20 a required one
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr()) },
 	}
 	f := command.Flags()
-	f.StringArrayVar(&o.parameters, "parameter", nil, "a parameter as NAME=VALUE; can be repeated")
-	f.StringVar(&o.config, "config", "", "file that says which networks the node gets, in YAML or JSON")
-	f.StringVar(&o.ssmParameter, "ssm-parameter", "", "name of an SSM parameter that holds such a file")
+	f.StringArrayVar(&o.parameters, "parameter", nil, "parameter as NAME=VALUE; may be repeated")
+	f.StringVar(&o.config, "config", "", "file with the networks of the node, in YAML or JSON")
+	f.StringVar(&o.ssmParameter, "ssm-parameter", "", "name of an SSM parameter with the content of such a file")
 	f.BoolVar(&o.instanceTags, "instance-tags", false,
-		"take the parameters from the instance's tags, as instance metadata shows them")
+		"read the parameters from the instance's tags in instance metadata")
 	f.StringVar(&o.region, "region", "", "AWS region; by default AWS_REGION, then instance metadata")
-	f.StringVar(&o.dir, "state-dir", "/var/lib/multieni", "folder of the record of what was done")
+	f.StringVar(&o.dir, "state-dir", "/var/lib/multieni", "folder for the checkpoint")
 	f.StringVar(&o.nodeConfig, "node-config", "",
-		"write labels, taint and the number of pods to this file for nodeadm, such as /etc/eks/nodeadm.d/40-multieni.yaml")
-	f.StringVar(&o.environment, "environment", "", "write them to this file for EnvironmentFile= of a systemd unit")
+		"file for labels, taint and the number of pods, in the format of nodeadm, for example "+
+			"/etc/eks/nodeadm.d/40-multieni.yaml")
+	f.StringVar(&o.environment, "environment", "",
+		"file for labels, taint and the number of pods, in the format of EnvironmentFile= of a systemd unit")
 	f.StringVar(&o.onFailure, "on-failure", userdata.Fail,
-		"what to do without a required network: fail (exit 20), taint (register the node with a taint, exit 0) or "+
+		"action without a required network: fail (exit 20), taint (register the node with a taint, exit 0) or "+
 			"continue (exit 0)")
-	f.DurationVar(&o.patience, "patience", 3*time.Minute, "how long to wait for interfaces that may yet come")
+	f.DurationVar(&o.patience, "patience", 3*time.Minute, "how long to wait for interfaces that cannot be created yet")
 	f.DurationVar(&o.linkTimeout, "link-timeout", time.Minute, "how long to wait for links")
-	f.IntVar(&o.mtu, "mtu", 0, "MTU of the links; 0 for the largest inside a VPC")
+	f.IntVar(&o.mtu, "mtu", 0, "MTU of the links in bytes; 0 for the largest inside a VPC")
 	command.MarkFlagsMutuallyExclusive("config", "ssm-parameter", "parameter", "instance-tags")
 	return command
 }
@@ -146,13 +153,13 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 	return o.conclude(report, log)
 }
 
-// conclude turns a report into the command's end.
+// conclude returns the error of the command for a report.
 func (o options) conclude(report bootstrap.Report, log *slog.Logger) error {
 	switch {
 	case report.Failed != "" && o.onFailure == userdata.Fail:
 		return &ExitError{Missing, "a required network is missing: " + report.Failed}
 	case report.Failed != "":
-		log.Error("a required network is missing, and the node joins all the same", "why", report.Failed,
+		log.Error("a required network is missing; the node joins without it", "why", report.Failed,
 			"onFailure", o.onFailure)
 		return nil
 	case len(report.Lacking) > 0:
@@ -189,7 +196,7 @@ func (o options) ensure(
 	return joiner.Ensure(ctx, request)
 }
 
-// load reads what to do.
+// load reads the parameters.
 func (o options) load(ctx context.Context, cfg aws.Config, metadata *imds.Client) (lifecycle.Parameters, error) {
 	switch {
 	case len(o.parameters) > 0:
@@ -233,7 +240,7 @@ func fromTags(ctx context.Context, metadata *imds.Client) (lifecycle.Parameters,
 	values := joinconfig.Parameters(tags)
 	if len(values) == 0 {
 		return lifecycle.Parameters{}, fmt.Errorf(
-			"instance metadata shows no tag that is a parameter: tag the instance with %s1 and so on, and set "+
+			"instance metadata has no tag with the name of a parameter: tag the instance with %s1 and so on, and set "+
 				"InstanceMetadataTags to enabled in its metadata options", lifecycle.ParameterSubnets)
 	}
 	p, err := lifecycle.ParseParameters(values)
@@ -243,7 +250,7 @@ func fromTags(ctx context.Context, metadata *imds.Client) (lifecycle.Parameters,
 	return p, nil
 }
 
-// tellKubelet writes the kubelet's inputs where they are wanted.
+// tellKubelet writes the files of --node-config and --environment.
 func (o options) tellKubelet(report bootstrap.Report) error {
 	taint := report.Failed != "" && o.onFailure == userdata.Taint
 	for path, text := range map[string]string{o.nodeConfig: report.NodeConfig(taint),
@@ -255,7 +262,7 @@ func (o options) tellKubelet(report bootstrap.Report) error {
 			return err
 		}
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			return fmt.Errorf("tell the kubelet: %w", err)
+			return fmt.Errorf("write the settings of the kubelet: %w", err)
 		}
 	}
 	return nil

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package enimanager is the command that looks after the interfaces of a node. It is a program of its own, small,
-// because every node of a cluster pays for its memory.
+// Package enimanager is the command that configures the interfaces of a node. It is a small program of its own, because
+// every node of a cluster pays for its memory.
 package enimanager
 
 import (
@@ -28,22 +28,22 @@ func New() *cobra.Command {
 	var o options.Agent
 	command := &cobra.Command{
 		Use:     "eni-manager",
-		Short:   "Run the agent of a node, which makes its interfaces usable",
+		Short:   "Run the agent of a node, which configures its interfaces",
 		Version: version.String(),
-		Long: `Run the agent of a node, which brings the links of attached interfaces up, gives each the
-same name on every node, and takes the startup taint off the Node once all that are required
+		Long: `Run the agent of a node. It brings up the links of attached interfaces, gives each the same
+name on every node, and removes the startup taint from the Node once all required interfaces
 are ready. "multieni agent" runs this program, too.
 
-It runs in the network namespace of the host with CAP_NET_ADMIN, and needs access to the
-Kubernetes API for two objects: the Node and the NodeENIState of that name. It has no use for
-AWS credentials. Instance metadata, where it answers, helps to explain what is missing.
+It runs in the network namespace of the host with CAP_NET_ADMIN, and needs access to two
+objects of the Kubernetes API: the Node and the NodeENIState of that name. It needs no AWS
+credentials. It uses instance metadata, if available, to explain why an interface is missing.
 
-With --without-kubernetes it takes the interfaces from instance metadata instead, which cannot
-tell whose they are: it brings up all but the primary one, and reports in its log.`,
+With --without-kubernetes, it reads the interfaces from instance metadata, which does not have
+their owners. It brings up all except the primary one, and reports in its log.`,
 		Example: `  # on a node
   eni-manager --node-name=ip-10-0-0-10.us-west-2.compute.internal
 
-  # on an instance that is no node, or not yet
+  # on an instance that is not a node, or not yet
   eni-manager --without-kubernetes`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
@@ -63,8 +63,8 @@ tell whose they are: it brings up all but the primary one, and reports in its lo
 		},
 	}
 	o.Bind(command.Flags())
-	// cobra's own would take -v, which others write for --v
-	command.Flags().Bool("version", false, "print the version and end")
+	// cobra's own flag would have the shorthand -v, which users write for --v
+	command.Flags().Bool("version", false, "print the version and exit")
 	return command
 }
 
@@ -90,8 +90,8 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 		if err == nil {
 			defer pods.Close()
 			settings.PodAddresses = pods
-		} else { // the links of the node matter more
-			log.Error("addresses of pods are not observed; give the agent CAP_NET_BROADCAST", "err", err)
+		} else { // the agent still configures links without it
+			log.Error("the agent cannot observe the addresses of pods; give it CAP_NET_BROADCAST", "err", err)
 		}
 	}
 	if o.WithoutKubernetes {
@@ -108,7 +108,7 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 	return agent.New(settings).Run(ctx)
 }
 
-// connect finds the Kubernetes API: as KUBECONFIG or ~/.kube/config say, in a pod by its service account.
+// connect connects to the Kubernetes API with KUBECONFIG, ~/.kube/config or, in a pod, the service account.
 func connect(node string) (*agent.API, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	access, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// serveProbes answers /healthz, and /readyz once it is known what the API server has, until stop is called. With
-// address "0" nothing is answered.
+// serveProbes answers /healthz, and /readyz once the objects are read from the API server, until stop is called. With
+// address "0" it does not listen.
 func serveProbes(ctx context.Context, address string, synced func() bool) (stop func(), err error) {
 	if address == "0" || address == "" {
 		return func() {}, nil
@@ -26,7 +26,7 @@ func serveProbes(ctx context.Context, address string, synced func() bool) (stop 
 	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !synced() {
-			http.Error(w, "it is not known yet what the API server has", http.StatusServiceUnavailable)
+			http.Error(w, "the objects of the node are not read from the API server yet", http.StatusServiceUnavailable)
 		}
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}

@@ -15,20 +15,20 @@ import (
 	"golang.org/x/term"
 )
 
-// question is what stands before a command changes something.
+// question is the confirmation that a command requires before it changes something.
 type question struct{ yes bool }
 
 func (q *question) bind(flags *pflag.FlagSet) {
-	flags.BoolVarP(&q.yes, "yes", "y", false, "do it without asking")
+	flags.BoolVarP(&q.yes, "yes", "y", false, "do not ask for confirmation")
 }
 
-// ask returns nil when the answer is yes.
+// ask returns nil if the user confirms.
 func (q question) ask(c *cobra.Command, text string) error {
 	if q.yes {
 		return nil
 	}
 	if in, isFile := c.InOrStdin().(*os.File); isFile && !term.IsTerminal(int(in.Fd())) {
-		return errors.New("there is no terminal to ask for confirmation; --yes confirms it")
+		return errors.New("cannot ask for confirmation without a terminal; --yes confirms it")
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", text)
 	answer, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')

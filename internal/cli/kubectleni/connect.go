@@ -23,18 +23,18 @@ import (
 	"github.com/multieni/multieni/internal/version"
 )
 
-// access is how a command reaches the cluster.
+// access has the flags of the connection to the cluster.
 type access struct {
 	kubeconfig, context string
 }
 
 func (a *access) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "",
-		"file that says how to reach the cluster; else KUBECONFIG, else ~/.kube/config, in a pod its service account")
-	flags.StringVar(&a.context, "context", "", "context of that file to use")
+		"path to the kubeconfig file; if empty, KUBECONFIG, ~/.kube/config, or the service account of the pod")
+	flags.StringVar(&a.context, "context", "", "name of the kubeconfig context to use")
 }
 
-// connect returns a client that reads the API server itself.
+// connect returns a client without a cache.
 func (a *access) connect() (client.Client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = a.kubeconfig
@@ -45,7 +45,7 @@ func (a *access) connect() (client.Client, error) {
 		return nil, fmt.Errorf("find the Kubernetes API: %w; set KUBECONFIG or --kubeconfig", err)
 	}
 	config.UserAgent = "multieni/" + version.String()
-	config.QPS = -1 // the API server paces
+	config.QPS = -1 // the API server limits the rate
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (a *access) connect() (client.Client, error) {
 	return api, nil
 }
 
-// cloud is how a command reaches EC2.
+// cloud has the flags of the connection to EC2.
 type cloud struct {
 	region, cluster string
 	instanceTags    []string
@@ -68,18 +68,18 @@ type cloud struct {
 
 func (c *cloud) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.region, "region", "",
-		"AWS region; else the SDK's configuration, instance metadata, or the nodes' topology label")
+		"AWS region; if empty, from the SDK's configuration, instance metadata, or the nodes' topology label")
 	flags.StringVar(&c.cluster, "cluster-name", "",
-		"the cluster's name in the tags of its interfaces, if the controller was given one; else the UID of the "+
-			"kube-system namespace")
+		"name of the cluster in the tags of its interfaces, as set for the controller; the UID of the kube-system "+
+			"namespace if empty")
 }
 
-// bindInstanceTags adds the flag of the controller that a command must know to foretell or check what it does.
+// bindInstanceTags adds the flag --instance-tags of the controller, for commands that predict or check its actions.
 func (c *cloud) bindInstanceTags(flags *pflag.FlagSet) {
 	options.BindInstanceTags(flags, &c.instanceTags)
 }
 
-// ec2 is EC2 as a command works with it.
+// ec2 is the connection of a command to EC2.
 type ec2 struct {
 	*awsec2.Client
 	instanceTags    []eni.InstanceTag
@@ -88,7 +88,7 @@ type ec2 struct {
 	regionFrom      awsec2.RegionSource
 }
 
-// connect finds out region and cluster. Nothing is asked of EC2 yet.
+// connect determines the region and the cluster. It does not call EC2.
 func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
 	instanceTags, err := options.ParseInstanceTags(c.instanceTags)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
 	if err != nil {
 		return ec2{}, err
 	}
-	// What is missing is said here in one sentence, and not by the first call in five.
+	// This reports missing credentials in one sentence; the first call would do so in five.
 	if _, err := config.Credentials.Retrieve(ctx); err != nil {
 		return ec2{}, fmt.Errorf("find AWS credentials: set AWS_PROFILE, or log in with aws sso login: %w", err)
 	}

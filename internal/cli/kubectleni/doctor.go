@@ -25,16 +25,16 @@ import (
 	"github.com/multieni/multieni/internal/options"
 )
 
-// ErrFailed says that a check failed, after all was printed that is to be said about it.
+// ErrFailed means that a check failed. The command has printed the details.
 var ErrFailed = errors.New("a check failed")
 
 const (
 	leaseName = "networking.k8s.aws"
-	// agentNamespace is where the chart puts the agents, unless its values say otherwise.
+	// agentNamespace is the chart's default namespace of the agents.
 	agentNamespace = "eni-manager-system"
-	// leaseStale is for how long a lease without renewal counts as held: twice the default of the controller.
+	// leaseStale is how long a lease counts as held without renewal: twice the default of the controller.
 	leaseStale = 30 * time.Second
-	// fewAddresses is when a subnet is called nearly full.
+	// fewAddresses is the number of free addresses below which doctor warns about a subnet.
 	fewAddresses = 16
 	// interfaceQuota is the default of the quota "Network interfaces per Region" (Amazon VPC quotas).
 	interfaceQuota = 5000
@@ -46,23 +46,22 @@ func newDoctor() *cobra.Command {
 	var namespace string
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check the surroundings: cluster, permissions, region, subnets, VPC CNI, quota",
-		Long: `Check what multieni needs around it, and say what to do about what is missing: definitions
-and a running controller in the cluster, roles that its ServiceAccounts do not need, the
-region, permissions in EC2 (by dry runs, which change nothing), free addresses of the
-subnets, settings of the VPC CNI that do harm, the quota of network interfaces, and the local clock
-against EC2's.
+		Short: "Check the environment: cluster, permissions, region, subnets, VPC CNI, quota",
+		Long: `Check the environment of multieni, and suggest a next step for each problem: definitions and a
+running controller in the cluster, roles that its ServiceAccounts do not need, the region,
+permissions in EC2 (by dry runs, which change nothing), free addresses of the subnets, harmful
+settings of the VPC CNI, the quota of network interfaces, and the local clock compared with EC2's.
 
 The permissions are those of the user who runs the command. To check the controller's own:
 
   kubectl exec -n eni-controller-system deployment/eni-controller -- /multieni doctor
 
-The command fails when a check does.`,
+The command fails if a check fails.`,
 		Example: `  kubectl eni doctor
   kubectl eni doctor -o json | jq '.[] | select(.grade != "ok")'`,
 		Args: cobra.NoArgs,
 		RunE: s.begin(func(c *cobra.Command, api client.Client, _ []string) error {
-			// In the controller's pod the variable is set that the controller goes by.
+			// In the controller's pod, the variables of the controller's flags are set.
 			if err := options.FromEnvironment(c.Flags()); err != nil {
 				return err
 			}
@@ -99,7 +98,7 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 	o, err := read(ctx, d.api)
 	if err != nil {
 		d.add(report.Failed, "definitions", err.Error(),
-			"See that the Kubernetes API answers, and that the definitions are installed.")
+			"Check that the Kubernetes API answers, and that the definitions are installed.")
 		return
 	}
 	d.add(report.OK, "definitions", fmt.Sprintf("the cluster has the definition of NodeENI, and %d of them",
@@ -115,7 +114,7 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 		return
 	}
 	if cloud.regionFrom == awsec2.RegionByDefault {
-		d.add(report.Warning, "region", "nothing says which region is meant; "+cloud.region+" is taken",
+		d.add(report.Warning, "region", "no region is configured; "+cloud.region+" is used by default",
 			"Set --region or AWS_REGION.")
 	} else {
 		d.add(report.OK, "region", fmt.Sprintf("%s, by the %s", cloud.region, cloud.regionFrom), "")
@@ -128,24 +127,24 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 	d.clock(cloud)
 }
 
-// clock compares the clock of this machine with EC2's, which the answers so far have told. In the controller's pod it
-// is that of the controller.
+// clock compares the clock of this machine with EC2's, which the answers so far have reported. In the controller's pod
+// it checks the controller's clock.
 func (d *doctor) clock(cloud ec2) {
 	ahead := cloud.clock.Ahead()
 	if ahead.Abs() > controller.ClockTolerance {
 		d.add(report.Warning, "clock", fmt.Sprintf("EC2's clock is %s ahead of this machine's (behind it if negative)",
 			ahead),
-			"Synchronize the clock: the controller judges by its own how old interfaces are.")
+			"Synchronize the clock: the controller computes the age of interfaces with its own.")
 		return
 	}
 	d.add(report.OK, "clock", fmt.Sprintf("within %s of EC2's", controller.ClockTolerance), "")
 }
 
-// startController is what to do where no controller is at work.
+// startController is the next step if no controller runs.
 const startController = "Start it: helm install, or kubectl rollout status -n eni-controller-system " +
 	"deployment/eni-controller."
 
-// deletions names the NodeENIs whose deletion no controller has noticed.
+// deletions warns about NodeENIs whose deletion no controller has observed.
 func (d *doctor) deletions(o objects) {
 	for _, n := range o.fleet().NodeENIs {
 		if n.Deleting && n.Unheard {
@@ -167,14 +166,14 @@ func (d *doctor) controller(ctx context.Context) {
 			"Ask for permission to read leases in "+d.namespace+".")
 	case lease.Spec.RenewTime == nil || time.Since(lease.Spec.RenewTime.Time) > leaseStale ||
 		lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "":
-		d.add(report.Failed, "controller", "the lease has expired, so no controller is at work", startController)
+		d.add(report.Failed, "controller", "the lease has expired, so no controller runs", startController)
 	default:
 		d.add(report.OK, "controller", *lease.Spec.HolderIdentity+" holds the lease", "")
 	}
 }
 
-// vpcCNI looks for the setting with which the VPC CNI takes interfaces that are not its own: with it, it reads no tags,
-// and so does not see those that say that an interface is not to be managed.
+// vpcCNI checks for the setting with which the VPC CNI uses interfaces that are not its own: with it, it reads no tags,
+// not even those that exclude an interface.
 func (d *doctor) vpcCNI(ctx context.Context) {
 	var set appsv1.DaemonSet
 	err := d.api.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "aws-node"}, &set)
@@ -191,13 +190,13 @@ func (d *doctor) vpcCNI(ctx context.Context) {
 		for _, variable := range container.Env {
 			if variable.Name == "ENABLE_IMDS_ONLY_MODE" && strings.EqualFold(variable.Value, "true") {
 				d.add(report.Failed, "VPC CNI",
-					"ENABLE_IMDS_ONLY_MODE is on: the VPC CNI sees no tags and takes multieni's interfaces for its own",
+					"ENABLE_IMDS_ONLY_MODE is on: the VPC CNI reads no tags and uses multieni's interfaces as its own",
 					"kubectl set env -n kube-system daemonset/aws-node ENABLE_IMDS_ONLY_MODE=false")
 				return
 			}
 		}
 	}
-	d.add(report.OK, "VPC CNI", "leaves interfaces alone that carry multieni's tags", "")
+	d.add(report.OK, "VPC CNI", "ignores interfaces with multieni's tags", "")
 }
 
 func (d *doctor) instances(o objects) {
@@ -214,7 +213,7 @@ func (d *doctor) instances(o objects) {
 	d.add(report.OK, "nodes", found, "")
 }
 
-// permissions reports whether EC2 may at least be read.
+// permissions checks the permissions, and reports whether EC2 can at least be read.
 func (d *doctor) permissions(ctx context.Context, cloud ec2) bool {
 	var denied, unsure []string
 	all := cloud.Permissions(ctx)

@@ -28,24 +28,24 @@ import (
 
 // dryRun is the cluster as it would be with some NodeENIs changed.
 type dryRun struct {
-	// objects holds the NodeENIs as they would be; before are the changed ones as they are.
+	// objects holds the NodeENIs as they would be; before holds the changed ones as they are.
 	objects
 	before []v1alpha1.NodeENI
-	// names are those of the NodeENIs that are planned for, removed those that would be deleted.
+	// names are the names of the planned NodeENIs, removed those of the NodeENIs that would be deleted.
 	names, removed []string
 	cloud          ec2
 	now            time.Time
 
-	// claims return what each NodeENI asks of a node at a place, in the order of nodeENIs.
+	// claims return the claim of each NodeENI on a node at a location, in the order of nodeENIs.
 	claims []func(selector.Location) plan.Claim
 	// stateOf finds a node's state by its name.
 	stateOf map[string]*v1alpha1.NodeENIState
 }
 
-// maxParallelReads is how many nodes are waited for at the same time; their readings share calls.
+// maxParallelReads is the number of nodes that are read concurrently; their reads share calls.
 const maxParallelReads = 2000
 
-// simulate plans for every node that the NodeENIs mean, or meant.
+// simulate plans for every node that the NodeENIs select, or selected before.
 func (d *dryRun) simulate(ctx context.Context) (drafts []report.SimulatedNode, skipped []string, err error) {
 	if err := d.resolve(ctx); err != nil {
 		return nil, nil, err
@@ -64,7 +64,7 @@ func (d *dryRun) simulate(ctx context.Context) (drafts []report.SimulatedNode, s
 		}
 		ref, err := eni.ParseProviderID(node.Spec.ProviderID)
 		if err != nil {
-			skipped = append(skipped, fmt.Sprintf("%s is passed over: %v", node.Name, err))
+			skipped = append(skipped, fmt.Sprintf("%s is skipped: %v", node.Name, err))
 			continue
 		}
 		group.Go(func() error {
@@ -94,7 +94,7 @@ func (d *dryRun) removedNodes() (said []string) {
 		selects := func(node corev1.Node) bool { return selector.Matches(labels.Set(node.Labels)) }
 		if slices.Contains(d.names, n.Name) && !slices.ContainsFunc(d.nodes, selects) {
 			said = append(said, fmt.Sprintf(
-				"NodeENI %s: no node carries the labels %s, so nothing is wanted until one does: kubectl label node NODE %s",
+				"NodeENI %s: no node carries the labels %s, so none gets its interfaces: kubectl label node NODE %s",
 				n.Name, selector, strings.ReplaceAll(selector.String(), ",", " ")))
 		}
 	}

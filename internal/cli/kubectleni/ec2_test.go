@@ -176,7 +176,7 @@ func TestWithoutCredentials(t *testing.T) {
 	t.Run("a node outside EC2 has no slots to read", func(t *testing.T) {
 		fargate := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "fargate"}}
 		c.put(fargate)
-		wants(t, succeeds(t, "node", "fargate"), "the node is no EC2 instance", "no NodeENI wants an interface here")
+		wants(t, succeeds(t, "node", "fargate"), "the node is not an EC2 instance", "no NodeENI wants an interface here")
 	})
 }
 
@@ -224,7 +224,7 @@ func TestPlanOfANewNodeENI(t *testing.T) {
 	before := len(sim.State().NetworkInterfaces)
 	got := succeeds(t, "plan", "-f", write(t, "kind: ConfigMap\napiVersion: v1\n---\n"+manifestOf("multus")))
 	wants(t, got, "node-a1, node-a2\n", "+ multus: create", "and the same on 1 other node", "node-b1\n  ✗ multus: NoSubnetInZone",
-		"· fargate is passed over", "2 to create, 0 to change, 0 to move, 0 to remove, 1 blocked, 0 drifted; 0 nodes unchanged.",
+		"· fargate is skipped", "2 to create, 0 to change, 0 to move, 0 to remove, 1 blocked, 0 drifted; 0 nodes unchanged.",
 		"6 calls to EC2: AttachNetworkInterface 2, CreateNetworkInterface 2, ModifyNetworkInterfaceAttribute 2.")
 	if strings.Contains(got, "node-c1") {
 		t.Errorf("a node that is not selected is planned for:\n%s", got)
@@ -266,7 +266,7 @@ func TestPlanOfADeclaredNodeENI(t *testing.T) {
 	}{
 		"a selector without nodes": {
 			strings.Replace(manifestOf("multus"), "ng: multi-eni", "ng: none", 1), nil,
-			[]string{"no node carries the labels ng=none, so nothing is wanted until one does: kubectl label node NODE ng=none", "No call to EC2."}, 1,
+			[]string{"no node carries the labels ng=none, so none gets its interfaces: kubectl label node NODE ng=none", "No call to EC2."}, 1,
 		},
 		"its deletion": {manifestOf("multus"), []string{"--delete"}, []string{"0 to create"}, 0},
 		"a change that nodes do not feel": {
@@ -337,7 +337,7 @@ func TestWaitShowsProgressAndEnds(t *testing.T) {
 			n.Spec.Description = "changed"
 			must(c.t, c.Update(c.t.Context(), &n))
 		}, []string{"--timeout", "2s"}, "not ready after 2s: multus (NotReconciled)", "0/1 NodeENIs ready"},
-		"no time at all": {func(*cluster) {}, []string{"--timeout", "0s"}, "heard nothing of NodeENIs for 0s", ""},
+		"no time at all": {func(*cluster) {}, []string{"--timeout", "0s"}, "found no NodeENI in 0s", ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,7 @@ import (
 	"github.com/multieni/multieni/test/synctest/kubeapi"
 )
 
-// cluster is an API server in memory, with the answers that a test wants instead of its own.
+// cluster is an API server in memory. A test can replace its answers.
 type cluster struct {
 	client.Client
 	t    *testing.T
@@ -41,15 +41,15 @@ type cluster struct {
 	file string
 	// denied are path suffixes that the user has no permission for, each for all methods or for one after a "#".
 	denied []string
-	// absent are path suffixes of what the API server does not have.
+	// absent are path suffixes of objects that the API server does not have.
 	absent []string
-	// answers are the documents of kinds that the server in memory does not keep, by path.
+	// answers are the documents of kinds that the server in memory does not store, by path.
 	answers map[string]any
 	// dryRuns are the bodies of the requests with dryRun=All, which change nothing.
 	dryRuns []string
 }
 
-// newCluster starts a cluster without nodes and makes it the one of the default kubeconfig.
+// newCluster starts a cluster without nodes, to which the default kubeconfig points.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, api: kubeapi.New(), answers: map[string]any{}}
@@ -245,7 +245,7 @@ func (c *cluster) stall() {
 	c.write(&n)
 }
 
-// withEC2 starts a simulated AWS with the example world and further interfaces, and makes it the one of the SDK.
+// withEC2 starts a simulated AWS with the example world and further interfaces, and configures the SDK for it.
 func withEC2(t *testing.T, interfaces ...ec2.WorldInterface) *awssim.Simulator {
 	t.Helper()
 	world := awssim.ExampleWorld()
@@ -263,7 +263,7 @@ func withEC2(t *testing.T, interfaces ...ec2.WorldInterface) *awssim.Simulator {
 	return sim
 }
 
-// withoutCredentials leaves the SDK nowhere to find credentials.
+// withoutCredentials removes all sources of credentials of the SDK.
 func withoutCredentials(t *testing.T) {
 	t.Helper()
 	none := filepath.Join(t.TempDir(), "none")
@@ -275,7 +275,7 @@ func withoutCredentials(t *testing.T) {
 	}
 }
 
-// result is what a command left behind.
+// result is the output and the error of a command.
 type result struct {
 	out, err string
 	failure  error
@@ -296,7 +296,7 @@ func run(t *testing.T, input string, args ...string) result {
 	return result{out.String(), errs.String(), err}
 }
 
-// succeeds runs a command that must not fail and returns what it printed.
+// succeeds runs a command that must not fail, and returns its output.
 func succeeds(t *testing.T, args ...string) string {
 	t.Helper()
 	r := run(t, "", args...)

@@ -19,8 +19,8 @@ import (
 // subnets that do not fill up. The dashboard has the same query.
 const daysQuery = "min by (subnet) (%[1]s) / (-deriv((min by (subnet) (%[1]s))[1d:10m]) * 86400 > 0)"
 
-// addDays adds the days until each subnet is full, as a Prometheus server with the controller's metrics knows the
-// growth. EC2 has no history of it.
+// addDays adds the days until each subnet is full, from the growth in a Prometheus server with the controller's
+// metrics. EC2 has no history of it.
 func addDays(ctx context.Context, address string, view *report.Subnets) error {
 	connection, err := api.NewClient(api.Config{Address: address})
 	if err != nil {

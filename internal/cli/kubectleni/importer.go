@@ -26,7 +26,7 @@ import (
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
-// What the other controller puts on NodeENIs.
+// The marks of the other controller on NodeENIs.
 const (
 	otherFinalizer  = "nodeeni.networking.k8s.aws/finalizer"
 	otherAnnotation = "aws-multi-eni-controller/cleanup-start-time"
@@ -47,19 +47,21 @@ func newImport() *cobra.Command {
 	var from string
 	c := &cobra.Command{
 		Use:   "import",
-		Short: "Take over the interfaces of the aws-multi-eni-controller or of the published Multus functions",
-		Long: `Take over what the aws-multi-eni-controller made, without touching one packet: its attached
-interfaces get multieni's tags and are adopted by the next controller that starts, in the
-slots they are in; its NodeENIs lose its finalizer, which would keep them for ever.
+		Short: "Import the interfaces of the aws-multi-eni-controller or of the published Multus functions",
+		Long: `Import the interfaces of the aws-multi-eni-controller without interrupting their traffic. The
+command adds multieni's tags to its attached interfaces; the next controller that starts adopts
+them in their slots. It then removes the other controller's finalizer from the NodeENIs, because
+nothing else would.
 
-Stop that controller first; the command refuses to work while it runs. An interface that is
-not attached to a node of this cluster, or that no NodeENI wants, is left as it is and
-listed. EC2 is asked with your own AWS credentials.
+Stop that controller first; the command fails while it runs. It lists interfaces that are not
+attached to a node of this cluster, or that no NodeENI matches, and does not change them. It
+calls EC2 with your own AWS credentials.
 
-With --from=multus-function, interfaces of the nodes are taken over that have the tag
-node.k8s.amazonaws.com/no_manage=true and no owner, as the published Multus functions for
-node groups leave them: by subnet and device index, then by subnet. Apply the NodeENIs first;
-one that finds such an interface in its place makes none, and waits as NotImported.`,
+With --from=multus-function, the command imports interfaces of the nodes that have the tag
+node.k8s.amazonaws.com/no_manage=true and no owner, as the published Multus functions for node
+groups leave them. It matches them by subnet and device index, then by subnet. Apply the NodeENIs
+first: if such an interface is in the slot of a NodeENI, the controller creates none, and reports
+NotImported.`,
 		Example: `  kubectl scale -n eni-controller-system deployment/eni-controller --replicas=0
   kubectl eni import --dry-run
   kubectl eni import
@@ -83,15 +85,15 @@ one that finds such an interface in its place makes none, and waits as NotImport
 			if err := i.isOtherControllerStopped(c.Context()); err != nil {
 				return err
 			}
-			if err := q.ask(c, "Take them over?"); err != nil {
+			if err := q.ask(c, "Import them?"); err != nil {
 				return err
 			}
 			return i.carryOut(c.Context())
 		}),
 	}
 	c.Flags().StringVar(&from, "from", fromController,
-		"whose interfaces to take over: "+fromController+" or "+fromFunction)
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be taken over")
+		"program whose interfaces to import: "+fromController+" or "+fromFunction)
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would be imported")
 	q.bind(c.Flags())
 	e.bind(c.Flags())
 	s.bind(c, "wide", "json", "yaml")
@@ -145,7 +147,7 @@ func (i *importRun) find(ctx context.Context) error {
 	return nil
 }
 
-// match goes through the nodes; what is attached to none of them is passed over.
+// match matches the interfaces of each node, and skips those that are attached to none.
 func (i *importRun) match(d *dryRun, interfaces []eni.Interface) {
 	byInstance := map[string][]eni.Interface{}
 	for _, one := range interfaces {
@@ -200,15 +202,15 @@ func (i *importRun) view() report.ImportPlan {
 	return v
 }
 
-// isOtherControllerStopped returns an error while the other controller runs: it would create again what it no longer
-// finds.
+// isOtherControllerStopped returns an error while the other controller runs: it would create interfaces again that it
+// no longer finds.
 func (i *importRun) isOtherControllerStopped(ctx context.Context) error {
 	if i.from != fromController {
 		return nil
 	}
 	var all appsv1.DeploymentList
 	if err := i.api.List(ctx, &all); err != nil {
-		return fmt.Errorf("see whether the aws-multi-eni-controller runs: %w", err)
+		return fmt.Errorf("check whether the aws-multi-eni-controller runs: %w", err)
 	}
 	for _, d := range all.Items {
 		for _, container := range d.Spec.Template.Spec.Containers {
@@ -221,7 +223,7 @@ func (i *importRun) isOtherControllerStopped(ctx context.Context) error {
 	return nil
 }
 
-// carryOut tags the interfaces, and only when all have their tags lets the objects go.
+// carryOut tags the interfaces. Once all have their tags, it removes the other controller's finalizer from the objects.
 func (i *importRun) carryOut(ctx context.Context) error {
 	var failed []error
 	for _, m := range i.outcome.Matches {
@@ -232,7 +234,7 @@ func (i *importRun) carryOut(ctx context.Context) error {
 		}
 	}
 	if len(failed) > 0 {
-		return fmt.Errorf("not all interfaces are adopted; run the command again: %w", errors.Join(failed...))
+		return fmt.Errorf("not all interfaces are imported; run the command again: %w", errors.Join(failed...))
 	}
 	for n := range i.objects {
 		object := &i.objects[n]

@@ -1,10 +1,10 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubectleni holds the commands with which people look at a fleet, understand it, and set right by hand what a
-// controller cannot: those of kubectl eni, which multieni has as well.
+// Package kubectleni holds the commands of kubectl eni, which multieni has as well. Users inspect a fleet with them,
+// and repair by hand what a controller cannot.
 //
-// Each command reads, makes a value of package report of it, and prints that. The reading is in connect.go and read.go.
+// Each command reads, makes a value of package report, and prints it. connect.go and read.go have the reads.
 package kubectleni
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Commands returns the commands, whose examples call them as the program is called, for example "kubectl eni".
+// Commands returns the commands. Their examples call them by the name of the program, for example "kubectl eni".
 func Commands(program string) []*cobra.Command {
 	all := []*cobra.Command{
 		newStatus(), newNode(), newWhy(), newPlan(), newDoctor(), newLeaks(), newWait(), newImport(), newTopology(),
@@ -29,4 +29,4 @@ func Commands(program string) []*cobra.Command {
 const groupID = "inspect"
 
 // Group is the heading under which help lists the commands.
-func Group() *cobra.Group { return &cobra.Group{ID: groupID, Title: "Look and understand:"} }
+func Group() *cobra.Group { return &cobra.Group{ID: groupID, Title: "Inspection Commands:"} }

@@ -26,16 +26,15 @@ func newLeaks() *cobra.Command {
 	var q question
 	c := &cobra.Command{
 		Use:   "leaks",
-		Short: "List interfaces in EC2 that have lost their NodeENI; delete them on request",
-		Long: `List the interfaces that carry this cluster's tag and whose NodeENI does not exist, with
-what becomes of each. A running controller removes them by itself. Interfaces that have no
-NodeENI and are no leaks are named apart, by what they are: those that were launched with
-their instances, those that the lifecycle hook or eni-bootstrap made, and those that the
-controller leaves alone since their tags are no proof.
+		Short: "List interfaces in EC2 whose NodeENI does not exist; delete them on request",
+		Long: `List the interfaces that have this cluster's tag and whose NodeENI does not exist, and what
+happens to each. A running controller removes them by itself. Interfaces that have no NodeENI and
+are not leaks are listed separately: launch interfaces, pre-join interfaces of the lifecycle hook
+or of eni-bootstrap, and those that the controller retains because their tags are no evidence.
 
-With --collect those are deleted, after a question, that are attached to nothing and old
-enough. Nothing is ever detached by this command, and nothing without the cluster's tag is
-touched. EC2 is asked with your own AWS credentials.`,
+With --collect, the command deletes the leaks that are unattached and old enough, after you
+confirm it. It never detaches an interface, and never changes one without the cluster's tag. It
+calls EC2 with your own AWS credentials.`,
 		Example: `  kubectl eni leaks
   kubectl eni leaks --collect
   kubectl eni leaks --collect --yes    # in a script`,
@@ -55,15 +54,15 @@ touched. EC2 is asked with your own AWS credentials.`,
 			return collectLeaks(c, api, cloud, leaks, q)
 		}),
 	}
-	c.Flags().BoolVar(&collect, "collect", false, "delete those that can be")
+	c.Flags().BoolVar(&collect, "collect", false, "delete the leaks that are unattached and old enough")
 	q.bind(c.Flags())
 	e.bind(c.Flags())
 	s.bind(c, "wide", "json", "yaml")
 	return c
 }
 
-// findLeaks reads EC2 first and the NodeENIs after it, so that an interface is always older news than the absence of
-// its owner.
+// findLeaks reads EC2 before the NodeENIs, so that the read of an interface is always older than the absence of its
+// owner.
 func findLeaks(ctx context.Context, api client.Client, cloud ec2) (report.Leaks, error) {
 	owned, _, err := cloud.ListOwned(ctx)
 	if err != nil {
@@ -97,7 +96,7 @@ func addLedgers(promised map[report.Promise]bool, instanceID string, ledger []v1
 	}
 }
 
-// collectLeaks asks, looks again, and deletes what is a leak both times.
+// collectLeaks asks for confirmation, reads again, and deletes the interfaces that are leaks in both reads.
 func collectLeaks(c *cobra.Command, api client.Client, cloud ec2, leaks report.Leaks, q question) error {
 	ids := leaks.Collectable()
 	if len(ids) == 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// readManifests returns the NodeENIs of files; other kinds are passed over. A file without any is an error.
+// readManifests returns the NodeENIs of files, and skips other kinds. A file without a NodeENI is an error.
 func readManifests(files []string) ([]v1alpha1.NodeENI, error) {
 	var all []v1alpha1.NodeENI
 	for _, file := range files {

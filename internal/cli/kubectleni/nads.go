@@ -27,16 +27,16 @@ func newNADs() *cobra.Command {
 		Use:   "nads [NODEENI]...",
 		Short: "Print the NetworkAttachmentDefinitions of NodeENIs with pods",
 		Long: `Print the NetworkAttachmentDefinitions that the controller generates for NodeENIs with
-spec.pods: one for each network in each of the namespaces that the NodeENI names. Use it where
-the controller may not write them, or to see them before. A NodeENI that names no namespace has
-one without a namespace, for kubectl apply -n.
+spec.pods: one for each network in each of the namespaces that the NodeENI names. Use it if the
+controller has no permission to write them, or to preview them. For a NodeENI without namespaces,
+the definition has no namespace, for kubectl apply -n.
 
-With --whereabouts the addresses come from the IPAM plugin of that name, and from the blocks
-that SubnetReservations of type Explicit hold in the subnets of the NodeENIs: a definition for
-each block, since a subnet is in one zone. EC2 delivers to an address only after a program of
-yours requested it for the interface of the pod's node; see docs/own-addresses.md.
+With --whereabouts, the addresses come from the IPAM plugin of that name, and from the blocks
+that SubnetReservations of type Explicit reserve in the subnets of the NodeENIs: one definition
+for each block, because a subnet is in one zone. EC2 delivers packets to an address only after
+your own program requested it for the interface of the pod's node; see docs/own-addresses.md.
 
-Only the Kubernetes API is read, and nothing is written.`,
+The command only reads the Kubernetes API.`,
 		Example: `  kubectl eni nads
   kubectl eni nads n3 | kubectl apply -f -
   kubectl eni nads n3 --whereabouts`,
@@ -117,7 +117,7 @@ type nads struct {
 	Items []*unstructured.Unstructured
 }
 
-// MarshalJSON writes a List of Kubernetes.
+// MarshalJSON writes a Kubernetes List.
 func (n nads) MarshalJSON() ([]byte, error) {
 	items := []any{}
 	for _, definition := range n.Items {

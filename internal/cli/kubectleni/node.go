@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/core/report"
 )
 
-// lookTimeout is for how long EC2 is waited for; without it the picture is poorer and still useful.
+// lookTimeout bounds the reads from EC2; the output is useful even without them.
 const lookTimeout = 10 * time.Second
 
 func newNode() *cobra.Command {
@@ -23,12 +23,12 @@ func newNode() *cobra.Command {
 	var e cloud
 	c := &cobra.Command{
 		Use:   "node NAME",
-		Short: "Show the slots of a node: what is in each, whose it is, and the link on the node",
+		Short: "Show the slots of a node, with the interface, owner and link of each",
 		Long: `Show the slots of a node by network card and device index: the primary interface, those of
-the VPC CNI and of others, multieni's own with address, subnet and link, and the free ones.
+the VPC CNI and of others, multieni's own with address, subnet and link, and the free slots.
 
-EC2 is asked for what is attached, with your own AWS credentials. Without them the picture
-shows what the NodeENIState knows.`,
+The command reads the attached interfaces from EC2 with your own AWS credentials. Without them,
+it shows the interfaces of the NodeENIState.`,
 		Example: `  kubectl eni node ip-10-0-0-10.us-west-2.compute.internal
   kubectl eni node ip-10-0-0-10.us-west-2.compute.internal -o json`,
 		Args:              oneName,
@@ -50,10 +50,10 @@ shows what the NodeENIState knows.`,
 	return c
 }
 
-// picture draws a node with what EC2 returns about it, if a read succeeds.
+// picture draws a node, with its state in EC2 if the reads succeed.
 func (c *cloud) picture(ctx context.Context, api client.Client, node report.Node) report.NodeMap {
 	if node.InstanceID == "" {
-		return report.NewNodeMap(node, nil, eni.Limits{}, "the node is no EC2 instance")
+		return report.NewNodeMap(node, nil, eni.Limits{}, "the node is not an EC2 instance")
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -67,7 +67,7 @@ func (c *cloud) picture(ctx context.Context, api client.Client, node report.Node
 	}
 	limits, err := cloud.Limits(ctx, look.Instance.Type)
 	if err != nil {
-		limits = eni.Limits{} // the offline table serves as well
+		limits = eni.Limits{} // the offline table is used instead
 	}
 	return report.NewNodeMap(node, &look, limits, "")
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/core/report"
 )
 
-// output is how a command prints.
+// output is the output format of a command.
 type output struct {
 	format string
 	// formats are the formats that the command supports in addition to text.
@@ -28,8 +28,8 @@ type output struct {
 
 func (o *output) bind(c *cobra.Command, formats ...string) {
 	o.formats = formats
-	c.Flags().StringVarP(&o.format, "output", "o", "", "form of the output: "+strings.Join(formats, ", ")+
-		"; else text for people")
+	c.Flags().StringVarP(&o.format, "output", "o", "", "output format: "+strings.Join(formats, ", ")+
+		"; text if empty")
 	complete := cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)
 	if err := c.RegisterFlagCompletionFunc("output", complete); err != nil {
 		panic(err) // the flag was defined a few lines above
@@ -38,18 +38,18 @@ func (o *output) bind(c *cobra.Command, formats ...string) {
 
 func (o *output) validate() error {
 	if o.format != "" && !slices.Contains(o.formats, o.format) {
-		return fmt.Errorf("-o %s is not known here; it can be %s", o.format, strings.Join(o.formats, ", "))
+		return fmt.Errorf("-o %s is not supported; it can be %s", o.format, strings.Join(o.formats, ", "))
 	}
 	return nil
 }
 
-// textOutput is what every view has.
+// textOutput is implemented by every view.
 type textOutput interface{ Text(report.Page) string }
 
-// svgOutput is what some views have.
+// svgOutput is implemented by some views.
 type svgOutput interface{ SVG() string }
 
-// print writes a view in the form that was asked for.
+// print writes a view in the requested format.
 func (o *output) print(w io.Writer, v textOutput) error {
 	switch o.format {
 	case "json":
@@ -75,7 +75,8 @@ func (o *output) print(w io.Writer, v textOutput) error {
 	}
 }
 
-// pageOf returns the page that a writer is. What is no terminal has no edge and no colours (https://no-color.org).
+// pageOf returns the page of a writer. Without a terminal it has no colours, and no edge unless COLUMNS is set. For
+// NO_COLOR see https://no-color.org.
 func pageOf(w io.Writer) report.Page {
 	if !isTerminal(w) {
 		return report.Page{Width: columns()}
@@ -92,7 +93,7 @@ func isTerminal(w io.Writer) bool {
 	return isFile && term.IsTerminal(int(file.Fd()))
 }
 
-// columns is what the environment says of the page, and 0 when it says nothing.
+// columns returns the value of COLUMNS, or 0 without a valid one.
 func columns() int {
 	width, err := strconv.Atoi(os.Getenv("COLUMNS"))
 	if err != nil || width < 0 {

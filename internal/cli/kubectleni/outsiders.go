@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/core/report"
 )
 
-// outsiders names the Nodes whose instances have none of the tags that instances of the cluster are known by.
+// outsiders reports the Nodes whose instances have none of the tags that --instance-tags names.
 func (d *doctor) outsiders(ctx context.Context, cloud ec2, o objects) {
 	if len(cloud.instanceTags) == 0 {
 		return
@@ -47,5 +47,5 @@ func (d *doctor) outsiders(ctx context.Context, cloud ec2, o objects) {
 	d.add(report.Failed, "instance tags",
 		fmt.Sprintf("%d of %d instances have no tag that --instance-tags names, and get no interfaces: %s",
 			len(outside), len(instances), strings.Join(outside, ", ")),
-		"Tag them as the cluster's others, unless their Nodes name instances that are none of the cluster's.")
+		"Tag them like the other instances of the cluster, unless their Nodes name instances outside the cluster.")
 }

@@ -26,16 +26,16 @@ func newPlan() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan -f FILE",
 		Short: "Show what applying a manifest would create, change and remove, on which nodes, and at what cost",
-		Long: `Show what applying NodeENIs would come to before they are applied: which interfaces would be
-created, changed, removed or blocked on which nodes, how many calls to EC2 that takes, and
-how long EC2's request limits make it at least.
+		Long: `Show the effects of NodeENIs before you apply them: which interfaces would be created, changed,
+removed or blocked on which nodes, how many calls to EC2 that takes, and how long it takes at
+least with EC2's request limits.
 
-The API server checks and completes the NodeENIs by a dry run; subnets, groups, instances
-and interfaces are read from EC2 with your own AWS credentials; and the plan is made by the
-code that the controller runs. Nothing is changed.`,
+The API server validates and completes the NodeENIs by a dry run. The command reads subnets,
+groups, instances and interfaces from EC2 with your own AWS credentials, and plans with the code
+of the controller. It changes nothing.`,
 		Example: `  kubectl eni plan -f examples/single-subnet.yaml
   kubectl eni plan -f changed.yaml -o wide      # every node by name
-  kubectl eni plan -f multus.yaml --delete      # what deleting it would come to
+  kubectl eni plan -f multus.yaml --delete      # the effects of deleting it
   kustomize build . | kubectl eni plan -f -`,
 		Args: cobra.NoArgs,
 		RunE: s.show(func(c *cobra.Command, api client.Client, _ []string) (textOutput, error) {
@@ -43,7 +43,7 @@ code that the controller runs. Nothing is changed.`,
 		}),
 	}
 	c.Flags().StringArrayVarP(&p.files, "filename", "f", nil,
-		"file with NodeENIs, - for standard input (required; may be given several times)")
+		"file with NodeENIs, or - for standard input; required, may be repeated")
 	c.Flags().BoolVar(&p.remove, "delete", false, "plan the deletion of the NodeENIs")
 	e.bind(c.Flags())
 	e.bindInstanceTags(c.Flags())
@@ -58,7 +58,7 @@ type planOptions struct {
 
 func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (report.PlanDiff, error) {
 	if len(p.files) == 0 {
-		return report.PlanDiff{}, errors.New("say which NodeENIs: -f FILE, or -f - for standard input")
+		return report.PlanDiff{}, errors.New("specify the NodeENIs with -f FILE, or -f - for standard input")
 	}
 	manifests, err := readManifests(p.files)
 	if err != nil {
@@ -86,7 +86,7 @@ func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (rep
 	planned.Skipped = skipped
 	subnets, err := readSubnets(ctx, cloud, report.PlannedSubnets(drafts), nil)
 	if err != nil {
-		planned.Skipped = append(planned.Skipped, fmt.Sprintf("whether the subnets have room is not known: %v", err))
+		planned.Skipped = append(planned.Skipped, fmt.Sprintf("the free addresses of the subnets are not known: %v", err))
 	}
 	planned.AddShortages(drafts, subnets.Subnets)
 	return planned, nil
@@ -101,7 +101,7 @@ func rates() map[string]forecast.Rate {
 	return all
 }
 
-// add puts a manifest in the place of the NodeENI of its name, as the API server would have it.
+// add replaces the NodeENI of the name of a manifest with it, as the API server would store it.
 func (d *dryRun) add(ctx context.Context, api client.Client, manifest *v1alpha1.NodeENI, remove bool) error {
 	d.names = append(d.names, manifest.Name)
 	at := slices.IndexFunc(d.nodeENIs, func(n v1alpha1.NodeENI) bool { return n.Name == manifest.Name })

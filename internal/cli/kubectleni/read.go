@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/core/report"
 )
 
-// objects are all that concerns us in the API server.
+// objects are the objects in the API server that the commands read.
 type objects struct {
 	nodeENIs []v1alpha1.NodeENI
 	states   []v1alpha1.NodeENIState
@@ -56,7 +56,7 @@ func readWanted(ctx context.Context, api client.Reader) (objects, error) {
 	return objects{nodeENIs: nodeENIs.Items, nodes: nodes.Items}, nil
 }
 
-// unlisted says why objects of ours cannot be listed, and what to do where it is that their definition is missing.
+// unlisted returns the error of a list, with the next step if the definition of the kind is missing.
 func unlisted(kind string, err error) error {
 	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("the cluster does not know %s: install the definitions, with the chart or kubectl apply "+

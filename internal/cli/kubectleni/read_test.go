@@ -73,7 +73,7 @@ func TestAnEmptyClusterSaysWhatToDeclare(t *testing.T) {
 	wants(t, succeeds(t, "topology"), "No node has interfaces of a NodeENI.")
 }
 
-// What is printed has no colours and no edge where it is no terminal, and the edge of COLUMNS where that is set.
+// Without a terminal, the output has no colours, and no edge unless COLUMNS is set.
 func TestThePageOfAPipe(t *testing.T) {
 	readyCluster(t)
 	if got := succeeds(t, "status"); strings.Contains(got, "\x1b") {
@@ -156,19 +156,19 @@ func TestRefusedArguments(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"a format that status does not have": {[]string{"status", "-o", "svg"}, []string{"-o svg is not known here; it can be wide, json, yaml"}},
+		"a format that status does not have": {[]string{"status", "-o", "svg"}, []string{"-o svg is not supported; it can be wide, json, yaml"}},
 		"a format that topology does have":   {[]string{"topology", "-o", "xml"}, []string{"-o xml", "svg, wide, json, yaml"}},
 		"status of one thing":                {[]string{"status", "multus"}, []string{"unknown command", "multus"}},
-		"why of nothing":                     {[]string{"why"}, []string{"say which one: eni why NODEENI|NODE", "eni why --help has examples"}},
-		"why of two":                         {[]string{"why", "a", "b"}, []string{"say which one"}},
+		"why of nothing":                     {[]string{"why"}, []string{"specify one name: eni why NODEENI|NODE", "eni why --help has examples"}},
+		"why of two":                         {[]string{"why", "a", "b"}, []string{"specify one name"}},
 		"why of an unknown name":             {[]string{"why", "nobody"}, []string{"nothing is named nobody; see kubectl get nodeenis,nodes"}},
 		"why of another kind":                {[]string{"why", "pod/multus"}, []string{"pod/multus is neither a NodeENI nor a node", "nodeeni/NAME or node/NAME"}},
 		"why of a NodeENI as a node":         {[]string{"why", "node/multus"}, []string{"nothing is named node/multus"}},
 		"why of a node as a NodeENI":         {[]string{"why", "nodeeni/node-a1"}, []string{"nothing is named nodeeni/node-a1"}},
 		"an unknown node":                    {[]string{"node", "node-z9"}, []string{"there is no node node-z9", "see kubectl get nodes"}},
-		"node of nothing":                    {[]string{"node"}, []string{"say which one: eni node NAME"}},
+		"node of nothing":                    {[]string{"node"}, []string{"specify one name: eni node NAME"}},
 		"wait for an unknown NodeENI":        {[]string{"wait", "user-plane"}, []string{"there is no NodeENI user-plane; see kubectl get nodeenis"}},
-		"plan of no file":                    {[]string{"plan"}, []string{"say which NodeENIs: -f FILE, or -f - for standard input"}},
+		"plan of no file":                    {[]string{"plan"}, []string{"specify the NodeENIs with -f FILE, or -f - for standard input"}},
 		"plan of a missing file":             {[]string{"plan", "-f", "/does/not/exist.yaml"}, []string{"/does/not/exist.yaml", "no such file"}},
 		"import from another program":        {[]string{"import", "--from", "terraform"}, []string{"--from=terraform: it can be aws-multi-eni-controller or multus-function"}},
 		"a kubeconfig that is missing":       {[]string{"status", "--kubeconfig", "/does/not/exist"}, []string{"find the Kubernetes API", "set KUBECONFIG or --kubeconfig"}},

@@ -13,7 +13,7 @@ import (
 	"github.com/multieni/multieni/internal/core/report"
 )
 
-// rolePrefix begins the names of all roles that the chart has.
+// rolePrefix is the prefix of the names of all roles of the chart.
 const rolePrefix = "multieni-"
 
 // binding is what a RoleBinding and a ClusterRoleBinding have in common.
@@ -23,7 +23,7 @@ type binding struct {
 	subjects              []rbacv1.Subject
 }
 
-// remove returns the command that takes the rights away.
+// remove returns the command that deletes the binding.
 func (b binding) remove() string {
 	command := "kubectl delete " + strings.ToLower(b.kind)
 	if b.namespace != "" {
@@ -32,8 +32,8 @@ func (b binding) remove() string {
 	return command + " " + b.name
 }
 
-// rights looks for roles that multieni's ServiceAccounts have and that multieni did not give to them. A migration from
-// the aws-multi-eni-controller leaves some, since both products have a ServiceAccount of one name.
+// rights checks whether multieni's ServiceAccounts have roles that multieni did not bind. A migration from the
+// aws-multi-eni-controller leaves some, because both products have a ServiceAccount of the same name.
 func (d *doctor) rights(ctx context.Context) {
 	bindings, err := d.bindings(ctx)
 	if err != nil {

@@ -16,10 +16,10 @@ func newStatus() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the fleet at a glance: every NodeENI, and what is not as declared",
-		Long: `Show every NodeENI with how many of its interfaces are attached, and then each reason for
-which interfaces are not as declared, with the nodes it holds for and what to do about it.
+		Long: `Show every NodeENI with the number of its attached interfaces, and then each reason why
+interfaces are not as declared, with the affected nodes and the next step.
 
-Only the Kubernetes API is read.`,
+The command only reads the Kubernetes API.`,
 		Example: `  kubectl eni status
   kubectl eni status -o wide    # and every node
   kubectl eni status -o json | jq '.troubles[] | {reason, nodes}'`,
@@ -40,7 +40,7 @@ func newTopology() *cobra.Command {
 		Long: `Draw the fleet by zone: nodes of one type with the same interfaces in the same slots are
 drawn once, so that thousands of nodes make a small picture.
 
-Only the Kubernetes API is read.`,
+The command only reads the Kubernetes API.`,
 		Example: `  kubectl eni topology
   kubectl eni topology -o svg > fleet.svg`,
 		Args: cobra.NoArgs,

@@ -29,11 +29,11 @@ func newSubnets() *cobra.Command {
 		Long: `Show the subnets that NodeENIs select, or those that you name: how many addresses are free,
 how many /28 EC2 can delegate, a picture of the blocks, the CIDR reservations, and who holds
 the addresses: NodeENIs, the VPC CNI, others. A subnet with many free addresses can have no
-free /28; EC2 shows that nowhere.
+free /28, and EC2 does not show that.
 
-EC2 is asked with your own AWS credentials: three requests for each subnet. EC2 has no history:
-with --prometheus, a server that has the controller's metrics tells in how many days a subnet is
-full at the growth of the last day.`,
+The command calls EC2 with your own AWS credentials: three requests for each subnet. EC2 has no
+history. With --prometheus, the command reads the controller's metrics from a Prometheus server,
+and shows in how many days each subnet is full at the growth of the last day.`,
 		Example: `  kubectl eni subnets
   kubectl eni subnets subnet-0f59b4f14737be9ad
   kubectl eni subnets -o json | jq '.subnets[] | {id, free, freePrefixes}'

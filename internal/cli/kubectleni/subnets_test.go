@@ -81,7 +81,7 @@ func TestDaysUntilASubnetIsFull(t *testing.T) {
 	}
 }
 
-// A server that does not answer as Prometheus does is named, and so is what was asked of it.
+// The error names a server that does not answer like Prometheus, and the request to it.
 func TestAServerThatIsNoPrometheus(t *testing.T) {
 	newCluster(t)
 	withEC2(t, foreign())

@@ -56,7 +56,7 @@ func TestDoctorOfAHealthyClusterFindsAllInOrder(t *testing.T) {
 		"● definitions: the cluster has the definition of NodeENI, and 1 of them\n",
 		"● controller: eni-controller-1 holds the lease\n",
 		"● rights: the ServiceAccounts have no roles but multieni's\n",
-		"● VPC CNI: leaves interfaces alone that carry multieni's tags\n",
+		"● VPC CNI: ignores interfaces with multieni's tags\n",
 		"● nodes: 2 of 2 are EC2 instances\n",
 		"● region: us-east-1, by the ",
 		"actions that EC2 can try are granted\n",
@@ -147,7 +147,7 @@ func TestDoctorSaysWhatIsMissingAndWhatToDo(t *testing.T) {
 			"✗ instance tags: 2 of 2 instances have no tag that --instance-tags names, and get no interfaces: node-a1 (i-0a10000000000000a), node-b1 (i-0a10000000000000b)",
 		}, true},
 		"definitions that may not be read": {func(c *cluster, _ *awssim.Simulator) { c.denied = []string{"/nodeenis"} }, nil, []string{
-			"✗ definitions: list NodeENIs: ", "→ See that the Kubernetes API answers", "0 in order, 0 warnings, 1 failed",
+			"✗ definitions: list NodeENIs: ", "→ Check that the Kubernetes API answers", "0 in order, 0 warnings, 1 failed",
 		}, true},
 	}
 	for name, tc := range cases {
@@ -172,7 +172,7 @@ func deny(sim *awssim.Simulator, action string) {
 	}
 }
 
-// resolved says in the status of NodeENI multus which subnets it has.
+// resolved sets the subnets in the status of NodeENI multus.
 func (c *cluster) resolved(ids ...string) {
 	c.t.Helper()
 	var n v1alpha1.NodeENI

@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/core/report"
 )
 
-// waitPoll is the time between two looks; each is one list of NodeENIs.
+// waitPoll is the time between two checks; each is one list of NodeENIs.
 const waitPoll = time.Second
 
 func newWait() *cobra.Command {
@@ -30,11 +30,11 @@ func newWait() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "wait [NODEENI…]",
 		Short: "Wait until NodeENIs are ready, and show the progress",
-		Long: `Wait until the named NodeENIs, or all, are ready for their newest generation. The progress is
-a bar on a terminal, and a line for each change elsewhere.
+		Long: `Wait until the named NodeENIs, or all, are ready for their newest generation. It shows
+the progress as a bar on a terminal, and as a line for each change elsewhere.
 
-The command fails when the time is over; and, with --fail-if-stalled, as soon as all that is
-left waits for a change by a user. The command reads the Kubernetes API only.`,
+The command fails after --timeout. With --fail-if-stalled, it fails as soon as every NodeENI that
+is not ready waits for a change by a user. It only reads the Kubernetes API.`,
 		Example: `  kubectl eni wait multus-eni-config --timeout 5m
   kubectl eni wait --fail-if-stalled    # all of them, in a pipeline`,
 		ValidArgsFunction: a.completeNames(nodeENIList),
@@ -49,9 +49,9 @@ left waits for a change by a user. The command reads the Kubernetes API only.`,
 			return w.run(ctx)
 		},
 	}
-	c.Flags().DurationVar(&w.timeout, "timeout", 10*time.Minute, "for how long to wait")
+	c.Flags().DurationVar(&w.timeout, "timeout", 10*time.Minute, "how long to wait")
 	c.Flags().BoolVar(&w.failIfStalled, "fail-if-stalled", false,
-		"fail as soon as all that is left waits for a change by a user")
+		"fail as soon as every NodeENI that is not ready waits for a change by a user")
 	a.bind(c.Flags())
 	return c
 }
@@ -101,8 +101,8 @@ func (w *waiting) over(ctx context.Context, last report.Progress) error {
 	case !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return ctx.Err()
 	case last.NodeENIs == 0:
-		return fmt.Errorf("heard nothing of NodeENIs for %s; see that the Kubernetes API answers, and that one "+
-			"is declared", w.timeout)
+		return fmt.Errorf("found no NodeENI in %s; check that the Kubernetes API answers, and that a NodeENI exists",
+			w.timeout)
 	}
 	return fmt.Errorf("not ready after %s: %s", w.timeout, last.Left())
 }
@@ -161,7 +161,7 @@ func (w *waiting) say(p report.Progress) {
 	w.said = line
 }
 
-// end leaves the line in which the progress was shown.
+// end ends the line of the progress.
 func (w *waiting) end() {
 	if isTerminal(w.out) {
 		fmt.Fprintln(w.out)

@@ -13,7 +13,7 @@ import (
 	"github.com/multieni/multieni/internal/core/report"
 )
 
-// screen is what all commands have that print what they find: how they reach the cluster, and how they print.
+// screen has the flags of all commands that print what they read: the connection to the cluster, and the output.
 type screen struct {
 	access
 	output
@@ -39,16 +39,16 @@ func (s *screen) begin(work func(*cobra.Command, client.Client, []string) error)
 	}
 }
 
-// oneName is for commands that are about one thing.
+// oneName accepts exactly one argument.
 func oneName(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("say which one: %s; %s --help has examples", strings.TrimSuffix(c.UseLine(), " [flags]"),
+		return fmt.Errorf("specify one name: %s; %s --help has examples", strings.TrimSuffix(c.UseLine(), " [flags]"),
 			c.CommandPath())
 	}
 	return nil
 }
 
-// show prints what a command finds.
+// show prints the result of a command.
 func (s *screen) show(
 	find func(*cobra.Command, client.Client, []string) (textOutput, error),
 ) func(*cobra.Command, []string) error {
@@ -61,7 +61,7 @@ func (s *screen) show(
 	})
 }
 
-// showFleet prints what a command makes of the fleet.
+// showFleet prints what a command returns for the fleet.
 func (s *screen) showFleet(look func(report.Fleet, []string) (textOutput, error)) func(*cobra.Command, []string) error {
 	return s.show(func(c *cobra.Command, api client.Client, args []string) (textOutput, error) {
 		fleet, err := readFleet(c.Context(), api)

@@ -18,11 +18,11 @@ func newWhy() *cobra.Command {
 		Use:   "why NODEENI|NODE",
 		Short: "Explain why something is not ready, and what to do",
 		Long: `Explain why a NodeENI or a node is not as declared: what is blocked, for which nodes, for
-which reason, and what to do about it. For a node without interfaces it says what the
-selectors want and the node lacks.
+which reason, and what to do about it. For a node without interfaces, it shows the
+labels that selectors require and the node lacks.
 
-A name that both a NodeENI and a node have is taken for the NodeENI; nodeeni/NAME and
-node/NAME say which is meant. Only the Kubernetes API is read.`,
+If a NodeENI and a node have the same name, the command explains the NodeENI; nodeeni/NAME and
+node/NAME are unambiguous. It only reads the Kubernetes API.`,
 		Example: `  kubectl eni why multus-eni-config
   kubectl eni why node/ip-10-0-0-10.us-west-2.compute.internal`,
 		Args:              oneName,
@@ -35,7 +35,7 @@ node/NAME say which is meant. Only the Kubernetes API is read.`,
 	return c
 }
 
-// explain finds what the argument means.
+// explain explains the object that the argument names.
 func explain(fleet report.Fleet, argument string) (report.Why, error) {
 	kind, name, said := strings.Cut(argument, "/")
 	if !said {
@@ -50,7 +50,7 @@ func explain(fleet report.Fleet, argument string) (report.Why, error) {
 	case "node", "nodes", "no":
 		isNodeENI = false
 	default:
-		return report.Why{}, fmt.Errorf("%s is neither a NodeENI nor a node; say nodeeni/NAME or node/NAME", argument)
+		return report.Why{}, fmt.Errorf("%s is neither a NodeENI nor a node; use nodeeni/NAME or node/NAME", argument)
 	}
 	switch {
 	case isNodeENI:

@@ -20,11 +20,11 @@ func New() *cobra.Command {
 		Aliases: []string{"lt"},
 		Short:   "Show what the controller creates in EC2 for an AWSNodeTemplate, without a call to EC2",
 		Long: `Show what the controller creates in EC2 for an AWSNodeTemplate: the launch templates, the
-instance types that take its interfaces, and what a change means for nodes that run. The commands
-call neither EC2 nor Kubernetes, and change nothing.
+instance types that take its interfaces, and the effects of a change on running nodes. The
+commands call neither EC2 nor Kubernetes, and change nothing.
 
-What a selector by tags matches is not known offline, so the output has the selector in angle
-brackets. It has the IDs of selectors by ID (aws-ids).`,
+The matches of a selector by tags are not known offline, so the output has the selector in angle
+brackets. For a selector by ID (aws-ids), it has the IDs.`,
 	}
 	command.AddCommand(newRender(), newExplain(), newDiff())
 	return command
@@ -42,11 +42,11 @@ func (i *input) bind(command *cobra.Command) {
 		"file with the launch template that launchTemplateRef names: the output of aws ec2 "+
 			"describe-launch-template-versions, or launch template data")
 	flags.StringVar(&i.cluster, "cluster-name", "CLUSTER",
-		"what tells the cluster apart in names and tags: --cluster-name of the controller, or the UID of the "+
-			"namespace kube-system")
+		"name of the cluster in names and tags: --cluster-name of the controller, or the UID of the namespace "+
+			"kube-system")
 	flags.StringVar(&i.kubernetes, "kubernetes-version", "1.35",
-		"Kubernetes version of the image, when spec.cluster.version does not say it")
-	flags.StringVarP(&i.output, "output", "o", "text", "form of the output: text, json or yaml")
+		"Kubernetes version of the image, if spec.cluster.version is not set")
+	flags.StringVarP(&i.output, "output", "o", "text", "output format: text, json or yaml")
 	_ = command.MarkFlagRequired("filename")
 }
 

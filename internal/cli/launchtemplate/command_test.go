@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // run runs the command as it is typed, with standard input, and returns what it printed and its error.
 func run(t *testing.T, input string, arguments ...string) (out, errors string, err error) {
@@ -36,7 +36,7 @@ func run(t *testing.T, input string, arguments ...string) (out, errors string, e
 
 const examples = "../../../examples/"
 
-// TestWhatIsPrinted has a golden file for each, so that a change of the output is seen as one.
+// TestWhatIsPrinted has a golden file for each, so that a change of the output is visible in review.
 func TestWhatIsPrinted(t *testing.T) {
 	cases := map[string][]string{
 		"render-two-subnets.txt":    {"render", "-f", examples + "launch-two-subnets.yaml"},
@@ -78,7 +78,7 @@ func TestTheSeedsHeaderIsAcceptedWithANote(t *testing.T) {
 	}
 	seed := strings.Replace(string(manifest), "networking.k8s.aws/v1alpha1", "karpenter.k8s.aws/v1alpha1", 1)
 	_, notes, err := run(t, seed, "render", "-f", "-")
-	if err != nil || !strings.Contains(notes, "note: apiVersion karpenter.k8s.aws/v1alpha1 is taken for networking.k8s.aws/v1alpha1") {
+	if err != nil || !strings.Contains(notes, "note: apiVersion karpenter.k8s.aws/v1alpha1 is read as networking.k8s.aws/v1alpha1") {
 		t.Errorf("error %v, notes %q", err, notes)
 	}
 }
@@ -149,7 +149,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// Consumers take fewer instance types than there are. What does not fit is said, and the newest types are kept.
+// Consumers take fewer instance types than there are. The newest types are kept, and a warning lists the others.
 func TestTypesThatAConsumerDoesNotTakeAreTold(t *testing.T) {
 	input := `{apiVersion: networking.k8s.aws/v1alpha1, kind: AWSNodeTemplate, metadata: {name: any}, spec: {
   subnetSelector: {a: b}, securityGroupSelector: {a: b}, amiSelector: {aws-ids: ami-12345678}, userData: '#!/bin/sh'}}`

@@ -22,7 +22,7 @@ type typeOverride struct {
 	SubnetID     string `json:"SubnetId,omitempty"`
 }
 
-// consumer returns what a consumer takes, and what of the node template it cannot take.
+// consumer returns the input of a consumer, and notes on what it cannot take of the node template.
 func (l loaded) consumer(name string) (facts any, notes []string, err error) {
 	switch name {
 	case "auto-scaling-group":
@@ -43,7 +43,7 @@ func (l loaded) consumer(name string) (facts any, notes []string, err error) {
 	}
 }
 
-// group is what an Auto Scaling group is made with.
+// group is the input of an Auto Scaling group.
 type group struct {
 	Zone                 string `json:"-"`
 	MixedInstancesPolicy struct {
@@ -52,9 +52,9 @@ type group struct {
 			Overrides                   []typeOverride `json:"Overrides"`
 		} `json:"LaunchTemplate"`
 	} `json:"MixedInstancesPolicy"`
-	// AvailabilityZones is set where the launch template names the subnets; VPCZoneIdentifier must then be left out.
+	// AvailabilityZones is set if the launch template names the subnets; VPCZoneIdentifier must then be empty.
 	AvailabilityZones []string `json:"AvailabilityZones,omitempty"`
-	// VPCZoneIdentifier are the subnets to choose from.
+	// VPCZoneIdentifier lists the subnets to choose from.
 	VPCZoneIdentifier string `json:"VPCZoneIdentifier,omitempty"`
 }
 
@@ -111,14 +111,14 @@ func (l loaded) fleet() (facts map[string]any, notes []string) {
 	return map[string]any{"LaunchTemplateConfigs": configs}, notes
 }
 
-// omittedCount says which types a consumer does not take, if any.
+// leftOut returns a note on the types that a consumer does not take, if any.
 func leftOut(consumer string, kept int, left []string) []string {
 	if len(left) == 0 {
 		return nil
 	}
 	return []string{fmt.Sprintf("%d of %d eligible instance types are left out, since %s takes no more than %d: "+
-		"types of newer generations are kept, "+
-		"then by name. Choose by spec.instanceTypes. Left out: %s", len(left), len(left)+kept, consumer, kept, few(left, 8))}
+		"types of newer generations are kept, then by name. Choose with spec.instanceTypes. Left out: %s",
+		len(left), len(left)+kept, consumer, kept, few(left, 8))}
 }
 
 type published struct {
@@ -176,12 +176,12 @@ func (l loaded) managedNodeGroup() (any, error) {
 
 func (l loaded) karpenter() (any, error) {
 	if len(l.Templates) == 0 {
-		return nil, fmt.Errorf("there is nothing of ours to tell Karpenter: the node template uses a launch template " +
-			"as it is, which Karpenter cannot")
+		return nil, fmt.Errorf("there is no output for Karpenter: the node template uses a launch template as it " +
+			"is, which Karpenter cannot")
 	}
 	if n := len(l.shapes()); n > 1 {
 		return nil, fmt.Errorf("layout %s gives instance types %d different sets of interfaces, and an EC2NodeClass "+
-			"has one: narrow spec.instanceTypes to types of one kind", l.template.Layout, n)
+			"has one: restrict spec.instanceTypes to types of one kind", l.template.Layout, n)
 	}
 	interfaces, lost := launchtemplate.ForKarpenter(l.Templates[0])
 	var words []string

@@ -20,12 +20,12 @@ func newDiff() *cobra.Command {
 	var from string
 	command := &cobra.Command{
 		Use:   "diff -f FILE --from OLD",
-		Short: "Say what a change means for launch templates and for nodes that run",
-		Long: `Say what changes in the launch templates between two versions of an AWSNodeTemplate, and what that
-means for nodes that were launched from the old one: whether a difference is Static, Dynamic
+		Short: "Show the effects of a change on launch templates and on running nodes",
+		Long: `Show the changes of the launch templates between two versions of an AWSNodeTemplate, and their
+effects on nodes that were launched from the old one: whether a difference is Static, Dynamic
 or Behavioral, and whether it is repaired in place or needs a new node.
 
-It ends with status 0 whether there are differences or not.`,
+The exit status is 0 with and without differences.`,
 		Example: `  git show HEAD:default.yaml > old.yaml
   multieni launch-template diff -f default.yaml --from old.yaml`,
 		Args: cobra.NoArgs,
@@ -55,16 +55,16 @@ It ends with status 0 whether there are differences or not.`,
 		},
 	}
 	in.bind(command)
-	command.Flags().StringVar(&from, "from", "", "manifest with the AWSNodeTemplate as it was")
+	command.Flags().StringVar(&from, "from", "", "manifest with the old AWSNodeTemplate")
 	_ = command.MarkFlagRequired("from")
 	return command
 }
 
-// difference is what diff prints.
+// difference is the output of diff.
 type difference struct {
 	Templates []templateChange `json:"launchTemplates"`
 	Nodes     []nodeChange     `json:"nodes"`
-	// Types are those that can be chosen now and could not before, or the other way round.
+	// Gained are the instance types that have become eligible, Lost those that no longer are.
 	Gained []string `json:"instanceTypesGained,omitempty"`
 	Lost   []string `json:"instanceTypesLost,omitempty"`
 }

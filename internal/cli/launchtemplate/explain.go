@@ -23,7 +23,7 @@ func newExplain() *cobra.Command {
 	var in input
 	command := &cobra.Command{
 		Use:   "explain -f FILE",
-		Short: "Say what the interfaces are, which instance types carry them, and where each member comes from",
+		Short: "Explain the interfaces, the instance types that take them, and the layer of each field",
 		Long: `Explain an AWSNodeTemplate: its interfaces, the instance types that take them and the number of
 pods that the VPC CNI can serve there, why other types do not take them, and the layer of each
 field of the launch template, with the layers that it overrides.`,
@@ -50,7 +50,7 @@ field of the launch template, with the layers that it overrides.`,
 	return command
 }
 
-// explanation is what explain prints.
+// explanation is the output of explain.
 type explanation struct {
 	Name       string            `json:"name"`
 	Notes      []string          `json:"notes,omitempty"`
@@ -170,7 +170,7 @@ func rejections(types []launchtemplate.TypeVerdict) []rejected {
 	return all
 }
 
-// shown is how many instance types are listed for people.
+// shown is the maximum number of instance types in text output.
 const shown = 12
 
 func (e explanation) print(w io.Writer) {
@@ -243,7 +243,7 @@ func efaWords(n int) string {
 	return fmt.Sprintf("\tEFA %d", n)
 }
 
-// printOrigins says which layer each member comes from; those of one layer together.
+// printOrigins prints the members of each layer.
 func (e explanation) printOrigins(w io.Writer) {
 	by := map[string][]string{}
 	for _, path := range sortedKeys(e.Origins) {

@@ -25,15 +25,15 @@ import (
 // anyZone is the placeholder for zones that are unknown offline.
 const anyZone = "ZONE"
 
-// plenty is how many addresses the subnets have that are not known offline.
+// plenty is the number of addresses assumed for subnets that are unknown offline.
 const plenty = 1 << 20
 
-// loaded is a node template with all that can be known of it offline.
+// loaded is a node template with all that is known of it offline.
 type loaded struct {
 	object   *v1alpha1.AWSNodeTemplate
 	template launchtemplate.NodeTemplate
 	launchtemplate.Rendering
-	// Notes say how the manifest was read.
+	// Notes tell how the manifest was read.
 	Notes []string
 }
 
@@ -62,7 +62,7 @@ func (i *input) load(command *cobra.Command, file string) (loaded, error) {
 	return l, nil
 }
 
-// imagine fills in what only EC2 knows.
+// imagine fills in placeholders for what only EC2 has.
 func (i *input) imagine(l *loaded) {
 	t, spec := &l.template, l.object.Spec
 	if t.UID == "" {
@@ -133,7 +133,7 @@ func named(t launchtemplate.NodeTemplate) []eni.Subnet {
 	return all
 }
 
-// readSource reads what the referenced launch template says.
+// readSource reads the referenced launch template from the file of --source.
 func (i *input) readSource(command *cobra.Command, spec v1alpha1.AWSNodeTemplateSpec) (*launchtemplate.Source, error) {
 	ref := spec.LaunchTemplateRef
 	switch {
@@ -142,8 +142,9 @@ func (i *input) readSource(command *cobra.Command, spec v1alpha1.AWSNodeTemplate
 	case ref == nil:
 		return nil, nil
 	case i.source == "":
-		return nil, fmt.Errorf("spec.launchTemplateRef is kept in EC2, which is not asked: save it with\n  aws ec2 "+
-			"describe-launch-template-versions %s --versions '%s' > FILE\nand say --source FILE", refFlag(ref), ref.Version)
+		return nil, fmt.Errorf("the launch template of spec.launchTemplateRef is in EC2, which this command does not call: "+
+			"save it with\n  aws ec2 "+
+			"describe-launch-template-versions %s --versions '%s' > FILE\nand set --source FILE", refFlag(ref), ref.Version)
 	}
 	r, err := open(command, i.source)
 	if err != nil {
@@ -165,7 +166,7 @@ func refFlag(ref *v1alpha1.LaunchTemplateRef) string {
 	return "--launch-template-name " + ref.Name
 }
 
-// readData reads launch template data, alone or in what EC2 answers; user data comes out as plain text.
+// readData reads launch template data, alone or in an answer of EC2. It returns user data as plain text.
 func readData(r io.Reader) (launchtemplate.Document, int64, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -181,7 +182,7 @@ func readData(r io.Reader) (launchtemplate.Document, int64, error) {
 	if err := yaml.Unmarshal(text, &answer); err == nil && len(answer.LaunchTemplateVersions) > 0 {
 		data, version = answer.LaunchTemplateVersions[0].LaunchTemplateData, answer.LaunchTemplateVersions[0].VersionNumber
 	} else if err := yaml.Unmarshal(text, &data); err != nil {
-		return nil, 0, fmt.Errorf("it is no launch template data: %w", err)
+		return nil, 0, fmt.Errorf("it is not launch template data: %w", err)
 	}
 	if err := awsec2.CheckLaunchTemplateData(data); err != nil {
 		return nil, 0, err
@@ -194,7 +195,7 @@ func readData(r io.Reader) (launchtemplate.Document, int64, error) {
 	return data, version, nil
 }
 
-// write prints facts for programs.
+// write prints facts as JSON or YAML.
 func write(w io.Writer, form string, facts any) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -214,7 +215,7 @@ func write(w io.Writer, form string, facts any) error {
 	return err
 }
 
-// refusal is the error of a node template that cannot be rendered: all that is wrong with it.
+// refusal returns the error of a node template that cannot be rendered, with all its problems.
 func refusal(problems []launchtemplate.Problem) error {
 	if len(problems) == 0 {
 		return nil

@@ -22,22 +22,22 @@ func newRender() *cobra.Command {
 		Use:   "render -f FILE",
 		Short: "Print the launch templates, or what a consumer of them needs",
 		Long: `Print the launch templates of an AWSNodeTemplate: launch template data as
-aws ec2 create-launch-template takes it, one for each zone where interfaces have subnets of
-their own, one for each shape where a layout gives instance types different interfaces.
+aws ec2 create-launch-template takes it, one for each zone if interfaces have subnets of
+their own, and one for each shape if a layout gives instance types different interfaces.
 
 --for prints what one of the consumers needs instead:
   auto-scaling-group   a MixedInstancesPolicy with the eligible instance types
   fleet                the LaunchTemplateConfigs of aws ec2 create-fleet
-  managed-node-group   the data without what an EKS managed node group refuses, or why it does
+  managed-node-group   the data without what an EKS managed node group refuses, or the reason why it does
   karpenter            the fragment of spec.networkInterfaces of an EC2NodeClass
-A group takes 40 instance types, and a fleet 300 overrides. Where more are eligible, those of newer generations
-are kept, then by name, and a warning says which are left out: choose by spec.instanceTypes.
+A group takes 40 instance types, and a fleet 300 overrides. If more are eligible, those of newer generations
+are kept, then by name, and a warning lists the others: choose with spec.instanceTypes.
 The first two name the launch templates by ID and version, if FILE comes from a cluster and
 has them in its status.`,
 		Example: `  # the request, whole
   multieni launch-template render -f examples/launch-two-subnets.yaml
 
-  # what an Auto Scaling group is made with
+  # the input of an Auto Scaling group
   kubectl get awsnodetemplate default -o yaml | multieni launch-template render -f - --for auto-scaling-group
 
   # a fragment for Karpenter
@@ -65,7 +65,7 @@ has them in its status.`,
 	}
 	in.bind(command)
 	command.Flags().StringVar(&consumer, "for", "",
-		"who the output is for: auto-scaling-group, fleet, managed-node-group or karpenter")
+		"consumer of the output: auto-scaling-group, fleet, managed-node-group or karpenter")
 	return command
 }
 
@@ -122,7 +122,7 @@ func (l loaded) source() string {
 	return l.Source.Name
 }
 
-// where says which launches a template is for.
+// where returns which launches a template is for.
 func (l loaded) where(t renderedTemplate) string {
 	words := "any zone: the launcher chooses the subnet"
 	switch t.Zone {

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecyclehook is the command of the lifecycle hook's handler. It knows nothing of Kubernetes, so that it can
-// be a small program of its own in AWS Lambda.
+// Package lifecyclehook is the command of the lifecycle hook's handler. It does not depend on Kubernetes, so that it
+// can be a small program of its own in AWS Lambda.
 package lifecyclehook
 
 import (
@@ -48,49 +48,49 @@ func New() *cobra.Command {
 	var o options
 	command := &cobra.Command{
 		Use:     "lifecycle-hook",
-		Short:   "Give instances their interfaces when they join an Auto Scaling group",
+		Short:   "Create the interfaces of instances when they join an Auto Scaling group",
 		Version: version.String(),
-		Long: `Give instances their network interfaces when they join an Auto Scaling group, a managed
-node group, or just start, and clean up after those that end.
+		Long: `Create the network interfaces of instances when they join an Auto Scaling group or a managed
+node group, or when they start, and clean up after instances that terminate.
 
 It runs in one of three ways:
   in AWS Lambda       when ` + lambdaRuntime + ` is set; events come from EventBridge,
                       or from a queue whose mapping reports failed items of a batch
-  with a queue        with --queue-url; messages are deleted only when they were handled
+  with a queue        with --queue-url; messages are deleted only after they were handled
   once                with --event FILE, or - for standard input
 
-What to do stands in a file (--config), in --parameter NAME=VALUE, or in environment
-variables of the same names. The parameters are those of the CloudFormation template:
+The parameters are in a file (--config), in --parameter NAME=VALUE, or in environment
+variables of the same names. They are those of the CloudFormation template:
 MultusSubnetsAz1, MultusSubnetsAz2 and so on, or MultusSubnets for all zones in one list,
 MultusSecurityGroupIds, EksNodeGroupTagKey, useIPsFromStartOfSubnet, MultusInterfaceTags,
 ClusterName, LifecycleHooks, OnFailure.
-Mistakes in them end the command at its start.
+Invalid parameters end the command at its start.
 
-With a queue, metrics are served at --metrics-bind-address. In AWS Lambda they are written
-into the log in CloudWatch's embedded metric format.
+With a queue, the command serves metrics at --metrics-bind-address. In AWS Lambda, it writes
+them to the log in CloudWatch's embedded metric format.
 
-Lifecycle hooks are completed only if they are named in LifecycleHooks; those that EKS has
-on every managed node group are never touched.`,
+The command completes only the lifecycle hooks that LifecycleHooks names, and never those that
+EKS has on every managed node group.`,
 		Example: `  multieni lifecycle-hook --config networks.yaml --queue-url https://sqs.us-west-2.amazonaws.com/123456789012/multus
   multieni lifecycle-hook --config networks.yaml --event launch.json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), o, c.InOrStdin(), c.ErrOrStderr()) },
 	}
 	shared := command.PersistentFlags()
-	shared.StringVar(&o.config, "config", "", "file that says which instances get which networks, in YAML or JSON")
-	shared.StringArrayVar(&o.parameters, "parameter", nil, "a parameter as NAME=VALUE; can be repeated")
+	shared.StringVar(&o.config, "config", "", "file with the networks of the instances, in YAML or JSON")
+	shared.StringArrayVar(&o.parameters, "parameter", nil, "parameter as NAME=VALUE; may be repeated")
 	shared.StringVar(&o.region, "region", "", "AWS region; by default AWS_REGION, then instance metadata")
 	f := command.Flags()
-	f.StringVar(&o.queue, "queue-url", "", "URL of the queue to take events from")
+	f.StringVar(&o.queue, "queue-url", "", "URL of the queue with the events")
 	f.StringVar(&o.event, "event", "", "file with one event to handle, or - for standard input")
 	f.DurationVar(&o.patience, "patience", 4*time.Minute,
-		"how long to wait for interfaces that may yet come, such as in a full subnet")
+		"how long to wait for interfaces that cannot be created yet, for example in a full subnet")
 	f.DurationVar(&o.heartbeat, "heartbeat", 20*time.Second, "time between two heartbeats of a lifecycle action")
 	f.DurationVar(&o.tickEvery, "tick", 5*time.Minute,
-		"with a queue, how often to check all instances, because events can get lost; 0 for never")
-	f.IntVar(&o.atOnce, "concurrency", 50, "with a queue, how many events are handled at the same time")
+		"with a queue, time between two checks of all instances, because events can get lost; 0 for none")
+	f.IntVar(&o.atOnce, "concurrency", 50, "with a queue, number of events handled concurrently")
 	f.StringVar(&o.account, "account", "",
-		"AWS account whose events are handled; any if empty, in AWS Lambda that of the function")
+		"AWS account whose events are handled; if empty, that of the function in AWS Lambda, else any")
 	f.StringVar(&o.metrics, "metrics-bind-address", ":8080",
 		"with a queue, address of the Prometheus endpoint /metrics; 0 for none")
 	command.MarkFlagsMutuallyExclusive("config", "parameter")
@@ -126,11 +126,11 @@ func run(ctx context.Context, o options, in io.Reader, errOut io.Writer) error {
 		lambda.StartWithOptions(h.Lambda, lambda.WithContext(ctx))
 		return nil
 	default:
-		return errors.New("nothing says where events come from: set --queue-url or --event, or run it in AWS Lambda")
+		return errors.New("no source of events: set --queue-url or --event, or run the command in AWS Lambda")
 	}
 }
 
-// load reads what to do.
+// load reads the parameters.
 func (o options) load() (lifecycle.Parameters, error) {
 	if o.config != "" {
 		text, err := os.ReadFile(o.config)
@@ -188,10 +188,10 @@ func once(ctx context.Context, h *lifecyclehook.Handler, path string, in io.Read
 	return h.Handle(ctx, body)
 }
 
-// tick is the event that a schedule of EventBridge sends.
+// tick is the event of a schedule in EventBridge.
 const tick = `{"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}`
 
-// serve takes messages from the queue, looks at everything now and then, and tells of its metrics.
+// serve handles the messages of the queue, runs the scheduled checks, and serves the metrics.
 func (o options) serve(
 	ctx context.Context, h *lifecyclehook.Handler, cfg aws.Config, m *meters, log *slog.Logger,
 ) error {
@@ -206,7 +206,7 @@ func (o options) serve(
 	if o.tickEvery > 0 {
 		group.Go(func() error {
 			for {
-				// What goes wrong is logged where it does, and tried again at the next tick.
+				// Handle logs its errors. The next tick tries again.
 				_ = h.Handle(ctx, []byte(tick))
 				select {
 				case <-ctx.Done():

@@ -19,21 +19,21 @@ import (
 	"github.com/multieni/multieni/internal/version"
 )
 
-// groupTag is the tag with which Auto Scaling marks the instances of a group.
+// groupTag is the tag that Auto Scaling adds to the instances of a group.
 const groupTag = "aws:autoscaling:groupName"
 
 func newImport(o *options) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{
 		Use:   "import",
-		Short: "Take over the interfaces that the published Multus functions made on running instances",
-		Long: `Take over the interfaces of running instances that have the tag
+		Short: "Import the interfaces that the published Multus functions created on running instances",
+		Long: `Import the interfaces of running instances that have the tag
 node.k8s.amazonaws.com/no_manage=true and no owner, as the published Multus functions for node
 groups leave them. Each becomes the interface of the network that asks for one in its subnet and
-at its device index, or else in its subnet: it gets tags, stays attached, and goes with its
-instance. Without --yes the command only shows what it would do.
+at its device index, or else in its subnet: it gets tags, stays attached, and is deleted with its
+instance. Without --yes the command only prints what it would do.
 
-EC2 is asked with your own AWS credentials, which need the permissions that
+The command calls EC2 with your own AWS credentials, which need the permissions that
 "multieni iam-policy operator" prints.`,
 		Example: `  multieni lifecycle-hook import --config networks.yaml
   multieni lifecycle-hook import --config networks.yaml --yes`,
@@ -42,7 +42,7 @@ EC2 is asked with your own AWS credentials, which need the permissions that
 			return o.importAll(c.Context(), yes, c.OutOrStdout(), slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)))
 		},
 	}
-	command.Flags().BoolVar(&yes, "yes", false, "take them over")
+	command.Flags().BoolVar(&yes, "yes", false, "import them")
 	return command
 }
 

@@ -95,7 +95,7 @@ func deployed(t *testing.T, size int) awssim.World {
 	return w
 }
 
-// A hundred instances in three zones, prepared by the function as it is deployed and built. It is killed at each of its
+// The function as it is deployed and built prepares a hundred instances in three zones. It is killed at each of its
 // calls, in the middle of a batch, while EventBridge loses, repeats and delays events, the queue repeats and reorders
 // them, and EC2 throttles.
 func TestScaleOutByTheFunction(t *testing.T) {
@@ -129,7 +129,7 @@ func TestScaleOutByTheFunction(t *testing.T) {
 	}
 }
 
-// killsOf kills the function at its third call of each action, once before it is carried out and once, later, after.
+// killsOf kills the function at its third call of each action before its effect, and at the 20th after it.
 func killsOf(actions ...string) []fault.Fault {
 	var kills []fault.Fault
 	for _, action := range actions {
@@ -143,9 +143,9 @@ var changes = map[string]int{
 	"CreateNetworkInterface": 2, "ModifyNetworkInterfaceAttribute": 4, "AttachNetworkInterface": 2, "CompleteLifecycleAction": 1,
 }
 
-// At whichever call that changes something the function is killed, before it had an effect or before the answer came:
-// the next event finishes what was begun, and nothing is made twice. To be killed at a call that only reads is the same
-// as to be killed after the one before it.
+// The function is killed at each call that changes something, before its effect or before its answer. The next event
+// finishes the work, and nothing is created twice. A kill at a call that only reads is the same as one after the call
+// before it.
 func TestTheFunctionIsKilledAtEveryCall(t *testing.T) {
 	type death struct {
 		fault.Fault
@@ -178,7 +178,7 @@ func TestTheFunctionIsKilledAtEveryCall(t *testing.T) {
 	}
 }
 
-// speed is how many times faster than AWS the simulated one lives.
+// speed is the factor between simulated time and the time of the machine.
 const speed = 20
 
 // scene is a simulated AWS in which a group launches its instances.
@@ -226,8 +226,7 @@ func (s *scene) await(t *testing.T, size int, tick time.Duration) {
 	}
 }
 
-// completedOnce checks that the hook let each instance into service by a call of the function, and that no call came
-// too late.
+// completedOnce checks that a call of the function completed the hook of each instance, and that no call came too late.
 func (s *scene) completedOnce(t *testing.T) {
 	t.Helper()
 	waited := map[string]int{}
@@ -275,8 +274,7 @@ func (s *scene) has(t *testing.T) []string {
 	return all
 }
 
-// check wants one interface for each instance, at device 1, and the addresses of each subnet to be those from its
-// start.
+// check requires one interface for each instance, at device 1, with the first addresses of each subnet.
 func check(t *testing.T, sim *awssim.Simulator, size int) {
 	t.Helper()
 	of := map[string]int{}

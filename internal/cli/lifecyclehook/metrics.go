@@ -25,7 +25,7 @@ import (
 	"github.com/multieni/multieni/internal/telemetry"
 )
 
-// meters are what a process that stays up measures of itself.
+// meters are the metrics of a process that keeps running.
 type meters struct {
 	registry *prometheus.Registry
 	calls    *telemetry.EC2Calls
@@ -72,7 +72,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// serve answers at /metrics until the context ends; address 0 is for none.
+// serve serves /metrics until the context ends; with address "0" it does not listen.
 func (m *meters) serve(ctx context.Context, address string, log *slog.Logger) error {
 	if address == "0" {
 		return nil

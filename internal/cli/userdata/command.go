@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package userdata holds the commands of multieni that write EC2 user data, without asking EC2 or Kubernetes.
+// Package userdata holds the commands of multieni that generate EC2 user data, without calls to EC2 or Kubernetes.
 package userdata
 
 import (
@@ -23,9 +23,9 @@ import (
 func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "userdata",
-		Short: "Write the user data of nodes that give themselves their interfaces",
-		Long: `Write EC2 user data of nodes that give themselves their interfaces while they boot. Nothing
-is asked of EC2 or Kubernetes.`,
+		Short: "Generate user data for nodes that create their own interfaces",
+		Long: `Generate EC2 user data for nodes that create their own interfaces while they boot. The command
+calls neither EC2 nor Kubernetes.`,
 	}
 	command.AddCommand(newRender())
 	return command
@@ -43,35 +43,35 @@ func newRender() *cobra.Command {
 		Use:   "render",
 		Short: "Print user data that starts eni-bootstrap before the kubelet",
 		Long: `Print user data for a launch template. Nodes that are launched with it run eni-bootstrap
-before their kubelet, at every boot; the kubelet does not start while a required network
-is missing, unless --on-failure says so.
+before their kubelet, at every boot. The kubelet does not start while a required network
+is missing, unless --on-failure allows it.
 
-What the nodes get stands in a file of networks (--config), which is checked and put into
-the user data; in an SSM parameter that holds such a file (--ssm-parameter), so that it can
-change without a new launch template; or in the parameters that the tags of each instance
-hold (--instance-tags; the launch template must enable instance tags in metadata).
+One of these flags names the source of the networks:
+  --config         a file of networks, which is validated and included in the user data
+  --ssm-parameter  an SSM parameter with such a file, which can change without a new launch
+                   template
+  --instance-tags  parameters in the tags of each instance; the launch template must enable
+                   instance tags in metadata
 
---family says how a node starts:
-  AL2           a script before /etc/eks/bootstrap.sh; the unit kubelet.service needs ours
-  AL2023        a script; the unit nodeadm-run.service, which starts the kubelet, needs ours
+--family selects how a node starts:
+  AL2           a script before /etc/eks/bootstrap.sh; kubelet.service requires multieni's unit
+  AL2023        a script; nodeadm-run.service, which starts the kubelet, requires multieni's unit
   Bottlerocket  settings in TOML; a bootstrap container of --image does the work. There is no
-                shell: scripts of yours cannot be merged, the node cannot be labelled or
-                tainted by what was found, and --on-failure is fail or continue. The image's
-                entrypoint must be
+                shell: scripts cannot be merged, the node cannot get labels or a taint for the
+                result, and --on-failure must be fail or continue. The image's entrypoint must be
                   eni-bootstrap --config=/.bottlerocket/bootstrap-containers/current/user-data
                     --state-dir=/.bottlerocket/bootstrap-containers/current
 
-Your own user data is merged with --merge: a script, #cloud-config, a NodeConfig, or a MIME
-message of several for Amazon Linux; settings for Bottlerocket. It comes after ours. EC2
-takes 16384 bytes in all.
+--merge adds your own user data after multieni's: for Amazon Linux a script, #cloud-config, a
+NodeConfig, or a MIME message of several; for Bottlerocket settings. EC2 takes 16384 bytes in all.
 
-In a managed node group EKS adds what a node needs to join. Self-managed nodes, and images of
-your own, need --cluster-name and the flags next to it, or your part that says the same.`,
-		Example: `  # nodes load the program, and do not join without their networks
+In a managed node group, EKS adds what a node needs to join. Self-managed nodes and custom images
+need --cluster-name and the other flags of the cluster, or the same in your own user data.`,
+		Example: `  # nodes download the program, and do not join without their networks
   multieni userdata render --family AL2023 --config networks.yaml \
     --program-url https://example.com/eni-bootstrap --program-sha256 $(sha256sum eni-bootstrap | cut -d' ' -f1)
 
-  # the program is in the image; what else nodes are to do comes along
+  # the program is in the image; nodes also run my-script.sh
   multieni userdata render --family AL2 --config networks.yaml --on-failure taint --merge my-script.sh
 
   # as aws ec2 create-launch-template takes it
@@ -86,23 +86,23 @@ your own, need --cluster-name and the flags next to it, or your part that says t
 func (in *input) bind(command *cobra.Command) {
 	f := command.Flags()
 	f.StringVar(&in.family, "family", string(userdata.AL2023), "family of the image: AL2, AL2023 or Bottlerocket")
-	f.StringVar(&in.config, "config", "", "file that says which networks nodes get, in YAML or JSON; - for standard input")
-	f.StringVar(&in.boot.SSMParameter, "ssm-parameter", "", "name of an SSM parameter that holds such a file")
-	f.BoolVar(&in.boot.InstanceTags, "instance-tags", false, "nodes find the parameters in their tags")
+	f.StringVar(&in.config, "config", "", "file with the networks of the nodes, in YAML or JSON; - for standard input")
+	f.StringVar(&in.boot.SSMParameter, "ssm-parameter", "", "name of an SSM parameter with the content of such a file")
+	f.BoolVar(&in.boot.InstanceTags, "instance-tags", false, "nodes read the parameters from their tags")
 	f.StringVar(&in.boot.ProgramURL, "program-url", "",
-		"where nodes load eni-bootstrap from; without it, it is in the image")
+		"URL from which nodes download eni-bootstrap; if empty, the image must have it")
 	f.StringVar(&in.boot.ProgramSHA256, "program-sha256", "", "SHA-256 of the program, in hexadecimal")
 	f.StringVar(&in.boot.Image, "image", "", "container image of eni-bootstrap, for Bottlerocket")
 	f.StringVar(&in.boot.OnFailure, "on-failure", userdata.Fail,
-		"what a node does without a required network: fail (its kubelet does not start), taint or continue")
+		"action of a node without a required network: fail (its kubelet does not start), taint or continue")
 	f.StringVar(&in.merge, "merge", "", "file with your own user data; - for standard input")
-	f.StringVar(&in.boot.Cluster.ClusterName, "cluster-name", "", "cluster that self-managed nodes join")
-	f.StringVar(&in.boot.Cluster.Endpoint, "cluster-endpoint", "", "address of its API server")
-	f.StringVar(&in.boot.Cluster.CA, "certificate-authority", "", "certificate authority of its API server, base64 of PEM")
-	f.StringVar(&in.boot.Cluster.ServiceCIDR, "service-cidr", "", "range of its services")
+	f.StringVar(&in.boot.Cluster.ClusterName, "cluster-name", "", "name of the cluster that self-managed nodes join")
+	f.StringVar(&in.boot.Cluster.Endpoint, "cluster-endpoint", "", "URL of the API server of the cluster")
+	f.StringVar(&in.boot.Cluster.CA, "certificate-authority", "", "certificate authority of the cluster, as base64 of PEM")
+	f.StringVar(&in.boot.Cluster.ServiceCIDR, "service-cidr", "", "service CIDR of the cluster")
 	f.StringVar(&in.boot.Cluster.ClusterDNS, "cluster-dns", "",
-		"address of its DNS service, if not the one the image derives")
-	f.StringVarP(&in.output, "output", "o", "text", "form of the output: text, or base64 as launch templates hold it")
+		"IP address of the DNS service of the cluster; if empty, the one that the image derives")
+	f.StringVarP(&in.output, "output", "o", "text", "output format: text, or base64 as in launch templates")
 }
 
 func (in *input) run(stdin io.Reader, out io.Writer) error {
@@ -137,7 +137,7 @@ func (in *input) run(stdin io.Reader, out io.Writer) error {
 	return err
 }
 
-// familyOf takes the name of a family in any case.
+// familyOf returns the family of a name, in upper or lower case.
 func familyOf(name string) userdata.Family {
 	known := userdata.Families()
 	if n := slices.IndexFunc(known, func(f userdata.Family) bool { return strings.EqualFold(name, string(f)) }); n >= 0 {
@@ -146,7 +146,7 @@ func familyOf(name string) userdata.Family {
 	return userdata.Family(name)
 }
 
-// read reads a file named by a flag; no name, no text.
+// read reads a file named by a flag. Without a name it returns no text.
 func read(name string, stdin io.Reader) (string, error) {
 	var text []byte
 	var err error

@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/cli/userdata"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // run runs the command as it is typed, with standard input, and returns what it printed and its error.
 func run(t *testing.T, input string, arguments ...string) (string, error) {
@@ -35,13 +35,13 @@ func run(t *testing.T, input string, arguments ...string) (string, error) {
 
 const networks = "testdata/networks.yaml"
 
-// program says where nodes load the program from.
+// program has the flags with which nodes download the program.
 var program = []string{"--program-url", "https://example.com/eni-bootstrap?a=1&b=%20", "--program-sha256", strings.Repeat("0a", 32)}
 
-// cluster says which one self-managed nodes join.
+// cluster has the flags of the cluster that self-managed nodes join.
 var cluster = []string{"--cluster-name", "blue", "--cluster-endpoint", "https://x.eks.amazonaws.com", "--certificate-authority", "Q0E=", "--service-cidr", "172.20.0.0/16"}
 
-// Every form has a golden file, so that a change of what nodes run is seen as one.
+// Every form has a golden file, so that a change of what nodes run is visible in review.
 func TestWhatIsPrinted(t *testing.T) {
 	for name, arguments := range map[string][]string{
 		"al2.mime":                  append([]string{"--family", "al2", "--config", networks, "--merge", "testdata/script.sh"}, program...),
@@ -127,7 +127,7 @@ func TestTheFormOfLaunchTemplates(t *testing.T) {
 
 var documented = regexp.MustCompile(`(?m)^ *multieni userdata render ((?:.*\\\n)*.*)$`)
 
-// The documented commands do what the document says, with the file of networks that it shows.
+// The documented commands succeed with the file of networks in the document.
 func TestTheDocumentedCommands(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/multus-node-groups.md")
 	if err != nil {

@@ -30,13 +30,13 @@ import (
 )
 
 const (
-	// ResolveInterval is the time after which subnets and security groups that were found are read again.
+	// ResolveInterval is the time between two reads of subnets and security groups that exist.
 	ResolveInterval = 30 * time.Minute
-	// ResolveMissingInterval is the time after which those that were not found are read again.
+	// ResolveMissingInterval is the time between two reads of those that do not exist.
 	ResolveMissingInterval = 30 * time.Second
 )
 
-// EC2 is what the controllers ask of EC2.
+// EC2 is the part of EC2 that the controllers use.
 type EC2 interface {
 	executor.Cloud
 	observer.Reader
@@ -45,22 +45,23 @@ type EC2 interface {
 	node.Limiter
 }
 
-// Options are what the controllers work with, and the values in which production and the simulation differ.
+// Options are the dependencies of the controllers, and the values in which production and the simulation differ.
 type Options struct {
 	Client client.Client
-	// Reader reads the API server itself, not a cache.
+	// Reader reads from the API server itself, not from a cache.
 	Reader client.Reader
 	Events events.EventRecorder
 	EC2    EC2
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
-	// InstanceTags are tags. An instance gets interfaces if it has one of them; without InstanceTags all instances do.
+	// InstanceTags restrict the instances: an instance gets interfaces if it has one of the tags. Without InstanceTags all
+	// instances do.
 	InstanceTags []eni.InstanceTag
 	// ConcurrentNodes and ConcurrentNodeENIs are how many reconciliations of each kind run concurrently.
 	ConcurrentNodes, ConcurrentNodeENIs int
 	// Members and Removals are how many calls for one instance run concurrently; see [executor.Options].
 	Members, Removals int
-	// MaxUnattached is how many interfaces of the cluster may exist without being attached before no more are created.
+	// MaxUnattached is the unattached limit: from this number of unattached interfaces in the cluster on, none is created.
 	MaxUnattached int
 	// Resync is the time between two full listings; Poll is the time between two reads of interfaces in transition.
 	Resync, Poll time.Duration

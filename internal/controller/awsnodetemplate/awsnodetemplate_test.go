@@ -41,7 +41,7 @@ const (
 	image    = "ami-0123456789abcdef0"
 )
 
-// cloud is EC2 as the reconciler sees it, with the launch templates it has and the calls that changed something.
+// cloud is EC2 with launch templates, and records the calls that change something.
 type cloud struct {
 	observer.Reader
 	now        time.Time
@@ -163,7 +163,7 @@ func (c *cloud) DryRunLaunch(_ context.Context, t launchtemplate.DryRun) error {
 	return c.refuse
 }
 
-// stage is a reconciler with what it reads.
+// stage is a reconciler with its inputs.
 type stage struct {
 	*testing.T
 	*cloud
@@ -217,7 +217,7 @@ func (s *stage) listed() {
 	}
 }
 
-// reconcile works the node template and returns it, with the calls that were made for it.
+// reconcile reconciles the node template, and returns it with the calls that the reconciler made.
 func (s *stage) reconcile() (v1alpha1.AWSNodeTemplate, []string) {
 	s.Helper()
 	s.calls = nil
@@ -249,7 +249,7 @@ func (s *stage) change(to func(*v1alpha1.AWSNodeTemplateSpec)) {
 	}
 }
 
-// launch has an instance, with its node, launched from the first launch template of the status.
+// launch launches an instance, with its node, from the first launch template of the status.
 func (s *stage) launch(object v1alpha1.AWSNodeTemplate) {
 	p := object.Status.LaunchTemplates[0]
 	tags := map[string]string{
@@ -394,7 +394,7 @@ func TestANodeIsLabelledAndTellsOfItsDrift(t *testing.T) {
 	}
 }
 
-// TestAPatchedImageIsDrift checks an image that a parameter of its family names: AWS lets the parameter name another
+// TestAPatchedImageIsDrift checks an image that a parameter of its family names: AWS changes the parameter to another
 // image, and nothing changes in the declaration.
 func TestAPatchedImageIsDrift(t *testing.T) {
 	object := declared()
@@ -420,7 +420,7 @@ func TestAPatchedImageIsDrift(t *testing.T) {
 		s.now = s.now.Add(time.Hour)
 		s.listed()
 		got, _ = s.reconcile()
-		if warned := slices.ContainsFunc(got.Status.Warnings, func(w string) bool { return strings.Contains(w, "not noticed") }); warned != (c.stands == "") {
+		if warned := slices.ContainsFunc(got.Status.Warnings, func(w string) bool { return strings.Contains(w, "not detected") }); warned != (c.stands == "") {
 			t.Errorf("%s: warnings %q", c.name, got.Status.Warnings)
 		}
 		if _, condition := s.node(); condition.Status != c.status || c.status == corev1.ConditionTrue && !strings.Contains(condition.Message, "amiSelector: want "+c.stands+", have "+image+" (Dynamic") {

@@ -52,7 +52,7 @@ func TestWhatNothingWantsGoesAfterAWhile(t *testing.T) {
 	}
 }
 
-// TestWhatAGroupNamesStays: a group that is scaled to zero has no nodes, and wants some tomorrow.
+// TestWhatAGroupNamesStays checks a group that is scaled to zero: it has no nodes, but may launch some tomorrow.
 func TestWhatAGroupNamesStays(t *testing.T) {
 	s := setStage(t, declared())
 	s.reconcile()
@@ -107,7 +107,8 @@ func TestTheEndWaitsForGroups(t *testing.T) {
 	}
 }
 
-// TestAPauseHoldsNobodyUp: multieni is removed by pausing node templates and letting go of them, while a controller still runs.
+// TestAPauseHoldsNobodyUp uninstalls multieni: a user pauses node templates and removes their finalizers while a
+// controller still runs.
 func TestAPauseHoldsNobodyUp(t *testing.T) {
 	t.Run("once let go", func(t *testing.T) {
 		object := declared()
@@ -134,7 +135,8 @@ func TestAPauseHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// TestOrphansAreSwept: a node template whose finalizer was taken off by hand has left its launch templates behind.
+// TestOrphansAreSwept checks a node template that left its launch templates behind because a user removed its
+// finalizer.
 func TestOrphansAreSwept(t *testing.T) {
 	cases := map[string]struct {
 		change func(*stage)

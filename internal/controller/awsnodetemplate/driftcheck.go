@@ -20,7 +20,7 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// node is a node that was launched from a node template, with what was found about it.
+// node is a node that was launched from a node template, with its differences and updates.
 type node struct {
 	*corev1.Node
 	instanceID  string
@@ -40,8 +40,8 @@ func byInstance(nodes []corev1.Node) map[string]*corev1.Node {
 	return all
 }
 
-// checkDrift compares every node that was launched from the node template with the present declaration, in the order of
-// their names. While the node template cannot be rendered, it reports no difference.
+// checkDrift compares every node that was launched from the node template with the current declaration. It returns the
+// nodes sorted by name. If the node template cannot be rendered, it reports no difference.
 func (r *Reconciler) checkDrift(ctx context.Context, f *facts) ([]node, error) {
 	nodes, err := r.nodesByInstance(ctx)
 	if err != nil {
@@ -60,8 +60,8 @@ func (r *Reconciler) checkDrift(ctx context.Context, f *facts) ([]node, error) {
 	return fleet, err
 }
 
-// describeNewNodes reads the instances of nodes that joined since the last list: EC2 returns what they were launched
-// with. Instances from before the first list are known from it.
+// describeNewNodes reads the instances of nodes that joined since the last list: EC2 returns the interfaces that they
+// were launched with. Instances from before the first list are known from that list.
 func (r *Reconciler) describeNewNodes(ctx context.Context, nodes map[string]*corev1.Node) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(200)
@@ -76,7 +76,7 @@ func (r *Reconciler) describeNewNodes(ctx context.Context, nodes map[string]*cor
 	return group.Wait()
 }
 
-// invisibleInstances returns the instances that were never looked at, each only once, and forgets those that are gone.
+// invisibleInstances returns the instances that were never read, each only once, and forgets those that are gone.
 func (r *Reconciler) invisibleInstances(nodes map[string]*corev1.Node) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,8 +135,8 @@ func (r *Reconciler) checkLaunchedDrift(ctx context.Context, nodes map[string]*c
 	return fleet, nil
 }
 
-// images are those of the instances, where it matters: if a template names its image by a parameter, a node can be out
-// of date without that anything was changed here. What may not be asked is a warning.
+// images returns the images of the instances if a template names its image by a parameter: then a node can become
+// outdated without a change in the cluster. Missing permissions become a warning.
 func (r *Reconciler) images(ctx context.Context, f *facts) (map[string]string, error) {
 	f.rendering.Images = map[string]string{}
 	for _, template := range f.rendering.Templates {
@@ -149,7 +149,7 @@ func (r *Reconciler) images(ctx context.Context, f *facts) (map[string]string, e
 		switch eni.ErrorClass(err) {
 		case eni.Unauthorized, eni.Invalid, eni.NotFound:
 			f.warnings = append(f.warnings,
-				fmt.Sprintf("changes of the nodes' image are not noticed: EC2 does not say which image %s names: %v",
+				fmt.Sprintf("changes of the nodes' image are not detected: EC2 does not say which image %s names: %v",
 					parameter, err))
 			continue
 		}
@@ -164,7 +164,7 @@ func (r *Reconciler) images(ctx context.Context, f *facts) (map[string]string, e
 	return r.Launches.ImagesOf(ctx, f.template.UID)
 }
 
-// adopted are the interfaces that the nodes' states have as members of NodeENIs.
+// adopted returns the interfaces that the nodes' states list as members of NodeENIs.
 func (r *Reconciler) adopted(ctx context.Context) (map[string]bool, error) {
 	var states v1alpha1.NodeENIStateList
 	if err := r.Client.List(ctx, &states, unsafeCopy); err != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/multieni/multieni/internal/nodetemplate"
 )
 
-// facts are what a node template's status follows from.
+// facts are the inputs for the status of a node template.
 type facts struct {
 	now       time.Time
 	template  launchtemplate.NodeTemplate
 	rendering launchtemplate.Rendering
-	// source is when the launch template referred to was read.
+	// sourceReadAt is when the referenced launch template was read.
 	sourceReadAt time.Time
 
 	// offers are the versions to launch from now, warnings are EC2's warnings about them, and refusal is EC2's reason
@@ -30,16 +30,16 @@ type facts struct {
 	offers   []templateVersion
 	warnings []string
 	refusal  error
-	// published are the versions that the status offers.
+	// published are the versions that the status lists.
 	published []v1alpha1.PublishedTemplate
-	// unseen is set while EC2 does not show everywhere what was just made.
+	// unseen is set while EC2 does not return a new version everywhere.
 	unseen bool
 
 	fleet []node
 }
 
-// gather reads what the node template refers to, and renders it. The rendering's problems say what is wrong with the
-// template; an error means that a read failed.
+// gather reads the resources that the node template names, and renders the template. Problems of the rendering are
+// mistakes in the template; an error means that a read failed.
 func (r *Reconciler) gather(ctx context.Context, object *v1alpha1.AWSNodeTemplate) (facts, error) {
 	f := facts{now: r.Now()}
 	t, err := nodetemplate.Convert(object, r.Cluster)
@@ -75,7 +75,7 @@ func (r *Reconciler) gather(ctx context.Context, object *v1alpha1.AWSNodeTemplat
 	f.template = t
 	f.rendering = launchtemplate.Render(t, types, choices)
 	if len(problems) > 0 {
-		// A resource that was not found causes further problems, which add no information.
+		// A missing resource causes further problems, which add no information.
 		f.rendering.Problems, f.rendering.Templates = problems, nil
 	}
 	return f, nil
@@ -89,7 +89,7 @@ func problemOf(err error) launchtemplate.Problem {
 	return launchtemplate.Problem{Reason: launchtemplate.InvalidInterface, Message: err.Error()}
 }
 
-// checkOverride refuses an override that is not allowed, or that EC2 would not understand.
+// checkOverride rejects an override that is not allowed, or that EC2 would not accept.
 func (r *Reconciler) checkOverride(t launchtemplate.NodeTemplate) []launchtemplate.Problem {
 	const path = "spec.launchTemplateOverride"
 	switch {
@@ -97,7 +97,7 @@ func (r *Reconciler) checkOverride(t launchtemplate.NodeTemplate) []launchtempla
 		return nil
 	case r.CheckOverride == nil:
 		return []launchtemplate.Problem{{Reason: launchtemplate.OverrideNotAllowed, Path: path,
-			Message: "the controller takes no overrides; express it in the other fields, or start it with " +
+			Message: "the controller accepts no overrides; express it in the other fields, or start it with " +
 				"--feature-gates=LaunchTemplateOverride=true"}}
 	}
 	if err := r.CheckOverride(t.Override); err != nil {
@@ -106,7 +106,7 @@ func (r *Reconciler) checkOverride(t launchtemplate.NodeTemplate) []launchtempla
 	return nil
 }
 
-// findSource reads the launch template that is referred to.
+// findSource reads the referenced launch template.
 func (r *Reconciler) findSource(
 	ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, f *facts,
 ) ([]launchtemplate.Problem, error) {
@@ -180,7 +180,7 @@ func (r *Reconciler) findImage(
 	return nil, nil
 }
 
-// layeredImage returns the image that wins, if any layer names one by ID.
+// layeredImage returns the image that takes precedence, if any layer names one by ID.
 func layeredImage(t launchtemplate.NodeTemplate) string {
 	layers := []launchtemplate.Document{t.Override}
 	if t.Source != nil {

@@ -30,10 +30,10 @@ const (
 	maxEventNote = 1024
 )
 
-// unsafeCopy spares copies of what is only read.
+// unsafeCopy avoids copies of objects that are only read.
 var unsafeCopy = client.UnsafeDisableDeepCopy
 
-// writeNodes writes the labels, the capacity and the drift of each node, where they changed.
+// writeNodes writes the labels, the capacity and the drift of each node if they changed.
 func (r *Reconciler) writeNodes(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f facts) error {
 	r.remember(object.Name, f)
 	if f.rendering.Problems != nil {
@@ -61,7 +61,7 @@ func (r *Reconciler) remember(name string, f facts) {
 	r.standings[name] = s
 }
 
-// drift are the differences that count.
+// drift returns the differences that count as drift.
 func (n node) drift() []launchtemplate.Difference {
 	return slices.DeleteFunc(slices.Clone(n.differences), func(d launchtemplate.Difference) bool {
 		return d.Class == launchtemplate.Behavioral
@@ -131,12 +131,13 @@ func (r *Reconciler) recordEvents(
 		"Compare", "%s", strings.ToValidUTF8(note[:min(len(note), maxEventNote)], ""))
 }
 
-// condition says on the node whether it differs. The reason is the class of the first difference.
+// condition returns the condition of the node that says whether it differs. The reason is the class of the first
+// difference.
 func (n node) condition(nodeTemplate string) corev1.NodeCondition {
 	drift := n.drift()
 	c := corev1.NodeCondition{
 		Type: v1alpha1.NodeConditionDrifted, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonAsDeclared,
-		Message: "the node is as AWSNodeTemplate " + nodeTemplate + " declares",
+		Message: "the node matches AWSNodeTemplate " + nodeTemplate,
 	}
 	if len(drift) == 0 {
 		return c
@@ -150,7 +151,7 @@ func (n node) condition(nodeTemplate string) corev1.NodeCondition {
 	return c
 }
 
-// condition returns what a node says of its drift.
+// condition returns the drift condition of a node.
 func condition(n *corev1.Node) *corev1.NodeCondition {
 	at := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == v1alpha1.NodeConditionDrifted
@@ -194,7 +195,7 @@ func capacityChanges(have corev1.ResourceList, want map[string]int) map[string]a
 	return changes
 }
 
-// clearNodes takes the labels, resources and the condition of a node template off the nodes that still have them.
+// clearNodes removes the labels, resources and the condition of a node template from the nodes that still have them.
 func (r *Reconciler) clearNodes(ctx context.Context, nodes map[string]*corev1.Node, nodeTemplate string) error {
 	for _, n := range nodes {
 		if n.Labels[launchtemplate.LabelNodeTemplate] != nodeTemplate {
@@ -210,7 +211,7 @@ func (r *Reconciler) clearNodes(ctx context.Context, nodes map[string]*corev1.No
 				map[string]any{"metadata": map[string]any{"labels": labelChanges(n.Labels, nil)}})
 		}
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("take the labels of AWSNodeTemplate %s off node %s: %w", nodeTemplate, n.Name, err)
+			return fmt.Errorf("remove the labels of AWSNodeTemplate %s from node %s: %w", nodeTemplate, n.Name, err)
 		}
 	}
 	return nil

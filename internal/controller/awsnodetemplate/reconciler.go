@@ -4,8 +4,8 @@
 // Package awsnodetemplate reconciles AWSNodeTemplate objects: it publishes launch templates in EC2 from their
 // declarations, and reports for every node that was launched from them whether it equals a node launched now.
 //
-// Package launchtemplate decides what to render, and what a difference means. This package collects its inputs, tests
-// the result and publishes it as a numbered version, and reports: on the object, on its nodes, and to the node
+// Package launchtemplate decides what to render, and what a difference means. This package collects the inputs, tests
+// the result, and publishes it as a numbered version. It reports on the object, on its nodes, and to the node
 // reconciler, which updates interfaces in place.
 package awsnodetemplate
 
@@ -43,7 +43,7 @@ const recheckInterval = 5 * time.Second
 type EC2 interface {
 	// LaunchTemplates returns the launch templates with all the tags.
 	LaunchTemplates(ctx context.Context, tags map[string]string) ([]launchtemplate.Existing, error)
-	// LaunchTemplateVersions returns all versions of one, the oldest first.
+	// LaunchTemplateVersions returns all versions of a launch template, the oldest first.
 	LaunchTemplateVersions(ctx context.Context, templateID string) ([]launchtemplate.Version, error)
 	CreateLaunchTemplate(ctx context.Context, p launchtemplate.NewTemplate) (id string, warnings []string, err error)
 	CreateLaunchTemplateVersion(ctx context.Context, token, templateID, hash string,
@@ -52,7 +52,7 @@ type EC2 interface {
 	DeleteLaunchTemplateVersions(ctx context.Context, templateID string, numbers []int64) error
 	// PutTags puts tags on a resource, here a launch template.
 	PutTags(ctx context.Context, id string, tags map[string]string) error
-	// DryRunLaunch has EC2 say whether it would launch, without launching.
+	// DryRunLaunch asks EC2 whether it would launch, without a launch.
 	DryRunLaunch(ctx context.Context, t launchtemplate.DryRun) error
 }
 
@@ -66,8 +66,7 @@ type Options struct {
 	EC2      EC2
 	// References returns the users of launch templates other than running instances.
 	References func(context.Context) ([]launchtemplate.Reference, error)
-	// CheckOverride reports a member of an override that EC2 does not have. A nil one means that overrides are not
-	// allowed.
+	// CheckOverride reports a member of an override that EC2 does not have. If it is nil, overrides are not allowed.
 	CheckOverride func(launchtemplate.Document) error
 	// KubernetesVersion returns the minor version of the API server, such as 1.35.
 	KubernetesVersion func() (string, error)
@@ -76,15 +75,15 @@ type Options struct {
 	Repairs     *controller.InPlaceUpdates
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
-	// SourceRefresh is how often what can change by itself is looked at: aliases, images, nodes. Relist is how often
-	// EC2's launch templates are listed.
+	// SourceRefresh is the time between two reads of what can change by itself: aliases, images, nodes. Relist is the time
+	// between two lists of EC2's launch templates.
 	SourceRefresh, Relist time.Duration
-	// Concurrency is how many node templates are worked on at the same time.
+	// Concurrency is how many node templates are reconciled at the same time.
 	Concurrency int
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
 	Log *slog.Logger
-	// Traces is where spans go; nowhere if nil.
+	// Traces receives the spans; nil for no tracing.
 	Traces trace.TracerProvider
 }
 
@@ -95,9 +94,9 @@ type Reconciler struct {
 
 	// mu guards met and standings.
 	mu sync.Mutex
-	// met are the instances whose interfaces were looked at when their node joined.
+	// met are the instances whose interfaces were read when their node joined.
 	met map[string]bool
-	// standings are how the nodes stood last, by node template.
+	// standings are the last counts of the nodes, by node template.
 	standings map[string]Counts
 }
 
@@ -109,7 +108,7 @@ func New(options Options) *Reconciler {
 	}
 }
 
-// Reconcile brings the launch templates of one node template up to date, and the reports on its nodes.
+// Reconcile updates the launch templates of one node template, and the reports on its nodes.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if err := r.Observer.WaitSynced(ctx); err != nil {
 		return reconcile.Result{}, err
@@ -155,14 +154,14 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: r.next(f)}, r.tidy(ctx, &object, f)
 }
 
-// tidy deletes launch templates that are not desired any more, if the desired ones are known.
+// tidy deletes launch templates that are no longer desired, if the desired ones are known.
 func (r *Reconciler) tidy(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f facts) error {
 	if f.rendering.Problems != nil || f.refusal != nil || f.unseen || controller.Paused(object) {
-		return nil //nolint:nilerr // the status reports the refusal; which templates are wanted is not settled
+		return nil //nolint:nilerr // the status reports the refusal; the desired templates are not known
 	}
 	err := r.collect(ctx, f)
 	if errors.Is(err, errReferrersUnknown) {
-		r.Log.Warn("what nothing seems to want any more is kept", "awsnodetemplate", object.Name, "err", err)
+		r.Log.Warn("launch templates that seem unused are kept", "awsnodetemplate", object.Name, "err", err)
 		return nil
 	}
 	return err
@@ -190,8 +189,8 @@ func (r *Reconciler) next(f facts) time.Duration {
 	return r.SourceRefresh
 }
 
-// addFinalizer puts the finalizer on. Nothing is made in EC2 for a node template without it, and nothing for one that
-// is paused.
+// addFinalizer adds the finalizer. Without it the controller creates nothing in EC2 for a node template. A paused one
+// gets none.
 func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.AWSNodeTemplate) error {
 	before := object.DeepCopy()
 	if controller.Paused(object) || !controllerutil.AddFinalizer(object, v1alpha1.Finalizer) {
@@ -199,13 +198,13 @@ func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.AWSNodeT
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, object, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
-		return fmt.Errorf("put the finalizer on AWSNodeTemplate %s: %w", object.Name, err)
+		return fmt.Errorf("add the finalizer to AWSNodeTemplate %s: %w", object.Name, err)
 	}
 	return nil
 }
 
-// removeFinalizer deletes the launch templates once no node that was launched from them runs, and no group refers to
-// them. Then it takes the finalizer off.
+// removeFinalizer deletes the launch templates once no node that was launched from them exists and no group refers to
+// them. Then it removes the finalizer.
 func (r *Reconciler) removeFinalizer(ctx context.Context, object *v1alpha1.AWSNodeTemplate) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return reconcile.Result{}, nil
@@ -244,7 +243,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, object *v1alpha1.AWSNo
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, object, patch,
 		client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("take the finalizer off AWSNodeTemplate %s: %w", object.Name, err)
+		return reconcile.Result{}, fmt.Errorf("remove the finalizer from AWSNodeTemplate %s: %w", object.Name, err)
 	}
 	r.forget(object.Name)
 	r.Log.Info("AWSNodeTemplate is gone, and its launch templates with it", "awsnodetemplate", object.Name)
@@ -253,10 +252,10 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, object *v1alpha1.AWSNo
 
 // Counts are the numbers of a node template's nodes by state.
 type Counts struct {
-	// Nodes were launched from it; Drifted counts those that differ by the first field in which they do.
+	// Nodes is how many nodes were launched from it; Drifted counts the differing ones by their first differing field.
 	Nodes   int
 	Drifted map[string]int
-	// ReadAt is when the launch template that it refers to was last read; zero without one.
+	// ReadAt is when the referenced launch template was last read; zero without one.
 	ReadAt time.Time
 }
 
@@ -267,7 +266,7 @@ func (r *Reconciler) Counts() map[string]Counts {
 	return maps.Clone(r.standings)
 }
 
-// CollectTemplates deletes launch templates whose node template no longer exists, regardless of the reason.
+// CollectTemplates deletes launch templates whose node template no longer exists.
 func (r *Reconciler) CollectTemplates(ctx context.Context) error {
 	if err := r.Observer.WaitSynced(ctx); err != nil {
 		return err

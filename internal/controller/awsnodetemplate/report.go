@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/status"
 )
 
-// The most entries of lists in the status (api/v1alpha1).
+// The maximum lengths of lists in the status (api/v1alpha1).
 const (
 	maxTypes          = 200
 	maxSubnets        = 200
@@ -39,7 +39,7 @@ const (
 	notDryRun = "not tried: "
 )
 
-// report works the status out.
+// report computes the status.
 func report(object *v1alpha1.AWSNodeTemplate, f facts) v1alpha1.AWSNodeTemplateStatus {
 	before := object.Status
 	st := v1alpha1.AWSNodeTemplateStatus{
@@ -69,7 +69,7 @@ func report(object *v1alpha1.AWSNodeTemplate, f facts) v1alpha1.AWSNodeTemplateS
 	return st
 }
 
-// leaving is the status of a node template whose launch templates have to stay for now.
+// leaving returns the status of a deleted node template whose launch templates must stay for now.
 func leaving(object *v1alpha1.AWSNodeTemplate, nodes int, why string) v1alpha1.AWSNodeTemplateStatus {
 	st := *object.Status.DeepCopy()
 	st.ObservedGeneration, st.Nodes = object.Generation, int32(nodes)
@@ -99,7 +99,7 @@ func referred(by []launchtemplate.Reference) string {
 		strings.Join(names, ", ") + more
 }
 
-// offered are the versions to launch from. One that could not be renewed stays as it was.
+// offered returns the versions to launch from. A version that could not be updated stays listed.
 func offered(object *v1alpha1.AWSNodeTemplate, f facts) []v1alpha1.PublishedTemplate {
 	before := object.Status.LaunchTemplates
 	if f.rendering.Problems != nil || controller.Paused(object) {
@@ -176,7 +176,7 @@ func source(before *v1alpha1.TemplateSource, f facts) *v1alpha1.TemplateSource {
 	return now
 }
 
-// warnings are those of now, and what EC2 said when it made the versions that are still offered.
+// warnings returns the current warnings, and EC2's warnings from the creation of the versions that are still offered.
 func warnings(before, st v1alpha1.AWSNodeTemplateStatus, f facts) []string {
 	var all []string
 	for _, p := range f.rendering.Warnings {
@@ -196,7 +196,7 @@ func warnings(before, st v1alpha1.AWSNodeTemplateStatus, f facts) []string {
 	return all[:min(len(all), maxWarnings)]
 }
 
-// outcome says in one word and one sentence whether nodes can be launched as declared.
+// outcome returns, in one word and one sentence, whether nodes can be launched as declared.
 func outcome(object *v1alpha1.AWSNodeTemplate, f facts, st v1alpha1.AWSNodeTemplateStatus) status.Outcome {
 	switch {
 	case controller.Paused(object):
@@ -210,7 +210,7 @@ func outcome(object *v1alpha1.AWSNodeTemplate, f facts, st v1alpha1.AWSNodeTempl
 			Message: f.refusal.Error() + meanwhile(st)}
 	case f.unseen:
 		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonProgressing,
-			Message: "EC2 does not show everywhere yet what was just made" + meanwhile(st)}
+			Message: "EC2 does not return the new versions everywhere yet" + meanwhile(st)}
 	default:
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonPublished, Message: fmt.Sprintf(
 			"%s to launch from, for %s", text.Count(len(st.LaunchTemplates), "launch template"),
@@ -218,12 +218,12 @@ func outcome(object *v1alpha1.AWSNodeTemplate, f facts, st v1alpha1.AWSNodeTempl
 	}
 }
 
-// meanwhile says what holds meanwhile.
+// meanwhile says that the previous launch templates stay listed, if there are any.
 func meanwhile(st v1alpha1.AWSNodeTemplateStatus) string {
 	if len(st.LaunchTemplates) == 0 {
 		return ""
 	}
-	return " (the launch templates in the status are as before)"
+	return " (the launch templates in the status are unchanged)"
 }
 
 func summary(problems []launchtemplate.Problem) string {
@@ -245,7 +245,7 @@ func validated(f facts) metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonRefused, f.refusal.Error()
 	case f.unseen:
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonProgressing,
-			"EC2 does not show everywhere yet what was just made"
+			"EC2 does not return the new versions everywhere yet"
 	case f.rendering.Source != nil:
 		c.Message = "the launch template has what nodes need; it is used as it is"
 	}
@@ -257,7 +257,7 @@ func drifted(st v1alpha1.AWSNodeTemplateStatus, f facts) metav1.Condition {
 		Reason: v1alpha1.ReasonAsDeclared, Message: "no node differs from it"}
 	if f.rendering.Problems != nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, string(
-			f.rendering.Problems[0].Reason), "what nodes should be like is not known"
+			f.rendering.Problems[0].Reason), "the desired state of nodes is not known"
 		return c
 	}
 	for _, n := range f.fleet {

@@ -23,11 +23,11 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// eventDelay is for how long changes of nodes are collected: a fleet that joins causes one reconciliation and not one
-// per node.
+// eventDelay is how long the controller collects changes of nodes: a fleet that joins causes one reconciliation, not
+// one per node.
 const eventDelay = 500 * time.Millisecond
 
-// SetupWithManager wires the reconciler to AWSNodeTemplates, to nodes that join and leave, and to the clock.
+// SetupWithManager connects the reconciler to AWSNodeTemplates, to nodes that join and leave, and to a timer.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	if err := mgr.Add(manager.RunnableFunc(r.collectPeriodically)); err != nil {
 		return err
@@ -53,12 +53,12 @@ func (r *Reconciler) collectPeriodically(ctx context.Context) error {
 		}
 		err := panics.AsError("the sweep of launch templates", func() error { return r.CollectTemplates(ctx) })
 		if err != nil && ctx.Err() == nil {
-			r.Log.Info("launch templates without a node template were not looked for", "err", err)
+			r.Log.Info("launch templates without a node template could not be collected", "err", err)
 		}
 	}
 }
 
-// enqueueAll enqueues every node template: which of them a node was launched from, EC2 tells. There are few.
+// enqueueAll enqueues every node template: only EC2 knows which of them a node was launched from. There are few.
 func (r *Reconciler) enqueueAll(ctx context.Context, q controller.Queue, _ client.Object) {
 	var all v1alpha1.AWSNodeTemplateList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {

@@ -22,34 +22,34 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// templateCache is what is known of the cluster's launch templates in EC2. It has only those with our tags.
+// templateCache caches the cluster's launch templates in EC2. It has only those with our tags.
 type templateCache struct {
 	ec2 EC2
-	// references are those of others to launch templates.
+	// references returns the users of launch templates, such as Auto Scaling groups.
 	references func(context.Context) ([]launchtemplate.Reference, error)
 	cluster    string
-	// relist is for how long a listing is used.
+	// relist is how long a list stays valid.
 	relist   time.Duration
 	now      func() time.Time
 	listings *cache.Cache[struct{}]
-	// owners serializes the work on the launch templates of one node template, EC2's calls included. Work on those of
-	// another node template does not wait for it.
+	// owners serializes the work on the launch templates of one node template, including calls to EC2. Work for another
+	// node template does not wait for it.
 	owners keymutex.KeyMutex
 
-	// mu guards what follows. No call of EC2 is made while it is held.
+	// mu guards what follows. It is not held during calls to EC2.
 	mu        sync.Mutex
 	listedAt  time.Time
 	templates map[string]cachedTemplate // by ID
 }
 
-// cachedTemplate is one launch template with its versions, which are read when the listing shows new ones.
+// cachedTemplate is one launch template with its versions, which are read when a list has new ones.
 type cachedTemplate struct {
 	launchtemplate.Existing
 	versions []launchtemplate.Version
 	// unwanted is since when no object uses it, orphaned since when its node template does not exist.
 	unwanted, orphaned time.Time
-	// deleted is whether this process deleted it. changedAt is when this process last changed it: a listing that began
-	// before does not know of the change.
+	// deleted reports whether this process deleted it. changedAt is when this process last changed it: a list that began
+	// before does not have the change.
 	deleted   bool
 	changedAt time.Time
 }
@@ -61,8 +61,7 @@ func newTemplateCache(o Options) *templateCache {
 	}
 }
 
-// lock waits until no other work on a node template's launch templates is under way, and returns the function that ends
-// this work.
+// lock waits for other work on the launch templates of a node template, and returns the function that ends this work.
 func (s *templateCache) lock(nodeTemplate string) (unlock func()) {
 	s.owners.LockKey(nodeTemplate)
 	return func() { _ = s.owners.UnlockKey(nodeTemplate) }
@@ -86,21 +85,21 @@ func (s *templateCache) of(ctx context.Context, nodeTemplate string) ([]cachedTe
 	return found, nil
 }
 
-// all returns the launch templates of the last listing, with what this process changed since.
+// all returns the launch templates of the last list, with this process's changes since.
 func (s *templateCache) all() []cachedTemplate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Collect(maps.Values(s.templates)), func(k cachedTemplate) bool { return k.deleted })
 }
 
-// store keeps what is known of a launch template.
+// store stores a launch template.
 func (s *templateCache) store(k cachedTemplate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.templates[k.ID] = k
 }
 
-// storeChanged keeps a launch template that this process changed in EC2.
+// storeChanged stores a launch template that this process changed in EC2.
 func (s *templateCache) storeChanged(k cachedTemplate) {
 	k.changedAt = s.now()
 	s.store(k)
@@ -120,7 +119,7 @@ func (s *templateCache) read(ctx context.Context, k *cachedTemplate) (err error)
 
 const allTemplates = "all"
 
-// list has EC2 list the launch templates, unless a listing is new enough.
+// list lists the launch templates in EC2, unless the last list is new enough.
 func (s *templateCache) list(ctx context.Context) error {
 	_, err := s.listings.Get(ctx, allTemplates, func(ctx context.Context) (struct{}, time.Duration, error) {
 		at := s.now()
@@ -133,7 +132,7 @@ func (s *templateCache) list(ctx context.Context) error {
 	return err
 }
 
-// merge takes over a listing that began at a time.
+// merge merges a list that began at the given time.
 func (s *templateCache) merge(at time.Time, listed []launchtemplate.Existing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +158,7 @@ func (s *templateCache) merge(at time.Time, listed []launchtemplate.Existing) {
 	s.templates, s.listedAt = templates, at
 }
 
-// relistNext has the next use of the cache list the launch templates again.
+// relistNext makes the next use of the cache list the launch templates again.
 func (s *templateCache) relistNext() { s.listings.Forget(allTemplates) }
 
 // version returns the version of a launch template with the hash.
@@ -181,7 +180,7 @@ func (s *templateCache) version(
 	return launchtemplate.Version{}, false, nil
 }
 
-// put returns the version that says what the template says. It creates the version if there is none.
+// put returns the version with the content of the template. It creates the version if there is none.
 func (s *templateCache) put(
 	ctx context.Context, t launchtemplate.NodeTemplate, name string, template launchtemplate.Template,
 ) (v launchtemplate.Version, warnings []string, err error) {
@@ -238,8 +237,8 @@ func (s *templateCache) create(
 	return v, warnings, nil
 }
 
-// withToken makes a call with the hash as its client token, so that the call can be repeated when its answer is lost.
-// EC2 refuses the token after another program deleted what the call made: withToken then adds the time to the token.
+// withToken makes a call with the hash as its client token, so that the call can be repeated if its answer is lost. EC2
+// refuses the token after another program deleted the resource: withToken then adds the time to the token.
 func (s *templateCache) withToken(hash string, call func(token string) error) error {
 	err := call(hash)
 	if eni.ErrorClass(err) == eni.IdempotencyMismatch {
@@ -248,7 +247,8 @@ func (s *templateCache) withToken(hash string, call func(token string) error) er
 	return err
 }
 
-// claim returns a launch template with the node template's tags. It writes them if it belonged to a predecessor.
+// claim returns a launch template with the node template's tags. It writes the tags if the launch template belonged to
+// a predecessor.
 func (s *templateCache) claim(
 	ctx context.Context, t launchtemplate.NodeTemplate, k cachedTemplate,
 ) (cachedTemplate, error) {
@@ -270,7 +270,7 @@ func (s *templateCache) created(id string, number int64, template launchtemplate
 	}
 }
 
-// collect deletes what is neither current nor in use, after [launchtemplate.KeepFor].
+// collect deletes launch templates and versions that are neither current nor in use, after [launchtemplate.KeepFor].
 func (s *templateCache) collect(
 	ctx context.Context, nodeTemplate string, current map[string]int64, inUse func(hash string) bool,
 ) error {
@@ -374,7 +374,7 @@ func (s *templateCache) clear(
 	ctx context.Context, nodeTemplate string,
 ) (referrers []launchtemplate.Reference, err error) {
 	defer s.lock(nodeTemplate)()
-	s.relistNext() // clear would leave behind what is not in the cache
+	s.relistNext() // clear would leave behind launch templates that are not in the cache
 	all, err := s.of(ctx, nodeTemplate)
 	if err != nil {
 		return nil, err
@@ -397,8 +397,8 @@ func (s *templateCache) clear(
 	return nil, nil
 }
 
-// sweep deletes the launch templates whose node template does not exist and did not take them along, because a person
-// removed its finalizer by hand. It deletes only old ones that it found so twice, and that no instance runs from.
+// sweep deletes the launch templates that a node template left behind, because a user removed its finalizer by hand. It
+// deletes only old ones that it found twice without a node template, and that no instance runs from.
 func (s *templateCache) sweep(
 	ctx context.Context, exists func(nodeTemplate string) bool, running func(nodeTemplateUID string) bool,
 ) error {
@@ -418,8 +418,8 @@ func (s *templateCache) sweep(
 	return nil
 }
 
-// sweepOne deletes a launch template if it is an orphan. It uses what the cache has once other work on those of the
-// node template has ended.
+// sweepOne deletes a launch template if it is an orphan. It waits for other work on the launch templates of the node
+// template before it reads the cache.
 func (s *templateCache) sweepOne(ctx context.Context, id, nodeTemplate string, wanted bool) error {
 	defer s.lock(nodeTemplate)()
 	s.mu.Lock()

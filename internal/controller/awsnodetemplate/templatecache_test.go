@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// slowCloud holds back the creation of the launch templates of a node template, and the answers to listings.
+// slowCloud delays the creation of the launch templates of a node template, and the answers to lists.
 type slowCloud struct {
 	*cloud
 	creations, listings chan struct{}

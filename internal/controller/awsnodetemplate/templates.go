@@ -21,11 +21,11 @@ type templateVersion struct {
 	version  int64
 }
 
-// maxPublishAttempts is how many instance types EC2 is asked about before its refusal is believed: not every zone has
-// every type.
+// maxPublishAttempts is how many instance types the controller tries before it accepts EC2's refusal: not every zone
+// has every type.
 const maxPublishAttempts = 3
 
-// choices are the subnets that the published versions name.
+// choices returns the subnets that the published versions name.
 func (r *Reconciler) choices(ctx context.Context, object *v1alpha1.AWSNodeTemplate) (launchtemplate.Choices, error) {
 	choices := launchtemplate.Choices{}
 	for _, p := range object.Status.LaunchTemplates {
@@ -43,8 +43,8 @@ func (r *Reconciler) choices(ctx context.Context, object *v1alpha1.AWSNodeTempla
 	return choices, nil
 }
 
-// publish makes the versions that are not there yet, and offers those from which EC2 would launch. Where it would not,
-// the version that was offered before stays.
+// publish creates the missing versions, and offers those from which EC2 would launch. Otherwise the previously offered
+// version stays.
 func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f *facts) error {
 	for _, template := range f.rendering.Templates {
 		name := f.template.TemplateName(template)
@@ -53,7 +53,7 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.AWSNodeTempla
 		})
 		version, warnings, err := r.templates.put(ctx, f.template, name, template)
 		if fault := refusal(err); fault != nil {
-			f.refusal = fmt.Errorf("EC2 does not take launch template %s: %w", name, fault)
+			f.refusal = fmt.Errorf("EC2 refuses launch template %s: %w", name, fault)
 			continue
 		}
 		if err != nil {
@@ -82,7 +82,7 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.AWSNodeTempla
 	return nil
 }
 
-// settled is after what time EC2 shows everywhere what was made (EC2 API reference, "Eventual consistency").
+// settled is the time after which EC2 returns a new resource everywhere (EC2 API reference, "Eventual consistency").
 const settled = time.Minute
 
 // refusal returns the error if EC2's decision is final, and nil when the same request may succeed later.
@@ -95,8 +95,8 @@ func refusal(err error) error {
 	}
 }
 
-// try has EC2 say whether it would launch. Where it may not be asked, that is a warning: a launch needs permissions
-// that the controller need not have.
+// try asks EC2 whether it would launch. A missing permission becomes only a warning: a launch needs permissions that
+// the controller need not have.
 func (r *Reconciler) try(ctx context.Context, f *facts, o templateVersion) error {
 	subnet := ""
 	if o.Zone == "" {
@@ -124,7 +124,7 @@ func (r *Reconciler) try(ctx context.Context, f *facts, o templateVersion) error
 	return first
 }
 
-// anySubnet returns a subnet to try a launch in: of a zone with room, if there is one.
+// anySubnet returns a subnet in which to try a launch, in an eligible zone if there is one.
 func anySubnet(zones []launchtemplate.ZoneVerdict) string {
 	some := ""
 	for _, z := range zones {

@@ -27,17 +27,17 @@ import (
 const (
 	// interval is the time between two counts. Each costs two requests per subnet, or more above 1,000 interfaces.
 	interval = 10 * time.Minute
-	// firstCount is how long a new leader waits, so that its first reads are those that nodes wait for.
+	// firstCount is how long a new leader waits, so that its first reads are the ones that nodes wait for.
 	firstCount = time.Minute
 )
 
-// EC2 reads what holds the addresses of a subnet.
+// EC2 reads what uses the addresses of a subnet.
 type EC2 interface {
 	SubnetInterfaces(ctx context.Context, subnetID string) ([]eni.Interface, error)
 	SubnetReservations(ctx context.Context, subnetID string) ([]eni.SubnetReservation, error)
 }
 
-// Counter counts, while it runs.
+// Counter counts free prefixes periodically while it runs.
 type Counter struct {
 	client client.Reader
 	ec2    EC2

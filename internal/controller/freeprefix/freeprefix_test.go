@@ -57,7 +57,7 @@ func (a *account) SubnetReservations(_ context.Context, id string) ([]eni.Subnet
 	return a.reservations[id], nil
 }
 
-// in is an interface with a primary address and prefixes.
+// in returns an interface with a primary address and prefixes.
 func in(primary string, prefixes ...string) eni.Interface {
 	i := eni.Interface{Addresses: eni.Addresses{PrimaryIPv4: netip.MustParseAddr(primary)}}
 	for _, p := range prefixes {

@@ -5,12 +5,13 @@
 //
 // The collector only decides; the node reconciler removes. A NodeENI counts as deleted after two reads of the API
 // server, at least [identity.ConfirmInterval] apart. Each read begins after a list of EC2, so that an interface is
-// never newer than the absence of its owner. The reads bypass every cache. A failed read is no absence.
+// never newer than the absence of its owner. The reads bypass every cache. A failed read does not count as an absence.
 //
 // If many interfaces in use are orphans at once, the NodeENIs were probably lost. The attached ones then stay for
-// [identity.MassLossGrace], and [Collector.MassLoss] reports it. An orphan of such a loss keeps this time after the
-// other NodeENIs exist again, so that a user who creates them one after the other does not lose the last one. A leader
-// that starts only then detects the loss by interfaces that are older than their NodeENIs ([identity.IsAdopted]).
+// [identity.MassLossGrace], and [Collector.MassLoss] reports it. An orphan of a mass loss keeps this grace period after
+// the other NodeENIs exist again, so that a user who creates them one by one does not lose the interfaces of the last
+// one. A leader that starts after that detects the loss by interfaces that are older than their NodeENIs
+// ([identity.IsAdopted]).
 package gc
 
 import (
@@ -32,16 +33,16 @@ import (
 	"github.com/multieni/multieni/internal/observer"
 )
 
-// Options are those of a Collector.
+// Options are the settings of a Collector.
 type Options struct {
-	// Reader reads the API server itself, not a cache.
+	// Reader reads from the API server itself, not from a cache.
 	Reader client.Reader
 	// Period is the time between two passes while no owner is missing.
 	Period time.Duration
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
 	Log *slog.Logger
-	// Traces is where spans of passes go; nowhere if nil.
+	// Traces receives the spans of passes; nil for no tracing.
 	Traces trace.TracerProvider
 }
 
@@ -50,24 +51,23 @@ type Collector struct {
 	Options
 	// mu guards missing and gone.
 	mu sync.Mutex
-	// missing are the absences of the owners that a list did not have. gone are those that a later list did not have
+	// missing are the absences of the owners that a list did not have. gone are the owners that a later list did not have
 	// either: garbage collection deletes their interfaces.
 	missing map[identity.Owner]Missing
 	gone    map[identity.Owner]bool
 }
 
-// New returns a Collector to which no owner is missing.
+// New returns a Collector without missing owners.
 func New(options Options) *Collector {
 	return &Collector{Options: options, missing: map[identity.Owner]Missing{}, gone: map[identity.Owner]bool{}}
 }
 
-// Missing is that of a NodeENI.
+// Missing is the absence of a NodeENI.
 type Missing struct {
-	// Since is when it was first missed; Grace is for how long from then on its attached interfaces are left where they
-	// are.
+	// Since is when a list first lacked it; Grace is how long from then on its attached interfaces stay.
 	Since time.Time
 	Grace time.Duration
-	// logged is the grace period that the log has last reported.
+	// logged is the last grace period in the log.
 	logged time.Duration
 }
 
@@ -78,7 +78,7 @@ func (s *Collector) Gone(owner identity.Owner) (a Missing, gone bool) {
 	return s.missing[owner], s.gone[owner]
 }
 
-// MassLoss reports whether so many NodeENIs were missing at once that they rather were lost than deleted.
+// MassLoss reports whether so many orphans were in use at once that their NodeENIs were probably lost, not deleted.
 func (s *Collector) MassLoss() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Collector) pass(ctx context.Context, watch *observer.Observer) (time.Du
 	gone, next := s.evaluateAll(owners, alive, grace)
 	for _, owner := range gone {
 		if !watch.Holds(owner) {
-			continue // only tags say that what is left is its, and it stays
+			continue // what is left has only tags as evidence, and stays
 		}
 		if grace, isNews := s.news(owner); isNews {
 			s.Log.Warn("interfaces of a NodeENI that does not exist are removed", "uid", owner, "inUse", orphans,
@@ -138,8 +138,8 @@ func (s *Collector) pass(ctx context.Context, watch *observer.Observer) (time.Du
 	return next, nil
 }
 
-// grace returns how many interfaces in use are without their NodeENI, and for how long they are left where they are.
-// Those that a NodeENI has taken over count as well: they were without theirs until then.
+// grace returns how many interfaces in use are orphans, and how long they stay. The grace period also counts adopted
+// interfaces, which were orphans until then.
 func (s *Collector) grace(
 	watch *observer.Observer, alive map[identity.Owner]time.Time,
 ) (orphans int, grace time.Duration) {
@@ -198,7 +198,7 @@ func (s *Collector) evaluate(owner identity.Owner, alive bool, grace time.Durati
 	return s.gone[owner], true
 }
 
-// news returns the grace period of a NodeENI's interfaces, and whether the log does not have it yet.
+// news returns the grace period of a NodeENI's interfaces, and whether the log lacks it.
 func (s *Collector) news(owner identity.Owner) (grace time.Duration, isNews bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +221,7 @@ func (s *Collector) forget(owners []identity.Owner) {
 	}
 }
 
-// alive returns when each of the NodeENIs was created that exist, by their UIDs.
+// alive returns the creation times of the existing NodeENIs by UID.
 func (s *Collector) alive(ctx context.Context) (map[identity.Owner]time.Time, error) {
 	var all v1alpha1.NodeENIList
 	if err := s.Reader.List(ctx, &all); err != nil {

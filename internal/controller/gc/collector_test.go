@@ -34,7 +34,7 @@ const (
 type cloud struct {
 	observer.Reader
 	owners []string
-	// attached says whether they are in use.
+	// attached reports whether they are in use.
 	attached bool
 	now      func() time.Time
 }
@@ -58,7 +58,7 @@ func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 type kubernetes struct {
 	client.Reader
 	uids []string
-	// created is when they were.
+	// created is when the NodeENIs were created.
 	created time.Time
 	err     error
 }
@@ -80,13 +80,13 @@ func (k *kubernetes) List(ctx context.Context, into client.ObjectList, opts ...c
 	return builder.Build().List(ctx, into, opts...)
 }
 
-// TestGone lets a NodeENI be there or not at one pass after the other.
+// TestGone has a NodeENI that exists, or does not, at successive passes.
 func TestGone(t *testing.T) {
 	type look struct {
 		after time.Duration
 		there bool
 		err   error
-		// gone is what is to be concluded, and next when to look again.
+		// gone is the expected conclusion, and next the expected time of the next pass.
 		gone bool
 		next time.Duration
 	}
@@ -146,7 +146,7 @@ func observe(t *testing.T, c *cloud, now func() time.Time) *observer.Observer {
 }
 
 // TestWhatIsGoneIsForgotten removes all interfaces of a collected NodeENI. A read that returns one of them again starts
-// from the beginning.
+// over.
 func TestWhatIsGoneIsForgotten(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }
@@ -165,8 +165,7 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
-// TestNetworksAreNoLeaks has interfaces that instances got before they joined: no NodeENI was ever to be there for
-// them.
+// TestNetworksAreNoLeaks has pre-join interfaces, which never have a NodeENI.
 func TestNetworksAreNoLeaks(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }
@@ -223,8 +222,8 @@ func TestALoss(t *testing.T) {
 	}
 }
 
-// TestTheLastOfALossIsNotGivenUp has lost NodeENIs created again, one after the other, until what is left of the loss
-// would not be one by itself. It keeps the time that it was given.
+// TestTheLastOfALossIsNotGivenUp creates lost NodeENIs again, one by one, until the remaining ones alone are too few
+// for a mass loss. They keep their grace period.
 func TestTheLastOfALossIsNotGivenUp(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }
@@ -244,8 +243,8 @@ func TestTheLastOfALossIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// TestALeaderThatBeginsInTheMiddleOfARestore was not there when many NodeENIs were missed. All but one have been
-// created again and have taken over what is in use; made for them it was not.
+// TestALeaderThatBeginsInTheMiddleOfARestore begins after many NodeENIs were lost. All but one were created again and
+// have adopted the interfaces in use, which were not created for them.
 func TestALeaderThatBeginsInTheMiddleOfARestore(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)
 	for name, tc := range map[string]struct {
@@ -276,8 +275,8 @@ func TestALeaderThatBeginsInTheMiddleOfARestore(t *testing.T) {
 	}
 }
 
-// TestTheLogHasARemovalOnce looks on while interfaces in use wait for the end of their grace, and while a loss around
-// them makes that longer.
+// TestTheLogHasARemovalOnce checks the log while interfaces in use wait for the end of their grace period, and while a
+// mass loss extends it.
 func TestTheLogHasARemovalOnce(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }

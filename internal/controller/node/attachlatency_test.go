@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/node"
 )
 
-// TestHowLongANodeWaits plays three minutes in which the node looks for its interface every five seconds.
+// TestHowLongANodeWaits simulates three minutes in which the node is reconciled every five seconds.
 func TestHowLongANodeWaits(t *testing.T) {
 	cases := map[string]struct {
 		meanwhile func(*stage)

@@ -20,7 +20,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/node"
 )
 
-// unlabel makes the node one that no NodeENI selects.
+// unlabel removes the label, so that no NodeENI selects the node.
 func (s *stage) unlabel() {
 	s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
 }
@@ -72,7 +72,8 @@ func TestWritesOfANode(t *testing.T) {
 	}
 }
 
-// TestANodeIsReadyAtOnce when its last interface is attached, however short ago its status could have been written.
+// TestANodeIsReadyAtOnce checks that a node is ready as soon as its last interface is attached, regardless of the time
+// of the last write.
 func TestANodeIsReadyAtOnce(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.alsoDeclare("second")
@@ -86,8 +87,8 @@ func TestANodeIsReadyAtOnce(t *testing.T) {
 	})
 }
 
-// TestTwoGenerationsOfOneMemberAreNeverStored: a ledger that a cache does not show yet is not overwritten, and nothing
-// is made.
+// TestTwoGenerationsOfOneMemberAreNeverStored checks that the controller does not overwrite a ledger that the cache
+// does not have yet, and creates nothing.
 func TestTwoGenerationsOfOneMemberAreNeverStored(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))
@@ -108,7 +109,7 @@ func TestTwoGenerationsOfOneMemberAreNeverStored(t *testing.T) {
 	})
 }
 
-// reportLinks has the agent on the node say that it looks after every interface.
+// reportLinks makes the agent on the node report a link for every interface.
 func (s *stage) reportLinks() {
 	s.Helper()
 	var state v1alpha1.NodeENIState
@@ -138,7 +139,7 @@ func (s *stage) reportNetwork(network v1alpha1.PodNetworkState) {
 	s.must(s.cache.Status().Update(s.Context(), &state))
 }
 
-// countWrites returns where the writes of NodeENIStates are noted from now on.
+// countWrites returns the list that receives later writes of NodeENIStates.
 func (s *stage) countWrites() *[]string {
 	var writes []string
 	note := func(what string, object client.Object) {
@@ -170,10 +171,10 @@ func (s *stage) countWrites() *[]string {
 	return &writes
 }
 
-// staleStates is a cache that shows NodeENIStates as they were.
+// staleStates is a cache with an old NodeENIState.
 type staleStates struct{ shown v1alpha1.NodeENIState }
 
-// freezeStates makes the reconciler read the node's present state regardless of later changes.
+// freezeStates makes the reconciler read the node's current state regardless of later changes.
 func (s *stage) freezeStates() *staleStates {
 	s.Helper()
 	stale := &staleStates{}
@@ -193,7 +194,7 @@ func (s *stage) freezeStates() *staleStates {
 	return stale
 }
 
-// promise writes a member into the ledger, as a controller that led before does.
+// promise writes a member into the ledger, as a former leader does.
 func (stale *staleStates) promise(s *stage, member v1alpha1.Member) error {
 	state := stale.shown.DeepCopy()
 	state.Spec.Members = append(state.Spec.Members, member)

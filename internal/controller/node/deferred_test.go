@@ -18,8 +18,8 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// TestWhatTrailsIsDoneOnce notes, or does not note, DeleteOnTermination of an interface between the plan that requests
-// it and the deferred work that makes the call.
+// TestWhatTrailsIsDoneOnce records, or does not record, DeleteOnTermination of an interface between the plan that
+// requests it and the deferred work that makes the call.
 func TestWhatTrailsIsDoneOnce(t *testing.T) {
 	for name, tc := range map[string]struct{ noted, calls int }{
 		"it is outstanding":            {noted: 0, calls: 1},
@@ -52,7 +52,8 @@ func TestWhatTrailsIsDoneOnce(t *testing.T) {
 	}
 }
 
-// staggered is EC2 where one create takes long, and DeleteOnTermination longer than the attachment after it.
+// staggered is EC2 where one create takes a long time, and DeleteOnTermination takes longer than the attachment after
+// it.
 type staggered struct {
 	executor.Cloud
 	slow string
@@ -99,8 +100,8 @@ func (withoutAddresses) AssignIPv4(context.Context, string, int, int) (eni.Addre
 	}
 }
 
-// TestDeferredCallsDoNotWaitForARefusedUpdate edits two settings of an attached interface. EC2 refuses the first call at each
-// try; the call for DeleteOnTermination, which is deferred, is made nevertheless.
+// TestDeferredCallsDoNotWaitForARefusedUpdate edits two settings of an attached interface. EC2 refuses the first call
+// at each attempt; the controller still makes the deferred call for DeleteOnTermination.
 func TestDeferredCallsDoNotWaitForARefusedUpdate(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.both(func(c client.Client) {

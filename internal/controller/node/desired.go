@@ -23,7 +23,8 @@ import (
 	"github.com/multieni/multieni/internal/observer"
 )
 
-// plan computes the plan for one instance from what is known, the calls in flight and, if given, a read of it.
+// plan computes the plan for one instance from what is known, the calls in flight and, if given, a read of the
+// instance.
 func (r *Reconciler) plan(
 	ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, inFlight []plan.Action,
 ) (result, error) {
@@ -90,9 +91,9 @@ func (r *Reconciler) observe(
 // desired is what the NodeENIs request for one instance.
 type desired struct {
 	plan.Desired
-	// generations are those of the NodeENIs that the node's own instance is planned by.
+	// generations are those of the NodeENIs that the plan of the node's own instance is based on.
 	generations map[types.UID]int64
-	// requeueAt is when to ask again for admission to a ramp, zero if no claim waits for that.
+	// requeueAt is when to ask a ramp-up again for admission, zero if no claim waits for that.
 	requeueAt time.Time
 }
 
@@ -114,7 +115,7 @@ func (r *Reconciler) desire(ctx context.Context, s *snapshot, instanceID string,
 		}
 		d.Claims = append(d.Claims, claim)
 		d.requeueAt = sooner(d.requeueAt, requeueAt)
-		// A node that its NodeENI selects is held only until the NodeENI admits it.
+		// A selected node in mode Retain waits only until its NodeENI admits it.
 		if present && (claim.Mode != plan.Retain || !selects(&s.nodeENIs[n], s.node.Labels)) {
 			d.generations[s.nodeENIs[n].UID] = s.nodeENIs[n].Generation
 		}
@@ -177,8 +178,8 @@ func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.N
 	return claim, time.Time{}, nil
 }
 
-// readFormerSubnets returns a snapshot with the subnets of interfaces that stay after their NodeENI ceased to select
-// their subnets: the agents need the ranges for as long as pods use the interfaces.
+// readFormerSubnets returns a snapshot with the subnets of interfaces whose NodeENI no longer selects those subnets:
+// the agents need the ranges for as long as pods use the interfaces.
 func (r *Reconciler) readFormerSubnets(ctx context.Context, s *snapshot, results []result) (*snapshot, error) {
 	subnets := map[string]eni.Subnet{}
 	for _, id := range s.formerSubnetIDs(results) {
@@ -193,9 +194,9 @@ func (r *Reconciler) readFormerSubnets(ctx context.Context, s *snapshot, results
 	return s.withFormerSubnets(subnets), nil
 }
 
-// mustWait returns why a node must wait for its first interface of a NodeENI, or nothing: the NodeENI's spec was not
-// yet processed, or a change of its selector reaches so many nodes that a ramp admits them. It returns when to ask
-// again, or zero if an event will trigger the next attempt.
+// mustWait returns why a node must wait for its first interface of a NodeENI, or "": the controller has not yet
+// processed the NodeENI's spec, or a change of its selector selects so many nodes that a ramp-up admits them. It
+// returns when to ask again, or zero if an event will trigger the next attempt.
 func (r *Reconciler) mustWait(ctx context.Context, s *snapshot,
 	nodeENI *v1alpha1.NodeENI) (why string, requeueAt time.Time, err error) {
 	if s.served(nodeENI.UID) {
@@ -207,11 +208,11 @@ func (r *Reconciler) mustWait(ctx context.Context, s *snapshot,
 	if admitted, err := r.admit(ctx, s.name, nodeENI); admitted || err != nil {
 		return "", time.Time{}, err
 	}
-	return "its NodeENI reaches far more nodes than before and lets them in bit by bit",
+	return "its NodeENI selects far more nodes than before and admits them gradually",
 		r.Now().Add(replacementRecheck), nil
 }
 
-// admit reports whether a NodeENI, if it is in a ramp, admits the node.
+// admit reports whether a NodeENI admits the node; it always does without a ramp-up.
 func (r *Reconciler) admit(ctx context.Context, node string, nodeENI *v1alpha1.NodeENI) (bool, error) {
 	uid, ramp := string(nodeENI.UID), nodeENI.Status.Ramp
 	r.mu.Lock()
@@ -232,10 +233,10 @@ func (r *Reconciler) admit(ctx context.Context, node string, nodeENI *v1alpha1.N
 	return r.state.Ramps.Admit(uid, node, controller.Admitted(*ramp, r.Now())), nil
 }
 
-// acquireReplacement reports whether the plan may remove a live interface to create it again: whether the rollout has
-// reached the instance. If not, it returns what the node waits for, in the same words as long as that does not change.
-// An instance keeps its permission for a NodeENI until the plan of its Node lacks nothing of that NodeENI, or until no
-// Node and no NodeENIState names the instance.
+// acquireReplacement reports whether the plan may replace a live interface: whether the rollout has reached the
+// instance. If not, it returns what the node waits for; the text changes only if that does. An instance keeps its
+// permission for a NodeENI until the plan of its Node lacks nothing of that NodeENI, or until no Node and no
+// NodeENIState names the instance.
 func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instanceID string,
 	p plan.Plan) (may bool, denied string, err error) {
 	if instanceID == s.instance.ID {
@@ -246,8 +247,8 @@ func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instan
 		return false, "", nil
 	}
 	limit := int(max(1, nodeENI.Spec.MaxUnavailable))
-	// The instance itself may be one of them, and after a new name an instance has two NodeENIStates: as many as twice one
-	// more than the limit are enough to know.
+	// The instance itself may be in the list, and an instance with a new name has two NodeENIStates. Therefore twice the
+	// limit plus one is enough.
 	unavailable, err := r.states(ctx, controller.StatesNotReady(nodeENI.UID), client.Limit(2*(int64(limit)+1)))
 	if err != nil {
 		return false, "", err
@@ -262,8 +263,8 @@ func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instan
 		"interface of NodeENI %s", limit, nodeENI.Name), nil
 }
 
-// releaseUnknown ends the permissions to replace of instances that no Node and no NodeENIState names any more. No plan
-// follows that would end them.
+// releaseUnknown ends the permissions to replace of instances that no Node and no NodeENIState names any more: no later
+// plan ends them.
 func (r *Reconciler) releaseUnknown(ctx context.Context, nodeENIUID string) error {
 	for _, id := range r.replacing(nodeENIUID) {
 		nodes, err := r.nodesOf(ctx, id)
@@ -281,7 +282,7 @@ func (r *Reconciler) releaseUnknown(ctx context.Context, nodeENIUID string) erro
 	return nil
 }
 
-// instancesOf returns the instance that each status concerns. A name can have passed to another instance since.
+// instancesOf returns the instance that each status describes. The node name can belong to another instance by now.
 func instancesOf(states []v1alpha1.NodeENIState) []string {
 	ids := make([]string, len(states))
 	for n := range states {
@@ -290,7 +291,7 @@ func instancesOf(states []v1alpha1.NodeENIState) []string {
 	return ids
 }
 
-// checkUnattached returns why no interface may be created in the whole cluster, or nothing. Leaks do not count: garbage
+// checkUnattached returns why no interface may be created in the whole cluster, or "". Leaks do not count: garbage
 // collection removes them, and their number does not grow.
 func (r *Reconciler) checkUnattached(s *snapshot) string {
 	n := r.unattached(s)
@@ -301,8 +302,8 @@ func (r *Reconciler) checkUnattached(s *snapshot) string {
 	if n < r.MaxUnattached {
 		return ""
 	}
-	return fmt.Sprintf("%d interfaces of the cluster exist without being attached, and no more are made until there are "+
-		"fewer than %d; see the events of their nodes for what fails",
+	return fmt.Sprintf("%d interfaces of the cluster are unattached, and none is created until there are "+
+		"fewer than %d; see the events of their nodes for the cause",
 		n, r.MaxUnattached)
 }
 
@@ -311,8 +312,8 @@ func (r *Reconciler) unattached(s *snapshot) int {
 }
 
 // beginCreates counts the creates among the actions as in flight until end, unless the cluster has too many unattached
-// interfaces. It counts first and asks the observer afterwards. A create of another node that ends meanwhile is thus in
-// the count or in the inventory, or in both.
+// interfaces. It counts before it asks the observer: another node's create that ends meanwhile is then in the count, in
+// the inventory, or in both.
 func (r *Reconciler) beginCreates(s *snapshot, actions []plan.Action) (end func(), ok bool) {
 	r.mu.Lock()
 	creates, before := r.state.Creates.Begin(actions)
@@ -329,7 +330,7 @@ func (r *Reconciler) beginCreates(s *snapshot, actions []plan.Action) (end func(
 	return end, true
 }
 
-// addEvidence adds what NodeENIStates say of an instance's interfaces, under whichever name they know the instance.
+// addEvidence adds what NodeENIStates say about an instance's interfaces, under any name of the instance.
 func (r *Reconciler) addEvidence(ctx context.Context, s *snapshot, instanceID string, known observer.NodeInventory,
 	observed *plan.Observed) error {
 	states, err := r.states(ctx, controller.OfInstance(instanceID))
@@ -345,7 +346,7 @@ func (r *Reconciler) addEvidence(ctx context.Context, s *snapshot, instanceID st
 			observed.OtherLedgers[key] = max(observed.OtherLedgers[key], generation)
 		}
 	}
-	if s.state != nil { // it may be newer than what the cache has
+	if s.state != nil { // it may be newer than the cache
 		states = append(states, *s.state)
 	}
 	observed.HasState = len(states) > 0
@@ -359,7 +360,7 @@ func (r *Reconciler) addEvidence(ctx context.Context, s *snapshot, instanceID st
 	return nil
 }
 
-// recorded returns the interfaces that a state names as those of members.
+// recorded returns the interfaces that a state lists for members.
 func recorded(state *v1alpha1.NodeENIState, instanceID string) []plan.Recorded {
 	var all []plan.Recorded
 	for _, i := range state.Status.Interfaces {
@@ -374,7 +375,8 @@ func recorded(state *v1alpha1.NodeENIState, instanceID string) []plan.Recorded {
 	return all
 }
 
-// judged reports to the observer which interfaces are ours, and emits Events for those that became unverified.
+// judged reports to the observer which interfaces are verified and which are not, and emits Events for those that
+// became unverified.
 func (r *Reconciler) judged(s *snapshot, instanceID string, p plan.Plan) {
 	denied := make([]string, len(p.Unverified))
 	for n, u := range p.Unverified {

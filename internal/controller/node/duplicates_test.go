@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// again is the Node as which the instance of the stage's node registers a second time.
+// again is the name of the second Node that the instance of the stage's node registers.
 const again = "again"
 
 // TestTwoNodesOfOneInstance lets the instance of a node register under another name while its first Node still exists.
@@ -30,12 +30,11 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 	off := func(n *corev1.Node) { n.Labels = nil }
 	pause := func(n *corev1.Node) { n.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} }
 	cases := map[string]struct {
-		// sooner lets it register before there is an interface.
+		// sooner makes it register before an interface exists.
 		sooner bool
 		labels map[string]string
 		change func(*stage)
-		// node is the one that has the interface in the end, under which it has it alone; detached says that it had to
-		// go.
+		// node is the only one that has the interface at the end; detached means that the interface was detached.
 		node     string
 		detached bool
 		told     []string
@@ -91,8 +90,8 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 	}
 }
 
-// TestOneInstanceUnderOneNameAtATime lets the first Node go while EC2 is asked for its interface: the second one has to
-// wait for the end of that, or it would ask for another.
+// TestOneInstanceUnderOneNameAtATime deletes the first Node during the create call for its interface: the second one
+// must wait for the end of the call, or it would create another.
 func TestOneInstanceUnderOneNameAtATime(t *testing.T) {
 	onStage(t, func(s *stage) {
 		options := s.reconciler.Options
@@ -122,8 +121,8 @@ func TestOneInstanceUnderOneNameAtATime(t *testing.T) {
 	})
 }
 
-// TestNewsUnderAFormerNameReachesWhoHasTheInstance lets the first Node go. What is heard of an interface whose tags
-// name that one still, the other one has to hear of: it may be that it is to be removed.
+// TestNewsUnderAFormerNameReachesWhoHasTheInstance deletes the first Node. The other one must be triggered by changes
+// of an interface whose tags still name the first one: it may have to remove that interface.
 func TestNewsUnderAFormerNameReachesWhoHasTheInstance(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))
@@ -141,8 +140,8 @@ func TestNewsUnderAFormerNameReachesWhoHasTheInstance(t *testing.T) {
 	})
 }
 
-// TestAFormerNodeKeepsTheLedgerUntilTheNewOneHasIt has the ledgers of two former nodes of an instance name its interface.
-// Neither counts for the other.
+// TestAFormerNodeKeepsTheLedgerUntilTheNewOneHasIt has the ledgers of two former nodes of an instance name its
+// interface. Neither ledger counts for the other node.
 func TestAFormerNodeKeepsTheLedgerUntilTheNewOneHasIt(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))
@@ -192,7 +191,7 @@ func (s *stage) checkHolder(names []string, holder string) {
 
 func count(is bool) int { return map[bool]int{true: 1}[is] }
 
-// TestWhoIsConcernedByANode tells the names that are to be reconciled when a Node changes.
+// TestWhoIsConcernedByANode checks which names are reconciled when a Node changes.
 func TestWhoIsConcernedByANode(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))
@@ -239,9 +238,8 @@ func (s *stage) firstNodeGoes() {
 	s.both(func(c client.Client) { s.must(c.Delete(s.Context(), &corev1.Node{ObjectMeta: objectMeta(nodeName)})) })
 }
 
-// TestAnInterfaceLeftAloneTriggersNoNode has an interface on an instance whose invented tags name the Node of another
-// instance: reconciling that Node triggers the one that has the instance only until the interface is known to be left
-// alone.
+// TestAnInterfaceLeftAloneTriggersNoNode has an interface on an instance with forged tags that name the Node of another
+// instance: a reconciliation of that Node triggers the one that has the instance only until the interface is denied.
 func TestAnInterfaceLeftAloneTriggersNoNode(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.join("node-2")

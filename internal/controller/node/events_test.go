@@ -26,7 +26,7 @@ import (
 
 func objectMeta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-// TestWhatPeopleHear says which events a change brings about, and that the same state of things brings none.
+// TestWhatPeopleHear checks which events a change causes, and that an unchanged state causes none.
 func TestWhatPeopleHear(t *testing.T) {
 	cases := map[string]struct {
 		change func(*stage)
@@ -100,7 +100,7 @@ func TestARemovalIsToldOnce(t *testing.T) {
 	})
 }
 
-// linger lets the cache show a NodeENIState that is gone as it was last written.
+// linger keeps the last version of a deleted NodeENIState in the cache.
 func (s *stage) linger() {
 	var last v1alpha1.NodeENIState
 	options := s.reconciler.Options
@@ -126,7 +126,8 @@ func (s *stage) linger() {
 	s.start()
 }
 
-// TestABurstIsToldOfOnce: one Event on the Node lists what was attached together, and each NodeENI gets one.
+// TestABurstIsToldOfOnce checks that one Event on the Node lists interfaces that were attached together, and that each
+// NodeENI gets one.
 func TestABurstIsToldOfOnce(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.alsoDeclare("second")
@@ -145,8 +146,8 @@ func TestABurstIsToldOfOnce(t *testing.T) {
 	})
 }
 
-// TestAnEventOfANodeENICountsAllItsInterfaces: a reader must not take the count for one interface that was attached
-// twice.
+// TestAnEventOfANodeENICountsAllItsInterfaces checks that the note explains the count: a reader must not conclude that
+// one interface was attached twice.
 func TestAnEventOfANodeENICountsAllItsInterfaces(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))
@@ -160,8 +161,8 @@ func TestAnEventOfANodeENICountsAllItsInterfaces(t *testing.T) {
 	})
 }
 
-// notebook keeps the Events about Nodes, by what they regard: client-go counts Events that regard the same as one
-// series, which has the words of the first.
+// notebook keeps the Events about Nodes by the object that they regard: client-go joins Events about the same object
+// into a series, which has the note of the first.
 type notebook struct {
 	events.EventRecorder
 	about map[string][]string

@@ -20,7 +20,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/node"
 )
 
-// TestPodsOfARemovedInterface takes the label from a node whose interface a pod uses.
+// TestPodsOfARemovedInterface removes the label from a node whose interface a pod uses.
 func TestPodsOfARemovedInterface(t *testing.T) {
 	budget := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
 	budget.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: "The disruption budget upf needs 1 healthy pods and has 1 currently."}}
@@ -29,7 +29,7 @@ func TestPodsOfARemovedInterface(t *testing.T) {
 		// on is the node that the pod runs on now.
 		on      string
 		refusal error
-		// most is the largest number of evictions that the API server is asked for in an hour.
+		// least and most bound the number of evictions that the controller requests in an hour.
 		least, most int
 		evicted     bool
 		message     string
@@ -86,8 +86,8 @@ func TestPodsOfARemovedInterface(t *testing.T) {
 	}
 }
 
-// countEvictions counts the evictions that the API server is asked for from now on. With a refusal it evicts no pod; else the pod
-// is gone for good.
+// countEvictions counts later requests for evictions. With a refusal the API server evicts no pod; otherwise the pod is
+// deleted and does not return.
 func (s *stage) countEvictions(refusal error) *int {
 	asked := new(int)
 	s.with(func(o *node.Options) {

@@ -13,8 +13,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestRecordedInterfaces reads the state of a node that was one instance and is another: only what is of the instance in question,
-// and was attached, shows that a second interface with its identity is a copy.
+// TestRecordedInterfaces reads the state of a node that was one instance and is another: only an attached interface of
+// the instance in question is evidence that a second interface with its identity is a copy.
 func TestRecordedInterfaces(t *testing.T) {
 	member := v1alpha1.Member{NodeENIUID: "uid", Ordinal: 1, Generation: 7}
 	state := &v1alpha1.NodeENIState{Status: v1alpha1.NodeENIStateStatus{Interfaces: []v1alpha1.InterfaceState{

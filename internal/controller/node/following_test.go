@@ -19,10 +19,10 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// virtual is an address in the subnet of the NodeENI that pods bring up.
+// virtual is an address in the NodeENI's subnet that pods bring up.
 const virtual = "10.0.1.200"
 
-// follow has the NodeENI follow addresses of pods, and the agent of the node report none yet.
+// follow makes the NodeENI follow addresses of pods, and the agent of the node report none yet.
 func (s *stage) follow(pods *v1alpha1.NodeENIPods) {
 	s.Helper()
 	s.both(func(c client.Client) {
@@ -75,8 +75,8 @@ func (s *stage) hasVirtual() bool {
 	})
 }
 
-// TestAnInterfaceKeepsTheRangesOfASubnetThatItsNodeENINoLongerSelects changes the subnet of a NodeENI whose interface stays,
-// and deletes the state that said what the ranges were: the agent still reads them.
+// TestAnInterfaceKeepsTheRangesOfASubnetThatItsNodeENINoLongerSelects changes the subnet of a NodeENI whose interface
+// stays, and deletes the state that contained the ranges: the agent still reads them.
 func TestAnInterfaceKeepsTheRangesOfASubnetThatItsNodeENINoLongerSelects(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.follow(&v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentObserved, Floating: []string{"10.0.1.192/26"}})
@@ -169,7 +169,8 @@ func (s *stage) takeVirtual() {
 	s.must(s.cloud.ReassignIPv4(s.Context(), other.ID, []netip.Addr{netip.MustParseAddr(virtual)}))
 }
 
-// Without pods.floating the addresses follow pods within the blocks that are reserved for programs which name addresses.
+// Without pods.floating the addresses follow pods within the blocks that are reserved for explicitly requested
+// addresses.
 func TestExplicitReservationsAreRangesOfPods(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.both(func(c client.Client) {

@@ -68,7 +68,7 @@ func TestHostSettingsOutliveTheirNodeENI(t *testing.T) {
 	}
 }
 
-// resolved says in the status of the NodeENI which subnets it means.
+// resolved sets the resolved subnets in the status of the NodeENI.
 func (s *stage) resolved(c client.Client, subnets ...v1alpha1.ResolvedSubnet) {
 	s.Helper()
 	var n v1alpha1.NodeENI

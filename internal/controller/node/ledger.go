@@ -24,9 +24,9 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// store makes the ledger of an instance say what the plan needs it to say before its calls are made. Previous instances
-// of the node keep theirs until nothing is left in it, although nothing is made for them any more: what was asked for
-// last may exist without EC2 showing it yet, and without a ledger its NodeENI could go before it.
+// store writes what the plan needs in the ledger of an instance before its calls. A previous instance of the node keeps
+// its ledger until that is empty, although nothing more is created for it: the last created interface may not be
+// visible yet, and without the ledger its NodeENI could be deleted before the interface.
 func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot,
 	p plan.Plan) (*snapshot, error) {
 	if s.state == nil && (instanceID != s.owner() || len(p.Members) == 0) {
@@ -35,8 +35,8 @@ func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, 
 	wanted, recreated := s.spec(instanceID, look, p), false
 	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 && len(wanted.PreviousInstances) == 0 &&
 		!addsGenerations(p) {
-		// A user deleted the object while the node still needs it. It is released and created again at once, but not
-		// while it alone names an interface: a reader of the release must not take the interface for gone.
+		// A user deleted the object while the node still needs it. It is released and created again at once, but not while
+		// only it names an interface: a reader of the release must not conclude that the interface is gone.
 		if _, err := r.release(ctx, s); err != nil {
 			return s, err
 		}
@@ -61,7 +61,7 @@ func (r *Reconciler) patchLedger(ctx context.Context, s *snapshot,
 	wanted v1alpha1.NodeENIStateSpec) (*snapshot, error) {
 	after := s.state.DeepCopy()
 	after.Spec = wanted
-	// The lock makes a write that rests on a stale reading fail: two generations for one member must never be stored.
+	// With the lock, a write based on a stale read fails: two generations for one member must never be stored.
 	patch := client.MergeFromWithOptions(s.state, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, after, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
 		return s, fmt.Errorf("store the ledger of node %s: %w", s.name, err)
@@ -84,18 +84,18 @@ func addsGenerations(p plan.Plan) bool {
 	return known < len(p.Ledger)
 }
 
-// proceedWithoutState passes over an error of the ledger when the definition of its kind is gone, or about to go, and
-// the plan only removes: a user removes all of multieni, in an order of their own. The rest of the state is of no use
-// then.
+// proceedWithoutState ignores an error of the ledger when its CustomResourceDefinition is deleted or being deleted, and
+// the plan only removes: a user is uninstalling multieni in another order. The rest of the state is useless then.
 func (r *Reconciler) proceedWithoutState(s *snapshot, p plan.Plan, err error) (*snapshot, error) {
 	if !controller.IsCRDMissing(err) || slices.ContainsFunc(p.Actions, needsLedger) {
 		return s, err
 	}
-	r.Log.Warn("NodeENIState is not defined any more; what is to be removed is removed without a ledger", "node", s.name)
+	r.Log.Warn("NodeENIState is not defined any more; interfaces are removed without a ledger", "node", s.name)
 	return s.withLedger(nil, nil), nil
 }
 
-// needsLedger reports whether an action would be forgotten without a ledger. Removals are not: EC2 shows what is left.
+// needsLedger reports whether a restart would lose an action without a ledger. Removals need none: EC2 returns what is
+// left.
 func needsLedger(action plan.Action) bool {
 	switch action.(type) {
 	case plan.Detach, plan.Delete:
@@ -105,7 +105,7 @@ func needsLedger(action plan.Action) bool {
 	}
 }
 
-// spec is what the state has to say with the ledger of one instance as the plan has it.
+// spec returns the spec of the state with the ledger of one instance from the plan.
 func (s *snapshot) spec(instanceID string, look *eni.InstanceSnapshot, p plan.Plan) v1alpha1.NodeENIStateSpec {
 	var spec v1alpha1.NodeENIStateSpec
 	switch {
@@ -129,8 +129,8 @@ func (s *snapshot) spec(instanceID string, look *eni.InstanceSnapshot, p plan.Pl
 	return spec
 }
 
-// membersFromPlan returns the members of a plan's ledger. Their names are those of the plan or, for members that the
-// plan does not name, those from before.
+// membersFromPlan returns the members of a plan's ledger. The NodeENI names come from the stored ledger or, for owners
+// that it does not have, from the plan.
 func membersFromPlan(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
 	names := map[identity.Owner]string{}
 	for _, m := range p.Members {
@@ -149,7 +149,7 @@ func membersFromPlan(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
 	return members
 }
 
-// switchInstance makes an instance the node. The ledger of the one before stays.
+// switchInstance makes an instance the node's own. The ledger of the previous one stays.
 func switchInstance(spec *v1alpha1.NodeENIStateSpec, instanceID string) {
 	if spec.InstanceID == instanceID {
 		return
@@ -162,7 +162,7 @@ func switchInstance(spec *v1alpha1.NodeENIStateSpec, instanceID string) {
 	}
 }
 
-// setLedger sets the ledger of an instance. Of one that is not the node any more an empty one is none.
+// setLedger sets the ledger of an instance. It removes a previous instance whose ledger is empty.
 func setLedger(spec *v1alpha1.NodeENIStateSpec, instanceID string, members []v1alpha1.Member) {
 	if spec.InstanceID == instanceID {
 		spec.Members = members
@@ -184,8 +184,8 @@ func without(previous []v1alpha1.PreviousInstance, instanceID string) []v1alpha1
 	})
 }
 
-// createState creates the state of a node. What a deleted one said of interfaces holds until the next status: pods may
-// use an interface that no NodeENI declares as their network any more.
+// createState creates the state of a node. The interfaces of a deleted state remain valid until the next status: pods
+// may use an interface that no NodeENI declares as their network any more.
 func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1.NodeENIStateSpec) (*snapshot, error) {
 	state := &v1alpha1.NodeENIState{
 		ObjectMeta: metav1.ObjectMeta{Name: s.name, Finalizers: []string{v1alpha1.Finalizer}},
@@ -200,13 +200,13 @@ func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1
 	return s.withLedger(state, nil), nil
 }
 
-// release removes the finalizer of the state and deletes it: the ledger is empty, and EC2 has no interface of it left.
-// It reports whether there was a state to release: a cache may still have a deleted one.
+// release removes the finalizer of the state and deletes it. The ledger is empty, and EC2 has none of its interfaces
+// any more. release reports whether the state existed: the cache may still have a deleted one.
 func (r *Reconciler) release(ctx context.Context, s *snapshot) (bool, error) {
 	after := s.state.DeepCopy()
 	after.Spec.Members, after.Spec.PreviousInstances = nil, nil
 	controllerutil.RemoveFinalizer(after, v1alpha1.Finalizer)
-	// The lock makes this fail if the ledger has more members now than the stale read.
+	// With the lock, the patch fails if the ledger has more members than the stale read.
 	err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(s.state, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("release the NodeENIState of node %s: %w", s.name, err)
@@ -220,7 +220,7 @@ func (r *Reconciler) release(ctx context.Context, s *snapshot) (bool, error) {
 	return released, nil
 }
 
-// shrinks reports whether the only changes of a ledger are removals.
+// shrinks reports whether the only changes to a ledger are removals.
 func shrinks(from, to v1alpha1.NodeENIStateSpec) bool {
 	kept := func(id string, members []v1alpha1.Member) bool {
 		before := ledgerOf(from, id)

@@ -23,8 +23,8 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// TestWithoutTheDefinitionOfTheLedger has the API server drop the kind NodeENIState: interfaces can be removed still,
-// and none can be made.
+// TestWithoutTheDefinitionOfTheLedger deletes the CustomResourceDefinition of NodeENIState: the controller can still
+// remove interfaces, and creates none.
 func TestWithoutTheDefinitionOfTheLedger(t *testing.T) {
 	cases := map[string]struct {
 		before time.Duration
@@ -51,7 +51,8 @@ func TestWithoutTheDefinitionOfTheLedger(t *testing.T) {
 	}
 }
 
-// TestLedgersAreRememberedOnlyWhileTheyAreAskedFor, or a controller would keep every node that there ever was.
+// TestLedgersAreRememberedOnlyWhileTheyAreAskedFor checks that a controller does not keep the ledgers of all former
+// nodes.
 func TestLedgersAreRememberedOnlyWhileTheyAreAskedFor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
@@ -89,8 +90,8 @@ func (s *stage) forgetLedgers() {
 	s.refuseLedgers()
 }
 
-// refuseLedgers starts a controller to which the API server says that it knows no NodeENIStates. What its cache has of them
-// stays there.
+// refuseLedgers starts a controller for which the API server has no kind NodeENIState. The objects in its cache stay
+// there.
 func (s *stage) refuseLedgers() {
 	s.Helper()
 	states := v1alpha1.SchemeGroupVersion.WithResource("nodeenistates").GroupResource()
@@ -113,11 +114,11 @@ func (s *stage) refuseLedgers() {
 	s.start()
 }
 
-// TestTheLedgerOfAPreviousInstance has an instance of the node replaced while the interface that was asked for last is
-// not to be seen in EC2, by a controller that was just started. Until it would be seen, the NodeENI may not go.
+// TestTheLedgerOfAPreviousInstance replaces an instance of the node while the last created interface is not yet visible
+// in EC2, with a controller that was just started. Until it would be visible, the NodeENI must stay.
 func TestTheLedgerOfAPreviousInstance(t *testing.T) {
 	cases := map[string]struct {
-		// shown is when EC2 shows the interface, if it ever does.
+		// shown is when EC2 returns the interface, if it does.
 		shown time.Duration
 	}{
 		"it was never made":        {},
@@ -227,8 +228,8 @@ func TestADeletedLedger(t *testing.T) {
 	})
 }
 
-// TestADeletedLedgerThatACacheKeeps removes the definition of the ledger, so that no watch tells the cache that the deleted
-// state of the node is gone. The controller removes what the node does not need any more all the same.
+// TestADeletedLedgerThatACacheKeeps removes the definition of the ledger, so that no watch reports to the cache that
+// the deleted state of the node is gone. The controller still removes what the node does not need any more.
 func TestADeletedLedgerThatACacheKeeps(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))

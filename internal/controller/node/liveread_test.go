@@ -18,8 +18,8 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// TestNoLiveInterfaceIsDetachedOnTheWordOfACache lets the cache and the API server say different things. A replica whose
-// first list was old, or whose watch is silent, reads such a cache.
+// TestNoLiveInterfaceIsDetachedOnTheWordOfACache has a cache that differs from the API server, like that of a replica
+// whose first list was old or whose watch is silent.
 func TestNoLiveInterfaceIsDetachedOnTheWordOfACache(t *testing.T) {
 	off := func(n *corev1.Node) { n.Labels = map[string]string{"eni": "off"} }
 	elsewhere := func(n *v1alpha1.NodeENI) {
@@ -70,8 +70,8 @@ func TestNoLiveInterfaceIsDetachedOnTheWordOfACache(t *testing.T) {
 	}
 }
 
-// TestALostNodeENIThatIsBackLosesNothingToACache loses a NodeENI, which is created again while the watch is silent: when the
-// time is over for which its interface is left in use, the cache does not know of it.
+// TestALostNodeENIThatIsBackLosesNothingToACache loses a NodeENI, which is created again while the watch is silent: at
+// the end of the interface's grace period, the cache does not have the NodeENI.
 func TestALostNodeENIThatIsBackLosesNothingToACache(t *testing.T) {
 	for name, tc := range map[string]struct {
 		accepted, fails bool
@@ -104,7 +104,7 @@ func (s *stage) deleteNodeENI(c client.Client) {
 	s.must(c.Delete(s.Context(), &v1alpha1.NodeENI{ObjectMeta: objectMeta("data")}))
 }
 
-// reborn lets the API server have another NodeENI of the same name.
+// reborn gives the API server another NodeENI of the same name.
 func (s *stage) reborn() {
 	s.nodeENI(s.api, func(n *v1alpha1.NodeENI) { n.Finalizers = nil })
 	s.deleteNodeENI(s.api)

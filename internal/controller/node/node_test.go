@@ -45,7 +45,7 @@ const (
 	cluster    = "cluster-1"
 	nodeName   = "node-1"
 	instanceID = "i-00000000000000001"
-	// nextInstanceID is the instance that may become the node after it.
+	// nextInstanceID is the instance that may replace it as the node.
 	nextInstanceID = "i-00000000000000002"
 	zone           = "us-east-1a"
 	vpcID          = "vpc-00000000000000001"
@@ -54,8 +54,8 @@ const (
 	group          = "sg-00000000000000001"
 )
 
-// stage is one node with a reconciler, in a bubble of virtual time: a simulated EC2, a cache that the reconciler reads and
-// writes, and an API server, which a test can make differ from it.
+// stage is one node with a reconciler, in a bubble of virtual time: a simulated EC2, a cache that the reconciler reads
+// and writes, and an API server, which a test can make differ from the cache.
 type stage struct {
 	*testing.T
 	ec2        *awssim.Simulator
@@ -128,7 +128,7 @@ func setStage(t *testing.T, w awssim.World) *stage {
 	return s
 }
 
-// restart puts a controller that knows nothing in the place of the one before.
+// restart replaces the controller with a new one.
 func (s *stage) restart() {
 	quiet := slog.New(slog.DiscardHandler)
 	s.observer = observer.New(s.cloud, observer.Options{Cluster: cluster, Resync: time.Minute, Poll: time.Second, Now: time.Now, Log: quiet})
@@ -144,7 +144,7 @@ func (s *stage) restart() {
 	s.start()
 }
 
-// start lets what trails behind be carried out.
+// start starts the deferred work.
 func (s *stage) start() {
 	r := s.reconciler
 	go func() { s.must(r.Start(s.Context())) }()
@@ -157,7 +157,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// both does something to what is cached and to what is true.
+// both changes the cache and the API server.
 func (s *stage) both(do func(client.Client)) {
 	do(s.cache)
 	do(s.api)
@@ -171,7 +171,7 @@ func (i indexes) IndexField(_ context.Context, object client.Object, field strin
 	return nil
 }
 
-// withWrittenStates returns a store that has NodeENIStates as the reconciler writes them: into the cache.
+// withWrittenStates returns an API server with the NodeENIStates that the reconciler writes into the cache.
 func (s *stage) withWrittenStates(api client.Client) client.Client {
 	return interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
@@ -197,7 +197,7 @@ func (s *stage) store() client.Client {
 	return builder.Build()
 }
 
-// play lets the reconciler and the observer work for a while, and returns the last error of the reconciler.
+// play runs the reconciler and the observer for a while, and returns the last error of the reconciler.
 func (s *stage) play(d time.Duration) (err error) {
 	s.Helper()
 	for begun := time.Now(); time.Since(begun) < d; time.Sleep(5 * time.Second) {
@@ -219,7 +219,7 @@ func (s *stage) drainChanged() {
 	}
 }
 
-// attached returns the interfaces of the cluster that are attached.
+// attached returns the attached interfaces of the cluster.
 func (s *stage) attached() (ids []string) {
 	for _, i := range s.ec2.State().NetworkInterfaces {
 		if i.Tags[identity.TagCluster] == cluster && i.Attachment != nil && i.Attachment.Status == ec2.Attached {

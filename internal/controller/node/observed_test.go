@@ -38,8 +38,8 @@ func TestWhichGenerationAStatusSpeaksOf(t *testing.T) {
 	})
 }
 
-// TestANodeWaitsUntilAChangeIsTakenNoteOf before it gets its first interface of a NodeENI: only then it is known
-// whether the change reaches so many nodes that they are let in bit by bit.
+// TestANodeWaitsUntilAChangeIsTakenNoteOf checks that a node gets its first interface of a NodeENI only after the
+// controller observed the change: only then is it known whether the change needs a ramp-up.
 func TestANodeWaitsUntilAChangeIsTakenNoteOf(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.nodeENI(s.cache, func(n *v1alpha1.NodeENI) { n.Generation = 2 })
@@ -91,7 +91,8 @@ func TestMoreInterfacesThanAStateLists(t *testing.T) {
 	})
 }
 
-// TestOrdinalsThatNoInstanceHas are left out of the list: the API server would refuse the whole status for them.
+// TestOrdinalsThatNoInstanceHas checks that the list omits them: the API server would refuse the whole status
+// otherwise.
 func TestOrdinalsThatNoInstanceHas(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.both(func(c client.Client) {
@@ -125,7 +126,7 @@ func (s *stage) observed() int64 {
 	return 0
 }
 
-// take has a NodeENI's change taken note of.
+// take sets the observed generation of the NodeENI.
 func (s *stage) take(generation int64) {
 	s.Helper()
 	var n v1alpha1.NodeENI

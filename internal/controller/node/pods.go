@@ -26,7 +26,7 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// interfacePods returns the part of a NodeENI's spec.pods that the agent needs; nil without it.
+// interfacePods returns the part of a NodeENI's spec.pods that the agent needs; nil without spec.pods.
 func interfacePods(pods *v1alpha1.NodeENIPods) *v1alpha1.InterfacePods {
 	if pods == nil {
 		return nil
@@ -45,8 +45,8 @@ func interfacePods(pods *v1alpha1.NodeENIPods) *v1alpha1.InterfacePods {
 	return told
 }
 
-// podsOf returns the part of spec.pods that the agent of the node needs. After spec.pods is gone, the last one stays
-// until the agent has drained the network: it goes on reporting the pods, and nothing is taken from them.
+// podsOf returns the part of spec.pods that the agent of the node needs. After spec.pods is removed, the last value
+// stays until the agent has drained the network: the agent continues to report the pods, and they keep their addresses.
 func (s *snapshot) podsOf(pods *v1alpha1.NodeENIPods, was v1alpha1.InterfaceState) *v1alpha1.InterfacePods {
 	if pods != nil || was.Pods == nil {
 		return interfacePods(pods)
@@ -64,7 +64,7 @@ func drained(pods *v1alpha1.InterfacePods) *v1alpha1.InterfacePods {
 	return pods
 }
 
-// podNetworks returns what the agent reports of the pods that use interfaces, by interface ID.
+// podNetworks returns the agent's reports about the pods that use interfaces, by interface ID.
 func (s *snapshot) podNetworks() map[string]plan.PodNetwork {
 	if s.state == nil {
 		return nil
@@ -72,7 +72,7 @@ func (s *snapshot) podNetworks() map[string]plan.PodNetwork {
 	return controller.PodNetworks(s.state)
 }
 
-// reportsSince is when the record of the agent's reports began: reports are in the state of the node alone.
+// reportsSince is when the record of the agent's reports began: only the state of the node has reports.
 func (s *snapshot) reportsSince() time.Time {
 	if s.state == nil {
 		return time.Time{}
@@ -81,15 +81,15 @@ func (s *snapshot) reportsSince() time.Time {
 }
 
 // hasOpenNetworks reports whether the agent reports an interface on which pods have addresses or can get some. A list
-// that omits the interface must not end the state of the node, which alone may say that the interface is a network for
-// pods.
+// that omits the interface must not end the state of the node, which may be the only record that the interface is a pod
+// network.
 func (s *snapshot) hasOpenNetworks() bool {
 	return s.state != nil && slices.ContainsFunc(s.state.Status.PodNetworks, func(n v1alpha1.PodNetworkState) bool {
 		return !n.Drained
 	})
 }
 
-// podsDraining returns the interfaces that are networks for pods, by ID, and whether they are to drain.
+// podsDraining returns the interfaces that are pod networks, by ID, and whether the agent should drain them.
 func (s *snapshot) podsDraining() map[string]bool {
 	if s.state == nil {
 		return nil
@@ -98,7 +98,7 @@ func (s *snapshot) podsDraining() map[string]bool {
 }
 
 // acquireEviction reports whether the plan may evict the pods of an interface that is removed and not replaced. The
-// permission is that of replacements: as many instances as maxUnavailable have it at a time. Instances without the
+// permission is that of replacements: at most maxUnavailable instances have it at a time. Instances without the
 // interface do not count, since they never get it back. An instance keeps the permission until no pod uses the
 // interface.
 func (r *Reconciler) acquireEviction(ctx context.Context, s *snapshot, instanceID string,
@@ -131,7 +131,7 @@ func (r *Reconciler) evictPods(ctx context.Context, node, instanceID string, evi
 	}
 }
 
-// evictPod evicts a pod of the node. A pod of that name that is gone, already ends, or runs on another node does not
+// evictPod evicts a pod of the node. A pod of that name that is gone, is terminating, or runs on another node does not
 // use the interface any more: the agent's report is older.
 func (r *Reconciler) evictPod(ctx context.Context, node, name string) error {
 	namespace, name, _ := strings.Cut(name, "/")
@@ -171,7 +171,7 @@ func evictionRefused(namespace, name string, err error) error {
 	}
 }
 
-// budget returns what the API server says of the PodDisruptionBudget, in parentheses.
+// budget returns what the API server says about the PodDisruptionBudget, in parentheses.
 func budget(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
@@ -186,7 +186,7 @@ func (r *Reconciler) recordEviction(instanceID, interfaceID, refusal string) {
 	r.state.Attempts.RecordEviction(instanceID, interfaceID, refusal, r.Now())
 }
 
-// maxFloating is the largest number of ranges that the agent can be given (the schema of floating).
+// maxFloating is the largest number of ranges that the agent can get (the schema of floating).
 const maxFloating = 32
 
 // following returns the addresses that follow the pods of the node, by interface ID. Claims of other nodes come from
@@ -214,7 +214,7 @@ func (r *Reconciler) following(ctx context.Context, s *snapshot) (map[string]pla
 	return all, nil
 }
 
-// follow adds the outcome of one claim of the node to what its interface follows.
+// follow adds the outcome of one claim of the node to the addresses that follow pods on its interface.
 func (r *Reconciler) follow(ctx context.Context, s *snapshot, f *plan.Following, claim plan.AddressClaim) error {
 	claims, err := r.claimsOn(ctx, s, claim.Address)
 	if err != nil {
@@ -242,8 +242,8 @@ func (r *Reconciler) follow(ctx context.Context, s *snapshot, f *plan.Following,
 	return nil
 }
 
-// claimsOn returns all claims on an address. Those of the node itself are of the snapshot, which can be newer than the
-// cache.
+// claimsOn returns all claims on an address. Claims of the node itself come from the snapshot, which can be newer than
+// the cache.
 func (r *Reconciler) claimsOn(ctx context.Context, s *snapshot, address netip.Addr) ([]plan.AddressClaim, error) {
 	states, err := r.states(ctx, controller.StatesClaiming(address))
 	if err != nil {
@@ -325,7 +325,8 @@ func (r *Reconciler) withPodNames(ctx context.Context, c plan.ContendedAddress) 
 // podNameTTL is short, because another pod can get the IP address.
 const podNameTTL = time.Minute
 
-// podName returns the name of the running pod with an IP address, or the address if the API server does not tell.
+// podName returns the name of the running pod with an IP address, or the address if the API server does not return
+// exactly one pod.
 func (r *Reconciler) podName(ctx context.Context, ip string) string {
 	if ip == "" {
 		return ""
@@ -334,7 +335,7 @@ func (r *Reconciler) podName(ctx context.Context, ip string) string {
 	name, err := r.podNames.Get(ctx, ip, func(ctx context.Context) (string, time.Duration, error) {
 		pods := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
 		running := client.MatchingFields{"status.podIP": ip, "status.phase": string(corev1.PodRunning)}
-		// A failure is kept too, so that the next message does not cost another request.
+		// A failure is cached too, so that the next message does not cost another request.
 		if err := r.Reader.List(ctx, &pods, running); err == nil && len(pods.Items) == 1 {
 			return fmt.Sprintf("pod %s/%s", pods.Items[0].Namespace, pods.Items[0].Name), podNameTTL, nil
 		}
@@ -347,7 +348,7 @@ func (r *Reconciler) podName(ctx context.Context, ip string) string {
 }
 
 // floating returns the ranges in which addresses on an interface in a subnet follow pods: the declared ones within the
-// subnet, or with attachment Observed the blocks of the subnet's SubnetReservations of type Explicit.
+// subnet, or, with attachment Observed, the blocks of the subnet's SubnetReservations of type Explicit.
 func (s *snapshot) floating(pods *v1alpha1.NodeENIPods, subnet v1alpha1.ResolvedSubnet) []string {
 	if pods == nil {
 		return nil
@@ -365,7 +366,7 @@ func (s *snapshot) floating(pods *v1alpha1.NodeENIPods, subnet v1alpha1.Resolved
 	})
 }
 
-// explicitBlocks returns the blocks that EC2 has reserved in a subnet for addresses that programs name.
+// explicitBlocks returns the blocks that EC2 has reserved in a subnet for explicitly requested addresses.
 func (s *snapshot) explicitBlocks(subnetID string) []string {
 	var blocks []string
 	for n := range s.reservations {

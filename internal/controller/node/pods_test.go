@@ -17,7 +17,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// served returns the first interface of the NodeENIState, with what the agent is asked to serve.
+// served returns the first interface of the NodeENIState, with the settings for the agent.
 func (s *stage) served() v1alpha1.InterfaceState {
 	s.Helper()
 	var state v1alpha1.NodeENIState
@@ -25,8 +25,8 @@ func (s *stage) served() v1alpha1.InterfaceState {
 	return state.Status.Interfaces[0]
 }
 
-// TestPodsKeepTheirNetworkWhenTheSpecLosesIt removes spec.pods while a pod has an address: the agent is still asked to serve the
-// network, and EC2 keeps the prefix, until the pod is gone.
+// TestPodsKeepTheirNetworkWhenTheSpecLosesIt removes spec.pods while a pod has an address: the agent must still serve
+// the network, and EC2 keeps the prefix, until the pod is gone.
 func TestPodsKeepTheirNetworkWhenTheSpecLosesIt(t *testing.T) {
 	onStage(t, func(s *stage) {
 		pods := &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1}}}
@@ -49,8 +49,8 @@ func TestPodsKeepTheirNetworkWhenTheSpecLosesIt(t *testing.T) {
 	})
 }
 
-// TestAStatusWithPodsReplacesNoNewerOne has a controller read an old version of the state, as one that led before does: pods
-// would use addresses that EC2 took back if it could write over a newer version.
+// TestAStatusWithPodsReplacesNoNewerOne makes a controller read an old version of the state, like a former leader: if
+// it could overwrite a newer version, pods would use unassigned addresses.
 func TestAStatusWithPodsReplacesNoNewerOne(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pods *v1alpha1.NodeENIPods
@@ -75,8 +75,8 @@ func TestAStatusWithPodsReplacesNoNewerOne(t *testing.T) {
 	}
 }
 
-// TestADeletedStateTakesNoInterfaceFromPods deletes the NodeENIState, and with it the agent's report, before the label goes: the
-// controller waits for the agent's next report.
+// TestADeletedStateTakesNoInterfaceFromPods deletes the NodeENIState, and with it the agent's report, before the label
+// is removed: the controller waits for the agent's next report.
 func TestADeletedStateTakesNoInterfaceFromPods(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.NodeENI){
 		"a network for pods":                       func(*v1alpha1.NodeENI) {},
@@ -113,8 +113,9 @@ func TestADeletedStateTakesNoInterfaceFromPods(t *testing.T) {
 	}
 }
 
-// TestPodsThatTheLastReportDoesNotHave takes the label from a node whose agent reported its network without pods: a pod can have
-// started since. The interface stays until the agent reports that it has drained the network, by the API server itself.
+// TestPodsThatTheLastReportDoesNotHave removes the label from a node whose agent reported its network without pods: a
+// pod can have started since. The interface stays until the agent's report in the API server itself says that the
+// network is drained.
 func TestPodsThatTheLastReportDoesNotHave(t *testing.T) {
 	onStage(t, func(s *stage) {
 		pods := &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1}}}
@@ -140,8 +141,8 @@ func TestPodsThatTheLastReportDoesNotHave(t *testing.T) {
 	})
 }
 
-// TestNoPrefixOfPodsIsUnassignedOnTheWordOfACache has a cache with an earlier report, which says that a prefix is drained. EC2 assigned
-// the same prefix again since, and pods use it.
+// TestNoPrefixOfPodsIsUnassignedOnTheWordOfACache has a cache with an earlier report that a prefix is drained. EC2
+// assigned the same prefix again since, and pods use it.
 func TestNoPrefixOfPodsIsUnassignedOnTheWordOfACache(t *testing.T) {
 	onStage(t, func(s *stage) {
 		pods := &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1}}}

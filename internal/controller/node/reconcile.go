@@ -27,7 +27,7 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// Reconcile brings one node's interfaces to what is declared for it.
+// Reconcile makes one node's interfaces match what is declared for it.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if err := r.Observer.WaitSynced(ctx); err != nil {
 		return reconcile.Result{}, err
@@ -55,7 +55,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string, v *workerSlot) 
 	r.recordRejectedWrite(s, err)
 	switch {
 	case apierrors.IsConflict(err), errors.Is(err, errBusy):
-		// After a conflict the cache has to catch up with our own last write. Nothing was done on the strength of it.
+		// After a conflict, the cache must catch up with our own last write. No call was based on it.
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	case err != nil:
 		return reconcile.Result{}, err
@@ -63,7 +63,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string, v *workerSlot) 
 	return reconcile.Result{RequeueAfter: requeueAfter(sooner(expectAt, requeueAt), r.Now())}, nil
 }
 
-// requeueAfter returns how long to wait for a time; 0 when there is none.
+// requeueAfter returns how long to wait until a time; 0 for the zero time.
 func requeueAfter(at, now time.Time) time.Duration {
 	if at.IsZero() {
 		return 0
@@ -71,7 +71,7 @@ func requeueAfter(at, now time.Time) time.Duration {
 	return max(at.Sub(now), 50*time.Millisecond)
 }
 
-// reconcileInstances reconciles every instance of the snapshot and reports. It returns the earliest time at which to
+// reconcileInstances reconciles every instance of the snapshot, and reports. It returns the earliest time at which to
 // reconcile again, or zero.
 func (r *Reconciler) reconcileInstances(ctx context.Context, s *snapshot,
 	v *workerSlot) (requeueAt time.Time, err error) {
@@ -128,7 +128,7 @@ type instanceRun struct {
 	result result
 }
 
-// reconcileInstance plans for one instance and makes the calls, until a plan asks for no call that the node waits for.
+// reconcileInstance plans for one instance and makes the calls, until a plan has no call that the node waits for.
 func (r *Reconciler) reconcileInstance(
 	ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, v *workerSlot,
 ) (*snapshot, result, error) {
@@ -142,9 +142,9 @@ func (r *Reconciler) reconcileInstance(
 	return run.snapshot, run.result, err
 }
 
-// next plans and starts the calls, or returns again because a fact changed. A new snapshot, of the API server's answer
-// or of a stored ledger, starts the instance over in this way. Before the first plan with calls it asks for a worker,
-// but does not wait: the node is reconciled again when it has one.
+// next plans and starts the calls, or returns again because a fact changed, for example because the snapshot has a new
+// answer of the API server. Before the first plan with calls it asks for a worker but does not wait: the node is
+// reconciled again when it has one.
 func (run *instanceRun) next(ctx context.Context, calls *executor.Pipeline) (again bool, err error) {
 	r := run.r
 	if run.result, err = r.plan(ctx, run.snapshot, run.instanceID, run.look, calls.InFlight()); err != nil {
@@ -190,9 +190,9 @@ func (run *instanceRun) describe(ctx context.Context) (again bool, err error) {
 	return true, nil
 }
 
-// begin starts the calls of a plan, or reports that some are no longer allowed. Those that nothing waits for begin once
-// no other call is in flight, and no interface is about to be attached: it has such calls too, which would otherwise
-// need a reconciliation, and a read of the instance, of their own.
+// begin starts the calls of a plan, or reports that some are no longer allowed. Deferrable calls begin once no other
+// call is in flight and no interface is about to be attached: that interface needs deferrable calls too, which would
+// otherwise need another reconciliation and another read of the instance.
 func (run *instanceRun) begin(ctx context.Context, p plan.Plan, calls *executor.Pipeline) bool {
 	r, s := run.r, run.snapshot
 	awaited, trailing := splitDeferrable(p.Actions)
@@ -217,8 +217,8 @@ func (run *instanceRun) begin(ctx context.Context, p plan.Plan, calls *executor.
 	return true
 }
 
-// readIfStale reads the node's instance from EC2, once, after its agent missed a link. If that has to wait, it returns
-// until when.
+// readIfStale reads the node's instance from EC2 once after its agent reported a missing link. If the read has to wait,
+// it returns until when.
 func (r *Reconciler) readIfStale(ctx context.Context, s *snapshot,
 	instanceID string) (look *eni.InstanceSnapshot, requeueAt time.Time, err error) {
 	if instanceID != s.instance.ID {
@@ -237,7 +237,8 @@ func (r *Reconciler) readIfStale(ctx context.Context, s *snapshot,
 }
 
 // releaseInstance leaves an instance to the node that has it, and triggers that node: changes of interfaces whose tags
-// name this node still arrive here. An attached interface that the other node is known to leave alone is no reason.
+// name this node still arrive here. An attached interface that the other node leaves alone, as the observer knows, does
+// not trigger it.
 func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceID string) (*snapshot, result, error) {
 	known := r.Observer.Of(instanceID)
 	denied := r.Observer.Denied()
@@ -265,9 +266,9 @@ func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceI
 	return s, result{instanceID: instanceID, plan: p}, err
 }
 
-// liveLedger reads past the cache what the ledger of a node says of an instance. The ledgers of its former nodes do not
-// count, and neither does what the cache has: if two former nodes each took the ledger of the other for the remaining
-// one, both would forget the interfaces.
+// liveLedger reads the ledger of an instance on a node, bypassing the cache. Neither the ledgers of its former nodes
+// nor the cache count: if two former nodes each took the other's ledger for the remaining one, both would forget the
+// interfaces.
 func (r *Reconciler) liveLedger(ctx context.Context, node, instanceID string) (identity.Generations, error) {
 	var state v1alpha1.NodeENIState
 	if err := r.Reader.Get(ctx, types.NamespacedName{Name: node}, &state); client.IgnoreNotFound(err) != nil {
@@ -277,7 +278,7 @@ func (r *Reconciler) liveLedger(ctx context.Context, node, instanceID string) (i
 }
 
 // errBusy keeps an instance from being worked on under two names at once.
-var errBusy = errors.New("the instance is worked on under the name of another node")
+var errBusy = errors.New("the instance is being reconciled under the name of another node")
 
 // explained is a plan that is formatted only if the log prints it.
 type explained struct{ plan.Plan }
@@ -312,9 +313,9 @@ func (s *snapshot) removes(p plan.Plan, look *eni.InstanceSnapshot) bool {
 }
 
 // needsLiveRead reports whether an action removes an interface or addresses for a reason that only the cache gives. An
-// interface in use always needs a live read. Other interfaces need none where the cache cannot be wrong: EC2 reports
-// that the instance terminates, garbage collection has read the API server twice, or the NodeENI is being deleted,
-// which is final.
+// interface in use always needs a live read. Other interfaces need none if the cache cannot be wrong: EC2 reports that
+// the instance terminates, garbage collection has read the API server twice, or the NodeENI is being deleted, which is
+// final.
 func (s *snapshot) needsLiveRead(action plan.Action, look *eni.InstanceSnapshot) bool {
 	switch action := action.(type) {
 	case plan.Detach:
@@ -331,14 +332,14 @@ func (s *snapshot) needsLiveRead(action plan.Action, look *eni.InstanceSnapshot)
 	}
 }
 
-// liveRead reads the node, its state and the NodeENIs past the cache. A cache can be old without knowing: its first
-// list may come from an API server that lags, its watch may be silent, and of two changes of a Node and a NodeENI it
-// may know the later one alone. Only the removal of an interface or of its addresses depends on that, and on what the
-// state says of pods. With an error it returns the given snapshot.
+// liveRead reads the node, its state and the NodeENIs, bypassing the cache. A cache can be stale without any sign: its
+// first list may come from an API server that lags, its watch may be silent, and after changes to a Node and a NodeENI
+// it may have only the later one. This matters only for the removal of an interface or of its addresses, which also
+// depends on what the state says about pods. With an error, liveRead returns the given snapshot.
 func (r *Reconciler) liveRead(ctx context.Context, s *snapshot, members []identity.Member) (*snapshot, error) {
 	node, err := r.readNode(ctx, r.Reader, s.name)
 	if err != nil {
-		return s, fmt.Errorf("confirm that node %s is to lose an interface: %w", s.name, err)
+		return s, fmt.Errorf("confirm that node %s must lose an interface: %w", s.name, err)
 	}
 	state, err := readState(ctx, r.Reader, s.name)
 	if err != nil {
@@ -348,15 +349,15 @@ func (r *Reconciler) liveRead(ctx context.Context, s *snapshot, members []identi
 	for _, m := range members {
 		nodeENIs, confirmed[m.Owner], err = r.confirmNodeENI(ctx, nodeENIs, m)
 		if err != nil {
-			return s, fmt.Errorf("confirm that node %s is to lose an interface: %w", s.name, err)
+			return s, fmt.Errorf("confirm that node %s must lose an interface: %w", s.name, err)
 		}
 	}
 	return s.withLive(node, state, nodeENIs, confirmed), nil
 }
 
-// confirmNodeENI returns the NodeENIs with the present one of a member. One that is gone, or another by the same name,
-// takes no interface: garbage collection confirms that it does not exist. One that was changed has to be read again
-// after the node, so that both are of one moment.
+// confirmNodeENI returns the NodeENIs with the current one of a member. A NodeENI that is gone, or another one of the
+// same name, removes no interface: garbage collection confirms that it does not exist. A changed NodeENI must be read
+// again after the node, so that both are from the same time.
 func (r *Reconciler) confirmNodeENI(ctx context.Context, nodeENIs []v1alpha1.NodeENI,
 	m identity.Member) (now []v1alpha1.NodeENI, confirmed bool, err error) {
 	n := slices.IndexFunc(nodeENIs, func(n v1alpha1.NodeENI) bool { return identity.Owner(n.UID) == m.Owner })
@@ -377,8 +378,8 @@ func (r *Reconciler) confirmNodeENI(ctx context.Context, nodeENIs []v1alpha1.Nod
 	}
 }
 
-// withRecreated returns the NodeENIs with the one that was created again under the name of one that no longer exists:
-// it adopts what would be detached.
+// withRecreated returns the NodeENIs with the one that a user created again under the name of a deleted one: it adopts
+// what would be detached.
 func (r *Reconciler) withRecreated(ctx context.Context, nodeENIs []v1alpha1.NodeENI,
 	name string) ([]v1alpha1.NodeENI, error) {
 	var again v1alpha1.NodeENI

@@ -4,11 +4,10 @@
 // Package node gives every node its interfaces: it is the run-time path.
 //
 // One reconciliation concerns one node name with all NodeENIs that select it, so that they never race for a slot. It
-// reads an immutable snapshot (snapshot.go), converts it for package plan, which decides (desired.go, for what pods use
-// pods.go), and stores the ledger (ledger.go). It makes the calls in the order of their priority, before a removal
-// after a live read (reconcile.go, workers.go), and reports (status.go, report.go). Files refer to each other in one
-// direction: setup.go and reconcile.go to all others, all others to reconciler.go, which has the state that
-// reconciliations share.
+// reads an immutable snapshot (snapshot.go), converts it for package plan (desired.go; pods.go for pod networks), and
+// stores the ledger (ledger.go). It makes the calls in the order of their priority, with a live read before a removal
+// (reconcile.go, workers.go), and reports (status.go, report.go). Files refer to each other in one direction: setup.go
+// and reconcile.go to all others, all others to reconciler.go, which has the state that reconciliations share.
 package node
 
 import (
@@ -37,21 +36,21 @@ import (
 	"github.com/multieni/multieni/internal/resolver"
 )
 
-// conflictDelay is how long the cache is given to catch up.
+// conflictDelay is how long the cache has to catch up.
 const conflictDelay = 100 * time.Millisecond
 
 // maxRounds bounds the plans of one reconciliation. A member needs three rounds from nothing to attached. An instance
-// with 15 interfaces needs some 30 more than one, because each of its calls ends at another time.
+// with 15 interfaces needs about 30 more than an instance with one, because each call ends at another time.
 const maxRounds = 48
 
-// How often a node asks for admission to a ramp, and for permission to replace interfaces. Many nodes can wait for the
-// latter, for as long as a person needs to repair the node that holds it up.
+// How often a node asks for admission to a ramp-up, and for permission to replace interfaces. Many nodes can wait for
+// the latter until a person has repaired the node that blocks the rollout.
 const (
 	replacementRecheck = 10 * time.Second
 	replaceCheck       = 30 * time.Second
 )
 
-// Limiter tells what an instance type can carry.
+// Limiter returns the limits of an instance type.
 type Limiter interface {
 	Limits(ctx context.Context, instanceType string) (eni.Limits, error)
 }
@@ -59,7 +58,7 @@ type Limiter interface {
 // Options are what a Reconciler works with.
 type Options struct {
 	Client client.Client
-	// Reader reads the API server itself, not a cache.
+	// Reader reads from the API server itself, not from a cache.
 	Reader   client.Reader
 	Events   events.EventRecorder
 	Observer *observer.Observer
@@ -69,26 +68,27 @@ type Options struct {
 	GC       *gc.Collector
 	InFlight *controller.InFlight
 	Ledgers  *controller.PreviousLedgers
-	// RejectedWrites knows which objects the API server refuses to store.
+	// RefusedWrites holds the objects that the API server refuses to store.
 	RefusedWrites *controller.RejectedWrites
-	// Repairs says what to repair on interfaces that instances were launched with.
+	// Repairs holds the in-place updates for launch interfaces.
 	Repairs *controller.InPlaceUpdates
-	// MaxUnattached is how many interfaces of the cluster may exist without being attached before no more are made.
+	// MaxUnattached is the unattached limit: from this number of unattached interfaces in the cluster on, none is created.
 	MaxUnattached int
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
-	// InstanceTags are tags. An instance gets interfaces if it has one of them; without InstanceTags all instances do.
+	// InstanceTags restrict the instances: an instance gets interfaces if it has one of the tags. Without InstanceTags all
+	// instances do.
 	InstanceTags []eni.InstanceTag
-	// Concurrency is how many nodes are given interfaces at the same time. A smaller number of nodes is updated, or
-	// loses interfaces, concurrently.
+	// Concurrency is how many nodes get interfaces at the same time. Fewer nodes are updated, or lose interfaces, at a
+	// time.
 	Concurrency int
-	// Go runs work that no reconciliation waits for, for as long as the context lives that it gives to the work. If it
-	// is nil, [Reconciler.Start] does.
+	// Go runs work that no reconciliation waits for, until the context that it passes to the work ends. If Go is nil,
+	// [Reconciler.Start] runs the work.
 	Go func(work func(life context.Context))
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
 	Log *slog.Logger
-	// Traces is where spans of what is done go; nowhere if nil.
+	// Traces receives the spans; nil for no tracing.
 	Traces trace.TracerProvider
 	// Attached receives, for every interface that becomes attached, how long its node waited for it; nil for no
 	// receiver.
@@ -103,7 +103,7 @@ type Reconciler struct {
 	mu      sync.Mutex
 	state   volatile.State
 	workers *ratelimit.Workers
-	// creationBlocked is whether the last plan found too many unattached interfaces in the cluster.
+	// creationBlocked reports whether the last plan found too many unattached interfaces in the cluster.
 	creationBlocked bool
 	// podNames has the names of pods by their IP addresses, for messages.
 	podNames *cache.Cache[string]
@@ -132,7 +132,7 @@ func New(options Options) *Reconciler {
 	return r
 }
 
-// attempts returns what the calls for an instance led to, and the subnets that are full for all.
+// attempts returns the outcomes of the calls for an instance, and the subnets that are full for all instances.
 func (r *Reconciler) attempts(instanceID string) (
 	volatile.InstanceAttempts, map[plan.SubnetDemand]plan.FullSubnet,
 ) {
@@ -141,7 +141,8 @@ func (r *Reconciler) attempts(instanceID string) (
 	return r.state.Attempts.Of(instanceID), r.state.FullSubnets.Known(r.Now())
 }
 
-// recordOutcome records the outcome of a call for later plans of the instance and, where a subnet was full, of all.
+// recordOutcome records the outcome of a call for later plans of the instance or, if a subnet was full, of all
+// instances.
 func (r *Reconciler) recordOutcome(instanceID string, o executor.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +150,8 @@ func (r *Reconciler) recordOutcome(instanceID string, o executor.Outcome) {
 	r.state.Attempts.Record(instanceID, o.Action, o.Err, r.Now())
 }
 
-// keepVolatile drops what concerns instances that the node no longer has, or the node if it no longer exists.
+// keepVolatile drops the volatile state of instances that the node no longer has, or of the node if it no longer
+// exists.
 func (r *Reconciler) keepVolatile(node string, exists bool, instances []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +161,7 @@ func (r *Reconciler) keepVolatile(node string, exists bool, instances []string) 
 	}
 }
 
-// forgetVolatile drops what concerns a node without interfaces and its instances. What concerns an instance that
+// forgetVolatile drops the volatile state of a node without interfaces, and of its instances. That of an instance that
 // another Node has, a key of release, stays.
 func (r *Reconciler) forgetVolatile(node string, instances []string, release map[string]string) {
 	r.mu.Lock()
@@ -246,7 +248,7 @@ func (r *Reconciler) endDeferral(writes *volatile.Deferrals, node string) {
 	writes.End(node)
 }
 
-// maxReconciles is how many reconciliations run at a time: those with a worker, and some without calls.
+// maxReconciles is how many reconciliations run at a time: those with a worker, and a few without calls.
 func (r *Reconciler) maxReconciles() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -254,27 +256,26 @@ func (r *Reconciler) maxReconciles() int {
 	return width + max(1, width/8)
 }
 
-// Admitted returns the channel on which the names of nodes are sent whose turn has come: they are to be reconciled.
+// Admitted returns the channel that receives the names of admitted nodes, which must be reconciled.
 func (r *Reconciler) Admitted() <-chan string { return r.admitted }
 
 // wakeWaiting enqueues nodes that were admitted, or that have a reason to reconcile. It does so regardless of the
-// reconciliation's result: a node that was admitted and not enqueued would keep its place for ever. While the channel
-// is full, it waits for [Reconciler.enqueueObserved], which waits for nothing.
+// reconciliation's result: an admitted node that is not enqueued would keep its worker forever. While the channel is
+// full, it waits for [Reconciler.enqueueObserved], which never blocks.
 func (r *Reconciler) wakeWaiting(names []string) {
 	for _, name := range names {
 		r.admitted <- name
 	}
 }
 
-// CreationBlocked reports whether the making of interfaces was held back in the whole cluster when it was last thought
-// of.
+// CreationBlocked reports whether the last check blocked the creation of interfaces in the whole cluster.
 func (r *Reconciler) CreationBlocked() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.creationBlocked
 }
 
-// tracePlan begins the span of carrying a plan out.
+// tracePlan begins the span for the execution of a plan.
 func (r *Reconciler) tracePlan(ctx context.Context, node, instanceID string,
 	p plan.Plan) (context.Context, trace.Span) {
 	tracer := trace.SpanFromContext(ctx).TracerProvider().Tracer("github.com/multieni/multieni/internal/controller/node")

@@ -24,9 +24,9 @@ import (
 	"github.com/multieni/multieni/internal/status"
 )
 
-// How long a NodeENIState may stay as it was last written while interfaces of its node are in transition, so that one
-// write tells of all of them: EC2 takes a few seconds to make and attach interfaces, and some more to detach and delete
-// them. What a person, an agent or another node waits for is written at once.
+// How long the controller defers a write of a NodeENIState while interfaces of its node are in transition, so that one
+// write covers all of them: EC2 takes a few seconds to create and attach interfaces, and some more to detach and delete
+// them. A change that a user, an agent or another node waits for is written at once.
 const (
 	attachStatusDelay = 10 * time.Second
 	removeStatusDelay = 30 * time.Second
@@ -58,7 +58,7 @@ func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.T
 	state.Status = after
 	write := status.Write
 	if servesPods(before) || servesPods(after) {
-		write = status.WriteLocked // a former leader must not list prefixes again that EC2 has taken back from pods
+		write = status.WriteLocked // a former leader must not list prefixes again that were unassigned since
 	}
 	if err := write(ctx, r.Client, v1alpha1.FieldOwnerController, state); err != nil {
 		return time.Time{}, err
@@ -86,9 +86,9 @@ func (r *Reconciler) releaseState(ctx context.Context, s reconciled) error {
 	return err
 }
 
-// removeGenerations removes from the ledger what the plans no longer name. A ledger that names too much is safe, so
-// this write is deferred while more removals follow. If nothing is left at all, the whole ledger is deleted. It returns
-// when a deferred write is due, or zero.
+// removeGenerations removes from the ledger the generations that the plans no longer name. A ledger that names too many
+// is safe, so this write is deferred while more removals follow. For an empty node it does nothing: report deletes the
+// whole state. It returns when a deferred write is due, or zero.
 func (r *Reconciler) removeGenerations(ctx context.Context, s reconciled) (*snapshot, time.Time, error) {
 	if s.deferredSpec == nil || s.state == nil || s.empty() {
 		return s.snapshot, time.Time{}, nil
@@ -120,7 +120,7 @@ func (r *Reconciler) deferWrite(s reconciled, writes *volatile.Deferrals) (due t
 // canWait reports whether the write of the node's status can wait: no object waits for the change, and more changes
 // follow.
 func (s reconciled) canWait(before, after v1alpha1.NodeENIStateStatus) bool {
-	// Of what waits at a gate the status says what it said before.
+	// Members that wait for a worker keep their last status.
 	moving := len(s.waiting) > 0 || slices.ContainsFunc(after.Interfaces, inTransition)
 	old := byKey(before.Interfaces)
 	changed := false
@@ -139,7 +139,8 @@ func (s reconciled) canWait(before, after v1alpha1.NodeENIStateStatus) bool {
 }
 
 // isTransient reports whether the state of an interface changes soon or, once the interface is attached, can be written
-// together with the others. An interface that is removed before the first write would otherwise never appear.
+// together with the others. An interface that is being removed before the first write is not transient: it would never
+// appear in a status.
 func isTransient(was, now v1alpha1.InterfaceState, moving bool) bool {
 	if now.Reason == string(plan.Removing) && was.ENIID == "" {
 		return false
@@ -154,7 +155,7 @@ func inTransition(i v1alpha1.InterfaceState) bool {
 	return !rests && i.Phase != v1alpha1.PhaseBlocked && reason.Transient() && reason != plan.WaitingForDeviceRelease
 }
 
-// onlyTermination reports whether nothing but DeleteOnTermination is new: the call that sets it trails behind the
+// onlyTermination reports whether only DeleteOnTermination is new: the call that sets it is deferred after the
 // attachment.
 func onlyTermination(was, now v1alpha1.InterfaceState) bool {
 	was.DeleteOnTermination = now.DeleteOnTermination
@@ -166,22 +167,22 @@ func lost(was, now v1alpha1.InterfaceState) bool {
 	return was.Phase == v1alpha1.PhaseAttached && now.Phase != v1alpha1.PhaseAttached
 }
 
-// agentAwaitsStatus reports whether the agent on the node has to know that an interface leaves: before its link
-// vanishes, and before the network for pods can be drained.
+// agentAwaitsStatus reports whether the agent on the node must learn of a removal: before the link vanishes, and before
+// the agent can drain the pod network.
 func (s *snapshot) agentAwaitsStatus(was, now v1alpha1.InterfaceState) bool {
 	return !equality.Semantic.DeepEqual(was.Pods, now.Pods) || lost(was, now) &&
 		slices.ContainsFunc(s.state.Status.Links, func(link v1alpha1.LinkState) bool { return link.ENIID == was.ENIID })
 }
 
-// rolloutAwaitsStatus reports whether other nodes have to hear that this one lost an interface that it is to have: they
-// count for maxUnavailable, also with a controller that begins now.
+// rolloutAwaitsStatus reports whether other nodes must learn that this node lost a desired interface: it counts for
+// maxUnavailable, also after a restart of the controller.
 func (s reconciled) rolloutAwaitsStatus(was, now v1alpha1.InterfaceState) bool {
 	return lost(was, now) && slices.ContainsFunc(s.results, func(one result) bool {
 		return slices.ContainsFunc(one.plan.Members, func(m plan.Member) bool { return m.Key == keyOf(now) && m.Desired })
 	})
 }
 
-// inTransition reports whether EC2 is at work on any interface of the node that counts.
+// inTransition reports whether an interface of the node that counts is in transition.
 func (s reconciled) inTransition(counts func(plan.Member) bool) bool {
 	return slices.ContainsFunc(s.results, func(one result) bool {
 		return slices.ContainsFunc(one.plan.Members, func(m plan.Member) bool {
@@ -190,7 +191,7 @@ func (s reconciled) inTransition(counts func(plan.Member) bool) bool {
 	})
 }
 
-// announceOmitted says once that a node has more interfaces declared than its state lists.
+// announceOmitted emits one Event when a node has more declared interfaces than its state lists.
 func (r *Reconciler) announceOmitted(s *snapshot, before, after v1alpha1.NodeENIStateStatus) {
 	if s.node == nil || before.InterfacesOmitted > 0 || after.InterfacesOmitted == 0 {
 		return
@@ -219,7 +220,7 @@ func (r *Reconciler) recordRejectedWrite(s *snapshot, err error) {
 // maxNote is the most bytes of an Event's note (Kubernetes API, events.k8s.io/v1).
 const maxNote = 1024
 
-// outcome is what happened to interfaces, in the words of an Event.
+// outcome is the part of an Event that says what happened to interfaces.
 type outcome struct {
 	kind, reason, action string
 }
@@ -228,12 +229,12 @@ type outcome struct {
 type nodeEvent struct {
 	outcome
 	nodeENI, note string
-	// of is the interface: its ID, or its place among those of the NodeENI while it has none.
+	// of is the interface: its ID or, without one, its ordinal.
 	of string
 }
 
 // recordEvents records the outcomes for the interfaces whose state changed: one Event on the Node for each interface,
-// and one on each NodeENI concerned, which the recorder joins to a series over all nodes.
+// and one on each NodeENI concerned, which the recorder joins into a series over all nodes.
 func (r *Reconciler) recordEvents(s *snapshot, before, after []v1alpha1.InterfaceState) {
 	old := byKey(before)
 	var all []nodeEvent
@@ -247,7 +248,7 @@ func (r *Reconciler) recordEvents(s *snapshot, before, after []v1alpha1.Interfac
 	}
 	for _, gone := range before {
 		_, left := old[keyOf(gone)]
-		// An interface that leaves this ledger because another node has the instance is not removed.
+		// An interface that left this ledger because another node has the instance is not removed.
 		if _, there := r.Observer.Interface(gone.ENIID); left && gone.ENIID != "" && !there {
 			removed := outcome{corev1.EventTypeNormal, "Removed", "Remove"}
 			all = append(all, nodeEvent{removed, gone.NodeENI, gone.ENIID + " is detached and deleted", gone.ENIID})
@@ -256,14 +257,14 @@ func (r *Reconciler) recordEvents(s *snapshot, before, after []v1alpha1.Interfac
 	r.emit(s, all)
 }
 
-// eventFor says what is new about an interface; nothing that is worth an Event has no note.
+// eventFor returns what is new about an interface. The note is empty if that is not worth an Event.
 func eventFor(was, now v1alpha1.InterfaceState) (o outcome, note string) {
 	switch {
 	case now.Phase == v1alpha1.PhaseAttached && was.Phase != v1alpha1.PhaseAttached:
 		note := fmt.Sprintf("%s in %s is attached at card %d device %d", now.ENIID, now.SubnetID, now.NetworkCardIndex,
 			now.DeviceIndex)
 		if now.DeviceIndex != now.RequestedDeviceIndex {
-			note += fmt.Sprintf(" (device %d, which was asked for, is taken)", now.RequestedDeviceIndex)
+			note += fmt.Sprintf(" (the requested device %d is taken)", now.RequestedDeviceIndex)
 		}
 		return outcome{corev1.EventTypeNormal, "Attached", "Attach"}, note
 	case now.Phase == v1alpha1.PhaseBlocked && (was.Phase != v1alpha1.PhaseBlocked || was.Reason != now.Reason):
@@ -278,12 +279,12 @@ func eventFor(was, now v1alpha1.InterfaceState) (o outcome, note string) {
 	}
 }
 
-// needsPerson reports whether a reason does not go away by itself, and is more than that nothing is done for now.
+// needsPerson reports whether a reason does not go away by itself and does more than postpone work.
 func needsPerson(reason string) bool {
 	return !plan.Reason(reason).Transient() && reason != string(plan.Retained)
 }
 
-// announceForce reports a forced detach before the detach: the force takes the interface from a running instance.
+// announceForce emits an Event for a forced detach: it removes the interface from a running instance.
 func (r *Reconciler) announceForce(s *snapshot, outcomes []executor.Outcome) {
 	var all []nodeEvent
 	for _, o := range outcomes {
@@ -309,7 +310,7 @@ func (r *Reconciler) emit(s *snapshot, all []nodeEvent) {
 	}
 }
 
-// splitBy separates the changes that match from the others.
+// splitBy separates the events that match from the others.
 func splitBy(all []nodeEvent, of func(nodeEvent) bool) (these, others []nodeEvent) {
 	for _, n := range all {
 		if of(n) {
@@ -338,8 +339,8 @@ func (r *Reconciler) emitOnNode(s *snapshot, alike []nodeEvent) {
 	r.Events.Eventf(interfacesOf(s.node, interfaces), related, o.kind, o.reason, o.action, "%s", joined(notes))
 }
 
-// interfacesOf refers to interfaces of a Node, so that the recorder counts Events of the same ones as alike and no
-// others. The Node's version is left out, which would part the previous as well.
+// interfacesOf returns a reference to interfaces of a Node, so that the recorder joins only Events of the same
+// interfaces into a series. It omits the Node's version, which would separate those too.
 func interfacesOf(node *corev1.Node, interfaces []string) *corev1.ObjectReference {
 	slices.Sort(interfaces)
 	return &corev1.ObjectReference{
@@ -348,11 +349,12 @@ func interfacesOf(node *corev1.Node, interfaces []string) *corev1.ObjectReferenc
 	}
 }
 
-// repetitions ends the note of an Event on a NodeENI: the note names one node and its interfaces, the count is of all.
+// repetitions ends the note of an Event on a NodeENI: the note names one node and its interfaces, but the count covers
+// all.
 const repetitions = " (repetitions may be of other interfaces)"
 
-// emitOnNodeENI records one Event on a NodeENI for changes of one outcome. Apart from its note, the Event has nothing
-// that differs from node to node: the recorder counts equal Events, and writes the first two.
+// emitOnNodeENI records one Event on a NodeENI for changes of one outcome. Only the note of the Event differs from node
+// to node: the recorder counts equal Events, and writes the first two.
 func (r *Reconciler) emitOnNodeENI(s *snapshot, its []nodeEvent) {
 	nodeENI := s.identityOf(its[0].nodeENI)
 	if nodeENI == nil {
@@ -367,8 +369,8 @@ func (r *Reconciler) emitOnNodeENI(s *snapshot, its []nodeEvent) {
 		clip(joined(notes), maxNote/2), repetitions)
 }
 
-// identityOf returns the NodeENI of a name without its version, which would keep the recorder from finding Events
-// alike.
+// identityOf returns the NodeENI of a name without its version, because with the version the recorder would treat
+// Events as different.
 func (s *snapshot) identityOf(name string) runtime.Object {
 	n := slices.IndexFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return n.Name == name })
 	if n < 0 {
@@ -377,7 +379,7 @@ func (s *snapshot) identityOf(name string) runtime.Object {
 	return &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: name, UID: s.nodeENIs[n].UID}}
 }
 
-// joined are notes as one, each once.
+// joined returns the notes as one text, without duplicates.
 func joined(notes []string) string {
 	slices.Sort(notes)
 	return clip(strings.Join(slices.Compact(notes), "; "), maxNote)

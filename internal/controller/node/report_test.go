@@ -42,8 +42,8 @@ func TestAPauseHidesNothing(t *testing.T) {
 	}
 }
 
-// TestTryingAgainInVainIsNoNews has an interface wait for an address in a full subnet, and for a slot that is not the
-// one it asks for: whether EC2 was just looked at, or only asked again, nothing new is to be said.
+// TestTryingAgainInVainIsNoNews has an interface that waits for an address in a full subnet, and for a taken slot:
+// neither a read of EC2 nor a repeated call changes the status.
 func TestTryingAgainInVainIsNoNews(t *testing.T) {
 	onStage(t, func(s *stage) {
 		_, err := s.ec2.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: data})

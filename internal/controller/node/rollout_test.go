@@ -26,14 +26,14 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// TestTurns moves the interfaces of three nodes to another device index, which takes new ones. Between any two moments
-// no more nodes than maxUnavailable are without theirs.
+// TestTurns moves the interfaces of three nodes to another device index, which requires new interfaces. At any time at
+// most maxUnavailable nodes lack theirs.
 func TestTurns(t *testing.T) {
 	cases := map[string]struct {
 		maxUnavailable int32
-		// before is done when all three have their interfaces, and meanwhile when the first has just lost its.
+		// before runs when all three have their interfaces, and meanwhile when the first has just lost its interface.
 		before, meanwhile func(*stage)
-		// most is how many were without their interface at once, and moved how many have a new one in the end.
+		// most is how many nodes lacked their interface at once, and moved how many have a new one at the end.
 		most, moved int
 	}{
 		"one after the other": {maxUnavailable: 1, most: 1, moved: 3},
@@ -102,8 +102,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestATurnFollowsTheInstance has the node in the middle of its replacement register again under another name, while
-// the cache does not show NodeENIStates: the other node waits until the instance has its interface again.
+// TestATurnFollowsTheInstance registers the node again under another name during its replacement, while the cache has
+// no NodeENIStates: the other node waits until the instance has its interface again.
 func TestATurnFollowsTheInstance(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.join("node-2")
@@ -126,9 +126,9 @@ func TestATurnFollowsTheInstance(t *testing.T) {
 	})
 }
 
-// TestANameDoesNotCarryThePermission has the node in the middle of its replacement register again under another name,
-// and the other node under the free one, while the cache does not show NodeENIStates. The name does not give the other
-// instance the permission of the first.
+// TestANameDoesNotCarryThePermission registers the node again under another name during its replacement, and the other
+// node under the free name, while the cache has no NodeENIStates. The name does not give the other instance the
+// permission of the first.
 func TestANameDoesNotCarryThePermission(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.join("node-2")
@@ -152,8 +152,8 @@ func TestANameDoesNotCarryThePermission(t *testing.T) {
 	})
 }
 
-// TestAnInstanceThatIsGoneReplacesNothing terminates the instance of the node in the middle of its replacement, and
-// another instance takes over its name: the other node is next.
+// TestAnInstanceThatIsGoneReplacesNothing terminates the instance of the node during its replacement, and another
+// instance takes over its name: the other node is next.
 func TestAnInstanceThatIsGoneReplacesNothing(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.join("node-2")
@@ -178,7 +178,7 @@ func TestAnInstanceThatIsGoneReplacesNothing(t *testing.T) {
 	})
 }
 
-// moveAll asks for all interfaces at another device index, one node at a time.
+// moveAll declares another device index for all interfaces, with maxUnavailable 1.
 func (s *stage) moveAll() {
 	s.Helper()
 	s.both(func(c client.Client) {
@@ -189,7 +189,7 @@ func (s *stage) moveAll() {
 	})
 }
 
-// rename has the kubelet of a node register again under another name.
+// rename registers a node again under another name.
 func (s *stage) rename(from, to string) {
 	s.Helper()
 	s.both(func(c client.Client) {
@@ -201,7 +201,7 @@ func (s *stage) rename(from, to string) {
 	})
 }
 
-// hideStates has lists of NodeENIStates be empty, as those of a cache are that has not heard of them.
+// hideStates makes lists of NodeENIStates empty, like those of a cache without them.
 func (s *stage) hideStates() {
 	options := s.reconciler.Options
 	options.Client = interceptor.NewClient(s.cache.(client.WithWatch), interceptor.Funcs{
@@ -216,7 +216,7 @@ func (s *stage) hideStates() {
 	s.start()
 }
 
-// leaveBehind gives a node an interface of an instance that bore its name before, which EC2 does not delete.
+// leaveBehind gives a node an interface of a previous instance, which EC2 does not delete.
 func (s *stage) leaveBehind(name string) {
 	s.Helper()
 	member := identity.Member{
@@ -233,7 +233,7 @@ func (s *stage) leaveBehind(name string) {
 	s.must(err)
 }
 
-// checkWaiting fails unless every node that keeps its old interface says that it waits for its turn.
+// checkWaiting fails unless every node that keeps its old interface reports that it waits for the rollout.
 func (s *stage) checkWaiting(names []string, moved int) {
 	s.Helper()
 	waiting := 0
@@ -249,7 +249,7 @@ func (s *stage) checkWaiting(names []string, moved int) {
 	}
 }
 
-// playAll lets the reconciler and the observer work for several nodes, and looks after every reconciliation.
+// playAll runs the reconciler and the observer for several nodes, and calls look after every reconciliation.
 func (s *stage) playAll(d time.Duration, names []string, look func()) {
 	s.Helper()
 	for begun := time.Now(); time.Since(begun) < d; time.Sleep(5 * time.Second) {
@@ -295,8 +295,8 @@ func (s *stage) say(name string, i v1alpha1.InterfaceState) {
 	})
 }
 
-// TestWhoFailsKeepsNobodyFromTrying has a subnet get room again. The node that tries first fails for another reason;
-// the other one does not wait for its next try.
+// TestWhoFailsKeepsNobodyFromTrying has a full subnet that gets free addresses again. The first node to try fails for
+// another reason; the other one does not wait for the next attempt of the first.
 func TestWhoFailsKeepsNobodyFromTrying(t *testing.T) {
 	onStage(t, func(s *stage) {
 		names := []string{nodeName, "node-2"}
@@ -314,8 +314,8 @@ func TestWhoFailsKeepsNobodyFromTrying(t *testing.T) {
 	})
 }
 
-// TestWaitingForATurnCostsNothing has a node wait to replace its interface, since another one lacks its own: it asks
-// again within half a minute, and neither EC2 nor the API server hears of that.
+// TestWaitingForATurnCostsNothing has a node that waits to replace its interface, because another one lacks its own: it
+// checks again within half a minute, without a call to EC2 or the API server.
 func TestWaitingForATurnCostsNothing(t *testing.T) {
 	onStage(t, func(s *stage) {
 		names := []string{nodeName}

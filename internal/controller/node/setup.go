@@ -32,8 +32,8 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// SetupWithManager wires the reconciler to what concerns it: Nodes whose labels or identity change, NodeENIs, the
-// ledgers, and what the observer sees in EC2.
+// SetupWithManager connects the reconciler to its triggers: Nodes whose labels or identity change, NodeENIs,
+// NodeENIStates, and changes that the observer reads from EC2.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	if err := mgr.Add(r); err != nil {
 		return err
@@ -74,8 +74,9 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// StateChanged passes what can make a NodeENIState say something else than it should: of its status, what we write, and
-// which devices the node holds and how pods use its interfaces.
+// StateChanged passes changes of a NodeENIState that can require a correction or a new plan: of the spec, of the part
+// of the status that the controller writes, of the devices that the node holds, and of the pods that use its
+// interfaces.
 func StateChanged() predicate.Predicate {
 	holdings := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, now := snapshot{state: e.ObjectOld.(*v1alpha1.NodeENIState)},
@@ -106,7 +107,7 @@ func LinkVanished() predicate.Predicate {
 	}
 }
 
-// RelevantNodeENIChange passes changes that can change the claims of a NodeENI. In its status these are the matches of
+// RelevantNodeENIChange passes changes that can change the claims of a NodeENI. In the status these are the matches of
 // its selectors, because nodes wait for a missing subnet, and the observed generation of its spec.
 func RelevantNodeENIChange() predicate.Predicate {
 	resolved := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
@@ -162,8 +163,8 @@ func (r *Reconciler) enqueueNodes(ctx context.Context, q queue, versions ...clie
 	}
 }
 
-// Concerned returns the names of the nodes that any of the versions of a NodeENI selects, and of those that have
-// interfaces of it, in order.
+// Concerned returns the names of the nodes that any of the versions of a NodeENI selects or that have interfaces of it,
+// in order.
 func (r *Reconciler) Concerned(ctx context.Context, versions ...client.Object) []string {
 	names := map[string]bool{}
 	for _, version := range versions {
@@ -217,9 +218,8 @@ func request(name string) reconcile.Request {
 }
 
 // DuplicateNodes returns the other names of the instances that versions of a Node name, in order: the name of the Node
-// that has the instance, or that loses it to this one, and the names of ledgers. A change of the Node concerns these
-// names. It does not concern other Nodes that name the instance: if a thousand did so by mistake, each would concern
-// all.
+// that has the instance or loses it to this one, and the names of ledgers. A change of the Node affects only these
+// names and no other Nodes that name the instance: if a thousand did so by mistake, each would affect all.
 func (r *Reconciler) DuplicateNodes(ctx context.Context, versions ...client.Object) []string {
 	names := map[string]bool{}
 	for _, version := range versions {
@@ -227,7 +227,7 @@ func (r *Reconciler) DuplicateNodes(ctx context.Context, versions ...client.Obje
 			nodes, err := r.nodesOf(ctx, id)
 			states, err2 := r.states(ctx, controller.OfInstance(id))
 			if err := errors.Join(err, err2); err != nil {
-				r.Log.Error("what else an instance is could not be listed", "instance", id, "err", err)
+				r.Log.Error("the other nodes of an instance could not be listed", "instance", id, "err", err)
 			}
 			others := slices.DeleteFunc(nodes, func(n corev1.Node) bool { return n.Name == version.GetName() })
 			for n := range others[:min(1, len(others))] {

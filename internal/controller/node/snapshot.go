@@ -33,7 +33,7 @@ type snapshot struct {
 	state *v1alpha1.NodeENIState
 	// deferredSpec is the ledger after a deferred write that removes generations, nil if no write is deferred.
 	deferredSpec *v1alpha1.NodeENIStateSpec
-	// nodeENIs are those that may ask for something: all that were accepted, that is, carry our finalizer.
+	// nodeENIs are those that may claim interfaces: all accepted ones, that is, with our finalizer.
 	nodeENIs []v1alpha1.NodeENI
 	// reservations are the SubnetReservations, if a NodeENI has addresses that follow pods within them.
 	reservations []v1alpha1.SubnetReservation
@@ -69,7 +69,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*snapshot, error)
 	if !r.Observer.IsPastVisibilityWindow() { // later no part asks, and nodes come and go for as long as the process lives
 		r.Ledgers.Read(name, state)
 	}
-	// They are only read: copies, of up to a hundred attachments each, were the most that a reconciliation made.
+	// They are only read. Copies, with up to a hundred attachments each, were the largest allocation of a reconciliation.
 	var all v1alpha1.NodeENIList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*snapshot, error)
 		}
 		s.reservations = reservations.Items
 	}
-	// The interfaces of its instance may be there under the name of another Node, which no longer exists.
+	// The instance may have interfaces under the name of another Node, which no longer exists.
 	concerned := r.Observer.HasAny(s.instance.ID) || len(r.Repairs.Of(s.instance.ID)) > 0
 	instances := s.chooseInstances(r.Observer.InstancesOf(name), concerned)
 	release, err := r.instancesToRelease(ctx, s, instances)
@@ -162,7 +162,7 @@ func (r *Reconciler) readNode(ctx context.Context, reader client.Reader, name st
 	}
 	if len(nodes) > 0 && nodes[0].Name != name {
 		r.skip(ctx, &node, "InstanceHasAnotherNode", fmt.Errorf(
-			"instance %s is node %s already, whose Node is older; delete the one of the two that is no node any more", ref.ID,
+			"instance %s is node %s already, whose Node is older; delete the Node that is outdated", ref.ID,
 			nodes[0].Name))
 		return registration{}, nil
 	}
@@ -171,8 +171,8 @@ func (r *Reconciler) readNode(ctx context.Context, reader client.Reader, name st
 	return registration{node: &node, instance: ref, duplicateNodes: others}, nil
 }
 
-// skip says that a node which NodeENIs select is no EC2 instance, or one that another node is already: once for each of
-// them and cause. A node that has no providerID yet is not spoken of: it gets one when the cloud provider has seen it.
+// skip emits an Event if a selected node is not an EC2 instance, or has the instance of another node: once for each
+// NodeENI and cause. It ignores a node without a providerID, which the cloud provider sets later.
 func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, reason string, why error) {
 	if node.Spec.ProviderID == "" {
 		return
@@ -192,7 +192,7 @@ func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, reason string,
 }
 
 // nodesOf returns the Nodes that name an instance, the oldest first: that one owns it. The controller cannot
-// distinguish a kubelet that registered again under another name from a Node that names an instance by mistake or
+// distinguish a kubelet that registered again under another name from a Node that names an instance by mistake or by
 // malice. Neither may cause the removal of an interface.
 func (r *Reconciler) nodesOf(ctx context.Context, instanceID string) ([]corev1.Node, error) {
 	var nodes corev1.NodeList
@@ -224,8 +224,8 @@ func (r *Reconciler) instancesToRelease(ctx context.Context, s *snapshot,
 	return release, nil
 }
 
-// chooseInstances returns the instances to plan for, the node's own first. A node that nothing concerns has none; that
-// there is something of its instance to see to is one reason.
+// chooseInstances returns the instances to plan for, the node's own first; none if the node has nothing to plan.
+// concerned means that the node's own instance has interfaces or updates.
 func (s *snapshot) chooseInstances(previous []string, concerned bool) []string {
 	instances := slices.Clone(s.instances)
 	concerned = concerned || s.state != nil || len(previous) > 0 ||
@@ -268,7 +268,7 @@ func namesOf(states []v1alpha1.NodeENIState) []string {
 	return names
 }
 
-// served reports whether the NodeENI ever had a member on the node.
+// served reports whether the ledger or the status of the node names the NodeENI.
 func (s *snapshot) served(uid types.UID) bool {
 	if s.state == nil {
 		return false
@@ -295,7 +295,7 @@ func (s *snapshot) present(instanceID string) bool {
 	return s.node != nil && s.instance.ID == instanceID
 }
 
-// instanceRef says where an instance is: its zone by the Node or the ledger, its VPC by what EC2 showed.
+// instanceRef returns where an instance is: its zone from the Node or the ledger, its VPC from EC2.
 func (s *snapshot) instanceRef(instanceID string, known observer.NodeInventory,
 	look *eni.InstanceSnapshot) selector.Location {
 	var at selector.Location
@@ -345,7 +345,7 @@ func ledgerOf(spec v1alpha1.NodeENIStateSpec, instanceID string) []v1alpha1.Memb
 	return nil
 }
 
-// owner is the instance whose ledger is kept.
+// owner returns the instance that spec.members belongs to.
 func (s *snapshot) owner() string {
 	if s.node != nil {
 		return s.instance.ID
@@ -370,7 +370,7 @@ func (s *snapshot) detachBlocked() map[string]string {
 	return held
 }
 
-// holds reports whether the device of a link has, or is about to get, a driver for user space.
+// holds reports whether the device of a link has or is about to get a driver for user space.
 func holds(link v1alpha1.LinkState) bool {
 	return link.State == v1alpha1.LinkBound || link.State == v1alpha1.LinkBinding
 }
@@ -394,8 +394,8 @@ func (s *snapshot) unpaused() map[types.UID]bool {
 }
 
 const (
-	// expectFor is for how long after a Node was created its instance is looked at for interfaces of networks. A
-	// lifecycle hook waits for less.
+	// expectFor is for how long after the creation of a Node the controller reads its instance for interfaces of networks.
+	// A lifecycle hook waits for a shorter time.
 	expectFor = 10 * time.Minute
 	// expectEvery is the time between two reads.
 	expectEvery = 10 * time.Second
@@ -415,8 +415,7 @@ func (r *Reconciler) expect(ctx context.Context, s *snapshot) (*snapshot, time.T
 	return s.withInstances(instances, s.release), r.Now().Add(expectEvery), nil
 }
 
-// awaitsNetworks reports whether the agent keeps pods off the node until it has interfaces, and no NodeENI selects the
-// node.
+// awaitsNetworks reports whether the node has the startup taint, is new, and no NodeENI selects it.
 func (s *snapshot) awaitsNetworks(now time.Time) bool {
 	tainted := slices.ContainsFunc(s.node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key == v1alpha1.NotReadyTaint

@@ -22,7 +22,7 @@ import (
 	"github.com/multieni/multieni/internal/status"
 )
 
-// mostUnverified is how many unverified interfaces a NodeENIState lists.
+// mostUnverified is the most unverified interfaces that a NodeENIState lists.
 const mostUnverified = 64
 
 // result is what a reconciliation decided about one instance.
@@ -35,7 +35,7 @@ type result struct {
 	waiting map[identity.Key]bool
 }
 
-// reconciled is a snapshot with the results for its instances: what the status is made from. It does not change.
+// reconciled is a snapshot with the results for its instances, from which the status is computed. It does not change.
 type reconciled struct {
 	*snapshot
 	results []result
@@ -68,8 +68,8 @@ func (s reconciled) requeueAt() (earliest time.Time) {
 	return earliest
 }
 
-// status converts the plans into the status of the node's state. Members that wait for a worker keep what the status
-// said before: what their plan rests on is not confirmed yet.
+// status converts the plans into the status of the node's state. Members that wait for a worker keep their last status:
+// the basis of their plan is not confirmed yet.
 func (s reconciled) status() v1alpha1.NodeENIStateStatus {
 	var (
 		st      v1alpha1.NodeENIStateStatus
@@ -132,8 +132,9 @@ func distinct(members []plan.Member) []plan.Member {
 	return members
 }
 
-// serving returns the member that the state lists for a key: of an old interface and its successor the one that the
-// state lists as a network for pods, as long as it is attached. The agent reports the pods of listed interfaces only.
+// serving returns the member that the state lists for a key. Of an old interface and its successor, that is the one
+// that the state already lists as a pod network, as long as it is attached: the agent reports only the pods of listed
+// interfaces.
 func serving(members []plan.Member, m plan.Member, said v1alpha1.InterfaceState) plan.Member {
 	for _, other := range members {
 		i := other.Interface
@@ -158,8 +159,8 @@ func rank(m plan.Member) int {
 	}
 }
 
-// preJoinOnly reports whether the instance got the interface before it joined, for a network that no NodeENI claims:
-// the status lists it, and nothing waits for it.
+// preJoinOnly reports whether this is a pre-join interface that no NodeENI claims: the status lists it, and nothing
+// waits for it.
 func preJoinOnly(m plan.Member) bool {
 	return m.Owner.IsNetwork() && m.Why.Reason == plan.Retained
 }
@@ -227,7 +228,7 @@ func (s *snapshot) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 	state.IPv6Addresses, state.IPv6Prefixes = controller.Texts(i.IPv6), controller.Texts(i.IPv6Prefixes)
 	state.RequestedAddresses = controller.AddressTexts(m.Requested)
 	if i.Attachment != nil {
-		// Before that, which slot it will get is a matter of how well EC2 is known at the moment.
+		// Before that, the slot depends on how current the inventory is.
 		state.NetworkCardIndex, state.DeviceIndex = int32(i.Attachment.Slot.Card), int32(i.Attachment.Slot.Device)
 		state.AttachmentID, state.DeleteOnTermination = i.Attachment.ID, i.Attachment.DeleteOnTermination
 	}
@@ -240,8 +241,8 @@ func apiMember(m identity.Member) v1alpha1.Member {
 	}
 }
 
-// addHostSettings adds the settings of the NodeENI that the agent on the node needs. Without the NodeENI all settings
-// stay as last reported: the interface is in use with them.
+// addHostSettings adds the settings of the NodeENI that the agent on the node needs. Without the NodeENI, all settings
+// stay as last reported because the interface is in use with them.
 func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member) {
 	was := s.lastReported(m)
 	state.SubnetCIDR = was.SubnetCIDR
@@ -270,8 +271,8 @@ func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member
 	}
 }
 
-// subnetOf returns the subnet of a member's interface: as the NodeENI lists it or, after the NodeENI ceased to select
-// it, as EC2 returned it.
+// subnetOf returns the subnet of a member's interface: as the NodeENI lists it or, if the NodeENI no longer selects it,
+// as EC2 returned it.
 func (s *snapshot) subnetOf(m plan.Member, nodeENI *v1alpha1.NodeENI) (v1alpha1.ResolvedSubnet, bool) {
 	if m.Interface == nil {
 		return v1alpha1.ResolvedSubnet{}, false
@@ -309,7 +310,7 @@ func (s *snapshot) formerSubnetIDs(results []result) []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// addLinkOfNetwork adds what the tags of a network's interface say of its link.
+// addLinkOfNetwork adds what the tags of a network's interface say about its link.
 func addLinkOfNetwork(state *v1alpha1.InterfaceState, tags map[string]string) {
 	mtu, settings := identity.ReadLink(tags)
 	state.MTU, state.Sysctls = int32(mtu), nil
@@ -321,7 +322,7 @@ func addLinkOfNetwork(state *v1alpha1.InterfaceState, tags map[string]string) {
 	}
 }
 
-// lastReported returns what the state says of the member's interface.
+// lastReported returns what the state says about the member's interface.
 func (s *snapshot) lastReported(m plan.Member) v1alpha1.InterfaceState {
 	if m.Interface != nil && s.state != nil {
 		for _, i := range s.state.Status.Interfaces {
@@ -352,7 +353,7 @@ func clip(text string, length int) string {
 }
 
 // observed returns the generation of each NodeENI that the interfaces were compared with. For a NodeENI with an
-// interface that waits at the semaphore it repeats the state's value, because the plan for that interface is not
+// interface that waits at the semaphore, it repeats the state's value, because the plan for that interface is not
 // confirmed yet.
 func (s reconciled) observed() []v1alpha1.ObservedNodeENI {
 	all, waiting := map[types.UID]v1alpha1.ObservedNodeENI{}, map[types.UID]bool{}
@@ -383,7 +384,7 @@ func (s reconciled) observed() []v1alpha1.ObservedNodeENI {
 	return firstNodeENIs(all, exists)
 }
 
-// firstNodeENIs orders NodeENIs by name. Of more than a state takes it keeps those with an interface first.
+// firstNodeENIs orders NodeENIs by name. If there are more than a state can list, it prefers those with an interface.
 func firstNodeENIs(all map[types.UID]v1alpha1.ObservedNodeENI, exists map[types.UID]bool) []v1alpha1.ObservedNodeENI {
 	var list []v1alpha1.ObservedNodeENI
 	for _, o := range all {
@@ -403,8 +404,8 @@ func firstNodeENIs(all map[types.UID]v1alpha1.ObservedNodeENI, exists map[types.
 	return list
 }
 
-// omit leaves out of a status the interfaces that a NodeENIState has no room for, and counts them for their NodeENIs.
-// What exists in EC2 stays, since agents hear of it here; then comes what can be delivered.
+// omit removes from a status the interfaces beyond the limit of a NodeENIState, and counts them for their NodeENIs. It
+// keeps interfaces that exist in EC2 first, because agents learn of them here, then those that can be created.
 func omit(st *v1alpha1.NodeENIStateStatus) {
 	for _, o := range st.NodeENIs {
 		st.InterfacesOmitted += o.Omitted
@@ -415,7 +416,7 @@ func omit(st *v1alpha1.NodeENIStateStatus) {
 	})
 	out, room := map[identity.Key]bool{}, v1alpha1.MaxInterfaces
 	for _, i := range ranked {
-		// Subnets of one zone alone can ask for ordinals that no instance has slots for.
+		// The subnets of a single zone can require ordinals that no instance has slots for.
 		if room == 0 || i.Ordinal > identity.MaxOrdinal {
 			out[keyOf(i)] = true
 			countOmitted(st, i)
@@ -427,7 +428,7 @@ func omit(st *v1alpha1.NodeENIStateStatus) {
 	st.Interfaces = slices.DeleteFunc(st.Interfaces, func(i v1alpha1.InterfaceState) bool { return out[keyOf(i)] })
 }
 
-// rankOf orders what a state lists: what exists in EC2, what can be delivered, what cannot.
+// rankOf orders what a state lists: interfaces that exist in EC2, those that can be created, and those that cannot.
 func rankOf(exists, blocked bool) int {
 	switch {
 	case exists:
@@ -439,7 +440,7 @@ func rankOf(exists, blocked bool) int {
 	}
 }
 
-// countOmitted counts an interface that is left out for its NodeENI.
+// countOmitted counts an omitted interface for its NodeENI.
 func countOmitted(st *v1alpha1.NodeENIStateStatus, i v1alpha1.InterfaceState) {
 	for n := range st.NodeENIs {
 		o := &st.NodeENIs[n]

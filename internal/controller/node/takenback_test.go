@@ -14,8 +14,8 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 )
 
-// TestAnEditThatIsTakenBackLeavesNoReason moves an interface to another subnet, has EC2 refuse the detach, and takes the
-// edit back.
+// TestAnEditThatIsTakenBackLeavesNoReason moves an interface to another subnet, makes EC2 refuse the detach, and
+// reverts the edit.
 func TestAnEditThatIsTakenBackLeavesNoReason(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))

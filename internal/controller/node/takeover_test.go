@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// prepare gives the instance an interface for a network, as it is when the node joins.
+// prepare gives the instance a pre-join interface for a network.
 func (s *stage) prepare() {
 	s.Helper()
 	member := identity.Member{
@@ -39,8 +39,8 @@ func (s *stage) prepare() {
 	s.ec2.ResetCalls()
 }
 
-// TestATakeoverShowsWithoutACall has EC2 never answer, or never allow, the call that writes whose a prepared interface
-// is. The node has it at once and is ready, and nothing else is called.
+// TestATakeoverShowsWithoutACall makes EC2 never answer, or never allow, the call that writes the new owner of a
+// pre-join interface. The node has the interface at once and is ready, without any other call.
 func TestATakeoverShowsWithoutACall(t *testing.T) {
 	for name, f := range map[string]fault.Fault{
 		"the tags may not be written":   {Kind: fault.Error, Code: "UnauthorizedOperation", Status: http.StatusForbidden},
@@ -78,7 +78,7 @@ func TestATakeoverShowsWithoutACall(t *testing.T) {
 	}
 }
 
-// servedAndReady wants the node to have its one interface, and to be ready.
+// servedAndReady fails unless the node has its one interface and is ready.
 func (s *stage) servedAndReady() {
 	s.Helper()
 	st := s.status(nodeName)
@@ -125,7 +125,7 @@ func TestADeletionWaitsForTheTagsOfATakeover(t *testing.T) {
 	})
 }
 
-// TestAPreparedNodeIsShownBeforeItsTurn has another node occupy the only place of those whose tags are written.
+// TestAPreparedNodeIsShownBeforeItsTurn has another node occupy the only worker that writes tags.
 func TestAPreparedNodeIsShownBeforeItsTurn(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.join("newcomer")

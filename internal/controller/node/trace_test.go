@@ -25,7 +25,7 @@ func spansOf(recorder *tracetest.SpanRecorder) recorded {
 	return all
 }
 
-// path returns the names of a span and of all it belongs to, from the root.
+// path returns the names of a span and of its ancestors, from the root.
 func (r recorded) path(span sdktrace.ReadOnlySpan) []string {
 	names := []string{span.Name()}
 	for parent := span.Parent(); parent.IsValid(); {
@@ -67,7 +67,7 @@ func value(span sdktrace.ReadOnlySpan, key attribute.Key) string {
 	return ""
 }
 
-// TestAReconciliationIsATrace makes one interface and follows its calls up to the node they were made for.
+// TestAReconciliationIsATrace creates one interface, and follows the spans of its calls up to the node.
 func TestAReconciliationIsATrace(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))

@@ -19,8 +19,8 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// TestWhatServesNobodyYetIsNotDeletedOnTheWordOfACache has an interface that could not be attached yet, when the cache and the
-// API server say different things. Where the cache cannot be wrong the API server is not asked.
+// TestWhatServesNobodyYetIsNotDeletedOnTheWordOfACache has an interface that could not be attached yet, and a cache
+// that differs from the API server. If the cache cannot be wrong, the controller does not read from the API server.
 func TestWhatServesNobodyYetIsNotDeletedOnTheWordOfACache(t *testing.T) {
 	off := func(n *corev1.Node) { n.Labels = map[string]string{"eni": "off"} }
 	elsewhere := func(n *v1alpha1.NodeENI) {
@@ -40,7 +40,7 @@ func TestWhatServesNobodyYetIsNotDeletedOnTheWordOfACache(t *testing.T) {
 		"the NodeENI is being deleted":                {change: func(s *stage) { s.both(s.deleteNodeENI) }},
 		"the instance is terminated": {change: func(s *stage) {
 			s.must(s.ec2.Terminate(instanceID))
-			time.Sleep(2 * time.Second) // the longest that EC2 takes to show it
+			time.Sleep(2 * time.Second) // the longest time until EC2 returns it
 		}},
 		"the NodeENI does not exist, and garbage collection has confirmed that": {change: func(s *stage) {
 			s.both(func(c client.Client) {
@@ -69,8 +69,8 @@ func TestWhatServesNobodyYetIsNotDeletedOnTheWordOfACache(t *testing.T) {
 	}
 }
 
-// TestANodeAndANodeENIAreReadOfOneMoment has a Node that is selected all the time, by one label and by another, and both are
-// exchanged between the reading of the Node and that of the NodeENI.
+// TestANodeAndANodeENIAreReadOfOneMoment has a Node that is always selected, first by one label and then by another.
+// Label and selector change between the read of the Node and the read of the NodeENI.
 func TestANodeAndANodeENIAreReadOfOneMoment(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.refuseAttaching()

@@ -24,14 +24,14 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// errNodeGone refuses calls for a node that no longer exists, and errPaused those for one that a user paused while they
-// waited in the queue.
+// errNodeGone ends calls for a node that no longer exists. errPaused ends calls for a node or NodeENI that a user
+// paused while they waited in the queue.
 var (
 	errNodeGone = errors.New("its node is gone, or is another one by now")
 	errPaused   = errors.New("its node or a NodeENI that concerns it has been paused")
 )
 
-// workerSlot is one reconciliation's part in the semaphores.
+// workerSlot is one reconciliation's use of the semaphores.
 type workerSlot struct {
 	r    *Reconciler
 	name string
@@ -48,7 +48,7 @@ func (r *Reconciler) visit(name string) *workerSlot {
 	return &workerSlot{r: r, name: name, inside: r.workers.Holds(name)}
 }
 
-// tryAcquire asks for a worker for some calls, and reports whether they may be made now.
+// tryAcquire asks for a worker for some calls, and reports whether the reconciliation may make them now.
 func (v *workerSlot) tryAcquire(proposed []plan.Action) bool {
 	if len(proposed) == 0 {
 		return true
@@ -69,8 +69,8 @@ func (v *workerSlot) tryAcquire(proposed []plan.Action) bool {
 }
 
 // enter asks for a worker for the calls that a plan proposes. If they have to wait, it returns the members that wait:
-// the plan says no more than what may turn out once the instance was read. A node without a state that has everything
-// already needs no worker.
+// their plan is provisional until the instance is read. A node without a state and with only deferrable calls needs no
+// worker.
 func (v *workerSlot) enter(s *snapshot, p plan.Plan) (entered bool, waiting map[identity.Key]bool) {
 	if awaited, _ := splitDeferrable(p.Proposed); s.state == nil && len(awaited) == 0 {
 		return true, nil
@@ -103,7 +103,7 @@ func (v *workerSlot) end() (admitted []string) {
 	return v.r.workers.Release(v.name)
 }
 
-// prioritize sets the priority of the calls for a node. The returned context carries it to EC2's buckets.
+// prioritize sets the priority of the calls for a node. The returned context carries it to the rate limiters.
 func (v *workerSlot) prioritize(ctx context.Context, s *snapshot) context.Context {
 	request := v.r.requestPriority(ctx, s)
 	v.rank = request.Rank
@@ -135,7 +135,7 @@ func (r *Reconciler) requestPriority(ctx context.Context, s *snapshot) ratelimit
 	return t
 }
 
-// anyPaused reports whether one of some NodeENIs is paused by now.
+// anyPaused reports whether any of the NodeENIs is paused now.
 func (r *Reconciler) anyPaused(ctx context.Context, uids map[types.UID]bool) bool {
 	var all v1alpha1.NodeENIList
 	err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy)
@@ -144,15 +144,15 @@ func (r *Reconciler) anyPaused(ctx context.Context, uids map[types.UID]bool) boo
 	})
 }
 
-// isDeferrable reports whether nothing waits for an action: an interface is as good before its DeleteOnTermination is
-// set, and before its tags are as they are to be.
+// isDeferrable reports whether nothing waits for an action: an interface is usable before its DeleteOnTermination and
+// its tags are set.
 func isDeferrable(action plan.Action) bool {
 	change, _ := action.(plan.Change)
 	_, is := change.To.(plan.DeleteOnTermination)
 	return is || plan.WritesTags(action)
 }
 
-// splitDeferrable parts the actions that something waits for from those that trail behind.
+// splitDeferrable separates the actions that something waits for from the deferrable ones.
 func splitDeferrable(actions []plan.Action) (awaited, trailing []plan.Action) {
 	for _, action := range actions {
 		if isDeferrable(action) {
@@ -164,7 +164,7 @@ func splitDeferrable(actions []plan.Action) (awaited, trailing []plan.Action) {
 	return awaited, trailing
 }
 
-// attaches reports whether an action brings an interface to the instance.
+// attaches reports whether an action leads to the attachment of an interface.
 func attaches(action plan.Action) bool {
 	switch action.(type) {
 	case plan.Create, plan.Attach:
@@ -192,7 +192,7 @@ func (v *workerSlot) runDeferred(ctx context.Context, s *snapshot, instanceID st
 		defer cancel()
 		defer context.AfterFunc(life, cancel)()
 		var outcomes []executor.Outcome
-		err := panics.AsError("what trails behind the plan of node "+s.name, func() error {
+		err := panics.AsError("the deferred calls for node "+s.name, func() error {
 			ctx, span := r.tracePlan(rest, s.name, instanceID, p)
 			defer span.End()
 			outcomes = r.Applier.Do(ctx, r.deferredInFlight(trailing))
@@ -200,7 +200,7 @@ func (v *workerSlot) runDeferred(ctx context.Context, s *snapshot, instanceID st
 			return nil
 		})
 		if err != nil {
-			r.Log.Error("what trails behind is left to the node's next reconciliation", "node", s.name, "err", err)
+			r.Log.Error("the deferred calls are left to the node's next reconciliation", "node", s.name, "err", err)
 		}
 		again, admitted := r.endDeferred(s.name)
 		if again || slices.ContainsFunc(outcomes, r.needsReconcile) {
@@ -210,8 +210,7 @@ func (v *workerSlot) runDeferred(ctx context.Context, s *snapshot, instanceID st
 	})
 }
 
-// deferredInFlight leaves out what has been carried out since it was planned: by what trailed behind an earlier plan of
-// the node.
+// deferredInFlight omits the changes that deferred calls of an earlier plan of the node have completed since.
 func (r *Reconciler) deferredInFlight(trailing []plan.Action) []plan.Action {
 	return slices.DeleteFunc(slices.Clone(trailing), func(action plan.Action) bool {
 		change, is := action.(plan.Change)
@@ -223,8 +222,7 @@ func (r *Reconciler) deferredInFlight(trailing []plan.Action) []plan.Action {
 	})
 }
 
-// detached returns a context that does not end with the reconciliation that has the given one. Its deadline holds all
-// the same.
+// detached returns a context that does not end with the reconciliation of the given one, but keeps its deadline.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	if deadline, ok := ctx.Deadline(); ok {
 		return context.WithDeadline(context.WithoutCancel(ctx), deadline)
@@ -232,7 +230,7 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.WithoutCancel(ctx))
 }
 
-// Start implements [manager.Runnable]: it carries out what trails behind reconciliations.
+// Start implements [manager.Runnable]: it runs the deferred work of reconciliations.
 func (r *Reconciler) Start(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -246,8 +244,8 @@ func (r *Reconciler) Start(ctx context.Context) error {
 	}
 }
 
-// needsReconcile reports whether a node is to be reconciled for an outcome. It need not be while the interface is in
-// transition: the observer tells of its end.
+// needsReconcile reports whether an outcome requires a reconciliation of the node. While the interface is in
+// transition, none is required: the observer triggers one at the end.
 func (r *Reconciler) needsReconcile(o executor.Outcome) bool {
 	change, is := o.Action.(plan.Change)
 	if !is || o.Err != nil {
@@ -271,7 +269,7 @@ func (r *Reconciler) endDeferred(node string) (again bool, admitted []string) {
 	return r.workers.EndDeferred(node)
 }
 
-// note remembers what failed, and tells what a person should hear of at once.
+// note records and logs the outcomes, and emits Events for forced detaches.
 func (r *Reconciler) note(s *snapshot, instanceID string, outcomes []executor.Outcome) {
 	for _, o := range outcomes {
 		r.recordOutcome(instanceID, o)

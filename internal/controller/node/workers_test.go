@@ -66,11 +66,11 @@ func (s *stage) status(name string) v1alpha1.NodeENIStateStatus {
 	return state.Status
 }
 
-// There is room for one node at a time. The other one occupies no worker, keeps its status, and is called.
+// There is one worker. The other node does not occupy it, keeps its status, and is reconciled when the worker is free.
 func TestANodeThatWaitsForItsTurn(t *testing.T) {
 	cases := map[string][]string{
 		"and would have its first interface": nil,
-		// Without a read the plan does not know that the instance is full: it plans more than is possible.
+		// Without a read the plan does not know that the instance is full, and plans more than is possible.
 		"and is full already": {"b", "c", "d", "e", "f", "g"},
 	}
 	for name, more := range cases {
@@ -103,9 +103,10 @@ func TestANodeThatWaitsForItsTurn(t *testing.T) {
 	}
 }
 
-// Who is let in by a reconciliation that has run out of time is called like any other, and not left inside for ever.
+// A node that gets its worker from a reconciliation whose time is over must be reconciled like any other, or it would
+// keep the worker forever.
 func TestANodeThatIsLetInByOneOutOfTime(t *testing.T) {
-	for range 10 { // of two things that can be done at once, either is
+	for range 10 { // a select with two ready cases chooses either
 		onStage(t, func(s *stage) {
 			s.join("newcomer")
 			s.must(s.observer.ResyncOnce(s.Context()))

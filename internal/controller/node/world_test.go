@@ -51,7 +51,7 @@ func TestNamesMeanTheVPCOfTheNode(t *testing.T) {
 	})
 }
 
-// TestAPauseHoldsRepairs pauses a node before something is to be repaired on an interface that its instance was launched with.
+// TestAPauseHoldsRepairs pauses a node before an in-place update of a launch interface.
 func TestAPauseHoldsRepairs(t *testing.T) {
 	onStage(t, func(s *stage) {
 		id := s.launched(eni.Slot{Device: 2})
@@ -78,7 +78,8 @@ func TestAPauseHoldsRepairs(t *testing.T) {
 	})
 }
 
-// TestTheBrakeHoldsTheClusterBack asks for a second interface while one cannot be attached, in a cluster that may have one of these.
+// TestTheBrakeHoldsTheClusterBack declares a second interface while one cannot be attached, in a cluster with an
+// unattached limit of one.
 func TestTheBrakeHoldsTheClusterBack(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.with(func(o *node.Options) { o.MaxUnattached = 1 })
@@ -100,7 +101,7 @@ func TestTheBrakeHoldsTheClusterBack(t *testing.T) {
 	})
 }
 
-// launched gives the instance an interface as if it was launched with it, and returns its ID.
+// launched gives the instance a launch interface, and returns its ID.
 func (s *stage) launched(at eni.Slot) string {
 	s.Helper()
 	made, err := s.cloud.CreateInterface(s.Context(), executor.CreateRequest{SubnetID: data, Groups: []string{group}, Token: "launched", Tags: map[string]string{
@@ -112,7 +113,7 @@ func (s *stage) launched(at eni.Slot) string {
 	return made.ID
 }
 
-// with puts a reconciler with other options in the place of the one before.
+// with replaces the reconciler with one that has other options.
 func (s *stage) with(change func(*node.Options)) {
 	options := s.reconciler.Options
 	change(&options)
@@ -120,7 +121,7 @@ func (s *stage) with(change func(*node.Options)) {
 	s.start()
 }
 
-// networkInterface returns an interface as it is in EC2.
+// networkInterface returns an interface from EC2.
 func (s *stage) networkInterface(id string) *ec2.NetworkInterface {
 	s.Helper()
 	for _, i := range s.ec2.State().NetworkInterfaces {

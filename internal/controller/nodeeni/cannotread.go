@@ -18,10 +18,10 @@ import (
 	"github.com/multieni/multieni/internal/status"
 )
 
-// firstListing is how long the first listing of EC2 is waited for before it is looked whether EC2 refuses it.
+// firstListing is how long a reconciliation waits for the first list of EC2 before it checks whether EC2 refuses it.
 const firstListing = 5 * time.Second
 
-// synced reports whether the cluster's interfaces are known. It waits for that for a while.
+// synced reports whether the cluster's interfaces are known. It waits for that for at most firstListing.
 func (r *Reconciler) synced(ctx context.Context) (bool, error) {
 	if r.Observer.Synced() {
 		return true, nil
@@ -35,7 +35,7 @@ func (r *Reconciler) synced(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// reportCannotRead reports on a NodeENI without any known state that EC2 refuses the reads of the cluster's interfaces.
+// reportCannotRead reports on a NodeENI without a known state that EC2 refuses the reads of the cluster's interfaces.
 func (r *Reconciler) reportCannotRead(ctx context.Context, nodeENI *v1alpha1.NodeENI) error {
 	if !r.Refusals.CannotRead() {
 		return nil

@@ -20,8 +20,8 @@ import (
 	"github.com/multieni/multieni/internal/observer"
 )
 
-// TestARefusedFirstListingIsTold has EC2 refuse the listing of the cluster's interfaces from the start, so that nothing else of
-// the NodeENI can be worked out.
+// TestARefusedFirstListingIsTold makes EC2 refuse the list of the cluster's interfaces from the start, so that the
+// controller knows nothing else about the NodeENI.
 func TestARefusedFirstListingIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := setStage(t, &cloud{}, declared())

@@ -18,12 +18,13 @@ const (
 	maxStatusDelay     = 10 * time.Second
 )
 
-// statusDelay is the least delay of the status of a NodeENI with so many nodes.
+// statusDelay is the least delay of the status of a NodeENI with the given number of nodes.
 func statusDelay(nodes int32) time.Duration {
 	return min(max(minStatusDelay, time.Duration(nodes)*statusDelayPerNode), maxStatusDelay)
 }
 
-// statusBursts remembers how each NodeENI's status is written while its nodes change. The zero value is ready for use.
+// statusBursts holds the series of writes of each NodeENI's status while its nodes change. The zero value is ready for
+// use.
 type statusBursts struct {
 	// mu guards byName.
 	mu     sync.Mutex
@@ -35,8 +36,8 @@ type statusBurst struct {
 	written time.Time
 	// pause is how long after the last write the next one is due.
 	pause time.Duration
-	// outstanding is how many nodes were not settled at the last computation, and heard are the nodes that changed
-	// since. The status cannot be the last of the burst before all outstanding nodes changed.
+	// outstanding is how many nodes were not settled at the last computation, and heard are the nodes that changed since.
+	// The last status of the burst cannot come before all outstanding nodes changed.
 	outstanding int
 	heard       map[string]bool
 }
@@ -63,26 +64,26 @@ func (b *statusBursts) changed(name string, node string, nodes int32, now time.T
 	return of.next(least, now)
 }
 
-// reread returns how long to wait before a status that was written is looked at again.
+// reread returns how long to wait before a written status is computed again.
 func (b *statusBursts) reread(name string, nodes int32, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.of(name).next(statusDelay(nodes), now)
 }
 
-// next is how long the next write is away.
+// next returns the time until the next write.
 func (b *statusBurst) next(least time.Duration, now time.Time) time.Duration {
 	return max(least, b.written.Add(b.pause).Sub(now))
 }
 
-// since returns how much of a pause since the last write of a status remains.
+// since returns the rest of a pause that began with the last write of a status.
 func (b *statusBursts) since(name string, pause time.Duration, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return max(0, b.of(name).written.Add(pause).Sub(now))
 }
 
-// reported notes that a status was worked out, of how many nodes it does not say the last yet, and whether it is
+// reported records the computation of a status, the number of nodes whose part is not final, and whether the status is
 // written.
 func (b *statusBursts) reported(name string, outstanding int, written bool, nodes int32, now time.Time) {
 	b.mu.Lock()
@@ -101,7 +102,7 @@ func (b *statusBursts) reported(name string, outstanding int, written bool, node
 	of.written = now
 }
 
-// forget drops what is remembered of a NodeENI that is gone.
+// forget drops the series of a NodeENI that is gone.
 func (b *statusBursts) forget(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestAStatusIsWrittenEverMoreSeldom while nodes are under way; the first write and the last are prompt.
+// TestAStatusIsWrittenEverMoreSeldom checks that writes become less frequent while nodes change; the first and the last
+// write are prompt.
 func TestAStatusIsWrittenEverMoreSeldom(t *testing.T) {
 	const nodes = 500
 	var b statusBursts
@@ -37,7 +38,7 @@ func TestAStatusIsWrittenEverMoreSeldom(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptOfANodeENIThatIsGone.
+// TestNothingIsKeptOfANodeENIThatIsGone checks that forget drops all state of a NodeENI.
 func TestNothingIsKeptOfANodeENIThatIsGone(t *testing.T) {
 	var b statusBursts
 	b.changed("data", "node-1", 1, time.Unix(1, 0))

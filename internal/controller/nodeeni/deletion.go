@@ -20,7 +20,7 @@ import (
 )
 
 // removeFinalizer removes the finalizer when no ledger names the NodeENI, no call for it is in flight, and EC2 returns
-// none of its interfaces, and will return none. It has no timeout. It returns the interfaces that EC2 still returns.
+// none of its interfaces and will return none. It has no timeout. It returns the interfaces that EC2 still returns.
 func (r *Reconciler) removeFinalizer(
 	ctx context.Context, nodeENI *v1alpha1.NodeENI,
 ) (gone bool, left []eni.Interface, err error) {
@@ -51,7 +51,7 @@ func (r *Reconciler) removeFinalizer(
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, nodeENI, patch,
 		client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
-		return false, nil, fmt.Errorf("take the finalizer off NodeENI %s: %w", nodeENI.Name, err)
+		return false, nil, fmt.Errorf("remove the finalizer from NodeENI %s: %w", nodeENI.Name, err)
 	}
 	r.marks.forget(uid)
 	r.accepted.Delete(uid)
@@ -59,8 +59,8 @@ func (r *Reconciler) removeFinalizer(
 	return true, nil, nil
 }
 
-// strays returns the interfaces that carry the UID of a NodeENI and that no plan concerns: their other tags are not as
-// this cluster writes them.
+// strays returns the interfaces with the UID of a NodeENI that no plan includes: their other tags differ from those
+// that this cluster writes.
 func (r *Reconciler) strays(left []eni.Interface) []eni.Interface {
 	return slices.DeleteFunc(left, func(i eni.Interface) bool {
 		_, verdict := identity.Read(r.Observer.Cluster, i.Tags)
@@ -70,7 +70,7 @@ func (r *Reconciler) strays(left []eni.Interface) []eni.Interface {
 
 // mayBeInvisible reports whether an earlier process may have created an interface for the NodeENI that EC2 does not
 // return yet. That is possible shortly after this process began, if a ledger is missing. The observer knows what this
-// process created, or requested.
+// process created or requested.
 func (r *Reconciler) mayBeInvisible(ctx context.Context, nodeENI *v1alpha1.NodeENI) (bool, error) {
 	if _, ours := r.accepted.Load(nodeENI.UID); ours || r.Observer.IsPastVisibilityWindow() {
 		return false, nil
@@ -99,9 +99,9 @@ func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.O
 	if len(interfaces) == 0 && len(f.states) > 0 && f.now.Sub(nodeENI.DeletionTimestamp.Time) > mostRecheck {
 		return indistinct(nodeENI, f.states[0].Name)
 	}
-	message := fmt.Sprintf("%s on the way out", text.Count(len(interfaces), "interface"))
+	message := fmt.Sprintf("%s being removed", text.Count(len(interfaces), "interface"))
 	if f.hidden && len(interfaces) == 0 {
-		message = "no interface is known; EC2 gets two minutes to show what an earlier controller may have made on " +
+		message = "no interface is known; EC2 gets two minutes to return what an earlier controller may have created on " +
 			"nodes whose NodeENIState is missing"
 	}
 	if f.refused != "" {
@@ -110,27 +110,27 @@ func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.O
 	return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonDeleting, Message: message}
 }
 
-// indistinct is the outcome of a NodeENI whose deletion waits long for a NodeENIState that reports no interface of it.
-// The interface in the ledger cannot be distinguished from others with the same tags, so the node controller removes
-// none of them.
+// indistinct is the outcome of a NodeENI whose deletion waits a long time for a NodeENIState that reports none of its
+// interfaces. The interface in the ledger cannot be distinguished from others with the same tags, so the node
+// controller removes none of them.
 func indistinct(nodeENI *v1alpha1.NodeENI, state string) status.Outcome {
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonUnverified, Message: fmt.Sprintf(
-		"it is to be deleted, and NodeENIState %s still records an interface of it, which nothing tells from others "+
-			"with the same tags; delete the interfaces with the tag %s=%s, or remove that tag from those that are "+
-			"not multieni's; multieni looks again within %s",
+		"it is to be deleted, and NodeENIState %s still records an interface of it that cannot be "+
+			"distinguished from others with the same tags; delete the interfaces with the tag %s=%s, or remove "+
+			"that tag from those that are not multieni's; multieni checks again within %s",
 		state, identity.TagNodeENIUID, nodeENI.UID, mostRecheck)}
 }
 
-// astray is the outcome of a NodeENI whose deletion waits for interfaces that a person must look at.
+// astray is the outcome of a NodeENI whose deletion waits for interfaces that a user must inspect.
 func astray(nodeENI *v1alpha1.NodeENI, strays []eni.Interface) status.Outcome {
 	first := strays[0]
-	where := "attached to nothing"
+	where := "unattached"
 	if first.Attachment != nil {
 		where = "attached to " + first.Attachment.InstanceID
 	}
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonUnverified, Message: fmt.Sprintf(
 		"it is to be deleted, and %s with the tag %s=%s stays: %s, %s, has other %s tags than multieni writes, and "+
-			"is left alone; delete the interface, or remove that tag from it; multieni looks again within %s",
+			"is left alone; delete the interface, or remove that tag from it; multieni checks again within %s",
 		text.Count(len(strays), "interface"), identity.TagNodeENIUID, nodeENI.UID, first.ID, where,
 		identity.Prefix, mostRecheck)}
 }

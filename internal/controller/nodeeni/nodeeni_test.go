@@ -42,10 +42,10 @@ const cluster = "cluster-1"
 
 var start = time.Unix(1_800_000_000, 0)
 
-// cloud shows two subnets and one group, and the interfaces a test sets.
+// cloud returns two subnets, one group, and the interfaces that a test sets.
 type cloud struct {
 	observer.Reader
-	// known are shown by the listing of the cluster, left by the one of the NodeENI.
+	// known are in the list of the cluster, left in the list of the NodeENI.
 	known, left []eni.Interface
 	err         error
 	subnetsErr  error
@@ -94,7 +94,7 @@ func selected(name string) *corev1.Node {
 // instanceOf returns the instance of a node.
 func instanceOf(node string) string { return fmt.Sprintf("i-%017x", crc32.ChecksumIEEE([]byte(node))) }
 
-// state is what a node says of its only interface of the NodeENI.
+// state returns the NodeENIState of a node with its only interface of the NodeENI.
 func state(name string, i v1alpha1.InterfaceState) *v1alpha1.NodeENIState {
 	i.Member = v1alpha1.Member{NodeENI: "data", NodeENIUID: "uid", Generation: 1}
 	return &v1alpha1.NodeENIState{
@@ -115,7 +115,7 @@ func (i indexes) IndexField(_ context.Context, object client.Object, field strin
 	return nil
 }
 
-// stage is a reconciler with what it reads.
+// stage is a reconciler with its inputs.
 type stage struct {
 	*testing.T
 	kube          client.Client
@@ -172,7 +172,7 @@ func (s *stage) read() *v1alpha1.NodeENI {
 	return &n
 }
 
-// TestWhatANodeENISays works the status out from what the nodes say.
+// TestWhatANodeENISays computes the status from the nodes' states.
 func TestWhatANodeENISays(t *testing.T) {
 	attached := v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}
 	drifted := attached
@@ -258,8 +258,8 @@ func TestWhatANodeENISays(t *testing.T) {
 	}
 }
 
-// TestANodeENIDoesNotGrowWithTheFleet names no more interfaces of a large fleet than of a small one, and counts the
-// rest.
+// TestANodeENIDoesNotGrowWithTheFleet checks that a NodeENI names no more interfaces of a large fleet than of a small
+// one, and counts the rest.
 func TestANodeENIDoesNotGrowWithTheFleet(t *testing.T) {
 	const named, nodes = 100, 120
 	objects := []client.Object{declared()}
@@ -279,12 +279,12 @@ func TestANodeENIDoesNotGrowWithTheFleet(t *testing.T) {
 	}
 }
 
-// TestTheFinalizerGoesOnlyWhenEC2Confirms deletes a NodeENI under all kinds of circumstances.
+// TestTheFinalizerGoesOnlyWhenEC2Confirms deletes a NodeENI in different circumstances.
 func TestTheFinalizerGoesOnlyWhenEC2Confirms(t *testing.T) {
 	cases := map[string]struct {
 		cloud   cloud
 		objects []client.Object
-		// undefined is that NodeENIState has no definition any more.
+		// undefined means that the CustomResourceDefinition of NodeENIState was deleted.
 		undefined bool
 		busy      bool
 		gone      bool
@@ -353,7 +353,7 @@ func TestADeletionNamesTheInterfaceItWaitsFor(t *testing.T) {
 	}
 }
 
-// TestADeletionNamesTheLedgerItWaitsFor deletes a NodeENI that a NodeENIState has in its ledger without a reported
+// TestADeletionNamesTheLedgerItWaitsFor deletes a NodeENI that the ledger of a NodeENIState names, without a reported
 // interface. After ten minutes the status says so.
 func TestADeletionNamesTheLedgerItWaitsFor(t *testing.T) {
 	cases := map[string]struct {
@@ -388,7 +388,7 @@ func TestADeletionNamesTheLedgerItWaitsFor(t *testing.T) {
 func TestTheFinalizerStaysWhileEC2MayHideSomething(t *testing.T) {
 	spoke := state("n1", v1alpha1.InterfaceState{})
 	cases := map[string]struct {
-		// accepted is that this process put the finalizer on.
+		// accepted means that this process added the finalizer.
 		accepted bool
 		happens  func(*stage)
 		age      time.Duration
@@ -437,7 +437,7 @@ func TestTheFinalizerStaysWhileEC2MayHideSomething(t *testing.T) {
 	}
 }
 
-// forgetDefinition has the API server say of NodeENIStates that there is no such kind.
+// forgetDefinition makes the API server answer that there is no kind NodeENIState.
 func (s *stage) forgetDefinition() {
 	options := s.reconciler.Options
 	options.Reader = interceptor.NewClient(s.kube.(client.WithWatch), interceptor.Funcs{

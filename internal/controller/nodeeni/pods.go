@@ -18,27 +18,27 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// podStatusDelay is the time between two writes of a NodeENI's status that differ in the use of addresses only: pods
+// podStatusDelay is the time between two writes of a NodeENI's status that differ only in the use of addresses: pods
 // start and stop all the time.
 const podStatusDelay = 15 * time.Second
 
-// attachments is how the NetworkAttachmentDefinitions of a NodeENI are; not known before the controller looked at them.
+// attachments is the state of the NetworkAttachmentDefinitions of a NodeENI, unknown before the controller read them.
 type attachments struct {
 	controller.AttachmentResult
 	known bool
 }
 
-// podNetwork is the network of one interface as its node's agent reports it.
+// podNetwork is the pod network of one interface as its node's agent reports it.
 type podNetwork struct {
 	v1alpha1.PodNetworkState
 	node string
-	// limit says that the interface takes fewer prefixes or addresses than pods need, or that pods have one address; or is
-	// empty.
+	// limit says that the interface takes fewer prefixes or addresses than pods need, or that pods have one address; ""
+	// for neither.
 	limit string
 }
 
-// podNetworks returns the networks of interfaces of the NodeENI, in the order of nodes. Of an instance whose Node got
-// another name, two states can have reports: that of the state that lists the interface counts.
+// podNetworks returns the pod networks of the NodeENI, in the order of nodes. If an instance's Node got another name,
+// two states can have reports: the one of the state that lists the interface counts.
 func podNetworks(interfaces []located, states []v1alpha1.NodeENIState) []podNetwork {
 	type report struct{ node, eni string }
 	reports := map[report]podNetwork{}
@@ -88,7 +88,7 @@ func podCondition(nodeENI *v1alpha1.NodeENI, f facts, attached int32, networks [
 		if before == nil || f.attachments.known && f.attachments.Reason == "" {
 			return nil
 		}
-		return []metav1.Condition{*before} // by it the definitions are found that are still to be deleted
+		return []metav1.Condition{*before} // the condition marks NodeENIs with definitions to delete
 	}
 	c := metav1.Condition{Type: v1alpha1.ConditionPodNetworkReady, Status: metav1.ConditionFalse}
 	c.Reason, c.Message = podProblem(f.attachments, attached, networks)
@@ -108,7 +108,7 @@ func podProblem(definitions attachments, attached int32, networks []podNetwork) 
 	switch {
 	case !definitions.known:
 		return v1alpha1.ReasonAttachmentDefinitionsPending,
-			"the controller has yet to look at the NetworkAttachmentDefinitions"
+			"the controller has not yet read the NetworkAttachmentDefinitions"
 	case definitions.Reason != "":
 		return definitions.Reason, definitions.Message
 	case attached == 0:
@@ -128,7 +128,7 @@ func podProblem(definitions attachments, attached int32, networks []podNetwork) 
 	return "", ""
 }
 
-// onlyUse reports whether two statuses differ in the use of addresses only.
+// onlyUse reports whether two statuses differ only in the use of addresses.
 func onlyUse(before, after v1alpha1.NodeENIStatus) bool {
 	if before.PodNetworks == nil || after.PodNetworks == nil || equality.Semantic.DeepEqual(before, after) {
 		return false
@@ -137,8 +137,8 @@ func onlyUse(before, after v1alpha1.NodeENIStatus) bool {
 	return equality.Semantic.DeepEqual(before, after)
 }
 
-// podsDue returns the time until a status may be written that differs from the stored one in the use of addresses only;
-// zero for any other status.
+// podsDue returns the time until the next write of a status that differs from the stored one only in the use of
+// addresses; zero for any other status.
 func (r *Reconciler) podsDue(nodeENI *v1alpha1.NodeENI, after v1alpha1.NodeENIStatus) time.Duration {
 	if !onlyUse(nodeENI.Status, after) {
 		return 0

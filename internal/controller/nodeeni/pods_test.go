@@ -25,7 +25,7 @@ func withPods(n *v1alpha1.NodeENI) {
 	n.Spec.Pods = &v1alpha1.NodeENIPods{Namespaces: []string{"upf"}, IPv4: &v1alpha1.PodIPv4{}}
 }
 
-// network is the report of a node's agent.
+// network returns the report of a node's agent.
 func network(change func(*v1alpha1.PodNetworkState)) v1alpha1.PodNetworkState {
 	n := v1alpha1.PodNetworkState{
 		Network: "data", NodeENI: "data", ENIID: "eni-1", Ready: true, Reason: "NetworkReady", Used: 3, Free: 13,
@@ -37,7 +37,8 @@ func network(change func(*v1alpha1.PodNetworkState)) v1alpha1.PodNetworkState {
 	return n
 }
 
-// TestATypeThatTakesFewerPrefixesIsNamed: pods can attach, and the user reads which type does not take pods.ipv4.prefixes.max.
+// TestATypeThatTakesFewerPrefixesIsNamed checks that pods can attach, and that the message names the type that does not
+// allow pods.ipv4.prefixes.max.
 func TestATypeThatTakesFewerPrefixesIsNamed(t *testing.T) {
 	n := declared()
 	withPods(n)
@@ -58,8 +59,8 @@ func TestATypeThatTakesFewerPrefixesIsNamed(t *testing.T) {
 	}
 }
 
-// TestTheReportOfTheNodeThatListsTheInterfaceCounts has a report of the same interface in the state of a former Node, whose
-// name comes before or after the present one.
+// TestTheReportOfTheNodeThatListsTheInterfaceCounts has a report of the same interface in the state of a former Node,
+// whose name sorts before or after the current one.
 func TestTheReportOfTheNodeThatListsTheInterfaceCounts(t *testing.T) {
 	for _, former := range []string{"n0", "n2"} {
 		n := declared()
@@ -154,7 +155,8 @@ func TestWhatANodeENISaysOfPods(t *testing.T) {
 	}
 }
 
-// TestTheConditionStaysUntilDefinitionsAreDeleted: by the condition a restarted controller finds them.
+// TestTheConditionStaysUntilDefinitionsAreDeleted checks the condition, which shows a restarted controller that
+// definitions exist.
 func TestTheConditionStaysUntilDefinitionsAreDeleted(t *testing.T) {
 	n := declared()
 	n.Status.Conditions = []metav1.Condition{{
@@ -176,7 +178,7 @@ func TestTheConditionStaysUntilDefinitionsAreDeleted(t *testing.T) {
 	}
 }
 
-// TestPodsThatComeAndGoAreWrittenSeldom: an address more or less in use is one of the counts.
+// TestPodsThatComeAndGoAreWrittenSeldom changes the number of used addresses, which the status counts.
 func TestPodsThatComeAndGoAreWrittenSeldom(t *testing.T) {
 	n := declared()
 	withPods(n)

@@ -69,7 +69,8 @@ func TestInterfacesThatNoStateListsCount(t *testing.T) {
 	}
 }
 
-// TestWhatExistsIsListedFirst among more attachments than a NodeENI lists, in the order of the nodes.
+// TestWhatExistsIsListedFirst has more attachments than a NodeENI lists: existing interfaces come first, in the order
+// of the nodes.
 func TestWhatExistsIsListedFirst(t *testing.T) {
 	objects := []client.Object{declared()}
 	for n := range 120 {

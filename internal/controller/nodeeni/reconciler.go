@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nodeeni reconciles NodeENI objects: it accepts them, reports the state of the fleet, and removes their
-// finalizers once EC2 confirms that no interface of theirs is left. It makes no change in EC2; the node reconciler
+// finalizers once EC2 confirms that none of their interfaces is left. It changes nothing in EC2; the node reconciler
 // does.
 package nodeeni
 
@@ -31,33 +31,33 @@ import (
 )
 
 // recheck is the requeue time of a deletion that waits, and of a reconciliation that waits for the first list. A
-// deletion that has waited for long waits for a person. It is requeued less often, after a tenth of its waiting time
-// and at least every mostRecheck.
+// deletion that has waited for a long time waits for a user: it is requeued less often, after a tenth of its waiting
+// time but at least every mostRecheck.
 const recheck, mostRecheck = 5 * time.Second, 10 * time.Minute
 
 // Options are what a Reconciler works with.
 type Options struct {
 	Client client.Client
-	// Reader reads the API server itself, not a cache.
+	// Reader reads from the API server itself, not from a cache.
 	Reader   client.Reader
 	Observer *observer.Observer
 	Resolver *resolver.Resolver
 	InFlight *controller.InFlight
 	Ledgers  *controller.PreviousLedgers
-	// Refusals knows which reads EC2 refuses; nil for none. Events emits events; nil emits none.
+	// Refusals holds the reads that EC2 refuses; nil for none. Events emits events; nil emits none.
 	Refusals *controller.Refusals
-	// RejectedWrites knows which objects the API server refuses to store.
+	// RefusedWrites holds the objects that the API server refuses to store.
 	RefusedWrites *controller.RejectedWrites
-	// Attachments has how the NetworkAttachmentDefinitions of each NodeENI are; AttachmentsChanged receives changed
-	// NodeENIs.
+	// Attachments has the states of the NetworkAttachmentDefinitions of each NodeENI; AttachmentsChanged receives the
+	// NodeENIs whose state changed.
 	Attachments        *controller.AttachmentDefinitions
 	AttachmentsChanged <-chan event.GenericEvent
 	Events             events.EventRecorder
 	// Reresolve is how often subnets and groups are resolved again; ReresolveMissing while some are not found.
 	Reresolve, ReresolveMissing time.Duration
-	// Concurrency is how many NodeENIs are worked on at the same time.
+	// Concurrency is how many NodeENIs are reconciled at the same time.
 	Concurrency int
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
 	Log *slog.Logger
 }
@@ -67,8 +67,8 @@ type Reconciler struct {
 	Options
 	marks  deletionMarks
 	bursts statusBursts
-	// accepted are the UIDs of the NodeENIs that this process added the finalizer to: no process created anything for
-	// them before.
+	// accepted are the UIDs of the NodeENIs that got the finalizer from this process: no process created anything for them
+	// before.
 	accepted sync.Map
 }
 
@@ -86,7 +86,7 @@ func New(options Options) *Reconciler {
 	return &Reconciler{Options: options}
 }
 
-// deletionMarks remembers when the deletion of each NodeENI was first seen.
+// deletionMarks holds a mark from the first observation of each NodeENI's deletion.
 type deletionMarks struct {
 	// mu guards when.
 	mu   sync.Mutex
@@ -113,7 +113,7 @@ func (m *deletionMarks) forget(uid types.UID) {
 	delete(m.when, uid)
 }
 
-// Reconcile brings one NodeENI's status, and its life, up to date.
+// Reconcile updates one NodeENI's status, and adds or removes its finalizer.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	synced, err := r.synced(ctx)
 	if err != nil {
@@ -203,7 +203,7 @@ func (r *Reconciler) next(nodeENI *v1alpha1.NodeENI, f facts) time.Duration {
 	}
 }
 
-// addFinalizer puts the finalizer on. Nothing is made in EC2 for a NodeENI without it.
+// addFinalizer adds the finalizer. Without it the controller creates nothing in EC2 for a NodeENI.
 func (r *Reconciler) addFinalizer(ctx context.Context, nodeENI *v1alpha1.NodeENI) error {
 	before := nodeENI.DeepCopy()
 	if !controllerutil.AddFinalizer(nodeENI, v1alpha1.Finalizer) {
@@ -211,7 +211,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, nodeENI *v1alpha1.NodeENI
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, nodeENI, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
-		return fmt.Errorf("put the finalizer on NodeENI %s: %w", nodeENI.Name, err)
+		return fmt.Errorf("add the finalizer to NodeENI %s: %w", nodeENI.Name, err)
 	}
 	r.accepted.Store(nodeENI.UID, true)
 	return nil
@@ -225,14 +225,14 @@ func (r *Reconciler) selected(ctx context.Context, nodeENI *v1alpha1.NodeENI) ([
 	return nodes.Items, err
 }
 
-// ledgersUndefined reports whether the definition of NodeENIStates does not exist, regardless of the cache: the cache
-// does not learn of the deletion of the last ones when their definition was deleted with them.
+// ledgersUndefined reports whether the CustomResourceDefinition of NodeENIStates is missing, regardless of the cache:
+// if the definition was deleted, the cache does not learn of the deletion of the last objects.
 func (r *Reconciler) ledgersUndefined(ctx context.Context) bool {
 	return controller.IsCRDMissing(r.Reader.List(ctx, &v1alpha1.NodeENIStateList{}, client.Limit(1)))
 }
 
-// gather reads the state of the fleet. It returns selectors that it cannot read now in an error of its own, so that the
-// report can be written before the error causes a retry.
+// gather reads the state of the fleet. It returns failed reads of selectors as a separate error, so that the report can
+// be written before the error causes a retry.
 func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f facts, unreadable, err error) {
 	if f.nodes, err = r.selected(ctx, nodeENI); err != nil {
 		return f, nil, err

@@ -24,7 +24,8 @@ var errInvalid = apierrors.NewInvalid(v1alpha1.SchemeGroupVersion.WithKind("Node
 	field.TooMany(field.NewPath("status", "interfaces"), 129, 128),
 })
 
-// TestARefusedStateIsToldByItsNodeENIs, since it cannot tell itself, and no longer when it is stored.
+// TestARefusedStateIsToldByItsNodeENIs checks that NodeENIs report a refused NodeENIState, which cannot report it
+// itself, until it is stored.
 func TestARefusedStateIsToldByItsNodeENIs(t *testing.T) {
 	s := setStage(t, &cloud{}, declared(), selected("n1"), state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}))
 	ref := controller.ObjectRef{Kind: "NodeENIState", Name: "n1"}
@@ -46,7 +47,8 @@ func TestARefusedStateIsToldByItsNodeENIs(t *testing.T) {
 	}
 }
 
-// TestARefusedStatusIsToldByAnEvent, once, and counted for as long as it is refused.
+// TestARefusedStatusIsToldByAnEvent checks that one Event reports a refused status, and that it counts as long as it is
+// refused.
 func TestARefusedStatusIsToldByAnEvent(t *testing.T) {
 	s := setStage(t, &cloud{}, declared())
 	options := s.reconciler.Options

@@ -23,15 +23,15 @@ import (
 	"github.com/multieni/multieni/internal/status"
 )
 
-// maxAttachments is how many attachments a NodeENI lists itself, so that no object grows with the fleet. Of subnets and
-// security groups it lists maxSubnets and maxGroups; the messages of their conditions count all.
+// maxAttachments is how many attachments a NodeENI lists, so that no object grows with the fleet. It also lists at most
+// maxSubnets subnets and maxGroups security groups; the messages of their conditions count all.
 const (
 	maxAttachments = 100
 	maxSubnets     = 200
 	maxGroups      = 64
 )
 
-// facts are what a NodeENI's status follows from.
+// facts are the inputs for the status of a NodeENI.
 type facts struct {
 	now                   time.Time
 	nodes                 []corev1.Node
@@ -39,18 +39,18 @@ type facts struct {
 	subnets               selector.SubnetMatch
 	groups                selector.GroupMatch
 	subnetsErr, groupsErr error
-	// refused says which reads EC2 refuses, without which nothing can be decided; empty for none.
+	// refused says which required reads EC2 refuses; empty for none.
 	refused string
-	// unlisted is set when the listing of the cluster's interfaces is one of them.
+	// unlisted is set if the list of the cluster's interfaces is one of them.
 	unlisted bool
-	// unstored says of selected nodes why the API server refuses their NodeENIStates, by name.
+	// unstored has the API server's reasons for refusing the NodeENIStates of selected nodes, by node name.
 	unstored map[string]string
-	// strays are interfaces that EC2 shows with the UID of a NodeENI that is being deleted, and with other tags that
-	// are not as this cluster writes them.
+	// strays are interfaces with the UID of a NodeENI that is being deleted, whose other tags differ from those that this
+	// cluster writes.
 	strays []eni.Interface
-	// attachments is how the NetworkAttachmentDefinitions are.
+	// attachments is the state of the NetworkAttachmentDefinitions.
 	attachments attachments
-	// hidden is set while EC2 may not show all that exists.
+	// hidden is set while EC2 may not return every existing interface.
 	hidden bool
 }
 
@@ -59,7 +59,7 @@ func (f facts) resolved() bool {
 	return len(f.subnets.Unknown) == 0 && len(problems) == 0
 }
 
-// report works the status out.
+// report computes the status.
 func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	st := v1alpha1.NodeENIStatus{ObservedGeneration: nodeENI.Generation, Nodes: int32(len(f.nodes))}
 	interfaces := collect(nodeENI, f.states)
@@ -87,8 +87,7 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	return st
 }
 
-// ramp begins when a change of the spec makes the NodeENI reach far more nodes than before, and ends when all are
-// served.
+// ramp begins when a change of the spec selects far more nodes than before, and ends when all have their interfaces.
 func ramp(nodeENI *v1alpha1.NodeENI, f facts) *v1alpha1.Ramp {
 	before := nodeENI.Status
 	changed := before.ObservedGeneration != 0 && before.ObservedGeneration != nodeENI.Generation
@@ -140,7 +139,7 @@ func omittedCount(nodeENI *v1alpha1.NodeENI, states []v1alpha1.NodeENIState) []o
 	return all
 }
 
-// observed returns what a node's state says of the NodeENI as a whole; nil for nothing.
+// observed returns what a node's state says about the NodeENI as a whole; nil for nothing.
 func observed(nodeENI *v1alpha1.NodeENI, state *v1alpha1.NodeENIState) *v1alpha1.ObservedNodeENI {
 	n := slices.IndexFunc(state.Status.NodeENIs, func(o v1alpha1.ObservedNodeENI) bool {
 		return o.NodeENIUID == nodeENI.UID
@@ -151,7 +150,8 @@ func observed(nodeENI *v1alpha1.NodeENI, state *v1alpha1.NodeENIState) *v1alpha1
 	return &state.Status.NodeENIs[n]
 }
 
-// existingFirst returns as many interfaces as a NodeENI lists, in the same order: of too many those that exist in EC2.
+// existingFirst returns at most as many interfaces as a NodeENI lists, in the same order. It prefers those that exist
+// in EC2.
 func existingFirst(interfaces []located) []located {
 	room := maxAttachments
 	if len(interfaces) <= room {
@@ -174,7 +174,8 @@ func existingFirst(interfaces []located) []located {
 	return listed
 }
 
-// count adds one interface to the counts. What is leaving, or kept for other reasons than a pause, is not desired.
+// count adds one interface to the counts. An interface that is being removed, or retained for a reason other than a
+// pause, is not desired.
 func count(st *v1alpha1.NodeENIStatus, i v1alpha1.InterfaceState, paused bool) {
 	if i.Reason == string(plan.Removing) || i.Reason == string(plan.Retained) && !paused {
 		return
@@ -223,15 +224,15 @@ func outcome(
 	case st.Drifted > 0 && nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace &&
 		!slices.ContainsFunc(all.interfaces, staysDrifted):
 		return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf(
-			"%d of %d interfaces are still to be replaced by new ones, one of a node at a time and with no more than "+
+			"%d of %d interfaces must still be replaced, one of a node at a time and with no more than "+
 				"%s without one",
 			st.Drifted, st.Desired, text.Count(int(max(1, nodeENI.Spec.MaxUnavailable)), "node"))}
 	case st.Drifted > 0:
 		return drifted(all.interfaces, st)
 	case st.Ramp != nil:
 		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonRampingUp, Message: fmt.Sprintf(
-			"the selector reaches %d nodes, far more than before: %d are let in at first and %d more each minute; %d of %d "+
-				"interfaces are attached. If that was not meant, change it back, or set the annotation %s",
+			"the selector matches %d nodes, far more than before: %d are admitted at first and %d more each minute; %d of %d "+
+				"interfaces are attached. If that is a mistake, change it back, or set the annotation %s",
 			st.Nodes, st.Ramp.Nodes, controller.RampPerMinute, st.Attached, st.Desired, v1alpha1.PausedAnnotation)}
 	case st.Attached < st.Desired || waiting > 0:
 		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonProgressing, Message: fmt.Sprintf(
@@ -281,11 +282,11 @@ func noNodes(nodeENI *v1alpha1.NodeENI) status.Outcome {
 func unstored(nodes map[string]string) status.Outcome {
 	first := slices.Sorted(maps.Keys(nodes))[0]
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonStateRefused, Message: fmt.Sprintf(
-		"the API server refuses to store the NodeENIState of %s; nothing new is made or told there: node %s: %s",
+		"the API server refuses to store the NodeENIState of %s; nothing new is created or reported there: node %s: %s",
 		text.Count(len(nodes), "node"), first, nodes[first])}
 }
 
-// stalled reports whether an interface waits for a person: it is not there, or cannot be made as declared.
+// stalled reports whether an interface waits for a user: it does not exist, or cannot be made as declared.
 func stalled(i located) bool {
 	return i.Reason != string(plan.Retained) && !plan.Reason(i.Reason).Transient() && !staysDrifted(i)
 }
@@ -293,8 +294,8 @@ func stalled(i located) bool {
 // staysDrifted reports whether an interface keeps its drift.
 func staysDrifted(i located) bool { return i.Reason == string(plan.Drifted) }
 
-// drifted says how interfaces differ, by the first of them that says so itself: others have something else to say for
-// now.
+// drifted says how interfaces differ. As an example it quotes the first one with the reason Drifted: others currently
+// have another message.
 func drifted(interfaces []located, st v1alpha1.NodeENIStatus) status.Outcome {
 	message := fmt.Sprintf("%d of %d interfaces are not as declared, and stay in use as they are", st.Drifted, st.Desired)
 	if at := slices.IndexFunc(interfaces, staysDrifted); at >= 0 {
@@ -309,7 +310,7 @@ type interfaceCounts struct {
 	omitted    []omission
 }
 
-// blockage is what a person has to see to on one node.
+// blockage is a problem on one node that a user must solve.
 type blockage struct {
 	node, reason, message string
 	count                 int
@@ -317,7 +318,7 @@ type blockage struct {
 	inUse bool
 }
 
-// blocked returns what waits for a person, listed interfaces first.
+// blocked returns what waits for a user, listed interfaces first.
 func (s interfaceCounts) blocked() []blockage {
 	var all []blockage
 	for _, i := range s.interfaces {
@@ -351,7 +352,7 @@ func outcomeOfBlocked(all []blockage, desired int32) status.Outcome {
 }
 
 // waiting counts the selected EC2 nodes that have not yet applied this generation of the NodeENI. It counts instances:
-// two Nodes can name one instance, and a Node can come back with another.
+// two Nodes can name one instance, and a Node can return with another instance.
 func (f facts) waiting(nodeENI *v1alpha1.NodeENI) int {
 	judged := map[string]bool{}
 	for n := range f.states {
@@ -382,7 +383,7 @@ func (f facts) unsettled(nodeENI *v1alpha1.NodeENI) int {
 	return n
 }
 
-// skipped says how many selected nodes are no EC2 instances.
+// skipped says how many selected nodes are not EC2 instances.
 func (f facts) skipped() string {
 	n := 0
 	for _, node := range f.nodes {
@@ -393,7 +394,7 @@ func (f facts) skipped() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; passed over: %s that no EC2 instance is behind", text.Count(n, "node"))
+	return fmt.Sprintf("; skipped: %s without an EC2 instance", text.Count(n, "node"))
 }
 
 func foreign(node corev1.Node) bool {
@@ -405,7 +406,7 @@ func more(waiting int) string {
 	if waiting == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s yet to be judged by what is declared now", text.Count(waiting, "node"))
+	return fmt.Sprintf("; %s not yet compared with the current declaration", text.Count(waiting, "node"))
 }
 
 func subnetCondition(f facts) metav1.Condition {
@@ -428,7 +429,7 @@ func subnetCondition(f facts) metav1.Condition {
 	return c
 }
 
-// groupCondition says whether the groups exist, in any VPC and in the VPCs of the nodes.
+// groupCondition returns whether the groups exist, in any VPC and in the VPCs of the nodes.
 func groupCondition(f facts, interfaces []located) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionSecurityGroupsResolved, Status: metav1.ConditionTrue,
 		Reason: v1alpha1.ReasonResolved}
@@ -448,7 +449,7 @@ func groupCondition(f facts, interfaces []located) metav1.Condition {
 	return c
 }
 
-// lacksGroups reports whether the VPC of an interface does not have the groups that it is to have.
+// lacksGroups reports whether the VPC of an interface lacks its desired groups.
 func lacksGroups(i located) bool {
 	reason := plan.Reason(i.Reason)
 	return reason == plan.SecurityGroupNotFound || reason == plan.SecurityGroupAmbiguous
@@ -462,7 +463,7 @@ func messages(problems []plan.Problem) string {
 	return strings.Join(words, "; ")
 }
 
-// resolvedSubnets lists the subnets; while they cannot be read, as they were.
+// resolvedSubnets lists the subnets or, while they cannot be read, the previous list.
 func resolvedSubnets(nodeENI *v1alpha1.NodeENI, f facts) []v1alpha1.ResolvedSubnet {
 	if f.subnetsErr != nil {
 		return nodeENI.Status.Subnets

@@ -38,7 +38,7 @@ type cluster struct {
 	client     client.WithWatch
 	reconciler *podnetwork.Reconciler
 	results    *controller.AttachmentDefinitions
-	// refusal, if set, is what every request for a definition fails with.
+	// refusal, if set, is the error of every request for a definition.
 	refusal error
 	writes  int
 }
@@ -102,7 +102,7 @@ func (c *cluster) must(err error) {
 	}
 }
 
-// reconcile looks at n3, and returns the reason in the result.
+// reconcile reconciles n3, and returns the reason in the result.
 func (c *cluster) reconcile() string {
 	c.Helper()
 	_, err := c.reconciler.Reconcile(c.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n3"}})
@@ -121,7 +121,7 @@ func (c *cluster) nodeENI(change func(*v1alpha1.NodeENI)) {
 	c.writes = 0
 }
 
-// has returns the definitions that exist, as namespace/name.
+// has returns the existing definitions as namespace/name.
 func (c *cluster) has() []string {
 	c.Helper()
 	var list unstructured.UnstructuredList

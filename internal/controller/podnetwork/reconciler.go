@@ -5,9 +5,8 @@
 // the namespaces that the NodeENI names. It creates them, restores those that a user edited, and deletes those that are
 // no longer declared. It does not touch a definition that it did not generate.
 //
-// It reads definitions and namespaces from the API server, not from a cache, so that it demands nothing of a cluster
-// without pod networks: neither Multus nor the permission to read namespaces. It watches both once the first NodeENI
-// has spec.pods.
+// It reads definitions and namespaces from the API server, not from a cache, so that a cluster without pod networks
+// needs neither Multus nor the permission to read namespaces. It watches both once the first NodeENI has spec.pods.
 package podnetwork
 
 import (
@@ -30,16 +29,16 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 )
 
-// recheck is the time until the next look while something is missing that no watch reports.
+// recheck is the requeue time while something is missing that no watch reports.
 const recheck = 15 * time.Second
 
 // Options are what a Reconciler works with.
 type Options struct {
 	// Client writes definitions, and reads NodeENIs from a cache.
 	Client client.Client
-	// Reader reads the API server itself, not a cache.
+	// Reader reads from the API server itself, not from a cache.
 	Reader client.Reader
-	// Results has how the definitions of each NodeENI are.
+	// Results has the states of the definitions of each NodeENI.
 	Results *controller.AttachmentDefinitions
 	// Changed receives an event for each NodeENI whose result changed.
 	Changed chan<- event.GenericEvent
@@ -56,7 +55,7 @@ type Reconciler struct {
 // New returns a Reconciler to be set up with a manager.
 func New(options Options) *Reconciler { return &Reconciler{Options: options} }
 
-// Reconcile brings the definitions of one NodeENI up to date.
+// Reconcile updates the definitions of one NodeENI.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var nodeENI v1alpha1.NodeENI
 	if err := r.Client.Get(ctx, request.NamespacedName, &nodeENI); err != nil {
@@ -85,19 +84,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, nil
 }
 
-// hadPods reports whether a NodeENI had pods: its status says so until the definitions are deleted.
+// hadPods reports whether a NodeENI had spec.pods: its status shows that until the definitions are deleted.
 func hadPods(nodeENI *v1alpha1.NodeENI) bool {
 	return meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionPodNetworkReady) != nil
 }
 
-// bringAbout creates, restores and deletes definitions. What cannot be done until a person acts is in the result, not
-// an error.
+// bringAbout creates, restores and deletes definitions. A problem that a user must solve is in the result, not in the
+// error.
 func (r *Reconciler) bringAbout(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 	pods bool) (controller.AttachmentResult, error) {
 	var existing unstructured.UnstructuredList
 	existing.SetGroupVersionKind(definitionKind)
 	err := r.Reader.List(ctx, &existing, client.MatchingLabels{NodeENILabel: nodeENI.Name})
-	if apierrors.IsNotFound(err) { // the kind was deleted after the REST mapper learnt of it
+	if apierrors.IsNotFound(err) { // the kind was deleted after the REST mapper discovered it
 		err = &meta.NoKindMatchError{GroupKind: definitionKind.GroupKind()}
 	}
 	if err != nil {
@@ -138,7 +137,8 @@ func (r *Reconciler) bringAbout(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 	return explain(count, taken, missing), nil
 }
 
-// keep makes one definition be as rendered, and reports whether one of the same name exists that was not generated.
+// keep creates or restores one definition as rendered, and reports whether its name belongs to one that was not
+// generated.
 func (r *Reconciler) keep(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 	rendered *unstructured.Unstructured) (foreign bool, err error) {
 	existing := &unstructured.Unstructured{}
@@ -163,7 +163,7 @@ func (r *Reconciler) keep(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 	return false, r.Client.Update(ctx, now, client.FieldOwner(v1alpha1.FieldOwnerController))
 }
 
-// precondition makes a deletion fail for a successor of the same name.
+// precondition makes a deletion of a successor with the same name fail.
 func precondition(definition *unstructured.Unstructured) client.Preconditions {
 	uid := definition.GetUID()
 	return client.Preconditions{UID: &uid}
@@ -203,7 +203,7 @@ func (r *Reconciler) namespaces(ctx context.Context,
 	return present, missing, nil
 }
 
-// explain returns the result of a NodeENI whose definitions were looked at.
+// explain returns the result of a NodeENI whose definitions were read.
 func explain(count int, taken, missing []string) controller.AttachmentResult {
 	result := controller.AttachmentResult{Definitions: count}
 	switch {
@@ -220,8 +220,8 @@ func explain(count int, taken, missing []string) controller.AttachmentResult {
 	return result
 }
 
-// unavailable returns the result of a NodeENI whose definitions cannot be read or written, and the error if it can pass
-// by itself.
+// unavailable returns the result of a NodeENI whose definitions cannot be read or written, and the error if a retry can
+// succeed.
 func (r *Reconciler) unavailable(nodeENI *v1alpha1.NodeENI, pods bool, err error) (controller.AttachmentResult, error) {
 	needed := pods && asksForDefinitions(nodeENI.Spec.Pods)
 	switch {
@@ -234,7 +234,7 @@ func (r *Reconciler) unavailable(nodeENI *v1alpha1.NodeENI, pods bool, err error
 	case apierrors.IsForbidden(err) && needed:
 		return controller.AttachmentResult{
 			Reason: v1alpha1.ReasonAttachmentDefinitionsForbidden,
-			Message: fmt.Sprintf("the API server does not let the controller keep NetworkAttachmentDefinitions: %s; "+
+			Message: fmt.Sprintf("the API server does not let the controller manage NetworkAttachmentDefinitions: %s; "+
 				"install the chart with pods.enabled=true, which grants it", controller.Note(err)),
 		}, nil
 	case meta.IsNoMatchError(err) || apierrors.IsForbidden(err):

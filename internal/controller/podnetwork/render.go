@@ -22,8 +22,8 @@ const NodeENILabel = "networking.k8s.aws/nodeeni"
 // definitionKind is the kind of the generated objects.
 var definitionKind = schema.GroupVersionKind{Group: netattach.Group, Version: netattach.Version, Kind: netattach.Kind}
 
-// Networks returns the pod networks of a NodeENI that pods attach to, as far as its subnets are known; none without
-// spec.pods, and none with attachment Observed, where the attachment is the user's.
+// Networks returns the pod networks of a NodeENI that pods attach to, as far as its subnets are known. It returns none
+// without spec.pods, and none with attachment Observed, where the user attaches pods.
 func Networks(nodeENI *v1alpha1.NodeENI) []netattach.Network {
 	if nodeENI.Spec.Pods == nil || nodeENI.Spec.Pods.Attachment == v1alpha1.PodAttachmentObserved {
 		return nil
@@ -70,7 +70,7 @@ func ownedBy(nodeENI *v1alpha1.NodeENI) metav1.OwnerReference {
 	}
 }
 
-// merged returns the definition that exists, with our part as rendered. What others added to its metadata stays.
+// merged returns the existing definition with our part as rendered. Other programs' additions to its metadata stay.
 func merged(existing, rendered *unstructured.Unstructured, owner metav1.OwnerReference) *unstructured.Unstructured {
 	object := existing.DeepCopy()
 	object.SetLabels(union(object.GetLabels(), rendered.GetLabels()))
@@ -91,7 +91,7 @@ func union(present, ours map[string]string) map[string]string {
 	return all
 }
 
-// isOurs reports whether a definition is one that was generated for a NodeENI of this name.
+// isOurs reports whether a definition was generated for a NodeENI of this name.
 func isOurs(definition *unstructured.Unstructured, nodeENI string) bool {
 	return definition.GetLabels()[NodeENILabel] == nodeENI
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 )
 
-// SetupWithManager wires the reconciler to NodeENIs and, once one has pods, to namespaces and definitions.
+// SetupWithManager connects the reconciler to NodeENIs and, once one has spec.pods, to namespaces and definitions.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("podnetwork").
@@ -53,7 +53,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return nil
 }
 
-// networksChanged passes updates of a NodeENI's status after which it has other networks.
+// networksChanged passes updates of a NodeENI's status that change its pod networks.
 func networksChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
@@ -64,7 +64,7 @@ func networksChanged() predicate.Predicate {
 	}
 }
 
-// concerned returns the NodeENIs with pods. Definitions and namespaces change seldom, and there are few NodeENIs.
+// concerned returns the NodeENIs with pods. Definitions and namespaces rarely change, and there are few NodeENIs.
 func (r *Reconciler) concerned(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all v1alpha1.NodeENIList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {

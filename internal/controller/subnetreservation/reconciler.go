@@ -38,8 +38,8 @@ import (
 )
 
 const (
-	// rereadInterval is the time between two reads of EC2 while everything is as declared, recheckInterval while a
-	// person has to act, and requestInterval while a request is not confirmed.
+	// rereadInterval is the time between two reads of EC2 while everything is as declared, recheckInterval while a user
+	// must act, and requestInterval while a request is not confirmed.
 	rereadInterval  = 10 * time.Minute
 	recheckInterval = time.Minute
 	requestInterval = 5 * time.Second
@@ -51,7 +51,7 @@ const (
 type EC2 interface {
 	SubnetReservations(ctx context.Context, subnetID string) ([]eni.SubnetReservation, error)
 	SubnetInterfaces(ctx context.Context, subnetID string) ([]eni.Interface, error)
-	// CreateSubnetReservation has an error of class AddressTaken if the block overlaps another reservation.
+	// CreateSubnetReservation returns an error of class AddressTaken if the block overlaps another reservation.
 	CreateSubnetReservation(
 		ctx context.Context, subnetID string, cidr netip.Prefix, kind eni.ReservationType, owner reservation.Owner,
 	) (id string, err error)
@@ -62,16 +62,16 @@ type EC2 interface {
 // Options are what a Reconciler works with.
 type Options struct {
 	Client client.Client
-	// Reader reads the API server itself, not a cache: a recorded block must not be missed.
+	// Reader reads from the API server itself, not from a cache: the reconciler must not miss a recorded block.
 	Reader   client.Reader
 	Resolver *resolver.Resolver
 	EC2      EC2
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
 	Log *slog.Logger
-	// Traces is where spans go; nowhere if nil.
+	// Traces receives the spans; nil for no tracing.
 	Traces trace.TracerProvider
 }
 
@@ -81,10 +81,10 @@ type Reconciler struct {
 	// expected are the reservations that this process created in the last two minutes, by subnet: EC2 may not return
 	// them yet.
 	expected map[string][]expectation
-	// leavingSince is when this process first saw that an unconfirmed block is not declared any more.
+	// leavingSince is when this process first observed that an unconfirmed block is not declared any more.
 	leavingSince map[unconfirmed]time.Time
-	// deletingSince is when this process first saw that an object is to be deleted, by name. The API server's time of the
-	// deletion is of another clock.
+	// deletingSince is when this process first observed the deletion of an object, by name. The API server's deletion
+	// timestamp is from another clock.
 	deletingSince map[string]time.Time
 }
 
@@ -101,7 +101,7 @@ func New(options Options) *Reconciler {
 	}
 }
 
-// SetupWithManager wires the reconciler to SubnetReservations.
+// SetupWithManager connects the reconciler to SubnetReservations.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("subnetreservation").
@@ -110,7 +110,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// Reconcile brings the reservations of one SubnetReservation up to date.
+// Reconcile updates the reservations of one SubnetReservation.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	ctx, end := controller.Trace(ctx, r.Traces, "reconcile", attribute.String("multieni.subnetreservation", request.Name))
 	result, err := r.reconcile(ctx, request)
@@ -151,14 +151,14 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	failed := r.apply(ctx, &s)
 	r.settle(&s)
-	// The status is written even if the calls took all the time of the reconciliation: it has the IDs.
+	// The status has the IDs, so it is written even if the calls used all the time of the reconciliation.
 	if err := r.write(context.WithoutCancel(ctx), &object, s.blocks(), s.outcome()); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	return reconcile.Result{RequeueAfter: s.requeueAfter()}, failed
 }
 
-// apply makes the calls. It returns the errors after which a repetition can succeed.
+// apply makes the calls. It returns the errors after which a retry can succeed.
 func (r *Reconciler) apply(ctx context.Context, s *snapshot) error {
 	var failed []error
 	remove := func(id string) {
@@ -204,12 +204,12 @@ func (r *Reconciler) delete(ctx context.Context, id string) error {
 	return nil
 }
 
-// expect keeps a new reservation in mind until EC2 returns it for certain.
+// expect stores a new reservation until EC2 certainly returns it.
 func (r *Reconciler) expect(subnetID string, made eni.SubnetReservation) {
 	r.expected[subnetID] = append(r.expected[subnetID], expectation{made, r.Now().Add(visibilityWindow)})
 }
 
-// reservations returns those that EC2 returns, and the expected ones.
+// reservations returns EC2's reservations of a subnet and the expected ones.
 func (r *Reconciler) reservations(ctx context.Context, subnetID string) ([]eni.SubnetReservation, error) {
 	all, err := r.EC2.SubnetReservations(ctx, subnetID)
 	if err != nil {
@@ -229,7 +229,7 @@ func (r *Reconciler) reservations(ctx context.Context, subnetID string) ([]eni.S
 	return all, nil
 }
 
-// remove deletes the reservations, and takes the finalizer off.
+// remove deletes the reservations, and removes the finalizer.
 func (r *Reconciler) remove(ctx context.Context, object *v1alpha1.SubnetReservation) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return reconcile.Result{}, nil
@@ -251,7 +251,7 @@ func (r *Reconciler) remove(ctx context.Context, object *v1alpha1.SubnetReservat
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, object, patch,
 		client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("take the finalizer off SubnetReservation %s: %w", object.Name, err)
+		return reconcile.Result{}, fmt.Errorf("remove the finalizer from SubnetReservation %s: %w", object.Name, err)
 	}
 	return reconcile.Result{}, nil
 }
@@ -277,8 +277,8 @@ func (r *Reconciler) release(ctx context.Context, object *v1alpha1.SubnetReserva
 	return r.apply(ctx, &s)
 }
 
-// addFinalizer puts the finalizer on. Nothing is made in EC2 for an object without it, and nothing for one that is
-// paused.
+// addFinalizer adds the finalizer. Without it the controller creates nothing in EC2 for an object. A paused one gets
+// none.
 func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.SubnetReservation) error {
 	before := object.DeepCopy()
 	if controller.Paused(object) || !controllerutil.AddFinalizer(object, v1alpha1.Finalizer) {
@@ -286,13 +286,13 @@ func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.SubnetRe
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, object, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
-		return fmt.Errorf("put the finalizer on SubnetReservation %s: %w", object.Name, err)
+		return fmt.Errorf("add the finalizer to SubnetReservation %s: %w", object.Name, err)
 	}
 	return nil
 }
 
-// write writes the status if it changed. The status is the record of blocks, so a process that was the leader before
-// must not replace a newer one.
+// write writes the status if it changed. The status is the record of blocks, so a former leader must not replace a
+// newer one.
 func (r *Reconciler) write(
 	ctx context.Context, object *v1alpha1.SubnetReservation, blocks []v1alpha1.ReservedBlock, o status.Outcome,
 ) error {

@@ -23,14 +23,15 @@ import (
 // maxMessage is the most bytes of a block's message (api/v1alpha1).
 const maxMessage = 1024
 
-// snapshot is what one reconciliation works with.
+// snapshot is the input and the plan of one reconciliation.
 type snapshot struct {
 	desired  reservation.Desired
 	recorded []reservation.Block
 	subnets  []subnetPlan
-	// elsewhere are blocks of no selected subnet, kept those of subnets that a term which matches nothing may mean.
+	// elsewhere are blocks outside of the selected subnets. kept are blocks of subnets that a term without a match may
+	// mean.
 	elsewhere, kept []reservation.Block
-	// leaving are recorded blocks whose reservation is not deleted for certain.
+	// leaving are recorded blocks whose reservation may not be deleted yet.
 	leaving []reservation.Block
 	// released are the IDs of reservations in subnets that are not selected any more.
 	released []string
@@ -38,7 +39,7 @@ type snapshot struct {
 	deleted map[string]bool
 	// undeleted reports whether a deletion failed.
 	undeleted bool
-	// problem is what is wrong with the selection, or with a deletion; nil for nothing.
+	// problem is a problem of the selection or of a deletion; nil for none.
 	problem *status.Outcome
 }
 
@@ -75,7 +76,7 @@ func (r *Reconciler) observe(ctx context.Context, object *v1alpha1.SubnetReserva
 	if len(subnets) > reservation.MaxSubnets {
 		s.kept = s.recorded
 		s.problem = stalled(string(reservation.TooManySubnets), fmt.Sprintf(
-			"the selection matches %d subnets, and the most is %d; divide it among several SubnetReservations",
+			"the selection matches %d subnets, and the maximum is %d; divide it among several SubnetReservations",
 			len(subnets), reservation.MaxSubnets))
 		return s, nil
 	}
@@ -98,7 +99,7 @@ func (r *Reconciler) observe(ctx context.Context, object *v1alpha1.SubnetReserva
 	return s, nil
 }
 
-// plan reads the interfaces of a subnet only if a block is not reserved yet.
+// plan plans one subnet. It reads the subnet's interfaces only if a block is not reserved yet.
 func (r *Reconciler) plan(ctx context.Context, s *snapshot, subnet eni.Subnet) (p subnetPlan, err error) {
 	p.Subnet, p.Recorded = subnet, s.recordedIn(subnet.ID)
 	if p.Reservations, err = r.reservations(ctx, subnet.ID); err != nil {
@@ -135,7 +136,7 @@ type unconfirmed struct {
 }
 
 // settle drops the blocks whose reservation was deleted, and those that EC2 did not return for two minutes. After a
-// deletion that failed it drops none without an ID: the reservation can be that of such a block.
+// failed deletion it keeps all blocks without an ID: the reservation can belong to one of them.
 func (r *Reconciler) settle(s *snapshot) {
 	s.leaving = slices.DeleteFunc(s.leaving, func(b reservation.Block) bool {
 		if b.ID != "" {
@@ -169,7 +170,7 @@ func (s *snapshot) recordedSubnets() map[string]bool {
 	return ids
 }
 
-// keep leaves the blocks of subnets as they are recorded.
+// keep keeps the recorded blocks of subnets.
 func (s *snapshot) keep(subnetIDs map[string]bool) {
 	for _, id := range slices.Sorted(maps.Keys(subnetIDs)) {
 		s.kept = append(s.kept, s.recordedIn(id)...)
@@ -193,7 +194,7 @@ func (s *snapshot) all() []reservation.Block {
 	return slices.Concat(all, s.kept, s.elsewhere, s.leaving)
 }
 
-// blocks returns the blocks as the status has them.
+// blocks returns the blocks in the form of the status.
 func (s *snapshot) blocks() []v1alpha1.ReservedBlock {
 	var blocks []v1alpha1.ReservedBlock
 	for _, b := range s.all() {
@@ -240,7 +241,7 @@ func stalled(reason, message string) *status.Outcome {
 
 func notFound(match selector.SubnetMatch) *status.Outcome {
 	return stalled(string(match.Problems()[0].Reason), fmt.Sprintf(
-		"EC2 knows no subnet with %s; create it, or correct the SubnetReservation; until then no "+
+		"EC2 has no subnet with %s; create it, or correct the SubnetReservation; until then no "+
 			"reservation is deleted", strings.Join(match.Unknown, ", ")))
 }
 
@@ -260,7 +261,7 @@ func unreadable(err error) status.Outcome {
 	return o
 }
 
-// undeleted is the outcome while a reservation that is not declared any more cannot be deleted.
+// undeleted is the outcome while an undeclared reservation cannot be deleted.
 func undeleted(err error) status.Outcome {
 	o := status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonDeleting,
 		Message: fmt.Sprintf("a reservation is not deleted yet, and the controller tries again: %v", err)}
@@ -272,7 +273,7 @@ func undeleted(err error) status.Outcome {
 	return o
 }
 
-// mayBeInvisible reports whether a reservation may exist that EC2 did not confirm.
+// mayBeInvisible reports whether an unconfirmed reservation may exist.
 func mayBeInvisible(object *v1alpha1.SubnetReservation) bool {
 	return object.Spec.DeletionPolicy != v1alpha1.DeletionPolicyRetain &&
 		slices.ContainsFunc(recorded(object.Status), reservation.Block.MayBeInvisible)
@@ -302,7 +303,7 @@ func desired(object *v1alpha1.SubnetReservation, owner reservation.Owner) reserv
 func recorded(st v1alpha1.SubnetReservationStatus) []reservation.Block {
 	var blocks []reservation.Block
 	for _, b := range st.Reservations {
-		cidr, _ := netip.ParsePrefix(b.CIDR) // not valid without a block
+		cidr, _ := netip.ParsePrefix(b.CIDR) // the zero value without a block
 		blocks = append(blocks, reservation.Block{
 			SubnetID: b.SubnetID, Zone: b.Zone, CIDR: cidr, ID: b.ID, Owned: b.Owned,
 			Reason: reservation.Reason(b.Reason), Message: b.Message,

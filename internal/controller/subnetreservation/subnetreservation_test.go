@@ -45,7 +45,7 @@ type stage struct {
 	made       map[string][]eni.SubnetReservation
 	interfaces []eni.Interface
 	created    int
-	// lost makes EC2 create and not answer, hidden makes it return no reservation; refusal is its answer to changes.
+	// lost makes EC2 create without an answer, hidden makes it return no reservation; refusal is its answer to changes.
 	lost, hidden bool
 	refusal      error
 	// meanwhile runs while EC2 works on a request for a reservation.
@@ -153,7 +153,7 @@ func (s *stage) change(change func(*v1alpha1.SubnetReservation)) {
 	s.must(s.client.Update(s.Context(), object))
 }
 
-// reconcile works on n3-pods once, and returns the reason of Ready; "gone" if it does not exist any more.
+// reconcile reconciles n3-pods once, and returns the reason of Ready, or "gone" if it does not exist any more.
 func (s *stage) reconcile() string {
 	s.Helper()
 	if _, err := s.reconciler.Reconcile(s.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n3-pods"}}); err != nil {
@@ -267,7 +267,8 @@ func TestARetainedReservationIsOwnedByItsSuccessor(t *testing.T) {
 	}
 }
 
-// A process that stopped for a while is not the leader any more. Its status would drop the blocks that the new leader recorded.
+// A process that was suspended for a while is no longer the leader. Its status would drop the blocks that the new
+// leader recorded.
 func TestAFormerLeaderReplacesNoRecord(t *testing.T) {
 	s := newStage(t, sized())
 	s.meanwhile = func() {
@@ -336,7 +337,8 @@ func TestASubnetIsRecordedUntilItsReservationIsDeleted(t *testing.T) {
 	}
 }
 
-// A request that was not answered may have made a reservation that EC2 returns only after the subnet is not selected any more.
+// A request without an answer may have created a reservation that EC2 returns only after the subnet is not selected any
+// more.
 func TestAnUnconfirmedBlockOfASubnetThatIsNotSelectedAnyMore(t *testing.T) {
 	s := newStage(t, sized())
 	s.lost, s.hidden = true, true
@@ -354,7 +356,8 @@ func TestAnUnconfirmedBlockOfASubnetThatIsNotSelectedAnyMore(t *testing.T) {
 }
 
 // TestABlockThatIsRequestedAgain changes the type of a reservation, which EC2 does not return until the subnet is not
-// selected any more, and the controller ends before it records the new ID: the recorded one is that of the former.
+// selected any more, and the controller ends before it records the new ID: the recorded ID is that of the former
+// reservation.
 func TestABlockThatIsRequestedAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		afterwards func(*stage)
@@ -393,7 +396,7 @@ func TestABlockThatIsRequestedAgain(t *testing.T) {
 	}
 }
 
-// A name that matches nothing may be a mistake: nothing is deleted for it.
+// A name without a match may be a mistake, so nothing is deleted.
 func TestNothingIsDeletedWhileATermMatchesNothing(t *testing.T) {
 	s := newStage(t, sized())
 	s.expect(v1alpha1.ReasonReserved)

@@ -110,7 +110,7 @@ func TestCloneSharesNothing(t *testing.T) {
 	}
 }
 
-// shared returns where two values refer to the same memory.
+// shared returns the paths at which two values refer to the same memory.
 func shared(a, b reflect.Value, path string) []string {
 	var found []string
 	switch a.Kind() {

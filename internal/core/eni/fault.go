@@ -14,15 +14,15 @@ type Class string
 
 // The classes of failure, and what to do about each.
 const (
-	// Throttled: the account's request budget is spent. Try again later, more slowly.
+	// Throttled: the account's token bucket is empty. Retry later, at a lower rate.
 	Throttled Class = "Throttled"
 	// Transient: EC2 or the connection to it failed. The call may have taken effect: read before the next attempt.
 	Transient Class = "Transient"
-	// NotFound: EC2 does not know the interface, attachment or instance (yet, or any more).
+	// NotFound: EC2 does not know the interface, attachment or instance, either not yet or not any more.
 	NotFound Class = "NotFound"
 	// SlotTaken: another interface has the device index. Read the instance again and choose another slot.
 	SlotTaken Class = "SlotTaken"
-	// Busy: the interface is attached or still detaching. Look again.
+	// Busy: the interface is attached or still detaching. Read it again.
 	Busy Class = "Busy"
 	// LimitExceeded: the instance, the account or the interface has no room for more.
 	LimitExceeded Class = "LimitExceeded"
@@ -30,13 +30,13 @@ const (
 	NoAddresses Class = "NoAddresses"
 	// NoPrefixes: the subnet has no free block for a prefix. It can have free addresses.
 	NoPrefixes Class = "NoPrefixes"
-	// AddressTaken: the address that was named is used by another interface.
+	// AddressTaken: another interface has the named address.
 	AddressTaken Class = "AddressTaken"
-	// WrongZone: interface and instance are not in one zone or VPC.
+	// WrongZone: the interface and the instance are in different zones or VPCs.
 	WrongZone Class = "WrongZone"
-	// WrongState: the instance is not in a state that allows the call. Look again.
+	// WrongState: the state of the instance does not allow the call. Read it again.
 	WrongState Class = "WrongState"
-	// Unauthorized: the role may not do this. A person must act.
+	// Unauthorized: the role does not allow the call. A person must act.
 	Unauthorized Class = "Unauthorized"
 	// IdempotencyMismatch: the client token was used before with other parameters.
 	IdempotencyMismatch Class = "TokenSpent"
@@ -49,7 +49,7 @@ type APIError struct {
 	Class Class
 	// Operation is the EC2 action, for example "AttachNetworkInterface".
 	Operation string
-	// Code and Message are EC2's own; Code is empty when no answer came.
+	// Code and Message are EC2's own; Code is empty without an answer.
 	Code, Message string
 	// Err is the cause as the SDK reported it.
 	Err error
@@ -66,8 +66,8 @@ func (f *APIError) Error() string {
 // Unwrap returns the cause.
 func (f *APIError) Unwrap() error { return f.Err }
 
-// ErrorClass returns the class of the fault in err's chain. An error that is no Fault counts as Transient, since
-// nothing is known of its effect.
+// ErrorClass returns the class of the [APIError] in err's chain. An error without one counts as Transient, because the
+// effect of the call is unknown.
 func ErrorClass(err error) Class {
 	var fault *APIError
 	if errors.As(err, &fault) {

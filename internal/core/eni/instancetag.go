@@ -16,8 +16,8 @@ type InstanceTag struct {
 	AnyValue bool
 }
 
-// ParseInstanceTag reads KEY=VALUE, or KEY for any value. Keys of EC2 tags can contain an equals sign; such a key
-// cannot be written here.
+// ParseInstanceTag parses KEY=VALUE, or KEY for any value. It cannot express an EC2 tag key that contains an equals
+// sign.
 func ParseInstanceTag(text string) (InstanceTag, error) {
 	key, value, valued := strings.Cut(text, "=")
 	if key == "" || key != strings.TrimSpace(key) {
@@ -26,7 +26,7 @@ func ParseInstanceTag(text string) (InstanceTag, error) {
 	return InstanceTag{Key: key, Value: value, AnyValue: !valued}, nil
 }
 
-// String is what [ParseInstanceTag] reads.
+// String returns the text that [ParseInstanceTag] parses.
 func (t InstanceTag) String() string {
 	if t.AnyValue {
 		return t.Key
@@ -34,7 +34,7 @@ func (t InstanceTag) String() string {
 	return t.Key + "=" + t.Value
 }
 
-// On reports whether the tag is among the tags.
+// On reports whether the tags include the tag.
 func (t InstanceTag) On(tags map[string]string) bool {
 	value, has := tags[t.Key]
 	return has && (t.AnyValue || value == t.Value)

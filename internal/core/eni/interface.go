@@ -33,7 +33,7 @@ const (
 	AttachmentDetached  AttachmentStatus = "detached"
 )
 
-// Type is the kind of a network interface.
+// Type is EC2's type of a network interface.
 type Type string
 
 // Standard is the interface type that can be attached to a running instance. EFA interfaces exist only from launch.
@@ -43,7 +43,7 @@ const (
 	EFAOnly  Type = "efa-only"
 )
 
-// Interface is what EC2 says about one network interface.
+// Interface is EC2's state of one network interface.
 type Interface struct {
 	ID          string
 	Type        Type
@@ -60,10 +60,10 @@ type Interface struct {
 	Addresses
 
 	Tags map[string]string
-	// RequesterManaged is set on interfaces that an AWS service made for itself. Only that service may change them.
+	// RequesterManaged is set on interfaces that an AWS service created for itself. Only that service may change them.
 	RequesterManaged bool
 
-	// Attachment is nil while the interface is attached to nothing.
+	// Attachment is nil while the interface is unattached.
 	Attachment *Attachment
 }
 
@@ -75,11 +75,11 @@ type Addresses struct {
 	IPv4Prefixes  []netip.Prefix
 	IPv6          []netip.Addr
 	IPv6Prefixes  []netip.Prefix
-	// PublicIP and CarrierIP are associated with the primary address; not valid when there is none.
+	// PublicIP and CarrierIP are associated with the primary address; invalid if there is none.
 	PublicIP, CarrierIP netip.Addr
 }
 
-// Prefixes returns all that an interface holds of its subnet: single addresses as prefixes of their full length, then
+// Prefixes returns everything that an interface has of its subnet: single addresses as prefixes of full length, then
 // delegated prefixes.
 func (a Addresses) Prefixes() []netip.Prefix {
 	var all []netip.Prefix
@@ -111,8 +111,8 @@ func (a Addresses) With(b Addresses) Addresses {
 	}
 }
 
-// filter returns the secondary addresses and prefixes that satisfy a condition. An address is a prefix of its full
-// length.
+// filter returns the secondary addresses and prefixes that satisfy a condition. It passes an address as a prefix of
+// full length.
 func (a Addresses) filter(keep func(netip.Prefix) bool) Addresses {
 	address := func(one netip.Addr) bool { return keep(netip.PrefixFrom(one, one.BitLen())) }
 	return Addresses{
@@ -154,7 +154,7 @@ func (i Interface) Ready() bool {
 	return i.Attachment != nil && i.Attachment.Status == AttachmentAttached
 }
 
-// InTransition reports whether EC2 is still at work on the interface, so that its state will change by itself.
+// InTransition reports whether EC2 is changing the interface, so that its state will change without a further call.
 func (i Interface) InTransition() bool {
 	if i.Attachment != nil {
 		return i.Attachment.Status == AttachmentAttaching || i.Attachment.Status == AttachmentDetaching
@@ -184,7 +184,7 @@ func (i Interface) Clone() Interface {
 // CompareInterfaces orders interfaces by ID.
 func CompareInterfaces(a, b Interface) int { return cmp.Compare(a.ID, b.ID) }
 
-// Spec is what a member of a NodeENI asks its interface to be.
+// Spec is the desired state of a member's interface.
 type Spec struct {
 	Description string
 	// Groups are security group IDs, at least one.
@@ -192,7 +192,7 @@ type Spec struct {
 	Tags                map[string]string
 	SourceDestCheck     bool
 	DeleteOnTermination bool
-	// LowestFree makes its primary IPv4 address the lowest one free in its subnet, instead of any.
+	// LowestFree makes its primary IPv4 address the lowest free one of its subnet, instead of any.
 	LowestFree bool
 	// MatchIPv4Suffix gives the interface the IPv6 address whose offset in the subnet's IPv6 block equals the offset of
 	// its primary IPv4 address in the IPv4 block. It applies if the interface has an IPv6 address, LowestFree is set
@@ -201,9 +201,9 @@ type Spec struct {
 	AddressCounts
 }
 
-// AddressCounts says how many addresses of each kind an interface has in addition to its primary IPv4 address. At most
-// one IPv4 count and one IPv6 count is above zero: EC2 accepts exactly one form per family (EC2 API reference,
-// CreateNetworkInterface).
+// AddressCounts are the numbers of addresses of each kind that an interface has in addition to its primary IPv4
+// address. At most one IPv4 count and one IPv6 count is above zero: EC2 accepts only one form per family (EC2 API
+// reference, CreateNetworkInterface).
 type AddressCounts struct {
 	SecondaryIPv4, IPv4Prefixes, IPv6, IPv6Prefixes int
 }
@@ -219,8 +219,8 @@ func (a Addresses) Counts() AddressCounts {
 // InstanceState is EC2's state of an instance.
 type InstanceState string
 
-// The states of an instance (EC2 user guide, "Instance lifecycle"). InstanceMissing is ours: EC2 answered, and does
-// not know the ID. Unlike the others it does not prove absence, since EC2 is eventually consistent.
+// The states of an instance (EC2 user guide, "Instance lifecycle"). InstanceMissing is ours: EC2 answered that it does
+// not know the ID. That does not prove that the instance does not exist, because EC2 is eventually consistent.
 const (
 	InstancePending      InstanceState = "pending"
 	InstanceRunning      InstanceState = "running"
@@ -231,35 +231,36 @@ const (
 	InstanceMissing      InstanceState = "missing"
 )
 
-// Attachable reports whether EC2 lets an interface be attached to an instance in this state.
+// Attachable reports whether EC2 can attach an interface to an instance in this state.
 func (s InstanceState) Attachable() bool { return s == InstanceRunning || s == InstanceStopped }
 
-// Terminating reports whether the instance is going away for good.
+// Terminating reports whether the instance is shutting down or terminated.
 func (s InstanceState) Terminating() bool {
 	return s == InstanceShuttingDown || s == InstanceTerminated
 }
 
-// Instance is what EC2 says about one instance.
+// Instance is EC2's state of one instance.
 type Instance struct {
 	ID, Type, Zone, VPCID string
-	// PrivateDNSName is the host name EC2 gave the instance, which is what EKS names nodes; "" while it is not known.
+	// PrivateDNSName is the host name that EC2 gave the instance, and that EKS uses as the name of the node; "" while it
+	// is not known.
 	PrivateDNSName string
 	State          InstanceState
-	// LaunchedAt is when the instance was last started.
+	// LaunchedAt is the time of the last start of the instance.
 	LaunchedAt time.Time
 	Tags       map[string]string
 }
 
-// Subnet is what EC2 says about one subnet.
+// Subnet is EC2's state of one subnet.
 type Subnet struct {
 	ID, Name, VPCID, Zone string
 	CIDR                  netip.Prefix
-	// FreeIPv4 is how many IPv4 addresses are left, EC2's five reserved ones not counted.
+	// FreeIPv4 is the number of free IPv4 addresses, without the five that EC2 reserves.
 	FreeIPv4 int
 	HasIPv6  bool
-	// IPv6CIDR is its IPv6 block, not valid where it has none.
+	// IPv6CIDR is its IPv6 block, invalid if it has none.
 	IPv6CIDR netip.Prefix
-	// OwnerID is the account that owns it; another account can share it with ours.
+	// OwnerID is the account that owns it, which can be another one that shares it with ours.
 	OwnerID string
 	Tags    map[string]string
 }
@@ -271,11 +272,11 @@ type ReservationType string
 const (
 	// ReservationExplicit reserves its addresses for requests that name them.
 	ReservationExplicit ReservationType = "explicit"
-	// ReservationPrefix keeps its space for delegated prefixes, and EC2 takes delegated prefixes from nowhere else.
+	// ReservationPrefix reserves its space for delegated prefixes. EC2 then delegates prefixes only from this space.
 	ReservationPrefix ReservationType = "prefix"
 )
 
-// SubnetReservation is a part of a subnet that EC2 does not assign by itself.
+// SubnetReservation is a part of a subnet from which EC2 does not choose addresses by itself.
 type SubnetReservation struct {
 	ID   string
 	CIDR netip.Prefix
@@ -283,7 +284,7 @@ type SubnetReservation struct {
 	Tags map[string]string
 }
 
-// SecurityGroup is what EC2 says about one security group. Name is the group name; a Name tag is among Tags.
+// SecurityGroup is EC2's state of one security group. Name is the group name; a Name tag is in Tags.
 type SecurityGroup struct {
 	ID, Name, VPCID string
 	Tags            map[string]string

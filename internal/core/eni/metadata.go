@@ -5,13 +5,12 @@ package eni
 
 import "strings"
 
-// Metadata is what the instance metadata service reports. It lags behind EC2 and has no tags of interfaces.
+// Metadata is the answer of the instance metadata service. It lags behind EC2 and has no tags of interfaces.
 type Metadata struct {
 	InstanceID string
-	// PrimaryMAC is the address of the primary interface.
+	// PrimaryMAC is the MAC address of the primary interface.
 	PrimaryMAC string
-	// Interfaces are those attached, the primary one included. The Attachment of one whose slot is not known yet is
-	// nil.
+	// Interfaces are the attached ones, including the primary one. Attachment is nil while the slot is not known.
 	Interfaces []Interface
 }
 

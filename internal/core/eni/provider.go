@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// maxZone is the most bytes of a zone's name that is believed; EC2's are a third as long.
+// maxZone bounds the length of a zone's name, in bytes; EC2's names are a third as long.
 const maxZone = 64
 
 // InstanceRef is the instance of a Node.
 type InstanceRef struct{ ID, Zone string }
 
 // ParseProviderID returns the instance that a Node's spec.providerID names. The AWS cloud provider writes
-// aws:///ZONE/INSTANCE-ID; nodes that are no EC2 instances, such as Fargate and hybrid ones, have other forms and are
-// an error here.
+// aws:///ZONE/INSTANCE-ID. Nodes that are not EC2 instances, such as Fargate and hybrid nodes, have other forms and
+// result in an error.
 func ParseProviderID(providerID string) (InstanceRef, error) {
 	rest, isAWS := strings.CutPrefix(providerID, "aws://")
 	if !isAWS {
@@ -29,8 +29,8 @@ func ParseProviderID(providerID string) (InstanceRef, error) {
 	return InstanceRef{Zone: parts[0], ID: parts[1]}, nil
 }
 
-// IsInstanceID reports whether a text has the form of EC2's instance IDs, the shorter one of before 2016 included (EC2
-// user guide, "Resource IDs").
+// IsInstanceID reports whether a text has the form of an EC2 instance ID, including the shorter form from before 2016
+// (EC2 user guide, "Resource IDs").
 func IsInstanceID(id string) bool {
 	hex, found := strings.CutPrefix(id, "i-")
 	return found && len(hex) >= 8 && len(hex) <= 17 && strings.Trim(hex, "0123456789abcdef") == ""

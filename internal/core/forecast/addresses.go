@@ -10,7 +10,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// assign adds placeholders for the addresses that EC2 would choose. Only their number matters.
+// assign adds placeholders for the addresses that EC2 would choose, because only their number matters.
 func (m *model) assign(i eni.Interface, more plan.AssignAddresses) eni.Interface {
 	i = i.Clone()
 	for range more.Addresses {

@@ -9,7 +9,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// Operation returns the name of the EC2 action that carries a planned action out.
+// Operation returns the name of the EC2 action that executes a planned action.
 func Operation(action plan.Action) string {
 	switch a := action.(type) {
 	case plan.Create:
@@ -57,15 +57,15 @@ func Calls(actions []plan.Action) map[string]int {
 	return calls
 }
 
-// Rate is how fast one operation may be called: as many calls at once as Burst, and PerSecond more for each second.
+// Rate is the rate limit of one operation: Burst calls at once, and PerSecond more calls each second.
 type Rate struct {
 	Burst     int
 	PerSecond float64
 }
 
-// MinDuration returns the least time in which the calls can be made under the rates, and the operation that takes it.
-// Operations are limited each on their own (EC2 developer guide, "Request throttling for the Amazon EC2 API"), so the
-// slowest decides. Operations without a rate take no time.
+// MinDuration returns the least time in which the calls can be made under the rates, and the operation that needs it.
+// EC2 limits each operation separately (EC2 developer guide, "Request throttling for the Amazon EC2 API"), so the
+// slowest one decides. Operations without a rate take no time.
 func MinDuration(calls map[string]int, rates map[string]Rate) (least time.Duration, operation string) {
 	for name, count := range calls {
 		rate, limited := rates[name]

@@ -46,7 +46,7 @@ func TestEachActionIsOneOperationOfEC2(t *testing.T) {
 	}
 }
 
-// TestMinDurationOfOperationsWithoutALimit checks rates that limit nothing, and operations that are as slow as others.
+// TestMinDurationOfOperationsWithoutALimit checks rates that limit nothing, and operations of equal duration.
 func TestMinDurationOfOperationsWithoutALimit(t *testing.T) {
 	type calls map[string]int
 	type rates map[string]forecast.Rate

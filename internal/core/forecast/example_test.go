@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// A user wants to know what a NodeENI with two interfaces will do to an instance that has room for one, and how long
-// EC2's rates make a thousand of these instances wait.
+// A user wants to know the effect of a NodeENI with two interfaces on an instance that has room for one, and how long a
+// thousand of these instances wait because of EC2's rates.
 func ExampleSimulate() {
 	want := func(ordinal int, subnet string) plan.DesiredInterface {
 		return plan.DesiredInterface{

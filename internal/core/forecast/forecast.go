@@ -15,17 +15,17 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// maxRounds is more than any instance takes: a round serves every interface of the instance that is not waiting for
-// another, and none needs more than six.
+// maxRounds is more than any instance needs: a round serves every interface of the instance that does not wait for
+// another one, and none needs more than six.
 const maxRounds = 100
 
 // Outcome is the predicted result of a plan.
 type Outcome struct {
-	// Actions are all calls to make, in an order in which they could be made.
+	// Actions are all calls to make, in a possible order.
 	Actions []plan.Action
 	// Evictions are the pods to evict before interfaces are removed.
 	Evictions []plan.Eviction
-	// Members says where every interface stands in the end: attached, or blocked with the reason.
+	// Members is the final state of every interface: attached, or blocked with the reason.
 	Members []plan.Member
 }
 
@@ -39,19 +39,19 @@ func (o Outcome) Of(nodeENIs []string) Outcome {
 	}
 }
 
-// Input are what is known of an instance before anything is done.
+// Input is the observed state of an instance before the forecast.
 type Input struct {
 	Look   eni.InstanceSnapshot
 	Limits eni.Limits
 	Ledger identity.Generations
 	// Requested has, by interface ID, the addresses that multieni requested.
 	Requested map[string]eni.Addresses
-	// PodNetworks has, by interface ID, what the agent reports of the pods that use an interface.
+	// PodNetworks has, by interface ID, the agent's report about the pods that use an interface.
 	PodNetworks map[string]plan.PodNetwork
 }
 
-// Simulate carries the plans for one instance out on paper until nothing is left to do. What waits only for time to
-// pass is taken to happen.
+// Simulate executes the plans for one instance in a model until no action is left. It assumes that everything happens
+// that only takes time.
 func Simulate(d plan.Desired, facts Input, now time.Time) Outcome {
 	m := newModel(d, facts, now)
 	var outcome Outcome
@@ -73,7 +73,7 @@ func Simulate(d plan.Desired, facts Input, now time.Time) Outcome {
 	return outcome
 }
 
-// model is one instance on paper.
+// model is a model of one instance.
 type model struct {
 	d          plan.Desired
 	instance   eni.Instance
@@ -91,7 +91,7 @@ func newModel(d plan.Desired, facts Input, now time.Time) *model {
 		d: d, instance: facts.Look.Instance, limits: facts.Limits, ledger: facts.Ledger,
 		interfaces: map[string]eni.Interface{}, requested: facts.Requested, networks: maps.Clone(facts.PodNetworks), now: now,
 	}
-	for id, network := range m.networks { // what waits for the agent alone
+	for id, network := range m.networks { // assume that the agent drains unused networks
 		network.Drained = network.Used == 0
 		m.networks[id] = network
 	}
@@ -101,11 +101,12 @@ func newModel(d plan.Desired, facts Input, now time.Time) *model {
 	return m
 }
 
-// observe reads the model as a controller reads EC2. Everything is long known, so that nothing is waited for.
+// observe reads the model as a controller reads EC2. All of it has been known for long, so that the planner waits for
+// nothing.
 func (m *model) observe() plan.Observed {
 	known := inventory.New(m.d.Cluster)
 	look := eni.InstanceSnapshot{At: m.now, Instance: m.instance}
-	draining := map[string]bool{} // what waits for a write of the controller alone
+	draining := map[string]bool{} // assume that the controller has written this
 	for _, id := range slices.Sorted(maps.Keys(m.interfaces)) {
 		i := m.interfaces[id].Clone()
 		draining[id] = true
@@ -120,7 +121,7 @@ func (m *model) observe() plan.Observed {
 	}
 }
 
-// underway reports whether EC2 would still be at work.
+// underway reports whether EC2 would still be changing an interface.
 func (m *model) underway() bool {
 	for _, i := range m.interfaces {
 		if i.InTransition() {

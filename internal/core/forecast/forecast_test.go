@@ -33,7 +33,7 @@ func desired(standing plan.Mode, wishes ...plan.DesiredInterface) plan.Desired {
 	}}}
 }
 
-// facts are an instance that takes three interfaces and has its primary one, and others.
+// facts returns the input for an instance that supports three interfaces and has its primary one, and others.
 func facts(others ...eni.Interface) forecast.Input {
 	primary := eni.Interface{ID: "eni-primary", Status: eni.InUse, Attachment: &eni.Attachment{InstanceID: instanceID, Status: eni.AttachmentAttached}}
 	return forecast.Input{
@@ -46,7 +46,7 @@ func facts(others ...eni.Interface) forecast.Input {
 	}
 }
 
-// first is the first member, whose interface the ledger promises.
+// first is the first member, whose interface the ledger names.
 var first = identity.Key{Owner: "uid"}
 
 // owned is an attached interface of the first member.

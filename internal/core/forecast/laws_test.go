@@ -21,7 +21,7 @@ import (
 // exact compares addresses as values.
 var exact = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
 
-// drawn is a random declaration for an instance, and a random interface of its first member, or none.
+// drawn returns a random declaration for an instance, and a random interface of its first member or none.
 func drawn(t *rapid.T) (plan.Desired, forecast.Input) {
 	var wishes []plan.DesiredInterface
 	subnets := rapid.SampledFrom([]string{"subnet-1", "subnet-2"})
@@ -46,8 +46,8 @@ func drawn(t *rapid.T) (plan.Desired, forecast.Input) {
 	return d, facts(i)
 }
 
-// TestAForecastIsComplete checks that nothing is left to do after the forecast: another one, which begins where the
-// first ends, has no calls and the same members.
+// TestAForecastIsComplete checks that no action is left after the forecast: another one, which begins where the first
+// ends, has no calls and the same members.
 func TestAForecastIsComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, in := drawn(t)
@@ -70,8 +70,8 @@ func TestAForecastIsComplete(t *testing.T) {
 	})
 }
 
-// TestAForecastFitsTheInstance checks that no more interfaces end attached than the instance takes, each at a slot of
-// its own, and that every call names the member that it is for.
+// TestAForecastFitsTheInstance checks that no more interfaces end attached than the instance supports, each at its own
+// slot, and that every call names its member.
 func TestAForecastFitsTheInstance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, in := drawn(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// podsOn are facts of an instance whose pods use eni-1 as the report says.
+// podsOn returns the input for an instance whose pods use eni-1 according to the report.
 func podsOn(report plan.PodNetwork) forecast.Input {
 	in := facts(owned("subnet-1"))
 	in.PodNetworks = map[string]plan.PodNetwork{"eni-1": report}

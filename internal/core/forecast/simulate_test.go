@@ -13,7 +13,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// texts are the actions in words, in their order.
+// texts returns the actions in words, in their order.
 func texts(actions []plan.Action) []string {
 	var all []string
 	for _, action := range actions {
@@ -28,8 +28,8 @@ func changed(w plan.DesiredInterface, change func(*plan.DesiredInterface)) plan.
 	return w
 }
 
-// TestSimulateListsTheCallsOfANewInterface checks what a new interface gets with its creation, and what takes a call of
-// its own.
+// TestSimulateListsTheCallsOfANewInterface checks which attributes of a new interface are part of its create call, and
+// which need separate calls.
 func TestSimulateListsTheCallsOfANewInterface(t *testing.T) {
 	create := "create an interface in subnet-1 for " + eni.Slot{Device: 1}.String()
 	attach := "attach new interface 1 at " + eni.Slot{Device: 1}.String()
@@ -77,8 +77,8 @@ func TestSimulateListsTheCallsOfANewInterface(t *testing.T) {
 	}
 }
 
-// TestSimulateCompletesWhatEC2IsDoing checks interfaces that EC2 is changing when the forecast begins: their calls were
-// made before, and are not counted.
+// TestSimulateCompletesWhatEC2IsDoing checks interfaces that EC2 is changing when the forecast begins. Their calls were
+// made before and do not count.
 func TestSimulateCompletesWhatEC2IsDoing(t *testing.T) {
 	in := func(status eni.Status, attachment eni.AttachmentStatus) eni.Interface {
 		i := owned("subnet-1")

@@ -19,8 +19,8 @@ const (
 	maxFullName = 127
 )
 
-// FullName returns the second alternative name of a link, net-NAME whole, which is for people: "" if [AltName] is the
-// whole name, or the kernel takes no name of that length.
+// FullName returns the second alternative name of a link, the whole net-NAME, for users: "" if [AltName] is the whole
+// name, or if the kernel accepts no name of that length.
 func FullName(name string) string {
 	whole := altNamePrefix + name
 	if len(whole) <= maxAltName || len(whole) > maxFullName {
@@ -29,8 +29,8 @@ func FullName(name string) string {
 	return whole
 }
 
-// AltName returns the alternative name of a link: net-NAME if that has at most 15 characters, else a beginning of the
-// name and a digest of all of it, so that it is the same on every node.
+// AltName returns the alternative name of a link: net-NAME if that has at most 15 characters, else a prefix and a
+// digest of it, so that it is the same on every node.
 func AltName(name string) string {
 	whole := altNamePrefix + name
 	if len(whole) <= maxAltName {

@@ -14,7 +14,7 @@ import (
 
 // HostConfig is the desired state of our part of the host's network.
 type HostConfig struct {
-	// Links are the links that are ours, or were and are being given back, by index.
+	// Links are the links that are ours, and former ones that are being restored, by index.
 	Links []LinkConfig
 	// Routes and Rules are the complete desired lists of the routes and rules in [Facts].
 	Routes []Route
@@ -25,14 +25,14 @@ type HostConfig struct {
 // keep.
 type LinkConfig struct {
 	Index int
-	// Name is the link's name of the moment. It serves people only.
+	// Name is the current name of the link. It is only for users.
 	Name      string
 	AltNames  []string
 	Alias     string
 	Up        bool
 	MTU       int
 	Addresses []netip.Prefix
-	// Settings are those to set; package hostnet ignores all others.
+	// Settings are the settings to set; package hostnet ignores all others.
 	Settings map[Setting]int
 }
 
@@ -73,15 +73,15 @@ func Configure(links []Link, facts Facts) HostConfig {
 // foundLinks is a desired link together with the link of the host that it is.
 type foundLinks struct {
 	link Link
-	// facts is nil if the host has no such link.
+	// facts is nil if the host does not have the link.
 	facts   *LinkFacts
 	altName string
-	// fullName is the second alternative name, or "". Nothing depends on it, so it gives way.
+	// fullName is the second alternative name, or "". Nothing depends on it, so it yields to other names.
 	fullName string
 	problem  *problem
 }
 
-// problem is why a link cannot be as desired. A mild one does not keep the rest from being done.
+// problem is why a link cannot be as desired. After a mild one, the rest of the link is configured all the same.
 type problem struct {
 	state           State
 	reason, message string
@@ -163,7 +163,7 @@ func find(link Link, facts Facts) foundLinks {
 	return f
 }
 
-// reasonToSkip returns why the link that was found is better not touched.
+// reasonToSkip returns why the link that was found must stay as it is.
 func (f foundLinks) reasonToSkip(facts Facts) *problem {
 	record := ParseOriginalState(f.facts.Alias)
 	switch {
@@ -192,7 +192,7 @@ func (f foundLinks) configure(facts Facts) LinkConfig {
 		config.MTU = min(config.MTU, f.facts.MaxMTU)
 	}
 	if before := ParseOriginalState(f.facts.Alias); before != nil {
-		maps.Copy(config.Settings, before.Settings) // what is no longer asked for goes back to what it was
+		maps.Copy(config.Settings, before.Settings) // settings that are no longer desired get their original values
 	}
 	maps.Copy(config.Settings, f.link.settings())
 	f.facts.keepSettable(config.Settings, facts)
@@ -241,7 +241,7 @@ func (f foundLinks) altNames() []string {
 	return slices.Compact(names)
 }
 
-// without returns the names less those that the record says we gave.
+// without returns the names except those that we added according to the record.
 func without(names []string, record *OriginalState) []string {
 	names = slices.Clone(names)
 	if record == nil {
@@ -250,8 +250,8 @@ func without(names []string, record *OriginalState) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(record.AltNames, name) })
 }
 
-// addresses returns the addresses of the link: those the host takes, and of the others those that are neither assigned
-// by EC2 nor ours of an earlier time.
+// addresses returns the addresses of the link: those that the host takes, and those of other programs, which are
+// neither assigned by EC2 nor earlier ones of ours.
 func (f foundLinks) addresses(facts Facts) []netip.Prefix {
 	addresses := f.link.hostAddresses()
 	for _, address := range f.facts.Addresses {
@@ -263,12 +263,12 @@ func (f foundLinks) addresses(facts Facts) []netip.Prefix {
 	return addresses
 }
 
-// hasRulesFor reports whether a rule of ours begins with the address, which says that we gave it to a link.
+// hasRulesFor reports whether a rule of ours begins with the address, which means that we added it to a link.
 func (f Facts) hasRulesFor(address netip.Prefix) bool {
 	return slices.ContainsFunc(f.Rules, func(r Rule) bool { return r.Protocol == Protocol && r.From == address })
 }
 
-// keepSettable takes out the settings that the link does not have or that this process cannot change.
+// keepSettable removes the settings that the link does not have or that this process cannot change.
 func (l LinkFacts) keepSettable(settings map[Setting]int, facts Facts) {
 	maps.DeleteFunc(settings, func(s Setting, _ int) bool {
 		_, has := l.Settings[s]
@@ -287,7 +287,7 @@ func restore(link LinkFacts, record OriginalState, facts Facts) LinkConfig {
 	}
 }
 
-// String returns the configuration as sorted text, in the form of [Input].
+// String returns the configuration as sorted text, in the form of [Facts].
 func (c HostConfig) String() string {
 	var text strings.Builder
 	names := map[int]string{}

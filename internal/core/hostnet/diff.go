@@ -42,7 +42,7 @@ func Diff(config HostConfig, facts Facts) []Operation {
 	return append(all, last...)
 }
 
-// diff returns what is to be done to the link before and after routes and rules are.
+// diff returns the operations on the link before and after those on routes and rules.
 func (c LinkConfig) diff(now LinkFacts) (early, late []Operation) {
 	early, alias, settings := c.recordFirst(now)
 	for _, name := range difference(c.AltNames, now.AltNames) {
@@ -71,7 +71,7 @@ func (c LinkConfig) diff(now LinkFacts) (early, late []Operation) {
 }
 
 // recordFirst removes alternative names, and stores the record of what is yet to be undone before anything else
-// changes. It returns the alias with that record, and the settings that are left to set. If the alias has no room for
+// changes. It returns the alias with that record, and the remaining settings. If the alias has no room for
 // the earlier record and the new one, the names and settings that only the earlier one has are undone first.
 func (c LinkConfig) recordFirst(now LinkFacts) (all []Operation, alias string, settings []Setting) {
 	var names []Operation
@@ -86,7 +86,7 @@ func (c LinkConfig) recordFirst(now LinkFacts) (all []Operation, alias string, s
 	return slices.Concat(names, c.set(undone, now), c.setAlias(c.Alias, now)), c.Alias, difference(settings, undone)
 }
 
-// set returns what gives settings their configured values.
+// set returns the operations that set the settings to their configured values.
 func (c LinkConfig) set(settings []Setting, now LinkFacts) (all []Operation) {
 	for _, setting := range settings {
 		if now.Settings[setting] != c.Settings[setting] {
@@ -103,8 +103,7 @@ func (c LinkConfig) setAlias(alias string, now LinkFacts) []Operation {
 	return []Operation{SetAlias{c.Index, alias}}
 }
 
-// unrecordedSettings returns the settings that the record of the configuration does not have: those that get their
-// original values back.
+// unrecordedSettings returns the settings that the record of the configuration does not have: those that are restored.
 func (c LinkConfig) unrecordedSettings() []Setting {
 	var back []Setting
 	record := ParseOriginalState(c.Alias)
@@ -116,7 +115,7 @@ func (c LinkConfig) unrecordedSettings() []Setting {
 	return back
 }
 
-// transitionalAlias returns the alias while changes are under way: a record of all that is yet to be undone.
+// transitionalAlias returns the alias during the changes: a record of everything that is not undone yet.
 func (c LinkConfig) transitionalAlias(now LinkFacts) string {
 	before, after := ParseOriginalState(now.Alias), ParseOriginalState(c.Alias)
 	switch {

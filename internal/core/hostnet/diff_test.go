@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet/hostnettest"
 )
 
-// The record is written first and shortened last, a rule precedes its address, and the log of the agent shows each step.
+// The record is written first and shortened last, a rule precedes its address, and the agent logs each step.
 func TestOperationsAreOrdered(t *testing.T) {
 	const (
 		record  = `multieni name=net-web up=0 mtu=1500 4.arp_ignore=0 6.accept_ra=1 6.addr_gen_mode=0 6.autoconf=1`
@@ -201,7 +201,7 @@ func TestRoutesFollowTheFamilies(t *testing.T) {
 	}
 }
 
-// Configure is idempotent: what it asks for does not change when the host has it.
+// Configure is idempotent: its result does not change once the host has it.
 func TestConfigurationOfAConfiguredHostIsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k, links := kernels(interfaces).Draw(t, "host"), desires(interfaces).Draw(t, "links")

@@ -11,8 +11,8 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet/hostnettest"
 )
 
-// The kernel shows a link that was just attached. The operations that configure it are applied to the kernel of a test, after
-// which there is nothing left to do.
+// The kernel shows a link that was just attached. A second run after the operations on the kernel of a test finds
+// nothing to do.
 func Example() {
 	kernel := hostnettest.New(hostnet.Facts{PrimaryLink: 2, Links: []hostnet.LinkFacts{
 		{Index: 2, Name: "ens5", MAC: "02:00:00:00:00:01", Device: "0000:00:05.0", Up: true, Carrier: true, MTU: 9001},

@@ -14,17 +14,17 @@ import (
 // Facts is what the kernel says about the network of the host.
 type Facts struct {
 	Links []LinkFacts
-	// Routes are those that carry [Protocol], and those of the main table that a DHCP client or a router advertisement
-	// made.
+	// Routes are those that carry [Protocol], and those that a DHCP client or a router advertisement added to the main
+	// table.
 	Routes []Route
 	// Rules are those that carry [Protocol].
 	Rules []Rule
-	// PrimaryLink is the index of the link that the best default route of the main table goes out of, or 0.
+	// PrimaryLink is the index of the link of the best default route in the main table, or 0.
 	PrimaryLink int
-	// ReadOnly are the settings that this process has no way to change.
+	// ReadOnly are the settings that this process cannot change.
 	ReadOnly []Setting
-	// Away are the bus addresses, among those the desired links were last seen at, of network devices whose link is in
-	// another network namespace.
+	// Away are the last observed bus addresses of desired links whose network device exists, but has its link in another
+	// network namespace.
 	Away []string
 }
 
@@ -40,9 +40,9 @@ type LinkFacts struct {
 	// Device is the bus address of the physical device, for example 0000:00:06.0; "" for a virtual link.
 	Device string
 	Driver string
-	// Lower is the index of the link that this one is on top of, as a macvlan link is, or 0.
+	// Lower is the index of the link below this one, for example below a macvlan link, or 0.
 	Lower int
-	// Excluded links are never touched because the operator said so.
+	// Excluded links never change, by configuration of the operator.
 	Excluded bool
 
 	// Up is the administrative state, Carrier whether packets can pass.
@@ -51,7 +51,7 @@ type LinkFacts struct {
 	MTU, MaxMTU int
 	// Addresses are sorted, each with the length of its prefix.
 	Addresses []netip.Prefix
-	// Settings holds those that the link has: none of IPv6, for example, where the kernel has no IPv6.
+	// Settings has the settings of the link: none of IPv6, for example, if the kernel has no IPv6.
 	Settings map[Setting]int
 }
 
@@ -59,7 +59,7 @@ type LinkFacts struct {
 type Route struct {
 	Table int
 	To    netip.Prefix
-	// Gateway is the zero value for what is on the link itself.
+	// Gateway is the zero value for destinations on the link itself.
 	Gateway netip.Addr
 	// Link is the index of the link.
 	Link     int

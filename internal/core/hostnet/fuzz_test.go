@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// Every program on a node can write a link's alias. A parsed state contains only our settings, and is the same after it was
-// written and read again.
+// Every program on a node can write a link's alias. A parsed state contains only our settings, and is the same after a
+// round trip.
 func FuzzParseOriginalState(f *testing.F) {
 	for _, seed := range []string{
 		"multieni name=storage up=1 mtu=1500 4.rp_filter=0 6.accept_ra=2 was=uplink+of+rack+4",

@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet/hostnettest"
 )
 
-// How far a link is, and why, over what can be found on a host.
+// The state of a link, and its reason, for everything that a host can have.
 func TestObserve(t *testing.T) {
 	configured := func(change func(*hostnet.LinkFacts)) hostnet.Facts {
 		k := hostnettest.New(host())
@@ -96,7 +96,7 @@ func configuredAsPrimary(t *testing.T) hostnet.Facts {
 	return facts
 }
 
-// A refused link is not touched at all; one whose name is taken is configured but for the name.
+// A refused link stays as it is; a link whose name is taken is configured except for the name.
 func TestRefusal(t *testing.T) {
 	cases := map[string]struct {
 		facts hostnet.Facts
@@ -119,8 +119,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A NodeENI was deleted and made again, and EC2 still has the interface of the former one, detached: two interfaces are
-// to have one name, and the host has one link.
+// A NodeENI was deleted and created again, and EC2 still has the detached interface of the former one: two interfaces
+// must have one name, and the host has one link.
 func TestALinkThatDoesNotExistKeepsNoName(t *testing.T) {
 	former := link()
 	former.MAC = "02:00:00:00:00:00" // sorts before the other
@@ -137,7 +137,7 @@ func TestALinkThatDoesNotExistKeepsNoName(t *testing.T) {
 	}
 }
 
-// What the host looks like in either mode, and what a distribution's network manager did is undone.
+// The host has this configuration in either mode, without the changes of a distribution's network manager.
 func TestModes(t *testing.T) {
 	managed := with(func(l *hostnet.LinkFacts) {
 		l.Up, l.Carrier, l.Addresses = true, true, prefixes("10.0.1.10/24", "10.0.1.11/32", "192.168.7.7/24")
@@ -251,7 +251,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A plugin that wrote its own alias leaves no record; the link is as good as before, and the name goes with the wish.
+// A plugin that wrote its own alias leaves no record. The link works as before, and loses its name when it is no longer
+// desired.
 func TestLostRecord(t *testing.T) {
 	k := hostnettest.New(host())
 	settle(t, k, []hostnet.Link{primary()})
@@ -299,7 +300,7 @@ func TestFullName(t *testing.T) {
 	}
 }
 
-// A link of a long name has two alternative names: a short one for programs, and the whole one for people.
+// A link of a long name has two alternative names: a short one for programs, and the whole one for users.
 func TestALongNameIsThereWhole(t *testing.T) {
 	const short, whole = "net-one-t-qvg3b", "net-one-too-many"
 	long := link()
@@ -367,7 +368,7 @@ Unmanaged=yes
 	}
 }
 
-// What is no MAC address names no file and adds no section.
+// Text that is not a MAC address yields no file name and no section.
 func TestNetworkdRefusesWhatIsNoAddress(t *testing.T) {
 	for _, mac := range []string{"", "../../../x", "02:00:00:00:00:01\n[Network]", "02:00:00:00:00:0", "02:00:00:00:00:01:02", "0200:00:00:00:0/"} {
 		if name, text, err := hostnet.Networkd(mac); err == nil || name != "" || text != "" {

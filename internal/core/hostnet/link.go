@@ -11,41 +11,41 @@ import (
 
 // Link is one desired network interface of the node.
 type Link struct {
-	// Name is what people call the interface; the same on every node. See [AltName].
+	// Name is the name of the interface for users; the same on every node. See [AltName].
 	Name string
 	// MAC is the address of the interface, in EC2's form: lower case, with colons.
 	MAC string
 	// Device is the bus address at which the link was last observed, or "". It distinguishes a link that moved into
 	// another network namespace from one that does not exist any more.
 	Device string
-	// Slot is where the interface is attached. The number of its route table follows from it.
+	// Slot is where the interface is attached. It determines the number of the route table.
 	Slot eni.Slot
 	// MTU is the largest packet in bytes; 0 means [DefaultMTU]. A value above the device's limit is lowered to it.
 	MTU int
 
 	Mode AddressMode
-	// Addresses are those the host takes with [Primary]: the interface's primary IPv4 address and its IPv6 addresses.
+	// Addresses are the addresses of the host with [Primary]: the interface's primary IPv4 address and its IPv6 addresses.
 	Addresses []netip.Addr
 	// Subnet is the IPv4 range of the subnet.
 	Subnet netip.Prefix
-	// Assigned is everything that EC2 gave to the interface, delegated prefixes included. The host may hold none of it
-	// but what the mode says; the rest is for pods.
+	// Assigned is everything that EC2 assigned to the interface, delegated prefixes included. The host may have only the
+	// part that the mode allows; the rest is for pods.
 	Assigned []netip.Prefix
 
-	// Settings are set instead of those of the mode, or in addition to them.
+	// Settings override those of the mode, or add to them.
 	Settings map[Setting]int
 }
 
 // DefaultMTU is the largest packet inside a VPC, in bytes (EC2 user guide, "Network MTU").
 const DefaultMTU = 9001
 
-// AddressMode says whether the host itself talks over a link.
+// AddressMode is whether the host itself uses a link.
 type AddressMode string
 
 const (
-	// None gives the host no address: the link is there for pods.
+	// None gives the host no address: the link is for pods.
 	None AddressMode = "None"
-	// Primary gives the host the primary address, with a route table of its own, so that nothing changes for others.
+	// Primary gives the host the primary address, with a separate route table, so that other traffic does not change.
 	Primary AddressMode = "Primary"
 )
 
@@ -57,7 +57,7 @@ const (
 	// one for its own interfaces (32765) and the kernel's (32766).
 	firstPriority = 30000
 	priorities    = 2000
-	// slotsPerCard is more than any network card has device indices.
+	// slotsPerCard is larger than the number of device indices of any network card.
 	slotsPerCard = 128
 )
 
@@ -76,7 +76,7 @@ func (l Link) number() int { return l.Slot.Card*slotsPerCard + l.Slot.Device }
 // ipv6Router is the link-local address that the router of a VPC has in every subnet.
 var ipv6Router = netip.MustParseAddr("fe80:ec2::1")
 
-// ipv6Metric is what the kernel makes of an IPv6 route without a metric.
+// ipv6Metric is the metric that the kernel gives an IPv6 route without one.
 const ipv6Metric = 1024
 
 // routes returns the routes of the link's own table.
@@ -100,7 +100,7 @@ func (l Link) routes(index int) []Route {
 	return routes
 }
 
-// rules returns the rules that send what comes from the link's addresses to its own table.
+// rules returns the rules that route packets from the link's addresses by its own table.
 func (l Link) rules() []Rule {
 	var rules []Rule
 	for _, address := range l.hostAddresses() {
@@ -109,7 +109,8 @@ func (l Link) rules() []Rule {
 	return rules
 }
 
-// hostAddresses returns the addresses the host takes, each alone, so that none brings a route to its subnet along.
+// hostAddresses returns the addresses that the host takes, as single addresses, so that none adds a route to its
+// subnet.
 func (l Link) hostAddresses() []netip.Prefix {
 	if l.Mode != Primary {
 		return nil
@@ -130,7 +131,7 @@ func (l Link) takes(family func(netip.Addr) bool) bool {
 	return false
 }
 
-// assigned reports whether the address is one that EC2 gave to the interface.
+// assigned reports whether EC2 assigned the address to the interface.
 func (l Link) assigned(address netip.Addr) bool {
 	for _, prefix := range l.Assigned {
 		if prefix.Contains(address) {

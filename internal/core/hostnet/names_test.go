@@ -23,7 +23,7 @@ func neighbors(first, second string) (links []hostnet.Link, facts hostnet.Facts)
 	return []hostnet.Link{one, two}, facts
 }
 
-// naming is what an observation says of a link's name.
+// naming is the result of an observation about a link's name.
 type naming struct {
 	AltName string
 	Reason  string

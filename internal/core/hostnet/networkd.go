@@ -19,8 +19,8 @@ var macAddress = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 // before it is attached, so the file can be there before the link is. Its name sorts before those of the distributions,
 // 70-eks-*.network among them.
 //
-// The permanent address is matched, which ipvlan and macvlan links on top of the interface do not have. What is no MAC
-// address of six bytes is refused, since it becomes a file name.
+// The file matches the permanent address, which ipvlan and macvlan links on top of the interface do not have. Networkd
+// refuses everything except a MAC address of six bytes, because it becomes a file name.
 func Networkd(mac string) (name, text string, err error) {
 	mac = strings.ToLower(mac)
 	if !macAddress.MatchString(mac) {

@@ -136,8 +136,8 @@ func TestReadyLinksSayWhatTheKernelRefuses(t *testing.T) {
 	}
 }
 
-// TestALeftoverRuleIsNoWorkOfALink has a rule of an interface that is gone. The agent removes it, and no link waits
-// for that.
+// TestALeftoverRuleIsNoWorkOfALink has a rule of an interface that no longer exists. The agent removes it, and no link
+// waits for that.
 func TestALeftoverRuleIsNoWorkOfALink(t *testing.T) {
 	k := hostnettest.New(host())
 	settle(t, k, []hostnet.Link{primary()})
@@ -154,8 +154,7 @@ func TestALeftoverRuleIsNoWorkOfALink(t *testing.T) {
 	}
 }
 
-// TestSamePath checks the routes that the agent takes for one: the kernel chooses the metric of an IPv6 route by
-// itself.
+// TestSamePath checks which routes the agent treats as equal: the kernel chooses the metric of an IPv6 route itself.
 func TestSamePath(t *testing.T) {
 	route := hostnet.Route{
 		Table: 20001, To: prefixes("::/0")[0], Gateway: addresses("fe80:ec2::1")[0], Link: 3, Metric: 1024,

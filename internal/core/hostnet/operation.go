@@ -12,7 +12,7 @@ import (
 type Operation interface {
 	// LinkIndex returns the index of the link that is changed, or 0 for a rule.
 	LinkIndex() int
-	// String says the operation in one line.
+	// String describes the operation in one line.
 	String() string
 	operation()
 }
@@ -24,12 +24,12 @@ type (
 		Link  int
 		Alias string
 	}
-	// AddAltName gives an alternative name.
+	// AddAltName adds an alternative name.
 	AddAltName struct {
 		Link int
 		Name string
 	}
-	// RemoveAltName takes an alternative name away.
+	// RemoveAltName removes an alternative name.
 	RemoveAltName struct {
 		Link int
 		Name string
@@ -46,12 +46,12 @@ type (
 	SetUp struct{ Link int }
 	// SetDown takes the link down, with its routes.
 	SetDown struct{ Link int }
-	// AddAddress gives an address, without a route to its subnet.
+	// AddAddress adds an address, without a route to its subnet.
 	AddAddress struct {
 		Link    int
 		Address netip.Prefix
 	}
-	// RemoveAddress takes an address away.
+	// RemoveAddress removes an address.
 	RemoveAddress struct {
 		Link    int
 		Address netip.Prefix
@@ -60,13 +60,13 @@ type (
 
 // The operations on routes and rules.
 type (
-	// AddRoute makes a route.
+	// AddRoute adds a route.
 	AddRoute struct{ Route Route }
-	// RemoveRoute takes a route away.
+	// RemoveRoute removes a route.
 	RemoveRoute struct{ Route Route }
-	// AddRule makes a rule.
+	// AddRule adds a rule.
 	AddRule struct{ Rule Rule }
-	// RemoveRule takes a rule away.
+	// RemoveRule removes a rule.
 	RemoveRule struct{ Rule Rule }
 )
 

@@ -15,13 +15,13 @@ import (
 // OriginalState is the state of a link before the agent changed it, stored in the link's alias. The alias moves with
 // the link and ends with it, so the record needs no file and cannot outlive its link.
 type OriginalState struct {
-	// AltNames are the alternative names that we gave.
+	// AltNames are the alternative names that we added.
 	AltNames []string
-	// Up, MTU and Settings are what the link had.
+	// Up, MTU and Settings are the original values.
 	Up       bool
 	MTU      int
 	Settings map[Setting]int
-	// Alias is the alias that the link had.
+	// Alias is the original alias.
 	Alias string
 }
 
@@ -58,7 +58,7 @@ func ParseOriginalState(alias string) *OriginalState {
 	return r
 }
 
-// add remembers the value of a setting, if it is one.
+// add records the value of a setting, if it is one.
 func (r *OriginalState) add(setting Setting, value int) {
 	if slices.Contains(Settings(), setting) {
 		r.Settings[setting] = value
@@ -85,7 +85,7 @@ func (r OriginalState) String() string {
 	return strings.Join(fields, " ")
 }
 
-// union returns r with what only the earlier record remembers: what is yet to be undone.
+// union returns r with what only the earlier record has: what is not undone yet.
 func (r OriginalState) union(earlier OriginalState) OriginalState {
 	r.AltNames = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.AltNames, earlier.AltNames))))
 	settings := maps.Clone(r.Settings)

@@ -15,8 +15,8 @@ import (
 
 const interfaces = 4
 
-// TestConfigurationIsReached draws desired links and a host: the operations reach the desired state, and then there are
-// none.
+// TestConfigurationIsReached draws desired links and a host: the operations reach the desired state, after which none
+// are left.
 func TestConfigurationIsReached(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k, links := kernels(interfaces).Draw(t, "host"), desires(interfaces).Draw(t, "links")
@@ -29,8 +29,8 @@ func TestConfigurationIsReached(t *testing.T) {
 	})
 }
 
-// A change of mind, and what others do to the links meanwhile, leads to the same state as if it had been so from the
-// start.
+// A change of the desired links, with changes of other programs in between, leads to the same state as the new desired
+// links alone.
 func TestHistoryLeavesNoTrace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := kernels(interfaces).Draw(t, "host")
@@ -60,7 +60,7 @@ func TestDisturbancesAreMended(t *testing.T) {
 	})
 }
 
-// What is no longer wanted is as it was before, even if the work was cut off at any operation.
+// A link that is no longer desired has its original state, even if the agent ended at any operation.
 func TestRemovalUndoesWhatWasDone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := kernels(interfaces).Draw(t, "host")
@@ -77,7 +77,7 @@ func TestRemovalUndoesWhatWasDone(t *testing.T) {
 	})
 }
 
-// The order in which links are named means nothing.
+// The order of the links makes no difference.
 func TestOrderMeansNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k, links := kernels(interfaces).Draw(t, "host"), desires(interfaces).Draw(t, "links")
@@ -89,7 +89,7 @@ func TestOrderMeansNothing(t *testing.T) {
 	})
 }
 
-// A record is what its text says.
+// A record is the same after a round trip through its text.
 func TestRecordSurvivesItsText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		record := hostnet.OriginalState{

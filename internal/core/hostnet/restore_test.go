@@ -27,8 +27,8 @@ func given(t *testing.T, change func(*hostnet.LinkFacts)) *hostnettest.Kernel {
 	return k
 }
 
-// TestConfigurationOfARestoredLink compares the desired state of a link that no NodeENI has any more, over what other
-// programs did to it meanwhile: what they added stays, and what multieni changed is as before.
+// TestConfigurationOfARestoredLink compares the desired state of a link that no NodeENI has any more, after changes of
+// other programs: what they added stays, and what multieni changed is restored.
 func TestConfigurationOfARestoredLink(t *testing.T) {
 	original := hostnet.LinkConfig{
 		Index: 3, Name: "ens6", AltNames: []string{"enp0s6"}, Alias: "rack 7", MTU: 1500, Addresses: []netip.Prefix{},
@@ -188,8 +188,8 @@ func TestConfigureIsSorted(t *testing.T) {
 	}
 }
 
-// TestNothingChangesTheArguments checks that the desired links and the facts are the same after all functions read
-// them. The agent keeps both.
+// TestNothingChangesTheArguments checks that all functions leave the desired links and the facts unchanged. The agent
+// keeps both.
 func TestNothingChangesTheArguments(t *testing.T) {
 	k := given(t, func(l *hostnet.LinkFacts) { l.AltNames = []string{"net-web", "zz", "enp0s6"} })
 	links := []hostnet.Link{primary()}

@@ -9,7 +9,7 @@ import "maps"
 // (Linux kernel documentation, "IP sysctl"). The settings of all links together are never touched.
 type Setting string
 
-// The settings that can be set.
+// The settings that a link can have.
 const (
 	AcceptLocal Setting = "ipv4.accept_local"
 	ARPAnnounce Setting = "ipv4.arp_announce"
@@ -23,8 +23,7 @@ const (
 	Autoconf    Setting = "ipv6.autoconf"
 )
 
-// AcceptDAD lets a link ask its neighbors whether they have an IPv6 address that it gets. Pods' links are the only ones
-// that set it; it is in no snapshot.
+// AcceptDAD enables duplicate address detection of IPv6 on a link. Only pods' links set it; it is in no snapshot.
 const AcceptDAD Setting = "ipv6.accept_dad"
 
 // Settings returns every setting there is, in order.
@@ -34,11 +33,11 @@ func Settings() []Setting {
 	}
 }
 
-// settings returns what the link's mode asks for, and the link's own over it.
+// settings returns the settings of the link's mode, overridden by those of the link.
 func (l Link) settings() map[Setting]int {
 	settings := map[Setting]int{
-		ARPIgnore: 1, // speak for the addresses of this link only: others may be in the same subnet
-		// The host takes neither addresses nor routes from a router, and makes up no address of its own.
+		ARPIgnore: 1, // answer for the addresses of this link only: others may be in the same subnet
+		// The host takes neither addresses nor routes from a router, and generates no address.
 		AcceptRA: 0, Autoconf: 0, AddrGenMode: 1,
 	}
 	if l.Mode == Primary {

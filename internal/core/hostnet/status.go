@@ -11,16 +11,16 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// State says how far a link is.
+// State is the progress of a link.
 type State string
 
 // The states of a link.
 const (
-	// Missing links are not there.
+	// Missing links do not exist.
 	Missing State = "Missing"
 	// Moved links are in another network namespace, where they serve a pod.
 	Moved State = "Moved"
-	// Refused links are there, but cannot be as desired until a person changes something.
+	// Refused links exist, but cannot be as desired until a user changes something.
 	Refused State = "Refused"
 	// Configuring links are not yet as desired.
 	Configuring State = "Configuring"
@@ -28,8 +28,8 @@ const (
 	NoCarrier State = "NoCarrier"
 	// Ready links are as desired and carry packets.
 	Ready State = "Ready"
-	// Binding devices are about to get a driver for user space, or to be given back; Bound ones have such a driver, and
-	// so no link. Package hostpci says so.
+	// Binding devices are about to get a driver for user space, or to be returned to the kernel; Bound ones have a driver
+	// for user space, and so no link. Package hostpci sets both.
 	Binding State = "Binding"
 	Bound   State = "Bound"
 )
@@ -37,7 +37,7 @@ const (
 // Usable reports whether the link serves its purpose.
 func (s State) Usable() bool { return s == Ready || s == Moved || s == Bound }
 
-// The reasons in addition to the states: one for each state, and the cases of [RefusedByEC2].
+// The reasons in addition to the states: one for each state, and the cases of [Refused].
 const (
 	ReasonNotFound     = "LinkNotFound"
 	ReasonMoved        = "InOtherNamespace"
@@ -51,7 +51,7 @@ const (
 	ReasonReady        = "LinkReady"
 )
 
-// Observation is how far one desired link is.
+// Observation is the state of one desired link.
 type Observation struct {
 	Link    Link
 	State   State
@@ -59,11 +59,11 @@ type Observation struct {
 	Message string
 	// AltName is the alternative name that the link has, or "".
 	AltName string
-	// Facts is the link itself, or nil if it is not there.
+	// Facts is the link itself, or nil if it does not exist.
 	Facts *LinkFacts
 }
 
-// Observe says how far each of the links is, in the order of their MAC addresses.
+// Observe returns the state of each of the links, in the order of their MAC addresses.
 func Observe(links []Link, facts Facts) []Observation {
 	operations := Diff(Configure(links, facts), facts)
 	var all []Observation

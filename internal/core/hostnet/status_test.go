@@ -110,7 +110,7 @@ func TestSecondLinkOfANameIsConfiguredWithoutIt(t *testing.T) {
 	}
 }
 
-// A link that systemd already calls by our name has it without an alternative name.
+// A link that has our name from systemd needs no alternative name.
 func TestLinkWithOurNameNeedsNoAltName(t *testing.T) {
 	k := hostnettest.New(with(func(l *hostnet.LinkFacts) { l.Name = "net-web" }))
 	settle(t, k, []hostnet.Link{link()})

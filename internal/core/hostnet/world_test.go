@@ -28,7 +28,7 @@ func defaults() map[hostnet.Setting]int {
 	return settings
 }
 
-// host is a node as it comes: a primary interface, and one that was just attached, with an ipvlan child.
+// host is an unconfigured node: a primary interface, and one that was just attached, with an ipvlan child.
 func host() hostnet.Facts {
 	return hostnet.Facts{
 		PrimaryLink: 2,
@@ -80,7 +80,7 @@ type fatal interface {
 	Fatalf(format string, args ...any)
 }
 
-// rounds is how many looks at the facts it may take until nothing is left to do.
+// rounds is the maximum number of runs until nothing is left to do.
 const rounds = 3
 
 // settle applies the links to the kernel until nothing is left to do.
@@ -175,7 +175,7 @@ func kernels(macs int) *rapid.Generator[*hostnettest.Kernel] {
 	})
 }
 
-// disturb does to the links what others do to them.
+// disturb changes the links like other programs do.
 func disturb(t *rapid.T, k *hostnettest.Kernel, macs int) {
 	for range rapid.IntRange(0, 4).Draw(t, "disturbances") {
 		n := rapid.IntRange(0, macs-1).Draw(t, "link")
@@ -200,7 +200,7 @@ func disturb(t *rapid.T, k *hostnettest.Kernel, macs int) {
 	}
 }
 
-// foreign returns the links of the kernel that are none of the wanted ones.
+// foreign returns the links of the kernel that are not desired.
 func foreign(k *hostnettest.Kernel, links []hostnet.Link) string {
 	facts := k.Facts()
 	facts.Links = slices.DeleteFunc(facts.Links, func(l hostnet.LinkFacts) bool {

@@ -9,21 +9,21 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// The drivers that hand a device to user space.
+// The drivers that pass a device to user space.
 const (
 	VFIO       = "vfio-pci"
 	IGBUIO     = "igb_uio"
 	UIOGeneric = "uio_pci_generic"
 )
 
-// forUserSpace reports whether the driver hands devices to user space.
+// forUserSpace reports whether the driver passes devices to user space.
 func forUserSpace(driver string) bool {
 	return slices.Contains([]string{VFIO, IGBUIO, UIOGeneric}, driver)
 }
 
 // Device is a device to bind.
 type Device struct {
-	// Link is the interface. Its Device is where it was last seen, or "".
+	// Link is the interface. Its Device is the last observed bus address, or "".
 	Link hostnet.Link
 	// Driver is one of the drivers for user space.
 	Driver string
@@ -31,11 +31,11 @@ type Device struct {
 	Expected string
 }
 
-// OriginalBinding says that a device was bound, or was about to be.
+// OriginalBinding records that a device was bound, or was about to be.
 type OriginalBinding struct {
 	// Name and MAC are those of the interface.
 	Name, MAC string
-	// Address is where on the bus the device is, for example 0000:00:07.0.
+	// Address is the bus address of the device, for example 0000:00:07.0.
 	Address string
 }
 
@@ -57,7 +57,7 @@ type DeviceFacts struct {
 	Address string
 	// Driver is "" if the device has none.
 	Driver string
-	// Override is the one driver that may take the device; "" lets the kernel choose.
+	// Override is the only driver that may take the device; "" lets the kernel choose.
 	Override string
 	// Guarded is set if an IOMMU confines the device.
 	Guarded bool
@@ -66,14 +66,14 @@ type DeviceFacts struct {
 	Enabled bool
 }
 
-// Binding gives a device to a driver. It is the only operation there is.
+// Binding binds a device to a driver. It is the only operation.
 type Binding struct {
 	Address string
 	// Driver is "" for the network driver that the kernel chooses.
 	Driver string
 }
 
-// String says the operation in one line.
+// String describes the operation in one line.
 func (b Binding) String() string {
 	if b.Driver == "" {
 		return "device " + b.Address + ": give back to the network driver"

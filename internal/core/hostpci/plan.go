@@ -100,7 +100,8 @@ func (d *planner) want(w Device, record *OriginalBinding) {
 	}
 }
 
-// wantRecorded deals with a device that has no link any more, because it is bound, or was while something ended.
+// wantRecorded handles a device that has no link because it is bound, or because a process ended while it was being
+// bound.
 func (d *planner) wantRecorded(w Device, record OriginalBinding) {
 	device := d.facts.device(record.Address)
 	switch {
@@ -120,7 +121,7 @@ func (d *planner) wantRecorded(w Device, record OriginalBinding) {
 	}
 }
 
-// missingDevice says why there is no link.
+// missingDevice returns why there is no link.
 func (d *planner) missingDevice(w Device) (reason, message string) {
 	if device := d.facts.device(w.Link.Device); device != nil && device.Driver != "" && !forUserSpace(device.Driver) {
 		return hostnet.ReasonMoved, fmt.Sprintf(
@@ -130,7 +131,7 @@ func (d *planner) missingDevice(w Device) (reason, message string) {
 	return hostnet.ReasonNotFound, fmt.Sprintf("no physical link has the MAC address %s yet", w.Link.MAC)
 }
 
-// reasonToSkip returns why a device is better left to the network driver.
+// reasonToSkip returns why a device must keep the network driver.
 func (d *planner) reasonToSkip(w Device, link hostnet.LinkFacts, device DeviceFacts) (reason, message string) {
 	switch {
 	case link.Excluded:
@@ -187,7 +188,7 @@ func (d *planner) upperLinks(link hostnet.LinkFacts) string {
 func (d *planner) release(record OriginalBinding) {
 	device := d.facts.device(record.Address)
 	if device == nil || device.Driver != "" && !forUserSpace(device.Driver) && !forUserSpace(device.Override) {
-		return // it is gone, or as it was
+		return // it does not exist any more, or has its original driver
 	}
 	d.restore(hostnet.Link{Name: record.Name, MAC: record.MAC, Device: record.Address}, *device)
 }

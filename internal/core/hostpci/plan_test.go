@@ -17,7 +17,7 @@ const (
 	address = "0000:00:07.0"
 )
 
-// world is what a decision rests on: an interface to be bound, recorded or not, on a device of the kernel's driver.
+// world is the input of a decision: an interface to be bound, recorded or not, on a device of the kernel's driver.
 type world struct {
 	wanted  []hostpci.Device
 	records []hostpci.OriginalBinding
@@ -50,7 +50,7 @@ func recorded(w *world) {
 	w.records = []hostpci.OriginalBinding{{Name: "fast", MAC: mac, Address: address}}
 }
 
-// bound is how the world looks afterwards: the device has no link any more.
+// bound is the world afterwards: the device has no link any more.
 func bound(w *world) {
 	recorded(w)
 	w.facts.Devices[0] = hostpci.DeviceFacts{Address: address, Driver: hostpci.VFIO, Override: hostpci.VFIO, Guarded: true}

@@ -12,7 +12,7 @@ import (
 
 // Resource is a device that pods can ask for.
 type Resource struct {
-	// Name is that of the extended resource; without a prefix, [DefaultPrefix] is put before it.
+	// Name is that of the extended resource; a name without a prefix gets [DefaultPrefix].
 	Name string
 	// Address and Driver are the device's present ones.
 	Address, Driver string
@@ -24,7 +24,7 @@ const (
 	DefaultResource = DefaultPrefix + "/sriov_net"
 )
 
-// PluginMark is the member of a configuration that says we wrote it. The plugin does not read it.
+// PluginMark is the member that marks a configuration as ours. The plugin does not read it.
 const PluginMark = "writtenBy"
 
 type pluginConfig struct {
@@ -72,7 +72,7 @@ func PluginConfig(resources []Resource) []byte {
 	}
 	text, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
-		panic(err) // strings and lists of them can be written as JSON
+		panic(err) // strings and lists of them always are JSON
 	}
 	return append(text, '\n')
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/core/hostpci"
 )
 
-// The message of a device that is not bound names the device, the cause and what a person can change.
+// The message of a device that is not bound names the device, the cause and what a user can change.
 func TestMessagesNameTheCause(t *testing.T) {
 	failed := map[hostpci.Binding]string{{Address: address, Driver: hostpci.VFIO}: "vfio-pci: probe failed with -22"}
 	cases := map[string]struct {
@@ -61,7 +61,7 @@ func TestBindingAsText(t *testing.T) {
 	}
 }
 
-// An observation names the device where it is, and the agent records a device by that.
+// An observation has the bus address of the device, which the agent records.
 func TestObservationNamesTheDevice(t *testing.T) {
 	cases := map[string]struct {
 		world  world
@@ -86,7 +86,7 @@ func TestObservationNamesTheDevice(t *testing.T) {
 	}
 }
 
-// Observations are in the order of MAC addresses, those of devices that are given back among them.
+// Observations are in the order of MAC addresses, including those of devices that are returned to the kernel.
 func TestObservationsAreOrdered(t *testing.T) {
 	w := before(bound)
 	w.wanted[0].Link.MAC = "02:00:00:00:00:0c"
@@ -101,7 +101,7 @@ func TestObservationsAreOrdered(t *testing.T) {
 	}
 }
 
-// worlds draws any combination of what is wanted, recorded and on the host for one device.
+// worlds draws any combination of what is desired, recorded and on the host for one device.
 func worlds() *rapid.Generator[world] {
 	return rapid.Custom(func(t *rapid.T) world {
 		w := before()
@@ -126,7 +126,8 @@ func worlds() *rapid.Generator[world] {
 	})
 }
 
-// The primary interface keeps its driver, a device that a program has open keeps it, and no device is bound without a record.
+// The primary interface keeps its driver, a device that a program has open keeps its driver, and no device is bound
+// without a record.
 func TestBindingsAreSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := worlds().Draw(t, "world")
@@ -149,11 +150,11 @@ func TestBindingsAreSafe(t *testing.T) {
 	})
 }
 
-// A binding that took effect is not asked for again.
+// A binding that took effect is not requested again.
 func TestBindingsAreMadeOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := worlds().Draw(t, "world")
-		for range 2 { // a device of another driver is given back first
+		for range 2 { // a device of another driver is returned to the kernel first
 			bindings, _ := hostpci.Plan(w.wanted, w.records, w.facts, w.network)
 			for _, b := range bindings {
 				w.facts.Devices[0].Driver, w.facts.Devices[0].Override, w.facts.Devices[0].Enabled = b.Driver, b.Driver, false

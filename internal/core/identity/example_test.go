@@ -10,8 +10,8 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// An interface carries its identity in its tags. Every attempt to create one generation has the same client token, so that EC2
-// creates one interface however often a controller crashes.
+// An interface carries its identity in its tags. Every attempt to create one generation has the same client token, so
+// that EC2 creates only one interface even if a controller crashes repeatedly.
 func Example() {
 	m := identity.Member{
 		Cluster: "prod", NodeENI: "storage", Node: "node-1", InstanceID: "i-0123456789abcdef0",

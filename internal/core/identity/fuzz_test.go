@@ -54,7 +54,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// What tags say of a link is within the bounds of the API's schemas, and the same after it was written and read again.
+// The link settings in tags are within the bounds of the API's schemas, and the same after they are written and read
+// again.
 func FuzzReadLink(f *testing.F) {
 	f.Add("9001", "ipv4.rp_filter=0 ipv6.accept_ra=2")
 	f.Add("1279", "ipv4.rp_filter=9 ipv4.rp_filter=-1 ipv4.rp_filter")

@@ -4,9 +4,9 @@
 // Package identity says which network interfaces belong to the cluster, and which member each one is.
 //
 // EC2 with its tags is the source of truth. The call that creates an interface also sets its tags. They name its
-// cluster, NodeENI, instance and ordinal, so that a controller finds the member even after every status and every cache
-// is lost. [Member] is that identity as a value. [Member.Tags] and [Read] convert it, and [Member.Token] makes its
-// creation idempotent.
+// cluster, NodeENI, instance and ordinal, so that a controller finds the member even after the loss of every status and
+// cache. [Member] is that identity as a value. [Member.Tags] and [Read] convert it to and from tags, and [Member.Token]
+// makes the creation idempotent.
 package identity
 
 import (
@@ -41,7 +41,7 @@ const (
 const (
 	TagNodeTemplate    = Prefix + "nodetemplate"
 	TagNodeTemplateUID = Prefix + "nodetemplate-uid"
-	// TagTemplateHash is which rendering of the node template it was.
+	// TagTemplateHash identifies the rendering of the node template.
 	TagTemplateHash = Prefix + "template-hash"
 )
 
@@ -51,22 +51,21 @@ const TagSubnetReservation = Prefix + "subnetreservation"
 // TagNoManage makes the VPC CNI leave an interface alone (amazon-vpc-cni-k8s README, "ENI tags related to Allocation").
 const TagNoManage = "node.k8s.amazonaws.com/no_manage"
 
-// TagName is what the EC2 console shows as an interface's name.
+// TagName is the tag that the EC2 console shows as an interface's name.
 const TagName = "Name"
 
-// maxTagValue is the most characters of a tag value (EC2 user guide, "Tag restrictions").
+// maxTagValue is the maximum length of a tag value in characters (EC2 user guide, "Tag restrictions").
 const maxTagValue = 256
 
-// Bounds of the values in tags. multieni writes no value beyond them, and the schemas of the API exclude it.
+// Bounds of the values in tags. multieni writes no value beyond them, and the schemas of the API reject them.
 const (
 	// MaxOrdinal is the highest ordinal of a member on one instance.
 	MaxOrdinal = 127
-	// maxName is the length of the longest name of a Kubernetes object, and maxUID that of the longest owner, both in
-	// bytes.
+	// maxName is the maximum length of the name of a Kubernetes object, and maxUID that of an owner, both in bytes.
 	maxName, maxUID = 253, 128
 )
 
-// Owner says what an interface belongs to: a NodeENI by its UID, or a network of the join path by its name. Its text is
+// Owner identifies what an interface belongs to: a NodeENI by its UID, or a network of the join path by its name. It is
 // the value of [TagNodeENIUID].
 type Owner string
 
@@ -78,7 +77,7 @@ const network = "network/"
 // with equal interfaces adopts them.
 func NetworkOwner(name string) Owner { return Owner(network + name) }
 
-// IsNetwork reports whether the owner is a network instead of a NodeENI.
+// IsNetwork reports whether the owner is a network and not a NodeENI.
 func (o Owner) IsNetwork() bool { return strings.HasPrefix(string(o), network) }
 
 // Key names a member within one instance: its owner, and its ordinal there.
@@ -92,24 +91,24 @@ func (k Key) Compare(other Key) int {
 	return cmp.Or(cmp.Compare(k.Owner, other.Owner), cmp.Compare(k.Ordinal, other.Ordinal))
 }
 
-// Generation tells the successive interfaces of a member apart. It grows before a member gets another interface, so
-// that EC2 never answers the new request with the interface of an old client token. It is the time in seconds since
-// 1970 at which multieni decided on the interface, so that it grows even after a loss of the ledger. Programs that
-// write our tags can write a number that is no such time.
+// Generation distinguishes the successive interfaces of a member. It grows before a member gets another interface, so
+// that EC2 never answers the new request with the interface of an old client token. It is the Unix time in seconds at
+// which multieni decided to create the interface, so that it grows even after a loss of the ledger. A program that
+// writes our tags can write a number that is not such a time.
 type Generation int64
 
 const (
-	// Adopted is the generation of a member whose first interface came with its instance, from a launch template. Every
-	// time is later.
+	// Adopted is the generation of a member whose first interface came with its instance, from a launch template. It is
+	// less than every time.
 	Adopted Generation = 1
-	// MaxGeneration is the last second that a time of Kubernetes can say (RFC 3339 has years of four digits).
+	// MaxGeneration is the last second that a Kubernetes time can express (RFC 3339 has years of four digits).
 	MaxGeneration Generation = 253402300799
 )
 
-// GenerationAt returns the generation of an interface on which multieni decides at the given time.
+// GenerationAt returns the generation of an interface that multieni decides to create at the given time.
 func GenerationAt(decided time.Time) Generation { return Generation(decided.Unix()) }
 
-// Time returns the time at which multieni decided on the interface.
+// Time returns the time at which multieni decided to create the interface.
 func (g Generation) Time() time.Time { return time.Unix(int64(g), 0) }
 
 // Generations has the generations of members.
@@ -117,26 +116,28 @@ type Generations map[Key]Generation
 
 // Member is one desired interface, and the identity that an interface carries in its tags.
 type Member struct {
-	// Cluster tells clusters that share a VPC apart: the UID of the kube-system namespace, or what --cluster-name says.
+	// Cluster distinguishes clusters that share a VPC: the UID of the kube-system namespace, or the value of
+	// --cluster-name.
 	Cluster string
-	// NodeENI is the name of the NodeENI; it is for people. UID is what counts.
+	// NodeENI is the name of the NodeENI, for people; the UID identifies it.
 	NodeENI string
-	// Node is the name of the Kubernetes node; InstanceID is what counts.
+	// Node is the name of the Kubernetes node, for people; InstanceID identifies the instance.
 	Node       string
 	InstanceID string
 	Key
 	Generation Generation
 }
 
-// Token returns the client token with which the member's interface is created: the same for every attempt at one
-// generation, across restarts. It is 64 ASCII characters, EC2's maximum (EC2 API reference, "Ensuring idempotency").
+// Token returns the client token of the member's create call. It is the same for every attempt at one generation,
+// across restarts. It is 64 ASCII characters, EC2's maximum (EC2 API reference, "Ensuring idempotency").
 func (m Member) Token() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%d\x00%d",
 		m.Cluster, m.Owner, m.InstanceID, m.Ordinal, m.Generation))
 	return hex.EncodeToString(sum[:])
 }
 
-// Tags returns all tags of the member's interface. Our tags win over the user's, except for the user's Name.
+// Tags returns all tags of the member's interface. Our tags take precedence over the user's, except for the user's
+// Name.
 func (m Member) Tags(createdAt time.Time, user map[string]string) map[string]string {
 	tags := map[string]string{TagName: clip(m.NodeENI + "/" + m.Node)}
 	for k, v := range user {
@@ -162,26 +163,26 @@ func (m Member) identity() map[string]string {
 	}
 }
 
-// DesiredTags returns the tags to keep on an existing interface of the member. The time of creation is not one of them.
+// DesiredTags returns the tags to keep on an existing interface of the member, without the time of creation.
 func (m Member) DesiredTags(user map[string]string) map[string]string {
 	tags := m.Tags(time.Time{}, user)
 	delete(tags, TagCreatedAt)
 	return tags
 }
 
-// Verdict says to whom an interface belongs.
+// Verdict classifies an interface by its owner.
 type Verdict int
 
 const (
-	// Foreign interfaces are never touched.
+	// Foreign interfaces lack the identity of this cluster. multieni never changes them.
 	Foreign Verdict = iota
-	// Malformed interfaces carry our cluster's tag but not a whole identity: a user or another program edited or copied
+	// Malformed interfaces carry our cluster's tag but no complete identity: a user or another program edited or copied
 	// tags. multieni reports them and never changes them.
 	Malformed
 	// Owned may be changed, detached and deleted.
 	Owned
-	// Launched interfaces come from a launch template of ours, together with their instance. They may be changed. EC2
-	// deletes them with the instance; multieni never detaches or deletes them.
+	// Launched interfaces come from a launch template of ours, together with their instance. multieni may change them, but
+	// never detaches or deletes them: EC2 deletes them with the instance.
 	Launched
 )
 
@@ -223,8 +224,8 @@ func (m Member) isValid() bool {
 		eni.IsInstanceID(m.InstanceID)
 }
 
-// CreatedAt returns the time of creation that the tags of an interface give. It is not known when the tag is missing or
-// unreadable; callers must not take an unknown time for long ago.
+// CreatedAt returns the time of creation in the tags of an interface. It is not known if the tag is missing or
+// unreadable; callers must not treat an unknown time as long ago.
 func CreatedAt(tags map[string]string) (t time.Time, known bool) {
 	seconds, err := strconv.ParseInt(tags[TagCreatedAt], 10, 64)
 	if err != nil || seconds <= 0 || seconds > int64(MaxGeneration) {
@@ -233,7 +234,7 @@ func CreatedAt(tags map[string]string) (t time.Time, known bool) {
 	return time.Unix(seconds, 0).UTC(), true
 }
 
-// MinLeakAge is the least age of a leak: before it, the creator of the interface may not have recorded it yet.
+// MinLeakAge is the minimum age of a leak. The creator of a younger interface may not have recorded it yet.
 const MinLeakAge = 10 * time.Minute
 
 // AttachedOrphanGrace is how long an interface stays attached to its instance after its NodeENI was first found
@@ -244,24 +245,24 @@ const AttachedOrphanGrace = 30 * time.Minute
 // probably lost.
 const MassLossGrace = 24 * time.Hour
 
-// massLossThreshold: this many orphans in use mean a loss of NodeENIs, in a cluster of any size.
+// massLossThreshold is the number of orphans in use that means a loss of NodeENIs, in a cluster of any size.
 const massLossThreshold = 10
 
 // maxClockSkew bounds the difference between the clocks of the controller and of the API server.
 const maxClockSkew = time.Minute
 
-// IsAdopted reports whether an interface in use indicates a restore that may still go on: the interface is older than
-// its NodeENI, and the NodeENI, created at the given time, is younger than [MassLossGrace]. The interface was made for
-// a NodeENI that was lost. Others may have been lost with it and not be back yet; a controller that starts later cannot
-// know which.
+// IsAdopted reports whether an interface in use indicates a restore that may still be running: the interface is older
+// than its NodeENI, and the NodeENI, created at the given time, is younger than [MassLossGrace]. The interface was
+// created for a NodeENI that was lost. Other NodeENIs may have been lost with it and not be restored yet; a controller
+// that starts later cannot know which.
 func IsAdopted(tags map[string]string, nodeENI, now time.Time) bool {
 	made, known := CreatedAt(tags)
 	return known && made.Before(nodeENI.Add(-maxClockSkew)) && now.Sub(nodeENI) < MassLossGrace
 }
 
-// OrphanGrace returns how long interfaces without a NodeENI stay attached. Of the cluster's attached interfaces,
-// orphans have no NodeENI, or had none until now. A few orphans are leaks. Many at once mean that etcd was restored to
-// an earlier time, or that the CRDs were deleted.
+// OrphanGrace returns how long interfaces without a NodeENI stay attached. The argument orphans is the number of the
+// cluster's attached interfaces that have no NodeENI, or had none until now. A few orphans are leaks. Many at once mean
+// that etcd was restored to an earlier time, or that the CRDs were deleted.
 func OrphanGrace(orphans, attached int) time.Duration {
 	if orphans >= massLossThreshold || orphans >= 2 && 2*orphans >= attached {
 		return MassLossGrace
@@ -272,8 +273,8 @@ func OrphanGrace(orphans, attached int) time.Duration {
 // ConfirmInterval is the least time between the two reads that make an interface a leak.
 const ConfirmInterval = 2 * time.Minute
 
-// PastMinLeakAge reports whether an interface is old enough to be a leak. Without a readable time of creation in the
-// past, it never is.
+// PastMinLeakAge reports whether an interface is old enough to be a leak. It is not without a readable time of creation
+// in the past.
 func PastMinLeakAge(tags map[string]string, now time.Time) bool {
 	created, known := CreatedAt(tags)
 	return known && now.Sub(created) >= MinLeakAge

@@ -135,8 +135,9 @@ func TestDamagedTagsAreNobodys(t *testing.T) {
 	})
 }
 
-// TestTheTagsOfANodeENIWinOverThoseOfANodeTemplate: a launch interface never gets a NodeENI's tags. An interface with
-// both was made for the NodeENI, and a user added a template's tags. As a launch interface it would never be removed.
+// TestTheTagsOfANodeENIWinOverThoseOfANodeTemplate has an interface with both kinds of tags. A launch interface never
+// gets a NodeENI's tags, so this one was created for the NodeENI, and a user added a template's tags. As a launch
+// interface it would never be removed.
 func TestTheTagsOfANodeENIWinOverThoseOfANodeTemplate(t *testing.T) {
 	tags := example().Tags(made, nil)
 	tags[identity.TagNodeTemplate] = "workers"
@@ -185,7 +186,7 @@ func TestAnUnreadableTimeIsNotLongAgo(t *testing.T) {
 	}
 }
 
-// TestToken pins the token: another one for the same member would make a second interface after an upgrade.
+// TestToken pins the token: a different token for the same member would create a second interface after an upgrade.
 func TestToken(t *testing.T) {
 	const want = "484d6359f4d50cdb92dd3f44ef6fb50090292949dde0f8355c6ef43146f5f7e0"
 	if got := example().Token(); got != want {

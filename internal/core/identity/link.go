@@ -13,18 +13,18 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// The tag keys for the desired link of a network's interface. The agent reads a NodeENI for the links of its
-// interfaces; a network has no object to read.
+// The tag keys for the desired link of a network's interface. For the interfaces of a NodeENI, the agent reads the
+// NodeENI; a network has no object to read.
 const (
 	TagMTU     = Prefix + "mtu"
 	TagSysctls = Prefix + "sysctls"
 )
 
-// Bounds of the values in tags for links; the schemas of the API have the same.
+// Bounds of the values in tags for links, as in the schemas of the API.
 const (
-	// MinMTU is the least MTU that IPv6 requires, in bytes (RFC 8200, section 5).
+	// MinMTU is the minimum MTU that IPv6 requires, in bytes (RFC 8200, section 5).
 	MinMTU = 1280
-	// MaxMTU is the largest inside a VPC, in bytes (EC2 user guide, "Network MTU").
+	// MaxMTU is the largest MTU inside a VPC, in bytes (EC2 user guide, "Network MTU").
 	MaxMTU = hostnet.DefaultMTU
 	// MaxSetting is the highest value of a kernel setting.
 	MaxSetting = 8
@@ -46,8 +46,8 @@ func LinkTags(mtu int, settings map[hostnet.Setting]int) map[string]string {
 	return tags
 }
 
-// ReadLink returns the values that [LinkTags] wrote. It ignores unknown settings and values out of bounds: multieni
-// writes none.
+// ReadLink returns the values that [LinkTags] wrote. It ignores unknown settings and values out of bounds, because
+// multieni writes none.
 func ReadLink(tags map[string]string) (mtu int, settings map[hostnet.Setting]int) {
 	if n, err := strconv.Atoi(tags[TagMTU]); err == nil && n >= MinMTU && n <= MaxMTU {
 		mtu = n

@@ -25,7 +25,7 @@ const (
 	TagNode      = "Node"
 )
 
-// Match is an interface with the member it becomes.
+// Match is an interface with the member that it becomes.
 type Match struct {
 	Interface eni.Interface
 	Member    identity.Member
@@ -37,14 +37,14 @@ type Skipped struct {
 	Why       string
 }
 
-// Result is what becomes of interfaces.
+// Result is the outcome for the interfaces.
 type Result struct {
 	Matches []Match
 	Passed  []Skipped
 }
 
-// Find says which members the interfaces become that the other controller attached to an instance. The desired value
-// holds the claims of all NodeENIs on the instance. Generation is given to every member that is found.
+// Find returns the members that interfaces of the other controller on an instance become. Desired has the claims of all
+// NodeENIs on the instance. Every member that is found gets the generation.
 func Find(d plan.Desired, interfaces []eni.Interface, generation identity.Generation) Result {
 	f := finder{Desired: d, generation: generation, taken: map[identity.Key]bool{}}
 	for _, i := range bySlot(interfaces) {
@@ -94,7 +94,7 @@ type finder struct {
 	taken      map[identity.Key]bool
 }
 
-// skip removes the desired interface that an interface of ours already is.
+// skip removes the desired interface for which an interface of ours already exists.
 func (f *finder) skip(member identity.Member, subnetID string) {
 	for _, claim := range f.Claims {
 		for _, w := range claim.Interfaces {
@@ -108,7 +108,7 @@ func (f *finder) skip(member identity.Member, subnetID string) {
 	f.taken[member.Key] = true
 }
 
-// match makes the interface the first free member that it fits, and reports whether there is one.
+// match assigns the interface to the first free member that fits, and reports whether there is one.
 func (f *finder) match(i eni.Interface, fits func(plan.DesiredInterface) bool) bool {
 	for _, claim := range f.Claims {
 		if claim.Mode == plan.Ensure && f.adoptFor(claim, i, fits) {
@@ -134,7 +134,7 @@ func (f *finder) adoptFor(claim plan.Claim, i eni.Interface, fits func(plan.Desi
 	return false
 }
 
-// named takes over an interface whose tags name its NodeENI, or says why not.
+// named imports an interface whose tags name its NodeENI, or returns why not.
 func (f *finder) named(i eni.Interface) {
 	if why := f.namedOr(i); why != "" {
 		f.Passed = append(f.Passed, Skipped{i, why})

@@ -26,8 +26,8 @@ func Architecture(instanceType string) string {
 //go:embed efa.tsv
 var efaTable string
 
-// efas holds how many Elastic Fabric Adapters a type takes, 0 included: EC2's EfaInfo.MaximumEfaInterfaces. Of a type
-// that is missing nothing is known: the table is EC2's published answers of one day (hack/instancetypes).
+// efas has the number of Elastic Fabric Adapters of each type, 0 included: EC2's EfaInfo.MaximumEfaInterfaces. For a
+// type that is missing, the number is unknown: the table has EC2's published answers of one day (hack/instancetypes).
 var efas = sync.OnceValue(func() map[string]int {
 	known := map[string]int{}
 	for row := range strings.Lines(efaTable) {

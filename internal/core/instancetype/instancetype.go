@@ -1,12 +1,12 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package instancetype knows how many network interfaces and addresses an instance type carries without asking EC2.
+// Package instancetype has the numbers of network interfaces and addresses of instance types, without a call to EC2.
 //
-// EC2's own answer (DescribeInstanceTypes) is current and wins whole; [Offline] is for when that call is not allowed,
-// fails, or cannot be made. Its figures are the table that AWS publishes as a Go package
-// (amazon-vpc-resource-controller-k8s/pkg/aws/vpc), completed in three ways: the types the table lacks, the IPv6
-// limits, and the Elastic Fabric Adapters, where published answers of EC2 tell them.
+// EC2's own answer (DescribeInstanceTypes) is current and takes precedence as a whole; [Offline] is for callers that
+// have no permission for that call, get an error, or cannot make it. Its figures are the table that AWS publishes as a
+// Go package (amazon-vpc-resource-controller-k8s/pkg/aws/vpc), completed in three ways: the types the table lacks, the
+// IPv6 limits, and the Elastic Fabric Adapters if published answers of EC2 have them.
 package instancetype
 
 import (
@@ -97,7 +97,7 @@ func offlineGaps(instanceType string) (eni.Limits, bool) {
 	}
 }
 
-// uniform returns limits of so many cards with so many interfaces each, of 50 addresses each.
+// uniform returns the limits of a number of equal cards, whose interfaces have 50 addresses each.
 func uniform(cards, perCard int) eni.Limits {
 	limits := eni.Limits{Interfaces: cards * perCard, IPv4: 50, IPv6: 50}
 	for range cards {

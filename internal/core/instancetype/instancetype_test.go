@@ -79,7 +79,7 @@ func TestEveryTypeIsCoherent(t *testing.T) {
 	}
 }
 
-// A row of our own must go once AWS publishes the type.
+// Remove a row of our own once AWS publishes the type.
 func TestNoRowOfOursIsPublished(t *testing.T) {
 	for _, name := range []string{"hpc6a.48xlarge", "hpc6id.32xlarge", "hpc7a.12xlarge", "hpc7a.24xlarge", "hpc7a.48xlarge", "hpc7a.96xlarge", "hpc8a.96xlarge", "trn2.48xlarge"} {
 		if _, published := vpc.Limits[name]; published {
@@ -97,7 +97,7 @@ func TestElasticFabricAdapters(t *testing.T) {
 	}
 }
 
-// EC2's published answers leave out the newest types: their adapters are not known, which is another thing than none.
+// EC2's published answers lack the newest types: the number of their adapters is unknown, which differs from 0.
 func TestAdaptersOfTheNewestTypesAreNotKnown(t *testing.T) {
 	if got, ok := instancetype.Offline("m9g.48xlarge"); !ok || got.EFAs != 0 || !got.EFAsUnknown {
 		t.Errorf("got %+v, %t; want a known type with EFAsUnknown", got, ok)

@@ -48,15 +48,15 @@ func (v *Inventory) Deleted(now time.Time, id string) {
 	v.deleted[id] = now
 }
 
-// RecordUnansweredCreate records that a create call for a NodeENI ended without an interface ID. EC2 may have created
-// the interface all the same: the answer was lost, or a retry failed because of the first attempt.
+// RecordUnansweredCreate records that a create call for a NodeENI ended without an interface ID. EC2 may still have
+// created the interface: the answer was lost, or a retry failed because of the first attempt.
 func (v *Inventory) RecordUnansweredCreate(now time.Time, owner identity.Owner) {
 	if now.After(v.asked[owner]) {
 		v.asked[owner] = now
 	}
 }
 
-// MayHavePendingCreate reports whether an unknown interface of a NodeENI may still become visible: a create call
+// MayHavePendingCreate reports whether an unknown interface of a NodeENI may still become visible because a create call
 // without an answer is younger than [VisibilityWindow].
 func (v *Inventory) MayHavePendingCreate(now time.Time, owner identity.Owner) bool {
 	at, asked := v.asked[owner]
@@ -65,9 +65,8 @@ func (v *Inventory) MayHavePendingCreate(now time.Time, owner identity.Owner) bo
 
 // Effect is the effect of one of our calls on an interface.
 type Effect struct {
-	// Aspect names the changed part, for example "attachment". A later effect on an aspect replaces an earlier one:
-	// after a detach no read has to show the attach any more. An effect that reverts an earlier one replaces it as
-	// well.
+	// Aspect names the changed part, for example "attachment". A later effect on an aspect replaces an earlier one: after
+	// a detach no read has to show the attach any more. An effect that reverts an earlier one also replaces it.
 	Aspect string
 	// IsVisible reports whether a read shows the effect.
 	IsVisible func(eni.Interface) bool
@@ -94,7 +93,7 @@ func (x expectations) unexpired(now time.Time) expectations {
 	return slices.DeleteFunc(x, func(one expectation) bool { return !now.Before(one.until) })
 }
 
-// shownBy reports whether a read shows all effects.
+// shownBy reports whether a read shows all the effects.
 func (x expectations) shownBy(seen eni.Interface) bool {
 	return !slices.ContainsFunc(x, func(one expectation) bool { return !one.IsVisible(seen) })
 }

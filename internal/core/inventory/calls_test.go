@@ -39,8 +39,8 @@ func TestAlteredRestsOnWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestAnAttachIsDoneWhateverElseIsShown returns the end of an attach without the effect of a concurrent change. The
-// attach is done at once; the change holds until it expires.
+// TestAnAttachIsDoneWhateverElseIsShown reads the end of an attach without the effect of a concurrent change. The
+// attach counts at once; the effect of the change holds until it expires.
 func TestAnAttachIsDoneWhateverElseIsShown(t *testing.T) {
 	v := inventory.New(cluster)
 	attaching := attached(fresh("eni-1", member(0, 1), start), eni.AttachmentAttaching)
@@ -59,7 +59,8 @@ func TestAnAttachIsDoneWhateverElseIsShown(t *testing.T) {
 	}
 }
 
-// TestWhatWasAskedForIsExpected says for how long the interface of a create call without an answer may become visible.
+// TestWhatWasAskedForIsExpected checks for how long the interface of a create call without an answer may become
+// visible.
 func TestWhatWasAskedForIsExpected(t *testing.T) {
 	newborn := int(inventory.VisibilityWindow / time.Second)
 	v := inventory.New(cluster)

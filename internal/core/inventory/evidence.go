@@ -11,8 +11,8 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// evidence is what the process knows about interfaces besides their tags. It survives the loss of ledgers, but not a
-// restart.
+// evidence is the knowledge of this process about interfaces besides their tags. It survives the loss of ledgers, but
+// not a restart.
 type evidence struct {
 	// ours has, by interface ID, the time at which evidence last confirmed that the interface belongs to the cluster.
 	ours map[string]time.Time
@@ -42,14 +42,14 @@ func (e evidence) deniedOf(v *Inventory, owner identity.Owner) int {
 	return n
 }
 
-// forget drops the evidence of interfaces that have been gone for [retention].
+// forget drops the evidence of interfaces that have been absent for [retention].
 func (e evidence) forget(now time.Time, known map[string]*entry) {
 	maps.DeleteFunc(e.ours, func(id string, at time.Time) bool { return known[id] == nil && now.Sub(at) > retention })
 	maps.DeleteFunc(e.denied, func(id string, _ bool) bool { return known[id] == nil })
 }
 
-// Judged merges the evidence about an instance's interfaces: those that belong to the cluster, and those that are
-// retained because only their tags say so. It returns the retained ones that were not retained before.
+// Judged merges the evidence about an instance's interfaces. The argument ours names those that belong to the cluster,
+// and denied those that are retained because only their tags say so. It returns the newly retained ones.
 func (v *Inventory) Judged(now time.Time, instanceID string, ours, denied []string) (newlyDenied []string) {
 	for _, id := range ours {
 		v.evidence.verify(now, id)

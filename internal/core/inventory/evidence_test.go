@@ -26,8 +26,8 @@ func TestOnlyCallsAndLedgersVerify(t *testing.T) {
 	}
 }
 
-// TestEvidenceOutlivesAnAbsence: an interface that reads omitted for a while keeps its evidence when it is visible
-// again.
+// TestEvidenceOutlivesAnAbsence checks that an interface that reads omitted for a while still has its evidence when it
+// is visible again.
 func TestEvidenceOutlivesAnAbsence(t *testing.T) {
 	v := inventory.New(cluster)
 	i := attached(fresh("eni-1", member(0, 1), after(-3600)), eni.AttachmentAttached)
@@ -59,7 +59,8 @@ func TestWhatIsDeniedCountsForNobody(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAnInstanceIsBelievedAtOnce: the end reverts the effects of our calls, so that no read has to show them.
+// TestTheEndOfAnInstanceIsBelievedAtOnce ends an instance, which reverts the effects of our calls, so that no read has
+// to show them.
 func TestTheEndOfAnInstanceIsBelievedAtOnce(t *testing.T) {
 	for _, state := range []eni.InstanceState{eni.InstanceShuttingDown, eni.InstanceTerminated} {
 		t.Run(string(state), func(t *testing.T) {

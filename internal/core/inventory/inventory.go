@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inventory caches the interfaces of a cluster, although EC2's reads lag.
+// Package inventory caches the interfaces of a cluster, and compensates for EC2's stale reads.
 //
 // EC2 is eventually consistent: a Describe call may omit an interface that was just created, still return one that was
 // deleted, or return an attribute as it was before a call of ours. An [Inventory] merges three sources, so that no
@@ -43,13 +43,13 @@ type Record struct {
 	// Verified is set if evidence besides the tags says that the interface belongs to the cluster: EC2 accepted a call
 	// of ours for it, or a ledger names it. Tags can be copied and invented.
 	Verified bool
-	// Missing is set while one read, but not yet a second, omitted the interface.
+	// Missing is set while only one read has omitted the interface.
 	Missing bool
-	// Confirmed is set once the interface cannot be the product of a stale read alone: EC2 accepted a call of ours for
+	// Confirmed is set once the interface certainly exists and not only in a stale read: EC2 accepted a call of ours for
 	// it, or returned it [StaleReadWindow] after the first read.
 	Confirmed bool
-	// LastRead is the begin of the newest read that counted; zero if only a call of ours names the interface. Changes
-	// that EC2 makes by itself are judged by this time, because a stale read says nothing about them.
+	// LastRead is the begin of the newest read that counted; zero if only a call of ours names the interface. It dates
+	// changes that EC2 makes by itself, because a stale read says nothing about them.
 	LastRead time.Time
 	// DetachingSince is the time of the first read of a detaching attachment, or of the last detach call; zero if it is
 	// not detaching.
@@ -62,7 +62,7 @@ type Record struct {
 	LastFailedAttach time.Time
 }
 
-// Inventory is the interfaces of one cluster. The zero value is not usable; call [New]. It is not safe for concurrent
+// Inventory has the interfaces of one cluster. The zero value is not usable; call [New]. It is not safe for concurrent
 // use.
 type Inventory struct {
 	cluster string
@@ -103,7 +103,7 @@ type entry struct {
 	pending         expectations
 }
 
-// New returns an empty inventory for the cluster with the given name, as ownership tags have it.
+// New returns an empty inventory for the cluster with the given name in ownership tags.
 func New(cluster string) *Inventory {
 	return &Inventory{
 		cluster:    cluster,
@@ -137,7 +137,7 @@ func (v *Inventory) entry(at time.Time, member identity.Member, i eni.Interface)
 	case !known:
 		e = &entry{ownedSince: at}
 		e.ID = i.ID
-		// An interface exists even if its tag with the creation time is wrong.
+		// The interface exists, even if the creation time in its tag is wrong.
 		if e.madeAt, _ = identity.CreatedAt(i.Tags); e.madeAt.After(at) {
 			e.madeAt = at
 		}
@@ -202,8 +202,8 @@ func (v *Inventory) set(at time.Time, e *entry, i eni.Interface) bool {
 	return changed
 }
 
-// drop removes an interface that does not exist any more. It was removed externally if neither a call of ours nor the
-// end of its instance removed it.
+// drop removes an interface that does not exist any more. It counts as removed externally if neither a call of ours nor
+// the end of its instance removed it.
 func (v *Inventory) drop(at time.Time, e *entry, lost bool) {
 	before := v.spent[e.Member.InstanceID][e.Member.Key]
 	put(v.spent, e.Member.InstanceID, e.Member.Key,
@@ -223,7 +223,7 @@ func (v *Inventory) forget(now time.Time) {
 	})
 }
 
-// countFailedAttaches records whether an attempt to attach the interface ended, and with which result.
+// countFailedAttaches records the result of an attempt to attach the interface that has ended.
 func (e *entry) countFailedAttaches(at time.Time, next eni.Interface) {
 	was, now := e.Attachment, next.Attachment
 	switch {
@@ -235,8 +235,7 @@ func (e *entry) countFailedAttaches(at time.Time, next eni.Interface) {
 	}
 }
 
-// since returns the time from which on an attachment has had a status: the time before, now, or zero if it does not
-// have it.
+// since returns the time since which an attachment has a status: the time before, now, or zero if it does not have it.
 func since(before, now time.Time, i eni.Interface, status eni.AttachmentStatus) time.Time {
 	switch {
 	case i.Attachment == nil || i.Attachment.Status != status:

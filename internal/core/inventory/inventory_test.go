@@ -22,7 +22,7 @@ const (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// after is a time, in seconds from the start.
+// after returns the time a number of seconds after the start.
 func after(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 
 func member(ordinal int, generation identity.Generation) identity.Member {
@@ -32,7 +32,7 @@ func member(ordinal int, generation identity.Generation) identity.Member {
 	}
 }
 
-// fresh is an unattached interface made at the given time.
+// fresh returns an unattached interface created at the given time.
 func fresh(id string, m identity.Member, made time.Time) eni.Interface {
 	return eni.Interface{ID: id, Type: eni.Standard, Status: eni.Available, SubnetID: "s1", Tags: m.Tags(made, nil)}
 }
@@ -137,7 +137,7 @@ func TestALaterCallTakesThePlaceOfAnEarlierOne(t *testing.T) {
 	})
 }
 
-// TestMissing says for a history of reads whether the inventory has an interface that was created an hour ago, and
+// TestMissing checks, for a history of reads, whether the inventory has an interface that was created an hour ago, and
 // whether it is missing.
 func TestMissing(t *testing.T) {
 	i := fresh("eni-1", member(0, 1), after(-3600))
@@ -333,7 +333,7 @@ func TestProven(t *testing.T) {
 	}
 }
 
-// TestProofIsNewsBesideASibling prevents the second list after a start from reconciling every node.
+// TestProofIsNewsBesideASibling checks that the second list after a start does not reconcile every node.
 func TestProofIsNewsBesideASibling(t *testing.T) {
 	of := func(nodeENI string, ordinal int) identity.Member {
 		m := member(ordinal, 1)

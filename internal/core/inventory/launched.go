@@ -13,7 +13,7 @@ import (
 )
 
 // launchInterfaces are the interfaces that EC2 created with their instances from a published template. They are not
-// members, and no action for members applies to them.
+// members, so actions for members do not apply to them.
 type launchInterfaces struct {
 	byInstance map[string]map[string]*launchInterface
 	// at has, by interface ID, the instance of the interface.
@@ -92,7 +92,7 @@ func (l launchInterfaces) drop(id string) {
 	delete(l.at, id)
 }
 
-// missed records which interfaces of an instance a read omitted, and removes those that a second read, at least
+// missed records which interfaces of an instance a read omitted. It removes those that a second read, at least
 // [AbsenceConfirmation] later, omits as well.
 func (l launchInterfaces) missed(begun time.Time, instanceID string, shown map[string]bool) {
 	for id, b := range l.byInstance[instanceID] {

@@ -56,7 +56,7 @@ func TestOurOwnChangeOfALaunchedInterfaceOutlivesAnOlderReading(t *testing.T) {
 	}
 }
 
-// EC2's reads lag: one that began after our call may show the state before it, and the call is not repeated for that.
+// EC2's reads lag: one that began after our call may show the state before it, which must not repeat the call.
 func TestOurOwnChangeOfALaunchedInterfaceOutlivesALaggingReading(t *testing.T) {
 	v, at := inventory.New("c"), time.Unix(1_000_000, 0)
 	before := launchedInterface("eni-a", 1)

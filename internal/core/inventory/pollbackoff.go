@@ -6,26 +6,26 @@ package inventory
 import "time"
 
 const (
-	// pollFraction is the next wait as a part of the time that the transition has taken so far. A poll thus delays the
-	// result by a sixteenth at most.
+	// pollFraction divides the time that the transition has taken so far; the result is the next wait. Polling thus delays
+	// the result by a sixteenth at most.
 	pollFraction = 16
 	// firstPoll is the time before the first poll of an interface, because EC2 needs at least a second for each
 	// transition.
 	firstPoll = 900 * time.Millisecond
-	// longestPoll is the longest time between two polls of an interface. One that is stuck for a day, and may not be
-	// forced, costs 60 reads an hour.
+	// longestPoll is the longest time between two polls of an interface. An interface that is stuck for a day, and may not
+	// be detached by force, costs 60 reads an hour.
 	longestPoll = time.Minute
 )
 
-// PollBackoff decides when to poll interfaces that EC2 is changing: often at first, and less and less often while
-// nothing changes. The zero value is ready for use. It is not safe for concurrent use.
+// PollBackoff decides when to poll interfaces that EC2 is changing: often at first, and less often while nothing
+// changes. The zero value is ready for use. It is not safe for concurrent use.
 type PollBackoff struct{ asked map[string]pollState }
 
 // pollState has the begin of a transition, and the time of its last poll.
 type pollState struct{ since, last time.Time }
 
 // Due returns the interfaces in transition that are due for a poll, given the interval of polls. It assumes that the
-// caller polls them now, and forgets all others.
+// caller polls them now, and forgets all interfaces that are not in transition.
 func (p *PollBackoff) Due(now time.Time, poll time.Duration, inTransition []string) (due []string) {
 	asked := make(map[string]pollState, len(inTransition))
 	for _, id := range inTransition {

@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// TestPatience polls an interface that EC2 does not change, at most once every two seconds.
+// TestPatience polls an interface whose transition does not end, at most once every two seconds.
 func TestPatience(t *testing.T) {
 	const poll = 2 * time.Second
 	var p inventory.PollBackoff
@@ -56,8 +56,8 @@ func TestNothingIsAskedTooSoon(t *testing.T) {
 	}
 }
 
-// TestPatienceWithOneIsNotThatWithAnother has one interface stuck for long when another one, which was stuck before,
-// changes and settles.
+// TestPatienceWithOneIsNotThatWithAnother has one interface that is stuck for long, while another one, which was stuck
+// before, changes and settles.
 func TestPatienceWithOneIsNotThatWithAnother(t *testing.T) {
 	const poll = 2 * time.Second
 	var p inventory.PollBackoff

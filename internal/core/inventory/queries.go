@@ -28,7 +28,7 @@ func (v *Inventory) Interface(id string) (eni.Interface, bool) {
 	return eni.Interface{}, false
 }
 
-// RecentlyCreated reports whether the interface is so new that EC2's Describe calls may still omit it.
+// RecentlyCreated reports whether EC2's Describe calls may still omit the interface because it is new.
 func (v *Inventory) RecentlyCreated(now time.Time, id string) bool {
 	e, known := v.entries[id]
 	return known && now.Before(e.ownedSince.Add(VisibilityWindow))
@@ -75,7 +75,7 @@ func (v *Inventory) RemovedExternally(instanceID string) map[identity.Key]time.T
 	return lost
 }
 
-// Unattached returns the number of interfaces without an attachment, of the NodeENIs that count.
+// Unattached returns the number of unattached interfaces of the NodeENIs that count.
 func (v *Inventory) Unattached(counts func(owner identity.Owner) bool) int {
 	n := 0
 	for id := range v.unattached {

@@ -30,7 +30,7 @@ func (v *Inventory) ObserveInterfaces(begun time.Time, interfaces ...eni.Interfa
 		if v.merge(begun, member, seen) {
 			changed = append(changed, member)
 			if before.Node != "" && before.Node != member.Node {
-				changed = append(changed, before) // its tags were changed by hand; reconcile the node that has it
+				changed = append(changed, before) // a user changed its tags; also reconcile the node that has it
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func (v *Inventory) ObserveList(begun time.Time, all []eni.Interface) []identity
 // the read, was omitted. It returns the members that changed.
 func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []identity.Member {
 	if look.Instance.State.Terminating() {
-		// The end of an instance reverts the effects of our calls, so no read has to show them.
+		// The end of an instance reverts the effects of our calls, so reads need not show them.
 		for _, e := range v.byInstance[look.Instance.ID] {
 			e.pending = nil
 		}
@@ -85,14 +85,14 @@ func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []identity.Member
 	return changed
 }
 
-// diesWithInstance reports whether EC2 deletes the interface with its instance. Its absence after the termination then
-// needs no second read.
+// diesWithInstance reports whether EC2 deletes the interface with its instance. If so, its absence after the
+// termination needs no second read.
 func (r Record) diesWithInstance() bool {
 	return r.AttachedTo(r.Member.InstanceID) && r.Attachment.DeleteOnTermination
 }
 
-// ObserveAbsence merges that a read that began at the given time omitted an interface. The first makes it Missing, and
-// one that confirms it removes it. The result is its member if that changed something.
+// ObserveAbsence merges a read that began at the given time and omitted an interface. The first such read makes it
+// Missing, and a read that confirms the absence removes it. It returns the interface's member if something changed.
 func (v *Inventory) ObserveAbsence(begun time.Time, id string) []identity.Member {
 	e, ok := v.entries[id]
 	if !ok || begun.Before(e.newestReadBegan) || begun.Before(e.madeAt.Add(VisibilityWindow)) {
@@ -109,8 +109,8 @@ func (v *Inventory) ObserveAbsence(begun time.Time, id string) []identity.Member
 	return []identity.Member{e.Member}
 }
 
-// dropForeign removes an interface whose tags, by a read that counts, no longer name this cluster. Their tags were
-// changed by hand, and multieni never touches foreign interfaces.
+// dropForeign removes an interface whose tags, by a read that counts, no longer name this cluster. A user changed them,
+// and multieni never changes foreign interfaces.
 func (v *Inventory) dropForeign(begun time.Time, seen eni.Interface) []identity.Member {
 	e, known := v.entries[seen.ID]
 	if !known || !e.accepts(begun, seen) {
@@ -120,7 +120,7 @@ func (v *Inventory) dropForeign(begun time.Time, seen eni.Interface) []identity.
 	return []identity.Member{e.Member}
 }
 
-// merge takes over a read, unless it is older than the last one, and reports whether it changed something.
+// merge stores a read unless it is older than the last one, and reports whether something changed.
 func (v *Inventory) merge(begun time.Time, member identity.Member, seen eni.Interface) bool {
 	was, known := v.entries[seen.ID]
 	if known && !was.accepts(begun, seen) {
@@ -137,9 +137,9 @@ func (v *Inventory) merge(begun time.Time, member identity.Member, seen eni.Inte
 	return v.set(begun, e, seen) || changed
 }
 
-// hasSibling reports whether the same NodeENI has another interface on the same instance. Evidence about an interface
-// without a sibling changes no plan; with one it decides which of them is a duplicate. After a restart, all interfaces
-// gain evidence at once.
+// hasSibling reports whether the same NodeENI has another interface on the same instance. Evidence changes a plan only
+// if there is a sibling: it then decides which of the two is a duplicate. After a restart, all interfaces gain evidence
+// at once.
 func (v *Inventory) hasSibling(e *entry) bool {
 	for _, other := range v.byInstance[e.Member.InstanceID] {
 		if other != e && other.Member.Owner == e.Member.Owner {
@@ -157,7 +157,7 @@ func (e *entry) accepts(begun time.Time, seen eni.Interface) bool {
 }
 
 // finished merges the end of an attach from a read that is otherwise ignored as stale, because it does not show all
-// effects of our calls. EC2 returns "attached" only when it is true, so a concurrent change of another aspect does not
+// effects of our calls. EC2 returns "attached" only if it is true, so a concurrent change of another aspect need not
 // delay it.
 func (v *Inventory) finished(begun time.Time, e *entry, seen eni.Interface) bool {
 	was, now := e.Attachment, seen.Attachment

@@ -33,8 +33,8 @@ func (v *Inventory) Requested(instanceID string) map[string]eni.Addresses {
 	return all
 }
 
-// RecordRequested records EC2's answer to a call of ours for addresses. Before are the requested ones before the call,
-// which count if this process knows of no earlier answer.
+// RecordRequested records EC2's answer to a call of ours for addresses. The argument before has the requested addresses
+// before the call; they count if this process knows of no earlier answer.
 func (v *Inventory) RecordRequested(now time.Time, id string, before, added, removed eni.Addresses) {
 	if r, known := v.requested[id]; known {
 		before = r.Addresses

@@ -90,7 +90,8 @@ func TestASubnetWithoutABlockIsAnError(t *testing.T) {
 	}
 }
 
-// What is free is in the block, in order, and neither EC2's, used nor reserved; and nothing lower is left out.
+// The free addresses are in the block and in order, and EC2 does not reserve them, nor are they used or in a
+// reservation. No lower free address is left out.
 func TestFreeIsTheLowestThereIs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := ipam.Subnet{CIDR: netip.MustParsePrefix("10.0.4.0/25"), Used: someUsed(rt), Reserved: someUsed(rt)}
@@ -191,8 +192,8 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// Three hundred launches that only see what EC2 shows, and see it late, still fill the subnet from its start without a
-// gap, and lose few calls over it.
+// Three hundred launches that see only EC2's stale answers still fill the subnet from its start without a gap, with few
+// refused calls.
 func TestTurnsFillASubnetWithoutGaps(t *testing.T) {
 	const launches, visibleAfter, perRound = 300, 3, 10
 	subnet := ipam.Subnet{CIDR: netip.MustParsePrefix("10.0.4.0/22")}

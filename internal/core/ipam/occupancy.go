@@ -22,34 +22,34 @@ const (
 	maxCells = 256
 )
 
-// Occupancy is what holds the addresses of a subnet's IPv4 block.
+// Occupancy describes the use of the addresses of a subnet's IPv4 block.
 type Occupancy struct {
 	CIDR netip.Prefix
-	// Usable is the number of addresses that EC2 does not keep for itself.
+	// Usable is the number of addresses that EC2 does not reserve for itself.
 	Usable int
 	// Used is the number of addresses on interfaces, single ones and those of delegated prefixes.
 	Used int
 	// Free is the number of addresses that are neither used nor reserved.
 	Free int
-	// FreePrefixes is the number of /28 that EC2 can delegate: the whole free ones of the reservations of type prefix
-	// if there is one, else of the space that no reservation covers.
+	// FreePrefixes is the number of wholly free /28 blocks that EC2 can delegate: those in the reservations of type prefix
+	// if there are any, else those in the space without a reservation.
 	FreePrefixes int
-	// Holders are what holds the used addresses: the one with the most addresses first, then by name.
+	// Holders are the holders of the used addresses, by number of addresses in descending order, then by name.
 	Holders []Holder
 	// Reservations are the IPv4 reservations in the order of their addresses.
 	Reservations []ReservationUse
-	// Cells divide the block into at most 256 parts of equal size, in the order of their addresses.
+	// Cells are at most 256 parts of the block, of equal size, in the order of their addresses.
 	Cells []Cell
 }
 
-// Holder is an owner of interfaces with what they hold of a subnet.
+// Holder is an owner of interfaces, with the addresses that they have in a subnet.
 type Holder struct {
 	Name string
-	// Interfaces, Addresses and Prefixes are counts; Addresses leaves out those of the prefixes.
+	// Interfaces, Addresses and Prefixes are counts; Addresses excludes those of the prefixes.
 	Interfaces, Addresses, Prefixes int
 }
 
-// addresses is the number of addresses of a holder with those of its prefixes.
+// addresses returns the number of addresses of a holder, including those of its prefixes.
 func (h Holder) addresses() int { return h.Addresses + h.Prefixes*sizeOf(delegatedBits) }
 
 // ReservationUse is a reservation with the number of its used and its free addresses.
@@ -61,28 +61,28 @@ type ReservationUse struct {
 // Cell is one part of a subnet's block.
 type Cell struct {
 	CIDR netip.Prefix
-	// Single and Delegated are the used addresses of the part: those that an interface holds one by one, and those of
-	// delegated prefixes.
+	// Single and Delegated are the used addresses of the part: single addresses of interfaces, and those of delegated
+	// prefixes.
 	Single, Delegated int
-	// Reserved is the type of the reservation at the first address of the part, and empty without one.
+	// Reserved is the type of the reservation at the first address of the part; empty without one.
 	Reserved eni.ReservationType
 }
 
-// HeldInterface is an interface with the name of what holds it.
+// HeldInterface is an interface with the name of its holder.
 type HeldInterface struct {
 	eni.Addresses
 	Holder string
 }
 
-// PrefixCount is the number of /28s of one subnet.
+// PrefixCount is the number of /28 blocks of one subnet.
 type PrefixCount struct {
 	SubnetID, Zone string
-	// Free are those that EC2 can delegate now, All those that it could delegate in the empty subnet: of reservations of
-	// type prefix, or of the whole subnet without one.
+	// Free is the number that EC2 can delegate now, and All the number that it could delegate in the empty subnet: in
+	// reservations of type prefix, or in the whole subnet without one.
 	Free, All int
 }
 
-// NewOccupancy counts what holds the addresses of an IPv4 block.
+// NewOccupancy returns the occupancy of an IPv4 block.
 func NewOccupancy(
 	block netip.Prefix, interfaces []HeldInterface, reservations []eni.SubnetReservation,
 ) (Occupancy, error) {
@@ -114,7 +114,7 @@ func NewOccupancy(
 	return o, nil
 }
 
-// reserved is the space of the reservations of some types.
+// reserved returns the space of the reservations of some types.
 func (o Occupancy) reserved(types ...eni.ReservationType) *netipx.IPSet {
 	var b netipx.IPSetBuilder
 	for _, r := range o.Reservations {
@@ -181,7 +181,7 @@ func holders(interfaces []HeldInterface) []Holder {
 	return all
 }
 
-// setOf is the single addresses of interfaces, or their delegated prefixes.
+// setOf returns the single addresses of interfaces, or their delegated prefixes.
 func setOf(interfaces []HeldInterface, delegated bool) *netipx.IPSet {
 	var b netipx.IPSetBuilder
 	for _, i := range interfaces {
@@ -194,7 +194,7 @@ func setOf(interfaces []HeldInterface, delegated bool) *netipx.IPSet {
 	return built(&b)
 }
 
-// Split divides a block into blocks of a length. A block that is smaller stays whole.
+// Split divides a block into blocks of a prefix length. It returns a smaller block whole.
 func Split(block netip.Prefix, bits int) []netip.Prefix {
 	bits = max(bits, block.Bits())
 	var parts []netip.Prefix
@@ -234,7 +234,7 @@ func minus(a, b *netipx.IPSet) *netipx.IPSet {
 	return built(&rest)
 }
 
-// built returns the set. Its error is that of invalid ranges, which the callers never add.
+// built returns the set. It drops the error, which only invalid ranges cause; the callers never add one.
 func built(b *netipx.IPSetBuilder) *netipx.IPSet {
 	set, err := b.IPSet()
 	if err != nil {
@@ -243,7 +243,7 @@ func built(b *netipx.IPSetBuilder) *netipx.IPSet {
 	return set
 }
 
-// count is the number of IPv4 addresses of a set.
+// count returns the number of IPv4 addresses of a set.
 func count(set *netipx.IPSet) int {
 	n := 0
 	for _, p := range set.Prefixes() {

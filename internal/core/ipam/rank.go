@@ -3,9 +3,9 @@
 
 package ipam
 
-// Rank returns how many of those that wait for an address of a subnet come before self, in the order of their names.
-// Self takes the free address at that index, counted from zero. An interface that gets its address leaves the queue,
-// and its address leaves the free ones: the choices of all others stay the same, and no two are equal.
+// Rank returns how many of the interfaces that wait for an address of a subnet come before self, in the order of their
+// names. Self takes the free address at that index, counted from zero. When an interface gets its address, it leaves
+// the queue, and the address is no longer free. The choices of all others then stay the same and distinct.
 func Rank(waiting []string, self string) int {
 	before := map[string]bool{}
 	for _, w := range waiting {

@@ -14,13 +14,13 @@ import (
 // EC2 returns a new interface to all readers.
 const ReservationTTL = 2 * time.Minute
 
-// Reservations are the addresses of subnets that this process reserved and that EC2 may not return as used yet. It is a
-// plain value without a lock; the zero value is ready for use.
+// Reservations are the addresses of subnets that this process reserved and that EC2 may not return as used yet. The
+// type has no lock; its zero value is ready for use.
 type Reservations struct {
 	byAddr map[addressKey]claim
 }
 
-// addressKey is an address within one subnet: two VPCs can have the same one.
+// addressKey is an address within one subnet, because two VPCs can have the same address.
 type addressKey struct {
 	subnetID string
 	addr     netip.Addr
@@ -31,9 +31,9 @@ type claim struct {
 	until  time.Time
 }
 
-// Take reserves for a holder the lowest address of the subnet that is neither used nor reserved for another. A repeated
-// call returns the same address to the same holder as long as it is free. It returns false when the subnet has none
-// left.
+// Take reserves for a holder the lowest address of the subnet that is neither used nor reserved for another holder. A
+// repeated call returns the same address to the same holder while it is free. It returns false if the subnet has no
+// free address.
 func (c *Reservations) Take(subnetID string, s Subnet, holder string, now time.Time) (netip.Addr, bool, error) {
 	c.expire(now)
 	space, err := s.space()

@@ -10,22 +10,22 @@ import (
 	"go4.org/netipx"
 )
 
-// EC2 keeps the first four addresses and the last one of every subnet block for itself (Amazon VPC user guide, "Subnet
-// sizing"; for IPv6 likewise).
+// EC2 reserves the first four addresses and the last one of every subnet block for itself, also for IPv6 (Amazon VPC
+// user guide, "Subnet sizing").
 const keptAtStart = 4
 
 // Subnet is one address block of a subnet, and the addresses in it that are not available.
 type Subnet struct {
 	// CIDR is the block, IPv4 or IPv6.
 	CIDR netip.Prefix
-	// Used are the addresses and the delegated prefixes of all interfaces in the subnet, of whichever family.
+	// Used are the addresses and the delegated prefixes of all interfaces in the subnet, of both families.
 	Used []netip.Prefix
-	// Reserved are the CIDR reservations of the subnet. An explicit one could be taken from by naming its addresses,
-	// and a prefix one could not; either was made to keep interfaces' own addresses out.
+	// Reserved are the CIDR reservations of the subnet. A call that names an address can take it from an explicit
+	// reservation, but not from a prefix reservation. Both kinds exist to keep the interfaces' own addresses out.
 	Reserved []netip.Prefix
 }
 
-// Free returns the lowest n addresses that an interface could be given, fewer when there are no more.
+// Free returns the lowest n addresses that an interface can get, or fewer if there are no more.
 func (s Subnet) Free(n int) ([]netip.Addr, error) {
 	free, err := s.space()
 	if err != nil {
@@ -43,7 +43,8 @@ func (s Subnet) Free(n int) ([]netip.Addr, error) {
 	return lowest, nil
 }
 
-// space is the block without what EC2 keeps, what is used and what is reserved.
+// space returns the block without the addresses that EC2 reserves for itself, that are used, or that have a CIDR
+// reservation.
 func (s Subnet) space() (*netipx.IPSet, error) {
 	if !s.CIDR.IsValid() {
 		return nil, fmt.Errorf("the subnet's address block %v is not valid", s.CIDR)
@@ -65,8 +66,7 @@ func (s Subnet) space() (*netipx.IPSet, error) {
 	return b.IPSet()
 }
 
-// UsableRange returns the addresses of a block that interfaces and pods of the subnet can have; false if there are
-// none.
+// UsableRange returns the addresses of a block that interfaces and pods of the subnet can have; false if it has none.
 func UsableRange(subnet, block netip.Prefix) (netipx.IPRange, bool) {
 	usable, err := Subnet{CIDR: subnet}.space()
 	if err != nil {

@@ -49,10 +49,10 @@ func inSubnets(subnets ...eni.Subnet) setting {
 
 func forCNI(i *launchtemplate.Interface) { i.Management = launchtemplate.CNI }
 
-// list is interfaces as they are declared.
+// list is a list of declared interfaces.
 func list(interfaces ...launchtemplate.Interface) []launchtemplate.Interface { return interfaces }
 
-// declaring is the plain node template with the interfaces.
+// declaring returns the plain node template with the interfaces.
 func declaring(interfaces ...launchtemplate.Interface) launchtemplate.NodeTemplate {
 	n := plain()
 	n.Interfaces = interfaces

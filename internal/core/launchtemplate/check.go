@@ -14,7 +14,8 @@ import (
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
-// maxDescription is the most characters of an interface's description (EC2 API reference, CreateNetworkInterface).
+// maxDescription is the maximum number of characters of an interface's description (EC2 API reference,
+// CreateNetworkInterface).
 const maxDescription = 255
 
 // checkInterfaces reports what EC2 refuses in the interfaces of one instance regardless of the instance's type. The
@@ -106,7 +107,7 @@ func (t NodeTemplate) checkInterface(i Interface) []Problem {
 	return problems
 }
 
-// checkAssociation refuses what EC2 would refuse of the public and carrier addresses of one interface.
+// checkAssociation refuses public and carrier addresses of one interface that EC2 would refuse.
 func (t NodeTemplate) checkAssociation(i Interface) []Problem {
 	var problems []Problem
 	public, carrier := i.PublicIP != nil && *i.PublicIP, i.CarrierIP != nil && *i.CarrierIP
@@ -130,19 +131,19 @@ func (t NodeTemplate) checkAssociation(i Interface) []Problem {
 	return problems
 }
 
-// forbidden are the members that no layer of a user may set, with why.
+// forbidden are the members that no layer of a user may set, each with the reason.
 var forbidden = map[string]string{
 	mType:         "the node template chooses instance types: use spec.instanceTypes",
 	mRequirements: "the node template chooses instance types: use spec.instanceTypes",
 	mGroupNames:   "groups by name are for the default VPC; use SecurityGroupIds, or spec.securityGroupSelector",
 }
 
-// forbiddenOfInterface are the members of an interface that would collide with the second instance.
+// forbiddenOfInterface are the members of an interface that would collide at the second instance.
 var forbiddenOfInterface = []string{
 	"NetworkInterfaceId", "PrivateIpAddress", "PrivateIpAddresses", "Ipv6Addresses", "Ipv4Prefixes", "Ipv6Prefixes",
 }
 
-// checkLayer refuses what a source or an override may not say.
+// checkLayer refuses members that a source or an override may not set.
 func checkLayer(d Document, path string) []Problem {
 	var problems []Problem
 	add := func(member, why string) {
@@ -195,7 +196,7 @@ func empty(value any) bool {
 	return value == nil || isList && len(list) == 0 || value == ""
 }
 
-// The most characters of a tag's key and value (EC2 user guide, "Tag restrictions").
+// The maximum number of characters of a tag's key and value (EC2 user guide, "Tag restrictions").
 const maxTagKey, maxTagValue = 128, 256
 
 // CheckTags reports tags that EC2 refuses, and tags whose keys are reserved for AWS, Kubernetes or multieni.

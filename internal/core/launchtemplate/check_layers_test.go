@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// A referenced template and an override are checked alike. Their problems differ in the path.
+// A referenced template and an override have the same checks. Their problems differ in the path.
 func TestMembersThatNoLayerOfAUserMaySet(t *testing.T) {
 	const address = ": a template is for many instances, and only the first could have it; use a count, or let EC2 choose"
 	for name, tc := range map[string]struct {
@@ -207,7 +207,7 @@ func TestAddressesAndPrefixesOfDifferentLayers(t *testing.T) {
 }
 
 // The interfaces of a rendered template are those of all layers together. A name and a management exist only inline.
-// EC2 deletes an interface with its instance if no layer says otherwise.
+// EC2 deletes an interface with its instance unless a layer sets otherwise.
 func TestInterfacesAreReadFromAllLayers(t *testing.T) {
 	yes, no := true, false
 	n := declaring(interfaceIn(0, 1, named("n3"), forCNI, prefixed(1, 0)), at(0))

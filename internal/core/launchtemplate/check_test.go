@@ -20,8 +20,8 @@ func problemsOf(t *testing.T, interfaces ...launchtemplate.Interface) []string {
 	return textOf(launchtemplate.Render(n, of(t, "m5n.24xlarge"), nil).Problems)
 }
 
-// A user corrects a field of one interface with nothing but the message: it has the path of the field, the interface,
-// the cause and the next step.
+// A user can correct a field of one interface with the message alone: it has the path of the field, the interface, the
+// cause and the next step.
 func TestProblemsOfAValueNameFieldCauseAndNextStep(t *testing.T) {
 	describe := func(text string) setting { return func(i *launchtemplate.Interface) { i.Description = text } }
 	grouped := func(count int) setting {
@@ -159,7 +159,7 @@ func TestSecondEFAOfACardIsReportedWithTheFirst(t *testing.T) {
 	}, textOf(launchtemplate.Render(n, []launchtemplate.InstanceType{kind}, nil).Problems))
 }
 
-// Values at a limit, and values that say what EC2 does in any case, are accepted.
+// Values at a limit, and values that EC2 sets by default, are accepted.
 func TestInterfacesAtTheLimitsAreAccepted(t *testing.T) {
 	for name, interfaces := range map[string][]launchtemplate.Interface{
 		"a description of 255 characters in 510 bytes": {interfaceIn(0, 0, func(i *launchtemplate.Interface) {

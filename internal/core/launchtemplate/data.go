@@ -16,11 +16,11 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// Document is launch template data as JSON has it, under the member names of EC2's RequestLaunchTemplateData: what
-// `aws ec2 create-launch-template --launch-template-data` takes. Values are those of encoding/json.
+// Document is launch template data in JSON, with the member names of EC2's RequestLaunchTemplateData, as
+// `aws ec2 create-launch-template --launch-template-data` takes it. Values are those of encoding/json.
 type Document map[string]any
 
-// Members of a document that the package knows by name.
+// Members of a document that the package uses by name.
 const (
 	mImageID      = "ImageId"
 	mUserData     = "UserData"
@@ -36,10 +36,10 @@ const (
 	mRequirements = "InstanceRequirements"
 )
 
-// Origin says which layer a member of a document comes from.
+// Origin is the layer that a member of a document comes from.
 type Origin string
 
-// The layers, in the order of their precedence: a later one wins over an earlier one.
+// The layers, in the order of their precedence: a later one overrides an earlier one.
 const (
 	FromDefault  Origin = "Default"
 	FromInline   Origin = "Inline"
@@ -47,7 +47,7 @@ const (
 	FromOverride Origin = "Override"
 )
 
-// words is how sentences name the layer.
+// words returns the name of the layer in sentences.
 func (o Origin) words() string {
 	switch o {
 	case FromTemplate:
@@ -63,7 +63,7 @@ func (o Origin) words() string {
 type Shadow struct {
 	// Path is the member, for example "NetworkInterfaces[card 0 device 1].Description".
 	Path string
-	// By is the layer that wins, Of the one that is hidden.
+	// By is the layer that sets the member, Of the one that is hidden.
 	By, Of Origin
 }
 
@@ -72,23 +72,23 @@ func (s Shadow) String() string {
 	return fmt.Sprintf("%s: the %s hides the %s", s.Path, s.By.words(), s.Of.words())
 }
 
-// layer is a document with where it comes from.
+// layer is a document with its origin.
 type layer struct {
 	origin Origin
 	data   Document
 }
 
-// merged is layers laid over each other.
+// merged is the result of a merge of layers.
 type merged struct {
 	data Document
-	// origins holds where each member comes from, by its path.
+	// origins has the origin of each member, by its path.
 	origins map[string]Origin
 	shadows []Shadow
 }
 
 // merge lays the layers over each other, the last one on top. A member is taken whole, except that lists whose elements
 // have an identity are merged element by element and member by member: interfaces by slot, block devices by name, tag
-// specifications by resource type. Null takes a member away; what is present but empty counts as present.
+// specifications by resource type. Null removes a member; a member that is present but empty counts as present.
 func merge(layers ...layer) merged {
 	m := merged{data: Document{}, origins: map[string]Origin{}}
 	for _, l := range layers {
@@ -114,7 +114,7 @@ func (m *merged) member(name string, value any, by Origin) {
 	m.data[name] = m.elements(name, was, list, identify, by)
 }
 
-// elements merges the elements of a list by identity. Those without one are added as they are, and refused later.
+// elements merges the elements of a list by identity. It appends those without one; they are refused later.
 func (m *merged) elements(name string, was, list []any, identify func(map[string]any) string, by Origin) []any {
 	result := slices.Clone(was)
 	for _, element := range list {
@@ -165,8 +165,8 @@ type spot struct {
 	key, path string
 }
 
-// set gives a member its value and reports the value that it hides. A layer hides nothing if it repeats the value, or
-// if only a default set the member before.
+// set sets a member and reports the value that it hides. A layer hides nothing if it repeats the value, or if only a
+// default set the member before.
 func set(m *merged, at spot, value any, by Origin) {
 	in, key, path := at.in, at.key, at.path
 	was, present := in[key]
@@ -182,14 +182,14 @@ func set(m *merged, at spot, value any, by Origin) {
 	in[key], m.origins[path] = value, by
 }
 
-// identities say by what the elements of a list are recognised.
+// identities are the members that identify the elements of a list.
 var identities = map[string]func(map[string]any) string{
 	mInterfaces: func(e map[string]any) string { return slotOf(e).String() },
 	mDevices:    func(e map[string]any) string { return text(e["DeviceName"]) },
 	mTags:       func(e map[string]any) string { return text(e["ResourceType"]) },
 }
 
-// isIdentity reports whether a member is only how an element is recognised: an index of 0 can be left out or written.
+// isIdentity reports whether a member only identifies an element: an index of 0 can be left out or written.
 func isIdentity(key, path string) bool {
 	return strings.HasPrefix(path, mInterfaces+"[") && (key == "DeviceIndex" || key == "NetworkCardIndex")
 }
@@ -216,13 +216,13 @@ func encode(value any) []byte {
 // version of the program renders the same declaration differently.
 const renderer = "v1"
 
-// Hash returns what tells the document from any other: 32 hexadecimal digits of SHA-256 over its canonical form.
+// Hash returns the identity of the document: 32 hexadecimal digits of SHA-256 over its canonical form.
 func (d Document) Hash() string {
 	sum := sha256.Sum256(append([]byte(renderer+"\n"), encode(d)...))
 	return hex.EncodeToString(sum[:16])
 }
 
-// JSON returns the document as people read it.
+// JSON returns the document in readable form.
 func (d Document) JSON() []byte {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -275,7 +275,7 @@ func text(value any) string {
 	return s
 }
 
-// number reads what encoding/json or we ourselves put there.
+// number returns a number that encoding/json or this package stored.
 func number(value any) int {
 	switch n := value.(type) {
 	case float64:

@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// TestTheDocumentHasTheDriftTable keeps docs/launch-time.md from saying something else than the program does.
+// TestTheDocumentHasTheDriftTable checks that the table in docs/launch-time.md is that of the program.
 func TestTheDocumentHasTheDriftTable(t *testing.T) {
 	document, err := os.ReadFile("../../../docs/launch-time.md")
 	if err != nil {
@@ -55,7 +55,7 @@ func jsonValues(name *rapid.Generator[string], depth int) *rapid.Generator[any] 
 	return rapid.OneOf(kinds...)
 }
 
-// A document, its clone and what its text reads as have one hash, and the text of each is the same.
+// A document, its clone and its round trip through text have the same hash and the same text.
 func TestDocumentsHaveOneForm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := documents().Draw(t, "data")
@@ -82,7 +82,7 @@ func TestTheHashIsThatOfTheText(t *testing.T) {
 	})
 }
 
-// The hash is in tags and descriptions of what exists in EC2: another one for the same data would replace all nodes.
+// The hash is in tags and descriptions of resources in EC2: another one for the same data would replace all nodes.
 // The order of members makes no difference, and the order of elements does. The first one is that of
 // printf 'v1\n{}' | sha256sum.
 func TestTheHashOfADocumentStaysTheSame(t *testing.T) {
@@ -99,7 +99,7 @@ func TestTheHashOfADocumentStaysTheSame(t *testing.T) {
 	}
 }
 
-// People read the text, and copy it into files: it is indented, its members are sorted, and no character is escaped for
+// Users read the text and copy it into files: it is indented, its members are sorted, and no character is escaped for
 // HTML.
 func TestADocumentAsPeopleReadIt(t *testing.T) {
 	data := document(t, `{"UserData": "a && b > c", "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": []}]}`)
@@ -118,7 +118,7 @@ func TestADocumentAsPeopleReadIt(t *testing.T) {
 	}
 }
 
-// A shadow says in one line which layer a person has to change.
+// A shadow names in one line the layer that a user has to change.
 func TestAShadowAsText(t *testing.T) {
 	for want, shadow := range map[string]launchtemplate.Shadow{
 		"ImageId: the referenced launch template hides the spec": {
@@ -162,7 +162,7 @@ func TestTheSlotOfAnInterfaceInTheData(t *testing.T) {
 	}
 }
 
-// A Go program that makes a document may write a list of texts in Go's own form, which JSON does not have.
+// A Go program that makes a document may use a list of strings of Go, which differs from the list of encoding/json.
 func TestGroupsAreReadInBothForms(t *testing.T) {
 	for name, groups := range map[string]any{
 		"as Go has them": []string{"sg-8", "sg-9"}, "as JSON has them": []any{"sg-8", "sg-9"},

@@ -5,20 +5,20 @@
 // declaration.
 //
 // Interfaces that EC2 creates together with an instance cost no API call, are deleted with it, can be EFA, and exist
-// before the kubelet. EC2 needs a launch template for that; users declare a node template. Read the package in the
-// order in which [Render] works:
+// before the kubelet starts. EC2 needs a launch template for that; users declare a node template. Read the package in
+// the order in which [Render] works:
 //
 //   - [NodeTemplate] is the declaration, with its selectors resolved to subnets and security groups.
 //   - [Layout] adds the EFA interfaces of an instance type.
 //   - [Document] is launch template data under EC2's own names. The layers of a template (defaults, inline fields, a
 //     referenced launch template, an override) are merged as documents.
-//   - [NodeTemplate.Check] and its neighbours refuse what EC2 would refuse, with messages that name the next step.
+//   - The checks ([CheckTags] and others) refuse what EC2 would refuse, with messages that name the next step.
 //   - The interfaces are checked against the limits of instance types ([TypeVerdict]), and their subnets against the
 //     zones ([ZoneVerdict]).
 //   - [Rendering] is the result: one template per shape and, where interfaces have subnets of their own, per zone.
 //
-// [Compare] compares the interfaces of a running instance with the declaration; [Fields] says for every field of a node
-// template what its change means for running nodes.
+// [CompareInterfaces] compares the interfaces of a running instance with the declaration; [Fields] returns for every
+// field of a node template what its change means for running nodes.
 //
-// The package is pure: its functions get values, and return values.
+// The package is pure: its functions take and return values.
 package launchtemplate

@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// Class says how it is known that a node differs from its node template (karpenter-core, "Drift").
+// Class is how a difference between a node and its node template is detected (karpenter-core, "Drift").
 type Class string
 
 const (
@@ -28,7 +28,7 @@ const (
 	Behavioral Class = "Behavioral"
 )
 
-// Action says what is done about a difference.
+// Action is what removes a difference.
 type Action string
 
 const (
@@ -37,17 +37,17 @@ const (
 	// Replace means that only a new node removes the difference. multieni reports it; the program that replaces nodes
 	// decides.
 	Replace Action = "Replace"
-	// NoAction needs none: the field shows in no node.
+	// NoAction means that no action is needed: the field affects no node.
 	NoAction Action = "None"
 )
 
-// Field is what a change of one field means for nodes that run.
+// Field is what a change of one field means for running nodes.
 type Field struct {
 	Class  Class
 	Action Action
 }
 
-// Fields returns what every field of an AWSNodeTemplate's spec means for nodes that run, by its path in the spec.
+// Fields returns what every field of an AWSNodeTemplate's spec means for running nodes, by its path in the spec.
 func Fields() map[string]Field {
 	return map[string]Field{
 		"networkInterfaces":                             {Static, Replace}, // their number: the members follow
@@ -86,7 +86,7 @@ func Fields() map[string]Field {
 	}
 }
 
-// Difference is one way in which a node differs from what its node template says now.
+// Difference is one difference between a node and its present node template.
 type Difference struct {
 	// Field is the path in the spec, as [Fields] has it.
 	Field  string
@@ -97,7 +97,7 @@ type Difference struct {
 	Want, Have string
 }
 
-// String says it to a person.
+// String describes the difference to a user.
 func (d Difference) String() string {
 	where := d.Field
 	if rest, of := strings.CutPrefix(d.Field, "networkInterfaces[]."); of {
@@ -109,7 +109,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: want %s, have %s", where, d.Want, d.Have)
 }
 
-// Told is [Difference.String] with the class and what is done about it.
+// Told is [Difference.String] with the class and the action.
 func (d Difference) Told() string {
 	doing := map[Action]string{Repair: "can be repaired in place", Replace: "needs a new node",
 		NoAction: "needs nothing"}[d.Action]
@@ -157,7 +157,7 @@ func counts(i eni.Interface) bool {
 	return !cni && !i.RequesterManaged && i.Type != "trunk" && i.Type != "branch"
 }
 
-// missing reports a desired interface that does not exist: as moved if an equal one is in another slot.
+// missing reports a desired interface that does not exist, or that moved if an equal one is in another slot.
 func missing(w Interface, wanted []Interface, there map[eni.Slot]eni.Interface) Difference {
 	for _, slot := range slices.SortedFunc(maps.Keys(there), eni.CompareSlots) {
 		if slices.ContainsFunc(wanted, at(slot)) || there[slot].Type != w.kind() {
@@ -194,7 +194,7 @@ func compareInterface(w Interface, subnets []string, i eni.Interface) []Differen
 	note(association(w.CarrierIP, i.CarrierIP.IsValid()), "associateCarrierIPAddress", asked(w.CarrierIP),
 		strconv.FormatBool(i.CarrierIP.IsValid()))
 	// All interfaces of a template have the same tags. The controller tells the VPC CNI after launch which interfaces
-	// it manages. It never removes from the VPC CNI what the VPC CNI already uses.
+	// it manages. It never removes an interface from the VPC CNI that the VPC CNI already uses.
 	note(w.Slot != eni.Primary && !w.unmanaged() && i.Tags[identity.TagNoManage] == "true", "management", string(CNI),
 		string(Unmanaged))
 	if w.unmanaged() {
@@ -212,7 +212,7 @@ func compareInterface(w Interface, subnets []string, i eni.Interface) []Differen
 	return all
 }
 
-// AsLaunched returns the interface as EC2 shows it once an instance has been launched with it, in the subnet.
+// AsLaunched returns the interface as EC2 returns it for an instance that was launched with it, in the subnet.
 func (i Interface) AsLaunched(subnetID string) eni.Interface {
 	return eni.Interface{
 		Type: i.kind(), Status: eni.InUse, SubnetID: subnetID, Description: i.Description, Groups: i.Groups,
@@ -239,7 +239,7 @@ func differ(field string, slot eni.Slot, want, have string) Difference {
 	return Difference{Field: field, Class: f.Class, Action: f.Action, Slot: slot, Want: want, Have: have}
 }
 
-// association compares an address that was asked for, or asked not to be there.
+// association compares an address that the declaration requests or excludes.
 func association(want *bool, have bool) bool { return want != nil && *want != have }
 
 func asked(want *bool) string {
@@ -253,14 +253,15 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Compact(slices.Sorted(slices.Values(a))), slices.Compact(slices.Sorted(slices.Values(b))))
 }
 
-// dataFields says which field of the spec a member of the data comes from. Interfaces are compared as they are.
+// dataFields maps members of the data to the fields of the spec that they come from. Interfaces are compared as they
+// are.
 var dataFields = map[string]string{
 	mImageID: "amiSelector", mUserData: "userData", mProfile: "instanceProfile", mMonitoring: "detailedMonitoring",
 	mMetadata: "metadataOptions", mDevices: "blockDeviceMappings", mTags: "tags",
 }
 
-// CompareData holds the data an instance was launched with against that of now, without the interfaces. Members that
-// come from a referenced template or an override differ because of these.
+// CompareData compares the data that an instance was launched with to the present data, without the interfaces. For
+// members from a referenced template or an override, that is the field that differs.
 func CompareData(now Document, origins map[string]Origin, then Document) []Difference {
 	members := map[string]bool{}
 	for _, d := range []Document{now, then} {

@@ -142,7 +142,7 @@ func TestDriftIsAnyDifferenceThatIsNotBehavioral(t *testing.T) {
 	}
 }
 
-// An interface as EC2 launches it has what the declaration says and the defaults of EC2. Its tags are those of the
+// An interface as EC2 launches it has the declared values and the defaults of EC2. Its tags are those of the
 // template, which is not known here.
 func TestInterfaceAsLaunched(t *testing.T) {
 	declared := interfaceIn(1, 2, ofType(eni.EFA), prefixed(2, 1), public(true), carrier(false))

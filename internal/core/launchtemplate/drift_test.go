@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// launched is what EC2 shows of an instance with a primary interface and one more.
+// launched is what EC2 returns for an instance with a primary interface and one more.
 func launched() []eni.Interface {
 	one := func(id string, device int) eni.Interface {
 		return eni.Interface{
@@ -308,7 +308,7 @@ func TestMovedInterfaceIsTheLowestOneOfTheSameCardOrDevice(t *testing.T) {
 	}
 }
 
-// What a declaration leaves open, and what the VPC CNI does with interfaces of its own, is no difference.
+// Values that a declaration leaves open, and changes of the VPC CNI to its own interfaces, are no difference.
 func TestWhatADeclarationLeavesOpenIsNoDifference(t *testing.T) {
 	address := netip.MustParseAddr("203.0.113.1")
 	tag := func(value string) func(*eni.Interface) {

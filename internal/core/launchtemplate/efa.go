@@ -10,7 +10,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// Layout says which EFA interfaces an instance type gets in addition to the declared interfaces.
+// Layout selects the EFA interfaces that an instance type gets in addition to the declared interfaces.
 type Layout string
 
 const (
@@ -18,7 +18,7 @@ const (
 	NoLayout Layout = "None"
 	// IPOptimized adds an EFA on every network card that supports one. Only the primary interface has an IP address.
 	IPOptimized Layout = "IPOptimized"
-	// BandwidthOptimized adds to that the IP interfaces that it takes to use all of the instance's IP bandwidth.
+	// BandwidthOptimized also adds the IP interfaces that are needed for all of the instance's IP bandwidth.
 	BandwidthOptimized Layout = "BandwidthOptimized"
 )
 
@@ -32,7 +32,7 @@ type layoutSpec struct {
 	every int
 }
 
-// layoutFor falls back on the arrangement of P4d and Trn1: one adapter for EFA and IP on each card, at device 1.
+// layoutFor falls back to the arrangement of P4d and Trn1: one adapter for EFA and IP on each card, at device 1.
 func layoutFor(instanceType string) layoutSpec {
 	switch family, _, _ := strings.Cut(instanceType, "."); family {
 	case "p5", "p5e":
@@ -99,7 +99,7 @@ func (l Layout) adapters(instanceType string, limits eni.Limits, primaryIsEFA bo
 			Slot: eni.Slot{Card: card, Device: device}, Type: kind, DeleteOnTermination: true, Management: Unmanaged,
 		})
 	}
-	// Where there are fewer adapters than cards, the first card is kept for IP.
+	// If there are fewer adapters than cards, the first card is kept for IP.
 	if limits.EFAs >= len(limits.Cards) && limits.MaxOnCard(0) > 1 && !primaryIsEFA {
 		add(0, 1, eni.EFAOnly)
 	}

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestLayouts has a golden file for each layout that the class must be able to express: what EC2 is asked for, whole.
+// TestLayouts has a golden file with the whole request to EC2 for each layout that the class must be able to express.
 func TestLayouts(t *testing.T) {
 	multus := at(1)
 	multus.Name, multus.Subnets = "n3", []eni.Subnet{subnet("subnet-n3a", "us-east-1a")}

@@ -13,13 +13,13 @@ import (
 	"github.com/multieni/multieni/internal/core/instancetype"
 )
 
-// InstanceType is an instance type with what it can carry.
+// InstanceType is an instance type with its limits.
 type InstanceType struct {
 	Name   string
 	Limits eni.Limits
 }
 
-// Offline returns the instance types that are known without asking EC2.
+// Offline returns the instance types that are known without a call to EC2.
 func Offline() []InstanceType {
 	var types []InstanceType
 	for _, name := range instancetype.Names() {
@@ -32,7 +32,7 @@ func Offline() []InstanceType {
 // TypeReason is one CamelCase word for why an instance type cannot carry the interfaces.
 type TypeReason string
 
-// The reasons. The first ones are of choice, the others of what the type is.
+// The reasons. The first ones come from the choice of types, the others from the type itself.
 const (
 	Excluded                TypeReason = "Excluded"
 	OtherArchitecture       TypeReason = "OtherArchitecture"
@@ -52,18 +52,18 @@ const (
 const efasNotKnown = "how many Elastic Fabric Adapters it takes is not known offline: EC2 tells who may call " +
 	"ec2:DescribeInstanceTypes"
 
-// TypeVerdict says whether an instance type can carry the interfaces.
+// TypeVerdict is the result of the check whether an instance type can carry the interfaces.
 type TypeVerdict struct {
 	Name string
-	// Reason is empty for a type that can; else Message says why not.
+	// Reason is empty for a type that can carry them; else Message has the cause.
 	Reason  TypeReason
 	Message string
-	// Shape is which of the templates is for the type.
+	// Shape selects the template for the type.
 	Shape string
-	// MaxPods is how many pods the VPC CNI has addresses for, interfaces it must leave alone taken off: its own formula
-	// with secondary addresses (amazon-vpc-cni-k8s README, "ENI allocation").
+	// MaxPods is the number of pods for which the VPC CNI has addresses, without interfaces that it must not use: its own
+	// formula with secondary addresses (amazon-vpc-cni-k8s README, "ENI allocation").
 	MaxPods int
-	// Interfaces and EFAs are how many an instance is launched with.
+	// Interfaces and EFAs are the numbers with which an instance is launched.
 	Interfaces, EFAs int
 }
 
@@ -97,7 +97,7 @@ func (t NodeTemplate) candidate(kind InstanceType) (TypeReason, string) {
 	}
 }
 
-// judge compares interfaces with the limits of a type.
+// judge checks interfaces against the limits of a type.
 func judge(kind InstanceType, interfaces []Interface) TypeVerdict {
 	v := TypeVerdict{Name: kind.Name, Interfaces: len(interfaces), EFAs: countEFAs(interfaces)}
 	v.Reason, v.Message = fits(kind.Limits, interfaces, v.EFAs)
@@ -177,7 +177,7 @@ func countEFAs(interfaces []Interface) int {
 	return n
 }
 
-// maxPods counts card 0 alone, on which the CNI keeps its interfaces.
+// maxPods counts only card 0, on which the CNI has its interfaces.
 func maxPods(limits eni.Limits, interfaces []Interface) int {
 	return (limits.MaxOnCard(0)-unmanagedReason(interfaces))*(limits.IPv4-1) + 2
 }
@@ -193,7 +193,8 @@ func unmanagedReason(interfaces []Interface) int {
 	return n
 }
 
-// noEligibleType says why not one type can carry the interfaces: how many fail for each reason, with one of them each.
+// noEligibleType returns the problem that no type can carry the interfaces: the number of types for each reason, with
+// one example.
 func noEligibleType(verdicts []TypeVerdict) *Problem {
 	type group struct {
 		count   int

@@ -19,7 +19,7 @@ func defaults() Document {
 }
 
 // inline turns the declared fields, with the interfaces a shape has, into a document. User data, subnets and multieni's
-// own tags are filled in later, when all layers are known.
+// own tags are added later, when all layers are known.
 func (t NodeTemplate) inline(interfaces []Interface) Document {
 	d := Document{}
 	if t.Image.ID != "" {
@@ -88,8 +88,8 @@ func (b BlockDevice) members() map[string]any {
 	return d
 }
 
-// members say where the interface is in every case, and what becomes of it: what EC2 does by default there depends on
-// how the instance is launched.
+// members always sets the slot, the type and the termination of the interface: EC2's defaults for them depend on how
+// the instance is launched.
 func (i Interface) members() map[string]any {
 	d := map[string]any{
 		"NetworkCardIndex": i.Slot.Card, "DeviceIndex": i.Slot.Device, "InterfaceType": string(i.kind()),
@@ -113,7 +113,7 @@ func (i Interface) kind() eni.Type {
 	return i.Type
 }
 
-// tags returns multieni's own tags for the resources that are launched from the template: they make them recognisable.
+// tags returns multieni's own tags, which identify the resources that are launched from the template.
 // All interfaces of a template have the same ones. The tags that tell the VPC CNI which interfaces to manage differ
 // per interface, so the controller sets them after launch: the VPC CNI reads tags when it starts.
 func (t NodeTemplate) tags(interfaces []Interface) []any {

@@ -13,7 +13,7 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// TestAFieldBecomesItsMemberOfTheData compares the whole member of EC2's data that each field of the spec makes.
+// TestAFieldBecomesItsMemberOfTheData compares the whole member of EC2's data that comes from each field of the spec.
 func TestAFieldBecomesItsMemberOfTheData(t *testing.T) {
 	yes, no := true, false
 	cases := map[string]struct {
@@ -75,7 +75,7 @@ func TestAFieldBecomesItsMemberOfTheData(t *testing.T) {
 	}
 }
 
-// A volume has the members that are declared; EC2 decides the others. An explicit false is a declaration.
+// A volume has the declared members; EC2 chooses the others. An explicit false is a declaration.
 func TestABlockDeviceHasTheDeclaredMembers(t *testing.T) {
 	yes, no := true, false
 	cases := map[string]struct {
@@ -230,7 +230,7 @@ func TestTagsAreSortedByKey(t *testing.T) {
 	}
 }
 
-// An override is laid over all other layers, tags included: the launched resource has the tag of the override.
+// An override overrides all other layers, tags included: the launched resource has the tag of the override.
 func TestATagOfALaterLayerWins(t *testing.T) {
 	const override = `{"TagSpecifications": [
 		{"ResourceType": "volume", "Tags": [{"Key": "team", "Value": "storage"}, {"Key": "backup", "Value": "daily"}]}]}`

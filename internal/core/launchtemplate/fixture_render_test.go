@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/core/userdata"
 )
 
-// blueCluster is all that a node needs to know to join the cluster.
+// blueCluster has all values that a node needs to join the cluster.
 func blueCluster() userdata.Cluster {
 	return userdata.Cluster{
 		ClusterName: "blue", Endpoint: "https://blue.example", CA: "Q0E=", ServiceCIDR: "172.20.0.0/16",

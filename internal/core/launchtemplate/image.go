@@ -35,11 +35,11 @@ func (t Template) ImageParameter() string {
 // ImageID returns the image that the version names.
 func (v Version) ImageID() string { return text(v.Data[mImageID]) }
 
-// Image is what instances boot.
+// Image is the machine image that instances boot.
 type Image struct {
-	// Family is empty when it was not declared.
+	// Family is empty if it was not declared.
 	Family Family
-	// ID is the image that was chosen; empty for the family's own.
+	// ID is the chosen image; empty for the family's own.
 	ID string
 	// Architecture is that of the instance types to choose from, amd64 or arm64; empty for any.
 	Architecture string

@@ -107,7 +107,7 @@ func TestTheImageComesFromTheLastLayerThatNamesOne(t *testing.T) {
 	}
 }
 
-// An image that a person chose could be of any family. multieni does not guess: the image is Custom unless the spec
+// An image that a user chose could be of any family. multieni does not guess: the image is Custom unless the spec
 // names its family, and the user data of a Custom image stays as it is.
 func TestTheFamilyOfAChosenImageIsNotGuessed(t *testing.T) {
 	const user = "#!/bin/sh\njoin"

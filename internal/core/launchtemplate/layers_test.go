@@ -105,7 +105,7 @@ func TestValidationCases(t *testing.T) {
 	}
 }
 
-// judged renders a node template and wants it accepted, or refused for the reason.
+// judged renders a node template, which must be accepted, or refused for the reason.
 func judged(t *testing.T, n launchtemplate.NodeTemplate, want launchtemplate.Reason) {
 	t.Helper()
 	r := launchtemplate.Render(n, of(t, "m5.xlarge"), nil)

@@ -125,7 +125,7 @@ func TestLayoutFillsTheGapsOfADeclaration(t *testing.T) {
 	}
 }
 
-// EC2 deletes what a layout adds together with the instance, and the VPC CNI leaves it alone.
+// EC2 deletes the interfaces that a layout adds together with the instance, and the VPC CNI ignores them.
 func TestInterfacesOfALayoutEndWithTheInstance(t *testing.T) {
 	kind := withEFAs(2, "p5en.x", 2, 2)
 	added := func(card, device int, kind eni.Type) launchtemplate.Interface {

@@ -36,7 +36,7 @@ func layered(t *testing.T, n launchtemplate.NodeTemplate, source, override strin
 	return r
 }
 
-// TestTheLastLayerWins goes over the ways in which a layer changes a member, with the result and what is hidden.
+// TestTheLastLayerWins has every way in which a layer changes a member, with the result and the hidden values.
 func TestTheLastLayerWins(t *testing.T) {
 	cases := map[string]struct {
 		source, override, member string
@@ -199,7 +199,8 @@ func TestAnIndexHidesNothing(t *testing.T) {
 	}
 }
 
-// What is no object is no interface and no tag. It does not become one of the primary slot, or one with an empty key.
+// An element that is not an object is no interface and no tag. It does not become one of the primary slot, or one with
+// an empty key.
 func TestWhatIsNoObjectIsNothing(t *testing.T) {
 	n := plain()
 	n.Interfaces = []launchtemplate.Interface{at(1)}
@@ -240,7 +241,7 @@ func TestShadowsAreSortedByPath(t *testing.T) {
 	}
 }
 
-// An interface that only an override has gets the security groups of the template, and its place by slot.
+// An interface that only an override has gets the security groups of the template, and its position by slot.
 func TestAnOverrideMayAddAnInterface(t *testing.T) {
 	r := layered(t, plain(), `{}`,
 		`{"NetworkInterfaces": [{"DeviceIndex": 3}, {"DeviceIndex": 2, "Description": "two"}]}`)

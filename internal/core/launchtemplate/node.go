@@ -19,9 +19,9 @@ import (
 // Node is an instance that was launched from a node template, with its node in the cluster.
 type Node struct {
 	InstanceType, Zone string
-	// Hash is that of the version it was launched from.
+	// Hash is the hash of the version from which it was launched.
 	Hash string
-	// Image is the ID of the image it boots; empty if that is not known.
+	// Image is the ID of its image; empty if unknown.
 	Image string
 	// Interfaces are those of the instance that are known.
 	Interfaces []eni.Interface
@@ -29,7 +29,7 @@ type Node struct {
 	Adopted map[eni.Slot]bool
 }
 
-// template returns the template that the node would be launched from now.
+// template returns the template from which the node would be launched now.
 func (r Rendering) template(n Node) (Template, bool) {
 	v := slices.IndexFunc(r.Types, func(v TypeVerdict) bool { return v.Name == n.InstanceType })
 	shape := ""
@@ -52,9 +52,9 @@ func (r Rendering) template(n Node) (Template, bool) {
 	return r.Templates[at], true
 }
 
-// Drift returns how the node differs from one that would be launched now, and the updates in place that remove those
-// differences that can be removed. Parameter then is the data from which the node was launched. If it is nil because
-// the data is not known any more, Drift compares only the interfaces.
+// Drift returns how the node differs from one that would be launched now, and the updates in place that remove
+// differences, as far as possible. The parameter then is the data from which the node was launched. If it is nil
+// because the data is not known any more, Drift compares only the interfaces.
 func (r Rendering) Drift(t NodeTemplate, n Node, then Document) ([]Difference, []plan.InPlaceUpdate) {
 	now, is := r.template(n)
 	if !is {
@@ -97,7 +97,7 @@ func Readable(d Document) Document {
 	return d
 }
 
-// inPlaceUpdates are what repairs the differences, one for each interface.
+// inPlaceUpdates returns the updates that remove the differences, one for each interface.
 func inPlaceUpdates(t NodeTemplate, now Template, n Node, differences []Difference) []plan.InPlaceUpdate {
 	var all []plan.InPlaceUpdate
 	for _, i := range n.Interfaces {
@@ -118,7 +118,7 @@ func inPlaceUpdates(t NodeTemplate, now Template, n Node, differences []Differen
 	return all
 }
 
-// inPlaceUpdate adds what repairs one field, and reports whether there is anything.
+// inPlaceUpdate adds the update that removes the difference of one field, and reports whether there is one.
 func inPlaceUpdate(mend *plan.InPlaceUpdate, field string, w Interface) bool {
 	switch strings.TrimPrefix(field, "networkInterfaces[].") {
 	case "description":
@@ -161,8 +161,8 @@ func (t NodeTemplate) NodeLabels(r Rendering, n Node) map[string]string {
 	return labels(t, r.present(n))
 }
 
-// NodeResources are what the node offers to pods by the number: the interfaces of each name that the VPC CNI has no use
-// of.
+// NodeResources are the extended resources of the node: the number of interfaces of each name that the VPC CNI does not
+// use.
 func (t NodeTemplate) NodeResources(r Rendering, n Node) map[string]int {
 	resources := map[string]int{}
 	for _, i := range r.present(n) {
@@ -187,7 +187,7 @@ func (r Rendering) present(n Node) []Interface {
 	return there
 }
 
-// HashOf returns the hash that the interfaces of an instance were launched with, and "" for none.
+// HashOf returns the hash with which the interfaces of an instance were launched, or "".
 func HashOf(interfaces []eni.Interface) string {
 	for _, i := range interfaces {
 		if hash := i.Tags[identity.TagTemplateHash]; hash != "" {

@@ -186,7 +186,7 @@ func TestEachInterfaceGetsOneUpdate(t *testing.T) {
 	}, found(differences))
 }
 
-// Interfaces that a user changed by hand have no difference that an update removes after one round of updates.
+// After one round of updates, interfaces that a user changed have no difference that an update removes.
 func TestUpdatesRemoveTheDifferencesTheyAreFor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := declaring(declared(t)...)
@@ -219,7 +219,7 @@ func TestUpdatesRemoveTheDifferencesTheyAreFor(t *testing.T) {
 	})
 }
 
-// updated does what EC2 does with an update in place.
+// updated applies an update in place like EC2.
 func updated(i *eni.Interface, u plan.InPlaceUpdate) {
 	if u.Description != nil {
 		i.Description = *u.Description

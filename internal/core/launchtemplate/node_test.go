@@ -45,7 +45,7 @@ func rendering(t *testing.T, n launchtemplate.NodeTemplate) launchtemplate.Rende
 	return r
 }
 
-// A node differs by what changed in its node template; what EC2 can change in place comes with the update.
+// A node differs by the changes of its node template; differences that EC2 can change in place have an update.
 func TestNodeDrift(t *testing.T) {
 	second := func(change func(*launchtemplate.Interface)) func(*launchtemplate.NodeTemplate) {
 		return func(n *launchtemplate.NodeTemplate) { change(&n.Interfaces[1]) }
@@ -108,7 +108,7 @@ func TestNodeDrift(t *testing.T) {
 	}
 }
 
-// The VPC CNI gets an interface that it may use from now on by a tag. That is no drift.
+// A tag allows the VPC CNI to use an interface from now on. That is no drift.
 func TestInterfaceIsGivenToTheCNI(t *testing.T) {
 	declared := twoInterfaces()
 	n := node(rendering(t, declared))
@@ -124,7 +124,7 @@ func TestInterfaceIsGivenToTheCNI(t *testing.T) {
 	}
 }
 
-// An interface that a NodeENI adopted is the NodeENI's to update: its node template does not change it.
+// The NodeENI that adopted an interface updates it; the node template does not change it.
 func TestAdoptedInterfaceIsLeftToItsNodeENI(t *testing.T) {
 	declared := twoInterfaces()
 	n := node(rendering(t, declared))
@@ -158,7 +158,7 @@ func TestNodeWithoutATemplateOfItsZone(t *testing.T) {
 	}
 }
 
-// A parameter of Systems Manager that moved on makes a node stale, once the value of both is known.
+// A parameter of Systems Manager with a new value makes a node stale, once both values are known.
 func TestStaleImage(t *testing.T) {
 	declared := twoInterfaces()
 	declared.Image.ID = "resolve:ssm:/images/upf"
@@ -193,7 +193,7 @@ func TestStaleImage(t *testing.T) {
 	}
 }
 
-// A number means one version for ever, so only a person makes it drift; $Latest moves by itself.
+// A number always means the same version, so only a user can make it drift; $Latest changes by itself.
 func TestSourceDrift(t *testing.T) {
 	for name, tc := range map[string]struct {
 		source  launchtemplate.Source
@@ -214,7 +214,7 @@ func TestSourceDrift(t *testing.T) {
 	}
 }
 
-// The text of a difference names the field, the slot and both values; the long form says what a person does about it.
+// The text of a difference has the field, the slot and both values; the long form also has the action of the user.
 func TestDifferenceAsText(t *testing.T) {
 	for name, tc := range map[string]struct {
 		difference   launchtemplate.Difference

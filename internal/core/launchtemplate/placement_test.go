@@ -13,7 +13,7 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// TestTheSubnetsOfALaunchTemplate says where the subnet of each interface comes from. A later layer has precedence over
+// TestTheSubnetsOfALaunchTemplate checks the source of the subnet of each interface. A later layer has precedence over
 // the interface's own selector, and that over the selector of the template. If there is only the latter, the launcher
 // chooses the subnet.
 func TestTheSubnetsOfALaunchTemplate(t *testing.T) {
@@ -69,7 +69,7 @@ func TestTheSubnetsOfALaunchTemplate(t *testing.T) {
 	}
 }
 
-// Where the launcher chooses one subnet for all interfaces, only subnets that suit all of them are possible.
+// If the launcher chooses one subnet for all interfaces, only subnets that suit all of them are possible.
 func TestTheLauncherChoosesAmongSubnetsThatSuitAllInterfaces(t *testing.T) {
 	without := subnet("subnet-b", "us-east-1b")
 	without.HasIPv6 = false
@@ -154,7 +154,7 @@ func TestInterfacesWithoutAPlace(t *testing.T) {
 	}
 }
 
-// A place that is missing does not hide the problems of other fields.
+// A missing subnet does not hide the problems of other fields.
 func TestAMissingPlaceIsReportedWithOtherProblems(t *testing.T) {
 	for name, tc := range map[string]struct {
 		second  eni.Subnet

@@ -48,7 +48,7 @@ func declared(t *rapid.T) []launchtemplate.Interface {
 }
 
 // TestATemplateYieldsExactlyTheDeclaredInterfaces checks every type that is eligible: the rendered template requests
-// the declared interfaces and no others, in a form that EC2 accepts. What is not rendered is refused with a reason.
+// the declared interfaces and no others, in a form that EC2 accepts. Other declarations are refused with a reason.
 func TestATemplateYieldsExactlyTheDeclaredInterfaces(t *testing.T) {
 	limits, _ := instancetype.Offline("p5en.48xlarge")
 	types := []launchtemplate.InstanceType{{Name: "p5en.48xlarge", Limits: limits}}

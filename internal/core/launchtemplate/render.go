@@ -20,35 +20,35 @@ import (
 
 // Rendering is the result of rendering a node template.
 type Rendering struct {
-	// Templates are the launch templates to be there, in the order of shape and zone; none when there are Problems.
+	// Templates are the desired launch templates, in the order of shape and zone; none if there are Problems.
 	Templates []Template
-	// Source is set when a launch template of another program is used unchanged.
+	// Source is set if a launch template of another program is used unchanged.
 	Source *Source
 	Zones  []ZoneVerdict
 	// Types has every known instance type, sorted by name.
 	Types []TypeVerdict
-	// Labels are what nodes are labelled with, so that pods can select among node templates.
+	// Labels are the labels of nodes, with which pods can select among node templates.
 	Labels  map[string]string
 	Shadows []Shadow
-	// Images are the image IDs that Systems Manager parameters currently name, by parameter. The shell fills it in as
-	// far as it can read the parameters.
+	// Images are the current image IDs of Systems Manager parameters, by parameter. The shell sets those that it can
+	// read.
 	Images map[string]string
-	// Origins says which layer each member of the data comes from.
+	// Origins has the layer that each member of the data comes from.
 	Origins  map[string]Origin
 	Warnings []Problem
 	Problems []Problem
 }
 
-// Template is one launch template to be there.
+// Template is one desired launch template.
 type Template struct {
-	// Zone is empty when the launcher chooses the subnet; Shape when all instance types have the same interfaces.
+	// Zone is empty if the launcher chooses the subnet; Shape if all instance types have the same interfaces.
 	Zone, Shape string
 	Data        Document
 	// Hash identifies the data, without the tags that hold it.
 	Hash string
-	// Interfaces are those an instance is launched with, in the order of their slots.
+	// Interfaces are those with which an instance is launched, in the order of their slots.
 	Interfaces []Interface
-	// Subnets are the IDs of the subnets each interface may be in, of any zone, sorted.
+	// Subnets are the sorted IDs of the possible subnets of each interface, in any zone.
 	Subnets map[eni.Slot][]string
 }
 
@@ -64,8 +64,7 @@ func (t NodeTemplate) TemplateName(of Template) string {
 	return strings.Join(parts, "/")
 }
 
-// Render works out the launch templates of a node template, for the instance types there are. The same input gives the
-// same output, to the letter.
+// Render renders the launch templates of a node template for the instance types. The same input gives the same bytes.
 func Render(t NodeTemplate, types []InstanceType, choices Choices) Rendering {
 	r := Rendering{Origins: map[string]Origin{}}
 	r.Problems = t.checkLayers()
@@ -85,7 +84,7 @@ func Render(t NodeTemplate, types []InstanceType, choices Choices) Rendering {
 	return r.settled()
 }
 
-// settled puts problems in order and drops what was found several times; with problems there are no templates.
+// settled sorts problems and removes duplicates; with problems there are no templates.
 func (r Rendering) settled() Rendering {
 	for _, list := range []*[]Problem{&r.Problems, &r.Warnings} {
 		slices.SortFunc(*list, compareProblems)
@@ -238,7 +237,8 @@ func (r *Rendering) add(s *shape, data Document, zone string, places []zonePlace
 	r.Templates = append(r.Templates, made)
 }
 
-// hashTags puts the hash on all resources that are launched, so that nodes of different versions can be distinguished.
+// hashTags adds the hash to the tags of all launched resources, so that nodes of different versions can be
+// distinguished.
 func hashTags(data Document, hash string) []any {
 	var specs []any
 	for _, spec := range data.objects(mTags) {
@@ -258,7 +258,7 @@ func sortInterfaces(data Document) {
 }
 
 // spreadGroups moves security groups from the top level of the data to the interfaces that have none. EC2 refuses
-// groups at both places.
+// groups in both.
 func spreadGroups(m *merged) {
 	groups, beside := m.data[mGroupIDs]
 	if !beside {
@@ -274,9 +274,8 @@ func spreadGroups(m *merged) {
 	delete(m.origins, mGroupIDs)
 }
 
-// implyNoAddress removes members that EC2 implies and refuses when they are explicit: that an instance with several
-// interfaces has no public address, and that an interface has no carrier address, which exists only in Wavelength
-// Zones.
+// implyNoAddress removes explicit values that EC2 implies and refuses: that an instance with several interfaces has no
+// public address, and that an interface has no carrier address, which exists only in Wavelength Zones.
 func implyNoAddress(m *merged) {
 	all := m.data.objects(mInterfaces)
 	for _, i := range all {
@@ -300,7 +299,7 @@ func checkGroups(interfaces []Interface) []Problem {
 	return nil
 }
 
-// image makes sure that there is one.
+// image ensures that the data has an image.
 func (t NodeTemplate) image(m *merged) []Problem {
 	if text(m.data[mImageID]) != "" {
 		return nil
@@ -319,7 +318,7 @@ func (t NodeTemplate) image(m *merged) []Problem {
 	return nil
 }
 
-// family is the declared one. An image that was chosen by hand could be of any, and is not guessed at.
+// family returns the declared family. An image that a user chose could be of any, so it is not guessed.
 func (t NodeTemplate) family(m *merged) Family {
 	switch {
 	case t.Image.Family != "":
@@ -331,7 +330,7 @@ func (t NodeTemplate) family(m *merged) Family {
 	}
 }
 
-// userData keeps the user data of a later layer unchanged, and otherwise writes it.
+// userData keeps the user data of a later layer unchanged, and otherwise renders it.
 func (t NodeTemplate) userData(m *merged, interfaces []Interface) []Problem {
 	if _, given := m.data[mUserData]; given {
 		user := text(m.data[mUserData])
@@ -363,7 +362,7 @@ func tooLarge(user string) []Problem {
 		len(user), userdata.MaxSize)}}
 }
 
-// places finds the subnets of each interface: one that a later layer names, its own, or those of the template.
+// places returns the subnets of each interface: that of a later layer, its own, or those of the template.
 func (t NodeTemplate) places(
 	d Document, interfaces []Interface,
 ) (places []zonePlacement, own map[eni.Slot]bool, problems []Problem) {
@@ -401,7 +400,7 @@ func inSubnets(d Document, z ZoneVerdict) Document {
 	return d
 }
 
-// note takes over what the merge found out.
+// note copies the findings of the merge.
 func (r *Rendering) note(t NodeTemplate, m merged) {
 	maps.Copy(r.Origins, m.origins)
 	for _, s := range m.shadows {
@@ -420,7 +419,7 @@ func (r *Rendering) note(t NodeTemplate, m merged) {
 	}
 }
 
-// warn says what is legal and seldom meant.
+// warn adds warnings for what is legal but rarely intended.
 func (r *Rendering) warn(interfaces []Interface) {
 	for _, i := range interfaces {
 		if !i.DeleteOnTermination {
@@ -435,7 +434,8 @@ func (r *Rendering) warn(interfaces []Interface) {
 	}
 }
 
-// labels are what pods can select nodes by. What is not there has no label, so that Exists means what it says.
+// labels returns the labels with which pods select nodes. There is none for what does not exist, for selectors with
+// Exists.
 func labels(t NodeTemplate, interfaces []Interface) map[string]string {
 	l := map[string]string{LabelNodeTemplate: t.Name, LabelInterfaces: strconv.Itoa(len(interfaces))}
 	if n := countEFAs(interfaces); n > 0 {

@@ -40,7 +40,7 @@ func of(t *testing.T, names ...string) []launchtemplate.InstanceType {
 	return types
 }
 
-// plain is the seed's example with everything that is optional left out, on a custom image.
+// plain is the seed's example without optional fields, on a custom image.
 func plain() launchtemplate.NodeTemplate {
 	return launchtemplate.NodeTemplate{
 		Name: "default", UID: "uid-1", Cluster: "blue",
@@ -354,8 +354,8 @@ func TestTheHashTellsRenderingsApart(t *testing.T) {
 	}
 }
 
-// TestTheInterfacesOfALaunchTemplateAreTheDeclaredOnes compares every field: drift is found by the interfaces that a
-// rendering returns, and a field that is lost or invented makes all nodes drift.
+// TestTheInterfacesOfALaunchTemplateAreTheDeclaredOnes compares every field: drift is computed from the interfaces of a
+// rendering, and a lost or additional field makes all nodes drift.
 func TestTheInterfacesOfALaunchTemplateAreTheDeclaredOnes(t *testing.T) {
 	types := of(t, "p5en.48xlarge")
 	rapid.Check(t, func(t *rapid.T) {
@@ -438,7 +438,7 @@ func TestGroupsHaveTheirOrigin(t *testing.T) {
 	}
 }
 
-// The data of a source and of an override are the caller's, and are rendered several times.
+// The data of a source and of an override belongs to the caller, who renders it several times.
 func TestRenderDoesNotChangeItsInput(t *testing.T) {
 	input := func() launchtemplate.NodeTemplate {
 		no := false

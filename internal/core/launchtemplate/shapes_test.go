@@ -24,8 +24,8 @@ func names(n launchtemplate.NodeTemplate, r launchtemplate.Rendering) []string {
 	return all
 }
 
-// The name of a launch template tells cluster, node template, zone and shape apart. The name of a cluster can have 100
-// characters, so a hash of it is in the name: EC2 takes 128 characters.
+// The name of a launch template identifies cluster, node template, zone and shape. The name of a cluster can have 100
+// characters, so the name has a hash of it: EC2 takes 128 characters.
 func TestTheNameOfALaunchTemplate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cluster, template, zone, shape, want string
@@ -103,7 +103,7 @@ func TestWithoutALayoutThereIsOneShape(t *testing.T) {
 	}
 }
 
-// There is no launch template for a shape that none of its types can carry: nothing would be launched from it.
+// There is no launch template for a shape that none of its types can carry, because nothing could launch from it.
 func TestAShapeWithoutAnEligibleTypeHasNoLaunchTemplate(t *testing.T) {
 	large := launchtemplate.InstanceType{
 		Name: "x1.large", Limits: eni.Limits{Cards: []int{4, 4}, Interfaces: 8, IPv4: 10, EFAs: 2},

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// checkLayers refuses what is wrong with the layers before they are merged.
+// checkLayers checks the layers before they are merged.
 func (t NodeTemplate) checkLayers() []Problem {
 	problems := append(CheckTags(t.Tags, "spec.tags"), checkSlots(t.Interfaces)...)
 	problems = append(problems, t.Metadata.check()...)
@@ -28,7 +28,7 @@ func (t NodeTemplate) checkLayers() []Problem {
 	return problems
 }
 
-// inlineFields are the fields that say something about the data of a template.
+// inlineFields are the fields that affect the data of a template.
 func (t NodeTemplate) inlineFields() []string {
 	fields := []struct {
 		name string
@@ -51,7 +51,7 @@ func (t NodeTemplate) inlineFields() []string {
 	return set
 }
 
-// useUnchanged uses the referenced template without one of ours, and checks the instance types against its interfaces.
+// useUnchanged uses the referenced template itself, and checks the instance types against its interfaces.
 func (r *Rendering) useUnchanged(t NodeTemplate, types []InstanceType) {
 	r.Source = t.Source
 	var missing []string

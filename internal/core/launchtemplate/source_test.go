@@ -21,7 +21,7 @@ func asItIs(t *testing.T, text string) launchtemplate.NodeTemplate {
 	}}
 }
 
-// complete is the data that an instance needs to join a cluster, with more of it.
+// complete is the data that an instance needs to join a cluster, with additional data.
 func complete(more string) string {
 	return `{"ImageId": "ami-7", "UserData": "x", "IamInstanceProfile": {"Name": "nodes"}` + more + `}`
 }
@@ -67,7 +67,7 @@ func TestNoFieldAffectsALaunchTemplateThatIsUsedUnchanged(t *testing.T) {
 	}
 }
 
-// Fields that only say what nodes may be launched as, and for which cluster, are possible with an unchanged launch
+// Fields that only restrict how nodes may be launched, and for which cluster, are possible with an unchanged launch
 // template.
 func TestFieldsThatGoWithALaunchTemplateThatIsUsedUnchanged(t *testing.T) {
 	for name, change := range map[string]func(*launchtemplate.NodeTemplate){
@@ -86,7 +86,7 @@ func TestFieldsThatGoWithALaunchTemplateThatIsUsedUnchanged(t *testing.T) {
 	}
 }
 
-// Without image, user data or profile no instance joins. Empty is as bad as missing.
+// Without image, user data or profile no instance joins. An empty value counts as missing.
 func TestALaunchTemplateThatIsUsedUnchangedIsComplete(t *testing.T) {
 	for name, tc := range map[string]struct{ data, lacks string }{
 		"nothing": {`{}`, "ImageId, UserData, IamInstanceProfile"},
@@ -161,7 +161,7 @@ func TestRenderingOfALaunchTemplateThatIsUsedUnchanged(t *testing.T) {
 	}
 }
 
-// What EC2 refuses in the interfaces of a source is found before a launch, with the path of the reference.
+// Interfaces of a source that EC2 refuses are reported before a launch, with the path of the reference.
 func TestInterfacesOfALaunchTemplateThatIsUsedUnchangedAreChecked(t *testing.T) {
 	tooMany := `, "NetworkInterfaces": [{"DeviceIndex": 0}, {"DeviceIndex": 1}, {"DeviceIndex": 2}, {"DeviceIndex": 3},
 		{"DeviceIndex": 4}]`
@@ -208,7 +208,7 @@ func TestInterfacesOfALaunchTemplateThatIsUsedUnchangedAreChecked(t *testing.T) 
 	}
 }
 
-// All that is wrong with an unchanged launch template is reported at once, with what is wrong in the spec.
+// All problems of an unchanged launch template are reported at once, together with those of the spec.
 func TestProblemsOfALaunchTemplateThatIsUsedUnchangedAreReportedTogether(t *testing.T) {
 	n := asItIs(t, `{"NetworkInterfaces": [{"DeviceIndex": 1}]}`)
 	n.Tags, n.Types.Include = map[string]string{"aws:x": "1"}, []string{"c5.*"}

@@ -36,7 +36,7 @@ func ForManagedNodeGroup(t Template) (Document, *Problem) {
 	return d, nil
 }
 
-// The most instance types that consumers take. In a fleet, each subnet of a type counts.
+// The maximum numbers of instance types that consumers take. In a fleet, each subnet of a type counts.
 const (
 	// MostGroupTypes is for the overrides of a MixedInstancesPolicy (Amazon EC2 Auto Scaling user guide, "Quotas").
 	MostGroupTypes = 40
@@ -73,8 +73,8 @@ type KarpenterInterface struct {
 	InterfaceType    string `json:"interfaceType"`
 }
 
-// ForKarpenter returns what an EC2NodeClass can say of the interfaces, and what it cannot: that is left to the run-time
-// path.
+// ForKarpenter returns the interfaces that an EC2NodeClass can express, and what it cannot: NodeENIs add that at run
+// time.
 func ForKarpenter(t Template) (interfaces []KarpenterInterface, lost []Problem) {
 	lose := func(i Interface, what string) {
 		lost = append(lost, Problem{InvalidInterface, "spec.networkInterfaces", fmt.Sprintf(

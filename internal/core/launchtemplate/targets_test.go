@@ -76,7 +76,7 @@ func TestForemost(t *testing.T) {
 	}
 }
 
-// A user learns why a managed node group takes no such template, and which two ways remain.
+// The message has the reason why a managed node group does not take a template, and the two alternatives.
 func TestProblemsOfAManagedNodeGroupNameWhatRemains(t *testing.T) {
 	const instead = "; use a self-managed Auto Scaling group for this node template, or let a NodeENI attach the other " +
 		"interfaces when the nodes join"
@@ -119,7 +119,7 @@ func TestVariantOfAManagedNodeGroupLacksOnlyTheProfile(t *testing.T) {
 	same(t, "the template, after a change of the variant", 0.0, interfaces(t, template)[0]["DeviceIndex"])
 }
 
-// What an EC2NodeClass of Karpenter cannot say is reported interface by interface, with the NodeENI as the next step.
+// What an EC2NodeClass of Karpenter cannot express is reported for each interface, with the NodeENI as the next step.
 func TestWhatKarpenterLosesIsReportedPerInterface(t *testing.T) {
 	lost := func(what, of string) string {
 		return "InvalidInterface spec.networkInterfaces: " + of + ": Karpenter's EC2NodeClass has no " + what +
@@ -210,7 +210,7 @@ func TestForemostRanksByGeneration(t *testing.T) {
 	same(t, "left out", []string{"u-6tb1.metal"}, left)
 }
 
-// Foremost loses no type and keeps as many as it may. A kept type is never of an older generation than one left out.
+// Foremost loses no type and keeps as many as allowed. A kept type is never of an older generation than one left out.
 // The input stays as it is.
 func TestForemostKeepsTheNewestAndLosesNone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

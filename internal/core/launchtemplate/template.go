@@ -14,10 +14,11 @@ import (
 
 // NodeTemplate is a declared node template. Fields that are not set are left to EC2, or to the defaults of [Render].
 type NodeTemplate struct {
-	// Name is the node template's, UID what tells it from a predecessor of that name; Cluster is as in ownership tags.
+	// Name is the node template's, and UID distinguishes it from a predecessor of that name; Cluster is as in ownership
+	// tags.
 	Name, UID, Cluster string
 
-	// Network is what the template's own selectors match. Interfaces without selectors of their own use it.
+	// Network has the matches of the template's own selectors. Interfaces without selectors use it.
 	Network Network
 	// Interfaces are the declared interfaces, in any order. Without any, an instance gets its primary interface.
 	Interfaces []Interface
@@ -34,32 +35,32 @@ type NodeTemplate struct {
 	Tags            map[string]string
 
 	Types TypeFilter
-	// Source is a launch template of another program. Override is laid over all other layers.
+	// Source is a launch template of another program. Override overrides all other layers.
 	Source   *Source
 	Override Document
 	// Named are the subnets that Source and Override name by ID, as EC2 knows them.
 	Named []eni.Subnet
-	// RejectConflicts makes it an error when one layer hides what another says; else it is reported.
+	// RejectConflicts makes it an error if one layer hides a value of another one; else that is a warning.
 	RejectConflicts bool
 }
 
-// Network is where an interface is, and what may reach it.
+// Network has the possible subnets and the security groups of an interface.
 type Network struct {
-	// Subnets are the subnets it may be in, of any zone; Groups are security group IDs.
+	// Subnets are the possible subnets, in any zone; Groups are security group IDs.
 	Subnets []eni.Subnet
 	Groups  []string
 }
 
 // Interface is one declared interface.
 type Interface struct {
-	// Name is for people, and for the label that pods select by. It may be empty.
+	// Name is for users, and for the label with which pods select nodes. It may be empty.
 	Name string
 	Slot eni.Slot
 	Type eni.Type
 	// Description is EC2's.
 	Description         string
 	DeleteOnTermination bool
-	// PublicIP and CarrierIP associate such an address with the primary address; nil leaves it to the subnet.
+	// PublicIP and CarrierIP associate a public or carrier address with the primary address; nil leaves it to the subnet.
 	PublicIP, CarrierIP        *bool
 	IPv4Prefixes, IPv6Prefixes int
 	Management                 Management
@@ -73,9 +74,9 @@ type Interface struct {
 type Management string
 
 const (
-	// Unmanaged interfaces are tagged so that the VPC CNI leaves them alone.
+	// Unmanaged interfaces have the tag that makes the VPC CNI ignore them.
 	Unmanaged Management = "Unmanaged"
-	// CNI leaves the interface to the VPC CNI, which takes its addresses for pods.
+	// CNI leaves the interface to the VPC CNI, which uses its addresses for pods.
 	CNI Management = "CNI"
 )
 
@@ -87,18 +88,19 @@ func (i Interface) String() string {
 	return "the interface at " + i.Slot.String()
 }
 
-// TakesIP reports whether the interface has addresses at all.
+// TakesIP reports whether the interface has IP addresses.
 func (i Interface) TakesIP() bool { return i.Type != eni.EFAOnly }
 
 // IsEFA reports whether the interface is an Elastic Fabric Adapter.
 func (i Interface) IsEFA() bool { return i.Type == eni.EFA || i.Type == eni.EFAOnly }
 
-// unmanaged reports whether the VPC CNI has no use of the interface. The CNI ignores the tag on the primary one.
+// unmanaged reports whether the VPC CNI does not use the interface. The CNI ignores the tag on the primary one.
 func (i Interface) unmanaged() bool {
 	return i.Slot != eni.Primary && (i.Management != CNI || !i.TakesIP())
 }
 
-// addresses is how many addresses of its subnet an interface takes at launch: the primary one, and 16 per /28 prefix.
+// addresses returns the number of addresses of its subnet that an interface takes at launch: the primary one, and 16
+// per /28 prefix.
 func (i Interface) addresses() int {
 	if !i.TakesIP() {
 		return 0
@@ -106,7 +108,7 @@ func (i Interface) addresses() int {
 	return 1 + 16*i.IPv4Prefixes
 }
 
-// MetadataOptions are the options of instance metadata, in EC2's words; empty members are left out.
+// MetadataOptions are the options of instance metadata, with EC2's values; empty members are left out.
 type MetadataOptions struct {
 	HTTPEndpoint, HTTPTokens, HTTPProtocolIPv6 string
 	HopLimit                                   int
@@ -148,12 +150,12 @@ func bySlot(interfaces []Interface) []Interface {
 	})
 }
 
-// Problem is what keeps a node template from being rendered, or a warning about it.
+// Problem is a reason why a node template is not rendered, or a warning about it.
 type Problem struct {
 	Reason Reason
-	// Path is the field of the node template that is at fault, for example "spec.networkInterfaces[1].interfaceType".
+	// Path is the field of the node template with the problem, for example "spec.networkInterfaces[1].interfaceType".
 	Path string
-	// Message says it to a person: the object, the cause and the next step.
+	// Message is for users: the object, the cause and the next step.
 	Message string
 }
 
@@ -206,7 +208,7 @@ const (
 	SeveralInterfaces               Reason = "SeveralInterfaces"
 )
 
-// compareProblems orders problems for people: by path, then by reason.
+// compareProblems orders problems for users: by path, then by reason.
 func compareProblems(a, b Problem) int {
 	return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// What an interface is for EFA and IP depends on its type alone; a type that is not declared is the standard one.
+// Whether an interface is for EFA or IP depends only on its type; a type that is not declared is the standard one.
 func TestTheTypeOfAnInterfaceSaysWhatItCarries(t *testing.T) {
 	for kind, want := range map[eni.Type]struct{ ip, efa bool }{
 		"": {ip: true}, eni.Standard: {ip: true}, eni.EFA: {ip: true, efa: true}, eni.EFAOnly: {efa: true},
@@ -29,7 +29,7 @@ func TestTheTypeOfAnInterfaceSaysWhatItCarries(t *testing.T) {
 	}
 }
 
-// Messages name an interface by its name and slot, so that a person finds it in the spec and in EC2.
+// Messages name an interface by its name and slot, so that a user finds it in the spec and in EC2.
 func TestMessagesNameAnInterface(t *testing.T) {
 	slot := eni.Slot{Card: 1, Device: 2}
 	for want, i := range map[string]launchtemplate.Interface{
@@ -94,8 +94,8 @@ func TestTheAddressesThatAnInterfaceTakes(t *testing.T) {
 	}
 }
 
-// The VPC CNI leaves an interface alone by a tag. The primary interface is always the CNI's: the CNI ignores the tag
-// there. An interface without IP addresses is of no use to the CNI, regardless of its management.
+// The VPC CNI ignores an interface with a tag. It always uses the primary interface, on which it ignores the tag. It
+// never uses an interface without IP addresses, regardless of its management.
 func TestWhichInterfacesTheVPCCNILeavesAlone(t *testing.T) {
 	slots := map[string]eni.Slot{"primary": {}, "further": {Device: 1}}
 	for name, tc := range map[string]struct {

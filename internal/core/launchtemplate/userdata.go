@@ -10,7 +10,7 @@ import (
 	"github.com/multieni/multieni/internal/core/userdata"
 )
 
-// userData joins what we have to say with what the user says. The user's part comes last and so has the last word.
+// userData joins our user data with the user's. The user's part comes last, so it takes precedence.
 func userData(family Family, user string, c userdata.Cluster, n userdata.Node) (string, *Problem) {
 	switch {
 	case family == Custom && user == "":

@@ -223,7 +223,7 @@ func TestTheSizeOfUserDataIsBounded(t *testing.T) {
 	}
 }
 
-// User data of a later layer is used unchanged: multieni adds nothing, and says what it hides.
+// User data of a later layer is used unchanged: multieni adds nothing, and reports what the layer hides.
 func TestUserDataOfALaterLayerIsNotChanged(t *testing.T) {
 	const theirs = "#!/bin/sh\ntheir own way to join"
 	for name, tc := range map[string]struct {

@@ -20,9 +20,9 @@ type Existing struct {
 	Latest int64
 }
 
-// NewTemplate is a launch template to make, with its first version.
+// NewTemplate is a launch template to create, with its first version.
 type NewTemplate struct {
-	// Token is what EC2 recognises a repeated request by; none if empty.
+	// Token is the client token of the request; none if empty.
 	Token string
 	Name  string
 	// Hash of the data; it goes into the version's description.
@@ -31,14 +31,14 @@ type NewTemplate struct {
 	Tags map[string]string
 }
 
-// DryRun is a launch that EC2 is asked about, and that does not take place.
+// DryRun is a launch that EC2 checks but does not execute.
 type DryRun struct {
 	TemplateID string
 	Version    int64
-	// Data is what the version says.
+	// Data is the data of the version.
 	Data         Document
 	InstanceType string
-	// SubnetID is where to launch if the data leaves it open.
+	// SubnetID is the subnet of the launch if the data names none.
 	SubnetID string
 }
 
@@ -51,7 +51,7 @@ type Version struct {
 	Data        Document
 }
 
-// Reference is a user of a version of a launch template: it launches instances from the version, or can do so later.
+// Reference is a user of a launch template version: it launches instances from the version, or can do so later.
 type Reference struct {
 	// By names the user, for messages.
 	By string
@@ -90,7 +90,7 @@ func Find(versions []Version, hash string) (found Version, is bool) {
 	return found, is
 }
 
-// ChosenSubnets returns the subnets that the data names, by slot: what is to be kept as a choice (see [Choices]).
+// ChosenSubnets returns the subnets that the data names, by slot: the choices to keep (see [Choices]).
 func ChosenSubnets(data Document) map[eni.Slot]string {
 	chosen := map[eni.Slot]string{}
 	for _, i := range data.objects(mInterfaces) {
@@ -113,15 +113,15 @@ const (
 	// KeepVersions is the number of versions of a launch template that are kept regardless of their age, so that a user
 	// can go back to them.
 	KeepVersions = 10
-	// KeepFor is how long a launch template, or a version, that nothing refers to is kept: a launch under way and a
-	// group that is changed later refer to it without our seeing it.
+	// KeepFor is how long a launch template, or a version, is kept without references: a launch in flight and a group that
+	// is changed later can use it without a reference that we see.
 	KeepFor = 24 * time.Hour
-	// OrphanGrace is the least time between two sightings of a launch template whose node template is gone.
+	// OrphanGrace is the minimum time between two reads of a launch template whose node template does not exist.
 	OrphanGrace = time.Hour
 )
 
-// IsOrphaned reports whether a launch template whose node template is gone can be deleted: it was seen so before, a
-// while ago, and none of its versions is new.
+// IsOrphaned reports whether a launch template whose node template does not exist can be deleted: an earlier read, at
+// least OrphanGrace ago, had the same result, and none of its versions is new.
 func IsOrphaned(versions []Version, seen, now time.Time) bool {
 	return !seen.IsZero() && now.Sub(seen) >= OrphanGrace && !slices.ContainsFunc(versions, func(v Version) bool {
 		return now.Sub(v.CreatedAt) < KeepFor

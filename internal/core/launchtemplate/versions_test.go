@@ -89,7 +89,8 @@ func TestPruningIsSafeAndIdempotent(t *testing.T) {
 	})
 }
 
-// A launch template is deleted only after two looks without its node template, and not while a launch may use a new version.
+// A launch template is deleted only after two reads without its node template, and not while a launch may use a new
+// version.
 func TestIsOrphaned(t *testing.T) {
 	young := versions(2)
 	young[1].CreatedAt = today.Add(-time.Hour)
@@ -113,7 +114,7 @@ func TestIsOrphaned(t *testing.T) {
 	}
 }
 
-// The description of a version tells its hash, and is how an existing version is found instead of another being made.
+// The description of a version has its hash, with which an existing version is found instead of creating another one.
 func TestVersionsAreFoundByHash(t *testing.T) {
 	foreign := launchtemplate.Version{Number: 5, Description: "hash-3"}
 	all := append([]launchtemplate.Version{{Number: 4, Description: launchtemplate.Describe("hash-2")}, foreign}, versions(3)...)
@@ -169,7 +170,7 @@ func TestChoicesAreReadBack(t *testing.T) {
 	}
 }
 
-// The tags of a launch template tell those of two node templates, and of two clusters, apart.
+// The tags of a launch template distinguish those of two node templates, and of two clusters.
 func TestIdentityTellsTemplatesApart(t *testing.T) {
 	one := plain()
 	for name, change := range map[string]func(*launchtemplate.NodeTemplate){
@@ -206,7 +207,7 @@ func TestDocumentsSurviveTheirText(t *testing.T) {
 	}
 }
 
-// The tags of a launch template are what multieni finds it by, and the name that the console of AWS shows.
+// The tags of a launch template identify it for multieni, and have the name that the AWS console shows.
 func TestTheIdentityOfALaunchTemplate(t *testing.T) {
 	want := map[string]string{
 		"networking.k8s.aws/cluster": "blue", "networking.k8s.aws/nodetemplate": "default",

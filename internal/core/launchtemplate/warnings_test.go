@@ -62,8 +62,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// What is hidden is a warning, or a problem if the node template declares it one. The problem names the way back to the
-// warning.
+// A hidden value is a warning, or a problem if the node template requests that. The problem names the setting that
+// makes it a warning again.
 func TestShadowsAreWarningsOrProblems(t *testing.T) {
 	const hides = "the referenced launch template hides what the spec says; remove it from one of them"
 	n := plain()

@@ -13,14 +13,14 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// ZoneVerdict says whether instances can be launched in a zone.
+// ZoneVerdict is the result of the check whether instances can be launched in a zone.
 type ZoneVerdict struct {
 	Zone     string
 	Eligible bool
-	// Message says why not, or what to know.
+	// Message has the cause, or a note.
 	Message string
-	// Subnets are the IDs of the subnets of the interfaces by slot, where interfaces have subnets of their own; else
-	// those that the launcher may choose from, under the primary slot.
+	// Subnets are the IDs of the subnets of the interfaces by slot, if interfaces have subnets of their own; else those
+	// from which the launcher may choose, under the primary slot.
 	Subnets map[eni.Slot][]string
 }
 
@@ -28,16 +28,16 @@ type ZoneVerdict struct {
 // addresses change all the time, and each change would otherwise publish a new version.
 type Choices map[string]map[eni.Slot]string
 
-// zonePlacement is an interface with the subnets it can be in.
+// zonePlacement is an interface with its possible subnets.
 type zonePlacement struct {
 	Interface
 	candidates []eni.Subnet
 }
 
-// narrow leaves out subnets that cannot give the interface the addresses it asks for.
+// narrow removes subnets that do not have the addresses that the interface requests.
 func (t NodeTemplate) narrow(p *zonePlacement) []Problem {
 	if len(p.candidates) == 0 {
-		return nil // said elsewhere
+		return nil // reported elsewhere
 	}
 	if p.CarrierIP != nil && *p.CarrierIP {
 		p.candidates = slices.DeleteFunc(slices.Clone(p.candidates), func(s eni.Subnet) bool {
@@ -179,7 +179,7 @@ func zones(places []zonePlacement) []ZoneVerdict {
 	return verdicts
 }
 
-// noZone says where each interface could be, when no zone suits them all.
+// noZone returns the possible zones of each interface, if no zone suits them all.
 func noZone(places []zonePlacement, verdicts []ZoneVerdict) *Problem {
 	if slices.ContainsFunc(verdicts, func(v ZoneVerdict) bool { return v.Subnets != nil }) {
 		return nil

@@ -36,8 +36,8 @@ func large(n launchtemplate.NodeTemplate, choices launchtemplate.Choices) launch
 	return launchtemplate.Render(n, []launchtemplate.InstanceType{withEFAs(6, "m9.x", 8, 8)}, choices)
 }
 
-// Where the launch chooses the subnet, one subnet takes all interfaces of an instance: a zone is suitable if one of its
-// subnets has all addresses at once.
+// If the launch chooses the subnet, one subnet takes all interfaces of an instance: a zone is suitable if one of its
+// subnets has all addresses.
 func TestZonesWhereTheLaunchChoosesTheSubnet(t *testing.T) {
 	n := declaring(
 		at(0), interfaceIn(0, 1, prefixed(2, 3)), interfaceIn(0, 2, ofType(eni.EFAOnly)), interfaceIn(1, 3, ofType(eni.EFA)),
@@ -62,7 +62,7 @@ func TestZonesWhereTheLaunchChoosesTheSubnet(t *testing.T) {
 	}, r.Templates[0].Subnets)
 }
 
-// Where interfaces have subnets of their own, each gets the subnet that was chosen before, else the one with most
+// If interfaces have subnets of their own, each gets the subnet that was chosen before, else the one with most
 // addresses left, else the first by ID. Interfaces in lower slots choose first.
 func TestSubnetOfEachInterfaceInAZone(t *testing.T) {
 	second := eni.Slot{Device: 1}
@@ -158,8 +158,8 @@ func TestZonesThatAreNotSuitable(t *testing.T) {
 			interfaceIn(0, 1, named("n3"), prefixed(1, 0), inSubnets(free("s-a2", zoneA, 17)))), nil).Zones[0].Message)
 }
 
-// Without a zone for all interfaces, the user learns where each one could be. An interface without any subnet is the
-// problem then.
+// Without a zone for all interfaces, the message has the possible zones of each one. If an interface has no subnet at
+// all, that is the problem.
 func TestProblemWithoutACommonZone(t *testing.T) {
 	primary := interfaceIn(0, 0, inSubnets(subnet("s-b", zoneB), subnet("s-a", zoneA)))
 	for name, tc := range map[string]struct {

@@ -21,8 +21,7 @@ import (
 
 // Config is an operator's configuration for the instances that events name.
 type Config struct {
-	// Cluster is the owner written into the interfaces' tags: what the controller's --cluster-name says, if there is
-	// one.
+	// Cluster is the owner in the tags of the interfaces: the controller's --cluster-name, if there is a controller.
 	Cluster string `json:"cluster"`
 	// Trigger chooses instances by a tag. An instance that attaches its own interfaces needs none; if one is set, it
 	// selects the other instances that wait for addresses.
@@ -30,14 +29,14 @@ type Config struct {
 	// Groups are the Auto Scaling groups to serve, by name or with * and ?; all when there are none.
 	Groups []string `json:"groups,omitempty"`
 	// Hooks are the names of the lifecycle hooks that are ours to complete, by name or with * and ?. A hook that is not
-	// listed is left alone: EKS has its own on every managed node group.
+	// listed is not completed: EKS has its own on every managed node group.
 	Hooks []string `json:"hooks,omitempty"`
 	// OnFailure is the result that the lifecycle hook receives when a required network is not available.
 	OnFailure Policy `json:"onFailure,omitempty"`
 	// Networks are the interfaces that each instance gets.
 	Networks []Network `json:"networks"`
-	// Removed are the names of networks whose interfaces live instances must lose. The interface of a network that
-	// merely left the list stays until its instance ends: another hook may use the network.
+	// Removed are the names of networks whose interfaces are removed from live instances. The interface of a network
+	// that merely left the list stays until its instance ends: another hook may use the network.
 	Removed []string `json:"removed,omitempty"`
 }
 
@@ -47,7 +46,7 @@ type Trigger struct {
 	TagValue string `json:"tagValue,omitempty"`
 }
 
-// Matches reports whether an instance with these tags is to be served.
+// Matches reports whether the trigger selects an instance with these tags.
 func (t Trigger) Matches(tags map[string]string) bool {
 	value, tagged := tags[t.TagKey]
 	return tagged && (t.TagValue == "" || t.TagValue == value)
@@ -58,13 +57,13 @@ type Policy string
 
 // The results that Auto Scaling knows (Auto Scaling API, CompleteLifecycleAction).
 const (
-	// Continue lets the instance go into service.
+	// Continue puts the instance into service.
 	Continue Policy = "CONTINUE"
-	// Abandon has Auto Scaling terminate it and launch another.
+	// Abandon makes Auto Scaling terminate the instance and launch another one.
 	Abandon Policy = "ABANDON"
 )
 
-// Allocation says how an interface gets its primary address.
+// Allocation is how an interface gets its primary address.
 type Allocation string
 
 // The allocations, as in a NodeENI.
@@ -87,7 +86,7 @@ type Network struct {
 	SecurityGroupNames    []string          `json:"securityGroupNames,omitempty"`
 	SecurityGroupSelector map[string]string `json:"securityGroupSelector,omitempty"`
 
-	// DeviceIndex is the first index asked for, 1 when zero.
+	// DeviceIndex is the first requested index; zero means 1.
 	DeviceIndex       int    `json:"deviceIndex,omitempty"`
 	DeviceIndexPolicy string `json:"deviceIndexPolicy,omitempty"`
 	NetworkCardIndex  int    `json:"networkCardIndex,omitempty"`
@@ -97,14 +96,14 @@ type Network struct {
 	SourceDestCheck     *bool             `json:"sourceDestCheck,omitempty"`
 	DeleteOnTermination *bool             `json:"deleteOnTermination,omitempty"`
 	IPv4Allocation      Allocation        `json:"ipv4Allocation,omitempty"`
-	// IPv6 gives each interface one IPv6 address where its subnet has them; with LowestFree the one at the place in the
-	// subnet's block that its IPv4 address has in that of IPv4.
+	// IPv6 gives each interface one IPv6 address if its subnet has them; with LowestFree, the one with the same offset
+	// in the subnet's IPv6 block as the IPv4 address in its IPv4 block.
 	IPv6 bool `json:"ipv6,omitempty"`
 	// MTU is that of the link in bytes; 0 for the largest inside a VPC.
 	MTU int `json:"mtu,omitempty"`
 	// Sysctls are kernel settings of the link alone.
 	Sysctls map[hostnet.Setting]int `json:"sysctls,omitempty"`
-	// Required networks decide whether an instance is in order; true when nil.
+	// Required networks decide whether an instance is ready; nil means true.
 	Required *bool `json:"required,omitempty"`
 }
 
@@ -126,11 +125,11 @@ func withSingle(single string, list []string) []string {
 	return list
 }
 
-// Owns reports whether a hook is ours to complete.
+// Owns reports whether we complete a hook.
 func (c Config) Owns(hook HookRef) bool { return matchesAny(c.Hooks, hook.Name) }
 
-// CheckTrigger returns an error if nothing chooses the instances to serve. Every program that serves other instances
-// than its own needs a trigger.
+// CheckTrigger returns an error if nothing selects the instances to serve. A program that serves instances other than
+// its own needs a trigger.
 func (c Config) CheckTrigger() error {
 	if c.Trigger.TagKey == "" {
 		return fmt.Errorf("trigger.tagKey (%s): name the tag of the instances to serve; without it every "+
@@ -139,7 +138,7 @@ func (c Config) CheckTrigger() error {
 	return nil
 }
 
-// Serves reports whether instances of an Auto Scaling group are to be served.
+// Serves reports whether the configuration selects the instances of an Auto Scaling group.
 func (c Config) Serves(group string) bool { return len(c.Groups) == 0 || matchesAny(c.Groups, group) }
 
 func matchesAny(patterns []string, name string) bool {

@@ -124,7 +124,7 @@ func TestMistakesInParametersAreFoundAtStart(t *testing.T) {
 	}
 }
 
-// A node that prepares itself needs no tag to be chosen by; who serves others does.
+// A node that prepares itself needs no trigger; a program that serves other instances does.
 func TestWhoServesOthersNeedsATrigger(t *testing.T) {
 	p, err := lifecycle.ParseParameters(parameters(map[string]string{"EksNodeGroupTagKey": ""}))
 	if err != nil {

@@ -44,7 +44,7 @@ func (c Config) Desired(look eni.InstanceSnapshot, found []selector.Found) Desir
 	return d
 }
 
-// claim is what the network asks at a place.
+// claim returns the claim of the network at a location.
 func (n Network) claim(found selector.Found, at selector.Location) plan.Claim {
 	claim := plan.Claim{
 		NodeENI: n.Name, Owner: identity.NetworkOwner(n.Name), Mode: plan.Ensure,
@@ -97,7 +97,7 @@ func (c Config) servedBy(
 	return unowned
 }
 
-// required reports whether a network decides whether an instance is in order.
+// required reports whether a network decides whether an instance is ready.
 func (c Config) required(name string) bool {
 	return slices.ContainsFunc(c.Networks, func(n Network) bool { return n.Name == name && *n.Required })
 }

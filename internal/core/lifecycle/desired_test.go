@@ -53,14 +53,14 @@ func parsed(t *testing.T, networks string) lifecycle.Config {
 	return c
 }
 
-// instance is a look at an instance of a zone with the interfaces.
+// instance is a snapshot of an instance of a zone with the interfaces.
 func instance(zone string, interfaces ...eni.Interface) eni.InstanceSnapshot {
 	return eni.InstanceSnapshot{
 		Instance: eni.Instance{ID: self, Zone: zone, VPCID: "vpc-1", PrivateDNSName: "ip-10-0-0-10.internal"}, Interfaces: interfaces,
 	}
 }
 
-// desired is what the networks ask of the instance.
+// desired is what the networks request for the instance.
 func desired(c lifecycle.Config, look eni.InstanceSnapshot) lifecycle.Desired {
 	groups := []eni.SecurityGroup{{ID: "sg-1", Name: "n3", VPCID: "vpc-1"}, {ID: "sg-2", Name: "n6", VPCID: "vpc-1"}}
 	var found []selector.Found

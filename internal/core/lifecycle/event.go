@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kind is what an event tells of.
+// Kind is the kind of an event.
 type Kind string
 
 // The kinds of events.
@@ -23,9 +23,9 @@ const (
 	Running Kind = "Running"
 	// Stopped instances are shutting down or terminated.
 	Stopped Kind = "Ended"
-	// Scheduled says that time has passed: events get lost, so everything is looked at now and then.
+	// Scheduled triggers a scheduled check, because events get lost.
 	Scheduled Kind = "Scheduled"
-	// Ignored events are well-formed and ask for nothing.
+	// Ignored events are well-formed and need no action.
 	Ignored Kind = "Irrelevant"
 )
 
@@ -37,7 +37,7 @@ type Event struct {
 	InstanceID string
 	// Hook is set for Launching and Terminating.
 	Hook HookRef
-	// Account and Region are where it happened; empty when the message does not say.
+	// Account and Region are the origin; empty if the message does not have them.
 	Account, Region string
 	At              time.Time
 }
@@ -49,7 +49,7 @@ type HookRef struct {
 	Token string
 }
 
-// MalformedError says that a message is none of the shapes that are understood. It will be no better the next time.
+// MalformedError means that a message has none of the known forms. A retry does not help.
 type MalformedError struct{ Cause error }
 
 // Error implements error.
@@ -81,7 +81,7 @@ type message struct {
 	Event               string `json:"Event"`
 }
 
-// hookDetail is what Auto Scaling says of a hook, in an EventBridge event's detail and in its own notifications alike.
+// hookDetail has the data of a hook, in the detail of an EventBridge event and in Auto Scaling's own notifications.
 type hookDetail struct {
 	LifecycleActionToken string
 	AutoScalingGroupName string
@@ -104,7 +104,7 @@ const (
 	testNotification    = "autoscaling:TEST_NOTIFICATION"
 )
 
-// Decode reads a message in any of the shapes in which lifecycle events arrive: an EventBridge event, Auto Scaling's
+// Decode reads a message in any of the forms in which lifecycle events arrive: an EventBridge event, Auto Scaling's
 // own hook notification, its test notification, and each of them wrapped by SNS. Its error is a [MalformedError].
 func Decode(body []byte) (Event, error) {
 	m, err := parse(body)
@@ -196,8 +196,8 @@ func stateEvent(m message) (Event, error) {
 	return e.checked()
 }
 
-// CheckPlace refuses an event that says it is of another account or region than the given; an empty one is any. Its
-// error is a [MalformedError].
+// CheckPlace refuses an event of an account or region other than the given ones; an empty one matches any. Its error is
+// a [MalformedError].
 func (e Event) CheckPlace(account, region string) error {
 	if account != "" && e.Account != "" && e.Account != account {
 		return malformed("it is of account %s, and this handler of account %s: correct the rule or the queue "+
@@ -210,7 +210,7 @@ func (e Event) CheckPlace(account, region string) error {
 	return nil
 }
 
-// instanceID is how EC2 names instances (EC2 user guide, "Resource IDs").
+// instanceID matches the IDs of instances (EC2 user guide, "Resource IDs").
 var instanceID = regexp.MustCompile(`^i-([0-9a-f]{8}|[0-9a-f]{17})$`)
 
 // checked refuses an event that names no instance.

@@ -41,7 +41,7 @@ func stateChange(state string) string {
 	  "time": "2026-01-02T03:04:05Z", "region": "us-west-2", "detail": {"instance-id": "i-1234567890abcdef0", "state": "` + state + `"}}`
 }
 
-// inTopic wraps a message as a topic does that does not deliver raw messages.
+// inTopic wraps a message like a topic without raw message delivery.
 func inTopic(message string) string {
 	text, _ := json.Marshal(message)
 	return `{"Type": "Notification", "MessageId": "m-1", "TopicArn": "arn:aws:sns:us-west-2:123456789012:t", "Message": ` + string(text) + `}`

@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
-// A lifecycle hook of Auto Scaling waits for a new instance. The event names the instance, the configuration says what
-// the instance gets in its zone, and the result of a plan says what the hook receives.
+// A lifecycle hook of Auto Scaling waits for a new instance. The event names the instance, the configuration has the
+// networks of the instance in its zone, and the result of a plan decides what the hook receives.
 func Example() {
 	event, err := lifecycle.Decode([]byte(`{
 	  "LifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING", "EC2InstanceId": "i-0123456789abcdef0",

@@ -35,8 +35,7 @@ func networkMember(network string, phase plan.Phase, reason plan.Reason) plan.Me
 	}
 }
 
-// TestResultWithoutMembersSaysWhy compares results that do not depend on a member: what the instance or a call waits
-// for.
+// TestResultWithoutMembersSaysWhy compares results that do not depend on a member, but on the instance or a call.
 func TestResultWithoutMembersSaysWhy(t *testing.T) {
 	served := func(id string, status eni.Status) eni.Interface { return eni.Interface{ID: id, Status: status} }
 	actions := []plan.Action{plan.Delete{InterfaceID: "eni-1", Why: "x"}, plan.Delete{InterfaceID: "eni-2", Why: "x"}}
@@ -95,8 +94,8 @@ func TestResultWithoutMembersSaysWhy(t *testing.T) {
 	}
 }
 
-// TestExpireListsEveryOptionalNetwork checks the networks that an instance lacks when the time to wait is over: those
-// that can never be there, and those that only time was lacking for.
+// TestExpireListsEveryOptionalNetwork checks the networks that an instance lacks after the time to wait: those that are
+// not available, and those that only needed more time.
 func TestExpireListsEveryOptionalNetwork(t *testing.T) {
 	leaving := networkMember("n3", plan.Detaching, plan.Removing)
 	leaving.Desired = false

@@ -17,8 +17,8 @@ import (
 	"github.com/multieni/multieni/internal/core/lifecycle"
 )
 
-// Any sender can put any bytes into a queue. An event that asks for work names an instance in EC2's form, and its hook if one
-// waits; every other message is ignored or malformed.
+// Any sender can put any bytes into a queue. An event that needs an action names an instance in EC2's form, and its
+// hook if one waits; every other message is ignored or malformed.
 func FuzzDecode(f *testing.F) {
 	const launch = `{"LifecycleTransition":"autoscaling:EC2_INSTANCE_LAUNCHING","EC2InstanceId":"i-0123456789abcdef0","AutoScalingGroupName":"g","LifecycleHookName":"h"}`
 	quoted, err := json.Marshal(launch)
@@ -64,7 +64,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// A valid configuration file is the same after it was written and read again.
+// A valid configuration file is the same after a round trip.
 func FuzzParseConfig(f *testing.F) {
 	for _, seed := range []string{
 		`{"cluster":"prod","networks":[{"name":"storage","subnetIDs":["subnet-01234567"],"securityGroupIDs":["sg-01234567"],"mtu":1500}]}`,

@@ -114,7 +114,7 @@ func TestPlaceOfAnEvent(t *testing.T) {
 	}
 }
 
-// TestErrorsOfMalformedMessages compares what the log says of messages that no retry can improve.
+// TestErrorsOfMalformedMessages compares the log messages about events for which a retry does not help.
 func TestErrorsOfMalformedMessages(t *testing.T) {
 	const begin = "the message is no lifecycle event to handle: "
 	const names = begin + "a lifecycle action without AutoScalingGroupName or LifecycleHookName"

@@ -17,8 +17,8 @@ import (
 )
 
 // The parameters of the CloudFormation templates for Multus node groups. There is a parameter of subnets for each zone:
-// MultusSubnetsAz1, MultusSubnetsAz2 and so on, without end and in any order of zones; or one for all, as in the
-// template for user data.
+// MultusSubnetsAz1, MultusSubnetsAz2 and so on, without a limit and in any order of zones; or one for all zones, as in
+// the template for user data.
 const (
 	ParameterSubnets  = "MultusSubnetsAz"
 	ParameterAllZones = "MultusSubnets"
@@ -31,15 +31,15 @@ const (
 	ParameterFailure  = "OnFailure"
 )
 
-// former holds the environment variables of the published Multus functions, and their templates' parameters that have
-// another name here, with the name here.
+// former maps the environment variables of the published Multus functions, and those parameters of their templates that
+// have another name here, to the name here.
 var former = map[string]string{
 	"Az1SubnetIds": ParameterSubnets + "1", "Az2SubnetIds": ParameterSubnets + "2", "SubnetIds": ParameterSubnets + "1",
 	"SecGroupIds": ParameterGroups, "TargetNodeGroupTagKey": ParameterTagKey, "useStaticIPs": ParameterLowest,
 	"ENITags": ParameterTags, "InterfaceTags": ParameterTags,
 }
 
-// LegacyEnvironment reports whether a name is of the published Multus functions, and another one here.
+// LegacyEnvironment reports whether a name is one of the published Multus functions that differs here.
 func LegacyEnvironment(name string) bool { return former[name] != "" }
 
 // legacyNames returns an error for each value that has a name of the published functions.
@@ -54,7 +54,7 @@ func legacyNames(values map[string]string) []error {
 	return mistakes
 }
 
-// Parameters is the form of the configuration that the CloudFormation templates have.
+// Parameters is the configuration in the form of the CloudFormation templates.
 type Parameters struct {
 	Config
 	// Zones are the subnets as they were listed, one list for each zone.
@@ -137,7 +137,7 @@ func zoneParameters(values map[string]string) []string {
 	return names
 }
 
-// networks makes one network for all subnets where one security group is enough, and otherwise one for each group.
+// networks returns one network for all subnets if one security group is enough, and otherwise one for each group.
 func networks(zones []ZoneSubnets, groups []string) ([]Network, error) {
 	if len(zones) == 0 {
 		return nil, fmt.Errorf("%s1: list the subnets of a zone, the one for device index 1 first; or %s: those "+
@@ -166,7 +166,7 @@ func networks(zones []ZoneSubnets, groups []string) ([]Network, error) {
 	return all, nil
 }
 
-// legacy is a network as the node groups' templates have always made it.
+// legacy returns a network as the node groups' templates have always created it.
 func legacy(name string, subnets []string, group string, deviceIndex int) Network {
 	return Network{
 		Name: name, SubnetIDs: subnets, SecurityGroupIDs: []string{group}, DeviceIndex: deviceIndex,
@@ -229,7 +229,7 @@ func (p Parameters) CheckZones(subnets []eni.Subnet) error {
 	return errors.Join(mistakes...)
 }
 
-// zone returns the one zone of a list's subnets, or one of several if there may be.
+// zone returns the zone of a list's subnets, or one of several if the list may have several.
 func (z ZoneSubnets) zone(zoneOf map[string]string, several bool) (string, error) {
 	zones := map[string]bool{}
 	for _, id := range z.IDs {

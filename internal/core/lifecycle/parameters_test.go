@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/core/lifecycle"
 )
 
-// TestParametersAreAConfiguration compares all that the parameters of a template become.
+// TestParametersAreAConfiguration compares the whole configuration from the parameters of a template.
 func TestParametersAreAConfiguration(t *testing.T) {
 	yes, no := true, false
 	network := func(name string, index int, group string, subnets ...string) lifecycle.Network {
@@ -179,7 +179,7 @@ func TestTheErrorOfZonesHasEveryMistake(t *testing.T) {
 }
 
 // TestEverySubnetIsInOneNetwork checks for any number of zones and subnets that each subnet belongs to the network of
-// its place in the list, with the group of that place.
+// its position in the list, with the group of that position.
 func TestEverySubnetIsInOneNetwork(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		zones, length := rapid.IntRange(1, 12).Draw(t, "zones"), rapid.IntRange(1, 6).Draw(t, "subnets of a zone")

@@ -18,7 +18,7 @@ type Outcome string
 const (
 	// Ready: every required network is attached and as declared; every optional one is too, or is not available.
 	Ready Outcome = "Ready"
-	// Waiting: something is under way, or may come right.
+	// Waiting: something is in progress, or can still succeed.
 	Waiting Outcome = "Waiting"
 	// Failed: a required network is not available, and waiting does not help.
 	Failed Outcome = "Failed"
@@ -26,13 +26,13 @@ const (
 	Gone Outcome = "Gone"
 )
 
-// TimedOut is the reason of a failure for which only time was lacking: something was under way still.
+// TimedOut is the reason of a failure that only needed more time: something was still in progress.
 const TimedOut = "TimedOut"
 
 // Result is an outcome with its reasons.
 type Result struct {
 	Outcome Outcome
-	// Why says what is waited for or what failed; empty when Ready. Reason is a word for a failure: one of package
+	// Why is what the instance waits for, or what failed; empty if Ready. Reason is a word for a failure: one of package
 	// plan's, or [TimedOut].
 	Why    string
 	Reason string
@@ -91,8 +91,8 @@ func (c Config) merge(v Result, m plan.Member) Result {
 	return v
 }
 
-// isPermanent reports whether waiting cannot resolve what keeps an interface from being attached. An operator can
-// resolve a full subnet or an account limit while an instance waits.
+// isPermanent reports whether waiting does not help to attach an interface. An operator can resolve a full subnet or an
+// account limit while an instance waits.
 func isPermanent(r plan.Reason) bool {
 	switch r {
 	case plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken,
@@ -104,8 +104,7 @@ func isPermanent(r plan.Reason) bool {
 	}
 }
 
-// Expire returns what becomes of a verdict when nothing is waited for any longer: a failure, unless only optional
-// networks are missing.
+// Expire returns the final result when the time to wait is over: a failure, unless only optional networks are missing.
 func (c Config) Expire(v Result, p plan.Plan) Result {
 	if v.Outcome != Waiting {
 		return v

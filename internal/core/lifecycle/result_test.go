@@ -64,7 +64,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The message of a hook's result names the network, and a failure says whether time was lacking or the network.
+// The message of a hook's result names the network. A failure has the cause: the time or the network.
 func TestResultNamesTheCause(t *testing.T) {
 	yes, no := true, false
 	config := lifecycle.Config{Networks: []lifecycle.Network{{Name: "n3", Required: &yes}, {Name: "n6", Required: &yes}, {Name: "n9", Required: &no}}}

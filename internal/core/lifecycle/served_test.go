@@ -52,7 +52,8 @@ func TestAnotherOwnersInterfaceDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestTheSubnetIsInTheInstancesVPC checks that a name that subnets of two VPCs have selects that of the instance.
+// TestTheSubnetIsInTheInstancesVPC checks that a name of subnets in two VPCs selects the one in the VPC of the
+// instance.
 func TestTheSubnetIsInTheInstancesVPC(t *testing.T) {
 	c := parsed(t, `{"name": "n3", "subnetNames": ["n3"], "securityGroupIDs": ["sg-1"]}`)
 	found := selector.Found{
@@ -130,7 +131,7 @@ func TestActionsOfManyInterfaces(t *testing.T) {
 }
 
 // TestTerminationActionsLeaveNothing applies the actions for a terminating instance, and expects no further one: each
-// interface is deleted, or goes with its instance.
+// interface is deleted by an action, or together with its instance.
 func TestTerminationActionsLeaveNothing(t *testing.T) {
 	network := identity.NetworkOwner("n3")
 	for _, status := range []eni.AttachmentStatus{

@@ -33,12 +33,12 @@ func TerminationActions(owned []inventory.Record) []plan.Action {
 	return actions
 }
 
-// IsRemoved reports whether an interface is one of a network that instances are to lose.
+// IsRemoved reports whether an interface belongs to a network under Removed.
 func (c Config) IsRemoved(r inventory.Record) bool {
 	return slices.ContainsFunc(c.Removed, func(name string) bool { return r.Member.Owner == identity.NetworkOwner(name) })
 }
 
-// Unlisted counts the interfaces of networks that the configuration says nothing of, by network.
+// Unlisted counts the interfaces of networks that the configuration does not name, by network.
 func (c Config) Unlisted(networks map[string]int) map[string]int {
 	unlisted := maps.Clone(networks)
 	maps.DeleteFunc(unlisted, func(name string, _ int) bool {
@@ -49,8 +49,8 @@ func (c Config) Unlisted(networks map[string]int) map[string]int {
 	return unlisted
 }
 
-// RollbackActions returns what takes interfaces away that an instance got and cannot use without the others, or is to
-// lose: one call each, as far as EC2 is ready for it.
+// RollbackActions returns the actions that remove interfaces: those that an instance cannot use without the others, or
+// those under Removed. Each interface gets the one call that EC2 can execute next, if any.
 func RollbackActions(owned []inventory.Record, undone func(inventory.Record) bool, why string) []plan.Action {
 	var actions []plan.Action
 	for _, r := range owned {

@@ -31,7 +31,7 @@ func record(owner identity.Owner, status eni.AttachmentStatus, instanceID string
 	return r
 }
 
-// pending is a record of an interface that EC2 has not made yet.
+// pending is a record of an interface that EC2 has not created yet.
 func pending(owner identity.Owner) inventory.Record {
 	r := record(owner, "", "", false)
 	r.Status = eni.Pending
@@ -46,7 +46,8 @@ func texts(actions []plan.Action) []string {
 	return all
 }
 
-// Workloads of an instance that terminates may still use its interfaces: nothing is detached, and nothing remains afterwards.
+// Workloads of an instance that terminates may still use its interfaces: nothing is detached, and nothing remains
+// afterwards.
 func TestTerminationActions(t *testing.T) {
 	network := identity.NetworkOwner("n3")
 	deleteWithInstance := plan.DeleteOnTermination{AttachmentID: "attach-1", Enabled: true}.String() + " of eni-1"
@@ -127,7 +128,7 @@ func TestRemovedAndUnlistedNetworks(t *testing.T) {
 	}
 }
 
-// An event of another account or region is a wrong rule or queue, and the message says which.
+// An event of another account or region means a wrong rule or queue. The message has the account or region.
 func TestCheckPlace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		event           lifecycle.Event
@@ -156,7 +157,7 @@ func TestCheckPlace(t *testing.T) {
 	}
 }
 
-// The names of the published functions are refused; the names here are not among them.
+// The names of the published functions are refused; the names here differ from them.
 func TestLegacyEnvironment(t *testing.T) {
 	for name, want := range map[string]bool{
 		"Az1SubnetIds": true, "Az2SubnetIds": true, "SubnetIds": true, "SecGroupIds": true, "TargetNodeGroupTagKey": true, "useStaticIPs": true,

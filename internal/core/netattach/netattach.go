@@ -34,7 +34,7 @@ type Network struct {
 	// NodeENI and Ordinal identify the interface: its number among those of the NodeENI on a node, from 0.
 	NodeENI string
 	Ordinal int
-	// HostDevice gives one pod the link itself. Otherwise each pod gets an IPVLAN link on it.
+	// HostDevice moves the link itself into one pod. Otherwise each pod gets an IPVLAN link on it.
 	HostDevice bool
 }
 

@@ -289,7 +289,7 @@ func (f UnassignAddresses) String() string {
 	return difference("fewer", f.Family, c.SecondaryIPv4+c.IPv6, c.IPv4Prefixes+c.IPv6Prefixes)
 }
 
-// difference names the addresses and prefixes of a change that are not zero.
+// difference describes the counts of a change that are not zero.
 func difference(direction string, family Family, addresses, prefixes int) string {
 	var parts []string
 	add := func(n int, noun string) {

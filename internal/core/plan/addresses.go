@@ -16,27 +16,27 @@ import (
 // A count of addresses is a floor. Other programs assign addresses to interfaces as well: the planner assigns what is
 // missing, and unassigns only addresses that EC2's answers to our calls named.
 
-// addressDemand is what is asked of an interface's addresses.
+// addressDemand is the demand for addresses of one interface.
 type addressDemand struct {
-	// want are the least numbers.
+	// want are the minimum counts.
 	want eni.AddressCounts
 	// requested are the addresses that multieni requested.
 	requested eni.Addresses
-	// network is what the agent reports of the pods that use the interface; nil without a report.
+	// network is the agent's report about the pods that use the interface; nil without a report.
 	network *PodNetwork
-	// settledAt is when a read shows for certain which prefixes the interface lost by the last call that unassigned some;
-	// zero if it does now.
+	// settledAt is the time from which a read certainly shows the effect of the last call that unassigned prefixes; zero
+	// if it does now.
 	settledAt time.Time
-	// recheckAt is when a missing report shows that no pod uses the interface; zero if that does not depend on the time.
+	// recheckAt is the time from which a missing report proves that no pod uses the interface; zero if that does not
+	// depend on the time.
 	recheckAt time.Time
-	// grown is the number of IPv4 prefixes that pods need, most the demand behind it.
+	// grown is the number of IPv4 prefixes that pods need, and most is the demand that leads to it.
 	grown int
 	most  PrefixDemand
-	// limit is the largest number of IPv4 prefixes that the instance type takes, if that is less than pods may need;
-	// else 0.
+	// limit is the largest number of IPv4 prefixes that the instance type supports, if pods may need more; else 0.
 	limit        int
 	instanceType string
-	// addressLimit is the number of IPv4 addresses and prefixes that the instance type takes; 0 if it is not known.
+	// addressLimit is the number of IPv4 addresses and prefixes that the instance type supports; 0 if it is not known.
 	addressLimit int
 	// following are the addresses that follow pods.
 	following Following
@@ -44,11 +44,11 @@ type addressDemand struct {
 	separately bool
 }
 
-// surplus returns the requested addresses beyond the desired counts that may be unassigned, the newest.
+// surplus returns the addresses to unassign: the newest requested ones beyond the desired counts that no pod needs.
 func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
 	ours := have.Common(d.requested)
 	abandoned := d.abandoned(ours.SecondaryIPv4)
-	ours.SecondaryIPv4 = slices.DeleteFunc(slices.Clone(ours.SecondaryIPv4), d.follows) // the count is of others
+	ours.SecondaryIPv4 = slices.DeleteFunc(slices.Clone(ours.SecondaryIPv4), d.follows) // these do not count
 	free, counts := releasable(ours, d.network), ours.Counts()
 	surplus := eni.Addresses{
 		SecondaryIPv4: append(abandoned, last(free.SecondaryIPv4, counts.SecondaryIPv4-d.want.SecondaryIPv4)...),
@@ -56,16 +56,16 @@ func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
 		IPv6:          last(free.IPv6, counts.IPv6-d.want.IPv6),
 		IPv6Prefixes:  last(free.IPv6Prefixes, counts.IPv6Prefixes-d.want.IPv6Prefixes),
 	}
-	// no pod gets an address of a drained prefix any more, so it serves no least number
+	// No pod gets an address of a drained prefix any more, so it does not count towards the minimum.
 	if d.network != nil && d.most.Pods {
 		surplus.IPv4Prefixes, surplus.IPv6Prefixes = free.IPv4Prefixes, free.IPv6Prefixes
 	}
 	return surplus
 }
 
-// lags reports whether the agent has still to notice that the interface has lost a prefix, or loses one now. EC2 may
-// assign the same prefix again, and an old report about it must not count for the new one. After a call that unassigned
-// some, a stale read can still have them.
+// lags reports whether the agent's report may still list a prefix that the interface has lost, or loses now. EC2 may
+// assign the same prefix again, and the old report must not count for the new one. After a call that unassigned
+// prefixes, a stale read can still have them.
 func (d addressDemand) lags(have eni.Addresses) bool {
 	switch {
 	case d.network == nil:
@@ -81,8 +81,8 @@ func (d addressDemand) lags(have eni.Addresses) bool {
 	return false
 }
 
-// changes brings the addresses of an interface to the desired counts. It unassigns surplus addresses from the end, so
-// that the oldest stay, and does so before it assigns others, because both share one limit.
+// changes returns the changes that bring the addresses of an interface to the desired counts. They unassign surplus
+// addresses from the end, so that the oldest stay, and before they assign others, because both share one limit.
 func (d addressDemand) changes(have eni.Addresses) []Attribute {
 	surplus, requested, counts := d.surplus(have), have.Common(d.requested), have.Counts()
 	others := slices.DeleteFunc(slices.Clone(have.SecondaryIPv4), d.follows)
@@ -108,7 +108,7 @@ func (d addressDemand) changes(have eni.Addresses) []Attribute {
 		more(IPv6, 0, d.want.IPv6Prefixes-counts.IPv6Prefixes))
 }
 
-// last returns the last n of all; n may be negative, or too large.
+// last returns the last n of all; n may be negative or too large.
 func last[T interface{ netip.Addr | netip.Prefix }](all []T, n int) []T {
 	if n = min(n, len(all)); n <= 0 {
 		return nil
@@ -116,7 +116,7 @@ func last[T interface{ netip.Addr | netip.Prefix }](all []T, n int) []T {
 	return all[len(all)-n:]
 }
 
-// inUse reports whether requested addresses beyond the largest numbers stay because of pods.
+// inUse reports whether the interface keeps requested addresses above the maximum counts because of pods.
 func (d addressDemand) inUse(have eni.Addresses) bool {
 	if d.network == nil {
 		return false
@@ -131,8 +131,9 @@ func (d addressDemand) inUse(have eni.Addresses) bool {
 		released.IPv6 < could.IPv6 || released.IPv6Prefixes < could.IPv6Prefixes
 }
 
-// explainAddresses says that an interface keeps more addresses than its NodeENI asks for, although no record says that
-// another program assigned them: a controller ended between its call and the record, or an earlier release had none.
+// explainAddresses says why an interface has more addresses than its NodeENI asks for, or fewer than its pods may need.
+// It can keep addresses that multieni requested and has no record of: a controller ended between its call and the
+// record, or an earlier release had no records.
 func (s step) explainAddresses(d addressDemand) step {
 	m, i := s.m, s.Interface
 	if i != nil && !d.recheckAt.IsZero() && d.inUse(i.Addresses) {
@@ -146,8 +147,8 @@ func (s step) explainAddresses(d addressDemand) step {
 	}
 	if d.inUse(i.Addresses) {
 		s.Why = Problem{AddressesInUse, fmt.Sprintf(
-			"%s keeps addresses beyond those of its NodeENI, because pods use them or can start to: %s; it gives "+
-				"back prefixes that the agent has drained",
+			"%s keeps more addresses than its NodeENI asks for, because pods use them or can start to: %s; multieni "+
+				"unassigns prefixes once the agent has drained them",
 			i.ID, d.network.pods())}
 		return s
 	}
@@ -162,8 +163,8 @@ func (s step) explainAddresses(d addressDemand) step {
 	return s
 }
 
-// keptAddresses returns the problem of an interface that keeps more addresses of a form than its NodeENI asks for; the
-// zero Problem if it keeps none.
+// keptAddresses returns the problem of an interface that keeps more addresses of one form than its NodeENI asks for;
+// the zero Problem if it does not.
 func (m *member) keptAddresses(i *eni.Interface, d addressDemand) Problem {
 	want, have, ours := m.desired.Spec.AddressCounts, i.Counts(), i.Common(d.requested).Counts()
 	for _, form := range []struct {
@@ -177,15 +178,15 @@ func (m *member) keptAddresses(i *eni.Interface, d addressDemand) Problem {
 	} {
 		if form.want > 0 && form.have > form.want && form.ours < form.want {
 			return Problem{AddressesKept,
-				fmt.Sprintf("%s keeps its %d %s, although %d are asked for: a record says of only %d that multieni requested "+
-					"them, and the others may be in use; unassign those that nothing uses with aws ec2 %s --network-interface-id %s",
+				fmt.Sprintf("%s keeps its %d %s, although its NodeENI asks for %d: multieni has a record of requesting only %d, "+
+					"and the others may be in use; unassign those that nothing uses with aws ec2 %s --network-interface-id %s",
 					i.ID, form.have, form.name, form.want, form.ours, unassignCommand(form.name), i.ID)}
 		}
 	}
 	return Problem{}
 }
 
-// unassignCommand is the AWS CLI's command for a form of addresses.
+// unassignCommand returns the AWS CLI command that unassigns a form of addresses.
 func unassignCommand(form string) string {
 	if strings.HasPrefix(form, "IPv6") {
 		return "unassign-ipv6-addresses"

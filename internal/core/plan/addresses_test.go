@@ -77,9 +77,9 @@ func TestCountsOfAddressesAreFloors(t *testing.T) {
 	}
 }
 
-// TestAnAddressThatNobodyOfOursRequestedStays lets another program assign addresses to our interfaces and unassign them, while
-// the NodeENIs change, calls and answers get lost, and the controller crashes. The cloud fails the test when a call
-// unassigns one of theirs.
+// TestAnAddressThatNobodyOfOursRequestedStays lets another program assign addresses to our interfaces and unassign
+// them, while the NodeENIs change, calls and answers get lost, and the controller crashes. The cloud fails the test if
+// a call unassigns one of that program's addresses.
 func TestAnAddressThatNobodyOfOursRequestedStays(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -44,8 +44,8 @@ func missingOrphans(claims []Claim, byOwner map[identity.Owner][]inventory.Recor
 	return missing
 }
 
-// inAdoptionOrder puts the claims in the ledger first: they keep the interfaces that they adopted, even if no tag says
-// so yet.
+// inAdoptionOrder puts the claims in the ledger first: they keep the interfaces that they adopted, even before the tags
+// say so.
 func (p *planner) inAdoptionOrder(claims []Claim) []*Claim {
 	var known, others []*Claim
 	for n := range claims {
@@ -60,10 +60,10 @@ func (p *planner) inAdoptionOrder(claims []Claim) []*Claim {
 	return append(known, others...)
 }
 
-// adoptOrphans assigns, to desired interfaces without an interface, those that match as they are: orphans in use of a
-// lost NodeENI with the same name, so that a user who creates lost NodeENIs again loses no interface; and pre-join
-// interfaces. They become members of the claim. Their tags are updated in place like any other attribute, and tell
-// other processes.
+// adoptOrphans assigns existing interfaces that match without a change to desired ones that have none. It takes
+// pre-join interfaces, and orphans in use of a lost NodeENI with the same name, so that a user who creates lost
+// NodeENIs again loses no interface. They become members of the claim. Their tags are updated in place like any other
+// attribute, so that other processes know.
 func (p *planner) adoptOrphans(claim *Claim, byOwner map[identity.Owner][]inventory.Record) {
 	if p.ended || claim.Mode != Ensure || claim.Owner.IsNetwork() {
 		return
@@ -108,8 +108,8 @@ func (p *planner) adoptFrom(
 	return left
 }
 
-// bestOrphan returns the index of the interface in use that matches a desired one best, or -1: the one with its ordinal
-// is best.
+// bestOrphan returns the index of the interface in use that matches a desired one best, or -1. One with its ordinal is
+// best.
 func (p *planner) bestOrphan(desired DesiredInterface, orphans []inventory.Record) int {
 	best := -1
 	rank := func(r inventory.Record) int {
@@ -136,8 +136,8 @@ func (p *planner) inUseMatching(desired DesiredInterface, r inventory.Record) bo
 	return r.AttachedTo(p.InstanceID) && r.Attachment.Status != eni.AttachmentDetaching && desired.allows(r.SubnetID)
 }
 
-// orphanMatching returns the ID of the interface that may be adopted for a member without one, or "". It has the
-// NodeENI's name, and it is uncertain whether it, or the NodeENI that it was created for, exists.
+// orphanMatching returns the ID of the interface that may be adopted for a member without one, or "". Its tags have the
+// NodeENI's name, and it is uncertain whether the interface, or the NodeENI that it was created for, exists.
 func (p *planner) orphanMatching(m *member) string {
 	for _, r := range p.unknown {
 		if m.desired != nil && r.Member.NodeENI == m.NodeENI && p.inUseMatching(*m.desired, r) {
@@ -148,8 +148,8 @@ func (p *planner) orphanMatching(m *member) string {
 }
 
 // preJoinMatching returns the index of the pre-join interface that matches a desired one best, or -1. An interface of a
-// network with the NodeENI's name is best, then the one in the requested slot. A network with another NodeENI's name is
-// left to that NodeENI.
+// network with the NodeENI's name is best, then the one in the requested slot. The interface of a network with another
+// NodeENI's name is left to that NodeENI.
 func (p *planner) preJoinMatching(claim *Claim, desired DesiredInterface, joined []inventory.Record) int {
 	best := -1
 	rank := func(r inventory.Record) int {

@@ -32,7 +32,7 @@ func preJoin(id, network, subnet string, device int) inventory.Record {
 	}
 }
 
-// asks is a NodeENI that desires interfaces from device index 1 on, one in each of the subnets.
+// asks returns the claim of a NodeENI that desires one interface in each of the subnets, from device index 1 on.
 func asks(nodeENI string, subnets ...string) plan.Claim {
 	claim := plan.Claim{NodeENI: nodeENI, Owner: identity.Owner("uid-" + nodeENI), Mode: plan.Ensure, AllResolved: true, FirstSlot: eni.Slot{Device: 1}}
 	for n, subnet := range subnets {
@@ -53,7 +53,7 @@ func TestNodeENITakesOverWhatTheInstanceGotBeforeItJoined(t *testing.T) {
 		owned  []inventory.Record
 		claims []plan.Claim
 		want   map[string]standing
-		// calls are the actions, by what they do.
+		// calls has the number of actions of each kind.
 		calls map[string]int
 	}{
 		"in the same slots, whatever the network is called": {
@@ -102,7 +102,7 @@ func TestNodeENITakesOverWhatTheInstanceGotBeforeItJoined(t *testing.T) {
 	}
 }
 
-// TestATakeoverWaitsForNoTag has EC2 refuse the tags of an adopted interface: it is the NodeENI's all the same. Other
+// TestATakeoverWaitsForNoTag has EC2 refuse the tags of an adopted interface: it still belongs to the NodeENI. Other
 // changes wait, because another process that identifies it by its old tags would revert them.
 func TestATakeoverWaitsForNoTag(t *testing.T) {
 	key := identity.Key{Owner: "uid-upf"}
@@ -173,7 +173,7 @@ func TestTagsHoldNothingElseUp(t *testing.T) {
 	}
 }
 
-// undertaken has a word for each action of a plan.
+// undertaken returns a word for each action of a plan.
 func undertaken(p plan.Plan) []string {
 	var words []string
 	for _, action := range p.Actions {
@@ -191,7 +191,7 @@ func undertaken(p plan.Plan) []string {
 	return words
 }
 
-// TestWhatWasTakenOverStays adds another NodeENI that would have been first, while no tag says yet who owns the
+// TestWhatWasTakenOverStays adds another NodeENI that would have been first, before a tag names the owner of the
 // interface.
 func TestWhatWasTakenOverStays(t *testing.T) {
 	d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{asks("a", "s1"), asks("upf", "s1")}}
@@ -234,7 +234,7 @@ func outlived(id, nodeENI, subnet string, ordinal int) inventory.Record {
 	return r
 }
 
-// kinds are the actions of a plan by what they do: "tag" is to write into tags that an interface is a NodeENI's.
+// kinds returns the kinds of the actions of a plan. The kind "tag" writes the owner into the tags of an interface.
 func kinds(p plan.Plan) []string {
 	var all []string
 	for _, action := range p.Actions {
@@ -252,7 +252,7 @@ func kinds(p plan.Plan) []string {
 	return all
 }
 
-// TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft has interfaces in use whose NodeENI was lost, and that was created again.
+// TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft has interfaces in use whose NodeENI was lost and created again.
 func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
 	gone := func(nodeENI string) plan.Claim {
 		return plan.Claim{

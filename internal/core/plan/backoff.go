@@ -38,7 +38,7 @@ type UnusableSlot struct {
 	Count int
 }
 
-// The shortest and the longest wait before a slot is tried again that EC2 reports as taken, although it returns no
+// The shortest and the longest wait before the planner retries a slot that EC2 reports as taken, although it returns no
 // interface there.
 const (
 	unusableSlotRetry    = 5 * time.Minute
@@ -82,7 +82,7 @@ func needsCorrection(class eni.Class) bool {
 	}
 }
 
-// requests reports whether an action asks EC2 for the same as the one that failed.
+// requests reports whether an action makes the same request as the one that failed.
 func requests(action, failed Action) bool {
 	switch failed := failed.(type) {
 	case Create:
@@ -145,7 +145,8 @@ func (s Backoff) WithFailure(action Action, err error, at time.Time) Backoff {
 	return next
 }
 
-// after returns the backoff after the action failed once more. Another request begins with the first delay.
+// after returns the backoff after the action failed once more. The backoff of a different request begins with the first
+// delay.
 func (s Backoff) after(action Action, err error, at time.Time) Backoff {
 	class, removal := eni.ErrorClass(err), isRemoval(action)
 	if removal != s.Removal || needsCorrection(class) && !requests(action, s.Action) {

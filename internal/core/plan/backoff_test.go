@@ -57,8 +57,9 @@ func TestBackoffsAreWaitedOut(t *testing.T) {
 	}
 }
 
-// TestASpentTokenIsWaitedForBeforeAnother lets EC2 call the token of an interface spent that it does not show yet. A controller that
-// ended may have attached the interface, and a ledger with the next generation would leave it for a person.
+// TestASpentTokenIsWaitedForBeforeAnother has EC2 report the token of an interface as spent that it does not return
+// yet. A controller that ended may have attached the interface, and a ledger with the next generation would leave it
+// for a person.
 func TestASpentTokenIsWaitedForBeforeAnother(t *testing.T) {
 	w := newWorld(limits(4))
 	key := identity.Key{Owner: "uid-a"}
@@ -75,7 +76,7 @@ func TestASpentTokenIsWaitedForBeforeAnother(t *testing.T) {
 	if p := plan.Compute(d, o, later); !p.NeedsDescribe || p.RequeueAt.IsZero() {
 		t.Errorf("it is not looked for:\n%s", p.Explain())
 	}
-	for _, action := range made.Actions { // it was made, and attached by a controller that ended
+	for _, action := range made.Actions { // a controller that ended created and attached it
 		w.apply(action)
 	}
 	w.apply(plan.Attach{Member: made.Members[0].Member, InterfaceID: w.ours()[0].ID, Slot: device(1)})
@@ -85,7 +86,7 @@ func TestASpentTokenIsWaitedForBeforeAnother(t *testing.T) {
 	}
 }
 
-// refused is a failure after which EC2 has called slots taken.
+// refused returns the backoff after EC2 reported slots as taken.
 func refused(at time.Time, slots ...eni.Slot) plan.Backoff {
 	failure := plan.Backoff{}
 	for _, slot := range slots {
@@ -99,7 +100,7 @@ func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
 	for name, tc := range map[string]struct {
 		exact   bool
 		failure plan.Backoff
-		// after is when the plan is made, counted from the last refusal; the look is as old as the refusal.
+		// after is the time from the last refusal to the plan; the snapshot is as old as the refusal.
 		after time.Duration
 		slot  eni.Slot
 		why   plan.Reason
@@ -153,7 +154,8 @@ func TestWhatEC2RefusedOneMemberHoldsForTheOthers(t *testing.T) {
 	}
 }
 
-// TestAskingAgainInVainIsNoNews lets an interface ask again for the slots that EC2 refused, one after the other where any will do.
+// TestAskingAgainInVainIsNoNews retries the slots that EC2 refused for an interface, one after another if it accepts
+// any slot.
 func TestAskingAgainInVainIsNoNews(t *testing.T) {
 	for name, tc := range map[string]struct {
 		exact    bool
@@ -220,7 +222,7 @@ func TestASlotThatIsTakenAgainIsReportedAtOnce(t *testing.T) {
 	}
 }
 
-// TestWhatAPersonHasToMendSaysHow lets EC2 refuse for reasons that do not go away by themselves.
+// TestWhatAPersonHasToMendSaysHow has EC2 refuse calls for reasons that need a person.
 func TestWhatAPersonHasToMendSaysHow(t *testing.T) {
 	key := identity.Key{Owner: "uid-a"}
 	for class, says := range map[eni.Class]string{
@@ -245,7 +247,7 @@ func TestWhatAPersonHasToMendSaysHow(t *testing.T) {
 	}
 }
 
-// TestTheVPCCNIIsNamedWhereItIsInTheWay looks at what to do about instances that are full.
+// TestTheVPCCNIIsNamedWhereItIsInTheWay checks the next step for full instances.
 func TestTheVPCCNIIsNamedWhereItIsInTheWay(t *testing.T) {
 	const cni = "VPC CNI keep fewer"
 	for name, tc := range map[string]struct {

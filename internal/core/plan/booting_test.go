@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestWhatAnInstanceIsInNoStateFor has an instance in each state. A Node that has joined is on an instance that runs,
-// although EC2 may still return it as pending.
+// TestWhatAnInstanceIsInNoStateFor has an instance in each state. The instance of a Node that has joined runs, although
+// EC2 may still return it as pending.
 func TestWhatAnInstanceIsInNoStateFor(t *testing.T) {
 	cases := map[string]struct {
 		state  eni.InstanceState

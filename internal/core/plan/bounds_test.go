@@ -14,8 +14,8 @@ import (
 
 var spoilt = identity.Key{Owner: "uid-a"}
 
-// TestGenerationsThatSomebodyWrote into a tag are numbers like others: the next is one more, the same at each plan, and
-// after the last there is none.
+// TestGenerationsThatSomebodyWrote has generations in tags that another program wrote. The next one is one more, and
+// the same in each plan; after the last possible one there is none.
 func TestGenerationsThatSomebodyWrote(t *testing.T) {
 	const future = 95617584000 // in the year 5000
 	cases := map[string]struct {
@@ -46,7 +46,8 @@ func TestGenerationsThatSomebodyWrote(t *testing.T) {
 	}
 }
 
-// TestAGenerationOfTheFutureIsNoTime: neither does a ledger stay for it, nor a new interface wait.
+// TestAGenerationOfTheFutureIsNoTime checks that no ledger is kept and no new interface waits for a generation in the
+// future.
 func TestAGenerationOfTheFutureIsNoTime(t *testing.T) {
 	const future = 95617584000
 	w := newWorld(limits(4))
@@ -62,7 +63,7 @@ func TestAGenerationOfTheFutureIsNoTime(t *testing.T) {
 	}
 }
 
-// TestALedgerHasRoomForAllThatMatters: of too many entries those go that tags tell as well.
+// TestALedgerHasRoomForAllThatMatters has too many entries: the plan drops those that tags name as well.
 func TestALedgerHasRoomForAllThatMatters(t *testing.T) {
 	w := newWorld(limits(4))
 	promised := identity.Key{Owner: "uid-b"}

@@ -20,12 +20,12 @@ const (
 	InstanceGrace = 2 * time.Minute
 	// AttachTimeout is the longest duration of an attach, before the planner detaches the interface and retries.
 	AttachTimeout = 90 * time.Second
-	// RecreateAfter is the age from which an interface that another program removed is replaced at once. The
-	// replacement of a younger one waits for this time, so that two programs do not create and remove interfaces in a
+	// RecreateAfter is the age from which the planner replaces an interface at once that another program removed. It
+	// replaces a younger one only when that age is reached, so that two programs do not create and remove interfaces in a
 	// fast loop.
 	RecreateAfter = 10 * time.Minute
-	// MaxUnattached is the largest number of an instance's interfaces that are created and not attached yet. No failure
-	// can leave more of them behind.
+	// MaxUnattached is the largest number of an instance's interfaces that are created and not attached yet. It bounds how
+	// many a failure can leave behind.
 	MaxUnattached = 3
 	// SubnetFullBackoff is the time for which a subnet without a free address is not used for further interfaces.
 	SubnetFullBackoff = 2 * time.Minute
@@ -34,8 +34,8 @@ const (
 
 	// pollRecheck is the requeue for transitions that the observer polls as well. It matters only if a poll is lost.
 	pollRecheck = 30 * time.Second
-	// maxAttachRetries is the number of attempts to attach an interface that EC2 did not complete, after which the
-	// member waits for a person, and the backoff begins to grow.
+	// maxAttachRetries is the number of attempts to attach an interface without success, after which the member waits for
+	// a person and the backoff begins to grow.
 	maxAttachRetries = 3
 	// maxDetachFailures is the number of successive refusals to detach an interface after which the planner no longer
 	// waits for its slot.
@@ -61,14 +61,15 @@ type Plan struct {
 	Actions []Action
 	// Members is the state of every desired and every existing interface, ordered by NodeENI and ordinal.
 	Members []Member
-	// NeedsDescribe is set if calls are necessary that need a fresh read of the instance; Intents are those calls.
+	// NeedsDescribe is set if the plan needs a fresh read of the instance before it can make calls; Intents are those
+	// calls.
 	NeedsDescribe bool
 	Proposed      []Action
 	// Unverified are attached interfaces that are retained, because only their tags say that they belong to the
 	// cluster. Verified are the IDs of the interfaces with other evidence.
 	Unverified []Unverified
 	Verified   []string
-	// RequeueAt is the time of the next plan if no event comes before; zero for none.
+	// RequeueAt is the time of the next plan if no event comes earlier; zero for none.
 	RequeueAt time.Time
 	// Unsettled are the owners of desired members that are not attached. No interface is replaced meanwhile.
 	Unsettled []identity.Owner
@@ -100,18 +101,18 @@ const (
 type Member struct {
 	identity.Member
 	Phase Phase
-	// Desired is false for an interface that is being removed, or that is retained and not desired.
+	// Desired is false for an interface that is being removed, or that is retained without being desired.
 	Desired bool
 	// Interface is nil until the interface exists.
 	Interface *eni.Interface
 	// RequestedSlot is the requested slot; Slot is the present or allocated one.
 	RequestedSlot, Slot eni.Slot
-	// Unverified is set on a retained interface if only its tags say that it belongs to the cluster. For that reason
-	// neither the ledger nor the node's state may become evidence for it.
+	// Unverified is set on a retained interface if only its tags say that it belongs to the cluster. Neither the ledger
+	// nor the node's state may then become evidence for it.
 	Unverified bool
 	// Why says why the member is not as desired; its Reason is empty if it is.
 	Why Problem
-	// DrainPods is set if the node is to let no further pod use the interface.
+	// DrainPods is set if the node must let no further pod use the interface.
 	DrainPods bool
 	// Drift lists the differences that only a replacement can correct.
 	Drift []Drift
@@ -120,13 +121,13 @@ type Member struct {
 	Requested eni.Addresses
 }
 
-// Ready reports whether the member is attached, and its use does not wait for a person. Pending updates in place do not
-// count, nor does drift: neither delays the use of an interface.
+// Ready reports whether the member is attached and usable without an action by a person. Pending updates in place and
+// drift do not count, because neither delays the use of an interface.
 func (m Member) Ready() bool {
 	return m.Desired && m.Phase == Attached && (m.Why.Reason.Transient() || m.Why.Reason == Drifted)
 }
 
-// Compute plans one instance. After the effects of its actions are visible, Compute returns a plan without actions.
+// Compute plans one instance. Once the effects of all actions are visible, it returns a plan without actions.
 func Compute(d Desired, o Observed, now time.Time) Plan {
 	p := newPlanner(d, o, now)
 	p.place()
@@ -156,7 +157,7 @@ type planner struct {
 	preJoin []inventory.Record
 	// unknown are the interfaces whose existence, or whose NodeENI's existence, is uncertain.
 	unknown []inventory.Record
-	// unattached counts the interfaces that are created, or about to be, and will be attached.
+	// unattached counts the interfaces that exist, or are about to, and still wait for their attachment.
 	unattached int
 	plan       Plan
 }
@@ -174,10 +175,10 @@ type member struct {
 	// ordered is set while members of its NodeENI move to their targets. The targets are reserved for them.
 	ordered      bool
 	removeReason string
-	// withoutSubnet says why its NodeENI has no subnet here for a new interface; a live one is retained.
+	// withoutSubnet says why the NodeENI has no subnet here for a new interface; a live one is retained.
 	withoutSubnet string
-	// needsFreshRead is set on an interface without a desired one, while it is uncertain whether another interface for
-	// the desired one exists; and on a member whose obstacle only a fresh read shows.
+	// needsFreshRead is set on a surplus interface while it is uncertain whether the other interface for the desired one
+	// exists, and on a member whose obstacle only a fresh read shows.
 	needsFreshRead bool
 	problem        *Problem
 }
@@ -222,7 +223,7 @@ func (p *planner) place() {
 	}
 	mode, why := ModeFor(SelectionFacts{NodePaused: p.Paused})
 	for _, owner := range slices.Sorted(maps.Keys(byOwner)) {
-		// The end of the instance says nothing about an unknown NodeENI: its interfaces are removed like leaks.
+		// The end of the instance says nothing about an unknown NodeENI, so its interfaces are removed like leaks.
 		p.placeClaim(&Claim{Mode: mode, Why: why, Leaked: p.ended}, byOwner[owner])
 	}
 	for _, r := range p.preJoin {
@@ -236,7 +237,7 @@ func (p *planner) place() {
 	}
 }
 
-// surplusReason says why an interface serves no desired one.
+// surplusReason says why an interface is surplus.
 func surplusReason(claim *Claim, subnetID string) string {
 	if slices.ContainsFunc(claim.Interfaces, func(d DesiredInterface) bool { return d.allows(subnetID) }) {
 		return "another interface of the NodeENI is in its subnet"
@@ -261,7 +262,7 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 		if i, ok := pairs.byDesired[w]; ok {
 			m := p.existing(claim, owned[i])
 			m.desired, m.Desired, m.RequestedSlot = desired, true, desired.Slot
-			// A user can have changed the names in the tags that lead its events to the node.
+			// The names in the tags lead events of the interface to the node, and a user can have changed them.
 			m.NodeENI, m.Node = claim.NodeENI, p.Node
 			p.add(m)
 			continue
@@ -290,7 +291,7 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 		}
 		p.add(m)
 	}
-	if !stranded { // the interfaces say why there are none
+	if !stranded { // the retained interfaces give the reason
 		p.addUnresolvable(claim)
 	}
 }
@@ -300,8 +301,8 @@ func (p *planner) live(r *inventory.Record) bool {
 	return r.AttachedTo(p.InstanceID) && r.Attachment.Status != eni.AttachmentDetaching
 }
 
-// retainWithoutSubnet retains a live interface of a NodeENI without a subnet for the instance. A selector of other
-// zones or of another VPC blocks new interfaces; it is no reason to remove one in use.
+// retainWithoutSubnet retains a live interface of a NodeENI without a subnet for the instance. A selector that matches
+// only other zones or another VPC blocks new interfaces, but is no reason to remove one in use.
 func (m *member) retainWithoutSubnet() {
 	m.withoutSubnet, m.Desired = "the NodeENI has no subnet for the node; add one, or narrow its nodeSelector", true
 	if len(m.claim.Unresolvable) > 0 {
@@ -345,7 +346,7 @@ func (p *planner) retainUnverified(claim *Claim, owned []inventory.Record) {
 		}
 		m := p.existing(claim, r)
 		m.Drift, m.Unverified = drift[i], !p.hasEvidence(r) && !accepted
-		if accepted { // the ledger of the next plan names it, so that its removal goes on
+		if accepted { // the ledger of the next plan names it, so that its removal continues
 			p.record(m.Member)
 		}
 		p.add(m)
@@ -381,7 +382,7 @@ func (p *planner) identity(claim *Claim, key identity.Key) identity.Member {
 func (p *planner) add(m *member) { p.members = append(p.members, m) }
 
 // allocateSlots allocates a slot for every desired interface without one. Existing interfaces come first, so that none
-// of them stays unattached because a new one has its slot. Slots that are requested exactly are reserved. Interfaces
+// of them stays unattached because a new one took its slot. Slots that are requested exactly are reserved. Interfaces
 // that are being created come before all others and keep their slots.
 func (p *planner) allocateSlots() {
 	var unplaced []*member
@@ -411,7 +412,7 @@ func (p *planner) allocateSlots() {
 	p.countUnattached()
 }
 
-// countUnattached skips the interfaces without a slot: they wait for a person, and must not delay others.
+// countUnattached skips interfaces without a slot: they wait for a person and must not delay others.
 func (p *planner) countUnattached() {
 	for _, m := range p.members {
 		onItsWay := m.desired != nil && (m.problem == nil || m.problem.Reason.Transient()) || m.removeReason != ""
@@ -462,7 +463,7 @@ func (m *member) hasSlot() bool {
 	return m.launchInterface != nil || m.record != nil && m.record.Attachment != nil
 }
 
-// finish orders the result, prunes the ledger, and defers all calls if there was no fresh read of the instance.
+// finish orders the result, prunes the ledger, and defers all calls if the plan has no fresh read of the instance.
 func (p *planner) finish(steps []step) Plan {
 	for _, s := range steps {
 		if s.Interface != nil {

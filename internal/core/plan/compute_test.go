@@ -17,7 +17,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// placed says where an interface ended up.
+// placed is the final state of an interface.
 type placed struct {
 	Subnet string
 	Slot   eni.Slot
@@ -330,8 +330,8 @@ func TestForceComesOnlyAfterALongWait(t *testing.T) {
 	}
 }
 
-// An agent binds a device to the network driver once it reads that the interface is being removed. So a plan without a
-// fresh read, which does not know the holder of the target slot, does not say so.
+// An agent binds a device to the network driver once it reads that the interface is being removed. A plan without a
+// fresh read does not know the holder of the target slot, so it must not report a removal.
 func TestADeviceIsAskedForOnlyAfterALook(t *testing.T) {
 	w := newWorld(limits(4))
 	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
@@ -344,7 +344,7 @@ func TestADeviceIsAskedForOnlyAfterALook(t *testing.T) {
 	}
 }
 
-// No event says that the slot is free to which an interface in use is to be moved.
+// No event reports that the target slot of an interface in use has become free.
 func TestASlotThatAReplacementWaitsForIsLookedAtAgain(t *testing.T) {
 	w := newWorld(limits(4), device(2))
 	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
@@ -363,7 +363,7 @@ func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
 	_, ledger := w.drive(desired(c), nil)
 	c.Mode = plan.Release
 	o := w.observe(ledger)
-	o.DetachBlocked = map[string]string{o.Owned[0].ID: ""} // a device that is as declared needs no words
+	o.DetachBlocked = map[string]string{o.Owned[0].ID: ""} // a device that is as declared needs no reason
 	p := plan.Compute(desired(c), o, w.now)
 	if len(p.Actions) > 0 || p.Members[0].Phase != plan.Detaching || reasons(p)[0] != plan.WaitingForDeviceRelease || p.RequeueAt.IsZero() {
 		t.Errorf("want no action, and a member on its way out:\n%s", p.Explain())
@@ -465,7 +465,7 @@ func TestAnAttachIsOverdueOnlyByWhatWasShown(t *testing.T) {
 	}
 }
 
-// TestNamesInTagsAreMended has an interface in use after a user changed the tags with its node and its NodeENI.
+// TestNamesInTagsAreMended has an interface in use whose tags with the node and the NodeENI a user changed.
 func TestNamesInTagsAreMended(t *testing.T) {
 	r := preJoin("eni-1", "spoilt", "s1", 1)
 	r.Member.Key, r.Member.Node = identity.Key{Owner: "uid-upf"}, "spoilt"

@@ -118,7 +118,7 @@ func TestARefusedAddressOfAPodDelaysNoOther(t *testing.T) {
 }
 
 // TestAnUnattachedInterfaceWaitsForARefusedUpdate has EC2 refuse the security groups of an interface before it is
-// attached: it does not serve with others.
+// attached. The interface must not serve with other groups.
 func TestAnUnattachedInterfaceWaitsForARefusedUpdate(t *testing.T) {
 	w := newWorld(limits(4))
 	d := desired(claim("a", wish(0, 1, "s1")))

@@ -43,24 +43,25 @@ type Claim struct {
 	Leaked       bool
 	MissingSince time.Time
 	Grace        time.Duration
-	// Interfaces are the desired interfaces in the order of the NodeENI's subnets. Those of a paused claim only serve
-	// to show the differences of its interfaces.
+	// Interfaces are the desired interfaces in the order of the NodeENI's subnets. Those of a paused claim serve only to
+	// report drift.
 	Interfaces []DesiredInterface
 	// FirstSlot is the requested slot of the first interface.
 	FirstSlot eni.Slot
 	// Unresolvable has, for each interface that could not be resolved, the reason: for example no subnet in the zone.
 	Unresolvable []Problem
-	// SecurityGroupProblem is the reason why the security groups are unknown; then no interface is created, and no
-	// groups are changed.
+	// SecurityGroupProblem is the reason why the security groups are unknown. While it is set, the planner creates no
+	// interface and changes no groups.
 	SecurityGroupProblem *Problem
-	// AllResolved is set if every selector of the NodeENI was resolved. Only then is an interface without a desired one
-	// removed: a failed or partial answer is no reason to remove an interface.
+	// AllResolved is set if every selector of the NodeENI was resolved. Only then does the planner remove surplus
+	// interfaces: a failed or partial answer is no reason to remove one.
 	AllResolved bool
 	// ExactSlot accepts only the requested slot.
 	ExactSlot bool
 	// PodPrefixes is the demand of pods for IPv4 prefixes.
 	PodPrefixes PrefixDemand
-	// EvictPods is set if the pods that use an interface are evicted before its removal. Without it the removal waits.
+	// EvictPods is set if multieni evicts the pods that use an interface before its removal. Otherwise the removal waits
+	// for them.
 	EvictPods bool
 	// ReplaceAllowed allows the replacement of a live interface for a change that cannot be made in place.
 	ReplaceAllowed bool

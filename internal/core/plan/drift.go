@@ -53,14 +53,15 @@ func changes(desired DesiredInterface, tags map[string]string, i eni.Interface, 
 	return todo
 }
 
-// addressProblem reports more addresses than one interface of the instance type supports, with the fields to lower.
+// addressProblem returns the problem of more addresses than one interface of the instance type supports, with the
+// fields to lower; nil for fewer.
 func addressProblem(m *member, limits eni.Limits, instanceType string) *Problem {
 	want := m.desired.Spec.AddressCounts
 	v4, v6 := want.SecondaryIPv4+want.IPv4Prefixes, want.IPv6+want.IPv6Prefixes
 	switch {
 	case limits.IPv4 > 0 && 1+v4 > limits.IPv4:
 		field := "secondaryPrivateIPAddressCount or ipv4PrefixCount"
-		if m.claim.PodPrefixes.Max > 0 { // it excludes the others
+		if m.claim.PodPrefixes.Max > 0 { // it excludes the other fields
 			field = "pods.ipv4.prefixes.min"
 		}
 		return &Problem{AddressLimit, fmt.Sprintf(

@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// The delays between two attempts to evict the pods of one interface: the first after an attempt without a refusal.
-// Each further refusal doubles it up to the last.
+// The delays between two attempts to evict the pods of one interface. The second and each further successive refusal
+// double the first delay, up to the last.
 const (
 	evictFirstDelay = 10 * time.Second
 	evictLastDelay  = 2 * time.Minute
@@ -41,7 +41,7 @@ type EvictionAttempt struct {
 	Refusal  string
 }
 
-// Next returns the attempt that follows; an empty refusal is none.
+// Next returns the attempt that follows. An empty refusal means that the API server refused nothing.
 func (a EvictionAttempt) Next(refusal string, at time.Time) EvictionAttempt {
 	next := EvictionAttempt{At: at, Refusal: refusal}
 	if refusal != "" {
@@ -63,7 +63,7 @@ func (a EvictionAttempt) retry() time.Time {
 }
 
 // evict plans the eviction of the pods that use an interface that is being removed, and completes the member's reason.
-// An interface that is being replaced has the permission of its rollout already; the others wait for theirs.
+// An interface that is being replaced already has the permission of its rollout; the others wait for theirs.
 func (p *planner) evict(s step, network PodNetwork) step {
 	if s.m.desired == nil {
 		s.evictCandidate = s.Owner
@@ -86,7 +86,7 @@ func (p *planner) evict(s step, network PodNetwork) step {
 	case p.now.Before(last.retry()):
 		return s.requeue(last.retry())
 	case p.Snapshot == nil:
-		s.needsFreshRead = true // pods are evicted only for a detach that EC2's own state allows
+		s.needsFreshRead = true // evict pods only for a detach that EC2's own state allows
 	default:
 		s.evictions = append(s.evictions, Eviction{s.m.Member.Member, s.m.record.ID, network.Pods, s.m.removeReason})
 	}

@@ -31,7 +31,7 @@ func TestPodsAreEvictedBeforeARemoval(t *testing.T) {
 		last     plan.EvictionAttempt
 		pods     []string
 		message  string
-		// next is when the next attempt is due; 0 if none is planned.
+		// next is the time to the next attempt; 0 if none is planned.
 		next time.Duration
 	}{
 		"the NodeENI waits for pods":                {wait: true, message: "or set pods.onRemoval: Evict"},
@@ -89,7 +89,8 @@ func TestPodsAreEvictedBeforeARemoval(t *testing.T) {
 	}
 }
 
-// TestAnEvictionFollowsAFreshRead: without a read of the instance no pod is evicted, as no interface is detached.
+// TestAnEvictionFollowsAFreshRead checks that a plan without a read of the instance evicts no pod and detaches no
+// interface.
 func TestAnEvictionFollowsAFreshRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(limits(4))
@@ -104,8 +105,8 @@ func TestAnEvictionFollowsAFreshRead(t *testing.T) {
 	}
 }
 
-// TestAReplacementEvictsWithItsOwnPermission: pods of an interface in the wrong subnet are evicted when the rollout has reached
-// the node, and not before.
+// TestAReplacementEvictsWithItsOwnPermission checks that pods of an interface in the wrong subnet are evicted only once
+// the rollout has reached the node.
 func TestAReplacementEvictsWithItsOwnPermission(t *testing.T) {
 	t.Parallel()
 	w := newWorld(limits(4))

@@ -13,8 +13,8 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// Every program with ec2:CreateTags can copy and invent tags. So tags suffice to adopt and delete unattached
-// interfaces, and never to detach one. That needs evidence besides the tags: a ledger that names the interface or its
+// Every program with ec2:CreateTags can copy and invent tags. Tags therefore suffice to adopt and delete unattached
+// interfaces, but not to detach one. A detach needs other evidence: a ledger that names the interface or its
 // generation, or a call of this process.
 
 // Recorded is an interface that a NodeENIState names as that of a member.
@@ -22,8 +22,8 @@ type Recorded struct {
 	ID string
 	identity.Key
 	Generation identity.Generation
-	// Attached is set if the interface was attached to this instance. Another one with its identity is then a copy. Two
-	// that were never attached can both be genuine, if EC2 forgot a client token.
+	// Attached is set if the interface was attached to this instance. Any other interface with its identity is then a
+	// copy. Two that were never attached can both be genuine if EC2 forgot a client token.
 	Attached bool
 }
 
@@ -31,7 +31,7 @@ type Recorded struct {
 type Unverified struct {
 	ID     string
 	Member identity.Member
-	// Copy is set if the identity in the tags is known to be another interface's. That is final.
+	// Copy is set if the identity in the tags is known to be another interface's. It stays set.
 	Copy bool
 	// Message says why it is retained, and names the next step for a person.
 	Message string
@@ -70,7 +70,7 @@ func (p *planner) isRecorded(r inventory.Record) bool {
 	return r.Verified || slices.ContainsFunc(p.Recorded, func(known Recorded) bool { return known.ID == r.ID })
 }
 
-// hasUniqueIdentity reports whether no other interface has the same identity. EC2 creates one interface for one client
+// hasUniqueIdentity reports whether no other interface has the same identity. EC2 creates one interface per client
 // token, so one of two has copied tags, and nothing says which.
 func (p *planner) hasUniqueIdentity(r inventory.Record) bool {
 	return !slices.ContainsFunc(p.Owned, func(other inventory.Record) bool { return sameIdentity(other, r) })
@@ -88,20 +88,20 @@ func (p *planner) whyCopy(r inventory.Record) (why string) {
 		return ""
 	}
 	if p.Copies[r.ID] {
-		return "they are those of another interface"
+		return "the tags are those of another interface"
 	}
 	for _, known := range p.Recorded {
 		if known.Attached && known.Key == r.Member.Key && known.Generation == r.Member.Generation {
-			return "they are those of " + known.ID
+			return "the tags are those of " + known.ID
 		}
 	}
 	for _, other := range p.Owned {
 		if sameIdentity(other, r) && other.Verified && other.Attachment != nil {
-			return "they are those of " + other.ID
+			return "the tags are those of " + other.ID
 		}
 	}
 	if spent, is := p.UsedGenerations[r.Member.Key]; is && spent >= r.Member.Generation {
-		return "they are those of an interface that is gone"
+		return "the tags are those of a deleted interface"
 	}
 	return ""
 }
@@ -119,17 +119,17 @@ func (p *planner) withoutCopies() []inventory.Record {
 	return others
 }
 
-// isAdoptable reports whether an unverified interface may serve a desired one without an interface: the ledger, which
-// was lost or restored, does not name it, and has no later generation. An interface on another instance serves none.
+// isAdoptable reports whether an unverified interface may serve a desired one that has no interface: the ledger, which
+// was lost or restored, does not name it and has no later generation. An interface on another instance serves none.
 func (p *planner) isAdoptable(r inventory.Record) bool {
 	isHere := r.Attachment == nil || r.AttachedTo(p.InstanceID)
 	return isHere && r.Member.Generation > p.plan.Ledger[r.Member.Key]
 }
 
-// accepts reports whether tags alone suffice as evidence for a released claim. That is so if a NodeENI that is being
+// accepts reports whether tags alone suffice as evidence for a released claim. They do if a NodeENI that is being
 // deleted selects the node, and the node's ledger was lost: an operator removes multieni after its ledgers. The ledger
-// of a NodeENI is also empty once its last interface is removed. Then a state exists, or this process saw the removal.
-// An interface on another instance is left to a person.
+// of a NodeENI is also empty after its last interface is removed, but then a state exists or this process saw the
+// removal. An interface on another instance is left to a person.
 func (p *planner) accepts(claim *Claim, r inventory.Record) bool {
 	return claim.Selects && !claim.Leaked && !p.HasState && r.AttachedTo(p.InstanceID) && !p.removedOne(claim.Owner)
 }
@@ -157,7 +157,7 @@ func (p *planner) credible(owned []inventory.Record) []inventory.Record {
 	return credible
 }
 
-// excludeSurplus retains unverified interfaces without a desired one, and returns the rest.
+// excludeSurplus retains the unverified surplus interfaces, and returns the rest.
 func (p *planner) excludeSurplus(surplus []int, owned []inventory.Record) []int {
 	var verified []int
 	for _, i := range surplus {
@@ -170,8 +170,8 @@ func (p *planner) excludeSurplus(surplus []int, owned []inventory.Record) []int 
 	return verified
 }
 
-// noteVerified lists the interfaces with evidence besides their tags, and those that serve because there is no verified
-// one.
+// noteVerified lists the interfaces with evidence besides their tags, and those that serve a desired one because no
+// verified interface exists.
 func (p *planner) noteVerified() {
 	for _, m := range p.members {
 		if m.record != nil && !m.Unverified && p.isAttachedToRunning(*m.record) && !m.Owner.IsNetwork() {
@@ -196,7 +196,8 @@ func (p *planner) whyExcluded(r inventory.Record, copied string) string {
 	case p.NodeAbsent && len(p.Observed.Ledger) == 0:
 		why = fmt.Sprintf("no Node and no NodeENIState names instance %s", p.InstanceID)
 	}
-	return fmt.Sprintf("%s carries this cluster's tags, but nothing else says that multieni made it: %s. It is "+
-		"left as it is. "+
-		"If it is not multieni's, remove its %s tags; if it is, detach it, and it is deleted", r.ID, why, identity.Prefix)
+	return fmt.Sprintf("%s carries this cluster's tags, but nothing else says that multieni created it: %s. multieni "+
+		"leaves it as it is. "+
+		"If it is not multieni's, remove its %s tags; if it is, detach it, and multieni deletes it",
+		r.ID, why, identity.Prefix)
 }

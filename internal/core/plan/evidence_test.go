@@ -27,7 +27,7 @@ func (w *world) tagged(slot eni.Slot, tags map[string]string) eni.Interface {
 	return i
 }
 
-// invented are the tags of a member without an interface.
+// invented returns the tags of a member without an interface.
 func invented(w *world, uid string, ordinal int) map[string]string {
 	m := identity.Member{
 		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance,
@@ -36,14 +36,15 @@ func invented(w *world, uid string, ordinal int) map[string]string {
 	return m.Tags(w.now.Add(-24*time.Hour), nil)
 }
 
-// inUse is a world in which NodeENI a has its interface, and the ledger that names it.
+// inUse returns a world in which NodeENI a has its interface, and the ledger that names it.
 func inUse() (*world, identity.Generations) {
 	w := newWorld(limits(6))
 	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
 	return w, ledger
 }
 
-// remembering plans and carries out so many times, ten minutes apart, with what a status says of copies, and returns the last plan.
+// remembering plans and executes the given number of times, ten minutes apart, with the copies that the status names,
+// and returns the last plan.
 func (w *world) remembering(d plan.Desired, ledger identity.Generations, times int) plan.Plan {
 	var p plan.Plan
 	copies := map[string]bool{}
@@ -99,8 +100,8 @@ func TestTagsAloneTakeNothingFromAnInstance(t *testing.T) {
 	}
 }
 
-// TestNoLedgerSpeaksForTags: a ledger that took over the tags of one interface is no evidence for another one with the
-// same.
+// TestNoLedgerSpeaksForTags checks that an unverified interface with invented tags gets no entry in the ledger. The
+// entry would be evidence for another interface with the same tags.
 func TestNoLedgerSpeaksForTags(t *testing.T) {
 	w, ledger := inUse()
 	tags := invented(w, "uid-none", 0)
@@ -113,7 +114,8 @@ func TestNoLedgerSpeaksForTags(t *testing.T) {
 	}
 }
 
-// TestAnInterfaceThatSomebodyMovedIsHeldAsWell: its tags name this instance, and it is attached to another one.
+// TestAnInterfaceThatSomebodyMovedIsHeldAsWell has an interface whose tags name this instance, and that is attached to
+// another one.
 func TestAnInterfaceThatSomebodyMovedIsHeldAsWell(t *testing.T) {
 	w, ledger := inUse()
 	foreign := w.tagged(device(3), invented(w, "uid-a", 7))
@@ -125,7 +127,7 @@ func TestAnInterfaceThatSomebodyMovedIsHeldAsWell(t *testing.T) {
 	}
 }
 
-// TestAnInstanceThatNeverWasANodeLosesNothing: no Node and no ledger names it, and the tags name it all the same.
+// TestAnInstanceThatNeverWasANodeLosesNothing has an instance that tags name, but no Node and no ledger.
 func TestAnInstanceThatNeverWasANodeLosesNothing(t *testing.T) {
 	for name, c := range map[string]plan.Claim{
 		"of a NodeENI that is deleted": {NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"},
@@ -150,7 +152,7 @@ func TestAnInstanceThatNeverWasANodeLosesNothing(t *testing.T) {
 	}
 }
 
-// TestWhatALedgerKnowsGoesWithoutTheProcessThatMadeIt: evidence outlives the process.
+// TestWhatALedgerKnowsGoesWithoutTheProcessThatMadeIt checks that evidence in a ledger outlives the process.
 func TestWhatALedgerKnowsGoesWithoutTheProcessThatMadeIt(t *testing.T) {
 	released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "the node's labels no longer match its NodeENI"}
 	deleted := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted", Selects: true}
@@ -198,7 +200,7 @@ func recordsOf(owned []inventory.Record) []plan.Recorded {
 	return all
 }
 
-// TestALostLedgerDoublesNothing: an unverified interface serves the desired one, because there is no verified one.
+// TestALostLedgerDoublesNothing checks that an unverified interface serves the desired one if no verified one exists.
 func TestALostLedgerDoublesNothing(t *testing.T) {
 	w, _ := inUse()
 	w.verified = map[string]bool{}
@@ -209,7 +211,8 @@ func TestALostLedgerDoublesNothing(t *testing.T) {
 	}
 }
 
-// TestACopyNeverTakesThePlaceOfWhatItCopies: of two with one identity the recorded one serves, even after its deletion.
+// TestACopyNeverTakesThePlaceOfWhatItCopies checks that, of two interfaces with one identity, only the recorded one
+// serves. The copy does not serve even after the recorded one is deleted.
 func TestACopyNeverTakesThePlaceOfWhatItCopies(t *testing.T) {
 	w, ledger := inUse()
 	own := w.ours()[0]
@@ -225,7 +228,8 @@ func TestACopyNeverTakesThePlaceOfWhatItCopies(t *testing.T) {
 	}
 }
 
-// TestOfTwoThatNothingTellsApartNoneIsTaken: a ledger with the identity alone does not say which of the two is genuine.
+// TestOfTwoThatNothingTellsApartNoneIsTaken has a ledger with only the identity, which does not say which of two
+// interfaces is genuine.
 func TestOfTwoThatNothingTellsApartNoneIsTaken(t *testing.T) {
 	w, ledger := inUse()
 	w.tagged(device(3), w.ours()[0].Tags)
@@ -237,7 +241,7 @@ func TestOfTwoThatNothingTellsApartNoneIsTaken(t *testing.T) {
 }
 
 // TestTagsOfAnInterfaceOnAnotherInstanceAreNoEvidence has another program write our tags on an interface of another
-// instance. It serves no desired interface here: that would block its place until a person detaches it.
+// instance. It serves no desired interface here, because it would block that one until a person detaches it.
 func TestTagsOfAnInterfaceOnAnotherInstanceAreNoEvidence(t *testing.T) {
 	w := newWorld(limits(6))
 	i := w.tagged(device(1), invented(w, "uid-a", 0))
@@ -249,7 +253,7 @@ func TestTagsOfAnInterfaceOnAnotherInstanceAreNoEvidence(t *testing.T) {
 	}
 }
 
-// TestLettingGoKeepsTheOnlyLedger: while no other ledger names the attached interface, this one keeps it.
+// TestLettingGoKeepsTheOnlyLedger checks that a ledger keeps the attached interface while no other ledger names it.
 func TestLettingGoKeepsTheOnlyLedger(t *testing.T) {
 	w, ledger := inUse()
 	o := w.observe(ledger)
@@ -262,8 +266,8 @@ func TestLettingGoKeepsTheOnlyLedger(t *testing.T) {
 	}
 }
 
-// TestLettingGoOfTwoThatNothingTellsApartIsNoPolling: the node that owns the instance adopts neither before a person
-// removes one of them.
+// TestLettingGoOfTwoThatNothingTellsApartIsNoPolling checks the requeue: the node that owns the instance adopts neither
+// interface before a person removes one of them.
 func TestLettingGoOfTwoThatNothingTellsApartIsNoPolling(t *testing.T) {
 	for name, tc := range map[string]struct {
 		copied, elsewhere bool

@@ -11,8 +11,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// A NodeENI asks for two interfaces of an instance that has room for one. The first plan asks for a snapshot of the instance,
-// the second for a stored ledger, and the third creates.
+// A NodeENI asks for two interfaces on an instance that has room for one. The first plan needs a snapshot of the
+// instance, the second a stored ledger, and the third creates an interface.
 func ExampleCompute() {
 	now := time.Unix(1700000000, 0)
 	want := func(ordinal int, subnet string) plan.DesiredInterface {

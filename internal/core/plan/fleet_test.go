@@ -58,7 +58,7 @@ func newIntents(rt *rapid.T) *intents {
 	return f
 }
 
-// declare creates a NodeENI, with a name that may have been another's before.
+// declare creates a NodeENI, possibly with the name of an earlier one.
 func (f *intents) declare() {
 	f.uids++
 	n := &intent{
@@ -105,7 +105,7 @@ func (f *intents) find(uid string) *intent {
 	return nil
 }
 
-// change makes one change that a user may make.
+// change makes one possible change of a user.
 func (f *intents) change() string {
 	if len(f.all) == 0 {
 		f.declare()
@@ -147,7 +147,7 @@ func (f *intents) change() string {
 	return kind + " of " + n.uid
 }
 
-// letGo removes the NodeENIs whose deletion is complete as far as the controller knows.
+// letGo removes the NodeENIs whose deletion the controller considers complete.
 func (f *intents) letGo(c *restartable) {
 	f.all = slices.DeleteFunc(f.all, func(n *intent) bool {
 		if !n.deleting || c.known.Holds(identity.Owner(n.uid)) {

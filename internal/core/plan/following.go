@@ -14,8 +14,8 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// MoveInterval is the least time between two moves of one address: pods that fight for it would otherwise spend EC2's
-// request rate.
+// MoveInterval is the least time between two moves of one address. Without it, pods that compete for an address would
+// use up EC2's request rate.
 const MoveInterval = 2 * time.Second
 
 // AddressClaim is an address that a pod brought up itself on a link of an interface, as the agent of the node reports
@@ -43,20 +43,20 @@ func (c AddressClaim) String() string {
 type Following struct {
 	// Ranges are the ranges in which addresses follow pods.
 	Ranges []netip.Prefix
-	// Held are the addresses that the interface is to have.
+	// Held are the addresses that the interface must have.
 	Held []HeldAddress
 	// Contended are the addresses that pods on several interfaces have at the same time.
 	Contended []ContendedAddress
-	// RequeueAt is when an address that moved shortly before may move again; zero if none waits for that.
+	// RequeueAt is the time at which a recently moved address may move again; zero if no address waits.
 	RequeueAt time.Time
 }
 
-// HeldAddress is an address that an interface is to have.
+// HeldAddress is an address that an interface must have.
 type HeldAddress struct {
 	Address netip.Addr
 	// Sequence is that of the claim. A later claim on the same address is another change.
 	Sequence int64
-	// Others are the interfaces with other claims on the address. EC2 takes the address from the one that has it.
+	// Others are the interfaces with other claims on the address. EC2 moves the address from the one that has it.
 	Others []string
 }
 
@@ -67,7 +67,7 @@ type ContendedAddress struct {
 	Others  []AddressClaim
 }
 
-// follows reports whether an address of the interface is one that follows pods, now or because of an earlier claim.
+// follows reports whether an address of the interface follows pods, now or because of an earlier claim.
 func (d addressDemand) follows(address netip.Addr) bool {
 	return d.isClaimed(address) || slices.ContainsFunc(d.following.Ranges, func(r netip.Prefix) bool {
 		return r.Contains(address)
@@ -81,8 +81,8 @@ func (d addressDemand) isClaimed(address netip.Addr) bool {
 	})
 }
 
-// abandoned returns the addresses that follow pods, and that no pod of the node has any more. Without a complete report
-// there are none.
+// abandoned returns the addresses that follow pods and that no pod of the node has any more. Without a complete report
+// it returns none.
 func (d addressDemand) abandoned(ours []netip.Addr) []netip.Addr {
 	if d.network != nil && (d.network.Unreported || d.network.ClaimsOmitted > 0) {
 		return nil
@@ -90,9 +90,9 @@ func (d addressDemand) abandoned(ours []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(ours), func(a netip.Addr) bool { return !d.follows(a) || d.isClaimed(a) })
 }
 
-// moves returns the changes that assign the held addresses which the interface lacks, as many as its limit allows: the
-// oldest claims first, so that a new one takes nothing from the pods of the same node. One call assigns all, unless EC2
-// refused such a call: it assigns none of them for the sake of one.
+// moves returns the changes that assign the held addresses that the interface lacks, as many as its limit allows. The
+// oldest claims come first, so that a new one takes nothing from the pods of the same node. One call assigns all,
+// unless EC2 refused one before: it refuses all addresses of a call because of a single one.
 func (d addressDemand) moves(have eni.Addresses) []Attribute {
 	held, room, requested := d.missing(have), d.room(have), have.Common(d.requested)
 	held = held[:min(len(held), room)]
@@ -137,7 +137,7 @@ func (s step) explainFollowing(d addressDemand) step {
 	}
 	if missing, room := d.missing(s.Interface.Addresses), d.room(s.Interface.Addresses); len(missing) > room {
 		s.Why = Problem{AddressesLimited, fmt.Sprintf(
-			"pods brought up %d addresses that %s lacks, and an interface of %s takes %d more; it does not get %s: "+
+			"pods brought up %d addresses that %s lacks, but its instance type %s allows only %d more; it does not get %s: "+
 				"move pods to other nodes, or use a larger instance type",
 			len(missing), s.Interface.ID, d.instanceType, room, missing[len(missing)-1].Address)}
 		return s
@@ -158,7 +158,7 @@ func (c ContendedAddress) message() string {
 		c.Holder.Node, MoveInterval)
 }
 
-// ReassignAddresses assigns named addresses to an interface. EC2 takes them from the interfaces that have them.
+// ReassignAddresses assigns named addresses to an interface. EC2 moves them from the interfaces that have them.
 type ReassignAddresses struct {
 	Held []HeldAddress
 	// Requested are the addresses of the interface that multieni requested before.

@@ -18,7 +18,7 @@ import (
 // floating is the range in which addresses follow pods in these tests.
 var floating = netip.MustParsePrefix("10.0.4.192/26")
 
-// claims are those of pods of one node, in the order of their sequence.
+// claims returns the claims of pods of one node, in the order of their sequence.
 func claims(addresses []netip.Addr) (all []plan.AddressClaim) {
 	for n, address := range addresses {
 		all = append(all, plan.AddressClaim{Address: address, Node: "node-1", Sequence: int64(n + 1)})
@@ -40,7 +40,7 @@ func TestAddressesFollowPods(t *testing.T) {
 		// have are the addresses of the interface, recorded those that multieni requested.
 		have, recorded []netip.Addr
 		prefixes       []netip.Prefix
-		// claimed are the addresses of pods, held those that the interface is to have.
+		// claimed are the addresses of pods, and held those that the interface must have.
 		claimed, held []netip.Addr
 		contended     []plan.ContendedAddress
 		unreported    bool
@@ -113,7 +113,7 @@ func many(n byte) []netip.Addr {
 	return addresses(last...)
 }
 
-// addressChanges are the changes of addresses in a plan.
+// addressChanges has the changes of addresses in a plan.
 type addressChanges struct {
 	reassigned, unassigned []netip.Addr
 	assigned               int
@@ -133,8 +133,8 @@ func changesOf(p plan.Plan) (changes addressChanges) {
 	return changes
 }
 
-// A second claim for the same address is a change of its own: an address that moved away and comes back must not count as one
-// that another program sets back.
+// A second claim on the same address is a separate change: an address that moves away and returns must not count as
+// reverted by another program.
 func TestAnAddressThatComesBackIsNotReverted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(limits(4))
@@ -157,8 +157,8 @@ func TestAnAddressThatComesBackIsNotReverted(t *testing.T) {
 	}
 }
 
-// TestAddressesOfPodsStay plans for any report of claims: a plan unassigns no address that a pod has, none that multieni did
-// not request, and moves none that it does not hold.
+// TestAddressesOfPodsStay plans for any report of claims. A plan unassigns no address that a pod has and none that
+// multieni did not request, and moves none that the interface does not hold.
 func TestAddressesOfPodsStay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

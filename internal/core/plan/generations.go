@@ -12,8 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// pruneGenerations removes the members that neither exist nor are desired, and whose interface cannot become visible
-// any more.
+// pruneGenerations removes the members that do not exist, are not desired, and cannot become visible any more.
 func (p *planner) pruneGenerations(steps []step) {
 	current := map[identity.Key]bool{}
 	for _, s := range steps {
@@ -37,7 +36,7 @@ func (p *planner) pruneGenerations(steps []step) {
 // as many slots.
 const MaxLedger = 128
 
-// limitGenerations shortens a ledger that is too long. It removes first the members that tags tell as well, then those
+// limitGenerations shortens a ledger that is too long. It removes first the members that tags name as well, then those
 // that cannot become visible any more. Neither loses information, because a generation is the time of its creation.
 func (p *planner) limitGenerations(steps []step) {
 	if len(p.plan.Ledger) <= MaxLedger {
@@ -73,7 +72,7 @@ func (p *planner) visibleBy(key identity.Key, generation identity.Generation) ti
 	}
 	tried := generation.Time()
 	if tried.After(p.now.Add(clockSkew)) {
-		tried = time.Time{} // a number from another source, and no time
+		tried = time.Time{} // another program wrote it; it is no time
 	}
 	for _, at := range []time.Time{p.Backoffs[key].At, p.ObservedSince} {
 		if at.After(tried) {
@@ -83,10 +82,10 @@ func (p *planner) visibleBy(key identity.Key, generation identity.Generation) ti
 	return tried.Add(inventory.VisibilityWindow)
 }
 
-// ReleaseInstance plans for an instance under the name of a node that does not have it any more, or not yet: another
-// Node owns the instance and its interfaces. There are no actions. This ledger keeps what no other ledger names:
-// interfaces that exist until another one names them, and others until they would have become visible. An interface
-// that EC2 returns as unattached is no exception: a call whose answer was lost may attach it.
+// ReleaseInstance plans for a node that does not have the instance any more, or not yet: another Node owns the instance
+// and its interfaces. The plan has no actions. Its ledger keeps the members that no other ledger names: existing
+// interfaces until another ledger names them, and others until they would have become visible. That includes an
+// interface that EC2 returns as unattached, because a call whose answer was lost may attach it.
 func ReleaseInstance(o Observed, now time.Time) Plan {
 	p := &planner{Observed: o, now: now, plan: Plan{Ledger: maps.Clone(o.Ledger)}}
 	alone := identity.Generations{}

@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestWhatAnotherNodeHas releases an instance: the ledger keeps only the members that may become visible.
+// TestWhatAnotherNodeHas releases an instance, and expects a ledger with only the members that may become visible.
 func TestWhatAnotherNodeHas(t *testing.T) {
 	key, now := identity.Key{Owner: "uid-a"}, start
 	generation := identity.GenerationAt(now)

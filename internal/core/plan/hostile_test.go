@@ -19,15 +19,15 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// mostCalls is how many mutating calls no story needs.
+// mostCalls is more mutating calls than any story needs.
 const mostCalls = 2000
 
-// hostile is an EC2 with one instance that does to its clients what EC2 does: its readings lag, each by another time;
-// requests and replies get lost; attaching and detaching take time; and it refuses what EC2 refuses.
+// hostile is an EC2 with one instance that makes as much trouble as EC2: each of its reads lags by another time,
+// requests and answers get lost, attaching and detaching take time, and it refuses the same calls as EC2.
 type hostile struct {
 	rt    *rapid.T
 	clock time.Time
-	// maxLag is how far behind a reading can be, in seconds; faulty makes requests and replies get lost.
+	// maxLag is the longest lag of a read, in seconds; faulty makes requests and answers get lost.
 	maxLag int
 	faulty bool
 
@@ -39,25 +39,25 @@ type hostile struct {
 	tokens   map[string]made
 	// foreign has, by interface, the addresses that another program assigned.
 	foreign map[string]eni.Addresses
-	// judge is asked before every call that touches an interface, and ends the test if the call is wrong.
+	// judge is called before every call for an interface, and ends the test if the call is wrong.
 	judge func(operation string, target eni.Interface)
 	calls int
-	// sent holds the first request with each token; reused counts those that said something else later.
+	// sent has the first request with each token; reused counts later requests that differ.
 	sent   map[string]string
 	reused int
-	// unusable are slots that EC2 refuses although no interface is there, as after a forced detach.
+	// unusable are slots that EC2 refuses although they have no interface, as after a forced detach.
 	unusable map[eni.Slot]bool
 	// collisions are refused attaches.
 	collisions int
 }
 
-// version is what an interface was from some time on; nil after its deletion.
+// version is the state of an interface from some time on; nil after its deletion.
 type version struct {
 	from time.Time
 	i    *eni.Interface
 }
 
-// made is what a client token made.
+// made is the interface that a request with a client token created.
 type made struct{ request, id string }
 
 func newHostile(rt *rapid.T, limits eni.Limits) *hostile {
@@ -95,7 +95,7 @@ func (h *hostile) drop(id string) {
 	delete(h.due, id)
 }
 
-// now brings what EC2 was at work on up to date and returns all interfaces as they are, ordered by ID.
+// now completes due transitions and returns the true state of all interfaces, ordered by ID.
 func (h *hostile) now() []eni.Interface {
 	for id, due := range h.due {
 		if due.After(h.clock) {
@@ -130,12 +130,12 @@ func (h *hostile) asOf(t time.Time) []eni.Interface {
 	return all
 }
 
-// ours returns the interfaces of the cluster as they are.
+// ours returns the true state of the cluster's interfaces.
 func (h *hostile) ours() []eni.Interface {
 	return slices.DeleteFunc(h.now(), func(i eni.Interface) bool { return i.Tags[identity.TagCluster] != cluster })
 }
 
-// read returns what a reading shows of the interfaces that pass: some earlier truth.
+// read returns an earlier state of the interfaces that pass.
 func (h *hostile) read(pass func(eni.Interface) bool) []eni.Interface {
 	h.now()
 	lag := 0
@@ -146,7 +146,7 @@ func (h *hostile) read(pass func(eni.Interface) bool) []eni.Interface {
 	return slices.DeleteFunc(shown, func(i eni.Interface) bool { return !pass(i) })
 }
 
-// list lists what the cluster owns.
+// list lists the cluster's interfaces.
 func (h *hostile) list() []eni.Interface {
 	return h.read(func(i eni.Interface) bool { return i.Tags[identity.TagCluster] == cluster })
 }
@@ -156,7 +156,7 @@ func (h *hostile) describe(ids []string) []eni.Interface {
 	return h.read(func(i eni.Interface) bool { return slices.Contains(ids, i.ID) })
 }
 
-// look reads the instance with two calls, each behind by its own time.
+// look reads the instance with two calls, each with its own lag.
 func (h *hostile) look() eni.InstanceSnapshot {
 	attached := h.read(func(i eni.Interface) bool { return i.AttachedTo(instance) })
 	tagged := h.read(func(i eni.Interface) bool { return i.Tags[identity.TagInstanceID] == instance })
@@ -179,7 +179,7 @@ func refusal(class eni.Class) error {
 	return &eni.APIError{Class: class, Operation: "op", Code: string(class)}
 }
 
-// call makes a mutating call, if its request is not lost, and loses its reply now and then.
+// call makes a mutating call unless its request is lost, and sometimes loses the answer.
 func (h *hostile) call(effect func() error) error {
 	if h.calls++; h.calls > mostCalls {
 		h.rt.Fatalf("more than %d calls: the controller runs in circles", mostCalls)
@@ -201,7 +201,7 @@ func (h *hostile) call(effect func() error) error {
 	return err
 }
 
-// mutate calls for one existing interface.
+// mutate makes a call for one existing interface.
 func (h *hostile) mutate(operation, id string, effect func(eni.Interface) (eni.Interface, error)) error {
 	return h.call(func() error {
 		i, err := h.get(id)
@@ -297,7 +297,7 @@ func (h *hostile) AttachInterface(_ context.Context, id, instanceID string, slot
 	return attachment, err
 }
 
-// seat refuses a slot that is taken or that the instance type does not have.
+// seat refuses a slot that is taken, or that the instance type does not have.
 func (h *hostile) seat(slot eni.Slot) error {
 	if h.unusable[slot] {
 		return refusal(eni.SlotTaken)
@@ -429,7 +429,7 @@ func without[T comparable](all, surplus []T) []T {
 	return slices.DeleteFunc(all, func(a T) bool { return slices.Contains(surplus, a) })
 }
 
-// describeAll says what is there, for a failing test.
+// describeAll describes all interfaces, for a failing test.
 func (h *hostile) describeAll() string {
 	text := ""
 	for _, i := range h.now() {

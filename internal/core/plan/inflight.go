@@ -12,8 +12,9 @@ import (
 )
 
 // expected returns the interfaces as they will be if EC2 accepts all calls in flight, so that this plan matches
-// interfaces like the plan after the answers. An interface that is being created has no ID yet and is not verified: no
-// other one is removed for it. An interface that is being deleted counts as missing, because it may not exist any more.
+// interfaces like the plan after the answers. An interface that is being created has no ID and is not verified yet, so
+// no other one is removed in its favor. An interface that is being deleted counts as missing, because it may not exist
+// any more.
 func (o Observed) expected() []inventory.Record {
 	records := slices.Clone(o.Owned)
 	for _, action := range o.InFlight {
@@ -49,7 +50,7 @@ func expect(r inventory.Record, action Action) inventory.Record {
 	switch action := action.(type) {
 	case Attach:
 		if r.Attachment == nil {
-			// the call is evidence that it belongs to the cluster, as its answer will be
+			// the call is evidence that it belongs to the cluster, and so is its answer
 			r.Status, r.Verified = eni.Attaching, true
 			r.Attachment = &eni.Attachment{InstanceID: action.Member.InstanceID, Slot: action.Slot,
 				Status: eni.AttachmentAttaching}
@@ -77,8 +78,8 @@ func (o Observed) slotOf(key identity.Key) (slot eni.Slot, is bool) {
 	return eni.Slot{}, false
 }
 
-// waitsForAnswer reports whether an action has to wait for a call in flight: the calls for one interface are
-// sequential, and nothing else begins for a member during its creation.
+// waitsForAnswer reports whether an action must wait for a call in flight: the calls for one interface are sequential,
+// and no other call for a member begins during its creation.
 func (o Observed) waitsForAnswer(action Action) bool {
 	_, makes := action.(Create)
 	return slices.ContainsFunc(o.InFlight, func(before Action) bool {

@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// halfReplaced returns a world in which the first of two interfaces has left its slot, since its NodeENI exchanged a subnet, and
-// the plan for it: the interface in the new subnet is to be made, and the old one is to be deleted.
+// halfReplaced returns a world in which the first of two interfaces has left its slot because its NodeENI has another
+// subnet now, and the plan for it, which creates the interface in the new subnet and deletes the old one.
 func halfReplaced(t *testing.T) (*world, plan.Desired, plan.Create, plan.Delete, plan.Plan) {
 	t.Helper()
 	w := newWorld(limits(4))
@@ -46,12 +46,12 @@ func halfReplaced(t *testing.T) (*world, plan.Desired, plan.Create, plan.Delete,
 	return w, d, create, remove, planned
 }
 
-// TestAReplacementIsMadeOnce plans while a replacement is being made and the interface before it is being deleted, with each
-// order in which the two calls can take effect and be answered.
+// TestAReplacementIsMadeOnce plans while a replacement is being created and the interface before it is being deleted,
+// for each order of the effects and the answers of the two calls.
 func TestAReplacementIsMadeOnce(t *testing.T) {
 	type state struct {
 		made, deleted            bool // in EC2
-		creating, deleting, lost bool // without an answer yet, or with none ever
+		creating, deleting, lost bool // the answer is pending or lost
 	}
 	cases := map[string]state{
 		"nothing has happened yet":                 {creating: true, deleting: true},
@@ -97,7 +97,7 @@ func TestAReplacementIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestAnAttachUnderWayLeavesNoRoom has as many interfaces being attached as may be on their way: EC2 may refuse all of the calls.
+// TestAnAttachUnderWayLeavesNoRoom has the maximum number of attach calls in flight: EC2 may refuse all of them.
 func TestAnAttachUnderWayLeavesNoRoom(t *testing.T) {
 	w := newWorld(limits(8))
 	var wishes []plan.DesiredInterface

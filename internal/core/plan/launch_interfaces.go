@@ -10,8 +10,8 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// Launch interfaces belong to their instance: they are updated in place, and never detached or deleted. One in the slot
-// and an allowed subnet of a desired interface serves as that.
+// Launch interfaces belong to their instance: they are updated in place, and never detached or deleted. A launch
+// interface in the slot and an allowed subnet of a desired interface serves that one.
 
 // InPlaceUpdate is the desired attributes of a launch interface; nil attributes stay as they are.
 type InPlaceUpdate struct {
@@ -54,8 +54,8 @@ func (p *planner) adoptLaunchInterfaces(
 	p.add(m)
 }
 
-// retainLaunchInterface updates an adopted launch interface in place. Its tags stay as they are: they say that it is
-// deleted with its instance.
+// retainLaunchInterface updates an adopted launch interface in place, except its tags: they say that EC2 deletes it
+// with its instance.
 func (p *planner) retainLaunchInterface(m *member) step {
 	i := *m.launchInterface
 	s := m.begin(phaseOf(i)).record()
@@ -75,8 +75,8 @@ func (p *planner) retainLaunchInterface(m *member) step {
 	return s
 }
 
-// updateLaunchInterface updates what differs from the AWSNodeTemplate. The attributes of an adopted interface are the
-// NodeENI's.
+// updateLaunchInterface updates the attributes that differ from the AWSNodeTemplate. For an adopted interface, the
+// NodeENI decides instead.
 func (p *planner) updateLaunchInterface(update InPlaceUpdate) step {
 	n := slices.IndexFunc(p.Launched, func(i eni.Interface) bool {
 		return i.ID == update.InterfaceID && i.AttachedTo(p.InstanceID)
@@ -101,8 +101,8 @@ func (p *planner) updateLaunchInterface(update InPlaceUpdate) step {
 	return p.update(s, i, p.now, todo)
 }
 
-// attributes are those of the interface that differ from the update. The counts of the addresses are those of the
-// update.
+// attributes returns the attributes of the interface that differ from the update. The argument addresses has the counts
+// of the update.
 func (d InPlaceUpdate) attributes(i eni.Interface, addresses addressDemand) []Attribute {
 	var wanted, todo []Attribute
 	if d.DeleteOnTermination != nil {

@@ -23,7 +23,7 @@ func (w *world) launchedAt(slot eni.Slot, subnet string) eni.Interface {
 	return i
 }
 
-// The declared slot has a launch interface: it serves, without a call.
+// A launch interface in the declared slot serves without a call.
 func TestALaunchedInterfaceServesANodeENIWithoutACall(t *testing.T) {
 	w := newWorld(limits(4))
 	born := w.launchedAt(device(1), "s1")
@@ -102,9 +102,9 @@ func TestAnAdoptedInterfaceIsMendedAndKeepsItsTags(t *testing.T) {
 	}
 }
 
-// The generation of an interface is the time of the decision to create it, and its age follows from that. One that
-// replaces an adopted launch interface is not as old as the epoch, or garbage collection would delete it as an old
-// leak.
+// The generation of an interface is the time of the decision to create it, and its age follows from that. An interface
+// that replaces an adopted launch interface must not be as old as the epoch, or garbage collection would delete it as
+// an old leak.
 func TestAnInterfaceAfterAnAdoptedOneIsNew(t *testing.T) {
 	w := newWorld(limits(4))
 	w.launchedAt(device(1), "s1")

@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestAFullCardWaitsOnlyForASlotOfItsOwn removes an interface from a card of an instance with two. The other one is
+// TestAFullCardWaitsOnlyForASlotOfItsOwn removes an interface from one of two cards of an instance. The other card is
 // full or not.
 func TestAFullCardWaitsOnlyForASlotOfItsOwn(t *testing.T) {
 	on := func(card, device int) plan.DesiredInterface {
@@ -42,7 +42,7 @@ func TestAFullCardWaitsOnlyForASlotOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestThreeInterfacesOfANodeAtATime: no failure leaves more than these behind.
+// TestThreeInterfacesOfANodeAtATime checks that no failure leaves more than three interfaces behind.
 func TestThreeInterfacesOfANodeAtATime(t *testing.T) {
 	const atATime = 3
 	w := newWorld(limits(8))

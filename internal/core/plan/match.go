@@ -19,8 +19,8 @@ type matching struct {
 	surplus []int
 }
 
-// match pairs desired interfaces with those that a NodeENI already has on the instance. The subnet counts before the
-// ordinal, so that the removal of one subnet from a list never pairs the others with different interfaces. The
+// match pairs desired interfaces with those that a NodeENI already has on the instance. The subnet takes precedence
+// over the ordinal, so that the removal of one subnet from a list never pairs the others with different interfaces. The
 // remaining interfaces are paired only if they are attached: a live interface in a replaced subnet is drift to report,
 // not an interface to remove. Verified interfaces are paired first.
 func match(
@@ -68,7 +68,7 @@ func match(
 }
 
 // isCertain reports whether every interface that is paired with a desired one certainly exists. A deleted interface can
-// reappear in a stale read, and what seems to be its duplicate may be its successor.
+// reappear in a stale read, and its apparent duplicate may be its successor.
 func (p matching) isCertain(owned []inventory.Record) bool {
 	for _, i := range p.byDesired {
 		if !owned[i].Confirmed || owned[i].Missing {
@@ -78,7 +78,7 @@ func (p matching) isCertain(owned []inventory.Record) bool {
 	return true
 }
 
-// compareRetention orders two interfaces for retention: the attached one, then the older one.
+// compareRetention orders two interfaces by preference for retention: the attached one first, then the older one.
 func compareRetention(a, b inventory.Record, instanceID string) int {
 	rank := func(r inventory.Record) int {
 		switch {
@@ -96,9 +96,9 @@ func compareRetention(a, b inventory.Record, instanceID string) int {
 
 func (w DesiredInterface) allows(subnetID string) bool { return slices.Contains(w.Subnets, subnetID) }
 
-// ordinals chooses the ordinal of each desired interface without an interface. An ordinal with a create call whose
-// interface may still become visible is used again, so that the same call is repeated, regardless of other changes.
-// Otherwise it is the desired one's own, unless an interface of the NodeENI has it already; then the lowest free one.
+// ordinals chooses the ordinal of each desired interface without an interface. It reuses an ordinal with a create call
+// whose interface may still become visible, so that the same call is repeated, regardless of other changes. Otherwise
+// it chooses the desired interface's own ordinal or, if an interface of the NodeENI has that, the lowest free one.
 func (p *planner) ordinals(claim *Claim, pairs matching, owned []inventory.Record) map[int]int {
 	used := map[int]bool{}
 	for _, r := range owned {
@@ -130,8 +130,8 @@ func (p *planner) ordinals(claim *Claim, pairs matching, owned []inventory.Recor
 	return chosen
 }
 
-// ledgerOrdinals returns the ordinals, in order, with a create call and an unknown interface, without the own ones of
-// desired interfaces without an interface. They count as used from then on.
+// ledgerOrdinals returns, in order, the ordinals with a create call whose interface is unknown, and marks them as used.
+// It leaves out the own ordinals of desired interfaces without an interface.
 func (p *planner) ledgerOrdinals(claim *Claim, pairs matching, used map[int]bool) (pending []int) {
 	for key := range p.plan.Ledger {
 		own := slices.IndexFunc(claim.Interfaces, func(w DesiredInterface) bool { return w.Ordinal == key.Ordinal })
@@ -147,7 +147,7 @@ func (p *planner) ledgerOrdinals(claim *Claim, pairs matching, used map[int]bool
 	return pending
 }
 
-// mayBecomeVisible reports whether the ledger names an interface that may exist without being known.
+// mayBecomeVisible reports whether the ledger names an interface that may exist and is not known yet.
 func (p *planner) mayBecomeVisible(key identity.Key) bool {
 	generation, stored := p.plan.Ledger[key]
 	return stored && p.now.Before(p.visibleBy(key, generation))

@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// mischief makes another program change the instance or an interface, and returns a description.
+// mischief changes the instance or an interface as another program would, and returns a description.
 func (h *hostile) mischief() string {
 	kinds := []string{"nothing", "attach", "leave", "detach", "delete", "stop", "start", "assign", "unassign"}
 	kind := rapid.SampledFrom(kinds).Draw(h.rt, "mischief")

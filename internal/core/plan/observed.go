@@ -20,14 +20,14 @@ type Observed struct {
 	// Snapshot is a fresh read of the instance. Without one there are no actions: a plan with calls sets NeedsDescribe
 	// instead, so that no call depends on cached state alone.
 	Snapshot *eni.InstanceSnapshot
-	// NodeRegistered is set if the API server has a Node for the instance: its kubelet runs, and so does the instance,
-	// although EC2 may return that a second or two later.
+	// NodeRegistered is set if the API server has a Node for the instance: its kubelet and so the instance runs, although
+	// EC2 may return the state running a second or two later.
 	NodeRegistered bool
 	// Limits are those of the instance type.
 	Limits eni.Limits
 	// Ledger holds the stored generation of each member.
 	Ledger identity.Generations
-	// OtherLedgers is the members of the instance in the ledgers of other nodes, which were its nodes before.
+	// OtherLedgers has the members of the instance in the ledgers of the nodes that had the instance before.
 	OtherLedgers identity.Generations
 	// HasState is set if the instance has a NodeENIState, under any name.
 	HasState bool
@@ -35,15 +35,15 @@ type Observed struct {
 	Recorded []Recorded
 	Copies   map[string]bool
 	// Requested has, by interface ID, the addresses and prefixes that EC2's answers to our calls named. The planner
-	// unassigns no others.
+	// unassigns only these.
 	Requested map[string]eni.Addresses
 	// UsedGenerations has the highest generation of each member that cannot be used again.
 	UsedGenerations identity.Generations
 	// RemovedExternally has the times at which interfaces of members disappeared without a call of ours.
 	RemovedExternally map[identity.Key]time.Time
-	// ObservedSince is the start of this process's observation. Calls from before may be in flight without being known.
+	// ObservedSince is the start of this process's observation. Earlier calls may be in flight without being known.
 	ObservedSince time.Time
-	// CreationBlocked says why no interface may be created in the cluster at present; empty if they may.
+	// CreationBlocked says why the controller may create no interface in the cluster at present; empty if it may.
 	CreationBlocked string
 	// Backoffs are the last failures of each member.
 	Backoffs map[identity.Key]Backoff
@@ -53,17 +53,17 @@ type Observed struct {
 	// that depend on an answer wait for it.
 	InFlight []Action
 	// DetachBlocked says, by interface ID, why the node has not released an interface yet: a program in user space uses
-	// its device. It is not detached meanwhile.
+	// its device. The planner does not detach it meanwhile.
 	DetachBlocked map[string]string
-	// PodNetworks has, by interface ID, what the agent reports of the pods that use an interface.
+	// PodNetworks has, by interface ID, the agent's report about the pods that use an interface.
 	PodNetworks map[string]PodNetwork
-	// PodsDraining has, by interface ID, the interfaces that the node has as networks for pods. The value is true if the
-	// node is to drain the network.
+	// PodsDraining has, by interface ID, the interfaces that are networks for pods on the node. The value is true if the
+	// node must drain the network.
 	PodsDraining map[string]bool
 	// Following has, by interface ID, the addresses that follow the pods which bring them up.
 	Following map[string]Following
-	// ReportsSince is when the record of the agent's reports began. A record that is younger than an attachment can have
-	// lost a report about it.
+	// ReportsSince is the time at which the record of the agent's reports began. A record that is younger than an
+	// attachment can have lost a report about it.
 	ReportsSince time.Time
 	// Evictions has the last attempts to evict pods, by the ID of the interface that they use.
 	Evictions map[string]EvictionAttempt
@@ -75,7 +75,7 @@ type Observed struct {
 	ReplaceDenied  string
 	// RepeatedUpdates are the changes that EC2 accepted.
 	RepeatedUpdates RepeatedUpdates
-	// FullSubnets are the subnets in which a NodeENI creates no interface for some time.
+	// FullSubnets are the subnets in which a NodeENI temporarily creates no interface.
 	FullSubnets map[SubnetDemand]FullSubnet
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// target returns the slot where an interface belongs, regardless of its neighbours: the requested one or, unless only
-// that one is allowed, its present one above it. An index above the preferred one satisfies Prefer.
+// target returns the slot where an interface belongs, regardless of its neighbors: the requested slot or, unless only
+// that one is allowed, its present slot above it. Prefer accepts every index above the preferred one.
 func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
 	if i.Attachment == nil {
 		return wanted
@@ -24,8 +24,8 @@ func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
 
 // arrange sets the target of every member with a desired interface. Members that prefer a slot keep their present one,
 // unless the slots of their NodeENI are not in the declared order: then all of them get the lowest free slots, in that
-// order, like new ones. Where two NodeENIs could move interfaces to one slot, an exact index comes first, then the
-// first NodeENI: the second would detach its interface in vain.
+// order, like new ones. If two NodeENIs could move interfaces to one slot, an exact index comes first, then the first
+// NodeENI. Otherwise the second NodeENI would detach its interface without effect.
 func (p *planner) arrange() {
 	var claims []*Claim
 	siblings := map[*Claim][]*member{}
@@ -56,7 +56,7 @@ func (p *planner) arrange() {
 	}
 }
 
-// assign keeps the slot that a member is to get from members of the NodeENIs that come later.
+// assign reserves the slot that a member will get against the members of later NodeENIs.
 func (p *planner) assign(m *member) {
 	switch {
 	case p.hasSlotHere(m) && !p.moves(m):
@@ -67,9 +67,9 @@ func (p *planner) assign(m *member) {
 	}
 }
 
-// disordered reports whether one of a NodeENI's members, which are in the order of its subnets, has a slot that it
-// cannot keep. During a replacement, a member without a slot counts with the one that it would get now, so that targets
-// stay the same while an interface moves to another slot.
+// disordered reports whether a member has a slot that it cannot keep. The members are those of one NodeENI in the order
+// of its subnets. During a replacement, a member without a slot counts with the slot that it would get now, so that
+// targets stay the same while an interface moves to another slot.
 func (p *planner) disordered(members []*member) bool {
 	for n, m := range members {
 		if p.hasSlotHere(m) && m.record.Attachment.Slot != m.target {
@@ -85,9 +85,9 @@ func (p *planner) disordered(members []*member) bool {
 }
 
 // crossed reports whether two members, the first declared before the second, have their slots in the reverse order and
-// are to move: they were created in the declared order, as their ordinals say, or the first may move and its requested
-// slot is free. An interface in use does not move because another program took a slot, and not to a slot that EC2 once
-// reported as taken: it would be detached in vain at each try.
+// must move: their ordinals are in the reverse order too, so they were created in an earlier declared order, or the
+// first may be replaced and its requested slot is free. An interface in use does not move because another program took
+// a slot, and never to a slot that EC2 once reported as taken, because each attempt would detach it without effect.
 func (p *planner) crossed(a, b *member) bool {
 	if !p.hasSlotHere(a) && !p.hasSlotHere(b) || eni.CompareSlots(p.slotNow(a), p.slotNow(b)) < 0 {
 		return false
@@ -121,11 +121,11 @@ func (p *planner) leaves(slot eni.Slot) bool {
 	})
 }
 
-// hasSlotHere reports whether the member has a slot of the instance, and will keep it as far as EC2 says.
+// hasSlotHere reports whether the member has a slot of the instance and EC2 is not detaching it.
 func (p *planner) hasSlotHere(m *member) bool { return m.record != nil && p.live(m.record) }
 
-// reorder assigns the lowest slots that have no other holder and are not assigned to members of one NodeENI, in their
-// order.
+// reorder sets the targets of the members of one NodeENI, in their order, to the lowest slots that have no other holder
+// and are not assigned.
 func (p *planner) reorder(members []*member) {
 	own := map[eni.Slot]bool{}
 	for _, m := range members {
@@ -146,8 +146,8 @@ func (p *planner) reorder(members []*member) {
 	}
 }
 
-// slotFor returns the slot to allocate for a member without one, and whether no other is allowed. While others of its
-// NodeENI move, that is its target if free, and otherwise another slot for the time being.
+// slotFor returns the slot to allocate for a member without one, and whether only that slot is allowed. While other
+// members of its NodeENI move, that is its target if free, and otherwise temporarily another slot.
 func (p *planner) slotFor(m *member) (slot eni.Slot, alone bool) {
 	if slot, beingMade := p.slotOf(m.Key); beingMade {
 		return slot, m.claim.ExactSlot
@@ -158,13 +158,13 @@ func (p *planner) slotFor(m *member) (slot eni.Slot, alone bool) {
 	return m.desired.Slot, m.claim.ExactSlot
 }
 
-// moves reports whether a member has to leave its slot for its target, and may.
+// moves reports whether a member must, and may, leave its slot for its target.
 func (p *planner) moves(m *member) bool {
 	return m.desired != nil && m.launchInterface == nil && m.claim.ReplaceAllowed && p.hasSlotHere(m) &&
 		m.record.Attachment.Slot != m.target
 }
 
-// at returns the member of a NodeENI in a slot.
+// at returns the member of a NodeENI in a slot, or nil.
 func (p *planner) at(claim *Claim, slot eni.Slot) *member {
 	for _, m := range p.members {
 		if m.claim == claim && m.desired != nil && m.launchInterface == nil && p.hasSlotHere(m) &&
@@ -175,15 +175,15 @@ func (p *planner) at(claim *Claim, slot eni.Slot) *member {
 	return nil
 }
 
-// stepsAside reports whether a member uses another slot than its target, until another member of its NodeENI, which has
-// to move as well, has left the target.
+// stepsAside reports whether a member uses another slot than its target until another member of its NodeENI, which also
+// has to move, has left the target.
 func (p *planner) stepsAside(m *member) bool {
 	holder := p.at(m.claim, m.desired.Slot)
 	return holder != nil && holder != m && p.moves(holder)
 }
 
-// inCircle reports whether a member and others of its NodeENI wait for each other's slots, and all may be replaced:
-// then one of them has to move aside.
+// inCircle reports whether a member and others of its NodeENI wait for each other's slots and all may be replaced, so
+// that one of them has to move aside.
 func (p *planner) inCircle(m *member) bool {
 	next := m
 	for range p.members {

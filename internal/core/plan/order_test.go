@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// sequential declares subnets in an order, the first at the given index.
+// inOrder declares subnets in an order, the first at the given index.
 func inOrder(first int, subnets ...string) plan.Claim {
 	var wishes []plan.DesiredInterface
 	for n, subnet := range subnets {
@@ -25,8 +25,8 @@ func inOrder(first int, subnets ...string) plan.Claim {
 	return claim("a", wishes...)
 }
 
-// TestAnEditOfTheOrderEndsWhereItWasDeclared changes a list of subnets under updatePolicy Replace. At no time may more
-// than one interface be detached.
+// TestAnEditOfTheOrderEndsWhereItWasDeclared changes a list of subnets under updatePolicy Replace. No more than one
+// interface may be detached at a time.
 func TestAnEditOfTheOrderEndsWhereItWasDeclared(t *testing.T) {
 	for name, tc := range map[string]struct {
 		foreign       []eni.Slot
@@ -179,8 +179,8 @@ func TestASlotThatIsBeingFreedCrossesNothing(t *testing.T) {
 	}
 }
 
-// TestASlotThatEC2RefusesCrossesNothing has EC2 refuse the requested index although it shows no interface there. The first
-// interface of a NodeENI with Replace gets a higher index than the second, and neither moves afterwards.
+// TestASlotThatEC2RefusesCrossesNothing has EC2 refuse the requested index although it returns no interface there. The
+// first interface of a NodeENI with Replace gets a higher index than the second, and neither moves afterwards.
 func TestASlotThatEC2RefusesCrossesNothing(t *testing.T) {
 	h := newHostile(nil, limits(8))
 	wanted := replacing(inOrder(1, "s1"))
@@ -205,8 +205,7 @@ func subnetsOf(c plan.Claim) (subnets []string) {
 	return subnets
 }
 
-// TestEveryOrderIsReached declares one order of subnets after another, on an instance on which foreign interfaces have
-// indices.
+// TestEveryOrderIsReached declares one order of subnets after another, on an instance with foreign interfaces.
 func TestEveryOrderIsReached(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHostile(rt, limits(15))
@@ -253,8 +252,8 @@ func TestEveryOrderIsReached(t *testing.T) {
 	})
 }
 
-// TestTwoNodeENIsReachTheirOrders declares orders of two NodeENIs whose indices overlap, on an instance that has room for
-// no interface more.
+// TestTwoNodeENIsReachTheirOrders declares orders of two NodeENIs whose indices overlap, on an instance that has no
+// room for another interface.
 func TestTwoNodeENIsReachTheirOrders(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHostile(rt, limits(7))

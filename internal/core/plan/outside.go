@@ -11,8 +11,8 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// OutsideCluster says why an instance without any of the tags gets no interfaces. If there are no tags, every instance
-// belongs to the cluster.
+// OutsideCluster returns the problem of an instance that has none of the tags, and so gets no interfaces. If tags is
+// empty, every instance belongs to the cluster.
 func OutsideCluster(instance eni.Instance, tags []eni.InstanceTag) *Problem {
 	if len(tags) == 0 || slices.ContainsFunc(tags, func(t eni.InstanceTag) bool { return t.On(instance.Tags) }) {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// A Node names its instance in providerID, which its creator writes. These are about instances of others.
+// A Node names its instance in providerID, which the creator of the Node writes. These tests have instances outside the
+// cluster.
 
 // known are the tags that a cluster's instances have in these tests.
 func known() []eni.InstanceTag {
@@ -46,8 +47,8 @@ func TestOnlyInstancesOfTheClusterGetInterfaces(t *testing.T) {
 	}
 }
 
-// TestAnInstanceWithoutTheTagKeepsWhatItHas requires a tag only after the instance has its interfaces, as an upgrade
-// can.
+// TestAnInstanceWithoutTheTagKeepsWhatItHas requires a tag only after the instance has its interfaces, as after an
+// upgrade.
 func TestAnInstanceWithoutTheTagKeepsWhatItHas(t *testing.T) {
 	cases := map[string]struct {
 		then func(*plan.Claim)

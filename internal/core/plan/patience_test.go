@@ -18,9 +18,9 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// What the planner waits for, how long, and what the status says.
+// These tests check the waits of the planner, their length and their reasons in the status.
 
-// leakedAt is a claim of a NodeENI that does not exist, first absent at a time.
+// leakedAt returns the claim of a NodeENI that does not exist and was first absent at the given time.
 func leakedAt(missing time.Time) plan.Claim {
 	return plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Leaked: true, MissingSince: missing, Grace: identity.AttachedOrphanGrace}
 }
@@ -56,8 +56,8 @@ func TestALeakWithoutAnInstanceGoesAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnUnattachedInterfaceIsAttachingOnlyIfItIsDesired: the status of a former interface that waits for its removal says
-// that no call attaches it.
+// TestAnUnattachedInterfaceIsAttachingOnlyIfItIsDesired checks the phase of an unattached interface that waits for its
+// removal: no call attaches it.
 func TestAnUnattachedInterfaceIsAttachingOnlyIfItIsDesired(t *testing.T) {
 	for name, tc := range map[string]struct {
 		claim  plan.Claim
@@ -80,8 +80,8 @@ func TestAnUnattachedInterfaceIsAttachingOnlyIfItIsDesired(t *testing.T) {
 	}
 }
 
-// TestAgeCountsAlsoWhenTheInstanceIsGone: an interface of a terminated instance and an unknown NodeENI is deleted only
-// if it is certainly old.
+// TestAgeCountsAlsoWhenTheInstanceIsGone checks that the plan deletes an interface of a terminated instance and an
+// unknown NodeENI only if it is certainly old.
 func TestAgeCountsAlsoWhenTheInstanceIsGone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(tags map[string]string)
@@ -107,8 +107,8 @@ func TestAgeCountsAlsoWhenTheInstanceIsGone(t *testing.T) {
 	}
 }
 
-// TestAPauseHoldsAlsoWhenTheInstanceIsGone: an interface without a claim stays as well while the node is paused,
-// whether an unknown NodeENI or a network owned it.
+// TestAPauseHoldsAlsoWhenTheInstanceIsGone checks that an interface without a claim also stays while the node is
+// paused, whether its owner is an unknown NodeENI or a network.
 func TestAPauseHoldsAlsoWhenTheInstanceIsGone(t *testing.T) {
 	for name, uid := range map[string]string{"of an unknown NodeENI": "uid-a", "of a network": string(identity.NetworkOwner("a"))} {
 		for _, paused := range []bool{false, true} {
@@ -130,8 +130,8 @@ func TestAPauseHoldsAlsoWhenTheInstanceIsGone(t *testing.T) {
 	}
 }
 
-// TestAnAttachThatNeverEnds is cancelled again and again, with growing backoff, and needs a person from the third time
-// on.
+// TestAnAttachThatNeverEnds expects that such an attach is canceled repeatedly with growing backoff, and needs a person
+// from the third time on.
 func TestAnAttachThatNeverEnds(t *testing.T) {
 	w := newWorld(limits(4))
 	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
@@ -236,7 +236,8 @@ func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 	}
 }
 
-// TestWhoHasNoSeatKeepsNobodyWaiting has foreign interfaces in the slots of as many interfaces as may exist unattached.
+// TestWhoHasNoSeatKeepsNobodyWaiting has foreign interfaces in the slots of the maximum number of unattached
+// interfaces.
 func TestWhoHasNoSeatKeepsNobodyWaiting(t *testing.T) {
 	w := newWorld(limits(8))
 	crowded := exactly(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"), wish(2, 3, "s3")))
@@ -278,7 +279,7 @@ func TestFullSubnetsAreTriedInTurn(t *testing.T) {
 	}
 }
 
-// TestSubnetsKnownToBeFullAreNotTried prevents a fleet from repeating create calls in a full subnet.
+// TestSubnetsKnownToBeFullAreNotTried checks that a fleet does not repeat create calls in a full subnet.
 func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
 	w := newWorld(limits(4))
 	d := desired(claim("a", wish(0, 1, "s1", "s2")))
@@ -295,7 +296,8 @@ func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
 	}
 }
 
-// TestAFullSubnetIsNoNewsAgain: the message stays the same before an attempt, after it, and at the end of the backoff.
+// TestAFullSubnetIsNoNewsAgain checks that the message stays the same before an attempt, after it, and at the end of
+// the backoff.
 func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
 	w := newWorld(limits(4))
 	d, key := desired(claim("a", wish(0, 1, "s1"))), identity.Key{Owner: "uid-a"}
@@ -311,8 +313,8 @@ func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
 	}
 }
 
-// TestASubnetWithoutABlockForAPrefix: the user reads that blocks are missing, and not addresses, on every node.
-// Interfaces without prefixes are created in the subnet all the same.
+// TestASubnetWithoutABlockForAPrefix checks that the message on every node names missing blocks, and not missing
+// addresses. Interfaces without prefixes are still created in the subnet.
 func TestASubnetWithoutABlockForAPrefix(t *testing.T) {
 	w := newWorld(limits(4))
 	withPrefixes := func(subnets ...string) plan.Claim {
@@ -365,7 +367,7 @@ func TestASubnetWithoutABlockForAPrefix(t *testing.T) {
 }
 
 // TestWhatIsRefusedToOneHoldsUpNoOther has a member with two interfaces, as after a user restored the tags of one that
-// was replaced. EC2 refuses addresses to the one that stays; the other is removed all the same.
+// was replaced. EC2 refuses addresses to the one that stays; the other one is still removed.
 func TestWhatIsRefusedToOneHoldsUpNoOther(t *testing.T) {
 	w := newWorld(limits(4))
 	d, key := desired(claim("a", wish(0, 1, "s1"))), identity.Key{Owner: "uid-a"}

@@ -18,13 +18,13 @@ import (
 // "Assign prefixes to network interfaces").
 const PodPrefixSize = 16
 
-// PrefixDemand is how the number of IPv4 prefixes of an interface follows the pods that use them. The count of the
-// interface's spec is the least number.
+// PrefixDemand says how the number of IPv4 prefixes of an interface follows the pods that use them. The count in the
+// interface's spec is the minimum.
 type PrefixDemand struct {
 	// Pods is set if the NodeENI is a network for pods. Without a report of the agent its interfaces then keep their
 	// prefixes.
 	Pods bool
-	// Max is the largest number of IPv4 prefixes; 0 if pods need none.
+	// Max is the maximum number of IPv4 prefixes; 0 if pods need none.
 	Max int
 	// Spare is the number of free addresses below which the interface gets another prefix.
 	Spare int
@@ -32,7 +32,7 @@ type PrefixDemand struct {
 
 // PodNetwork is the pod network of an interface, as the agent of the node reports it.
 type PodNetwork struct {
-	// Unreported is set if the interface is a network for pods, and no report says how they use it.
+	// Unreported is set if the interface is a network for pods and the agent has not reported how they use it.
 	Unreported bool
 	// Drained is set if no pod has an address, and none can get one.
 	Drained bool
@@ -40,7 +40,7 @@ type PodNetwork struct {
 	Used, Free int
 	// Prefixes has the prefixes that the agent knows.
 	Prefixes map[netip.Prefix]PodPrefix
-	// Pods are pods with an address, as NAMESPACE/NAME; PodsOmitted is the number of further ones.
+	// Pods are pods with an address, as NAMESPACE/NAME. PodsOmitted is the number of further ones.
 	Pods        []string
 	PodsOmitted int
 	// Claims are the addresses that pods brought up themselves. ClaimsOmitted is the number of further ones.
@@ -55,9 +55,8 @@ type PodPrefix struct {
 	Draining, Drained bool
 }
 
-// Prefixes returns the number of prefixes that an interface with the given ones must have: as many as the free
-// addresses require, and not more than Max. A prefix that the report does not list yet counts as free, so that one
-// shortage leads to one call.
+// Prefixes returns the number of prefixes that an interface with the given ones must have: as many as Spare requires,
+// and at most Max. A prefix that the report does not list yet counts as free, so that one shortage leads to one call.
 func (d PrefixDemand) Prefixes(have []netip.Prefix, network PodNetwork) int {
 	free := network.Free
 	for _, prefix := range have {
@@ -72,8 +71,8 @@ func (d PrefixDemand) Prefixes(have []netip.Prefix, network PodNetwork) int {
 	return max(len(have), min(len(have)+missing, d.Max))
 }
 
-// releasable returns the addresses that no pod uses or can start to use: with a report of the agent, the drained
-// prefixes only.
+// releasable returns the addresses that no pod uses or can start to use. With a report of the agent these are the
+// drained prefixes only.
 func releasable(all eni.Addresses, network *PodNetwork) eni.Addresses {
 	if network == nil {
 		return all
@@ -82,10 +81,10 @@ func releasable(all eni.Addresses, network *PodNetwork) eni.Addresses {
 		known := network.Prefixes[prefix]
 		return !known.Drained || known.Used > 0
 	}
-	all = all.Without(eni.Addresses{}) // the caller's stay as they are
+	all = all.Without(eni.Addresses{}) // do not change the caller's
 	all.IPv4Prefixes = slices.DeleteFunc(all.IPv4Prefixes, inUse)
 	all.IPv6Prefixes = slices.DeleteFunc(all.IPv6Prefixes, inUse)
-	if network.Unreported || network.Used > 0 && len(network.Prefixes) == 0 { // a pod has the interface itself, or could
+	if network.Unreported || network.Used > 0 && len(network.Prefixes) == 0 { // a pod may have the interface itself
 		all.SecondaryIPv4, all.IPv6 = nil, nil
 	}
 	return all
@@ -106,7 +105,7 @@ func (n PodNetwork) pods() string {
 	}
 }
 
-// omission says how many further addresses a message leaves out.
+// omission says how many further addresses a message omits.
 func omission(more int) string {
 	if more == 0 {
 		return ""
@@ -114,7 +113,7 @@ func omission(more int) string {
 	return fmt.Sprintf(" and %d further addresses", more)
 }
 
-// podNetwork returns the report about an interface; nil without one.
+// podNetwork returns the report about an interface, or nil.
 func (o Observed) podNetwork(id string) *PodNetwork {
 	if network, reported := o.PodNetworks[id]; reported {
 		return &network
@@ -130,7 +129,7 @@ func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
 	d.settledAt = p.prefixesSettledAt(i.ID)
 	d.separately = p.Backoffs[m.Key].Updates[fieldOfMoves].Count > 0
 	if room := p.Limits.IPv4 - 1 - len(i.SecondaryIPv4); p.Limits.IPv4 > 0 && d.most.Max > room {
-		d.limit = max(room, 1) // a least number above the limit is AddressLimit
+		d.limit = max(room, 1) // a minimum above the limit is AddressLimit
 	}
 	draining, published := p.PodsDraining[i.ID]
 	switch {
@@ -152,8 +151,9 @@ func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
 	return d
 }
 
-// prefixesSettledAt is until when a read may still have the prefixes of an interface that EC2 unassigned last; zero if
-// it may not. A call that unassigned addresses only does not count: addresses of pods come and go all the time.
+// prefixesSettledAt returns the time until which a read may still have the prefixes of an interface that EC2 unassigned
+// last; zero if it may not. A call that unassigned only addresses does not count: addresses of pods come and go all the
+// time.
 func (p *planner) prefixesSettledAt(id string) (at time.Time) {
 	for _, family := range []Family{IPv4, IPv6} {
 		last := p.RepeatedUpdates[id][FieldOf(UnassignAddresses{Family: family})]
@@ -166,13 +166,13 @@ func (p *planner) prefixesSettledAt(id string) (at time.Time) {
 	return at
 }
 
-// reportTime is how long after the state of a node is created a report can be missing although pods use an interface.
-// Agents report within seconds; the rest is for clocks that differ, because the API server's clock dates the state.
+// reportTime is how long a report can be missing after the creation of a node's state although pods use an interface.
+// Agents report within seconds; the rest allows for clock skew, because the API server's clock dates the state.
 const reportTime = 10 * time.Minute
 
-// reportMayBeLost reports whether the state of the node is younger than a member's attachment: a user deleted its
-// predecessor, and with that the report. If the state does not list the interface as a network for pods, a missing
-// report proves at the given time that it is none.
+// reportMayBeLost reports whether the state of the node is younger than a member's attachment: a user may have deleted
+// its predecessor together with the report. If the state does not list the interface as a network for pods, a report
+// that is still missing at the given time proves that it is none.
 func (p *planner) reportMayBeLost(m *member) (lost bool, until time.Time) {
 	if m.record == nil || m.record.Attachment == nil || !m.record.Attachment.Since.Before(p.ReportsSince) {
 		return false, time.Time{}
@@ -184,15 +184,15 @@ func (p *planner) reportMayBeLost(m *member) (lost bool, until time.Time) {
 	return p.now.Before(until), until
 }
 
-// podsDraining reports whether a member's interface is a network for pods, and whether the state of the node has it
-// drain. The state does not list a network that was declared since its last write.
+// podsDraining reports whether a member's interface is a network for pods, and whether the state of the node lets it
+// drain. The state does not list a network that was declared after its last write.
 func (p *planner) podsDraining(m *member) (draining, isNetwork bool) {
 	draining, listed := p.PodsDraining[m.record.ID]
 	return draining, listed || m.claim != nil && m.claim.PodPrefixes.Pods && !p.listsAnother(m)
 }
 
-// listsAnother reports whether the state of the node has another interface of the member as a network for pods. The
-// state lists one of a member, and no other one while that is attached, so no agent lets pods use this one.
+// listsAnother reports whether the state of the node lists another interface of the member as a network for pods. It
+// lists only one per member while that is attached, so no agent lets pods use this one.
 func (p *planner) listsAnother(m *member) bool {
 	return slices.ContainsFunc(p.Recorded, func(r Recorded) bool {
 		_, isNetwork := p.PodsDraining[r.ID]
@@ -200,9 +200,10 @@ func (p *planner) listsAnother(m *member) bool {
 	})
 }
 
-// keptForPods reports whether an interface that is being removed is kept for pods. Pods can start without the agent, so
-// a report without pods proves nothing: the node drains the network first, and then the agent reports it as drained. An
-// agent that has reported nothing has let no pod in, unless its report was lost together with the state of the node.
+// keptForPods reports whether an interface that is being removed stays attached because of pods. Pods can start without
+// the agent, so a report without pods proves nothing: the node drains the network first, and then the agent reports it
+// as drained. An agent that has reported nothing has let no pod use the interface, unless its report was lost together
+// with the state of the node.
 func (p *planner) keptForPods(m *member) bool {
 	network := p.podNetwork(m.record.ID)
 	draining, isNetwork := p.podsDraining(m)
@@ -219,29 +220,29 @@ func (p *planner) keptForPods(m *member) bool {
 	}
 }
 
-// waitForPods waits until no pod can use an interface that is being removed, and evicts the pods if the NodeENI says
-// so.
+// waitForPods waits until no pod can use an interface that is being removed, and evicts the pods if the NodeENI asks
+// for it.
 func (p *planner) waitForPods(s step) step {
 	id, network := s.m.record.ID, p.podNetwork(s.m.record.ID)
 	draining, isNetwork := p.podsDraining(s.m)
 	if _, until := p.reportMayBeLost(s.m); network == nil && !isNetwork {
-		s.Why.Message = fmt.Sprintf("%s is to be removed (%s), and is detached at %s unless the agent of the node reports "+
-			"pods that use it: the NodeENIState of the node is new, and may have lost such a report", id, s.m.removeReason,
+		s.Why.Message = fmt.Sprintf("%s will be removed (%s), and is detached at %s unless the agent of the node reports "+
+			"pods that use it: the NodeENIState of the node is new, and may have lost an earlier report", id, s.m.removeReason,
 			until.UTC().Format(time.RFC3339))
 		return s.requeue(until)
 	}
 	s = s.requeue(p.now.Add(foreignSlotRecheck))
 	if !draining {
-		s.needsFreshRead = p.Snapshot == nil // a network drains only for a detach that EC2's own state allows
+		s.needsFreshRead = p.Snapshot == nil // drain a network only for a detach that EC2's own state allows
 	}
 	if network == nil || network.Used == 0 {
-		s.Why.Message = fmt.Sprintf("%s is to be removed (%s), and is detached when the agent of the node reports that no "+
+		s.Why.Message = fmt.Sprintf("%s will be removed (%s), and is detached when the agent of the node reports that no "+
 			"pod can get an address of it; if the node has no agent any more, start it or terminate the "+
 			"instance", id, s.m.removeReason)
 		return s
 	}
 	s.Why = Problem{InUseByPods,
-		fmt.Sprintf("%s is to be removed (%s), and is not detached while pods have addresses of it: %s",
+		fmt.Sprintf("%s will be removed (%s), and is not detached while pods have addresses of it: %s",
 			id, s.m.removeReason, network.pods())}
 	if s.m.claim.EvictPods {
 		return p.evict(s, *network)

@@ -33,7 +33,7 @@ func blocks(numbers ...int) (all []netip.Prefix) {
 	return all
 }
 
-// network is a report about prefixes that pods use, with the given numbers of used addresses.
+// network returns a report about prefixes with the given numbers of addresses that pods use.
 func network(used ...int) plan.PodNetwork {
 	n := plan.PodNetwork{Prefixes: map[netip.Prefix]plan.PodPrefix{}, Pods: []string{"upf/a"}}
 	for i, u := range used {
@@ -113,8 +113,8 @@ func TestPrefixesFollowPods(t *testing.T) {
 	}
 }
 
-// TestAStaleReadAfterAnUnassignmentAssignsNothing has EC2 show the unassigned prefix for a while: EC2 could assign it again
-// before the agent noticed that it was gone.
+// TestAStaleReadAfterAnUnassignmentAssignsNothing has EC2 return the unassigned prefix for a while: EC2 could assign it
+// again before the agent noticed that the interface had lost it.
 func TestAStaleReadAfterAnUnassignmentAssignsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(limits(4))
@@ -161,8 +161,8 @@ func texts(all []netip.Prefix) (texts []string) {
 	return texts
 }
 
-// The state of a node that a user deleted had the report, and the list of networks for pods. Its successor has neither for
-// an interface whose NodeENI is no network for pods any more.
+// A user deleted the state of a node with the report and the list of networks for pods. Its successor has neither for
+// an interface whose NodeENI is no longer a network for pods.
 func TestAddressesAndInterfacesStayWhileAReportMayBeLost(t *testing.T) {
 	t.Parallel()
 	const isNew, isOld = 9 * time.Minute, 10 * time.Minute
@@ -207,8 +207,8 @@ func TestAddressesAndInterfacesStayWhileAReportMayBeLost(t *testing.T) {
 	}
 }
 
-// TestPrefixesInUseStay plans for any report and any edit of the demand: a plan unassigns only requested prefixes that are
-// reported as drained and unused, leaves the least number where that is of no pods, and never exceeds the largest one.
+// TestPrefixesInUseStay plans for any report and any edit of the demand. A plan unassigns only requested prefixes that
+// are reported as drained and unused, keeps the minimum if that is not for pods, and never exceeds the maximum.
 func TestPrefixesInUseStay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -254,8 +254,8 @@ func TestPrefixesInUseStay(t *testing.T) {
 	})
 }
 
-// TestAnInterfaceOfPodsIsNotDetached removes a NodeENI with pods: the interface goes when the agent reports that no pod has an
-// address and that none can get one, or when no agent has let pods in.
+// TestAnInterfaceOfPodsIsNotDetached removes a NodeENI with pods. The interface is removed once the agent reports that
+// no pod has an address or can get one, or if no agent has let pods use it.
 func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 	t.Parallel()
 	published, draining := new(false), new(true)
@@ -311,8 +311,8 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 	}
 }
 
-// TestASurplusInterfaceThatTheStateDoesNotListWaitsForNoAgent has two interfaces of one member: the state lists the one that
-// pods use, so the other one is detached without a report.
+// TestASurplusInterfaceThatTheStateDoesNotListWaitsForNoAgent has two interfaces of one member. The state lists the one
+// that pods use, so the other one is detached without a report.
 func TestASurplusInterfaceThatTheStateDoesNotListWaitsForNoAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(limits(4))
@@ -360,7 +360,8 @@ func TestAMissingReportOfAnOlderAttachmentProvesNothing(t *testing.T) {
 	}
 }
 
-// TestAddressesBeyondTheTypeNameTheirField declares more addresses than an interface of the type takes, by each of the fields.
+// TestAddressesBeyondTheTypeNameTheirField declares, with each of the fields, more addresses than an interface of the
+// type supports.
 func TestAddressesBeyondTheTypeNameTheirField(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

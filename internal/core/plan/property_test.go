@@ -20,17 +20,17 @@ import (
 
 func ownerOf(i eni.Interface) string { return i.Tags[identity.TagNodeENIUID] }
 
-// story is a controller, the desired state, and the EC2 that it works on.
+// story has a controller, the desired state, and the EC2 that it works on.
 type story struct {
 	*rapid.T
 	cloud   *hostile
 	intents *intents
 	c       *restartable
-	// mischief has other programs change the instance.
+	// mischief is set if other programs change the instance.
 	mischief bool
 }
 
-// trouble says which faults a story has.
+// trouble has the faults of a story.
 type trouble struct {
 	lag                                             int
 	faults, crashes, forgetful, strangers, mischief bool
@@ -51,7 +51,7 @@ func newStory(rt *rapid.T, tr trouble) *story {
 	return s
 }
 
-// fail ends the test with all there is to know.
+// fail ends the test with a complete description.
 func (s *story) fail(format string, args ...any) {
 	s.Helper()
 	s.Fatalf("%s\n\nEC2:\n%s\nlast plan:\n%s\ncalls:\n%s", fmt.Sprintf(format, args...), s.cloud.describeAll(), s.c.last.Explain(), strings.Join(s.c.log, "\n"))
@@ -141,8 +141,8 @@ func (s *story) calm() {
 	}
 }
 
-// settled checks that EC2 is as declared. Interfaces that are unverified after a loss of ledgers are left for a person,
-// and the status names them.
+// settled checks that EC2 is as declared. Interfaces that are unverified after a loss of ledgers wait for a person, and
+// the status names them.
 func (s *story) settled() {
 	have := map[string][]eni.Interface{}
 	for _, i := range s.cloud.ours() {
@@ -206,7 +206,7 @@ func (s *story) settledMember(claim plan.Claim, m plan.Member) {
 	case m.Phase == plan.Blocked:
 		s.justified(claim, m)
 	case m.Why.Reason == plan.SlotTaken && claim.ExactSlot && claim.ReplaceAllowed && len(m.Drift) > 0:
-		// It says that another interface has its new slot.
+		// The reason is that another interface has its new slot.
 	case !m.Ready():
 		s.fail("%s[%d] is %s", m.Owner, m.Ordinal, m.Phase)
 	case len(m.Drift) > 0:
@@ -234,7 +234,7 @@ func (s *story) attributes(claim plan.Claim, m plan.Member) {
 }
 
 // requestedOf returns the counts of an interface without the addresses above the desired counts that multieni has no
-// record of: the controller crashed before it, or another program assigned them.
+// record of: the controller crashed before it recorded them, or another program assigned them.
 func (s *story) requestedOf(i eni.Interface, want eni.AddressCounts) eni.AddressCounts {
 	have, ours := i.Counts(), i.Common(s.c.requested()[i.ID]).Counts()
 	floor := func(want, have, ours int) int { return max(ours, min(have, want)) }

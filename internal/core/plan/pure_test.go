@@ -20,7 +20,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// situation is what a controller knows in the middle of a story.
+// situation returns the state that a controller has in the middle of a story.
 func situation(rt *rapid.T) (plan.Desired, plan.Observed, time.Time) {
 	s := newStory(rt, trouble{faults: true, lag: 10, strangers: true, mischief: true})
 	s.upheaval(rapid.IntRange(1, 4).Draw(rt, "changes"))
@@ -32,7 +32,7 @@ func situation(rt *rapid.T) (plan.Desired, plan.Observed, time.Time) {
 	}, s.c.now()
 }
 
-// said is a plan in words whose order does not matter.
+// said returns a plan in words whose order does not matter.
 func said(p plan.Plan) []string {
 	return slices.Sorted(strings.Lines(p.Explain()))
 }
@@ -89,7 +89,7 @@ func TestComputeLeavesItsArgumentsAlone(t *testing.T) {
 	})
 }
 
-// stranger is an interface with our tags for a member of NodeENI a, in a place where none of ours can be.
+// stranger returns an interface with our tags for a member of NodeENI a, where no interface of ours can be.
 func stranger(i eni.Interface) eni.Interface {
 	m := identity.Member{Cluster: cluster, NodeENI: "a", Node: nodeName, InstanceID: instance, Key: identity.Key{Owner: "uid-a"}, Generation: 1}
 	i.ID, i.SubnetID, i.Tags = "eni-stranger", "s1", m.Tags(start, nil)
@@ -133,7 +133,7 @@ func TestADeletedInterfaceThatIsStillShownHoldsNoSlot(t *testing.T) {
 	c := claim("a", wish(0, 1, "s1"))
 	_, ledger := w.drive(desired(c), nil)
 	o := w.observe(ledger)
-	o.Owned = nil // The snapshot in o shows it, the inventory has newer information.
+	o.Owned = nil // The snapshot in o has it; the inventory is newer.
 	p := plan.Compute(desired(c), o, w.now)
 	if len(p.Actions) != 1 || p.Actions[0].(plan.Create).Slot != device(1) {
 		t.Errorf("want a new interface for the slot that is free:\n%s", p.Explain())

@@ -44,7 +44,7 @@ const (
 	AttachedElsewhere Reason = "AttachedElsewhere"
 	// AttachStuck: EC2 did not complete several attempts to attach the interface.
 	AttachStuck Reason = "AttachStuck"
-	// Reverted: EC2 accepted a change of the interface more than once and does not keep it: another program reverts it.
+	// Reverted: EC2 accepted a change of the interface more than once, and another program reverts it.
 	Reverted Reason = "Reverted"
 	// Drifted: only a replacement can correct the interface, and the NodeENI does not allow one.
 	Drifted Reason = "Drifted"
@@ -64,14 +64,14 @@ const (
 	NotVisible Reason = "NotVisible"
 	// InProgress: EC2 is changing the interface.
 	InProgress Reason = "InProgress"
-	// RemovedExternally: a user or another program removed the interface shortly after its creation; the next one
-	// waits.
+	// RemovedExternally: a user or another program removed the interface shortly after its creation. The planner waits
+	// before it creates the next one.
 	RemovedExternally Reason = "RemovedExternally"
 	// Replacing: only a replacement can correct the interface, and it waits for its turn in the rollout.
 	Replacing Reason = "Replacing"
 	// Removing: the interface is being removed.
 	Removing Reason = "Removing"
-	// WaitingForDeviceRelease: the interface is to be removed, and the node has not released its device yet.
+	// WaitingForDeviceRelease: the interface must be removed, and the node has not released its device yet.
 	WaitingForDeviceRelease Reason = "WaitingForDeviceRelease"
 	// Retained: the interface stays as it is, because its removal is not confirmed.
 	Retained Reason = "Retained"
@@ -80,15 +80,15 @@ const (
 	AddressesKept Reason = "AddressesKept"
 	// AddressesInUse: the interface keeps more addresses than its NodeENI asks for, because pods use them.
 	AddressesInUse Reason = "AddressesInUse"
-	// PrefixesLimited: the instance type takes fewer prefixes than the largest number for pods.
+	// PrefixesLimited: the instance type supports fewer prefixes than the maximum for pods.
 	PrefixesLimited Reason = "PrefixesLimited"
-	// AddressesLimited: the instance type takes fewer addresses than pods brought up.
+	// AddressesLimited: the instance type supports fewer addresses than pods brought up.
 	AddressesLimited Reason = "AddressesLimited"
-	// Contended: pods on several nodes have one address that follows pods.
+	// Contended: pods on several nodes have the same address that follows pods.
 	Contended Reason = "Contended"
-	// InUseByPods: the interface is to be removed, and pods have addresses of it.
+	// InUseByPods: the interface must be removed, and pods still have addresses of it.
 	InUseByPods Reason = "InUseByPods"
-	// EvictionRefused: the interface is to be removed, and the API server refuses to evict a pod that uses it.
+	// EvictionRefused: the interface must be removed, and the API server refuses to evict a pod that uses it.
 	EvictionRefused Reason = "EvictionRefused"
 )
 

@@ -18,7 +18,7 @@ func (p *planner) remove(s step) step {
 	s.Why = Problem{Removing, fmt.Sprintf("%s is being removed: %s", i.ID, m.removeReason)}
 	_, s.DrainPods = p.podsDraining(m)
 	if i.Attachment != nil && !i.AttachedTo(p.InstanceID) {
-		s.Why.Message = fmt.Sprintf("%s is to be removed, but another program attached it to %s; detach it there", i.ID,
+		s.Why.Message = fmt.Sprintf("%s must be removed, but another program attached it to %s; detach it there", i.ID,
 			i.Attachment.InstanceID)
 		return s.requeue(p.now.Add(ForcedDetachAfter))
 	}
@@ -48,17 +48,17 @@ func (p *planner) remove(s step) step {
 
 // waitForRelease waits until the node has released the device of an interface.
 func (p *planner) waitForRelease(s step) step {
-	s.Phase = Detaching // this tells the node that it has to release the device
+	s.Phase = Detaching // makes the node release the device
 	s.Why = Problem{WaitingForDeviceRelease,
-		fmt.Sprintf("%s is to be removed (%s), and is detached when the node has released it: %s",
+		fmt.Sprintf("%s will be removed (%s), and is detached when the node has released it: %s",
 			s.m.record.ID, s.m.removeReason, cmp.Or(p.DetachBlocked[s.m.record.ID], "a program in user space drives it"))}
-	s.needsFreshRead = p.Snapshot == nil // a program gives its device up only for a detach that EC2's own state allows
+	s.needsFreshRead = p.Snapshot == nil // release the device only for a detach that EC2's own state allows
 	return s.requeue(p.now.Add(foreignSlotRecheck))
 }
 
-// announceForce says when a forced detach will follow, while a person can still act.
+// announceForce announces a forced detach while a person can still act.
 func (s step) announceForce() step {
-	s.Why.Message += fmt.Sprintf("; if EC2 has not detached it %s after it was asked, it is cut off by force",
+	s.Why.Message += fmt.Sprintf("; if EC2 has not detached it %s after the request, multieni forces the detach",
 		ForcedDetachAfter)
 	return s
 }
@@ -71,7 +71,7 @@ func (p *planner) forceIfStuck(s step) step {
 	}
 	return s.act(Detach{
 		Member: m.Member.Member, InterfaceID: m.record.ID, AttachmentID: m.record.Attachment.ID, Force: true,
-		Why: fmt.Sprintf("%s, and a plain detach has not ended since %s",
-			cmp.Or(m.removeReason, "it is to be attached again"), since.UTC().Format(time.RFC3339)),
+		Why: fmt.Sprintf("%s, and a plain detach has not completed since %s",
+			cmp.Or(m.removeReason, "it must be attached again"), since.UTC().Format(time.RFC3339)),
 	})
 }

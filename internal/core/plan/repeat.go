@@ -15,7 +15,8 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// The waits before a change is repeated that EC2 accepted and did not keep, and the age from which it counts as kept.
+// The waits before a repetition of a change that EC2 accepted and that did not last, and the age from which it counts
+// as kept.
 const (
 	firstRepeatDelay = 2 * time.Minute
 	maxRepeatDelay   = time.Hour
@@ -43,7 +44,7 @@ func (r RepeatedUpdate) Next(to Attribute, at time.Time) RepeatedUpdate {
 	return RepeatedUpdate{To: to, At: at, Count: r.Count + 1}
 }
 
-// Over reports whether the change is so old that it counts as kept.
+// Over reports whether the change is old enough to count as kept.
 func (r RepeatedUpdate) Over(now time.Time) bool { return now.Sub(r.At) > changeRetention }
 
 // Due returns the time from which the change may be repeated. The first repetition is immediate, because a single
@@ -128,10 +129,10 @@ func equal(a, b Attribute) bool {
 }
 
 // update updates attributes of an interface. It defers those that EC2 refused until they are due: a refusal of one says
-// nothing about the others. Shown is the time of EC2's last read of the interface.
+// nothing about the others. The argument shown is the time of the last read of the interface.
 func (p *planner) update(s step, i eni.Interface, shown time.Time, todo []Attribute) step {
 	var due []Attribute
-	for _, a := range slices.Backward(todo) { // the reason is that of the first, and of tags the least
+	for _, a := range slices.Backward(todo) { // the first gives the reason, tags only if there is no other
 		refused := p.updateBackoff(s.m, a)
 		switch {
 		case refused == nil:
@@ -146,8 +147,8 @@ func (p *planner) update(s step, i eni.Interface, shown time.Time, todo []Attrib
 	return p.changeUnlessReverted(s, i, shown, due)
 }
 
-// changeUnlessReverted changes attributes of an interface. It defers changes that EC2 did not keep until they are due.
-// Shown is the time of EC2's last read of the interface.
+// changeUnlessReverted changes attributes of an interface. It defers changes that did not last until they are due. The
+// argument shown is the time of the last read of the interface.
 func (p *planner) changeUnlessReverted(s step, i eni.Interface, shown time.Time, todo []Attribute) step {
 	for _, attribute := range todo {
 		r := p.RepeatedUpdates[i.ID][FieldOf(attribute)]
@@ -164,7 +165,7 @@ func (p *planner) changeUnlessReverted(s step, i eni.Interface, shown time.Time,
 }
 
 // repeat reports whether a repeated change is due, and otherwise when to plan again. Only a read that is late enough
-// shows whether EC2 kept it; from the third time on, the earlier reason stays until then.
+// shows whether the change lasted. From the third acceptance on, the earlier reason stays until that read.
 func (p *planner) repeat(s step, i eni.Interface, shown time.Time, r RepeatedUpdate) (waiting step, due bool) {
 	settled := r.At.Add(inventory.StaleReadWindow)
 	proven := !shown.Before(settled)
@@ -189,14 +190,15 @@ func (p *planner) repeat(s step, i eni.Interface, shown time.Time, r RepeatedUpd
 // reverted says that another program reverts an attribute, and how to find it.
 func reverted(i eni.Interface, to Attribute) Problem {
 	return Problem{Reverted, fmt.Sprintf(
-		"the %s of %s does not last: EC2 accepted the change to %s more than once and shows %s, so something sets it back; "+
-			"look in CloudTrail for who else changes it (aws cloudtrail lookup-events --lookup-attributes "+
+		"the %s of %s does not last: EC2 accepted the change to %s more than once and shows %s, so another program "+
+			"reverts it; find that program in CloudTrail (aws cloudtrail lookup-events --lookup-attributes "+
 			"AttributeKey=ResourceName,AttributeValue=%s), "+
-			"and stop that or declare what it sets; multieni sets it again at growing intervals, at least every hour",
+			"and stop it, or declare the value that it sets; multieni sets the value again at growing "+
+			"intervals, at least every hour",
 		FieldOf(to), i.ID, wantedOf(to, i), shownOf(to, i), i.ID)}
 }
 
-// wantedOf writes the desired value of an attribute of an interface.
+// wantedOf formats the desired value of an attribute of an interface.
 func wantedOf(a Attribute, i eni.Interface) string {
 	switch a.(type) {
 	case AssignAddresses, UnassignAddresses:
@@ -206,7 +208,7 @@ func wantedOf(a Attribute, i eni.Interface) string {
 	}
 }
 
-// shownOf writes the observed value of an attribute of an interface.
+// shownOf formats the observed value of an attribute of an interface.
 func shownOf(a Attribute, i eni.Interface) string {
 	switch a := a.(type) {
 	case Groups:

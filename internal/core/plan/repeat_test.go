@@ -50,8 +50,8 @@ func TestAnotherValueAndALastingOneBeginAnew(t *testing.T) {
 }
 
 // TestAnOpponentCostsFewCallsPerHour has another program revert an attribute as soon as it is as declared. In any
-// order, no attribute of an interface costs more than a handful of calls in an hour once that is known, and the member
-// says so.
+// order, an attribute of an interface costs only a handful of calls per hour once that is known, and the member says
+// so.
 func TestAnOpponentCostsFewCallsPerHour(t *testing.T) {
 	t.Parallel()
 	spoil := map[string]func(*eni.Interface){
@@ -93,8 +93,8 @@ func TestAnOpponentCostsFewCallsPerHour(t *testing.T) {
 	})
 }
 
-// TestAReadingDecidesWhetherARepeatedChangeLasts is about the second acceptance of a change: before a read that is late
-// enough there is no reason, and without a read the plan requests one.
+// TestAReadingDecidesWhetherARepeatedChangeLasts has EC2 accept a change a second time. Before a read that is late
+// enough the plan has no reason, and without a read it requests one.
 func TestAReadingDecidesWhetherARepeatedChangeLasts(t *testing.T) {
 	w := newWorld(limits(4))
 	d := desired(claim("a", wish(0, 1, "s1")))

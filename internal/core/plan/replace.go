@@ -22,7 +22,7 @@ func (p *planner) selectReplacement() {
 			continue
 		}
 		if m.desired == nil {
-			continue // it can never exist here, and would block every replacement
+			continue // it cannot exist here, and would block every replacement
 		}
 		if !p.settled(m) {
 			p.plan.Unsettled = append(p.plan.Unsettled, m.Owner)
@@ -44,7 +44,7 @@ func (p *planner) selectReplacement() {
 }
 
 // InRollout returns the owners whose rollout has not ended on the instance: they lack an interface, or replace or
-// remove one. A retained interface without an attachment is one that the instance lacks until a user lifts the pause.
+// remove one. A retained interface without an attachment counts as lacking until a user ends the pause.
 func (p Plan) InRollout() []identity.Owner {
 	owners := append(slices.Clone(p.Unsettled), p.ReplaceCandidate, p.EvictCandidate)
 	for _, m := range p.Members {
@@ -65,8 +65,8 @@ func (p *planner) nextToMove(drifted []*member) int {
 	return -1
 }
 
-// getsAway reports whether the plan after the detach would not give an interface its old slot. Otherwise it would be
-// moved without end.
+// getsAway reports whether an interface would not get its old slot again after the detach. Otherwise it would be moved
+// endlessly.
 func (p *planner) getsAway(m *member) bool {
 	if !m.desired.allows(m.record.SubnetID) {
 		return true // it is not attached again
@@ -94,15 +94,15 @@ func (p *planner) settled(m *member) bool {
 	return m.record != nil && m.record.Ready() && m.record.AttachedTo(p.InstanceID)
 }
 
-// mayBeReplaced reports whether the NodeENI allows the replacement of its interfaces, and everything that a new one
-// needs is known.
+// mayBeReplaced reports whether the NodeENI allows the replacement of its interfaces and everything is known that a new
+// one needs.
 func (m *member) mayBeReplaced() bool {
 	return m.claim.ReplaceAllowed && m.claim.AllResolved && m.claim.SecurityGroupProblem == nil
 }
 
 // replaceable reports whether a live interface with drift may be replaced: it is in no transition, only its subnet or
-// slot differ, and if it was adopted, its tags say so. Until then it is retained like any other interface in use of a
-// lost NodeENI.
+// slot differs, and its tags name its NodeENI. An adopted interface without those tags is retained like any other
+// interface in use of a lost NodeENI.
 func (m *member) replaceable() bool {
 	r := m.record
 	return len(m.Drift) > 0 && !r.Missing && r.Tags[identity.TagNodeENIUID] == string(r.Member.Owner)
@@ -113,7 +113,7 @@ func (p *planner) slotFreeFor(m *member) bool {
 	return m.Slot == m.target || p.slots.holders[m.target] == "" && p.noRoomAtTarget(m) == nil
 }
 
-// noRoomAtTarget says why the network card of its target slot has no room for a live interface, after the interface has
+// noRoomAtTarget says why the network card of the target slot has no room for a live interface, once the interface has
 // left its present slot.
 func (p *planner) noRoomAtTarget(m *member) *Problem {
 	if m.Slot == m.target {
@@ -128,13 +128,13 @@ func (p *planner) noRoomAtTarget(m *member) *Problem {
 // waitsForReplacement says why a live interface is not replaced yet, although it may be.
 func (p *planner) waitsForReplacement(m *member) Problem {
 	waits := func(format string, args ...any) Problem {
-		return Problem{Replacing, fmt.Sprintf("%s is to be replaced (%s) once ", m.record.ID, m.Drift[0]) +
+		return Problem{Replacing, fmt.Sprintf("%s will be replaced (%s) once ", m.record.ID, m.Drift[0]) +
 			fmt.Sprintf(format, args...)}
 	}
 	for _, other := range p.members {
 		if other.desired != nil && other.Desired && other != m && (other.record == nil || other.removeReason != "" ||
 			!other.record.Ready() || !other.record.AttachedTo(p.InstanceID)) {
-			return waits("interface %d of NodeENI %s is attached, which is %s", other.Ordinal, other.NodeENI, phaseIn(other))
+			return waits("interface %d of NodeENI %s is attached; it is now %s", other.Ordinal, other.NodeENI, phaseIn(other))
 		}
 	}
 	if !m.claim.AllResolved {
@@ -143,7 +143,7 @@ func (p *planner) waitsForReplacement(m *member) Problem {
 	if p.plan.ReplaceCandidate != "" && p.ReplaceDenied != "" {
 		return waits("%s", p.ReplaceDenied)
 	}
-	return waits("another one of the node has been")
+	return waits("another interface of the node has been replaced")
 }
 
 // forbidsReplacement says what a person must correct before a live interface can be replaced.
@@ -156,7 +156,7 @@ func (p *planner) forbidsReplacement(m *member) *Problem {
 	}
 	if holder := p.slots.holders[m.target]; holder != "" && !p.slotFreeFor(m) && p.at(m.claim, m.target) == nil {
 		return &Problem{SlotTaken, fmt.Sprintf(
-			"%s is to be moved to %s, which is held by %s; free it, or ask for another deviceIndex", m.record.ID,
+			"%s must move to %s, which is held by %s; free it, or ask for another deviceIndex", m.record.ID,
 			m.target, holder)}
 	}
 	if full := p.noRoomAtTarget(m); full != nil && !full.Reason.Transient() {

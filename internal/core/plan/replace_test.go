@@ -12,7 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// An interface that finds no slot is of one NodeENI: it holds up the rollouts of others on no other instance.
+// An interface without a slot belongs to one NodeENI. It does not delay the rollouts of other NodeENIs on other
+// instances.
 func TestInRollout(t *testing.T) {
 	w := newWorld(limits(2))
 	a, full := claim("a", wish(0, 1, "s1")), claim("b", wish(0, 2, "s2"))
@@ -30,7 +31,7 @@ func TestInRollout(t *testing.T) {
 	}
 }
 
-// A member without a subnet in the zone holds up no replacement, so no message says that one waits for it.
+// A member without a subnet in the zone delays no replacement, so no message says that one waits for it.
 func TestAReplacementWaitsForMembersThatCanExist(t *testing.T) {
 	w := newWorld(limits(2))
 	a, noSubnet, full := claim("a", wish(0, 1, "s1")), claim("b"), claim("c", wish(0, 2, "s2"))

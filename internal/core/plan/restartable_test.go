@@ -26,14 +26,14 @@ type restartable struct {
 	cloud *hostile
 	// desired returns the present desired state.
 	desired func() plan.Desired
-	// crashes makes it crash at times; forgetful makes it lose even the ledger then.
+	// crashes makes it crash sometimes; forgetful makes it also lose the ledger then.
 	crashes, forgetful bool
 
 	known    *inventory.Inventory
 	ledger   identity.Generations
 	failures map[identity.Key]plan.Backoff
 	repeats  plan.RepeatedUpdates
-	// recorded are the requested addresses that the node's state has.
+	// recorded are the requested addresses in the node's state.
 	recorded   map[string]eni.Addresses
 	mayReplace bool
 	// since is the time of the last start.
@@ -107,7 +107,7 @@ func (c *restartable) reconcile() (crashed bool) {
 	return false
 }
 
-// requested returns the addresses that calls were answered with, as this process and the earlier ones know them.
+// requested returns the addresses that EC2's answers named, to this process and to earlier ones.
 func (c *restartable) requested() map[string]eni.Addresses {
 	all := maps.Clone(c.recorded)
 	maps.Copy(all, c.known.Requested(instance))
@@ -123,7 +123,7 @@ func (c *restartable) record(p plan.Plan) {
 	}
 }
 
-// denied are the IDs of the interfaces that a plan retains as unverified.
+// denied returns the IDs of the interfaces that a plan retains as unverified.
 func denied(p plan.Plan) []string {
 	var ids []string
 	for _, u := range p.Unverified {
@@ -173,8 +173,8 @@ func (c *restartable) poll() (changed bool) {
 	return len(members) > 0
 }
 
-// idle lets the time pass like the real controller: it plans after a change and at the requeue time, and otherwise only
-// lists every five minutes.
+// idle lets time pass as for the real controller, which plans after a change and at the requeue time, and otherwise
+// only lists every five minutes.
 func (c *restartable) idle(d time.Duration) {
 	end := c.now().Add(d)
 	for c.now().Before(end) {

@@ -14,27 +14,26 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// slotTable is the slots of one instance: the interface in each slot, and the number of further ones that the instance
-// supports.
+// slotTable has the slots of one instance: the interface in each slot, and how many more the instance supports.
 type slotTable struct {
 	instanceType string
 	limits       eni.Limits
 	// holders describes the holder of each taken slot, for people.
 	holders map[eni.Slot]string
-	// cni is set if the VPC CNI, which can be configured to use fewer, has one of them.
+	// cni is set if the VPC CNI has one of them. It can be configured to use fewer.
 	cni bool
 	// leaving are the taken slots that the controller is freeing.
 	leaving map[eni.Slot]bool
 	// reserved are the slots that a claim requests exactly.
 	reserved map[eni.Slot]bool
-	// assigned are the slots that members of the NodeENIs that come first are to get; see [planner.assign].
+	// assigned are the slots that members of earlier NodeENIs will get; see [planner.assign].
 	assigned map[eni.Slot]bool
 	// refused are the slots that EC2 reported as taken although it returns no interface there.
 	refused map[eni.Slot]bool
 }
 
-// observedSlots returns the slots as the snapshot shows them. For our own interfaces the inventory counts, because it
-// can be newer: an interface in the snapshot that the inventory does not have was deleted, and has no slot.
+// observedSlots returns the slots as the snapshot shows them. For our own interfaces it uses the inventory, which can
+// be newer: an interface in the snapshot that the inventory does not have was deleted, and has no slot.
 func (p *planner) observedSlots() *slotTable {
 	s := &slotTable{limits: p.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{},
 		reserved: map[eni.Slot]bool{}, assigned: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}
@@ -61,7 +60,7 @@ func (p *planner) observedSlots() *slotTable {
 	return s
 }
 
-// refusals returns EC2's refusals per slot, of all members: a slot that one member cannot use is unusable for all.
+// refusals returns EC2's refusals by slot, over all members: a slot that one member cannot use is unusable for all.
 func (p *planner) refusals() map[eni.Slot]UnusableSlot {
 	all := map[eni.Slot]UnusableSlot{}
 	for _, failure := range p.Backoffs {
@@ -76,9 +75,9 @@ func (p *planner) refusals() map[eni.Slot]UnusableSlot {
 	return all
 }
 
-// markUnusable treats a slot as taken that EC2 reported as taken, although it returns no interface there: after a
-// forced detach an index can stay unusable until the instance is stopped and started (EC2 user guide, "Detach a network
-// interface"). After the second refusal no further snapshot is necessary.
+// markUnusable treats a slot as taken if EC2 reported it as taken but returns no interface there. After a forced detach
+// an index can stay unusable until the instance is stopped and started (EC2 user guide, "Detach a network interface").
+// After the second refusal no further snapshot is necessary.
 func (s *slotTable) markUnusable(slot eni.Slot, refusal UnusableSlot, lookedAt, now time.Time) {
 	if s.holders[slot] != "" {
 		return
@@ -91,8 +90,8 @@ func (s *slotTable) markUnusable(slot eni.Slot, refusal UnusableSlot, lookedAt, 
 
 const unusableSlot = "EC2, which shows no interface there; stopping and starting the instance can free it"
 
-// wouldBeFull reports why no further interface fits if EC2 continues its refusals, so that the retry of one slot after
-// the other does not change the status.
+// wouldBeFull reports why no further interface fits if EC2 keeps refusing, so that retries of one slot after another do
+// not change the status.
 func (s *slotTable) wouldBeFull(slot eni.Slot) *Problem {
 	pessimist := *s
 	pessimist.holders = maps.Clone(s.holders)
@@ -106,7 +105,7 @@ func (s *slotTable) occupy(i eni.Interface, instanceID string) {
 	if !i.AttachedTo(instanceID) {
 		return
 	}
-	// Two reads of different times can name one slot for two interfaces; the choice must only be stable.
+	// Two reads from different times can have two interfaces in one slot. Either will do, but the choice must be stable.
 	whose := holderOf(i)
 	s.cni = s.cni || whose == vpcCNI
 	holder := fmt.Sprintf("%s (%s)", i.ID, whose)
@@ -115,7 +114,7 @@ func (s *slotTable) occupy(i eni.Interface, instanceID string) {
 	}
 }
 
-// freeWhenGone marks a slot as one that the controller is freeing.
+// freeWhenGone records that the controller is freeing a slot.
 func (s *slotTable) freeWhenGone(slot eni.Slot) { s.leaving[slot] = true }
 
 // reserve reserves a slot, so that members that accept another one do not take it.
@@ -225,7 +224,7 @@ func (s *slotTable) moreRoom() string {
 }
 
 func (s *slotTable) waitForSlot(slot eni.Slot) *Problem {
-	return &Problem{InProgress, fmt.Sprintf("%s is waited for: %s is leaving it", slot, s.holders[slot])}
+	return &Problem{InProgress, fmt.Sprintf("waiting for %s: %s is leaving it", slot, s.holders[slot])}
 }
 
 func (s *slotTable) list() string {

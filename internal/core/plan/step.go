@@ -12,18 +12,18 @@ import (
 // step is the part of a plan that concerns one member. The functions that compute it change neither the planner nor the
 // member; [planner.apply] adds it to the plan.
 type step struct {
-	// m is the member as it was matched with what exists; Member is the member as the plan reports it.
+	// m is the member as matched with existing interfaces; Member is the member as the plan reports it.
 	m *member
 	Member
 	// recorded is set if the ledger of the plan must name the member's generation.
 	recorded bool
 	actions  []Action
-	// evictions are the pods to evict, evictCandidate is the owner whose pods come next; see [Plan.EvictCandidate].
+	// evictions are the pods to evict, and evictCandidate is the owner whose pods come next; see [Plan.EvictCandidate].
 	evictions      []Eviction
 	evictCandidate identity.Owner
 	// needsFreshRead is set if only a fresh read shows whether the step is right.
 	needsFreshRead bool
-	// requeueAt is the earliest time that the step needs another plan at; zero for none.
+	// requeueAt is the earliest time at which the step needs another plan; zero for none.
 	requeueAt time.Time
 }
 
@@ -35,7 +35,7 @@ type wait struct {
 	needsFreshRead bool
 }
 
-// begin returns the step that does nothing.
+// begin returns a step that does nothing.
 func (m *member) begin(phase Phase) step {
 	s := step{m: m, Member: m.Member, needsFreshRead: m.needsFreshRead}
 	s.Phase = phase
@@ -61,7 +61,7 @@ func (s step) record() step {
 	return s
 }
 
-// because returns the step with a reason. It blocks a member that is not attached if a person has to act.
+// because returns the step with a reason. If a person has to act, it blocks a member that is not attached.
 func (s step) because(why Problem) step {
 	if !why.Reason.Transient() && s.Phase != Attached {
 		s.Phase = Blocked

@@ -79,7 +79,7 @@ func TestAnInterfaceWithoutASubnetForItsNodeSaysHowItGoes(t *testing.T) {
 }
 
 // TestAnInterfaceInUseSaysWhyItKeepsItsGroups requests a group that the node's VPC does not have for an attached
-// interface: it has the reason that a new one has, and keeps its groups.
+// interface, which keeps its groups and gets the same reason as a new one.
 func TestAnInterfaceInUseSaysWhyItKeepsItsGroups(t *testing.T) {
 	none := &plan.Problem{Reason: plan.SecurityGroupNotFound, Message: "there is no security group with ID sg-9 in VPC vpc-1, where the node is; create it there"}
 	lacking := claim("a", wish(0, 1, "s1"))

@@ -28,7 +28,7 @@ func (p *planner) next(m *member) step {
 	switch {
 	case m.record.Missing:
 		s.Why = Problem{NotVisible, fmt.Sprintf(
-			"EC2's last answer does not show %s; it is looked for again before anything is concluded", m.record.ID)}
+			"EC2's last answer omits %s; multieni reads it again before it treats it as deleted", m.record.ID)}
 		return s.requeue(p.now.Add(uncertainRecheck))
 	case m.removeReason != "":
 		return p.remove(s)
@@ -71,11 +71,11 @@ func phaseIn(m *member) string {
 
 func (p *planner) whyRetained(m *member) string {
 	if m.needsFreshRead {
-		return fmt.Sprintf("%s is left as it is until EC2 has shown for certain which interface takes its place", m.record.ID)
+		return fmt.Sprintf("%s is left as it is until EC2 shows for certain which interface takes its place", m.record.ID)
 	}
 	if m.claim.Leaked && identity.PastMinLeakAge(m.record.Tags, p.now) {
-		return fmt.Sprintf("NodeENI %s, which %s was made for, does not exist any more; it is left attached for %s "+
-			"after that was first found, since workloads may use it; create the NodeENI again, which takes it over, "+
+		return fmt.Sprintf("NodeENI %s does not exist any more; its interface %s stays attached for %s after "+
+			"multieni first found that, because workloads may use it; create the NodeENI again, which adopts the interface, "+
 			"or set the annotation %s on the node",
 			m.NodeENI, m.record.ID, m.claim.Grace, identity.Prefix+"paused")
 	}
@@ -109,7 +109,7 @@ func (p *planner) create(m *member) step {
 	if IsFull(failure.Class) {
 		tried = failure.Count % len(m.desired.Subnets)
 	}
-	// After one full subnet the next one is tried at once; after the last one, the backoff comes first.
+	// After a full subnet the planner tries the next one at once; after the last one, it waits for the backoff.
 	if backoff := p.backoff(m); tried == 0 && backoff != nil {
 		return s.wait(*backoff)
 	}
@@ -127,8 +127,8 @@ func (p *planner) create(m *member) step {
 	return s.record().act(Create{Member: s.Member.Member, SubnetID: subnet, Slot: m.Slot, Spec: m.desired.Spec})
 }
 
-// createMayBePending reports whether an earlier attempt created the interface, and EC2 does not return it yet. EC2
-// reports a token as spent if it was used with other parameters, for example before an edit of the NodeENI. The
+// createMayBePending reports whether an earlier attempt may have created the interface without EC2 returning it yet.
+// EC2 reports a token as spent if it was used with other parameters, for example before an edit of the NodeENI. The
 // controller of that attempt may have attached the interface and ended; a ledger with the next generation would be no
 // evidence for it. An interface of a network needs no evidence, and a booting node does not wait for one that an
 // earlier attempt deleted.
@@ -137,21 +137,21 @@ func (p *planner) createMayBePending(m *member, failure Backoff) bool {
 	return failure.Class == eni.IdempotencyMismatch && mayBeLost && p.now.Before(failure.visibleAt())
 }
 
-// visibleAt is the time from which EC2 returns what the failed call created, if it created anything.
+// visibleAt returns the time from which EC2 returns the interface of the failed call, if it created one.
 func (s Backoff) visibleAt() time.Time { return s.At.Add(inventory.VisibilityWindow) }
 
 // untilVisible waits for the interface of an earlier attempt.
 func (p *planner) untilVisible(failure Backoff) wait {
 	return wait{
 		why: Problem{NotVisible,
-			"an earlier attempt has made the interface, and EC2 does not show it yet; it is looked for before another is made"},
+			"an earlier attempt created the interface, and EC2 does not return it yet; multieni waits for it"},
 		until:          earlier(p.now.Add(uncertainRecheck/5), failure.visibleAt()),
 		needsFreshRead: p.Snapshot == nil,
 	}
 }
 
-// subnetWithCapacity returns the first of the member's subnets that is not known to be full, from the given one on. If
-// all are full, it returns the time of the next attempt.
+// subnetWithCapacity returns the first of the member's subnets that is not known to be full, starting at the given one.
+// If all are full, it returns the time of the next attempt.
 func (p *planner) subnetWithCapacity(m *member, from int) (subnet string, freeAt time.Time) {
 	for n := range m.desired.Subnets {
 		id := m.desired.Subnets[(from+n)%len(m.desired.Subnets)]
@@ -164,8 +164,8 @@ func (p *planner) subnetWithCapacity(m *member, from int) (subnet string, freeAt
 	return "", freeAt
 }
 
-// failure returns the failure of the member's last call. It is none if EC2 refused the call, and the member needs
-// another one by now, for example because a user corrected the NodeENI.
+// failure returns the failure of the member's last call. It returns none if EC2 refused the call and the member needs a
+// different one by now, for example because a user corrected the NodeENI.
 func (p *planner) failure(m *member) Backoff {
 	failure := p.Backoffs[m.Key]
 	if m.withoutPrefixes(failure) || needsCorrection(failure.Class) && p.isCorrected(m, failure.Action) {
@@ -174,12 +174,12 @@ func (p *planner) failure(m *member) Backoff {
 	return failure
 }
 
-// withoutPrefixes reports whether EC2 had no free prefix for the member, and it needs none by now.
+// withoutPrefixes reports whether EC2 had no free prefix for the member, and the member needs none any more.
 func (m *member) withoutPrefixes(failure Backoff) bool {
 	return failure.Class == eni.NoPrefixes && m.record == nil && m.desired != nil && !hasPrefixes(m.desired.Spec)
 }
 
-// isCorrected reports whether the member does not need the call that EC2 refused any more.
+// isCorrected reports whether the member no longer needs the call that EC2 refused.
 func (p *planner) isCorrected(m *member, refused Action) bool {
 	if m.desired == nil {
 		return false
@@ -194,8 +194,9 @@ func (p *planner) isCorrected(m *member, refused Action) bool {
 	}
 }
 
-// noRoom says that EC2 can create no interface in any of the member's subnets. The text does not depend on who found it
-// and when: a subnet that lacks a block for a prefix only explains more than one without addresses.
+// noRoom says that EC2 can create no interface in any of the member's subnets. The text does not depend on which node
+// found out and when. A subnet without a block for a prefix takes precedence over one without addresses, because it
+// explains more.
 func (p *planner) noRoom(m *member) Problem {
 	subnets := m.desired.Subnets
 	noPrefix := p.Backoffs[m.Key].Class == eni.NoPrefixes
@@ -224,14 +225,14 @@ func (p *planner) creationDelay(m *member) *wait {
 	switch orphan := p.orphanMatching(m); {
 	case orphan != "":
 		return &wait{until: soon, why: Problem{InProgress, fmt.Sprintf(
-			"%s was made for an earlier NodeENI of this name; it is taken over once it is certain that that one does "+
-				"not exist any more", orphan)}}
+			"%s was created for an earlier NodeENI of this name; multieni adopts it once it is certain that the earlier "+
+				"NodeENI does not exist any more", orphan)}}
 	case p.CreationBlocked != "":
 		return &wait{until: soon, why: Problem{TooManyUnattached, p.CreationBlocked}}
 	case wasLost && lost.Sub(made) < RecreateAfter && p.now.Before(made.Add(RecreateAfter)):
 		return &wait{until: made.Add(RecreateAfter), why: Problem{RemovedExternally, fmt.Sprintf(
 			"another program removed its interface or edited its tags shortly after its creation; multieni creates "+
-				"the next %s after that one", RecreateAfter)}}
+				"the next one %s after that creation", RecreateAfter)}}
 	case p.unattached >= MaxUnattached:
 		return &wait{until: soon, why: Problem{InProgress, fmt.Sprintf(
 			"%d interfaces of the node exist and are not attached yet; they come first", p.unattached)}}
@@ -240,7 +241,7 @@ func (p *planner) creationDelay(m *member) *wait {
 }
 
 // generation returns the generation for the member's create call: the stored one, unless it is known to be used. A new
-// generation is the time in seconds, so that it is new even after a loss of the ledger.
+// generation is the time in seconds, so that it is unused even after a loss of the ledger.
 func (p *planner) generation(m *member, failure Backoff) identity.Generation {
 	stored, spent := p.plan.Ledger[m.Key], p.UsedGenerations[m.Key]
 	if stored > max(spent, identity.Adopted) && failure.Class != eni.IdempotencyMismatch {
@@ -270,7 +271,7 @@ func (p *planner) backoff(m *member) *wait {
 }
 
 // attachable reports whether EC2 accepts an attach call for the instance. That depends on the true state of the
-// instance, which its reads may not show yet; EC2 answers a wrong guess with [eni.WrongState].
+// instance, which reads may not show yet. EC2 answers a wrong guess with [eni.WrongState].
 func (p *planner) attachable() bool {
 	state := p.Snapshot.Instance.State
 	return state.Attachable() || state == eni.InstancePending && p.NodeRegistered
@@ -319,8 +320,8 @@ func (p *planner) reconcileExisting(s step) step {
 	}
 }
 
-// updateAndAttach updates an unattached interface and attaches it. A refused update holds up the attachment: an
-// interface needs its security groups, for example, before it serves.
+// updateAndAttach updates an unattached interface and attaches it. A refused update delays the attachment: for example,
+// an interface needs its security groups before it serves.
 func (p *planner) updateAndAttach(s step) step {
 	m := s.m
 	if p.isRefusedUpdate(m) {
@@ -330,7 +331,7 @@ func (p *planner) updateAndAttach(s step) step {
 }
 
 // changeBackoff returns the backoff of an existing interface, or nil. A refused removal delays nothing once the
-// interface is to stay.
+// interface need not be removed any more.
 func (p *planner) changeBackoff(m *member) *wait {
 	if p.Backoffs[m.Key].Removal && len(m.Drift) == 0 {
 		return nil
@@ -344,8 +345,8 @@ func (p *planner) overdue(m *member) bool {
 	return m.record.Attachment != nil && !since.IsZero() && p.lastRead(m).Sub(since) >= AttachTimeout
 }
 
-// lastRead is the time of the state that the plan has of an interface. Without a snapshot it is now, so that the plan
-// requests one; with one it is the time of EC2's last read that was not stale.
+// lastRead returns the time of the state that the plan has of an interface. Without a snapshot it is now, so that the
+// plan requests one; with one it is the time of the last read that was not stale.
 func (p *planner) lastRead(m *member) time.Time {
 	if p.Snapshot != nil {
 		return m.record.LastRead
@@ -362,7 +363,7 @@ func (p *planner) reattach(s step) step {
 	})
 }
 
-// attachAfter is the time of the next attempt to attach an interface after several that EC2 did not complete.
+// attachAfter returns the time of the next attempt to attach an interface after several that EC2 did not complete.
 func (m *member) attachAfter() time.Time {
 	if m.record.FailedAttaches < maxAttachRetries {
 		return time.Time{}
@@ -395,14 +396,15 @@ func (p *planner) updateInPlace(s step) step {
 	todo := p.changes(m)
 	onlyTags := false
 	if i.Tags[identity.TagNodeENIUID] != string(m.Owner) {
-		// It was adopted. A process that identifies it by its tags would undo other changes, so the tags come first.
+		// The interface was adopted. A process that identifies it by its tags would revert other changes, so the tags come
+		// first.
 		all := len(todo)
 		todo = slices.DeleteFunc(todo, func(a Attribute) bool { return !isTags(a) })
 		onlyTags = len(todo) == all
 	}
 	s = p.update(s.explainGroups(i), i, m.record.LastRead, todo)
 	if refused := p.refusedTags(m, todo); refused != nil && onlyTags {
-		s.Why = Problem{Retrying, fmt.Sprintf("%s serves the NodeENI as it is, only its tags do not say so yet: %s",
+		s.Why = Problem{Retrying, fmt.Sprintf("%s already serves the NodeENI, but its tags do not say so yet: %s",
 			m.record.ID, refused.why.Message)}
 	}
 	return s.explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
@@ -416,12 +418,13 @@ func (p *planner) refusedTags(m *member, todo []Attribute) *wait {
 	return nil
 }
 
-// isRefusedUpdate reports whether an update of the member's interface waits after a failure. Tags do not count.
+// isRefusedUpdate reports whether an update of the member's interface, except its tags, waits after a failure.
 func (p *planner) isRefusedUpdate(m *member) bool {
 	return slices.ContainsFunc(p.changes(m), func(a Attribute) bool { return !isTags(a) && p.updateBackoff(m, a) != nil })
 }
 
-// updateBackoff returns the wait of an update of one field after its last failure, or nil. It delays no other field.
+// updateBackoff returns the wait of an update of one field after its last failure, or nil. The failure delays no other
+// field.
 func (p *planner) updateBackoff(m *member, to Attribute) *wait {
 	failure, failed := p.Backoffs[m.Key].Updates[FieldOf(to)]
 	if !failed || !p.now.Before(failure.Retry()) {
@@ -457,8 +460,8 @@ func inWords(r *inventory.Record) string {
 	return string(r.Status)
 }
 
-// blockOn names the obstacle of a member, and requeues: no event says that a foreign interface left, or that an
-// instance without the interface ended.
+// blockOn names the obstacle of a member, and requeues: no event reports that a foreign interface was removed, or that
+// an instance without the interface ended.
 func (p *planner) blockOn(s step) step {
 	s = s.because(*s.m.problem)
 	switch reason := s.Why.Reason; {

@@ -11,15 +11,15 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// FilledBy reports whether an interface of the instance without an owner is in a subnet and at the slot of the desired
-// one, as the published Multus functions leave them. A second interface would give the node two in one subnet.
+// FilledBy reports whether an interface of the instance that has no owner is in a subnet and at the slot of the desired
+// one, as the published Multus functions leave interfaces. Creating another would give the node two in one subnet.
 func (w DesiredInterface) FilledBy(i eni.Interface, instanceID string) bool {
 	return identity.HasNoOwner(i.Tags) && i.AttachedTo(instanceID) && i.Attachment.Slot == w.Slot &&
 		w.Slot != eni.Primary && w.allows(i.SubnetID)
 }
 
-// notImported returns the problem with the interface without an owner that fills the desired one, or nil. Foreign
-// interfaces are not changed, so a person imports the interface or removes it.
+// notImported returns the problem of an interface without an owner that fills the desired one, or nil. The planner
+// never changes foreign interfaces, so a person must import the interface or remove it.
 func (p *planner) notImported(desired *DesiredInterface) *Problem {
 	if p.Snapshot == nil {
 		return nil
@@ -30,6 +30,6 @@ func (p *planner) notImported(desired *DesiredInterface) *Problem {
 	}
 	i := p.Snapshot.Interfaces[n]
 	return &Problem{NotImported, fmt.Sprintf(
-		"%s in %s is at %s already, and its tags name no owner; take it over with kubectl eni import --from "+
+		"%s in %s is already at %s, and its tags name no owner; import it with kubectl eni import --from "+
 			"multus-function, or detach it", i.ID, i.SubnetID, desired.Slot)}
 }

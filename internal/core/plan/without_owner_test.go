@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// An interface that the published Multus functions left in the subnet and at the slot that a NodeENI wants is not doubled, and not
-// touched either: a person imports it.
+// The published Multus functions left an interface in the subnet and at the slot that a NodeENI desires. The plan
+// neither creates another one nor changes it: a person must import it.
 func TestAnInterfaceWithoutAnOwnerIsNotDoubled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		tags    map[string]string

@@ -25,8 +25,8 @@ const (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// world is a minimal EC2 with one instance: enough to carry plans out and see whether they get anywhere. What takes
-// EC2 time happens in pass.
+// world is a minimal EC2 with one instance, enough to execute plans and check their result. Transitions of EC2 end in
+// pass.
 type world struct {
 	now        time.Time
 	instance   eni.Instance
@@ -34,9 +34,9 @@ type world struct {
 	interfaces map[string]eni.Interface
 	tokens     map[string]string
 	serial     int
-	// verified are the interfaces that calls were made for: the process knows that they are ours.
+	// verified are the interfaces that calls were made for, so that the process has evidence for them.
 	verified map[string]bool
-	// requested are the addresses that calls were answered with.
+	// requested are the addresses in the answers to calls.
 	requested map[string]eni.Addresses
 	calls     int
 }
@@ -57,7 +57,7 @@ func newWorld(limits eni.Limits, foreign ...eni.Slot) *world {
 	return w
 }
 
-// occupy lets an interface that is not ours hold a slot.
+// occupy attaches a foreign interface at a slot.
 func (w *world) occupy(slot eni.Slot) {
 	i := w.make("subnet-node", nil)
 	i.Status = eni.InUse
@@ -73,7 +73,7 @@ func (w *world) make(subnet string, tags map[string]string) eni.Interface {
 	}
 }
 
-// apply carries one action out as EC2 would, and panics on what EC2 would refuse: a plan must not ask for it.
+// apply executes one action as EC2 would, and panics if EC2 would refuse it, because a plan must not request that.
 func (w *world) apply(action plan.Action) {
 	w.calls++
 	switch a := action.(type) {
@@ -160,7 +160,7 @@ func (w *world) held(slot eni.Slot) bool {
 	return false
 }
 
-// end terminates the instance, which keeps nothing attached.
+// end terminates the instance and detaches its interfaces.
 func (w *world) end() {
 	w.instance.State = eni.InstanceTerminated
 	for id, i := range w.interfaces {
@@ -169,7 +169,7 @@ func (w *world) end() {
 	}
 }
 
-// pass lets time pass in which EC2 finishes what it was doing.
+// pass lets time pass, in which EC2 completes its transitions.
 func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 	for id, i := range w.interfaces {
@@ -187,7 +187,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// observe reads everything afresh, and remembers what calls were made for.
+// observe reads the complete state, with the evidence from calls.
 func (w *world) observe(ledger identity.Generations) plan.Observed {
 	known := inventory.New(cluster)
 	look := &eni.InstanceSnapshot{At: w.now, Instance: w.instance}
@@ -203,7 +203,7 @@ func (w *world) observe(ledger identity.Generations) plan.Observed {
 	return plan.Observed{Owned: known.Of(instance), Launched: known.Launched(instance), Snapshot: look, Limits: w.limits, Ledger: ledger, Requested: w.requested, UsedGenerations: identity.Generations{}}
 }
 
-// ours returns the interfaces made for NodeENIs, by ID.
+// ours returns the interfaces created for NodeENIs, ordered by ID.
 func (w *world) ours() []eni.Interface {
 	var ours []eni.Interface
 	for _, id := range slices.Sorted(maps.Keys(w.interfaces)) {
@@ -214,7 +214,7 @@ func (w *world) ours() []eni.Interface {
 	return ours
 }
 
-// drive plans and carries out until a plan asks for nothing more, and returns the last plan.
+// drive plans and executes until a plan has no actions and no requeue, and returns the last plan.
 func (w *world) drive(d plan.Desired, ledger identity.Generations) (plan.Plan, identity.Generations) {
 	for range 50 {
 		p := plan.Compute(d, w.observe(ledger), w.now)
@@ -233,8 +233,8 @@ func (w *world) drive(d plan.Desired, ledger identity.Generations) (plan.Plan, i
 	panic("the plan never settles:\n" + plan.Compute(d, w.observe(ledger), w.now).Explain())
 }
 
-// follow plans and carries out so many times, each a while after the last, and returns the last plan. Interfaces may be
-// replaced.
+// follow plans and executes the given number of times with a pause in between, and returns the last plan. Interfaces
+// may be replaced.
 func (w *world) follow(d plan.Desired, ledger identity.Generations, times int, pause time.Duration) plan.Plan {
 	var p plan.Plan
 	for range times {

@@ -4,7 +4,7 @@
 // Package podaddress finds the addresses that pods bring up themselves on links of interfaces, and keeps the node's
 // claims on them.
 //
-// A pod's link stands on the link of exactly one interface: the kernel names it as the lower link. So the mapping needs
+// A pod's link has exactly one interface's link as its lower link, which the kernel names. The mapping therefore needs
 // no MAC addresses, which all links of an IPVLAN share, and no knowledge of pods.
 package podaddress
 
@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// Retention is how long a claim stays after its address went. A pod that restarts keeps its address at EC2.
+// Retention is how long a claim stays after the pod no longer has its address. A pod that restarts thus keeps its
+// address in EC2.
 const Retention = time.Minute
 
 // Namespace is the network namespace of a pod, as the kernel shows it to the node's namespace.
@@ -28,9 +29,9 @@ type Namespace struct {
 // Link is a link in the namespace of a pod.
 type Link struct {
 	Index int
-	// HostLink is the index of the link on the node that this one stands on; 0 for none.
+	// HostLink is the index of its lower link on the node; 0 for none.
 	HostLink int
-	// Lower is the index of the link in the same namespace that this one stands on; 0 for none.
+	// Lower is the index of its lower link in the same namespace; 0 for none.
 	Lower     int
 	MAC       string
 	Addresses []netip.Addr
@@ -44,19 +45,19 @@ type Interface struct {
 	MAC  string
 	// Ranges are the declared ranges.
 	Ranges []netip.Prefix
-	// Own are addresses that the interface has in another way: its primary address and its prefixes.
+	// Own are the addresses that the interface has anyway: its primary address and its prefixes.
 	Own []netip.Prefix
 }
 
 // Address is an address that a pod has on a link of an interface.
 type Address struct {
 	Address netip.Addr
-	// PodIP is an address of the same namespace that is on no interface's link; invalid if there is none.
+	// PodIP is an address of the same namespace on a link of no interface; invalid if there is none.
 	PodIP netip.Addr
 }
 
-// Find returns the IPv4 addresses that pods have on links of each interface, by its ID, in order. They are all of them,
-// within the declared ranges and beyond, apart from the interface's own.
+// Find returns the IPv4 addresses that pods have on links of each interface, by its ID, in order. It includes addresses
+// outside the declared ranges, but not the interface's own.
 func Find(namespaces []Namespace, interfaces []Interface) map[string][]Address {
 	found := map[string][]Address{}
 	for _, namespace := range namespaces {
@@ -88,7 +89,7 @@ func Find(namespaces []Namespace, interfaces []Interface) map[string][]Address {
 	return found
 }
 
-// interfaceOf returns the interface that a link stands on, directly or by other links of its namespace, or nil.
+// interfaceOf returns the interface below a link, directly or through other links of its namespace, or nil.
 func (n Namespace) interfaceOf(link Link, interfaces []Interface) *Interface {
 	for range len(n.Links) { // a chain is no longer
 		for at, i := range interfaces {
@@ -106,7 +107,7 @@ func (n Namespace) interfaceOf(link Link, interfaces []Interface) *Interface {
 	return nil
 }
 
-// podIP returns the first address that is on no interface's link, IPv4 before IPv6.
+// podIP returns the first address on a link of no interface, IPv4 before IPv6.
 func (n Namespace) podIP(owners map[int]string) netip.Addr {
 	var first netip.Addr
 	for _, link := range n.Links {
@@ -134,13 +135,13 @@ type Claim struct {
 	Address  netip.Addr
 	Sequence int64
 	Since    time.Time
-	// ReleasedAt is when the address was gone; zero while a pod has it.
+	// ReleasedAt is the time from which no pod had the address; zero while a pod has it.
 	ReleasedAt time.Time
 	PodIP      netip.Addr
 }
 
-// Claims returns the claims on the addresses of one interface, from the last ones and what pods have now, in numerical
-// order. An address outside the ranges is claimed only if it was before.
+// Claims returns the claims on the addresses of one interface in numerical order, given the last claims and the
+// addresses that pods have now. An address outside the ranges is claimed only if it was claimed before.
 func Claims(
 	last []Claim, found []Address, ranges []netip.Prefix, sequences *Sequences, now time.Time,
 ) (claims []Claim) {
@@ -173,8 +174,8 @@ func Claims(
 	return claims
 }
 
-// Limit returns at most so many of the claims, in numerical order, and how many claims on addresses that pods have it
-// omits. It omits released claims first, then the newest.
+// Limit returns at most the given number of claims, in numerical order, and the number of omitted claims on addresses
+// that pods have. It omits released claims first, then the newest.
 func Limit(claims []Claim, most int) (kept []Claim, omitted int) {
 	kept = slices.SortedFunc(slices.Values(claims), func(a, b Claim) int {
 		return cmp.Or(boolCompare(a.ReleasedAt.IsZero(), b.ReleasedAt.IsZero()), cmp.Compare(a.Sequence, b.Sequence))
@@ -188,7 +189,7 @@ func Limit(claims []Claim, most int) (kept []Claim, omitted int) {
 
 func compareAddresses(a, b Claim) int { return a.Address.Compare(b.Address) }
 
-// boolCompare orders what is true first.
+// boolCompare orders true before false.
 func boolCompare(a, b bool) int {
 	switch {
 	case a == b:
@@ -200,7 +201,7 @@ func boolCompare(a, b bool) int {
 	}
 }
 
-// Live returns how many claims are on addresses that pods have.
+// Live returns the number of claims on addresses that pods have.
 func Live(claims []Claim) (n int) {
 	for _, claim := range claims {
 		if claim.ReleasedAt.IsZero() {
@@ -210,13 +211,13 @@ func Live(claims []Claim) (n int) {
 	return n
 }
 
-// Sequences numbers the claims of a node. They start at the time in microseconds, so that they grow also if all earlier
-// claims are forgotten.
+// Sequences numbers the claims of a node. The numbers start at the time in microseconds, so that they grow even if all
+// earlier claims are forgotten.
 type Sequences struct {
 	last int64
 }
 
-// Use takes note of the number of an earlier claim.
+// Use records the number of an earlier claim.
 func (s *Sequences) Use(sequence int64) { s.last = max(s.last, sequence) }
 
 func (s *Sequences) next(now time.Time) int64 {

@@ -134,7 +134,7 @@ func describe(claims []podaddress.Claim, omitted int, known map[int64]bool) (tex
 	return text
 }
 
-// A claim stays although its range is declared no more, as long as the pod has the address.
+// A claim stays while the pod has the address, even if its range is no longer declared.
 func TestClaimsOutliveTheirRange(t *testing.T) {
 	var sequences podaddress.Sequences
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// UnavailableError says that a pod cannot get its addresses now. Its text names the NodeENI, the node, the limit and
-// the next step; it ends up in the pod's events.
+// UnavailableError says that a pod cannot get its addresses now. Its text, which the pod's events show, names the
+// NodeENI, the node, the limit and the next step.
 type UnavailableError struct{ message string }
 
 func (e *UnavailableError) Error() string { return e.message }
 
-// reservedFirst is how many addresses at the start of a subnet EC2 reserves; it also reserves the last one
+// reservedFirst is the number of addresses that EC2 reserves at the start of a subnet. It also reserves the last one
 // (docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html).
 const reservedFirst = 4
 
-// Allocate returns the leases of a holder: those it has, and new ones for the families it has none of. Its leases are
-// unchanged unless it returns no error. The lowest free address comes first, so that prefixes fall idle.
+// Allocate returns the leases of a holder: existing ones, and new ones for the families without one. After an error the
+// leases are unchanged. It takes the lowest free address, so that prefixes become idle.
 func (n Network) Allocate(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
 	if n.Attachment == Observed {
 		return nil, fmt.Errorf("NodeENI %s has pods.attachment Observed, so multieni gives its pods no addresses: name "+
@@ -57,8 +57,8 @@ func (n Network) Allocate(leases []Lease, holder Holder, now time.Time) ([]Lease
 	return mine, nil
 }
 
-// own gives the interface's own addresses to one holder. They do not rest: a pod that replaces another one has no other
-// address to take.
+// own gives the interface's own addresses to one holder. They do not rest, because a pod that replaces another one has
+// no other address to take.
 func (n Network) own(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
 	var mine []Lease
 	for _, l := range leases {
@@ -84,7 +84,7 @@ func (n Network) own(leases []Lease, holder Holder, now time.Time) ([]Lease, err
 	return mine, nil
 }
 
-// families are those of the network, IPv4 first.
+// families returns the families of the network, IPv4 first.
 func (n Network) families() []*Family {
 	return slices.DeleteFunc([]*Family{n.IPv4, n.IPv6}, func(f *Family) bool { return f == nil })
 }
@@ -105,8 +105,8 @@ func (f Family) lowest(taken map[netip.Addr]bool) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// usable reports whether a pod may have the address. EC2 reserves some of each subnet. The first address of an IPv6
-// prefix is the anycast address of its routers (RFC 4291, 2.6.1), which a pod that forwards takes for its own.
+// usable reports whether a pod may have the address. EC2 reserves some addresses of each subnet. The first address of
+// an IPv6 prefix is the anycast address of its routers (RFC 4291, 2.6.1), which a pod that forwards treats as its own.
 func (f Family) usable(p Prefix, a netip.Addr) bool {
 	return a != f.Gateway && !f.reserved(a) && (a.Is4() || a != p.CIDR.Addr())
 }
@@ -128,7 +128,7 @@ func (f Family) first() iter.Seq[netip.Addr] {
 	}
 }
 
-// exhausted is why no address is left.
+// exhausted returns the reason why no address is left.
 func (n Network) exhausted(f Family, leases []Lease, now time.Time) error {
 	kind, field := "IPv4", "spec.pods.ipv4.prefixes.max"
 	if f.Subnet.Addr().Is6() {

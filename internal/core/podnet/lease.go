@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// RestTime is how long an address that a pod gave up goes to no other pod. Peers and EC2's connection tracking know the
-// former pod for a while.
+// RestTime is how long no other pod gets an address that a pod released. Peers and EC2's connection tracking remember
+// the former pod for a while.
 const RestTime = 60 * time.Second
 
 const maxText = 4096
 
 // Holder is the link in a pod that has an address.
 type Holder struct {
-	// ContainerID and Interface are what the runtime names the link by. One holder gets one address of each family.
+	// ContainerID and Interface identify the link in the runtime. One holder gets one address of each family.
 	ContainerID string `json:"containerID"`
 	Interface   string `json:"interface"`
 	// Config is the name of the CNI configuration. The runtime's garbage collection covers one configuration.
@@ -28,11 +28,11 @@ type Holder struct {
 	// Netns is the path of the pod's network namespace, and NetnsID its inode.
 	Netns   string `json:"netns"`
 	NetnsID uint64 `json:"netnsID,omitempty"`
-	// BootID is the boot of the node that the pod started in. No pod outlives it.
+	// BootID identifies the boot of the node in which the pod started. No pod outlives it.
 	BootID string `json:"bootID"`
 }
 
-// Is reports whether the other holder is the same link.
+// Is reports whether both holders are the same link.
 func (h Holder) Is(other Holder) bool {
 	return h.ContainerID == other.ContainerID && h.Interface == other.Interface
 }
@@ -45,17 +45,17 @@ func (h Holder) PodName() string {
 	return h.PodNamespace + "/" + h.Pod
 }
 
-// Lease says who has an address, or who had it.
+// Lease names the present or last holder of an address.
 type Lease struct {
 	Version int        `json:"version"`
 	Address netip.Addr `json:"address"`
 	Holder
 	Since time.Time `json:"since"`
-	// Freed is when the holder gave the address up; zero while it has the address.
+	// Freed is the time at which the holder released the address; zero while it has the address.
 	Freed time.Time `json:"freed,omitzero"`
 }
 
-// ParseLease reads the file of a lease.
+// ParseLease parses the file of a lease.
 func ParseLease(text []byte) (Lease, error) {
 	var l Lease
 	if err := decode(text, &l); err != nil {
@@ -67,7 +67,7 @@ func ParseLease(text []byte) (Lease, error) {
 	return l, nil
 }
 
-// Encode returns the file of the lease.
+// Encode returns the content of the lease's file.
 func (l Lease) Encode() ([]byte, error) {
 	if err := l.validate(); err != nil {
 		return nil, err
@@ -95,14 +95,14 @@ func (l Lease) validate() error {
 // InUse reports whether a pod has the address.
 func (l Lease) InUse() bool { return l.Freed.IsZero() }
 
-// Rests reports whether the address was given up less than [RestTime] ago. A clock that went back by more than that
-// does not prolong the rest.
+// Rests reports whether the holder released the address less than [RestTime] ago. A clock that went back by more than
+// that does not prolong the rest.
 func (l Lease) Rests(now time.Time) bool {
 	age := now.Sub(l.Freed)
 	return !l.InUse() && age < RestTime && age > -RestTime
 }
 
-// End ends the leases in use that the function selects, at a time. It returns those that it changed.
+// End ends the leases in use that the function selects, at the given time. It returns the changed ones.
 func End(leases []Lease, at time.Time, ended func(Lease) bool) []Lease {
 	var changed []Lease
 	for _, l := range leases {
@@ -120,8 +120,8 @@ type Boot struct {
 	Time time.Time
 }
 
-// EndOfBoots ends the leases of pods that an earlier boot of the node ended. It returns those that it changed. Their
-// addresses rest from the boot on. A lease without a boot is a file that no program can read: it is as old as the file.
+// EndOfBoots ends the leases of pods from earlier boots of the node, and returns the changed ones. Their addresses rest
+// from the boot on. A lease without a boot is from an unreadable file, and is as old as the file.
 func EndOfBoots(leases []Lease, boot Boot) []Lease {
 	return End(leases, boot.Time, func(l Lease) bool {
 		if l.BootID == "" {

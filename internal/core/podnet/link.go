@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// RulePriority is the priority of the rule of each address in a pod.
+	// RulePriority is the priority of the routing rule of each address in a pod.
 	RulePriority = 30000
-	// firstTable is added to the index of a link: the route table of that link in its pod. The indexes of links are
-	// unique in a network namespace, so several networks in one pod have tables of their own.
+	// firstTable plus the index of a link is the number of its route table in the pod. The indexes of links are unique in
+	// a network namespace, so several networks in one pod have separate tables.
 	firstTable = 1000
 )
 
-// Assignment is an address as a pod's link has it. The network that the address is in is on the link.
+// Assignment is an address on a pod's link. The network of the address is directly on the link.
 type Assignment struct {
 	Address netip.Prefix
 	Gateway netip.Addr
 }
 
-// Configuration is what a pod's link gets.
+// Configuration is the configuration of a pod's link.
 type Configuration struct {
 	Addresses []Assignment
 	Routes    []Route
@@ -38,7 +38,7 @@ type Route struct {
 	Gateway netip.Addr
 }
 
-// Configure returns the configuration of a pod's link that has the leases, IPv4 first.
+// Configure returns the configuration of the pod's link with the given leases, IPv4 first.
 func (n Network) Configure(leases []Lease) (Configuration, error) {
 	var c Configuration
 	leases = slices.SortedFunc(slices.Values(leases), func(a, b Lease) int {
@@ -64,9 +64,9 @@ func (n Network) Configure(leases []Lease) (Configuration, error) {
 	return c, nil
 }
 
-// onLink returns the address with the network that is on its link. That is the subnet with IPv4. With IPv6 it is the
-// prefix, which the pods of one interface share: EC2 answers no neighbor solicitation for addresses of a prefix, so all
-// other addresses of the subnet are behind the router.
+// onLink returns the address with its on-link network. With IPv4 that is the subnet. With IPv6 it is the prefix, which
+// the pods of one interface share: EC2 does not answer neighbor solicitations for addresses of a prefix, so all other
+// addresses of the subnet are behind the router.
 func (f Family) onLink(a netip.Addr) netip.Prefix {
 	if a.Is4() {
 		return netip.PrefixFrom(a, f.Subnet.Bits())
@@ -82,9 +82,9 @@ func (f Family) onLink(a netip.Addr) netip.Prefix {
 // Table returns the number of the route table of a link in its pod.
 func Table(link int) int { return firstTable + link }
 
-// Routing returns the rules and routes of a pod's link: replies leave by the link that has the address they come from.
-// The connected route stays in the main table, so that sockets without an address reach the subnet; a copy is in the
-// table.
+// Routing returns the rules and routes of a pod's link, so that replies leave by the link that has their source
+// address. The connected route stays in the main table, so that sockets without a source address reach the subnet; the
+// link's table has a copy.
 func Routing(link int, addresses []Assignment) ([]hostnet.Rule, []hostnet.Route) {
 	var rules []hostnet.Rule
 	var routes []hostnet.Route

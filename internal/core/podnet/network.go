@@ -27,15 +27,15 @@ const (
 	maxName     = 253
 )
 
-// Attachment says how a pod's link comes about.
+// Attachment says how a pod gets its link.
 type Attachment string
 
 const (
-	// IPVLAN gives each pod a link of its own on the interface, and an address out of the interface's prefixes.
+	// IPVLAN gives each pod its own link on the interface, and an address from the interface's prefixes.
 	IPVLAN Attachment = "IPVLAN"
 	// HostDevice moves the interface itself into one pod, which gets the interface's own addresses.
 	HostDevice Attachment = "HostDevice"
-	// Observed leaves links and addresses to the user: no pod gets an address of the network.
+	// Observed leaves links and addresses to the user. No pod gets an address from the network.
 	Observed Attachment = "Observed"
 )
 
@@ -45,40 +45,40 @@ type Network struct {
 	Name    string `json:"name"`
 	NodeENI string `json:"nodeENI"`
 	Node    string `json:"node"`
-	// Link is a name that the link has on the node.
+	// Link is a name of the link on the node.
 	Link       string     `json:"link"`
 	ENI        string     `json:"eniID"`
 	MAC        string     `json:"mac"`
 	MTU        int        `json:"mtu,omitempty"`
 	Attachment Attachment `json:"attachment"`
-	// IPv4 and IPv6 are the families that a pod gets an address of. A pod gets one address of each, or none at all. Only a
-	// network that drains can have neither: the ranges of its subnet may be unknown by then.
+	// IPv4 and IPv6 are the families from which a pod gets an address. A pod gets one address of each, or none at all.
+	// Only a draining network can have neither family, because the ranges of its subnet may be unknown by then.
 	IPv4 *Family `json:"ipv4,omitempty"`
 	IPv6 *Family `json:"ipv6,omitempty"`
-	// Addresses are the interface's own, primary first. Pods get them with HostDevice.
+	// Addresses are the interface's own, the primary one first. Pods get them with HostDevice.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// Routes are the destinations that pods reach through the gateway of the subnet.
 	Routes []netip.Prefix `json:"routes,omitempty"`
-	// Draining says that no further pod gets an address: the interface is to be removed, or the API server does not know
+	// Draining is set if no further pod gets an address: the interface must be removed, or the API server does not know
 	// yet that pods can attach.
 	Draining bool `json:"draining,omitempty"`
 	// Returned are drained prefixes that the interface lost, the newest last.
 	Returned []ReturnedPrefix `json:"returned,omitempty"`
 }
 
-// ReturnedPrefix is a prefix that went back to EC2.
+// ReturnedPrefix is a prefix that returned to EC2.
 type ReturnedPrefix struct {
 	CIDR netip.Prefix `json:"cidr"`
 	At   time.Time    `json:"at"`
-	// ListedSince is since when the interface is said to have it again; zero if it is not.
+	// ListedSince is the time since which the interface is listed with the prefix again; zero if it is not.
 	ListedSince time.Time `json:"listedSince,omitzero"`
 }
 
-// Family is what a pod network has of IPv4 or of IPv6.
+// Family is the IPv4 or the IPv6 part of a pod network.
 type Family struct {
 	Subnet  netip.Prefix `json:"subnet"`
 	Gateway netip.Addr   `json:"gateway"`
-	// MaxPrefixes is the largest number of prefixes that the NodeENI allows; 0 is unknown.
+	// MaxPrefixes is the largest number of prefixes that the NodeENI allows; 0 if unknown.
 	MaxPrefixes int      `json:"maxPrefixes,omitempty"`
 	Prefixes    []Prefix `json:"prefixes,omitempty"`
 }
@@ -86,13 +86,14 @@ type Family struct {
 // Prefix is a block of addresses that EC2 assigned to the interface.
 type Prefix struct {
 	CIDR netip.Prefix `json:"cidr"`
-	// Draining says that no pod gets an address of it any more.
+	// Draining is set if no further pod gets an address of it.
 	Draining bool `json:"draining,omitempty"`
-	// Since is when the agent first saw the prefix.
+	// Since is the time at which the agent first saw the prefix.
 	Since time.Time `json:"since,omitzero"`
 }
 
-// ParseNetwork reads the file of a network. Unknown fields are of a newer agent and no error; a wrong value is one.
+// ParseNetwork parses the file of a network. It ignores unknown fields, which a newer agent can write, and rejects
+// invalid values.
 func ParseNetwork(text []byte) (Network, error) {
 	var n Network
 	if err := decode(text, &n); err != nil {
@@ -112,7 +113,7 @@ func decode(text []byte, value any) error {
 	return json.Unmarshal(text, value)
 }
 
-// Encode returns the file of the network.
+// Encode returns the content of the network's file.
 func (n Network) Encode() ([]byte, error) {
 	if err := n.Validate(); err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func encode(value any) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// Validate returns the first fault of the network, by field.
+// Validate returns the first invalid field of the network.
 func (n Network) Validate() error {
 	if n.Version != Version {
 		return fmt.Errorf("version is %d, this program knows %d: agent and CNI program are of different releases",
@@ -221,7 +222,7 @@ func (f *Family) validate(is4 bool) error {
 	return nil
 }
 
-// isNetwork reports whether a prefix is one, without bits of a host.
+// isNetwork reports whether a prefix is valid and has no host bits.
 func isNetwork(p netip.Prefix) bool { return p.IsValid() && p == p.Masked() && !p.Addr().Is4In6() }
 
 func isAddress(a netip.Addr) bool { return a.IsValid() && !a.Is4In6() && a.Zone() == "" }
@@ -230,7 +231,7 @@ func contains(outer, inner netip.Prefix) bool {
 	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
 }
 
-// ValidateName refuses a name that is no single element of a path, such as the name of a network.
+// ValidateName rejects a name, for example of a network, that is not a single path element.
 func ValidateName(name string) error {
 	if name == "" || len(name) > maxName || strings.HasPrefix(name, ".") {
 		return fmt.Errorf("%q is no name of 1 to %d characters that starts without a dot", name, maxName)

@@ -27,7 +27,7 @@ func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
 func address(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// ipv4 is a family of IPv4 with the prefixes, which have existed for an hour.
+// ipv4 returns an IPv4 family with the prefixes, which have existed for an hour.
 func ipv4(cidrs ...string) *podnet.Family {
 	f := &podnet.Family{Subnet: prefix("10.0.4.0/24"), Gateway: address("10.0.4.1"), MaxPrefixes: 4}
 	for _, c := range cidrs {
@@ -245,8 +245,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// A network that drains can be without its ranges or addresses. The pods that have some count all the same: without them
-// the interface would be detached.
+// A draining network can lack its ranges or addresses. Pods that have addresses still count, because otherwise the
+// interface would be detached.
 func TestUsageOfUnknownRanges(t *testing.T) {
 	host := network(ipv4(), nil)
 	host.Attachment = podnet.HostDevice
@@ -278,8 +278,8 @@ func TestUsageOfHostDevice(t *testing.T) {
 	}
 }
 
-// A former leader, or a late read, may list a prefix once more that went back to EC2: pods use it only after it was listed for
-// a minute.
+// A former leader, or a late read, may list a prefix once more that returned to EC2. Pods use it only after it has been
+// listed for a minute.
 func TestAReturnedPrefixIsUsedAgainAfterAMinute(t *testing.T) {
 	for name, drain := range map[string]func(*podnet.Network){
 		"the prefix drained":  func(n *podnet.Network) { n.IPv4.Prefixes[1].Draining = true },

@@ -23,7 +23,7 @@ type node struct {
 	leases  map[netip.Addr]podnet.Lease
 	now     time.Time
 	pods    int
-	// running are the addresses of running pods, drained the prefixes that the agent reported.
+	// running are the addresses of running pods, and drained the prefixes that the agent reported.
 	running map[string][]netip.Addr
 	drained []netip.Prefix
 }
@@ -96,7 +96,7 @@ func (n *node) drain(t *rapid.T) {
 	n.drained = family.Drained(n.all(), n.now)
 }
 
-// unassign does at any later time what the agent reported.
+// unassign unassigns, at any later time, the prefixes that the agent reported.
 func (n *node) unassign(t *rapid.T) {
 	for _, cidr := range n.drained {
 		for name, its := range n.running {
@@ -109,7 +109,7 @@ func (n *node) unassign(t *rapid.T) {
 	n.drained = nil
 }
 
-// grow assigns the prefixes again that are gone.
+// grow assigns the unassigned prefixes again.
 func (n *node) grow(*rapid.T) {
 	for _, cidr := range []string{"10.0.4.16/28", "10.0.4.32/28", "10.0.4.48/28"} {
 		if !slices.ContainsFunc(n.network.IPv4.Prefixes, func(p podnet.Prefix) bool { return p.CIDR == prefix(cidr) }) {

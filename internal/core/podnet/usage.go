@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// IdleTime is how long no pod had an address of a prefix before the prefix may drain.
+	// IdleTime is how long a prefix must be without pods before it may drain.
 	IdleTime = 10 * time.Minute
 	// MaxPods bounds the pods that [Usage] names.
 	MaxPods = 256
 )
 
-// Usage is how much of a network is in use.
+// Usage is the usage of a network.
 type Usage struct {
 	IPv4, IPv6 FamilyUsage
-	// Pods are the pods with an address, by name, at most [MaxPods]; MorePods is how many more there are.
+	// Pods are the pods with an address, by name, at most [MaxPods]; MorePods is the number of further ones.
 	Pods     []PodUsage
 	MorePods int
-	// Capacity is how many pods the network can have at once: the addresses of prefixes that do not drain, and those that
-	// pods have of others. A pod needs an address of each family. With HostDevice one pod has the interface. It is 0 while
-	// the network drains.
+	// Capacity is the number of pods that the network can have at once: the addresses of prefixes that do not drain, plus
+	// the used addresses of others. A pod needs an address of each family. With HostDevice one pod has the interface.
+	// Capacity is 0 while the network drains.
 	Capacity int64
 }
 
@@ -37,24 +37,23 @@ type PodUsage struct {
 	Addresses []netip.Addr
 }
 
-// FamilyUsage counts addresses. Free are those that a pod could get now; neither those at rest nor those of draining
-// prefixes.
+// FamilyUsage counts addresses. Free excludes addresses at rest and those of draining prefixes.
 type FamilyUsage struct {
 	Used, Resting, Free int64
 	Prefixes            []PrefixUsage
-	// Capacity is how many addresses pods can have at once.
+	// Capacity is the number of addresses that pods can have at once.
 	Capacity int64
 }
 
-// PrefixUsage is how much of one prefix is in use.
+// PrefixUsage is the usage of one prefix.
 type PrefixUsage struct {
 	Prefix
 	Used, Resting, Free int64
-	// IdleSince is since when no pod has an address of it; zero while one has.
+	// IdleSince is the time since which no pod has an address of it; zero while one has.
 	IdleSince time.Time
 }
 
-// Usage counts the addresses of the leases. Addresses of HostDevice count as IPv4 or IPv6, without prefixes.
+// Usage counts the addresses of the leases. Addresses with HostDevice count as IPv4 or IPv6, without prefixes.
 func (n Network) Usage(leases []Lease, now time.Time) Usage {
 	var u Usage
 	capacity := int64(math.MaxInt64)
@@ -70,7 +69,7 @@ func (n Network) Usage(leases []Lease, now time.Time) Usage {
 		capacity = min(capacity, use.Capacity)
 	}
 	for _, l := range leases {
-		if f := n.family(l.Address); l.InUse() && (f == nil || !f.Subnet.Contains(l.Address)) { // its range is unknown
+		if f := n.family(l.Address); l.InUse() && (f == nil || !f.Subnet.Contains(l.Address)) { // its range is not known
 			u.IPv4.Used++
 		}
 	}
@@ -106,7 +105,7 @@ func (n Network) ownUsage(f Family, leases []Lease) FamilyUsage {
 	return use
 }
 
-// usage counts the addresses of the family's prefixes, and leases of addresses that no prefix has any more.
+// usage counts the addresses of the family's prefixes, and leased addresses that no prefix has any more.
 func (f Family) usage(leases []Lease, now time.Time) FamilyUsage {
 	var use FamilyUsage
 	for _, p := range f.Prefixes {
@@ -160,7 +159,8 @@ func (f Family) prefixUsage(p Prefix, leases []Lease, now time.Time) PrefixUsage
 	return use
 }
 
-// size is how many addresses of the prefix pods may have. Only its first ones and its last one may be unusable.
+// size returns the number of addresses of the prefix that pods may have. Only its first ones, its last one and the
+// gateway may be unusable.
 func (f Family) size(p Prefix) int64 {
 	bits := p.CIDR.Addr().BitLen() - p.CIDR.Bits()
 	size := int64(math.MaxInt64)
@@ -180,7 +180,7 @@ func (f Family) size(p Prefix) int64 {
 	return size
 }
 
-// lastOf is the last address of a prefix.
+// lastOf returns the last address of a prefix.
 func lastOf(p netip.Prefix) netip.Addr {
 	bytes := p.Addr().AsSlice()
 	for bit := p.Bits(); bit < len(bytes)*8; bit++ {
@@ -207,14 +207,14 @@ func pods(leases []Lease) []PodUsage {
 	return all
 }
 
-// Demand is what a NodeENI wants of a family on each interface.
+// Demand is the demand of a NodeENI for a family on each interface.
 type Demand struct {
-	// Min is the least number of prefixes, Spare the least number of free addresses.
+	// Min is the minimum number of prefixes, and Spare the minimum number of free addresses.
 	Min, Spare int
 }
 
-// Drain returns the prefixes to mark as draining: those that are idle for [IdleTime] and that neither Min nor Spare
-// needs, the highest first. A prefix without a known start is not idle.
+// Drain returns the prefixes to mark as draining, the highest first: those that have been idle for [IdleTime] and that
+// neither Min nor Spare requires. A prefix without a known start is not idle.
 func (f Family) Drain(leases []Lease, demand Demand, now time.Time) []netip.Prefix {
 	use := f.usage(leases, now)
 	kept := 0
@@ -237,8 +237,8 @@ func (f Family) Drain(leases []Lease, demand Demand, now time.Time) []netip.Pref
 	return drain
 }
 
-// Drained returns the draining prefixes without an address in use or at rest. The result holds for good if the caller
-// read the leases under the lock, and after the mark was in the network's file.
+// Drained returns the draining prefixes without an address in use or at rest. The result stays true if the caller read
+// the leases under the lock, after the mark was in the network's file.
 func (f Family) Drained(leases []Lease, now time.Time) []netip.Prefix {
 	var drained []netip.Prefix
 	for _, p := range f.usage(leases, now).Prefixes {
@@ -252,13 +252,13 @@ func (f Family) Drained(leases []Lease, now time.Time) []netip.Prefix {
 const (
 	// returnedTime is how long a network remembers a prefix that it returned.
 	returnedTime = time.Hour
-	// relistTime is how long a returned prefix must be listed before pods use it again. A former leader that goes on may
-	// list prefixes once more that EC2 does not have any more; the leader corrects that within seconds.
+	// relistTime is how long a returned prefix must be listed before pods use it again. A former leader that continues may
+	// list prefixes once more that EC2 has removed; the leader corrects that within seconds.
 	relistTime = time.Minute
 )
 
-// KeepReturned remembers the prefixes that drained and that the interface does not have any more, and leaves out those
-// that it has again only since a moment.
+// KeepReturned records the drained prefixes that the interface does not have any more, and removes from the network
+// those that have been listed again for less than [relistTime].
 func (n *Network) KeepReturned(before Network, now time.Time) {
 	if before.ENI != n.ENI {
 		return
@@ -284,7 +284,7 @@ func (n *Network) KeepReturned(before Network, now time.Time) {
 	n.Returned = n.Returned[max(0, len(n.Returned)-maxPrefixes):]
 }
 
-// lost returns the prefixes of the file before that drained, alone or with their network, and that the interface does
+// lost returns the prefixes of the previous file that drained, alone or with their network, and that the interface does
 // not have any more.
 func (n *Network) lost(before Network, now time.Time) (lost []ReturnedPrefix) {
 	for _, family := range before.families() {

@@ -4,10 +4,10 @@
 // Package ratelimit decides how fast requests are sent to EC2, and in which order.
 //
 //   - [AdaptiveRate] is the share of one of EC2's token buckets that this process uses. It begins below the whole,
-//     climbs while EC2 throttles nothing, and falls when EC2 throttles.
+//     grows while EC2 throttles nothing, and shrinks when EC2 throttles.
 //   - [PriorityQueue] orders waiting work: requests that wait for a token, or nodes that wait for a
 //     [PrioritySemaphore].
-//   - [Request] has the priority of a request, and a check whether its work is still valid.
+//   - [Request] has the priority of a request, and a check that its work is still needed.
 //
 // The package has no clock and sends nothing: callers pass the time, and send the requests.
 package ratelimit
@@ -21,47 +21,46 @@ const (
 	// InitialShare is the share of a bucket at the start. The rest is for other programs in the account, mainly the VPC
 	// CNI, which makes the same calls when a node starts.
 	InitialShare = 0.7
-	// MaxShare is the largest share of a bucket's refill in the long run: all of it. The [Reserve] stays in the bucket.
+	// MaxShare is the largest long-term share of a bucket's refill: all of it. The [Reserve] stays in the bucket.
 	MaxShare = 1.0
-	// Reserve is the part of a bucket's capacity that stays in the bucket, so that other programs find tokens while
-	// this process uses the whole refill. It is a level and not a part of the refill: a bucket that is full loses its
-	// refill.
+	// Reserve is the part of a bucket's capacity that stays in the bucket, so that other programs find tokens while this
+	// process uses the whole refill. It is a level of the bucket and not a part of the refill, because a full bucket loses
+	// its refill.
 	Reserve = 0.1
 	// SharedReserve is the reserve while other programs are known to use the bucket.
 	SharedReserve = 0.4
 	// MinShare is the lower bound of the share, so that requests never stop.
 	MinShare = 0.05
-	// MaxBurstShare is the upper bound of the share. Above 1 the process also uses the tokens that gathered in the
+	// MaxBurstShare is the upper bound of the share. Above 1 the process also uses the tokens that accumulated in the
 	// bucket during the climb. The [Reserve] keeps the total within the bucket.
 	MaxBurstShare = 1.2
-	// BatchSize is the number of waiting requests that are sent together. Among the users of a bucket that is almost
-	// empty, EC2 throttles the one with bursts first, so this process yields first; users with single requests hardly
-	// notice.
+	// BatchSize is the number of waiting requests to send together. If a bucket is almost empty, EC2 first throttles the
+	// user that sends bursts. This process therefore yields first, and users with single requests are hardly affected.
 	BatchSize = 4
-	// SharedBatchSize is the number while other programs are known to use the bucket.
+	// SharedBatchSize is the batch size while other programs are known to use the bucket.
 	SharedBatchSize = 8
 
-	// cubicScale is the steepness of the climb, per second cubed: from the least to the largest share in under a
+	// cubicScale is the steepness of the climb, per second cubed: from the smallest to the largest share in under a
 	// minute.
 	cubicScale = 1.85e-5
-	// probeScale is how fast it climbs beyond what others are known to leave, per second cubed: each try that goes too
-	// far empties the bucket for them.
+	// probeScale is the steepness of the climb beyond the share that others are known to leave, per second cubed. Each
+	// attempt that goes too far empties the bucket for them.
 	probeScale = cubicScale / 4
 	// margin is the distance between the plateau of the climb and the share that others leave, as a multiple of their
-	// share. The tokens of this distance gather in the bucket for bursts of others: nodes start in groups, and so do
-	// their VPC CNIs.
+	// share. The tokens of this distance accumulate in the bucket for bursts of others: nodes, and so their VPC CNIs,
+	// start in groups.
 	margin = 1
-	// memory is the time constant of the mean of what others use. Bursts make a shorter time meaningless.
+	// memory is the time constant of the mean use by others. Bursts make a shorter time meaningless.
 	memory = 2 * time.Minute
-	// minSample is the shortest use of a bucket after which its emptiness says how much others use.
+	// minSample is the shortest use of a bucket after which an empty bucket shows how much others use.
 	minSample = 10 * time.Second
-	// idleReset is the time without requests after which the learnt rate is discarded.
+	// idleReset is the time without requests after which the learned rate is discarded.
 	idleReset = 10 * time.Second
 )
 
-// AdaptiveRate is the share of a bucket. It follows the cubic curve of TCP (RFC 9438): a throttled request halves it,
-// it climbs quickly to a plateau below the share that others leave, stays near the plateau, and then climbs faster and
-// faster. The zero value is not usable; call [New].
+// AdaptiveRate is the share of a bucket. It follows the cubic curve of TCP (RFC 9438): a throttled request halves it;
+// it then climbs quickly to a plateau below the share that others leave, stays near the plateau, and climbs at a
+// growing rate. The zero value is not usable; call [New].
 type AdaptiveRate struct {
 	begin float64
 	// knee is the share at the plateau of the curve, and bend the time from the last throttled request to the plateau.
@@ -107,9 +106,8 @@ func (p AdaptiveRate) Batch() int {
 	return BatchSize
 }
 
-// After returns the rate after a time in which requests waited, or, if wanted is false, in which there were none.
-// Without requests, a lowered rate recovers up to its start, and a raised one is discarded, because new users may have
-// appeared.
+// After returns the rate after a time in which requests waited or, if wanted is false, no requests waited. Without
+// requests, a lowered rate recovers to its start, and a raised one is discarded, because new users may have appeared.
 func (p AdaptiveRate) After(passed time.Duration, wanted bool) AdaptiveRate {
 	switch {
 	case passed <= 0:
@@ -128,7 +126,7 @@ func (p AdaptiveRate) After(passed time.Duration, wanted bool) AdaptiveRate {
 
 // Refused returns the rate after EC2 throttled a request. The argument left is the share that others left to this
 // process since the bucket was last empty or assumed full; [AvailableShare] computes it. After a short time it is
-// meaningless, and the knowledge about others stays as it is.
+// meaningless and does not change the knowledge about others.
 func (p AdaptiveRate) Refused(left float64, since time.Duration) AdaptiveRate {
 	share := p.Share()
 	if since >= minSample {

@@ -49,7 +49,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// history draws what happened to a pace.
+// history draws the history of a rate.
 func history(t *rapid.T) ratelimit.AdaptiveRate {
 	p := ratelimit.New(rapid.Float64Range(ratelimit.MinShare, 1).Draw(t, "begin"))
 	for range rapid.IntRange(0, 30).Draw(t, "events") {
@@ -102,7 +102,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestBatchesAreLargerBesideOthers lets EC2 throttle a request after the bucket was watched long enough to know of others.
+// TestBatchesAreLargerBesideOthers has EC2 throttle a request after the bucket was measured long enough to know of
+// other programs.
 func TestBatchesAreLargerBesideOthers(t *testing.T) {
 	alone := ratelimit.New(ratelimit.InitialShare)
 	if got := alone.Batch(); got != ratelimit.BatchSize {

@@ -18,9 +18,9 @@ const (
 	Read Class = iota
 	// Update changes an interface that works.
 	Update
-	// Removal detaches and deletes.
+	// Removal detaches and deletes interfaces.
 	Removal
-	// Move moves an address to the node of a pod that has it.
+	// Move moves an address to the node of the pod that has it.
 	Move
 	// Attach gives a node an interface that it waits for.
 	Attach
@@ -31,9 +31,9 @@ func (c Class) String() string {
 	return [...]string{"read", "update", "removal", "move", "attach"}[c]
 }
 
-// Rank is the priority of work. All work of one node has the same rank, so that one node is finished before the next
-// one begins: with two interfaces per node, the median node is then ready after half the time instead of three
-// quarters.
+// Rank is the priority of work. All work of one class for one node has the same rank, so that one node is finished
+// before the next one begins. With two interfaces per node, the median node is then ready after half of the time
+// instead of three quarters.
 type Rank struct {
 	Class Class
 	// Since is the creation time of the node. The newest comes first: if there is more work than EC2's limits allow,
@@ -48,9 +48,9 @@ func (r Rank) Compare(o Rank) int {
 	return cmp.Or(cmp.Compare(o.Class, r.Class), o.Since.Compare(r.Since), cmp.Compare(r.Name, o.Name))
 }
 
-// StarvationGuard is the interval of turns at which the oldest item is next, regardless of rank, so that each item is
-// served eventually. During overload each of these turns delays an item that would have been on time: with an interval
-// of 16, in a fleet at EC2's limit, 6 % of the nodes were late for this reason alone.
+// StarvationGuard is the interval of turns at which the oldest item is next, regardless of its rank, so that each item
+// is served eventually. During overload each of these turns delays an item that would have been on time: with an
+// interval of 16, in a fleet at EC2's limit, 6 % of the nodes were late for this reason alone.
 const StarvationGuard = 64
 
 // PriorityQueue is a queue of values, best rank first; values of one rank are in their order of arrival. The zero value

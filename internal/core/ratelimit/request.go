@@ -8,15 +8,15 @@ import "context"
 // Request is the priority and validity of requests to EC2.
 type Request struct {
 	Rank
-	// StillValid is called when a token is available. It returns nil, or the reason why the work is not needed any
-	// more. It may be nil.
+	// StillValid returns nil, or the reason why the work is not needed any more. It is called when a token is available,
+	// and may be nil.
 	StillValid func() error
 }
 
 type requestKey struct{}
 
-// WithRequest returns a context whose requests wait with this priority. A context carries it, because the SDK's
-// middleware, where each attempt waits, gets nothing else from the caller.
+// WithRequest returns a context whose requests wait with this priority. The priority is in the context because the
+// SDK's middleware, where each attempt waits, gets nothing else from the caller.
 func WithRequest(ctx context.Context, r Request) context.Context {
 	return context.WithValue(ctx, requestKey{}, r)
 }

@@ -10,9 +10,9 @@ var workerClasses = [...]struct {
 	divisor int
 }{{Attach, 1}, {Move, 2}, {Removal, 2}, {Update, 4}}
 
-// Workers bounds how many nodes have calls made at a time, for each class of work and for deferred work. EC2's request
-// rates cannot keep more of them busy. A node that waits occupies no worker and keeps no read of EC2 that grows old.
-// After a restart all nodes ask again, in the order of their priority. It is not safe for concurrent use.
+// Workers bounds how many nodes are worked on at a time, for each class of work and for deferred work. More workers
+// would only wait for EC2's request rates. A node that waits occupies no worker and keeps no read of EC2 that becomes
+// stale. After a restart all nodes ask again, in the order of their priority. It is not safe for concurrent use.
 type Workers struct {
 	byClass  map[Class]*PrioritySemaphore
 	deferred *PrioritySemaphore
@@ -20,7 +20,7 @@ type Workers struct {
 	running map[string]bool
 }
 
-// NewWorkers returns workers for some joining nodes at a time.
+// NewWorkers returns workers for the given number of joining nodes at a time.
 func NewWorkers(joining int) *Workers {
 	w := &Workers{byClass: map[Class]*PrioritySemaphore{}, deferred: NewPrioritySemaphore(max(1, joining)),
 		running: map[string]bool{}}
@@ -30,7 +30,7 @@ func NewWorkers(joining int) *Workers {
 	return w
 }
 
-// Width returns how many nodes can have calls made at a time, apart from deferred work.
+// Width returns how many nodes can be worked on at a time, apart from deferred work.
 func (w *Workers) Width() (sum int) {
 	for _, s := range w.byClass {
 		sum += s.width
@@ -47,11 +47,11 @@ func (w *Workers) Holds(node string) bool {
 	return holds
 }
 
-// TryAcquire asks for a worker of the rank's class, and reports whether the node has it. If not, the node waits, and a
+// TryAcquire requests a worker of the rank's class, and reports whether the node has it. If not, the node waits, and a
 // later [Workers.Release] returns its name.
 func (w *Workers) TryAcquire(rank Rank) bool { return w.byClass[rank.Class].TryAcquire(rank) }
 
-// TryAcquireDeferred is TryAcquire for deferred work. A node has one piece of deferred work at a time; a request
+// TryAcquireDeferred is TryAcquire for deferred work. Deferred work of one node runs once at a time; a request
 // meanwhile makes [Workers.EndDeferred] return again.
 func (w *Workers) TryAcquireDeferred(rank Rank) bool {
 	if _, running := w.running[rank.Name]; running {
@@ -61,7 +61,7 @@ func (w *Workers) TryAcquireDeferred(rank Rank) bool {
 	return w.deferred.TryAcquire(rank)
 }
 
-// BeginDeferred is TryAcquireDeferred, and the work begins with it.
+// BeginDeferred is TryAcquireDeferred, and records that the work begins.
 func (w *Workers) BeginDeferred(rank Rank) bool {
 	if !w.TryAcquireDeferred(rank) {
 		return false
@@ -78,8 +78,8 @@ func (w *Workers) EndDeferred(node string) (again bool, admitted []string) {
 	return again, w.deferred.Release(node)
 }
 
-// Release ends the work of a node, apart from deferred work that runs. It returns the nodes that get workers: the
-// caller must reconcile them.
+// Release ends the work of a node, except running deferred work. It returns the nodes that get workers: the caller must
+// reconcile them.
 func (w *Workers) Release(node string) (admitted []string) {
 	for _, c := range workerClasses {
 		admitted = append(admitted, w.byClass[c.Class].Release(node)...)

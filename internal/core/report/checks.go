@@ -12,30 +12,30 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// Severity is how a finding is to be taken.
+// Severity is the severity of a finding.
 type Severity string
 
-// The grades of a finding.
+// The severities of a finding.
 const (
 	OK      Severity = "ok"
 	Warning Severity = "warning"
 	Failed  Severity = "failed"
 )
 
-// Check is what one check of the surroundings found.
+// Check is the result of one check of the environment.
 type Check struct {
 	Check string   `json:"check"`
 	Grade Severity `json:"grade"`
 	// Found is the observed state, in a sentence.
 	Found string `json:"found"`
-	// Next is what to do about it; empty when it is OK.
+	// Next is the next step; empty if it is OK.
 	Next string `json:"next,omitempty"`
 }
 
 // Checks are the results of all checks of the environment.
 type Checks []Check
 
-// Failed reports whether one is.
+// Failed reports whether a check failed.
 func (f Checks) Failed() bool {
 	return slices.ContainsFunc(f, func(f Check) bool { return f.Grade == Failed })
 }

@@ -1,9 +1,9 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report is what people are shown of a fleet and its interfaces.
+// Package report has the views of a fleet and its interfaces for users.
 //
-// Facts ([Fleet], [Node], [NodeENI], [Interface]) are read elsewhere and come in as values. A view is made of them by a
-// function without side effects ([NewStatus], [NewNodeMap], [NewWhy], …), is a value as well, and prints as text on a
-// [Page], as JSON through its tags, and where that helps as SVG. So each screen is tested with values alone.
+// Facts ([Fleet], [Node], [NodeENI], [Interface]) are read elsewhere and passed as values. Functions without side
+// effects ([NewStatus], [NewNodeMap], [WhyNodeENI], …) convert them to views. A view is a value as well. It prints as
+// text on a [Page], as JSON through its tags, and in some cases as SVG, so tests of each screen need only values.
 package report

@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// Fleet is what was read of a cluster.
+// Fleet is the state that was read from a cluster.
 type Fleet struct {
 	NodeENIs []NodeENI `json:"nodeENIs"`
 	Nodes    []Node    `json:"nodes"`
@@ -25,16 +25,16 @@ type Condition struct {
 	Message string `json:"message,omitempty"`
 }
 
-// NodeENI is what its object says.
+// NodeENI has the facts of its object.
 type NodeENI struct {
 	Name       string            `json:"name"`
 	Created    time.Time         `json:"created"`
 	Selector   map[string]string `json:"nodeSelector"`
 	Generation int64             `json:"-"`
-	// Accepted is set once a controller has taken the NodeENI up.
+	// Accepted is set once a controller has added its finalizer to the NodeENI.
 	Accepted bool `json:"accepted"`
 	Deleting bool `json:"deleting,omitempty"`
-	// Unheard is set while a controller has not taken note of what is declared now, or of the deletion.
+	// Unheard is set while no controller has observed the present generation or the deletion.
 	Unheard bool `json:"unheard,omitempty"`
 	Paused  bool `json:"paused,omitempty"`
 	// Ready is the condition of that type; the zero Condition while there is none.
@@ -48,21 +48,21 @@ type NodeENI struct {
 	Subnets    []string    `json:"subnets,omitempty"`
 }
 
-// Node is what the Node and the NodeENIState of one name say.
+// Node has the facts of the Node and the NodeENIState of one name.
 type Node struct {
 	Name       string            `json:"name"`
 	InstanceID string            `json:"instanceID,omitempty"`
 	Zone       string            `json:"zone,omitempty"`
 	Type       string            `json:"instanceType,omitempty"`
 	Labels     map[string]string `json:"-"`
-	// Absent is set when there is a NodeENIState and no Node.
+	// Absent is set if there is a NodeENIState and no Node.
 	Absent bool `json:"absent,omitempty"`
 	Paused bool `json:"paused,omitempty"`
-	// NotEC2 says why the Node is no EC2 instance; empty when it is one.
+	// NotEC2 is why the Node is not an EC2 instance; empty if it is one.
 	NotEC2 string `json:"notEC2,omitempty"`
 	// Tainted is set while the startup taint keeps pods away.
 	Tainted bool `json:"tainted,omitempty"`
-	// Concerned is set when there is a NodeENIState.
+	// Concerned is set if there is a NodeENIState.
 	Concerned  bool        `json:"concerned"`
 	Ready      Condition   `json:"ready"`
 	Desired    int         `json:"desired"`
@@ -72,7 +72,7 @@ type Node struct {
 	Judged map[string]int64 `json:"-"`
 }
 
-// Interface is one interface of a NodeENI on a node, as the NodeENIState tells.
+// Interface is one interface of a NodeENI on a node, from the NodeENIState.
 type Interface struct {
 	NodeENI   string `json:"nodeENI"`
 	Ordinal   int    `json:"ordinal"`
@@ -88,13 +88,13 @@ type Interface struct {
 	Followed []string `json:"followedAddresses,omitempty"`
 	MAC      string   `json:"macAddress,omitempty"`
 	Slot     eni.Slot `json:"slot"`
-	// Asked is the device index that the NodeENI asks for.
+	// Asked is the device index that the NodeENI requests.
 	Asked int      `json:"requestedDeviceIndex"`
 	Drift []string `json:"drift,omitempty"`
 	Link  *Link    `json:"link,omitempty"`
 }
 
-// Link is what the agent found of an interface on the node.
+// Link is the state of an interface on the node, as the agent reports it.
 type Link struct {
 	State   string `json:"state"`
 	Reason  string `json:"reason,omitempty"`
@@ -104,15 +104,15 @@ type Link struct {
 	MTU     int    `json:"mtu,omitempty"`
 }
 
-// ready reports whether there is nothing about the node that waits.
+// ready reports whether nothing of the node is unfinished.
 func (n Node) ready() bool { return n.Ready.Status == "True" }
 
-// Selects reports whether the NodeENI's selector means a node with the labels.
+// Selects reports whether the NodeENI's selector matches the labels of a node.
 func (n NodeENI) Selects(labels map[string]string) bool {
 	return len(n.Selector) > 0 && len(n.missing(labels)) == 0
 }
 
-// missing returns the selector's keys for which the labels have no or another value, sorted.
+// missing returns the sorted keys of the selector that are missing in the labels or have another value there.
 func (n NodeENI) missing(labels map[string]string) []string {
 	var keys []string
 	for key, value := range n.Selector {

@@ -41,7 +41,7 @@ func TestANodeENISelectsNodesWithAllItsLabels(t *testing.T) {
 	}
 }
 
-// A map has no order, and a person compares the text with that of before.
+// A map has no order, and users compare the text with the previous one.
 func TestMissingLabelsAreSorted(t *testing.T) {
 	selector, labels := map[string]string{}, map[string]string{"key-3": "off"}
 	for n := range 6 {
@@ -74,7 +74,7 @@ func TestAFleetFindsItsObjectsByName(t *testing.T) {
 	}
 }
 
-// The API server and maps return objects in any order. A report that changes with it shows changes that are none.
+// The API server and maps return objects in any order. A report that depended on it would show changes that are none.
 func TestViewsDoNotDependOnTheOrderOfTheFleet(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := anyFleet(rt)

@@ -19,7 +19,7 @@ type ImportPlan struct {
 	Objects []string `json:"objects,omitempty"`
 }
 
-// ImportedInterface is one interface that is taken over.
+// ImportedInterface is one interface that is imported.
 type ImportedInterface struct {
 	ENIID   string `json:"eniID"`
 	NodeENI string `json:"nodeENI"`

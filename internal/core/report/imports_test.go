@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/report"
 )
 
-// imported is a plan to adopt two interfaces, to leave one, and to tidy two NodeENIs.
+// imported is a plan that imports two interfaces, skips one, and removes the marks from two NodeENIs.
 func imported() report.ImportPlan {
 	return report.ImportPlan{
 		Adopt: []report.ImportedInterface{

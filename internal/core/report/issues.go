@@ -25,7 +25,7 @@ type Issue struct {
 	Advice  string `json:"advice,omitempty"`
 }
 
-// issues groups what is not ready. Issues that need a user come first, then those that concern the most nodes.
+// issues groups the interfaces that are not ready. Issues that need a user come first, then those of the most nodes.
 func issues(nodes []Node) []Issue {
 	type key struct{ nodeENI, reason string }
 	groups := map[key]*Issue{}
@@ -73,10 +73,10 @@ func passing(reason string) bool {
 		reason != linkPrefix+"Refused"
 }
 
-// linkPrefix begins the reasons that come from the agent on the node.
+// linkPrefix is the prefix of reasons from the agent on the node.
 const linkPrefix = "Link"
 
-// trouble returns why the interface is not as desired; "" when it is.
+// trouble returns why the interface is not as desired; "" if it is.
 func (i Interface) trouble() (reason, message string) {
 	differs := "differs in " + strings.Join(i.Drift, ", and in ")
 	switch {
@@ -95,7 +95,7 @@ func (i Interface) trouble() (reason, message string) {
 	}
 }
 
-// style is how the state of an interface is to be taken.
+// style returns the style of the state of an interface.
 func (i Interface) style() terminal.Style {
 	switch reason, _ := i.trouble(); {
 	case reason == "":
@@ -122,14 +122,14 @@ func (t Issue) text(p Page) string {
 	return text
 }
 
-// split parts a message where its next step begins: messages name the object and the cause, and behind a semicolon what
-// to do.
+// split splits a message before its next step: messages name the object and the cause, and after a semicolon the next
+// step.
 func split(message string) (cause, next string) {
 	cause, next, _ = strings.Cut(message, "; ")
 	return cause, next
 }
 
-// mostNames is how many names are listed before the rest is counted.
+// mostNames is the maximum number of names that are listed; the others are counted.
 const mostNames = 4
 
 func (p Page) sign(m terminal.Style) string { return p.paint(m, m.Sign()) }

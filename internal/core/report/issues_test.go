@@ -83,8 +83,8 @@ func TestAnInterfaceHasAnIssueByItsPhaseReasonAndDrift(t *testing.T) {
 	}
 }
 
-// The agent says Moved of a link that a pod uses, and Bound of a device that a program in user space drives. Both are
-// as declared.
+// The agent reports Moved for a link that a pod uses, and Bound for a device of a program in user space. Both are as
+// declared.
 func TestALinkIsAnIssueUnlessItIsUsable(t *testing.T) {
 	for state, tc := range map[string]struct {
 		link report.Link
@@ -120,7 +120,7 @@ func TestALinkIsAnIssueUnlessItIsUsable(t *testing.T) {
 	}
 }
 
-// The link of an interface is reported late, so what the controller says comes first.
+// The link of an interface is reported late, so the reason of the controller comes first.
 func TestTheIssueOfALinkComesAfterWhatTheControllerSays(t *testing.T) {
 	link := &report.Link{State: "Refused", Message: "ens6 is excluded"}
 	for name, tc := range map[string]struct {
@@ -222,7 +222,7 @@ func TestIssuesThatNeedAUserAndConcernManyNodesComeFirst(t *testing.T) {
 	}
 }
 
-// The API server lists objects in any order, and two calls of kubectl eni must not differ for that.
+// The API server lists objects in any order, which must not change the output of kubectl eni.
 func TestViewsDoNotDependOnTheOrderOfObjects(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := anyFleet(rt)

@@ -18,7 +18,7 @@ import (
 // Leaks are the interfaces with the tags of a cluster that have no NodeENI, and those among them that are leaks.
 type Leaks struct {
 	Cluster string `json:"cluster"`
-	// Owned is how many interfaces carry the cluster's tag in all.
+	// Owned is the number of interfaces with the cluster's tag.
 	Owned  int    `json:"owned"`
 	Leaked []Leak `json:"leaked"`
 	// Retained have no NodeENI either, and are no leaks. The controller removes none of them.
@@ -33,11 +33,11 @@ type Leak struct {
 	Node      string    `json:"node,omitempty"`
 	SubnetID  string    `json:"subnetID"`
 	CreatedAt time.Time `json:"createdAt,omitzero"`
-	// Attached is where it is attached; empty when it is available.
+	// Attached is where it is attached; empty if it is available.
 	Attached string `json:"attached,omitempty"`
-	// Collectable is set when it may be deleted: it is attached to nothing and old enough.
+	// Collectable is set if it may be deleted: it is unattached and old enough.
 	Collectable bool `json:"collectable"`
-	// ByHand is set when the controller never removes it: its tags do not say enough.
+	// ByHand is set if the controller never removes it, because its tags are incomplete.
 	ByHand  bool   `json:"byHand"`
 	Verdict string `json:"verdict"`
 }
@@ -46,7 +46,7 @@ type Leak struct {
 type Retained struct {
 	ENIID    string `json:"eniID"`
 	Attached string `json:"attached,omitempty"`
-	// What says what the interface is.
+	// What is the kind of the interface.
 	What What `json:"what"`
 }
 
@@ -73,7 +73,7 @@ var kinds = []struct {
 	{WhatTagsEdited, "attached, with edited tags"},
 }
 
-// Evidence is what a cluster's objects say of its interfaces.
+// Evidence is what a cluster's objects contain about its interfaces.
 type Evidence struct {
 	// Living are the existing NodeENIs.
 	Living map[identity.Owner]bool
@@ -110,8 +110,7 @@ func NewLeaks(cluster string, owned []eni.Interface, known Evidence, now time.Ti
 	return v
 }
 
-// whatRetained says what an interface without a NodeENI is if the controller leaves it where it is, and nothing if it
-// is a leak.
+// whatRetained returns the kind of an interface without a NodeENI if the controller retains it, and "" if it is a leak.
 func whatRetained(i eni.Interface, member identity.Member, verdict identity.Verdict, known Evidence) What {
 	switch {
 	case i.Attachment == nil:
@@ -195,7 +194,7 @@ func (v Leaks) Text(p Page) string {
 	return b.String() + v.next(p) + v.retained(p)
 }
 
-// next says what removes the leaks: the controller, or a person.
+// next returns who removes the leaks: the controller or a user.
 func (v Leaks) next(p Page) string {
 	byHand := 0
 	for _, l := range v.Leaked {
@@ -225,10 +224,10 @@ func (v Leaks) next(p Page) string {
 	return advice
 }
 
-// mostRetained is how many interfaces of a kind are named.
+// mostRetained is the maximum number of interfaces of a kind that are named.
 const mostRetained = 3
 
-// retained tells of the interfaces that have no NodeENI and are no leaks, by what they are.
+// retained prints the interfaces that have no NodeENI and are no leaks, by kind.
 func (v Leaks) retained(p Page) string {
 	var b strings.Builder
 	for _, kind := range kinds {

@@ -111,7 +111,7 @@ func TestALeakOfMinLeakAgeIsCollectable(t *testing.T) {
 	}
 }
 
-// The controller takes no interface without an age for a leak (identity.PastMinLeakAge), so only a person removes it.
+// To the controller, an interface without an age is no leak (identity.PastMinLeakAge), so only a user removes it.
 func TestALeakWithoutAgeIsDeletedByHand(t *testing.T) {
 	recorded := report.Evidence{Recorded: map[string]bool{"eni-1": true}}
 	createdAt := func(value string) eni.Interface {
@@ -180,7 +180,7 @@ func TestOnlyEvidenceMakesAnAttachedInterfaceALeak(t *testing.T) {
 	}
 }
 
-// Evidence of a member decides only about interfaces with the member's whole identity.
+// Evidence of a member applies only to interfaces with the member's whole identity.
 func TestAnAttachedInterfaceThatTheControllerRetains(t *testing.T) {
 	prepared := lost
 	prepared.Owner = identity.NetworkOwner("user-plane")
@@ -292,7 +292,7 @@ No leak, and left alone: 3 interfaces attached, with edited tags: eni-9, eni-8, 
 	}
 }
 
-// A narrow page keeps what a person needs to delete an interface: its ID and the verdict.
+// A narrow page keeps what a user needs to delete an interface: its ID and the verdict.
 func TestLeaksLeaveOutColumnsOnNarrowPages(t *testing.T) {
 	v := report.NewLeaks("c", []eni.Interface{available("eni-1", lost)}, report.Evidence{}, now)
 	for width, want := range map[int]string{
@@ -313,7 +313,7 @@ func TestLeaksLeaveOutColumnsOnNarrowPages(t *testing.T) {
 	}
 }
 
-// Red marks what --collect deletes. The rest waits for the controller, EC2 or a person.
+// Red marks what --collect deletes. The rest waits for the controller, EC2 or a user.
 func TestCollectableLeaksAreRed(t *testing.T) {
 	v := report.NewLeaks("c", []eni.Interface{
 		available("eni-1", lost), retagged(available("eni-2", lost), map[string]string{identity.TagMember: ""}),

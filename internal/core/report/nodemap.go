@@ -16,14 +16,14 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// NodeMap is the slots of one node with what is in them.
+// NodeMap has the slots of one node with their interfaces.
 type NodeMap struct {
 	Node
 	// Cards are the network cards of the instance type, with all slots, taken or free.
 	Cards []Card `json:"cards"`
 	// Waiting are the desired interfaces that are in no slot yet.
 	Waiting []SlotView `json:"waiting,omitempty"`
-	// Unseen says why EC2 could not be asked, so that only what is ours is shown; empty when it was.
+	// Unseen is why EC2 could not be read, so that only our interfaces are shown; empty after a read.
 	Unseen string `json:"unseen,omitempty"`
 }
 
@@ -80,8 +80,8 @@ func NewNodeMap(n Node, look *eni.InstanceSnapshot, limits eni.Limits, unseen st
 	return p
 }
 
-// cards sorts seats into cards and fills the free slots in. Indices above the number that a card takes exist: EC2
-// counts interfaces, and not indices.
+// cards sorts slots by card and adds the free slots. Indices above the number of interfaces of a card exist: EC2 limits
+// the number of interfaces, and not the indices.
 func cards(seats map[eni.Slot]SlotView, limits eni.Limits) []Card {
 	var all []Card
 	number := len(limits.Cards)
@@ -109,7 +109,7 @@ func cards(seats map[eni.Slot]SlotView, limits eni.Limits) []Card {
 	return all
 }
 
-// seatOf is an interface as EC2 shows it.
+// seatOf returns the slot of an interface as EC2 returns it.
 func seatOf(i eni.Interface) SlotView {
 	s := SlotView{Owner: ownerOf(i), ENIID: i.ID, SubnetID: i.SubnetID, taken: true, style: terminal.Idle,
 		State: string(i.Attachment.Status)}
@@ -119,7 +119,7 @@ func seatOf(i eni.Interface) SlotView {
 	return s
 }
 
-// ownerOf says whose an interface seems to be.
+// ownerOf returns the likely owner of an interface.
 func ownerOf(i eni.Interface) string {
 	switch {
 	case i.Attachment != nil && i.Attachment.Slot == eni.Primary:
@@ -139,10 +139,10 @@ func ownerOf(i eni.Interface) string {
 	}
 }
 
-// mostForeign is how many addresses of other programs the picture names.
+// mostForeign is the maximum number of addresses of other programs in the picture.
 const mostForeign = 2
 
-// slotView is an interface as its NodeENIState tells.
+// slotView returns the slot of an interface from its NodeENIState.
 func (i Interface) slotView() SlotView {
 	s := SlotView{
 		Device: i.Slot.Device, Owner: fmt.Sprintf("%s[%d]", i.NodeENI, i.Ordinal), ENIID: i.ENIID, PrivateIP: i.PrivateIP,

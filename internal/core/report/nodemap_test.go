@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/core/report"
 )
 
-// mapped is the instance of the nodes that the function node makes.
+// mapped is the instance of the nodes that the function node creates.
 const mapped = "i-0a10000000000000a"
 
 // onInstance is an interface as EC2 shows it on the instance of the node.
@@ -168,7 +168,7 @@ func TestASlotShowsWhatTheStatusSays(t *testing.T) {
 	}
 }
 
-// The status says what multieni knows of its interfaces, and EC2 which slots are taken.
+// The status has the state of multieni's interfaces, and EC2 the slots that are taken.
 func TestWhichSlotsAreTaken(t *testing.T) {
 	ours := attached("multus", 1)
 	ours.ENIID = "eni-1"
@@ -415,7 +415,7 @@ func TestANodeMapIsJSON(t *testing.T) {
 	}
 }
 
-// A person finds each interface of the status once: in a slot, or below "in no slot".
+// A user finds each interface of the status once: in a slot, or below "in no slot".
 func TestEachInterfaceOfTheStatusIsInTheMapOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var interfaces []report.Interface

@@ -11,13 +11,13 @@ import (
 	"github.com/multieni/multieni/internal/core/terminal"
 )
 
-// Page is what a view is printed on.
+// Page is the medium of a view.
 type Page struct {
 	// Width is the number of columns; 0 is a page without edge, such as a file.
 	Width int
-	// Colours is set where colours are seen.
+	// Colours is set if the medium shows colours.
 	Colours bool
-	// Wide asks for every detail and every object.
+	// Wide adds every detail and every object.
 	Wide bool
 }
 
@@ -39,7 +39,7 @@ func (p Page) names(all []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:mostNames], ", "), len(all)-mostNames)
 }
 
-// age writes how long ago something was, in its largest unit.
+// age returns the time since an event, in its largest unit.
 func age(since, now time.Time) string {
 	if since.IsZero() {
 		return ""

@@ -78,7 +78,7 @@ func TestParagraphsKeepTheirWords(t *testing.T) {
 	})
 }
 
-// Signs distinguish the results where no colours are seen, and colours only add to them.
+// Signs distinguish the results without colours; colours only add to them.
 func TestEachGradeHasASignAndAColour(t *testing.T) {
 	for grade, want := range map[report.Severity][2]string{
 		report.OK: {"●", "\x1b[32m●\x1b[0m"}, report.Warning: {"◐", "\x1b[33m◐\x1b[0m"},

@@ -17,38 +17,38 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// PlanDiff is what a change of the declarations would come to.
+// PlanDiff has the effects of a change of the declarations.
 type PlanDiff struct {
 	Create int `json:"create"`
 	Change int `json:"change"`
 	Remove int `json:"remove"`
-	// Move is how many live interfaces would be detached and attached at another place of their node.
+	// Move is the number of live interfaces that would be detached and attached in another slot of their node.
 	Move    int `json:"move"`
 	Blocked int `json:"blocked"`
-	// Drifted is how many interfaces would stay as they are although they differ.
+	// Drifted is the number of interfaces that would stay as they are although they differ.
 	Drifted int `json:"drifted"`
 	// Nodes are those with an action, a blocked interface or a retained one; nodes that lose interfaces come first,
 	// then those whose interfaces move.
 	Nodes []NodeDiff `json:"nodes"`
-	// Unchanged is how many nodes that a NodeENI selects would stay as they are.
+	// Unchanged is the number of nodes that a NodeENI selects and that would stay as they are.
 	Unchanged int `json:"unchanged"`
 	// Calls counts the calls to EC2 by operation.
 	Calls map[string]int `json:"calls"`
-	// Seconds is the least time in which EC2's request limits allow them, and Slowest the operation that takes it.
+	// Seconds is the minimum time for them with EC2's request limits, and Slowest the operation that needs it.
 	Seconds float64 `json:"seconds"`
 	Slowest string  `json:"slowest,omitempty"`
-	// Shortages are the subnets without room for all interfaces that would be created.
+	// Shortages are the subnets without enough addresses for all interfaces that would be created.
 	Shortages []Shortage `json:"shortages,omitempty"`
-	// Skipped says which nodes were left out, and why.
+	// Skipped names the nodes that were skipped, and why.
 	Skipped []string `json:"skipped,omitempty"`
 }
 
-// NodeDiff is what would be done for one node.
+// NodeDiff has the effects on one node.
 type NodeDiff struct {
 	Name string `json:"name"`
 	// Steps are the calls, one sentence each.
 	Steps []string `json:"steps,omitempty"`
-	// Blocked are the interfaces that it would not get.
+	// Blocked are the interfaces that the node would not get.
 	Blocked []string `json:"blocked,omitempty"`
 	// Drifted are the interfaces that would stay as they are although they differ.
 	Drifted []string `json:"drifted,omitempty"`
@@ -64,7 +64,7 @@ type SimulatedNode struct {
 	Outcome forecast.Outcome
 }
 
-// NewPlanDiff sums the outcomes for nodes up. Rates are those at which EC2 is asked.
+// NewPlanDiff sums up the outcomes for nodes. Rates are the request rates of the calls to EC2.
 func NewPlanDiff(drafts []SimulatedNode, rates map[string]forecast.Rate) PlanDiff {
 	v := PlanDiff{Nodes: []NodeDiff{}, Calls: map[string]int{}}
 	slices.SortFunc(drafts, func(a, b SimulatedNode) int { return cmp.Compare(a.Node, b.Node) })
@@ -87,7 +87,7 @@ func NewPlanDiff(drafts []SimulatedNode, rates map[string]forecast.Rate) PlanDif
 	return v
 }
 
-// node sums one node up: what is removed, made and changed, not each call that it takes.
+// node sums up one node: what is removed, created and changed, not each call.
 func (v *PlanDiff) node(d SimulatedNode) NodeDiff {
 	node := NodeDiff{Name: d.Node}
 	for _, e := range d.Outcome.Evictions {
@@ -125,7 +125,7 @@ func (v *PlanDiff) node(d SimulatedNode) NodeDiff {
 	return node
 }
 
-// removals says which interfaces a node would lose, before anything else: they can be in use.
+// removals lists the interfaces that a node would lose, first of all, because they can be in use.
 func (v *PlanDiff) removals(node *NodeDiff, actions []plan.Action) {
 	attached := map[string]bool{}
 	for _, action := range actions {
@@ -146,14 +146,14 @@ func (v *PlanDiff) removals(node *NodeDiff, actions []plan.Action) {
 	}
 }
 
-// moves says which live interfaces a node would keep at another place, which interrupts the pods that use them. It
+// moves lists the live interfaces that a node would keep in another slot, which interrupts the pods that use them. It
 // returns the IDs of these interfaces.
 func (v *PlanDiff) moves(node *NodeDiff, actions []plan.Action) map[string]bool {
 	destination, deleted := map[string]string{}, map[string]bool{}
 	for _, action := range actions {
 		switch a := action.(type) {
 		case plan.Attach:
-			// the last one counts: a swap needs a third place
+			// the last one counts: a swap needs a third slot
 			destination[a.InterfaceID] = " and attach it at " + a.Slot.String()
 		case plan.Delete:
 			deleted[a.InterfaceID] = true
@@ -175,7 +175,7 @@ func (v *PlanDiff) moves(node *NodeDiff, actions []plan.Action) map[string]bool 
 	return moved
 }
 
-// standing says which interfaces a node would not get, and which would stay as they are although they differ.
+// standing lists the interfaces that a node would not get, and those that would stay as they are although they differ.
 func (v *PlanDiff) standing(node *NodeDiff, members []plan.Member) {
 	for _, m := range members {
 		text := fmt.Sprintf("%s: %s: %s", m.NodeENI, m.Why.Reason, m.Why.Message)
@@ -206,7 +206,7 @@ func (n *NodeDiff) step(m terminal.Style, text, shape string) {
 	n.shape += shape + "\n"
 }
 
-// Text prints the plan, like nodes together.
+// Text prints the plan, with equal nodes together.
 func (v PlanDiff) Text(p Page) string {
 	var b strings.Builder
 	b.WriteString(v.warning(p))
@@ -245,7 +245,7 @@ func (v PlanDiff) Text(p Page) string {
 	return b.String()
 }
 
-// warning says before all else what would be lost or interrupted.
+// warning returns what would be lost or interrupted, for the beginning of the text.
 func (v PlanDiff) warning(p Page) string {
 	removing, moving := 0, 0
 	for _, n := range v.Nodes {

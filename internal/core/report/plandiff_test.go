@@ -43,7 +43,7 @@ func changeOf(ordinal int, id string, to plan.Attribute) plan.Action {
 	return plan.Change{Member: dataMember(ordinal), InterfaceID: id, To: to}
 }
 
-// withInstance is the attribute that EC2 sets in a call of its own after each attachment.
+// withInstance is the attribute that needs a separate call to EC2 after each attachment.
 var withInstance = plan.DeleteOnTermination{Enabled: true}
 
 // onNode is the outcome of a plan for a node.

@@ -119,7 +119,7 @@ func TestPlanDiffPrintsNodesTogetherThatLackTheSame(t *testing.T) {
 	}
 }
 
-// Nothing is done for nodes whose interfaces are blocked, so nothing is the same on the others.
+// Nodes with only blocked interfaces have no action, so the text does not say that others have the same one.
 func TestPlanDiffCountsTheOtherNodesOnlyBelowActions(t *testing.T) {
 	node := func(name string, actions ...plan.Action) report.SimulatedNode {
 		planned := onNode(name, actions...)

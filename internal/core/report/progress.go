@@ -12,17 +12,17 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// Progress is how far some NodeENIs are.
+// Progress is the progress of some NodeENIs.
 type Progress struct {
 	Ready, Attached, Desired, Blocked int
 	NodeENIs                          int
 	// Waiting are the NodeENIs that are not ready, each with the reason for it.
 	Waiting []string
-	// Done is set when all are ready. Stuck is set when all the rest waits for a user.
+	// Done is set if all are ready. Stuck is set if all others wait for a user.
 	Done, Stuck bool
 }
 
-// NewProgress sums the NodeENIs of the names up. A NodeENI is done when it is Ready for its newest generation.
+// NewProgress sums up the NodeENIs. A NodeENI is done when it is Ready for its newest generation.
 func NewProgress(nodeENIs []NodeENI) Progress {
 	p := Progress{NodeENIs: len(nodeENIs), Done: true}
 	stalled := 0
@@ -44,12 +44,12 @@ func NewProgress(nodeENIs []NodeENI) Progress {
 	return p
 }
 
-// Left names what is waited for, and the command that says why.
+// Left names the NodeENIs that are not ready, and the command that explains why.
 func (p Progress) Left() string {
 	return Page{}.names(p.Waiting) + "; kubectl eni status says why"
 }
 
-// Line is the progress in one line, with a bar where there is room for one.
+// Line is the progress in one line, with a bar if it fits.
 func (p Progress) Line(page Page) string {
 	const bar = 20
 	if p.Done && p.Desired == 0 {

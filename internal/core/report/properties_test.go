@@ -186,7 +186,7 @@ func TestViewsSurviveJSON(t *testing.T) {
 	})
 }
 
-// survives checks that a view is the same JSON after programs read and wrote it.
+// survives checks that a view is the same after a round trip through JSON.
 func survives[T any](rt *rapid.T, view T) {
 	first, err := json.Marshal(view)
 	if err != nil {
@@ -205,7 +205,7 @@ func survives[T any](rt *rapid.T, view T) {
 	}
 }
 
-// anyOwned draws an interface with the tags of a cluster, or of another.
+// anyOwned draws an interface with the tags of the cluster, or of another one.
 func anyOwned(rt *rapid.T, id string) eni.Interface {
 	member := identity.Member{
 		Cluster: rapid.SampledFrom([]string{"c", "c", "c", "other"}).Draw(rt, "cluster"), NodeENI: "multus", Node: "node-a1", InstanceID: "i-00000000000000001",

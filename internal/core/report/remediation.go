@@ -5,7 +5,7 @@ package report
 
 import "github.com/multieni/multieni/internal/core/plan"
 
-// Reasons that are the controller's own words for a whole NodeENI, and not those of a plan.
+// Reasons of the controller for a whole NodeENI, in addition to those of a plan.
 const (
 	reasonPaused     = "Paused"
 	reasonDrifted    = "Drifted"
@@ -14,10 +14,10 @@ const (
 	reasonNoNodes    = "NoNodes"
 )
 
-// goesOn is the advice for a state that ends without a person.
+// goesOn is the advice for a state that resolves without a user.
 const goesOn = "Nothing: it goes on by itself."
 
-// Remediation returns what to do about a reason, in one sentence; "" for a reason that is not known.
+// Remediation returns the next step for a reason, in one sentence; "" for an unknown reason.
 func Remediation(reason string) string { return remediations()[reason] }
 
 func remediations() map[string]string {
@@ -29,7 +29,7 @@ func remediations() map[string]string {
 		string(plan.SecurityGroupNotFound):  "Create the security group in the node's VPC, or correct the NodeENI.",
 		string(plan.SecurityGroupAmbiguous): "Name the security group by its ID.",
 		string(plan.SlotTaken):              "Free the device index, ask for another one, or set deviceIndexPolicy: Prefer.",
-		string(plan.NotImported): "Take the interface over with `kubectl eni import --from " +
+		string(plan.NotImported): "Import the interface with `kubectl eni import --from " +
 			"multus-function`, or detach it.",
 		string(plan.NoSuchNetworkCard): "Lower networkCardIndex, or use an instance type that has the card.",
 		string(plan.InstanceFull): "Use a larger instance type, ask for fewer interfaces, or let the VPC " +

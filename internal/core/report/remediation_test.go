@@ -90,8 +90,8 @@ func TestEveryReasonHasAdvice(t *testing.T) {
 	}
 }
 
-// A reason that passes has no next step for a user, unless its advice says which; a word that no part of multieni uses
-// as a reason has none either.
+// A reason that passes has no next step for a user, unless its advice has one. A word that is no reason of multieni has
+// none either.
 func TestRemediationSaysWhatGoesOnByItself(t *testing.T) {
 	const nothing = "Nothing: it goes on by itself."
 	for reason, want := range map[string]string{

@@ -16,7 +16,7 @@ import (
 // "Prefix delegation for Amazon EC2 network interfaces").
 const addressesOfPrefix = 16
 
-// Shortage is a subnet with too little room for the interfaces that a plan creates there.
+// Shortage is a subnet with too few addresses for the interfaces that a plan creates there.
 type Shortage struct {
 	SubnetID string `json:"subnet"`
 	Zone     string `json:"zone"`
@@ -44,8 +44,8 @@ func PlannedSubnets(drafts []SimulatedNode) []string {
 	return slices.Compact(ids)
 }
 
-// AddShortages adds the subnets whose free addresses do not suffice for the interfaces that are created. The subnets
-// are as they are before the plan: addresses that it gives back do not count.
+// AddShortages adds the subnets with too few free addresses for the interfaces that are created. The subnets are as
+// before the plan: addresses that it releases do not count.
 func (v *PlanDiff) AddShortages(drafts []SimulatedNode, subnets []Subnet) {
 	needs := map[string]*Shortage{}
 	for _, s := range subnets {
@@ -84,7 +84,7 @@ func (s *Shortage) lacks(in Subnet) bool {
 	return s.Addresses > s.FreeAddresses || s.Prefixes > s.FreePrefixes || s.Addresses+s.Prefixes*addressesOfPrefix > room
 }
 
-// String says what is needed, what is free, and what comes of it.
+// String returns what is needed, what is free, and the consequence.
 func (s Shortage) String() string {
 	need := addressCount(s.Addresses)
 	free := fmt.Sprintf("%d are free", s.FreeAddresses)

@@ -13,7 +13,7 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// Status is a fleet at a glance.
+// Status is the summary of a fleet.
 type Status struct {
 	NodeENIs   []NodeENI  `json:"nodeENIs"`
 	Nodes      NodeCounts `json:"nodes"`
@@ -26,13 +26,13 @@ type Status struct {
 
 // NodeCounts counts the nodes of a fleet.
 type NodeCounts struct {
-	// All is how many there are, Concerned how many a NodeENI selects or selected.
+	// All is the number of all nodes, Concerned that of nodes that a NodeENI selects or selected.
 	All       int `json:"all"`
 	Concerned int `json:"concerned"`
 	Ready     int `json:"ready"`
 }
 
-// NewStatus sums a fleet up.
+// NewStatus sums up a fleet.
 func NewStatus(f Fleet, now time.Time) Status {
 	f = f.sorted()
 	s := Status{NodeENIs: f.NodeENIs, now: now, Troubles: issues(f.Nodes)}

@@ -108,7 +108,7 @@ func TestStatusSaysHowToDeclareTheFirstNodeENI(t *testing.T) {
 	}
 }
 
-// The sign of READY says whether a user has to act: a condition can be false only for a while.
+// The sign of READY shows whether a user has to act: a condition can be false only for a while.
 func TestStatusSignsAConditionByWhetherItPasses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ready report.Condition
@@ -213,7 +213,7 @@ func TestStatusPrintsTheColumnsOfANode(t *testing.T) {
 	}
 }
 
-// Zero is faint where more is bad, and as plain as other numbers elsewhere.
+// Zero is faint if more is bad, and plain like other numbers elsewhere.
 func TestStatusPaintsCountsOfWhatIsBad(t *testing.T) {
 	none, some := nodeENI("none", "True", 0, 0, 0), nodeENI("some", "True", 0, 3, 1)
 	some.Drifted = 4

@@ -16,12 +16,12 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// Subnets are subnets with what holds their addresses.
+// Subnets are subnets with the holders of their addresses.
 type Subnets struct {
 	Subnets []Subnet `json:"subnets"`
 }
 
-// Subnet is what holds the IPv4 addresses of one subnet.
+// Subnet is one subnet with the holders of its IPv4 addresses.
 type Subnet struct {
 	ID   string `json:"id"`
 	Name string `json:"name,omitempty"`
@@ -44,14 +44,14 @@ type Subnet struct {
 	cells        []ipam.Cell
 }
 
-// SubnetGrowth is when a subnet is full at the growth of the last day.
+// SubnetGrowth is the time until a subnet is full at the growth of the last day.
 type SubnetGrowth struct {
 	// AddressDays and PrefixDays are days until no address and no /28 is free; 0 if their number does not fall.
 	AddressDays float64 `json:"addressDays,omitempty"`
 	PrefixDays  float64 `json:"prefixDays,omitempty"`
 }
 
-// text says it in one line.
+// text returns the growth in one line.
 func (g SubnetGrowth) text() string {
 	var full []string
 	for _, until := range []struct {
@@ -68,7 +68,7 @@ func (g SubnetGrowth) text() string {
 	return strings.Join(full, ", ") + " at the growth of the last day"
 }
 
-// AddressHolder is what holds addresses: a NodeENI by name, or the words for others.
+// AddressHolder is a holder of addresses: the name of a NodeENI, or a term for others.
 type AddressHolder struct {
 	Name       string `json:"name"`
 	Interfaces int    `json:"interfaces"`
@@ -88,7 +88,7 @@ type SubnetReservation struct {
 	Free int `json:"free"`
 }
 
-// NewSubnet counts what holds the addresses of a subnet.
+// NewSubnet counts the addresses of a subnet by holder.
 func NewSubnet(
 	subnet eni.Subnet, interfaces []eni.Interface, reservations []eni.SubnetReservation, nodeENIs []string,
 ) (Subnet, error) {
@@ -119,7 +119,7 @@ func NewSubnet(
 	return s, nil
 }
 
-// holderOf names what holds an interface of a subnet. A NodeENI can have any name, also that of another owner.
+// holderOf returns the holder of an interface of a subnet. A NodeENI can have any name, even that of another holder.
 func holderOf(i eni.Interface) string {
 	switch owner := ownerOf(i); owner {
 	case i.Tags[identity.TagNodeENI]:

@@ -69,7 +69,7 @@ func TestASubnetWithAnInvalidBlockIsNamed(t *testing.T) {
 	}
 }
 
-// subnetOf counts what holds the addresses of the subnet 10.0.0.0/26, or of another block.
+// subnetOf counts the holders of the addresses of the subnet 10.0.0.0/26, or of another block.
 func subnetOf(
 	t interface{ Fatal(...any) }, cidr string, interfaces []eni.Interface, reservations ...eni.SubnetReservation,
 ) report.Subnet {

@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// Topology is a fleet by zone, with nodes that are alike drawn once.
+// Topology is a fleet by zone, in which equal nodes are drawn once.
 type Topology struct {
 	Zones []Zone `json:"zones"`
 }
@@ -43,7 +43,7 @@ type Port struct {
 	style   terminal.Style
 }
 
-// NewTopology sorts the nodes that a NodeENI concerns by zone and likeness.
+// NewTopology groups the nodes that a NodeENI concerns by zone and equality.
 func NewTopology(f Fleet) Topology {
 	zones := map[string]map[string]*Group{}
 	for _, n := range f.sorted().Nodes {

@@ -40,7 +40,7 @@ func alike(change func(*report.Node)) bool {
 		len(report.NewTopology(report.Fleet{Nodes: nodes}).Zones) == 1
 }
 
-// What a person sees in the drawing tells groups apart.
+// Groups differ in what the drawing shows.
 func TestNodesThatDifferInTheDrawingAreInSeparateGroups(t *testing.T) {
 	for name, change := range map[string]func(*report.Node){
 		"another zone":          func(n *report.Node) { n.Zone = "us-east-1b" },

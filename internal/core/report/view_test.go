@@ -34,7 +34,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 const noSubnet = "none of the NodeENI's subnets is in the node's zone us-east-1b: they are subnet-0f59b4f14737be9ad (us-east-1a); " +
 	"add a subnet of that zone to the NodeENI, or narrow its nodeSelector"
 
-// attached is an interface as wanted at a device index.
+// attached is an interface as desired at a device index.
 func attached(nodeENI string, device int) report.Interface {
 	return report.Interface{
 		NodeENI: nodeENI, Phase: "Attached", ENIID: fmt.Sprintf("eni-0%016x", device), SubnetID: "subnet-0f59b4f14737be9ad", PrivateIP: "10.0.64.5",
@@ -63,7 +63,7 @@ func node(name, zone string, interfaces ...report.Interface) report.Node {
 	return n
 }
 
-// nodeENI wants ng=multi-eni.
+// nodeENI selects ng=multi-eni.
 func nodeENI(name string, ready string, counts ...int) report.NodeENI {
 	return report.NodeENI{
 		Name: name, Created: now.Add(-90 * time.Minute), Selector: map[string]string{"ng": "multi-eni"}, Accepted: true,
@@ -100,7 +100,7 @@ func large() report.Fleet {
 	return f
 }
 
-// look is what EC2 shows of node-a1: the primary interface, one of the VPC CNI, and ours.
+// look is what EC2 returns for node-a1: the primary interface, one of the VPC CNI, and ours.
 func look() *eni.InstanceSnapshot {
 	at := func(id string, device int, tags map[string]string) eni.Interface {
 		return eni.Interface{ID: id, SubnetID: "subnet-0aa0000000000000a", Tags: tags, Attachment: &eni.Attachment{
@@ -146,7 +146,8 @@ func drafts(n int) []report.SimulatedNode {
 	)
 }
 
-// swap is what changing the order of two subnets does to a node of two interfaces: one of them waits at a third place.
+// swap is the effect of changing the order of two subnets on a node of two interfaces: one of them waits in a third
+// slot.
 func swap() []report.SimulatedNode {
 	member := identity.Member{NodeENI: "multus-eni-config", Node: "node-a1"}
 	const why = "it is replaced: slot: want card 0 device 2, have card 0 device 1"
@@ -180,7 +181,7 @@ func leaks() report.Leaks {
 	}
 	prepared, edited := member, maps.Clone(damaged.Tags)
 	prepared.Owner = identity.NetworkOwner("user-plane")
-	// The controller makes another one for its NodeENI, and never looks at it again.
+	// The controller creates another one for its NodeENI, and ignores this one.
 	renamed := eni.Interface{ID: "eni-renamed", Status: eni.Available, Tags: alive.Tags(now, nil)}
 	delete(renamed.Tags, identity.TagMember)
 	launched := map[string]string{identity.TagCluster: "c", identity.TagNodeTemplate: "workers"}
@@ -196,7 +197,7 @@ func leaks() report.Leaks {
 	}, now)
 }
 
-// screens are all that is printed, by the name of its file.
+// screens are all printed views, by the name of the golden file.
 func screens() map[string]string {
 	page, narrow := report.Page{Width: 100}, report.Page{Width: 40}
 	f := fleet()
@@ -376,7 +377,7 @@ func TestProgressEnds(t *testing.T) {
 	}
 }
 
-// TestDriftIsToldInFull, whether something else is to be said of the interface or not.
+// TestDriftIsToldInFull checks interfaces with and without another issue.
 func TestDriftIsToldInFull(t *testing.T) {
 	drift := []string{"subnet: a wanted, b there", "slot: 1 wanted, 2 there"}
 	for name, tc := range map[string]struct {
@@ -398,8 +399,8 @@ func TestDriftIsToldInFull(t *testing.T) {
 	}
 }
 
-// TestANodeThatWasNotJudgedIsNotFine: its own status may be of before, and its NodeENI says why nothing newer is
-// stored.
+// TestANodeThatWasNotJudgedIsNotFine has a node whose status may be outdated. The NodeENI has the reason why there is
+// no newer one.
 func TestANodeThatWasNotJudgedIsNotFine(t *testing.T) {
 	nodeENI := report.NodeENI{
 		Name: "data", Generation: 2, Selector: map[string]string{"eni": "on"}, Accepted: true,

@@ -19,11 +19,11 @@ type Why struct {
 	// Kind is NodeENI or Node.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Fine is set when there is nothing to explain.
+	// Fine is set if there is nothing to explain.
 	Fine bool `json:"fine"`
 	// Verdict is the answer in one sentence.
 	Verdict string `json:"verdict"`
-	// Notes are what else is to be known, each a sentence or two.
+	// Notes are further information, each a sentence or two.
 	Notes    []string `json:"notes,omitempty"`
 	Troubles []Issue  `json:"troubles,omitempty"`
 }
@@ -68,7 +68,7 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 const notRunning = "Is it running? kubectl get pods -n eni-controller-system, and kubectl logs -n " +
 	"eni-controller-system deployment/eni-controller."
 
-// explain reports whether a trouble says already what the message of a condition does.
+// explain reports whether an issue already has the message of a condition.
 func (w *Why) explain(message string) bool {
 	return slices.ContainsFunc(w.Troubles, func(t Issue) bool {
 		return t.Message != "" && strings.Contains(message, t.Message)
@@ -84,7 +84,7 @@ func (w *Why) noteConditions(conditions []Condition) {
 	}
 }
 
-// explainReady adds what the condition says, unless a trouble says it already.
+// explainReady adds the message of the condition, unless an issue already has it.
 func (w *Why) explainReady(ready Condition) {
 	if ready.Status == "True" || ready.Message == "" || w.explain(ready.Message) {
 		return
@@ -95,7 +95,7 @@ func (w *Why) explainReady(ready Condition) {
 	}
 }
 
-// nearest says what the nodes that come nearest to a selector lack.
+// nearest returns what the nodes lack that match most of a selector.
 func nearest(nodes []Node, n NodeENI) []string {
 	least := len(n.Selector)
 	byLack := map[string][]string{}
@@ -207,7 +207,7 @@ func (w *Why) notes(f Fleet, n Node, meant []string) {
 	}
 }
 
-// unmatched says of each NodeENI what it takes.
+// unmatched returns what each NodeENI selects.
 func unmatched(f Fleet, n Node) []string {
 	if len(f.NodeENIs) == 0 {
 		return []string{"None is declared: kubectl apply -f examples/single-subnet.yaml; see what it would do first: " +

@@ -203,7 +203,7 @@ func TestWhyNodeNotesTheStartupTaint(t *testing.T) {
 	}
 }
 
-// The node has the labels of no NodeENI; four of them, by name, say what they take.
+// The node has the labels of no NodeENI; the text has the selectors of four of them, by name.
 func TestWhyNodeSaysWhatNodeENIsTake(t *testing.T) {
 	n := labelled("node-a1", "ng", "data", "zone", "a")
 	var f report.Fleet
@@ -213,7 +213,7 @@ func TestWhyNodeSaysWhatNodeENIsTake(t *testing.T) {
 		f.NodeENIs = append(f.NodeENIs, e)
 	}
 	f.NodeENIs[5].Selector = map[string]string{"role": "upf"}
-	f.NodeENIs[4].Selector = nil // it takes no node, so there is nothing to say of it
+	f.NodeENIs[4].Selector = nil // it selects no node, so the text does not have it
 	const rest = ` selects nodes with arch=arm64,ng=data,zone=b: no label arch and label zone is "a" and not "b".`
 	want := []string{
 		"NodeENI e0 selects nodes with role=upf: no label role.",

@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/report"
 )
 
-// isItRunning is the next step where a controller has done nothing.
+// isItRunning is the next step if no controller has done anything.
 const isItRunning = "Is it running? kubectl get pods -n eni-controller-system, and kubectl logs -n " +
 	"eni-controller-system deployment/eni-controller."
 
@@ -91,7 +91,7 @@ func TestWhyNodeENIExplainsTheFirstCauseThatApplies(t *testing.T) {
 	}
 }
 
-// A NodeENI is not fine as long as an interface has an issue, even if its conditions are of before.
+// A NodeENI is not fine as long as an interface has an issue, even if its conditions are outdated.
 func TestWhyNodeENIHasTheIssuesOfItsOwnInterfaces(t *testing.T) {
 	f := report.Fleet{Nodes: []report.Node{
 		blockedBy("b", "multus", "SubnetFull"), blockedBy("a", "sig", "SubnetFull"), blockedBy("a2", "multus", "SubnetFull"),

@@ -86,7 +86,7 @@ func anyInterfaces(rt *rapid.T) []eni.Interface {
 	return all
 }
 
-// usedBy is an interface with what a reservation is for.
+// usedBy returns an interface that uses a reservation for its purpose.
 func usedBy(r eni.SubnetReservation) eni.Interface {
 	i := eni.Interface{ID: "eni-of-" + r.ID}
 	if r.Type == eni.ReservationExplicit {
@@ -112,7 +112,8 @@ func anyDesired(rt *rapid.T) reservation.Desired {
 	return d
 }
 
-// A declaration never has two reservations for one block, in spite of crashes and of late reads. Reservations of others stay. Once reads are current, EC2 has what the status says.
+// A declaration never has two reservations for one block, in spite of crashes and late reads. Reservations of others
+// stay. Once reads are current, EC2 has the reservations that the status names.
 func TestNeverTwoAndNothingOfOthersIsDeleted(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &cloud{}

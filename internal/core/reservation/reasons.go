@@ -41,7 +41,8 @@ const (
 	RefusedByEC2 Reason = "RefusedByEC2"
 )
 
-// MaxSubnets is the most subnets of one SubnetReservation: EC2 allows one request for reservations per second.
+// MaxSubnets is the maximum number of subnets of one SubnetReservation: EC2 allows one request for reservations per
+// second.
 const MaxSubnets = 64
 
 // obstacle returns why a block cannot be reserved; the reason is empty if it can.
@@ -54,7 +55,7 @@ func (d Desired) obstacle(
 	if at := slices.IndexFunc(reservations, func(r eni.SubnetReservation) bool { return r.CIDR.Overlaps(cidr) }); at >= 0 {
 		return Overlaps, d.overlap(cidr, reservations[at], subnetID)
 	}
-	// Delegated prefixes are what a reservation of type prefix is for.
+	// A reservation of type prefix exists for delegated prefixes.
 	if inUse, first := used(cidr, interfaces, d.Type == eni.ReservationExplicit); inUse > 0 {
 		return AddressesInUse, fmt.Sprintf(
 			"%s of %s in %s already have addresses of it, first %s; remove these addresses, or declare another block; "+
@@ -87,8 +88,8 @@ func noRoom(bits int, subnet eni.Subnet) Block {
 	return b
 }
 
-// Refused returns the reason of a block whose request EC2 answers with an error of the class. EC2 refuses an overlap
-// with a reservation that it does not return yet, which is that of an earlier request for the same block.
+// Refused returns the reason for a block whose request EC2 answered with an error of the class. An overlap can be with
+// a reservation that EC2 does not return yet, from an earlier request for the same block.
 func Refused(class eni.Class, err error, subnet eni.Subnet) (Reason, string) {
 	switch class {
 	case eni.Unauthorized:
@@ -106,8 +107,8 @@ func Refused(class eni.Class, err error, subnet eni.Subnet) (Reason, string) {
 	}
 }
 
-// Summary returns the reason of all blocks together, the first that needs a person if there is one, with a message. The
-// reason is empty if all are reserved.
+// Summary returns one reason for all blocks, with a message: the first that needs a person if there is one. The reason
+// is empty if all are reserved.
 func Summary(blocks []Block) (Reason, string) {
 	reserved, releasing, reason, message := 0, 0, Reason(""), ""
 	for _, b := range blocks {
@@ -129,8 +130,8 @@ func Summary(blocks []Block) (Reason, string) {
 
 func (r Reason) needsPerson() bool { return r != Reserving && r != Releasing }
 
-// used counts the interfaces with addresses in a block, those of delegated prefixes as well if they are asked for, and
-// returns the ID of the first.
+// used counts the interfaces with addresses in a block, and returns the ID of the first. Addresses of delegated
+// prefixes count only if delegated is set.
 func used(cidr netip.Prefix, interfaces []eni.Interface, delegated bool) (n int, first string) {
 	for _, i := range interfaces {
 		if slices.ContainsFunc(i.Prefixes(), func(p netip.Prefix) bool {

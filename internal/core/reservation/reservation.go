@@ -13,8 +13,8 @@ import (
 	"github.com/multieni/multieni/internal/core/ipam"
 )
 
-// Owner is the SubnetReservation that a reservation belongs to. A SubnetReservation of the same name that is created
-// later owns what an earlier one retained.
+// Owner is the SubnetReservation that a reservation belongs to. A SubnetReservation that is created later with the same
+// name owns the reservations that an earlier one retained.
 type Owner struct {
 	Cluster, Name string
 }
@@ -42,11 +42,11 @@ func (o Owner) isForeign(r eni.SubnetReservation) bool {
 type Desired struct {
 	Owner Owner
 	Type  eni.ReservationType
-	// PrefixLength is the size of the one block of each subnet; 0 if Blocks are listed.
+	// PrefixLength is the size of the single block of each subnet; 0 if Blocks are listed.
 	PrefixLength int
 	// Blocks are IPv4 blocks, each for the subnets that contain it.
 	Blocks []netip.Prefix
-	// Retain keeps reservations that are no longer declared.
+	// Retain is set to keep reservations that are no longer declared.
 	Retain bool
 }
 
@@ -56,16 +56,16 @@ type Observed struct {
 	Reservations []eni.SubnetReservation
 	// Interfaces are all interfaces of the subnet. They matter only for a block that is not reserved yet.
 	Interfaces []eni.Interface
-	// Recorded are the blocks of this subnet that the previous plan had.
+	// Recorded are the blocks of this subnet in the previous plan.
 	Recorded []Block
 }
 
 // Block is one block of one subnet.
 type Block struct {
 	SubnetID, Zone string
-	// CIDR is not valid if the subnet has no free block.
+	// CIDR is invalid if the subnet has no free block.
 	CIDR netip.Prefix
-	// ID is EC2's ID of the reservation. A block whose reservation another program deleted keeps the last one.
+	// ID is EC2's ID of the reservation. If another program deletes the reservation, the block keeps the last ID.
 	ID    string
 	Owned bool
 	// Reason is empty for a reserved block.
@@ -73,10 +73,10 @@ type Block struct {
 	Message string
 }
 
-// Plan is what a subnet lacks.
+// Plan has the calls that a subnet needs.
 type Plan struct {
 	Blocks []Block
-	// Delete has the IDs of reservations. They are deleted before others are created, which can be for the same block.
+	// Delete has the IDs of reservations to delete before others are created, because these can be for the same block.
 	Delete []string
 	Create []netip.Prefix
 }
@@ -100,12 +100,12 @@ func (d Desired) Plan(o Observed) Plan {
 	return p
 }
 
-// Release returns the IDs of the reservations that are deleted in a subnet that is not selected any more.
+// Release returns the IDs of the reservations to delete in a subnet that is not selected any more.
 func (d Desired) Release(o Observed) []string { return d.surplus(nil, o) }
 
-// Leaving returns the recorded blocks that are not planned any more, and whose reservation EC2 may still have. They
-// stay recorded until it is deleted: nothing else names the subnet once it is not selected. The ID of a block that was
-// requested again is that of the former reservation, so the block stays without an ID.
+// Leaving returns the recorded blocks that are not planned any more and whose reservation EC2 may still have. They stay
+// recorded until it is deleted, because nothing else names a subnet that is no longer selected. The ID of a block that
+// was requested again is that of the former reservation, so the block stays recorded without an ID.
 func (d Desired) Leaving(planned, recorded []Block) []Block {
 	var leaving []Block
 	for _, b := range recorded {
@@ -127,8 +127,8 @@ func (b Block) mayExist() bool {
 	return b.Owned && b.ID != "" || b.MayBeInvisible()
 }
 
-// MayBeInvisible reports whether EC2 may have a reservation of a recorded block that it does not return yet: the answer
-// to the last request is not recorded.
+// MayBeInvisible reports whether EC2 may have a reservation of a recorded block that it does not return yet, because
+// the answer to the last request is not recorded.
 func (b Block) MayBeInvisible() bool {
 	return b.CIDR.IsValid() && (b.Reason == Reserving || b.Reason == Releasing && b.ID == "")
 }
@@ -145,7 +145,7 @@ func (d Desired) Elsewhere(subnets []eni.Subnet) []Block {
 	return blocks
 }
 
-// declared returns the blocks of a subnet: those of the list that it contains, or the one of the size.
+// declared returns the blocks of a subnet: the listed ones that it contains, or the single one of PrefixLength.
 func (d Desired) declared(o Observed) []netip.Prefix {
 	var blocks []netip.Prefix
 	for _, cidr := range d.Blocks {
@@ -161,8 +161,8 @@ func (d Desired) declared(o Observed) []netip.Prefix {
 	return blocks
 }
 
-// chosen returns the block of the size: that of an existing reservation, the recorded one, or the highest free one. A
-// recorded block that EC2 never had is given up if EC2 refused it, or another reservation overlaps it.
+// chosen returns the block of PrefixLength: that of an existing reservation, the recorded one, or the highest free one.
+// It gives up a recorded block that EC2 never had if EC2 refused it or another reservation overlaps it.
 func (d Desired) chosen(o Observed) (netip.Prefix, bool) {
 	recorded := slices.IndexFunc(o.Recorded, func(b Block) bool {
 		return b.CIDR.IsValid() && b.CIDR.Bits() == d.PrefixLength
@@ -189,7 +189,7 @@ func (d Desired) chosen(o Observed) (netip.Prefix, bool) {
 	return d.highestFree(o.Subnet, obstacles, o.Interfaces)
 }
 
-// highestFree returns the highest block of the size that holds nothing. The block of a whole subnet does not count: no
+// highestFree returns the highest free block of PrefixLength. A block of the whole subnet does not count, because no
 // interface would get an address.
 func (d Desired) highestFree(
 	subnet eni.Subnet, obstacles []eni.SubnetReservation, interfaces []eni.Interface,
@@ -245,7 +245,7 @@ func (d Desired) block(cidr netip.Prefix, obstacles []eni.SubnetReservation, o O
 	if at := slices.IndexFunc(o.Recorded, func(r Block) bool { return r.CIDR == cidr }); at >= 0 {
 		b.ID, b.Owned = o.Recorded[at].ID, o.Recorded[at].Owned
 		if o.Recorded[at].Reason == Reserving {
-			interfaces = nil // an earlier request may have reserved it, and these are what it was reserved for
+			interfaces = nil // an earlier request may have reserved it for these interfaces
 		}
 	}
 	b.Reason, b.Message = d.obstacle(cidr, obstacles, interfaces, o.Subnet.ID)

@@ -14,7 +14,7 @@ import (
 // Location is where an instance is; the VPC is empty while it is not known.
 type Location struct{ Zone, VPCID string }
 
-// Found is what the selectors of one declaration match.
+// Found has the matches of the selectors of one declaration.
 type Found struct {
 	Subnets SubnetMatch
 	Groups  GroupMatch
@@ -45,7 +45,7 @@ func (f Found) DesiredInterfaces(claim *plan.Claim, at Location, spec func(p Pla
 	}
 }
 
-// DeviceIndex is the word of a description in whose place each interface has the device index that is asked for it.
+// DeviceIndex is the placeholder in a description that each interface replaces with its requested device index.
 const DeviceIndex = "{deviceIndex}"
 
 func subnetIDs(subnets []eni.Subnet) []string {

@@ -3,9 +3,9 @@
 
 // Package selector turns the subnet and security group fields of a NodeENI into the subnets and groups of one node.
 //
-// It works in two steps, so that EC2 is asked once for a NodeENI and not once for each of its nodes. [MatchSubnets] and
-// [MatchGroups] hold the terms against what EC2 knows, over all zones and VPCs. [SubnetMatch.Place] and
-// [GroupMatch.ForVPC] then say what that means at one place: the interfaces a node of a zone gets, and which candidates
-// were passed over there and why. What cannot be resolved comes out as a [plan.Problem], never as an error: an unknown
-// subnet is a fact about the declaration and ends up in a condition.
+// It works in two steps, so that a NodeENI needs one read of EC2 and not one for each of its nodes. [MatchSubnets] and
+// [MatchGroups] match the terms with all subnets and groups of EC2, in all zones and VPCs. [SubnetMatch.ForZone] and
+// [GroupMatch.ForVPC] then return the result for one location: the interfaces that a node in a zone gets, and which
+// candidates were skipped there and why. A term that cannot be resolved results in a [plan.Problem] and not in an
+// error: an unknown subnet is a fault of the declaration, and a condition reports it.
 package selector

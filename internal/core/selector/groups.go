@@ -13,32 +13,32 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// MaxGroups is the most security groups an interface can have: 5 by default, 16 when the quota is raised (Amazon VPC
-// user guide, "Amazon VPC quotas").
+// MaxGroups is the maximum number of security groups of an interface: 5 by default, 16 if the quota is raised (Amazon
+// VPC user guide, "Amazon VPC quotas").
 const MaxGroups = 16
 
-// GroupTerms choose security groups in exactly one of three forms. Every chosen group is applied.
+// GroupTerms select security groups in exactly one of three forms. An interface gets every selected group.
 type GroupTerms struct {
-	// A name is the group's name; only where no group has that name, the value of the Name tag.
+	// A name is the group's name or, only if no group has that name, the value of the Name tag.
 	IDs, Names []string
-	// Tags must all be on a group with exactly these values.
+	// Tags must all be on a group, with exactly these values.
 	Tags map[string]string
 }
 
-// GroupMatch is group terms together with the security groups EC2 knows, in any VPC.
+// GroupMatch has group terms and the security groups of EC2, in any VPC.
 type GroupMatch struct {
 	terms  GroupTerms
 	groups []eni.SecurityGroup
 }
 
-// MatchGroups holds the terms against the groups. The order of the groups does not matter.
+// MatchGroups matches the terms with the groups. The order of the groups does not matter.
 func MatchGroups(terms GroupTerms, groups []eni.SecurityGroup) GroupMatch {
 	return GroupMatch{terms: terms, groups: groups}
 }
 
 // ForVPC returns the IDs of the selected groups of the VPC, sorted and without duplicates, and the problems of the
-// terms there. An empty vpcID means all VPCs together: a group is then unknown only if no VPC has it, and ambiguous
-// only if one VPC has it twice.
+// terms there. An empty vpcID means all VPCs: a group is then unknown only if no VPC has it, and ambiguous only if one
+// VPC has it twice.
 func (m GroupMatch) ForVPC(vpcID string) (ids []string, problems []plan.Problem) {
 	here := filter(m.groups, func(g eni.SecurityGroup) bool { return vpcID == "" || g.VPCID == vpcID })
 	var chosen []eni.SecurityGroup
@@ -61,9 +61,9 @@ func (m GroupMatch) ForVPC(vpcID string) (ids []string, problems []plan.Problem)
 // groupTerm is one term by itself.
 type groupTerm struct {
 	text string
-	// single terms mean one group in a VPC.
+	// single is set if the term must match one group in a VPC.
 	single bool
-	// matches are tried in turn until one finds something.
+	// matches are tried in order until one matches a group.
 	matches []func(eni.SecurityGroup) bool
 }
 
@@ -89,7 +89,7 @@ func (t GroupTerms) split() []groupTerm {
 	return terms
 }
 
-// matching returns the groups the term means, judged VPC by VPC.
+// matching returns the groups that the term matches, separately for each VPC.
 func (t groupTerm) matching(groups []eni.SecurityGroup) []eni.SecurityGroup {
 	var found []eni.SecurityGroup
 	for _, vpc := range byVPC(groups) {

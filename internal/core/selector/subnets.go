@@ -14,18 +14,18 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// SubnetTerms choose subnets in exactly one of three forms. Each ID and each name is a separate term and means one
+// SubnetTerms select subnets in exactly one of three forms. Each ID and each name is a separate term and means one
 // interface per node; the tags together are one term.
 type SubnetTerms struct {
-	// IDs and Names are taken in the order listed; a name is the value of the Name tag.
+	// IDs and Names apply in the listed order; a name is the value of the Name tag.
 	IDs, Names []string
-	// Tags must all be on a subnet with exactly these values.
+	// Tags must all be on a subnet, with exactly these values.
 	Tags map[string]string
 }
 
-// SubnetMatch is subnet terms held against the subnets EC2 knows, in any zone and VPC.
+// SubnetMatch is the result of matching subnet terms with the subnets of EC2, in any zone and VPC.
 type SubnetMatch struct {
-	// Unknown are the terms that no subnet matches, as people wrote them, in the listed order.
+	// Unknown are the terms that no subnet matches, as the user wrote them, in the listed order.
 	Unknown []string
 
 	matched []matchedTerm
@@ -37,7 +37,7 @@ type matchedTerm struct {
 	subnets []eni.Subnet
 }
 
-// MatchSubnets holds the terms against the subnets. The order of the subnets does not matter.
+// MatchSubnets matches the terms with the subnets. The order of the subnets does not matter.
 func MatchSubnets(terms SubnetTerms, subnets []eni.Subnet) SubnetMatch {
 	var m SubnetMatch
 	for _, t := range terms.split() {
@@ -60,7 +60,7 @@ func (m SubnetMatch) Subnets() []eni.Subnet {
 	return distinct(all)
 }
 
-// Problems says of each unknown term that it is unknown.
+// Problems returns a problem for each unknown term.
 func (m SubnetMatch) Problems() []plan.Problem {
 	var problems []plan.Problem
 	for _, term := range m.Unknown {
@@ -78,30 +78,30 @@ func (m SubnetMatch) Problems() []plan.Problem {
 type Placement struct {
 	// Ordinal counts the placements of the zone from 0 in the listed order.
 	Ordinal int
-	// Term is the selector term it comes from, as people wrote it.
+	// Term is its selector term, as the user wrote it.
 	Term string
-	// Candidates are the subnets it may be in, the one with most free IPv4 addresses first; at least one.
+	// Candidates are the allowed subnets, at least one, the one with the most free IPv4 addresses first.
 	Candidates []eni.Subnet
 }
 
-// Skipped is a matching subnet that is of no use at a place.
+// Skipped is a matching subnet that is not usable at a location.
 type Skipped struct {
 	Subnet eni.Subnet
 	Reason PassReason
 }
 
-// PassReason says why a subnet was passed over.
+// PassReason says why a subnet was skipped.
 type PassReason string
 
-// The reasons for passing over a subnet. One in another zone of another VPC counts as OtherZone.
+// The reasons for skipping a subnet. A subnet in another zone of another VPC counts as OtherZone.
 const (
 	OtherZone PassReason = "OtherZone"
 	OtherVPC  PassReason = "OtherVPC"
 )
 
-// ForZone says which interfaces a node in the zone gets, and which matching subnets were passed over for it. An empty
-// vpcID means that the node's VPC is not known yet: then subnets of any VPC count. A subnet that two terms name, one by
-// its ID and one by its name, is placed once.
+// ForZone returns the interfaces that a node in the zone gets, and the matching subnets that were skipped for it. An
+// empty vpcID means that the node's VPC is not known yet; subnets of any VPC then count. A subnet that two terms name
+// is placed only once.
 func (m SubnetMatch) ForZone(zone, vpcID string) (placements []Placement, passed []Skipped) {
 	placed := map[string]bool{}
 	for _, t := range m.matched {
@@ -124,15 +124,15 @@ func (m SubnetMatch) ForZone(zone, vpcID string) (placements []Placement, passed
 	return placements, passed
 }
 
-// NoSubnetProblem returns the problem of a location at which no matching subnet is usable, and nil where at least one
-// is. It returns nil when nothing matches at any location: [SubnetMatch.Problems] reports that.
+// NoSubnetProblem returns the problem of a location at which no matching subnet is usable. It returns nil if at least
+// one is usable, and if nothing matches at any location: [SubnetMatch.Problems] reports that.
 func (m SubnetMatch) NoSubnetProblem(zone, vpcID string) *plan.Problem {
 	placements, passed := m.ForZone(zone, vpcID)
 	if len(placements) > 0 || len(passed) == 0 {
 		return nil
 	}
 	var places []string
-	// The VPC is only told where it decides: it is not known at all times, and nothing may seem to change for that.
+	// Name the VPC only if it decides. It is not always known, and the message must not change when it becomes known.
 	where := zone
 	for _, p := range passed {
 		place := p.Subnet.Zone
@@ -160,12 +160,12 @@ func passReason(s eni.Subnet, zone, vpcID string) PassReason {
 	}
 }
 
-// byFreeAddresses puts the subnet with most free addresses first.
+// byFreeAddresses orders the subnet with the most free addresses first.
 func byFreeAddresses(a, b eni.Subnet) int {
 	return cmp.Or(cmp.Compare(b.FreeIPv4, a.FreeIPv4), strings.Compare(a.ID, b.ID))
 }
 
-// distinct sorts by ID and drops repetitions.
+// distinct sorts subnets by ID and drops duplicates.
 func distinct(subnets []eni.Subnet) []eni.Subnet {
 	slices.SortFunc(subnets, func(a, b eni.Subnet) int { return strings.Compare(a.ID, b.ID) })
 	return slices.CompactFunc(subnets, func(a, b eni.Subnet) bool { return a.ID == b.ID })

@@ -38,7 +38,7 @@ func subnet(id, name, vpcID, zone string, free int) eni.Subnet {
 	}
 }
 
-// placed is a placement in few words: the IDs of its candidates.
+// placed returns the IDs of the candidates of each placement.
 func placed(t *testing.T, placements []selector.Placement) [][]string {
 	t.Helper()
 	var ids [][]string
@@ -178,7 +178,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// The VPC of a node is not known at all times: what is said must not change for that, unless it is the VPC that decides.
+// The VPC of a node is not always known. The message must not depend on that, unless the VPC decides.
 func TestOtherZonesAreToldAlikeInAnyVPC(t *testing.T) {
 	m := selector.MatchSubnets(selector.SubnetTerms{IDs: []string{"subnet-b1", "subnet-o1"}}, fleet)
 	if diff := cmp.Diff(m.NoSubnetProblem("z-c", ""), m.NoSubnetProblem("z-c", "vpc-1")); diff != "" {
@@ -280,7 +280,7 @@ func shuffle[T any](t *rapid.T, list []T) []T {
 	return list
 }
 
-// TestADescriptionNamesTheDeviceIndex: each interface of a list has the index that is asked for it in its description.
+// TestADescriptionNamesTheDeviceIndex checks that each interface of a list has its requested index in its description.
 func TestADescriptionNamesTheDeviceIndex(t *testing.T) {
 	next := subnet("subnet-a3", "data-a3", "vpc-1", "z-a", 10)
 	found := selector.Found{

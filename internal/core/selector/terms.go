@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// mostNamed is how many objects a message lists before it only counts the rest.
+// mostNamed is the number of objects that a message lists; it only counts the rest.
 const mostNamed = 5
 
 func filter[T any](all []T, keep func(T) bool) []T {
@@ -23,7 +23,7 @@ func filter[T any](all []T, keep func(T) bool) []T {
 	return kept
 }
 
-// distinctTerms drops what was listed before, and keeps the order.
+// distinctTerms drops duplicates, and keeps the order.
 func distinctTerms(list []string) []string {
 	var kept []string
 	for _, one := range list {

@@ -1,10 +1,10 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package terminal lays out text for people: tables, paragraphs, signs and colours.
+// Package terminal formats text for users: tables, paragraphs, signs and colours.
 //
-// A [Page] knows its width. It prints the same words with and without colours, and without a width it cuts and breaks
-// nothing, so that other programs find what they search for.
+// The words on a [Page] are the same with and without colours. Without a width, no text is cut or broken, so that other
+// programs find what they search for.
 package terminal
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// Page is what text is printed on.
+// Page is the medium of a text.
 type Page struct {
 	// Width is the number of columns; 0 is a page without edge, for example a file.
 	Width int
-	// Colours is set where a person sees colours.
+	// Colours is set if the medium shows colours.
 	Colours bool
 }
 
-// Style is how a person is to read a text.
+// Style is the meaning of a text for a reader.
 type Style int
 
 // The styles.
@@ -69,15 +69,15 @@ type Column struct {
 	Dispensable int
 	// Right aligns the column to the right.
 	Right bool
-	// Least is the least width. A column with one stays even if it is empty, so that a table that is drawn again keeps
-	// its place.
+	// Least is the minimum width. A column with one stays even if it is empty, so that a table that is drawn again does
+	// not move.
 	Least int
 }
 
 const gap = 3
 
 // Table prints rows, under a heading if the first column has a title. It leaves out columns that are empty in all rows,
-// and dispensable ones for which the page has no room. A text that is still too long ends in an ellipsis.
+// and dispensable ones that do not fit on the page. A text that is still too long ends in an ellipsis.
 func (p Page) Table(columns []Column, rows [][]Cell) string {
 	widths := widthsOf(columns, rows)
 	for p.Width > 0 && total(widths) > p.Width {
@@ -143,7 +143,7 @@ func mostDispensable(columns []Column, widths []int) int {
 	return out
 }
 
-// shrink takes characters away from the widest columns.
+// shrink narrows the widest columns.
 func shrink(widths []int, over int) {
 	for ; over > 0; over-- {
 		widest := 0

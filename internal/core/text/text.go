@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package text cuts and counts in messages for people.
+// Package text cuts and counts in messages for users.
 package text
 
 import (

@@ -21,7 +21,7 @@ const (
 	Bottlerocket Family = "Bottlerocket"
 )
 
-// Families are all of them.
+// Families returns all of them.
 func Families() []Family { return []Family{AL2, AL2023, Bottlerocket} }
 
 // The policies for a node that lacks a required network.
@@ -31,14 +31,14 @@ const (
 	Continue = "continue"
 )
 
-// Bootstrap says how a node gives itself its interfaces before its kubelet starts.
+// Bootstrap is how a node creates its own interfaces before its kubelet starts.
 type Bootstrap struct {
 	Family Family
 	// Networks is the configuration that eni-bootstrap receives with --config. Alternatively, SSMParameter names a
 	// parameter that holds it, or the instance's tags hold the parameters.
 	Networks, SSMParameter string
 	InstanceTags           bool
-	// ProgramURL and ProgramSHA256 say where nodes load the program from; without them it is in the image.
+	// ProgramURL and ProgramSHA256 are the source of the program; without them it is in the image.
 	ProgramURL, ProgramSHA256 string
 	// Image is the container image of eni-bootstrap that Bottlerocket runs.
 	Image string
@@ -50,7 +50,7 @@ type Bootstrap struct {
 	User string
 }
 
-// Render writes the user data. The same input gives the same output, to the letter. Its errors name the flag to change.
+// Render returns the user data. The same input gives the same bytes. Its errors name the flag to change.
 func (b Bootstrap) Render() (string, error) {
 	if err := b.check(); err != nil {
 		return "", err

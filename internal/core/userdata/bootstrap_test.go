@@ -18,14 +18,13 @@ import (
 	"github.com/multieni/multieni/internal/core/userdata"
 )
 
-// machine is a folder that passes for the root of a node's file system, with programs that only write down how they were
-// called.
+// machine is a folder that represents the root of a node's file system, with programs that only record their calls.
 type machine struct {
 	t    *testing.T
 	root string
 }
 
-// served is what the address of the program holds.
+// served is the content at the URL of the program.
 const served = "the program"
 
 func newMachine(t *testing.T) machine {
@@ -92,7 +91,7 @@ func sum(text string) string {
 	return hex.EncodeToString(s[:])
 }
 
-// The kubelet's unit needs ours before anything that can fail is tried.
+// The kubelet's unit requires ours before any step that can fail.
 func TestTheScriptInstallsAndStartsTheUnit(t *testing.T) {
 	for family, kubelet := range map[userdata.Family]string{userdata.AL2: "kubelet.service", userdata.AL2023: "nodeadm-run.service"} {
 		for policy, need := range map[string]string{userdata.Fail: "RequiredBy=", userdata.Taint: "RequiredBy=", userdata.Continue: "WantedBy="} {
@@ -116,7 +115,7 @@ func TestTheScriptInstallsAndStartsTheUnit(t *testing.T) {
 	}
 }
 
-// On Amazon Linux 2 the kubelet takes our flags once, however often the script runs.
+// On Amazon Linux 2 the kubelet takes our flags once, even if the script runs several times.
 func TestTheKubeletTakesOurFlags(t *testing.T) {
 	m := newMachine(t)
 	for range 2 {
@@ -130,7 +129,7 @@ func TestTheKubeletTakesOurFlags(t *testing.T) {
 	}
 }
 
-// The program is loaded once, and never run if it is another than was promised.
+// The program is downloaded once, and never runs if its SHA-256 differs.
 func TestTheProgramIsLoaded(t *testing.T) {
 	m := newMachine(t)
 	b := userdata.Bootstrap{Family: userdata.AL2023, Networks: "x\n", OnFailure: userdata.Fail, ProgramURL: "https://x/eni-bootstrap", ProgramSHA256: sum(served)}
@@ -156,7 +155,7 @@ func TestTheProgramIsLoaded(t *testing.T) {
 	}
 }
 
-// What is joined can be taken apart again.
+// Joined user data can be split again.
 func TestPartsSurvive(t *testing.T) {
 	parts := []userdata.Part{{Kind: userdata.KindScript, Body: "#!/bin/sh\n\ntrue"}, {Kind: userdata.KindCloudConfig, Body: "#cloud-config\n{}"}}
 	got, err := userdata.Split(userdata.MIME(parts))

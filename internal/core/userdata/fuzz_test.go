@@ -11,8 +11,8 @@ import (
 	"github.com/multieni/multieni/internal/core/userdata"
 )
 
-// Users write user data in any form. What splits into parts has the same parts after they were joined again, so that a merge
-// never loses a part, adds one or changes one.
+// Users write user data in any form. User data that splits into parts has the same parts after they were joined again,
+// so that a merge never loses, adds or changes a part.
 func FuzzSplit(f *testing.F) {
 	for _, seed := range []string{
 		"#!/bin/sh\necho x\n", "#cloud-config\npackages: []", "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", "", "\n\n", "echo x",

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// MaxSize is the most bytes of user data before they are encoded (EC2 user guide, "User data").
+// MaxSize is the maximum number of bytes of user data before they are encoded (EC2 user guide, "User data").
 const MaxSize = 16 * 1024
 
 // The kinds of parts, as cloud-init and nodeadm know them.
@@ -25,8 +25,8 @@ const (
 	KindNodeConfig  = "application/node.eks.aws"
 )
 
-// boundary returns what parts user data: a text that appears in none of the parts. It is the same each time, so that a
-// launch template does not change.
+// boundary returns the text between the parts, which none of them contains. It is the same each time, so that a launch
+// template does not change.
 func boundary(parts []Part) string {
 	text := "multieni-part"
 	for n := 1; slices.ContainsFunc(parts, func(p Part) bool { return strings.Contains(p.Body, text) }); n++ {

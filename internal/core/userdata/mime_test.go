@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/userdata"
 )
 
-// Parts that hold what parts messages come out as they went in, and no part is added.
+// Parts that contain boundaries of messages stay the same, and no part is added.
 func TestPartsMayHoldABoundary(t *testing.T) {
 	for name, body := range map[string]string{
 		"none":            "#!/bin/sh\necho x",

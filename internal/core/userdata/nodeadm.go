@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Cluster is what a node needs to know to join the cluster.
+// Cluster has the values that a node needs to join the cluster.
 type Cluster struct {
 	ClusterName, Endpoint string
 	// CA is the certificate authority of the API server, as base64 of PEM.
@@ -35,12 +35,12 @@ func (c Cluster) Or(defaults Cluster) Cluster {
 	}
 }
 
-// Complete reports whether a node can join with what is known.
+// Complete reports whether a node can join with these values.
 func (c Cluster) Complete() bool {
 	return c.ClusterName != "" && c.Endpoint != "" && c.CA != "" && c.ServiceCIDR != ""
 }
 
-// Node is what user data says of the node itself.
+// Node has the values of user data for the node itself.
 type Node struct {
 	Labels map[string]string
 	// LeftAlone is how many interfaces of card 0 the VPC CNI does not use.

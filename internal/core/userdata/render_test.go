@@ -148,7 +148,7 @@ func TestPartsAreInOrder(t *testing.T) {
 	}
 }
 
-// The unit starts the program with the source of the networks, after what makes the node's configuration.
+// The unit starts the program with the source of the networks, after the unit that writes the node's configuration.
 func TestUnitStartsTheProgram(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*userdata.Bootstrap)
@@ -332,8 +332,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// The same input gives the same user data, so that a launch template gets no version without a change; and what EC2
-// takes is not exceeded.
+// The same input gives the same user data, so that a launch template gets no version without a change. The user data
+// never exceeds EC2's limit.
 func TestRenderIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := userdata.Bootstrap{
@@ -359,7 +359,7 @@ func TestRenderIsDeterministic(t *testing.T) {
 	})
 }
 
-// User data that went through a merge goes through another one without a change of its parts.
+// A second merge does not change the parts of merged user data.
 func TestMergedUserDataMergesAgain(t *testing.T) {
 	line := rapid.SampledFrom([]string{"", "echo x", "--multieni-part", "--multieni-part-1", "--multieni-part--", "Content-Type: text/x-shellscript"})
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Where things are on a node.
+// The paths on a node.
 const (
 	pathProgram    = "/usr/local/bin/eni-bootstrap"
 	pathNetworks   = "/etc/multieni/networks.yaml"
@@ -54,8 +54,8 @@ func (b Bootstrap) script() (string, error) {
 	return text.String(), nil
 }
 
-// kubeletArguments makes the kubelet of Amazon Linux 2 use our flags in addition to its others. /etc/eks/bootstrap.sh
-// decides which of the units becomes the kubelet's.
+// kubeletArguments adds our flags to those of the kubelet of Amazon Linux 2. /etc/eks/bootstrap.sh decides which of the
+// units becomes the kubelet's.
 const kubeletArguments = `for unit in /etc/systemd/system/kubelet.service /etc/eks/containerd/kubelet-containerd.service; do
   if [ -f "$unit" ] && ! grep -q MULTIENI_KUBELET_ARGS "$unit"; then
     sed -i 's/\$KUBELET_EXTRA_ARGS/$KUBELET_EXTRA_ARGS $MULTIENI_KUBELET_ARGS/' "$unit"
@@ -63,7 +63,7 @@ const kubeletArguments = `for unit in /etc/systemd/system/kubelet.service /etc/e
 done
 `
 
-// load loads the program, unless an earlier boot has.
+// load downloads the program, unless an earlier boot did.
 func (b Bootstrap) load() string {
 	return fmt.Sprintf(`#!/bin/bash
 set -euo pipefail
@@ -77,7 +77,8 @@ mv "$program.new" "$program"
 `, pathProgram, b.ProgramSHA256, b.ProgramURL)
 }
 
-// unit runs the program before what starts the kubelet, which needs it unless nodes are to join without networks.
+// unit runs the program before the unit that starts the kubelet, which requires it unless nodes may join without
+// networks.
 func (b Bootstrap) unit() string {
 	kubelet, after, tell := "nodeadm-run.service", " nodeadm-config.service", "--node-config="+pathNodeConfig
 	if b.Family == AL2 {

@@ -24,8 +24,8 @@ func unit(t *testing.T, change func(*userdata.Bootstrap)) string {
 	return file
 }
 
-// TestUnitOfEachFamily compares the whole unit: what systemd starts it after, before what, with which arguments, and
-// what a failure means for the kubelet.
+// TestUnitOfEachFamily compares the whole unit: its order among the other units, its arguments, and the effect of a
+// failure on the kubelet.
 func TestUnitOfEachFamily(t *testing.T) {
 	const service = "\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n"
 	const limits = "SuccessExitStatus=10\nTimeoutStartSec=10min\n\n[Install]\n"

@@ -12,10 +12,9 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// Attempts have what the calls for each instance led to. After a restart each member makes its next call at once, and
-// its backoff grows again from the first delay; an update that another program sets back is repeated up to three times
-// first. The next attempt to evict a pod is made at once too, and the API server refuses what a PodDisruptionBudget
-// forbids.
+// Attempts have the results of the calls for each instance. After a restart each member makes its next call at once,
+// and its backoff grows again from the first delay. An update that another program reverts is first repeated up to
+// three times. The next attempt to evict a pod is also made at once; the API server enforces PodDisruptionBudgets.
 type Attempts struct {
 	byInstance map[string]InstanceAttempts
 }
@@ -24,13 +23,13 @@ type Attempts struct {
 type InstanceAttempts struct {
 	// Backoffs are the failures of members since their last success, and the slots that EC2 reported as taken.
 	Backoffs map[identity.Key]plan.Backoff
-	// RepeatedUpdates are the updates that EC2 accepted. They reveal an attribute that another program sets back.
+	// RepeatedUpdates are the updates that EC2 accepted. They reveal an attribute that another program reverts.
 	RepeatedUpdates plan.RepeatedUpdates
 	// Evictions are the last attempts to evict the pods of interfaces, by interface ID.
 	Evictions map[string]plan.EvictionAttempt
 }
 
-// Of returns the attempts for an instance. Later ones do not change the result.
+// Of returns the attempts for an instance. Later attempts do not change the result.
 func (a *Attempts) Of(instanceID string) InstanceAttempts { return a.byInstance[instanceID] }
 
 // Record records the outcome of a call. After a success it keeps what [plan.Backoff.AfterSuccess] returns.
@@ -50,8 +49,8 @@ func (a *Attempts) Record(instanceID string, action plan.Action, err error, at t
 	a.set(instanceID, of)
 }
 
-// RecordEviction records an attempt to evict the pods of an interface, with the API server's refusal of a part of it;
-// an empty refusal is none.
+// RecordEviction records an attempt to evict the pods of an interface. The refusal is the API server's reason not to
+// evict one of them; empty if there was none.
 func (a *Attempts) RecordEviction(instanceID, interfaceID, refusal string, at time.Time) {
 	of := a.byInstance[instanceID]
 	of.Evictions = with(of.Evictions, interfaceID, of.Evictions[interfaceID].Next(refusal, at))
@@ -76,8 +75,8 @@ func with[K comparable, V any](all map[K]V, key K, value V) map[K]V {
 	return next
 }
 
-// fullSubnetTTL is how long after its next attempt a full subnet is kept. Each node that needs an address tries within
-// [plan.SubnetFullBackoff].
+// fullSubnetTTL is how long a full subnet is kept after its next attempt is due. Each node that needs an address tries
+// within [plan.SubnetFullBackoff].
 const fullSubnetTTL = 3 * plan.SubnetFullBackoff
 
 // FullSubnets are the subnets in which EC2 had no address or no prefix for a NodeENI, with the time of the next
@@ -88,7 +87,7 @@ type FullSubnets struct {
 }
 
 // Known returns a copy of the subnets with the times of the next attempts. It first drops the attempts that are overdue
-// by more than fullSubnetTTL: their NodeENI may be gone.
+// by more than fullSubnetTTL: their NodeENI may not exist any more.
 func (s *FullSubnets) Known(now time.Time) map[plan.SubnetDemand]plan.FullSubnet {
 	maps.DeleteFunc(s.next, func(_ plan.SubnetDemand, known plan.FullSubnet) bool {
 		return now.Sub(known.Until) > fullSubnetTTL
@@ -96,8 +95,8 @@ func (s *FullSubnets) Known(now time.Time) map[plan.SubnetDemand]plan.FullSubnet
 	return maps.Clone(s.next)
 }
 
-// Allow reports whether all creates among the actions may be made now. If so, those in full subnets are the attempt,
-// and the next one is a backoff later.
+// Allow reports whether all creates among the actions may be made now. If so, the creates in full subnets are the next
+// attempt, and the one after it is due a backoff later.
 func (s *FullSubnets) Allow(actions []plan.Action, now time.Time) bool {
 	for _, action := range actions {
 		if create, ok := action.(plan.Create); ok && now.Before(s.next[demandOf(create)].Until) {
@@ -112,7 +111,7 @@ func (s *FullSubnets) Allow(actions []plan.Action, now time.Time) bool {
 	return true
 }
 
-// Record records the outcome of an action. Outcomes of other actions than creates change nothing.
+// Record records the outcome of an action. Only outcomes of creates change something.
 func (s *FullSubnets) Record(action plan.Action, err error, at time.Time) {
 	create, ok := action.(plan.Create)
 	if !ok {
@@ -128,7 +127,7 @@ func (s *FullSubnets) Record(action plan.Action, err error, at time.Time) {
 		}
 		s.next[demand] = plan.FullSubnet{Until: at.Add(plan.SubnetFullBackoff), Class: eni.ErrorClass(err)}
 	default:
-		// The failure does not say whether the subnet is full, and the same node may fail each time: another node may try.
+		// The failure does not say whether the subnet is full, and this node may fail each time, so another node may try.
 		s.postpone(demand, at)
 	}
 }
@@ -145,7 +144,7 @@ func demandOf(c plan.Create) plan.SubnetDemand {
 	return plan.DemandOf(c.Member.Owner, c.SubnetID, c.Spec)
 }
 
-// entry returns the inner map of a key, which it makes if there is none.
+// entry returns the inner map of a key, and creates it if necessary.
 func entry[K, L comparable, V any](all *map[K]map[L]V, key K) map[L]V {
 	if *all == nil {
 		*all = map[K]map[L]V{}
@@ -156,7 +155,7 @@ func entry[K, L comparable, V any](all *map[K]map[L]V, key K) map[L]V {
 	return (*all)[key]
 }
 
-// removeEntry deletes from the inner map of a key, and the inner map with its last value.
+// removeEntry deletes a value from the inner map of a key, and the inner map with its last value.
 func removeEntry[K, L comparable, V any](all map[K]map[L]V, key K, inner L) {
 	delete(all[key], inner)
 	if len(all[key]) == 0 {

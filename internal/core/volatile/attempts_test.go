@@ -46,7 +46,7 @@ func TestAttemptsCountFailuresUntilASuccess(t *testing.T) {
 	}
 }
 
-// EC2 refuses a slot whichever member asks for it, so a success elsewhere says nothing about the slot.
+// EC2 refuses a slot regardless of the member, so a success elsewhere says nothing about the slot.
 func TestAttemptsKeepRefusedSlots(t *testing.T) {
 	var a volatile.Attempts
 	attach := func(index int) plan.Attach {
@@ -108,7 +108,7 @@ func TestLaterAttemptsDoNotChangeTheResult(t *testing.T) {
 	}
 }
 
-// TestFullSubnets plays calls for one subnet, and asks after each whether a create in it may be made.
+// TestFullSubnets plays calls for one subnet, and checks after each whether a create in it is allowed.
 func TestFullSubnets(t *testing.T) {
 	const soon, later = time.Minute, plan.SubnetFullBackoff
 	demand := plan.SubnetDemand{Owner: "uid", SubnetID: "subnet-1"}

@@ -17,9 +17,10 @@ import (
 // reconciled, so that an address in use is not forgotten.
 const moveRetention = time.Hour
 
-// AddressMoves decides which interface has an address that pods bring up themselves. The newest claim wins: the one
-// that this process saw last. Clocks of nodes decide only between claims that it saw first together. After a restart
-// these are all claims, so a node whose clock is wrong can get an address that another one claimed later.
+// AddressMoves decides which interface has an address that pods bring up themselves. The newest claim wins, which is
+// the one that this process saw last. Clocks of nodes decide only between claims that it first saw at the same time.
+// After a restart these are all claims, so a node with a wrong clock can get an address that another node claimed
+// later.
 type AddressMoves struct {
 	addresses map[netip.Addr]*addressMoves
 	arrivals  uint64
@@ -40,8 +41,8 @@ type addressMoves struct {
 	movedAt, usedAt time.Time
 }
 
-// Holder returns the claim that is to have an address, if any, of all claims on it. If a newer claim has to wait
-// because the address moved shortly before, it returns until when.
+// Holder returns the claim, among all claims on an address, that must have it, if any. If a newer claim must wait
+// because the address moved shortly before, it also returns until when.
 func (m *AddressMoves) Holder(address netip.Addr, claims []plan.AddressClaim,
 	now time.Time) (holder plan.AddressClaim, held bool, until time.Time) {
 	m.prune(now)
@@ -70,7 +71,7 @@ func (m *AddressMoves) Holder(address netip.Addr, claims []plan.AddressClaim,
 	return newest, true, time.Time{}
 }
 
-// arrive adds the claims that are new, in the order of the nodes' clocks, and drops those that are gone.
+// arrive adds the new claims, in the order of the nodes' clocks, and drops those that no longer exist.
 func (m *AddressMoves) arrive(address netip.Addr, claims []plan.AddressClaim) *addressMoves {
 	a := m.addresses[address]
 	if a == nil {

@@ -15,7 +15,7 @@ import (
 func TestAddressMoves(t *testing.T) {
 	const a, b, c = "eni-a", "eni-b", "eni-c"
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	// claim is one that is as old, in seconds, as its node's clock says.
+	// claim returns a claim of the given age in seconds, by its node's clock.
 	claim := func(id string, sequence int64, age int) plan.AddressClaim {
 		return plan.AddressClaim{InterfaceID: id, Sequence: sequence, Since: begin.Add(-time.Duration(age) * time.Second)}
 	}
@@ -26,7 +26,7 @@ func TestAddressMoves(t *testing.T) {
 	type step struct {
 		after  time.Duration
 		claims []plan.AddressClaim
-		// holder is the interface that has the address, waits how long a newer claim waits.
+		// holder is the interface that has the address, and waits how long a newer claim waits.
 		holder string
 		waits  time.Duration
 	}

@@ -6,7 +6,7 @@ package volatile
 import "time"
 
 // StaleCheckInterval is the least time between two reads of an instance for an agent that misses a link. An agent that
-// repeats itself, by mistake or malice, must not spend the account's requests.
+// repeats its report, by mistake or malice, must not use up the account's requests.
 const StaleCheckInterval = 30 * time.Second
 
 // StaleNodes are the nodes whose instance the controller must read from EC2 before it plans, because their agent misses
@@ -16,14 +16,14 @@ type StaleNodes struct {
 }
 
 type staleNode struct {
-	// reads is how many reads are left.
+	// reads is the number of remaining reads.
 	reads int
 	// readAt is the time of the last read, zero before the first.
 	readAt time.Time
 }
 
 // staleReads is how often the controller reads an instance after its agent missed a link. An agent can be faster than
-// EC2's reads, so the first one may still show the interface attached.
+// EC2's reads, so the first read may still show the interface as attached.
 const staleReads = 2
 
 // Add records that a node's instance must be read.
@@ -35,7 +35,7 @@ func (s *StaleNodes) Add(node string) {
 }
 
 // Take reports whether the caller must read the node's instance now, and records the read. If another read is due
-// later, requeueAt is when.
+// later, it returns its time as requeueAt.
 func (s *StaleNodes) Take(node string, now time.Time) (stale bool, requeueAt time.Time) {
 	of, known := s.nodes[node]
 	next := of.readAt.Add(StaleCheckInterval)
@@ -80,13 +80,13 @@ func (l *InstanceLocks) TryLock(instanceID, node string) bool {
 // Unlock releases an instance.
 func (l *InstanceLocks) Unlock(instanceID string) { delete(l.nodes, instanceID) }
 
-// SkippedNodes are the reasons already reported for Nodes that get no interfaces. After a restart the controller
-// reports each of them once more.
+// SkippedNodes are the reported reasons why Nodes get no interfaces. After a restart the controller reports each of
+// them once more.
 type SkippedNodes struct {
 	reported map[string]map[Skip]bool
 }
 
-// Skip is why a Node gets no interfaces of a NodeENI.
+// Skip is the reason why a Node gets no interfaces of a NodeENI.
 type Skip struct {
 	NodeUID, NodeENIUID, Why string
 }

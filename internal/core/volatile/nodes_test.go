@@ -143,8 +143,8 @@ func TestAttachLatency(t *testing.T) {
 	})
 }
 
-// TestStateShrinks fills the state for one node, instance and NodeENI, and ends all of it: a controller lives longer than
-// any of them.
+// TestStateShrinks fills the state for one node, instance and NodeENI, and then ends all of them, because a controller
+// outlives them.
 func TestStateShrinks(t *testing.T) {
 	var s volatile.State
 	s.Attempts.Record("i-1", createIn("subnet-1"), &eni.APIError{Class: eni.Transient}, start)

@@ -12,8 +12,8 @@ import (
 )
 
 // InFlightCreates counts the create calls without an answer, for the limit on unattached interfaces of the cluster.
-// After a restart no call of this process is in flight; the first listing shows what calls of the earlier process
-// created.
+// After a restart no call of this process is in flight; the first listing shows the interfaces that calls of the
+// earlier process created.
 type InFlightCreates struct {
 	count int
 }
@@ -21,7 +21,7 @@ type InFlightCreates struct {
 // Count returns how many creates are in flight.
 func (c *InFlightCreates) Count() int { return c.count }
 
-// Begin counts the creates among the actions, and returns how many there are and how many were in flight before.
+// Begin counts the creates among the actions, and returns their number and the number that were in flight before.
 func (c *InFlightCreates) Begin(actions []plan.Action) (creates, before int) {
 	for _, action := range actions {
 		if _, is := action.(plan.Create); is {
@@ -33,7 +33,7 @@ func (c *InFlightCreates) Begin(actions []plan.Action) (creates, before int) {
 	return creates, before
 }
 
-// End removes some creates from the count.
+// End subtracts creates from the count.
 func (c *InFlightCreates) End(creates int) { c.count -= creates }
 
 // Replacements are the instances that replace interfaces, by NodeENI. An instance keeps its permission when its Node
@@ -44,10 +44,9 @@ type Replacements struct {
 	instances map[string]map[string]bool
 }
 
-// Acquire reports whether an instance may replace interfaces of a NodeENI: the replacing instances and the unavailable
-// ones are no more than the limit. The instance keeps the permission until [Replacements.Release], so that a bad change
-// stops at the first nodes. Only a lower limit ends the permission of an instance earlier: such an instance has not
-// begun.
+// Acquire reports whether an instance may replace interfaces of a NodeENI: the replacing and the unavailable instances
+// together must not exceed the limit. The instance keeps the permission until [Replacements.Release], so that a bad
+// change stops at the first nodes. Only a lower limit ends the permission earlier, of an instance that has not begun.
 func (r *Replacements) Acquire(nodeENIUID, instanceID string, limit int, unavailable []string) bool {
 	busy := maps.Clone(r.instances[nodeENIUID])
 	if busy[instanceID] && len(busy) > limit {
@@ -86,26 +85,25 @@ func (r *Replacements) Release(instanceID string, except ...identity.Owner) {
 	}
 }
 
-// RampAdmissions are the nodes that NodeENIs in a ramp already serve or have admitted. After a restart the
-// NodeENIStates name the nodes that are served; a node that was admitted and has no NodeENIState yet waits for
-// admission again.
+// RampAdmissions are the nodes that NodeENIs in a ramp-up already serve or have admitted. After a restart the
+// NodeENIStates name the served nodes; a node that was admitted and has no NodeENIState yet waits for admission again.
 type RampAdmissions struct {
 	ramps map[string]ramp
 }
 
 type ramp struct {
-	// generation is that of the NodeENI when its ramp began.
+	// generation is that of the NodeENI when its ramp-up began.
 	generation int64
 	admitted   map[string]bool
 }
 
-// Begun reports whether [RampAdmissions.Begin] was called for the ramp of a NodeENI.
+// Begun reports whether [RampAdmissions.Begin] was called for the ramp-up of a NodeENI.
 func (a *RampAdmissions) Begun(nodeENIUID string) bool {
 	_, begun := a.ramps[nodeENIUID]
 	return begun
 }
 
-// Begin records which nodes a NodeENI served before its ramp, in addition to those already recorded.
+// Begin records which nodes a NodeENI served before its ramp-up, in addition to those already recorded.
 func (a *RampAdmissions) Begin(nodeENIUID string, generation int64, served []string) {
 	if a.ramps == nil {
 		a.ramps = map[string]ramp{}
@@ -120,7 +118,7 @@ func (a *RampAdmissions) Begin(nodeENIUID string, generation int64, served []str
 	a.ramps[nodeENIUID] = ramp{generation, admitted}
 }
 
-// Admit admits a node unless that makes more nodes than the limit, and reports whether the node is admitted.
+// Admit admits a node unless that exceeds the limit, and reports whether the node is admitted.
 func (a *RampAdmissions) Admit(nodeENIUID, node string, limit int) bool {
 	of, begun := a.ramps[nodeENIUID]
 	if !begun || !of.admitted[node] && len(of.admitted) >= limit {
@@ -130,8 +128,8 @@ func (a *RampAdmissions) Admit(nodeENIUID, node string, limit int) bool {
 	return true
 }
 
-// End drops a ramp that ended by what a generation of the NodeENI says. A reconciliation that began before the ramp has
-// an earlier generation, which does not know the ramp.
+// End drops a ramp-up that has ended according to a generation of the NodeENI. A reconciliation that began before the
+// ramp-up has an earlier generation and does not know of it.
 func (a *RampAdmissions) End(nodeENIUID string, generation int64) {
 	if of, begun := a.ramps[nodeENIUID]; begun && generation >= of.generation {
 		delete(a.ramps, nodeENIUID)

@@ -115,8 +115,8 @@ func TestRampAdmissionsCountServedAndAdmittedNodes(t *testing.T) {
 	}
 }
 
-// TestAnEarlierGenerationDoesNotEndARamp has a reconciliation that began before the change of the NodeENI between all
-// admissions: it has the NodeENI without its ramp.
+// TestAnEarlierGenerationDoesNotEndARamp has, between all admissions, a reconciliation that began before the change of
+// the NodeENI, and so has the NodeENI without its ramp-up.
 func TestAnEarlierGenerationDoesNotEndARamp(t *testing.T) {
 	const uid, before, after, limit = "uid-a", 1, 2, 50
 	var a volatile.RampAdmissions

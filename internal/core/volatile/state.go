@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package volatile holds the state that the node controller keeps between reconciliations and stores nowhere. A restart
-// loses all of it. Each type says what that loss causes; docs/restart.md has the same as a table.
+// loses all of it. Each type documents the effect of that loss; docs/restart.md has a table of them.
 //
 // The zero value of each type is ready for use. No type is safe for concurrent use: the controller has one mutex for
 // all of them.

@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// Deferrals are the nodes with a write that waits for more changes, with the time since when. After a restart the delay
+// Deferrals are the nodes with a write that waits for more changes, and when the wait began. After a restart the delay
 // begins again, so the write is late by at most one more delay.
 type Deferrals struct {
 	since map[string]time.Time
@@ -35,15 +35,15 @@ func (d *Deferrals) Due(node string, delay time.Duration, now time.Time) time.Ti
 // End records that no write for a node is deferred.
 func (d *Deferrals) End(node string) { delete(d.since, node) }
 
-// AttachLatency measures how long nodes wait for their interfaces. After a restart it measures no interface that a node
-// already waits for.
+// AttachLatency measures how long nodes wait for their interfaces. After a restart it does not measure the interfaces
+// that a node already waits for.
 type AttachLatency struct {
 	since map[string]map[string]map[identity.Key]time.Time
 }
 
-// Record takes the members of an instance's plan, and returns how long the node waited for each interface that this
-// plan finds attached and the one before did not. It measures no time in which a person must act, and nothing that the
-// first plan of the instance finds attached.
+// Record takes the members of an instance's plan, and returns how long the node waited for each interface that is
+// attached in this plan and was not in the previous one. It excludes time in which a person must act, and interfaces
+// that are already attached in the first plan of the instance.
 func (l *AttachLatency) Record(node, instanceID string, members []plan.Member, now time.Time) []time.Duration {
 	before, after := l.since[node][instanceID], map[identity.Key]time.Time{}
 	var ended []time.Duration

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// The programs that a folder of assets holds.
+// The programs in a folder of assets.
 const (
 	APIServer = "kube-apiserver"
 	Etcd      = "etcd"
@@ -21,25 +21,25 @@ const (
 
 // Environment variables that decide where the programs come from.
 const (
-	// EnvAssets names a folder that holds the programs already. It is the
-	// variable that controller-runtime's envtest and setup-envtest use.
+	// EnvAssets names a folder that already has the programs. controller-runtime's envtest and setup-envtest use the same
+	// variable.
 	EnvAssets = "KUBEBUILDER_ASSETS"
-	// EnvCache names the folder for what multieni builds for itself. Without
-	// it that is "multieni" in the user's cache folder.
+	// EnvCache names the folder for the programs that multieni builds for itself. The default is "multieni" in the user's
+	// cache folder.
 	EnvCache = "MULTIENI_CACHE"
-	// EnvIndex is the URL of the index of prebuilt programs, without it setup-envtest's own, or [NoIndex].
+	// EnvIndex is the URL of the index of prebuilt programs, or [NoIndex]. The default is that of setup-envtest.
 	EnvIndex = "MULTIENI_ENVTEST_INDEX"
-	// NoIndex has the programs compiled.
+	// NoIndex makes Dir compile the programs.
 	NoIndex = "none"
 )
 
 // Dir returns a folder that holds [APIServer], [Etcd] and [Kubectl].
 //
-// With [EnvAssets] set that is the folder it names. Without, it is what an earlier call left in the cache; then what
-// [EnvIndex] lists, downloaded in seconds; and where that cannot be reached within 5 s, what compiles from the checkout
-// around the working directory, which costs some six minutes of two cores and 600 MB of modules. Dir reports on what
-// takes long; further calls take milliseconds and print nothing. Any number of processes may call Dir at once: one
-// works, the others wait for it.
+// If [EnvAssets] is set, it is that folder. Otherwise Dir uses the cache of an earlier call, or downloads the programs
+// that [EnvIndex] lists in seconds. If the index cannot be reached within 5 s, Dir compiles the programs from the
+// checkout around the working directory, which takes about six minutes on two cores and 600 MB of modules. Dir reports
+// the progress of long steps; further calls take milliseconds and print nothing. Any number of processes may call Dir
+// at once: one works, the others wait for it.
 func Dir(ctx context.Context, progress io.Writer) (string, error) {
 	if dir := os.Getenv(EnvAssets); dir != "" {
 		return dir, checkPrograms(dir)
@@ -58,17 +58,17 @@ func Dir(ctx context.Context, progress io.Writer) (string, error) {
 	return w.obtain(ctx, progress)
 }
 
-// ways are the ways to come by the programs.
+// ways are the ways to get the programs.
 type ways struct {
 	index    string // of prebuilt programs
 	prebuilt string // folder
 
 	src      source
-	noSource error  // why there is nothing to compile
+	noSource error  // why the programs cannot be compiled
 	built    string // folder; empty without source
 }
 
-// cached returns the folder that is there already. What was compiled is of the exact version.
+// cached returns the existing folder, if any. Compiled programs have the exact version.
 func (w ways) cached() (dir string, ok bool) {
 	if w.noSource == nil && checkPrograms(w.built) == nil {
 		return w.built, true
@@ -76,7 +76,7 @@ func (w ways) cached() (dir string, ok bool) {
 	return w.prebuilt, w.index != NoIndex && checkPrograms(w.prebuilt) == nil
 }
 
-// obtain downloads the programs, or compiles them. A lock makes other processes wait.
+// obtain downloads or compiles the programs. A lock makes other processes wait.
 func (w ways) obtain(ctx context.Context, progress io.Writer) (string, error) {
 	meter := newMeter(progress, "Kubernetes control plane")
 	defer meter.close()

@@ -19,8 +19,8 @@ import (
 	"github.com/multieni/multieni/internal/dev/assets"
 )
 
-// The tests build a small program in place of Kubernetes, which takes a second
-// instead of minutes and goes through the same steps.
+// The tests build a small program instead of Kubernetes, which takes a second instead of minutes and has the same
+// steps.
 const (
 	goMod = `module example.com/controlplane
 
@@ -44,8 +44,8 @@ func main() { fmt.Println("I am", filepath.Base(os.Args[0])) }
 `
 )
 
-// checkout makes a checkout with that program, enters a folder deep inside, and
-// points the cache elsewhere. It returns the path of the program's source.
+// checkout creates a checkout with that program, enters a nested folder, and sets another cache folder. It returns the
+// path of the program's source.
 func checkout(t *testing.T) (mainFile string) {
 	t.Helper()
 	root := t.TempDir()

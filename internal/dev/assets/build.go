@@ -23,9 +23,9 @@ import (
 // after an interrupt.
 const interruptGrace = 5 * time.Second
 
-// buildInto leaves what build makes in dir, which appears by renaming: it is whole or it is not there.
+// buildInto writes the output of build to dir, which is created by renaming: it is complete or does not exist.
 func buildInto(dir string, build func(dir string) error) error {
-	partial := dir + ".partial" // what an interrupted build left may still be there
+	partial := dir + ".partial" // the files of an interrupted build may still exist
 	for _, path := range []string{partial, dir} {
 		if err := os.RemoveAll(path); err != nil {
 			return err
@@ -37,8 +37,7 @@ func buildInto(dir string, build func(dir string) error) error {
 	return os.Rename(partial, dir)
 }
 
-// lock waits for the lock on path and returns its release. A process that dies
-// gives its lock back.
+// lock waits for the lock on path and returns a function that releases it. The end of a process releases its lock.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	type result struct {
 		unlock func()
@@ -88,7 +87,7 @@ type compilation struct {
 	output   string
 }
 
-// compile runs go build and tells meter about each package.
+// compile runs go build and reports each package to meter.
 func (c compilation) compile(ctx context.Context, meter *meter) error {
 	meter.enter("downloading modules")
 	dependencies, err := runGo(ctx, c.module, append([]string{"list", "-deps", "-tags", c.tags}, c.packages...)...)
@@ -96,8 +95,8 @@ func (c compilation) compile(ctx context.Context, meter *meter) error {
 		return err
 	}
 	meter.compile(bytes.Count(dependencies, []byte("\n")))
-	// No -trimpath: with other flags than "go test" uses, the compile cache
-	// would hold two copies of Kubernetes, and filling it is what takes long.
+	// No -trimpath: with other flags than "go test" uses, the compile cache would hold two copies of Kubernetes, and
+	// filling it takes most of the time.
 	arguments := []string{"build", "-v", "-buildvcs=false", "-tags", c.tags, "-ldflags", c.ldflags, "-o", c.output}
 	cmd := goCommand(ctx, c.module, append(arguments, c.packages...)...)
 	stderr, err := cmd.StderrPipe()
@@ -117,8 +116,8 @@ func (c compilation) compile(ctx context.Context, meter *meter) error {
 	return nil
 }
 
-// watchBuild reads what "go build -v" prints, a line per package as its
-// compilation begins, and returns the lines that are something else.
+// watchBuild reads the output of "go build -v", which has a line for each package when its compilation begins, and
+// returns the other lines.
 func watchBuild(output io.Reader, meter *meter) (complaints string) {
 	var other strings.Builder
 	lines := bufio.NewScanner(output)
@@ -132,8 +131,8 @@ func watchBuild(output io.Reader, meter *meter) (complaints string) {
 	return other.String()
 }
 
-// goCommand is the go command in dir, for a stand-alone module and a program that runs on this machine, regardless of
-// the environment.
+// goCommand returns a go command in dir, for a stand-alone module and a program for this machine, regardless of the
+// environment.
 func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

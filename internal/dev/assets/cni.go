@@ -17,7 +17,7 @@ const (
 	whereaboutsModule = "github.com/k8snetworkplumbingwg/whereabouts"
 )
 
-// cniPlugins are those of the CNI project that a pod network uses, or that a test puts in their place.
+// cniPlugins are the plugins of the CNI project that a pod network uses, or that a test uses instead.
 func cniPlugins() tools {
 	t := tools{name: "CNI plugins", dev: "cni", module: pluginsModule}
 	for _, p := range []string{"ipam/host-local", "ipam/static", "main/bridge", "main/host-device", "main/ipvlan",
@@ -51,14 +51,14 @@ func CachedCNIPlugins(ctx context.Context) (string, error) {
 	return dir, err
 }
 
-// Multus returns a folder with the program multus, the thin plugin. It takes some minutes the first time, and is like
-// [CNIPlugins] in all else.
+// Multus returns a folder with the program multus, the thin plugin. It takes some minutes the first time, and is
+// otherwise like [CNIPlugins].
 func Multus(ctx context.Context, progress io.Writer) (string, error) {
 	return multus().dir(ctx, progress)
 }
 
 // Whereabouts returns the IPAM plugin whereabouts. Its file is named cmd, as its package is: runtimes need a link named
-// whereabouts. It is like [Multus] in all else.
+// whereabouts. It is otherwise like [Multus].
 func Whereabouts(ctx context.Context, progress io.Writer) (program string, err error) {
 	dir, err := whereabouts().dir(ctx, progress)
 	return filepath.Join(dir, "cmd"), err

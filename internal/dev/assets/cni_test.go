@@ -32,7 +32,7 @@ replace (
 )
 `
 
-// cniCheckout makes a checkout whose plugins only say their names.
+// cniCheckout creates a checkout whose plugins only print their names.
 func cniCheckout(t *testing.T) {
 	t.Helper()
 	module := filepath.Join(filepath.Dir(filepath.Dir(checkout(t))), "cni")

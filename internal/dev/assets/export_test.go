@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What the external tests need of the progress display.
+// Parts of the progress display for the external tests.
 type Meter = meter
 
 var NewMeter = newMeter
@@ -18,10 +18,10 @@ func (m *meter) Compile(total int)  { m.compile(total) }
 func (m *meter) Compiled()          { m.compiled() }
 func (m *meter) Close()             { m.close() }
 
-// PrebuiltVersion is the release that is looked for in the index.
+// PrebuiltVersion is the release that Dir looks for in the index.
 func PrebuiltVersion() string { return prebuiltVersion.String() }
 
-// SetPatience makes a test wait less than a person does.
+// SetPatience makes a test wait for less time than a user does.
 func SetPatience(t *testing.T, d time.Duration) {
 	before := patience
 	patience = d

@@ -11,7 +11,7 @@ import (
 	"os/exec"
 )
 
-// The modules that dev/kubelet and dev/node require, whose versions are those of the programs.
+// The modules that dev/kubelet and dev/node require. Their versions are those of the programs.
 const (
 	kubeletPackage   = "github.com/multieni/multieni/dev/kubelet"
 	containerdModule = "github.com/containerd/containerd/v2"
@@ -23,7 +23,7 @@ func kubelet() tools {
 		sources: []string{"main.go"}}
 }
 
-// containerd comes without snapshotters that need libraries. The kubelet asks for seccomp, at least for sandboxes.
+// containerd is built without snapshotters that need libraries. The kubelet requests seccomp, at least for sandboxes.
 func containerd() tools {
 	t := tools{name: "containerd and runc", dev: "node", module: containerdModule, tags: "seccomp,no_btrfs,no_zfs"}
 	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "ctr"} {
@@ -37,7 +37,7 @@ func containerd() tools {
 // containerd-shim-runc-v2, ctr and runc.
 //
 // It compiles them from dev/kubelet and dev/node of the checkout around the working directory, once per version, which
-// takes ten minutes and more on two cores, and needs gcc, pkg-config and the headers of libseccomp. Further calls take
+// takes at least ten minutes on two cores, and needs gcc, pkg-config and the headers of libseccomp. Further calls take
 // milliseconds. Linux only.
 func NodePrograms(ctx context.Context, progress io.Writer) (folders []string, err error) {
 	if _, _, err := containerd().find(ctx); errors.Is(err, ErrNotBuilt) {
@@ -55,7 +55,7 @@ func NodePrograms(ctx context.Context, progress io.Writer) (folders []string, er
 	return folders, nil
 }
 
-// compilesRunc returns an error that says what the machine lacks for the only program with C in it.
+// compilesRunc returns an error with the tools that the machine lacks for runc, the only program with C code.
 func compilesRunc(ctx context.Context) error {
 	for _, check := range [][]string{{"gcc", "--version"}, {"pkg-config", "--exists", "libseccomp"}} {
 		if output, err := exec.CommandContext(ctx, check[0], check[1:]...).CombinedOutput(); err != nil {

@@ -39,8 +39,8 @@ replace k8s.io/kubernetes => ./kubernetes
 `
 )
 
-// nodeCheckout makes a checkout whose programs of nodes only say their names. Programs that only exit take the place of those
-// that runc compiles with.
+// nodeCheckout creates a checkout whose programs of nodes only print their names. Programs that only exit replace the
+// compilers of runc.
 func nodeCheckout(t *testing.T, pkgConfigExit string) {
 	t.Helper()
 	dev := filepath.Dir(filepath.Dir(checkout(t)))

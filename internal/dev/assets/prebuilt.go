@@ -24,11 +24,10 @@ import (
 // clients, and the index has the first release of every minor version.
 var prebuiltVersion = versions.Concrete{Major: 1, Minor: 37, Patch: 0}
 
-// patience is how long the index may take, and how long the archive may send nothing, before the programs are compiled
-// instead.
+// patience is the time limit for the index, and for the archive to send data, before Dir compiles the programs instead.
 var patience = 5 * time.Second
 
-// prebuiltDir is where prebuilt programs for this machine are kept.
+// prebuiltDir returns the folder of prebuilt programs for this machine.
 func prebuiltDir(cache string) string {
 	return filepath.Join(cache, "controlplane", "prebuilt-"+thisMachine().BaseName(prebuiltVersion))
 }
@@ -37,7 +36,7 @@ func thisMachine() versions.Platform {
 	return versions.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}
 }
 
-// fetch leaves in dir the programs that the index lists, once their archive has the checksum that the index says.
+// fetch writes the programs that the index lists to dir, if their archive has the checksum of the index.
 func fetch(ctx context.Context, index, dir string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -49,7 +48,7 @@ func fetch(ctx context.Context, index, dir string) error {
 	if err != nil {
 		return causeOf(ctx, err)
 	}
-	partial := dir + ".partial" // what an interrupted download left may still be there
+	partial := dir + ".partial" // the files of an interrupted download may still exist
 	if err := os.RemoveAll(partial); err != nil {
 		return err
 	}
@@ -63,7 +62,7 @@ func fetch(ctx context.Context, index, dir string) error {
 	}
 	defer archive.Close()
 	silence.Reset(patience)
-	// GetVersion compares the checksum, because the platform has one.
+	// GetVersion compares the checksum, because it is set for the platform.
 	if err := client.GetVersion(ctx, prebuiltVersion, platform, &heard{archive, silence}); err != nil {
 		return causeOf(ctx, err)
 	}
@@ -86,7 +85,7 @@ func listed(ctx context.Context, client remote.Client) (versions.PlatformItem, e
 	return versions.PlatformItem{}, fmt.Errorf("the index has no %s", thisMachine().ArchiveName(prebuiltVersion))
 }
 
-// unpack leaves the programs of the archive in dir, which appears by renaming: it is whole or it is not there.
+// unpack writes the programs of the archive to dir, which is created by renaming: it is complete or does not exist.
 func unpack(ctx context.Context, archive io.ReadSeeker, partial, dir string) error {
 	if _, err := archive.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -109,7 +108,7 @@ func unpack(ctx context.Context, archive io.ReadSeeker, partial, dir string) err
 	return os.Rename(path, dir)
 }
 
-// heard passes on what is written, and notes that something was.
+// heard passes written data on, and records that there was some.
 type heard struct {
 	io.Writer
 	silence *time.Timer
@@ -120,7 +119,7 @@ func (h *heard) Write(p []byte) (int, error) {
 	return h.Writer.Write(p)
 }
 
-// causeOf is why the context ended, if it did, and else the error.
+// causeOf returns the cause of the context's end, if it has ended, and otherwise the error.
 func causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return context.Cause(ctx)

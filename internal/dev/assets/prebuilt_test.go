@@ -23,12 +23,12 @@ import (
 	"github.com/multieni/multieni/internal/dev/assets"
 )
 
-// site is where an index of prebuilt programs is, with the archive that it lists.
+// site is a server with an index of prebuilt programs, and the archive that it lists.
 type site struct {
 	version  string       // in the index; empty: the one that is looked for
 	checksum string       // in the index; empty: the right one
 	hangs    string       // the path that answers nothing
-	archives atomic.Int32 // how often the archive was asked for
+	archives atomic.Int32 // how often the archive was requested
 }
 
 func (s *site) serve(t *testing.T) {
@@ -63,7 +63,7 @@ func (s *site) serve(t *testing.T) {
 	t.Setenv(assets.EnvIndex, server.URL+"/index.yaml")
 }
 
-// archiveOf packs programs that say that they were downloaded.
+// archiveOf packs programs that print that they were downloaded.
 func archiveOf(t *testing.T, names ...string) []byte {
 	t.Helper()
 	var content bytes.Buffer
@@ -129,7 +129,7 @@ func TestDirDownloads(t *testing.T) {
 	}
 }
 
-// What cannot be downloaded is compiled, as if there were no index; one line says why.
+// Dir compiles programs that it cannot download, as if there were no index; one line says why.
 func TestDirCompilesWhatItCannotDownload(t *testing.T) {
 	assets.SetPatience(t, 200*time.Millisecond)
 	for name, row := range map[string]struct {
@@ -160,7 +160,7 @@ func TestDirCompilesWhatItCannotDownload(t *testing.T) {
 	})
 }
 
-// compiles fails the test unless the programs are compiled, for a reason that one line tells.
+// compiles fails the test unless Dir compiles the programs, and prints the reason in one line.
 func compiles(t *testing.T, why string) {
 	t.Helper()
 	var told strings.Builder
@@ -180,7 +180,7 @@ func compiles(t *testing.T, why string) {
 	}
 }
 
-// Outside a checkout there is nothing to compile: the error says what is missing, and why it could not be downloaded.
+// Outside a checkout Dir cannot compile: the error says which source is missing, and why the download failed.
 func TestDirWithoutSourceAndIndex(t *testing.T) {
 	checkout(t)
 	t.Chdir(t.TempDir())
@@ -194,7 +194,7 @@ func TestDirWithoutSourceAndIndex(t *testing.T) {
 	}
 }
 
-// Dir prefers the exact version that was compiled before, and downloads nothing.
+// Dir prefers the exact version from an earlier compilation, and downloads nothing.
 func TestDirPrefersWhatWasCompiled(t *testing.T) {
 	checkout(t)
 	compiled := dir(t)

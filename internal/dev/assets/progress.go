@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// A meter tells a person how far a build is: on a terminal in one line that it redraws each second, elsewhere in a
+// A meter shows a user the progress of a build: on a terminal in one line that it redraws each second, elsewhere in a
 // plain line every 15 seconds. Builds that end within the first interval print nothing.
 type meter struct {
 	out      io.Writer
@@ -70,7 +70,7 @@ func (m *meter) show() {
 	fmt.Fprintln(m.out, line)
 }
 
-// String says what the build does, and for how long it has been at it.
+// String returns the present phase of the build, and its duration so far.
 func (m *meter) String() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/dev/assets"
 )
 
-// Without a terminal, one line each 15 seconds says how far the build is.
+// Without a terminal, one line every 15 seconds shows the progress of the build.
 func TestProgressInALog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

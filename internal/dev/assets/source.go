@@ -70,15 +70,15 @@ func findModule(name string) (string, error) {
 	}
 }
 
-// key names a build: the versions for people, the digest for everything else.
+// key names a build: the versions are for users, the digest makes the key unique.
 func (s source) key() string {
 	return fmt.Sprintf("%s-etcd%s-%s", s.kubernetes, strings.TrimPrefix(s.etcd, "v"), s.digest[:12])
 }
 
 func (s source) ldflags() string { return versionFlags(s.kubernetes) }
 
-// versionFlags gives programs of Kubernetes the version of the module they are made of, which others ignore. An API
-// server without calls itself v0.0.0-master, and clients take that badly.
+// versionFlags gives programs of Kubernetes the version of their module; other programs ignore it. Without it an API
+// server has version v0.0.0-master, which clients do not handle well.
 func versionFlags(version string) string {
 	const pkg = "k8s.io/component-base/version"
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
@@ -106,8 +106,7 @@ func requirements(ctx context.Context, dir string) (map[string]string, error) {
 	return versions, nil
 }
 
-// digest covers what decides the bytes of the programs: the module's files, the
-// Go version and the platform.
+// digest covers all inputs of the build: the module's files, the Go version and the platform.
 func digest(ctx context.Context, dir string, files ...string) (string, error) {
 	toolchain, err := runGo(ctx, dir, "env", "GOVERSION", "GOOS", "GOARCH", "CGO_ENABLED")
 	if err != nil {
@@ -125,7 +124,7 @@ func digest(ctx context.Context, dir string, files ...string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// runGo returns what the go command prints in dir.
+// runGo returns the output of a go command in dir.
 func runGo(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	out, err := goCommand(ctx, dir, args...).Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {

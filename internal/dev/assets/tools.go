@@ -15,20 +15,21 @@ import (
 	"strings"
 )
 
-// ErrNotBuilt means that the cache does not have the programs, and that nothing was built.
+// ErrNotBuilt means that the cache does not have the programs, and that they were not built.
 var ErrNotBuilt = errors.New("not built yet")
 
-// tools are programs that the module of one folder of dev requires or has, which are built and cached together.
+// tools are programs of the module in one folder of dev, or of modules that it requires. They are built and cached
+// together.
 type tools struct {
 	name     string // for people
 	dev      string // the folder
 	module   string // whose version is theirs
 	packages []string
-	sources  []string // the files of the folder that decide the programs, with go.mod and go.sum
+	sources  []string // the files of the folder that are inputs of the build, with go.mod and go.sum
 	tags     string   // of the build, separated by commas
 }
 
-// find returns how the tools compile, and their folder, with [ErrNotBuilt] if the folder lacks one of them.
+// find returns the compilation of the tools and their folder, and [ErrNotBuilt] if the folder lacks one of them.
 func (t tools) find(ctx context.Context) (c compilation, dir string, err error) {
 	c = compilation{packages: t.packages, tags: t.tags}
 	if c.module, err = findModule(t.dev); err != nil {
@@ -64,7 +65,7 @@ func (t tools) in(dir string) bool {
 	})
 }
 
-// dir finds the tools, or compiles them. A lock makes other processes wait.
+// dir returns the folder of the tools, and compiles them if necessary. A lock makes other processes wait.
 func (t tools) dir(ctx context.Context, progress io.Writer) (string, error) {
 	c, dir, err := t.find(ctx)
 	if !errors.Is(err, ErrNotBuilt) {

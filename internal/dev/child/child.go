@@ -3,8 +3,8 @@
 
 // Package child runs the real controller, the program multieni, as a child process next to a simulated AWS.
 //
-// [Controller] finds or builds it and adapts its flags to the speed of the simulator. A [Process] can be stopped as an
-// operator stops it, or killed as when its machine fails.
+// [Controller] finds or builds it and adapts its flags to the speed of the simulator. A [Process] can be stopped, as by
+// an operator, or killed, as by a failure of its machine.
 package child
 
 import (
@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// stopTimeout is how long a process may take to stop before it is killed. The controller lets calls under way finish
-// for 20 seconds.
+// stopTimeout is the time limit for a process to stop before it is killed. The controller waits up to 20 seconds for
+// calls in flight.
 const stopTimeout = 30 * time.Second
 
-// Options say what to run.
+// Options describe the program to run.
 type Options struct {
 	// Program is the path of multieni.
 	Program string
@@ -29,7 +29,7 @@ type Options struct {
 	Args []string
 	// Env is added to this process' own environment.
 	Env []string
-	// Log is the file that takes what it prints. Several processes, one after the other, may share one.
+	// Log is the file for its output. Several processes, one after the other, may share one.
 	Log string
 }
 
@@ -46,7 +46,7 @@ func Start(o Options) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log of the controller: %w", err)
 	}
-	// The context of a command kills it when it ends, and the controller deserves to be asked first: Stop does that.
+	// A context would kill the process when it ends. Stop first asks the controller to stop.
 	command := exec.CommandContext(context.Background(), o.Program, o.Args...)
 	command.Env = append(os.Environ(), o.Env...)
 	command.Stdout, command.Stderr = log, log
@@ -67,13 +67,13 @@ func (p *Process) PID() int { return p.command.Process.Pid }
 // Exited is closed when the process has ended, regardless of the reason.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Err is how the process ended. It waits until it has.
+// Err waits until the process has ended, and returns its error.
 func (p *Process) Err() error {
 	<-p.exited
 	return p.err
 }
 
-// Kill ends the process with SIGKILL, which it cannot prepare for, and waits until it is gone.
+// Kill ends the process with SIGKILL, which it cannot handle, and waits until it has ended.
 func (p *Process) Kill() error {
 	if err := p.signal(os.Kill); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (p *Process) Stop() error {
 	}
 }
 
-// ended tells whether it was the signal that ended the process.
+// ended reports whether the signal ended the process.
 func (p *Process) ended(by syscall.Signal) bool {
 	status, ok := p.command.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == by

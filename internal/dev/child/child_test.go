@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/options"
 )
 
-// start runs a shell script and waits until it has said something.
+// start runs a shell script and waits until it has printed something.
 func start(t *testing.T, script string) (p *child.Process, log string) {
 	t.Helper()
 	log = filepath.Join(t.TempDir(), "log")
@@ -72,7 +72,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// What does not listen to anything can be killed, and the next one goes on in the same log.
+// A process that ignores signals can be killed, and the next one continues the same log.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	p, log := start(t, "trap '' TERM; echo $WHO; while :; do sleep 0.01; done")

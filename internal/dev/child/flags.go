@@ -14,12 +14,12 @@ import (
 	"github.com/multieni/multieni/internal/options"
 )
 
-// Flags returns the arguments that make the controller fit a simulator which lives speed times as fast as the world:
-// its periods, and the rates at which EC2's token buckets are refilled, are the defaults scaled by speed. How fast it
-// climbs to those rates is not, so it begins where it would end.
+// Flags returns the arguments that adapt the controller to a simulator whose time is speed times as fast as real time:
+// its periods, and the refill rates of EC2's token buckets, are the defaults scaled by speed. The growth of its share
+// is not scaled, so it begins with the final share.
 //
-// It runs without a lease, so that one which was killed is followed at once, and without ports, so that any number can
-// run on a machine.
+// It runs without a lease, so that the successor of a killed controller starts at once, and without ports, so that any
+// number can run on a machine.
 func Flags(speed float64) []string {
 	var o options.Controller
 	o.Bind(pflag.NewFlagSet("defaults", pflag.ContinueOnError))

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// name is the program that has the controller.
+// name is the name of the program with the controller.
 const name = "multieni"
 
 // Controller returns the options that run the controller with a simulator whose time is speed times as fast as real
@@ -22,8 +22,8 @@ func Controller(ctx context.Context, speed float64, progress io.Writer) (Options
 	return Options{Program: path, Args: Flags(speed)}, err
 }
 
-// program returns the path of the program: the one in the folder of this one, as after "make build", else one built
-// from the checkout into its bin folder. The first build takes a while and reports its progress.
+// program returns the path of the program: the one in the folder of this program, as after "make build", or one that it
+// builds from the checkout into its bin folder. The first build takes a while and reports its progress.
 func program(ctx context.Context, progress io.Writer) (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/dev/cli"
 )
 
-// The simulated AWS alone says where it is, in words for a shell, serves there, and ends without a trace.
+// The simulated AWS alone prints its address in the syntax of a shell, serves there, and leaves nothing behind.
 func TestSim(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -53,7 +53,7 @@ func TestSim(t *testing.T) {
 	}
 }
 
-// What makes no sense is refused before anything starts.
+// Invalid options are refused before anything starts.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{

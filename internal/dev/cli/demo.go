@@ -52,7 +52,8 @@ Run it in a checkout, where the examples are.`,
 	return command
 }
 
-// inDir runs something that needs a folder. A temporary one is removed if all went well, and else named.
+// inDir runs a function that needs a folder. It removes a temporary one after a success, and prints its name after a
+// failure.
 func inDir(dir *string, run func() error) (err error) {
 	if *dir == "" {
 		if *dir, err = os.MkdirTemp("", "multieni-dev-"); err != nil {

@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli holds the commands of multieni-dev.
+// Package cli has the commands of multieni-dev.
 package cli
 
 import (

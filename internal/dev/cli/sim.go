@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 )
 
-// simulation is the settings of the simulated AWS.
+// simulation has the settings of the simulated AWS.
 type simulation struct {
 	world string
 	speed float64

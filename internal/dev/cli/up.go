@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/dev/nodenet"
 )
 
-// playground is the settings of up.
+// playground has the settings of up.
 type playground struct {
 	simulation
 	dir          string
@@ -116,7 +116,7 @@ func (p *playground) run(ctx context.Context, out, progress io.Writer) (err erro
 
 func (p *playground) log() string { return filepath.Join(p.dir, "controller.log") }
 
-// greet says what is there and what to do next.
+// greet prints what is running and the next steps.
 func (p *playground) greet(out io.Writer, c *cluster.Cluster) {
 	fmt.Fprintf(out, "API server     %s\nsimulated AWS  %s, %g times as fast as EC2\n", c.Config.Host, c.Endpoint, p.speed)
 	if p.noController {

@@ -21,35 +21,30 @@ import (
 	"github.com/multieni/multieni/internal/dev/nodekeeper"
 )
 
-// Options are the choices that [Start] leaves to its caller.
+// Options configure [Start].
 type Options struct {
-	// Dir takes the kubeconfig, the env file and the servers' logs. It is made
-	// if missing. Required.
+	// Dir is the folder for the kubeconfig, the env file and the servers' logs. Start creates it if necessary. Required.
 	Dir string
-	// AWS is how the simulated AWS begins. Nil means no AWS and no nodes, only a
-	// Kubernetes API.
+	// AWS has the options of the simulated AWS. Nil means no AWS and no nodes, only a Kubernetes API.
 	AWS *awssim.Options
 	// Networks gives some nodes a network namespace with links and an agent, if that is possible here, and the pods on
-	// them the networks of their annotation. These nodes are born with the startup taint.
+	// them the networks of their annotation. These nodes register with the startup taint.
 	Networks bool
-	// Kubeconfig, if set, leads to a cluster that exists already and is used
-	// instead of an API server of our own. It gets the definitions of our kinds
-	// and, for the time being, the simulated nodes.
+	// Kubeconfig, if set, is that of an existing cluster, which is used instead of a new API server. Start adds the
+	// definitions of our kinds to it and, until Stop, the simulated nodes.
 	Kubeconfig string
-	// Audit, if set, is the file to which an API server of our own writes an event for every request that changes
-	// something.
+	// Audit, if set, is the file to which a new API server writes an event for every changing request.
 	Audit string
 	// Logger receives events. Nil means silence.
 	Logger *slog.Logger
-	// Progress shows a person that the first build of the API server is not
-	// stuck. Nil means os.Stderr.
+	// Progress receives the progress of the first build of the API server. Nil means os.Stderr.
 	Progress io.Writer
 }
 
 // A Cluster is a running Kubernetes API together with a running simulator.
 type Cluster struct {
 	Config     *rest.Config      // an administrator's access to the API server
-	Kubeconfig string            // path of the same as a file
+	Kubeconfig string            // path of a file with the same access
 	Kubectl    string            // path of a kubectl that fits, or its name in PATH
 	Simulator  *awssim.Simulator // the simulated AWS, if there is one
 	Endpoint   string            // its URL, for AWS_ENDPOINT_URL
@@ -59,12 +54,11 @@ type Cluster struct {
 	NoPods     error             // why pods get no networks, even if nodes have them
 
 	api   *controlPlane
-	stops []func() error // undo what Start did, the latest first
+	stops []func() error // undo Start, the latest step first
 }
 
-// Start starts everything and returns once each instance that runs
-// has its Node. The context bounds the start alone: what was started runs until
-// [Cluster.Stop].
+// Start starts everything and returns once each running instance has its Node. The context bounds only the start: the
+// servers run until [Cluster.Stop].
 func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -86,9 +80,8 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Stop ends what Start began, and waits for it. A cluster that existed before
-// loses its simulated nodes and keeps the definitions of our kinds, because
-// those hold its users' objects.
+// Stop stops everything that Start started, and waits for it. It removes the simulated nodes from an existing cluster,
+// but not the definitions of our kinds, because its users' objects depend on them.
 func (c *Cluster) Stop() error {
 	var errs []error
 	for _, stop := range slices.Backward(c.stops) {
@@ -99,7 +92,7 @@ func (c *Cluster) Stop() error {
 }
 
 // Restart stops kube-apiserver and etcd, calls change with the folder of etcd's data while both are stopped, and starts
-// them again under the same addresses: what a restore of a backup does. Only an API server of our own can restart.
+// them again under the same addresses, like the restore of a backup. It works only with a new API server.
 func (c *Cluster) Restart(change func(data string) error) error { return c.api.restart(change) }
 
 func (c *Cluster) onStop(stop func() error) { c.stops = append(c.stops, stop) }
@@ -127,7 +120,7 @@ func (c *Cluster) startAPI(ctx context.Context, opts Options) error {
 	return installCRDs(c.Config)
 }
 
-// startKeeper begins to keep the nodes and waits for the first of them.
+// startKeeper starts the keeper and waits for the first nodes.
 func (c *Cluster) startKeeper(ctx context.Context, opts Options) error {
 	keeper, err := nodekeeper.New(c.Config, c.instances, opts.Logger)
 	if err != nil {
@@ -148,7 +141,7 @@ func (c *Cluster) startKeeper(ctx context.Context, opts Options) error {
 	}
 }
 
-// deleteNodes takes the simulated nodes out of a cluster that lives on.
+// deleteNodes removes the simulated nodes from an existing cluster.
 func (c *Cluster) deleteNodes(opts Options) error {
 	if opts.Kubeconfig == "" {
 		return nil
@@ -157,7 +150,7 @@ func (c *Cluster) deleteNodes(opts Options) error {
 	if err != nil {
 		return err
 	}
-	// Stop has no context of its own: it runs when that of the program has ended.
+	// Stop has no context: it runs after the program's context has ended.
 	return writer.DeleteAllOf(context.Background(), &corev1.Node{}, client.MatchingLabels{nodekeeper.Label: "true"})
 }
 

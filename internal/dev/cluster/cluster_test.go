@@ -139,7 +139,7 @@ func manifest(t *testing.T, content string) (path string) {
 	return path
 }
 
-// The environment is all that the unmodified SDK needs to find the simulator.
+// The unmodified SDK finds the simulator with the environment alone.
 func TestEnvLeadsTheSDKToTheSimulator(t *testing.T) {
 	c := clustertest.Join(t, shared, cluster.Options{AWS: example()})
 	for _, variable := range c.Env() {
@@ -155,8 +155,7 @@ func TestEnvLeadsTheSDKToTheSimulator(t *testing.T) {
 	}
 }
 
-// What a person has who starts all of it: a folder that works, and after the
-// end nothing but logs.
+// A user who starts everything has a usable folder, and only logs after the end.
 func TestStartAndStop(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "it's new")
@@ -170,7 +169,7 @@ func TestStartAndStop(t *testing.T) {
 	api, err := url.Parse(c.Config.Host)
 	must(t, err)
 	must(t, c.Stop())
-	must(t, c.Stop()) // again is nothing
+	must(t, c.Stop()) // a second call does nothing
 
 	for _, address := range []string{api.Host, strings.TrimPrefix(c.Endpoint, "http://")} {
 		if connection, err := net.Dial("tcp", address); err == nil {

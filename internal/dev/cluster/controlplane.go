@@ -20,20 +20,20 @@ import (
 	"github.com/multieni/multieni/internal/dev/assets"
 )
 
-// serverTimeout is how long etcd and kube-apiserver may each take to start or to stop: three seconds on an idle
+// serverTimeout is the time limit for etcd and kube-apiserver each to start or to stop: three seconds on an idle
 // machine, much longer while a compiler runs.
 const serverTimeout = 2 * time.Minute
 
-// controlPlane is a Kubernetes API: our own, or an existing one.
+// controlPlane is a Kubernetes API: a new or an existing one.
 type controlPlane struct {
 	config     *rest.Config
 	kubeconfig string // path
 	kubectl    string // path, or a name to look up in PATH
 	stop       func() error
-	env        *envtest.Environment // of an API server of our own
+	env        *envtest.Environment // of a new API server
 }
 
-// startControlPlane starts kube-apiserver and etcd, with all they write below dir.
+// startControlPlane starts kube-apiserver and etcd, with all their files below dir.
 func startControlPlane(ctx context.Context, dir string, opts Options) (*controlPlane, error) {
 	programs, err := assets.Dir(ctx, opts.Progress)
 	if err != nil {
@@ -61,7 +61,7 @@ func startControlPlane(ctx context.Context, dir string, opts Options) (*controlP
 	}, nil
 }
 
-// restart stops both servers, hands the folder of etcd's data over, and starts them again under their addresses.
+// restart stops both servers, calls change with the folder of etcd's data, and starts them again under their addresses.
 func (p *controlPlane) restart(change func(data string) error) error {
 	if p.env == nil {
 		return errors.New("this API server was not started here")
@@ -77,7 +77,7 @@ func (p *controlPlane) restart(change func(data string) error) error {
 	return nil
 }
 
-// auditPolicy has an event for each request that changes something, once it is answered.
+// auditPolicy logs an event for each changing request, once it is answered.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -87,8 +87,7 @@ rules:
   - level: None
 `
 
-// startEnvironment starts the two servers. The stop function is never nil, and
-// has work to do after an error too.
+// startEnvironment starts the two servers. The stop function is never nil, and must be called after an error too.
 func startEnvironment(programs, data, logs, audit string) (*envtest.Environment, func() error, error) {
 	env := &envtest.Environment{
 		ControlPlaneStartTimeout: serverTimeout,
@@ -128,7 +127,7 @@ func startEnvironment(programs, data, logs, audit string) (*envtest.Environment,
 
 func logFile(dir, program string) string { return filepath.Join(dir, program+".log") }
 
-// useControlPlane is the cluster that kubeconfig leads to. It uses the kubectl in PATH, which users of a cluster have.
+// useControlPlane returns the cluster of a kubeconfig. It uses the kubectl in PATH, which users of a cluster have.
 func useControlPlane(kubeconfig string) (*controlPlane, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

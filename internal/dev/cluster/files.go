@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// Env is what a program needs in its environment to work with the cluster, as
-// "NAME=value": the Kubernetes API, the simulated AWS, credentials that are good
-// for nothing else. It overrides what a developer's own settings might say.
+// Env returns the environment variables that a program needs for the cluster, as "NAME=value": the Kubernetes API, the
+// simulated AWS, and credentials that are valid only there. They override a developer's own settings.
 func (c *Cluster) Env() []string {
 	return []string{
 		"KUBECONFIG=" + c.Kubeconfig,
@@ -26,8 +25,7 @@ func (c *Cluster) Env() []string {
 	}
 }
 
-// writeEnv writes [Cluster.Env] for ". DIR/env" in a shell, and puts the
-// cluster's kubectl first in its PATH.
+// writeEnv writes [Cluster.Env] for ". DIR/env" in a shell, with the cluster's kubectl first in PATH.
 func (c *Cluster) writeEnv(path string) error {
 	var script strings.Builder
 	for _, variable := range c.Env() {
@@ -40,7 +38,7 @@ func (c *Cluster) writeEnv(path string) error {
 	return os.WriteFile(path, []byte(script.String()), 0o600)
 }
 
-// shellQuote makes one word of value for a POSIX shell.
+// shellQuote quotes value as one word for a POSIX shell.
 func shellQuote(value string) string {
 	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }

@@ -24,7 +24,7 @@ import (
 //go:embed network-attachment-definition.yaml
 var attachmentDefinitionYAML []byte
 
-// startNetworks gives nodes a network where that is possible. Their agents wait for the nodes.
+// startNetworks gives nodes a network if that is possible. Their agents wait for the nodes.
 func (c *Cluster) startNetworks(ctx context.Context, opts Options) error {
 	if !opts.Networks {
 		c.NoNetworks = errors.New("none were asked for")
@@ -34,7 +34,7 @@ func (c *Cluster) startNetworks(ctx context.Context, opts Options) error {
 	c.NoNetworks = namespace.Possible()
 	if c.NoNetworks != nil {
 		c.NoPods = c.NoNetworks
-		return nil //nolint:nilerr // a cluster without networks serves; who needs them reads the reason
+		return nil //nolint:nilerr // a cluster without networks is usable, and has the reason
 	}
 	programs, err := c.podNetworks(ctx, opts)
 	c.NoPods = err
@@ -49,8 +49,8 @@ func (c *Cluster) startNetworks(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// podNetworks returns the programs that pods get their networks by, once the API server has the kind of Multus. A
-// cluster that existed before must have it.
+// podNetworks returns the programs that give pods their networks, once the API server has the kind of Multus. An
+// existing cluster must have it.
 func (c *Cluster) podNetworks(ctx context.Context, opts Options) (*nodenet.Programs, error) {
 	var definition apiextensionsv1.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(attachmentDefinitionYAML, &definition); err != nil {

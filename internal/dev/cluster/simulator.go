@@ -29,7 +29,7 @@ func (c *Cluster) startSimulator(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// instances are the simulator's, as the keeper of their nodes sees them.
+// instances returns the simulator's instances for the keeper of their nodes.
 func (c *Cluster) instances() []nodekeeper.Instance {
 	state := c.Simulator.State()
 	instances := make([]nodekeeper.Instance, len(state.Instances))
@@ -72,7 +72,7 @@ func fromEC2(instance *ec2.Instance, region string) nodekeeper.Instance {
 	return result
 }
 
-// architecture is Kubernetes' word for what EC2 calls x86_64 or arm64.
+// architecture returns Kubernetes' name for EC2's x86_64 or arm64.
 func architecture(ec2Name string) string {
 	if ec2Name == "x86_64" {
 		return "amd64"

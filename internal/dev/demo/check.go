@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// check says all that is not as it must be, first in EC2, then in what the API server tells about it.
+// check returns all differences from the expected state, first those in EC2, then those in the API server.
 func check(m moment, want outcome) []string {
 	var c checker
 	c.moment = m
@@ -47,7 +47,7 @@ func same[T comparable](c *checker, what string, have, want T) {
 	}
 }
 
-// instances must run, but for those that are gone.
+// instances checks that all instances run, except those that are gone.
 func (c *checker) instances(gone []string) {
 	for _, instance := range c.ec2.Instances {
 		want := ec2.Running
@@ -58,7 +58,7 @@ func (c *checker) instances(gone []string) {
 	}
 }
 
-// interfaces must be exactly those that are wanted.
+// interfaces checks that EC2 has exactly the desired interfaces.
 func (c *checker) interfaces(holds []holding) {
 	left := map[string]*ec2.NetworkInterface{}
 	for _, i := range c.owned() {
@@ -78,7 +78,7 @@ func (c *checker) interfaces(holds []holding) {
 	}
 }
 
-// find looks for a desired interface by its location, regardless of the node that its tags name.
+// find returns a desired interface by its location, regardless of the node that its tags name.
 func (c *checker) find(among map[string]*ec2.NetworkInterface, want holding) *ec2.NetworkInterface {
 	instance := c.instanceOf(want.node)
 	for _, i := range among {
@@ -90,7 +90,7 @@ func (c *checker) find(among map[string]*ec2.NetworkInterface, want holding) *ec
 	return nil
 }
 
-// nodesOf checks what agents say, where there are any.
+// nodesOf checks the reports of agents, if there are any.
 func (c *checker) nodesOf(want outcome) {
 	if len(c.agents) == 0 {
 		return
@@ -107,7 +107,7 @@ func (c *checker) nodesOf(want outcome) {
 	}
 }
 
-// podsOf must run.
+// podsOf checks that the pods run.
 func (c *checker) podsOf(names []string) {
 	for _, name := range names {
 		same(c, "phase of pod "+name, c.pods[name].Status.Phase, corev1.PodRunning)
@@ -123,7 +123,7 @@ func interfacesReady(node corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// attributes must be those of the NodeENI.
+// attributes checks that an interface has the attributes of its NodeENI.
 func (c *checker) attributes(i *ec2.NetworkInterface, want holding) {
 	nodeENI := c.nodeENI(want.nodeENI)
 	if nodeENI == nil {
@@ -160,7 +160,7 @@ func groupIDs(i *ec2.NetworkInterface) []string {
 	return ids
 }
 
-// groupsOf are the IDs of the groups that a NodeENI names, by whichever means.
+// groupsOf returns the IDs of the security groups that a NodeENI selects.
 func (c *checker) groupsOf(spec v1alpha1.NodeENISpec, vpc string) []string {
 	var ids []string
 	for _, group := range c.ec2.SecurityGroups {
@@ -184,7 +184,7 @@ func carries(tags ec2.Tags, selector map[string]v1alpha1.TagValue) bool {
 	return true
 }
 
-// tags must say whose the interface is and keep the VPC CNI away, and hold what the user asked for.
+// tags checks that the tags identify the owner, make the VPC CNI ignore the interface, and include the user's.
 func (c *checker) tags(i *ec2.NetworkInterface, nodeENI *v1alpha1.NodeENI, node string) {
 	want := v1alpha1.Strings(nodeENI.Spec.Tags)
 	if want == nil {
@@ -199,7 +199,7 @@ func (c *checker) tags(i *ec2.NetworkInterface, nodeENI *v1alpha1.NodeENI, node 
 	}
 }
 
-// objects must tell what EC2 holds, and none may be on its way out any more.
+// objects checks that the objects match EC2, and that none is being deleted.
 func (c *checker) objects(want outcome) {
 	for n := range c.nodeENIs {
 		nodeENI := &c.nodeENIs[n]
@@ -250,7 +250,7 @@ func (c *checker) object(nodeENI *v1alpha1.NodeENI, want outcome) {
 	}
 }
 
-// attachment must name an interface that EC2 holds there.
+// attachment checks that an attachment names an interface that EC2 has in this slot.
 func (c *checker) attachment(who string, a v1alpha1.Attachment) {
 	if a.Status == v1alpha1.AttachmentBlocked {
 		return

@@ -22,13 +22,13 @@ import (
 	"github.com/multieni/multieni/internal/dev/nodenet"
 )
 
-// command is something a user types.
+// command is a command that a user types.
 type command interface {
-	// typed returns the command as it is typed, and what carries it out and returns what it prints.
+	// typed returns the command as it is typed, and a function that runs it and returns its output.
 	typed(*teller) (line string, run func(context.Context) (string, error))
 }
 
-// kubectl is a command of kubectl. The real one runs in the checkout, where the examples are.
+// kubectl is a command of kubectl. The real kubectl runs in the checkout, which has the examples.
 type kubectl []string
 
 func (k kubectl) typed(t *teller) (string, func(context.Context) (string, error)) {
@@ -68,7 +68,7 @@ func (c inNamespace) typed(t *teller) (string, func(context.Context) (string, er
 // ping is one packet from a pod to another one, or to an address.
 type ping struct {
 	from, to string
-	lost     bool // no answer must come
+	lost     bool // no answer is expected
 }
 
 func (c ping) typed(t *teller) (string, func(context.Context) (string, error)) {
@@ -86,10 +86,10 @@ func (c ping) typed(t *teller) (string, func(context.Context) (string, error)) {
 	}
 }
 
-// noAnswer is the exit code of ping(8) when no answer came.
+// noAnswer is the exit code of ping(8) without an answer.
 const noAnswer = 1
 
-// addressOf is the first address that a pod has of its networks, "" without one.
+// addressOf returns the first address of a pod in its networks, or "".
 func addressOf(pod corev1.Pod) string {
 	var networks []struct {
 		IPs []string `json:"ips"`
@@ -100,7 +100,7 @@ func addressOf(pod corev1.Pod) string {
 	return slices.Concat(networks[0].IPs, []string{""})[0]
 }
 
-// quote puts a word in quotes if a shell would not leave it alone.
+// quote puts a word in quotes if a shell would interpret it.
 func quote(word string) string {
 	if strings.ContainsAny(word, " $*?[](){}<>|&;\"'\\") {
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

@@ -5,7 +5,7 @@ package demo
 
 import "github.com/multieni/multieni/internal/dev/child"
 
-// controller is the controller's process, and the next one after a kill.
+// controller is the controller's process; after a kill it is the next one.
 type controller struct {
 	options child.Options
 	process *child.Process

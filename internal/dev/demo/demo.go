@@ -24,25 +24,25 @@ import (
 	"github.com/multieni/multieni/internal/dev/cluster"
 )
 
-// Options are the choices that [Run] leaves to its caller.
+// Options configure [Run].
 type Options struct {
-	// Dir takes kubeconfig, env and logs.
+	// Dir is the folder for kubeconfig, env and logs.
 	Dir string
-	// Kubeconfig, if set, leads to a cluster to use instead of an API server of our own.
+	// Kubeconfig, if set, is that of a cluster to use instead of a new API server.
 	Kubeconfig string
-	// Speed is how many times faster than EC2 the simulator lives.
+	// Speed is the simulator's speed as a multiple of EC2's.
 	Speed float64
-	// Kills is how often the controller is killed at random moments, in addition to the one time in the story; Seed
-	// decides the moments.
+	// Kills is how often the controller is killed at random moments, in addition to the kill in the story. Seed determines
+	// the moments.
 	Kills int
 	Seed  uint64
 	// Keep leaves everything running at the end, until the context ends.
 	Keep bool
-	// Out takes the story, Progress what is said about builds before it.
+	// Out receives the story, Progress the progress of builds before it.
 	Out, Progress io.Writer
 }
 
-// Run starts everything, tells the story and returns an error if anything is not as declared.
+// Run starts everything, runs the story and returns an error if anything is not as declared.
 func Run(ctx context.Context, o Options) (err error) {
 	t, err := setUp(ctx, o)
 	if err != nil {
@@ -94,8 +94,8 @@ func setUp(ctx context.Context, o Options) (*teller, error) {
 	return t, nil
 }
 
-// enter reads the cluster for the first time. The story needs a cluster without NodeENIs: it would otherwise count
-// those of others as its own.
+// enter reads the cluster for the first time. The story needs a cluster without NodeENIs: it would count others as its
+// own.
 func (t *teller) enter(ctx context.Context) (err error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -114,12 +114,11 @@ func (t *teller) enter(ctx context.Context) (err error) {
 	return nil
 }
 
-// tearDown stops everything. A cluster that lives on is freed of the story's objects first, while there is a controller
-// to do it.
+// tearDown stops everything. It first removes the story's objects from an existing cluster, while the controller runs.
 func (t *teller) tearDown(o Options) error {
 	var errs []error
 	if o.Kubeconfig != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), patience) // the caller's has ended, perhaps
+		ctx, cancel := context.WithTimeout(context.Background(), patience) // the caller's context may have ended
 		defer cancel()
 		line, run := cleanUp().typed(t)
 		if output, err := run(ctx); err != nil {
@@ -129,20 +128,20 @@ func (t *teller) tearDown(o Options) error {
 	return errors.Join(append(errs, t.controller.process.Stop(), t.cluster.Stop())...)
 }
 
-// opening introduces the characters.
+// opening introduces the parts of the story.
 func (t *teller) opening(speed float64) {
 	t.screen.say(t.screen.paint(terminal.Strong,
 		"multieni gives every node the network interfaces that are declared for it."))
 	t.screen.say()
 	t.screen.say(fmt.Sprintf("Here it does so between a real Kubernetes API server and a simulated AWS, %g times as fast "+
 		"as EC2.", speed))
-	t.screen.say("These are the nodes, with no interface yet but the primary one that each was born with:")
+	t.screen.say("These are the nodes, each with only its primary interface:")
 	t.screen.watch(rows(t.now))
 	t.screen.settle()
 	t.began, t.beganThere = time.Now(), t.clock.Now()
 }
 
-// closing sums up, and is the last check: that it did not take more calls than it should.
+// closing prints the summary, and checks that the story did not need more calls than expected.
 func (t *teller) closing() error {
 	t.title("summary", "asked and delivered")
 	t.tally.left = len(t.now.owned())

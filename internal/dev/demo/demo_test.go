@@ -82,7 +82,7 @@ func newScene() *scene {
 	return s
 }
 
-// block makes the NodeENI want an interface for node-b1 that cannot be.
+// block makes the NodeENI declare an interface for node-b1 that is not possible.
 func (s *scene) block() {
 	st := &s.nodeENI.Status
 	st.Desired, st.Blocked = 2, 1
@@ -173,7 +173,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// What is as it must be passes; any one thing that is not, on either side, does not.
+// The check passes for the expected state, and fails for each single difference on either side.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	want := demo.Holds(nodeENI, "node-a1", subnet, 2)
@@ -251,7 +251,7 @@ func TestCheckOfPods(t *testing.T) {
 	}
 }
 
-// The story applies each example of the seeds, and wants only what the example world can give.
+// The story applies each example of the seeds, and desires only interfaces that the example world can provide.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	var applied []string
@@ -339,7 +339,7 @@ func TestCrop(t *testing.T) {
 	}
 }
 
-// made returns calls of the actions in the order create, attach, modify, detach, delete.
+// made returns counts of calls in the order create, attach, modify, detach, delete.
 func made(counts ...int) awssim.Calls {
 	calls := awssim.Calls{Actions: map[string]awssim.ActionCalls{}}
 	for n, action := range []string{"CreateNetworkInterface", "AttachNetworkInterface", "ModifyNetworkInterfaceAttribute", "DetachNetworkInterface", "DeleteNetworkInterface"} {

@@ -1,15 +1,15 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package demo tells a newcomer the story of multieni: it applies the examples one after the other with the ordinary
-// kubectl, shows the interfaces arrive, and checks after each step that the simulated EC2 holds exactly what was
-// declared, regardless of what the controller reports.
+// Package demo demonstrates multieni to a new user: it applies the examples one after the other with the ordinary
+// kubectl, shows the new interfaces, and checks after each step that the simulated EC2 has exactly the declared
+// interfaces, regardless of the controller's report.
 //
 // In reading order:
 //
-//   - story.go: the story, chapter by chapter, as data
-//   - chapter.go: the elements of a chapter; command.go: the commands in it
-//   - demo.go: the beginning and the end; teller.go: the course of a chapter; chaos.go: when the controller dies
-//   - moment.go: the state at one time; check.go: whether it is the expected state; summary.go: what it took
-//   - table.go: a moment as a table; screen.go: the table on a terminal or in a file; palette.go: its colours
+//   - script.go: the story, chapter by chapter, as data
+//   - scenario.go: the elements of a chapter; command.go: the commands in it
+//   - demo.go: the beginning and the end; runner.go: the course of a chapter; kill.go: when the controller is killed
+//   - snapshot.go: the state at one time; check.go: whether it is the expected state; summary.go: the calls
+//   - table.go: a state as a table; screen.go: the table on a terminal or in a file
 package demo

@@ -22,7 +22,7 @@ type (
 	Outcome = outcome
 )
 
-// NewMoment returns what is true: in EC2, in the API server, and as names of nodes by instance ID.
+// NewMoment returns the state of EC2 and the API server, with the names of nodes by instance ID.
 func NewMoment(state ec2.State, nodeENIs []v1alpha1.NodeENI, nodes map[string]string) Moment {
 	return moment{ec2: state, nodeENIs: nodeENIs, nodes: nodes}
 }
@@ -33,7 +33,7 @@ func WithPod(m Moment, name string, phase corev1.PodPhase) Moment {
 	return m
 }
 
-// KeptByPod adds a pod to an outcome, and the deletion of a NodeENI that waits for it.
+// KeptByPod adds a pod to an outcome, and a NodeENI whose deletion waits for it.
 func KeptByPod(o Outcome, pod, nodeENI string) Outcome {
 	o.pods, o.inUse = []string{pod}, []string{nodeENI}
 	return o
@@ -44,10 +44,10 @@ func Table(m Moment, width int, colours bool) string {
 	return table(rows(m), terminal.Page{Width: width, Colours: colours})
 }
 
-// News says what changed from one moment to the next.
+// News returns the changes from one moment to the next.
 func News(before, after Moment) []string { return news(rows(before), rows(after)) }
 
-// Check says what is not as it must be.
+// Check returns the differences from the expected state.
 func Check(m Moment, o Outcome) []string { return check(m, o) }
 
 // Holds is an outcome of one interface.
@@ -76,7 +76,7 @@ func Fold(line string, width int) []string { return fold(line, width) }
 // Crop shortens a text.
 func Crop(text string, height int) string { return crop(text, height) }
 
-// Commands are all that the story types, outcomes all that must come of it.
+// Commands are all commands of the story, outcomes all expected results.
 func Commands() [][]string {
 	var all [][]string
 	for _, c := range story() {
@@ -91,13 +91,13 @@ func Commands() [][]string {
 	return all
 }
 
-// Placed is an interface that the story wants.
+// Placed is an interface that the story desires.
 type Placed struct {
 	Node, Subnet string
 	Device       int
 }
 
-// Wanted are the interfaces that the steps of the story want.
+// Wanted are the interfaces that the steps of the story desire.
 func Wanted() [][]Placed {
 	var all [][]Placed
 	for _, c := range story() {
@@ -112,7 +112,7 @@ func Wanted() [][]Placed {
 	return all
 }
 
-// Excess says what the calls of a story with six nodes should not have been.
+// Excess returns the unexpected calls of a story with six nodes.
 func Excess(attached, removed, kills int, calls awssim.Calls) []string {
 	t := tally{attached: attached, removed: removed, kills: kills, calls: calls}
 	return t.check(6)

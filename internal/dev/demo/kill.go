@@ -13,13 +13,13 @@ import (
 
 // fate says when the controller is killed in a step.
 type fate struct {
-	// atWork is set when it is killed as soon as EC2 is at work on what the step's commands asked for.
+	// atWork is set if the controller is killed as soon as EC2 begins to change an interface for the step's commands.
 	atWork bool
-	// due are the times after the beginning of the step when it is killed besides.
+	// due are the other times, after the beginning of the step, at which it is killed.
 	due []time.Duration
 }
 
-// strikes tells whether a kill is due.
+// strikes reports whether a kill is due.
 func (f *fate) strikes(elapsed time.Duration) bool {
 	if len(f.due) == 0 || elapsed < f.due[0] {
 		return false
@@ -28,8 +28,8 @@ func (f *fate) strikes(elapsed time.Duration) bool {
 	return true
 }
 
-// strikesWork tells whether the controller is killed now that all commands of the step were given. No kill is spared by
-// a step that is over sooner.
+// strikesWork reports whether the controller is killed after all commands of the step were given. A step that ends
+// sooner skips no kill.
 func (f *fate) strikesWork(rows []row, over bool) bool {
 	working := slices.ContainsFunc(rows, func(r row) bool { return r.Style == terminal.Busy })
 	if f.atWork && (working || over) {
@@ -39,11 +39,11 @@ func (f *fate) strikesWork(rows []row, over bool) bool {
 	return over && f.strikes(latest)
 }
 
-// latest is how long after the beginning of a step the controller may be killed: beyond the few seconds that a step
-// takes, so that some kills find it idle.
+// latest is the latest time after the beginning of a step at which the controller is killed: longer than the few
+// seconds of a step, so that some kills hit an idle controller.
 const latest = 4 * time.Second
 
-// fates gives each step of the story its own, with so many kills at random moments besides.
+// fates returns the fate of each step of the story, with a number of additional kills at random moments.
 func fates(chapters []chapter, kills int, random *rand.Rand) []fate {
 	var all []fate
 	for _, c := range chapters {

@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// frame is how long a state of the table stays.
+	// frame is how long a state of the table is shown.
 	frame = 100 * time.Millisecond
-	// patience is how long a step may take. At 20 times real time it takes a few seconds, but a controller that was
-	// killed between a deletion and its note of it has a successor which makes sure for two minutes.
+	// patience is the time limit of a step. At 20 times real time a step takes a few seconds. But if the controller is
+	// killed between a deletion and its record of it, its successor waits two minutes for certainty.
 	patience = 3 * time.Minute
 )
 
-// teller tells the story: it runs the commands, shows what comes of them and checks it.
+// teller runs the story: it runs the commands, shows the results and checks them.
 type teller struct {
 	screen     *screen
 	cluster    *cluster.Cluster
@@ -47,7 +47,7 @@ type teller struct {
 	beganThere time.Time // by the simulator's clock
 }
 
-// tell tells all chapters; each step has its fate.
+// tell runs all chapters; each step has its fate.
 func (t *teller) tell(ctx context.Context, chapters []chapter, fates []fate) error {
 	for n, c := range chapters {
 		t.title(fmt.Sprintf("%d of %d", n+1, len(chapters)), c.title)
@@ -67,7 +67,7 @@ func (t *teller) tell(ctx context.Context, chapters []chapter, fates []fate) err
 	return nil
 }
 
-// cannotTell returns why a chapter is left out, or nil.
+// cannotTell returns why a chapter is skipped, or nil.
 func (t *teller) cannotTell(c chapter) error {
 	if c.needs == nil {
 		return nil
@@ -75,7 +75,7 @@ func (t *teller) cannotTell(c chapter) error {
 	return c.needs(t.cluster)
 }
 
-// title writes a line that a reader who scrolls will find again.
+// title writes a line that a reader can find by scrolling.
 func (t *teller) title(number, title string) {
 	width, _ := t.screen.size()
 	head := fmt.Sprintf("── %s ── %s ", number, title)
@@ -84,7 +84,7 @@ func (t *teller) title(number, title string) {
 	t.screen.say(t.screen.paint(terminal.Strong, head) + t.screen.paint(terminal.Idle, rest))
 }
 
-// step tells one step.
+// step runs one step.
 func (t *teller) step(ctx context.Context, s step, f *fate) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("after %s it is still not as declared", patience))
 	defer cancel()
@@ -111,7 +111,7 @@ func (t *teller) step(ctx context.Context, s step, f *fate) error {
 	return nil
 }
 
-// act gives the commands of a step and waits until all is as it must be.
+// act runs the commands of a step and waits for the expected state.
 func (t *teller) act(ctx context.Context, s step, f *fate) error {
 	began := time.Now()
 	for _, c := range s.do {
@@ -142,7 +142,7 @@ func (t *teller) act(ctx context.Context, s step, f *fate) error {
 	return err
 }
 
-// show gives the commands whose answers are worth reading.
+// show runs the commands whose output the reader should see.
 func (t *teller) show(ctx context.Context, commands []command) error {
 	for _, c := range commands {
 		line, run := c.typed(t)
@@ -184,7 +184,7 @@ func (t *teller) print(line string, a answer) error {
 	return nil
 }
 
-// play shows one frame after the other until all is over, and kills the controller whenever that is due.
+// play shows one frame after the other until the step is over, and kills the controller whenever that is due.
 func (t *teller) play(ctx context.Context, over func() bool, due func(over bool) bool) error {
 	for {
 		if err := t.look(ctx); err != nil {
@@ -211,7 +211,7 @@ func (t *teller) play(ctx context.Context, over func() bool, due func(over bool)
 	}
 }
 
-// kill ends the controller without a warning and starts it again.
+// kill kills the controller and starts it again.
 func (t *teller) kill() error {
 	pid := t.controller.process.PID()
 	if err := t.controller.restart(); err != nil {
@@ -224,7 +224,7 @@ func (t *teller) kill() error {
 	return nil
 }
 
-// look reads what is true now.
+// look reads the current state.
 func (t *teller) look(ctx context.Context) error {
 	var nodes corev1.NodeList
 	if err := t.api.List(ctx, &nodes); err != nil {

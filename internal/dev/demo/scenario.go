@@ -21,42 +21,43 @@ type chapter struct {
 	steps []step
 }
 
-// networks is needed by chapters about the networks of nodes.
+// networks is required by chapters about the networks of nodes.
 func networks(c *cluster.Cluster) error { return c.NoNetworks }
 
-// podNetworks is needed by chapters about the networks of pods.
+// podNetworks is required by chapters about the networks of pods.
 func podNetworks(c *cluster.Cluster) error {
 	_, err := exec.LookPath("ping")
 	return cmp.Or(c.NoPods, err)
 }
 
-// step is something a user does, and what must have come of it.
+// step is an action of a user, and its expected outcome.
 type step struct {
-	// say is the text that the reader sees first.
+	// say is the introductory text.
 	say string
 	// do are the commands, as a user types them.
 	do []command
-	// kill ends the controller with SIGKILL as soon as EC2 is at work on what the commands asked for.
+	// kill ends the controller with SIGKILL as soon as EC2 begins to change an interface for the commands.
 	kill bool
-	// then is what must be so afterwards.
+	// then is the expected outcome.
 	then outcome
-	// show are commands whose answers are worth reading once it is so.
+	// show are commands whose output the reader should see afterwards.
 	show []command
 }
 
-// outcome is everything that must be so at the end of a step: what is not listed must not exist.
+// outcome is the complete expected state at the end of a step: resources that are not listed must not exist.
 type outcome struct {
 	holds     []holding
 	obstacles []obstacle
 	// gone are the nodes whose instances are terminated.
 	gone []string
-	// open are the nodes whose agents must have let pods in, bare those whose agents must have nothing to say any more.
+	// open are the nodes whose agents must have removed the taint, bare those whose agents must report no interface any
+	// more.
 	open, bare []string
-	// pods are those that must run with their networks, inUse the NodeENIs whose deletion must wait for them.
+	// pods are the pods that must run with their networks, inUse the NodeENIs whose deletion must wait for them.
 	pods, inUse []string
 }
 
-// String says what was found to be so.
+// String describes the outcome.
 func (o outcome) String() string {
 	switch {
 	case len(o.inUse) > 0:
@@ -78,13 +79,13 @@ func (o outcome) String() string {
 	}
 }
 
-// holding is an interface that EC2 must hold, attached to the instance of a node.
+// holding is an interface that must exist in EC2, attached to the instance of a node.
 type holding struct {
 	nodeENI, node, subnet string
 	device                int
 }
 
-// obstacle is an interface that is not available, and the reason that the user must see.
+// obstacle is an interface that is not available, with the expected reason.
 type obstacle struct {
 	nodeENI, node string
 	reason        plan.Reason

@@ -19,11 +19,11 @@ import (
 // widest is the largest width of the story, and its width without a terminal.
 const widest = 100
 
-// breath is how long a person may look at a step that is done.
+// breath is the pause after a completed step.
 const breath = 1500 * time.Millisecond
 
 // screen shows the story. On a terminal it redraws a live table below the text. Elsewhere it writes each change of the
-// table as a separate line, without any escape code, and the table itself once it is settled.
+// table as a separate line, without any escape code, and the table itself at the end.
 type screen struct {
 	out      io.Writer
 	terminal *os.File // nil if out is none
@@ -44,7 +44,7 @@ func newScreen(out io.Writer) *screen {
 	return s
 }
 
-// size is that of the terminal in characters. The height is 0 where there is none.
+// size returns the size of the terminal in characters. Without a terminal the height is 0.
 func (s *screen) size() (width, height int) {
 	if s.terminal != nil {
 		if width, height, err := term.GetSize(int(s.terminal.Fd())); err == nil {
@@ -54,7 +54,7 @@ func (s *screen) size() (width, height int) {
 	return widest, 0
 }
 
-// paint returns a text in a style, with colours where the terminal shows them.
+// paint returns a text in a style, with colours if the terminal supports them.
 func (s *screen) paint(style terminal.Style, text string) string {
 	return terminal.Page{Colours: s.colours}.Paint(style, text)
 }
@@ -64,7 +64,7 @@ func (s *screen) say(words ...string) {
 	fmt.Fprint(s.out, s.back()+strings.Join(words, " ")+"\n"+s.frame())
 }
 
-// block says a text, each of its lines indented and folded.
+// block writes a text, with each line indented and folded.
 func (s *screen) block(text, by string) {
 	width, _ := s.size()
 	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
@@ -93,7 +93,7 @@ func (s *screen) update(rows []row) {
 	}
 }
 
-// settle leaves the table as it is; what is said next stands below it.
+// settle leaves the table as it is; further text is below it.
 func (s *screen) settle() {
 	if s.terminal == nil {
 		fmt.Fprint(s.out, "\n"+table(s.shown, terminal.Page{Width: widest, Colours: s.colours}))
@@ -101,7 +101,7 @@ func (s *screen) settle() {
 	s.live, s.lines = false, 0
 }
 
-// breathe gives a person at a terminal time to read.
+// breathe gives a user at a terminal time to read.
 func (s *screen) breathe(ctx context.Context) {
 	if s.terminal == nil {
 		return
@@ -112,7 +112,7 @@ func (s *screen) breathe(ctx context.Context) {
 	}
 }
 
-// frame is the live table as it is to be drawn, below an empty line.
+// frame returns the live table to draw, below an empty line.
 func (s *screen) frame() string {
 	if !s.live || s.terminal == nil {
 		return ""
@@ -132,8 +132,8 @@ func (s *screen) back() string {
 	return fmt.Sprintf("\x1b[%dA\x1b[J", s.lines)
 }
 
-// crop keeps a text within height lines: what has scrolled off a terminal cannot be drawn over. A height of 0 or less
-// is none that is known.
+// crop cuts a text to height lines: lines that have scrolled off a terminal cannot be redrawn. A height of 0 or less
+// means unknown.
 func crop(text string, height int) string {
 	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
 	if height <= 1 || len(lines) <= height {
@@ -142,7 +142,7 @@ func crop(text string, height int) string {
 	return strings.Join(lines[:height-1], "") + fmt.Sprintf("%s… and %d lines more\n", indent, len(lines)-height+1)
 }
 
-// fold breaks a line at spaces so that no part is longer than width, where that is possible.
+// fold breaks a line at spaces so that no part is longer than width, if possible.
 func fold(line string, width int) []string {
 	var parts []string
 	for len([]rune(line)) > width {

@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// What the example world of the simulator holds.
+// Resources of the simulator's example world.
 const (
 	subnetA = "subnet-0f59b4f14737be9ad" // us-east-1a, Name my-subnet-name, network multus
 	subnetB = "subnet-abcdef1234567890"  // us-east-1a
@@ -23,7 +23,7 @@ const (
 	multusC = "subnet-0bb0000000000000c" // us-east-1c, network multus
 )
 
-// unknownAddress is in the subnet multusB. EC2 has it on no interface.
+// unknownAddress is in the subnet multusB. No interface has it.
 const unknownAddress = "10.0.95.230"
 
 // The nodes by zone. In addition to its primary interface, the first of each supports three, the second two.
@@ -33,7 +33,7 @@ var (
 	inC = []string{"node-c1", "node-c2"}
 )
 
-// story is the whole of it. Each outcome lists all that EC2 must hold then.
+// story has all chapters. Each outcome lists everything that EC2 must have then.
 func story() []chapter {
 	return []chapter{
 		oneSubnet(), byName(), twoSubnets(), byLabel(), severalSubnets(), threeZones(), onTheNodes(), podsWithAddresses(),
@@ -44,7 +44,7 @@ func story() []chapter {
 func apply(file string) kubectl  { return kubectl{"apply", "-f", "examples/" + file} }
 func remove(file string) kubectl { return kubectl{"delete", "-f", "examples/" + file} }
 
-// cleanUp deletes all that the story may have applied.
+// cleanUp deletes all objects that the story may have applied.
 func cleanUp() kubectl {
 	words := kubectl{"delete", "--ignore-not-found"}
 	for _, c := range story() {
@@ -131,7 +131,7 @@ func severalSubnets() chapter {
 	}}}
 }
 
-// everywhere is what examples/zones.yaml gives.
+// everywhere has the interfaces of examples/zones.yaml.
 func everywhere() []holding {
 	const name = "multus-all-zones"
 	return slices.Concat(each(inA, name, subnetA, 1), each(inB, name, multusB, 1), each(inC, name, multusC, 1))
@@ -149,7 +149,7 @@ func threeZones() chapter {
 	}}}
 }
 
-// onTheNodes shows what agents make of what threeZones gives.
+// onTheNodes shows how agents configure the interfaces of threeZones.
 func onTheNodes() chapter {
 	withAgents := []string{inA[0], inB[0], inC[0]}
 	altName := hostnet.AltName("multus-all-zones")
@@ -170,7 +170,7 @@ func onTheNodes() chapter {
 	}}}
 }
 
-// podsWithAddresses shows what examples/pods.yaml gives to pods.
+// podsWithAddresses shows the addresses that examples/pods.yaml gives to pods.
 func podsWithAddresses() chapter {
 	const name, podA, podB = "upf", "upf-a", "upf-b"
 	holds := slices.Concat(everywhere(), each(inA[:1], name, subnetA, 2), each(inB[:1], name, multusB, 2))
@@ -208,7 +208,7 @@ func podsWithAddresses() chapter {
 	}}}
 }
 
-// elsewhere is what examples/single-subnet.yaml cannot give: its subnet is in zone a.
+// elsewhere has the interfaces that examples/single-subnet.yaml cannot provide: its subnet is in zone a.
 func elsewhere() []obstacle {
 	var all []obstacle
 	for _, node := range slices.Concat(inB, inC) {

@@ -14,9 +14,9 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// moment is what is true at one time, on both sides.
+// moment is the state at one time, of EC2 and the API server.
 type moment struct {
-	// ec2 is everything the simulator holds, not what it answers: no lag, no cache, nothing the controller says.
+	// ec2 is the true state of the simulator: without lag, cache, or reports of the controller.
 	ec2 ec2.State
 	// nodeENIs are the objects in the API server.
 	nodeENIs []v1alpha1.NodeENI
@@ -38,12 +38,12 @@ func (m moment) instanceOf(node string) *ec2.Instance {
 	return nil
 }
 
-// nodeName is the name of the instance's node or, when it has none any more, what it was named after.
+// nodeName returns the name of the instance's node or, if the node no longer exists, its former name.
 func (m moment) nodeName(instance *ec2.Instance) string {
 	return cmp.Or(m.nodes[instance.InstanceID], instance.Tags[identity.TagName], instance.InstanceID)
 }
 
-// owned are the interfaces that carry our tags, in the order of instance, card and device index.
+// owned returns the interfaces with our tags, in the order of instance, card and device index.
 func (m moment) owned() []*ec2.NetworkInterface {
 	owned := slices.DeleteFunc(slices.Clone(m.ec2.NetworkInterfaces), func(i *ec2.NetworkInterface) bool {
 		return i.Tags[identity.TagNodeENI] == ""
@@ -58,7 +58,7 @@ func (m moment) owned() []*ec2.NetworkInterface {
 	return owned
 }
 
-// device is the device index of an interface; one that is not attached has none and comes last.
+// device returns the device index of an interface; an unattached one has none and is last.
 func device(i *ec2.NetworkInterface) int {
 	if i.Attachment == nil {
 		return unattached
@@ -68,7 +68,7 @@ func device(i *ec2.NetworkInterface) int {
 
 const unattached = 1 << 16
 
-// blocked are the interfaces of a node that the API server reports as blocked.
+// blocked returns the interfaces of a node that the API server reports as blocked.
 func (m moment) blocked(node string) []v1alpha1.Attachment {
 	var blocked []v1alpha1.Attachment
 	for _, nodeENI := range m.nodeENIs {
@@ -81,7 +81,7 @@ func (m moment) blocked(node string) []v1alpha1.Attachment {
 	return blocked
 }
 
-// owners are the names of nodes by the ID of the interfaces that are theirs.
+// owners returns the names of nodes by the IDs of their interfaces.
 func (m moment) owners() map[string]string {
 	owners := map[string]string{}
 	for _, i := range m.owned() {

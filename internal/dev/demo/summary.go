@@ -12,23 +12,23 @@ import (
 	"github.com/multieni/multieni/awssim"
 )
 
-// The actions that give an interface, and those that take one away.
+// The actions that provide an interface, and those that remove one.
 var (
 	giving = []string{"CreateNetworkInterface", "AttachNetworkInterface", "ModifyNetworkInterfaceAttribute"}
 	taking = []string{"DetachNetworkInterface", "DeleteNetworkInterface"}
 )
 
-// What an interface costs: created, attached, deleteOnTermination set; detached, deleted.
+// The calls for an interface: create, attach, set deleteOnTermination; detach, delete.
 const (
 	callsToAttach = 3
 	callsToRemove = 2
 )
 
-// tally is what the story asked for and what it took.
+// tally counts the interfaces of the story, and the calls for them.
 type tally struct {
-	attached   int // interfaces that were asked for and delivered
-	removed    int // of these, given back by the controller
-	terminated int // of these, gone with their instance
+	attached   int // desired interfaces that were attached
+	removed    int // of these, removed by the controller
+	terminated int // of these, deleted with their instance
 	left       int // of ours in EC2 at the end
 	kills      int // of the controller
 	calls      awssim.Calls
@@ -69,8 +69,8 @@ func (t *tally) failed() int {
 	return c.Mutating.Failed + c.Mutating.Throttled + c.NonMutating.Failed + c.NonMutating.Throttled
 }
 
-// check says what the calls should not have been. A controller that was killed may have made calls whose answers it
-// never saw, one on each node; it is allowed to make them again.
+// check returns the unexpected calls. A killed controller may have made calls without receiving their answers, one on
+// each node; its successor may repeat them.
 func (t *tally) check(nodes int) []string {
 	var problems []string
 	excuse := t.kills * nodes
@@ -89,7 +89,7 @@ func (t *tally) check(nodes int) []string {
 	return problems
 }
 
-// String is the tally in words and figures.
+// String returns the tally as text.
 func (t *tally) String() string {
 	var b strings.Builder
 	entry := func(name, format string, args ...any) {

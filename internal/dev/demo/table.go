@@ -23,7 +23,7 @@ type row struct {
 	Style                                 terminal.Style
 }
 
-// rows lists every node of the simulated cluster with what EC2 holds for it.
+// rows lists every node of the simulated cluster with its interfaces in EC2.
 func rows(m moment) []row {
 	instances := slices.SortedFunc(slices.Values(m.ec2.Instances), func(a, b *ec2.Instance) int {
 		return cmp.Compare(m.nodeName(a), m.nodeName(b))
@@ -72,13 +72,13 @@ func interfaceRow(i *ec2.NetworkInterface) row {
 
 func blockedRow(a v1alpha1.Attachment) row {
 	r := row{State: a.Reason, Style: terminal.Bad}
-	if a.DeviceIndex > 0 { // 0 is the primary interface: none was even looked for
+	if a.DeviceIndex > 0 { // 0 is the primary interface: no slot was chosen
 		r.Device = strconv.Itoa(int(a.DeviceIndex))
 	}
 	return r
 }
 
-// news says what changed between two tables, a line for each interface.
+// news returns the changes between two tables, a line for each interface.
 func news(before, after []row) []string {
 	old := map[string]row{}
 	for _, r := range before {
@@ -120,7 +120,7 @@ func line(r row, what string) string {
 const indent = "  "
 
 // columns have room for IDs from the beginning, which have one length (EC2 user guide, "Resource IDs"): a live table
-// then stays in place. The column of subnets gives way when there is little room.
+// then stays in place. The column of subnets is omitted on a narrow terminal.
 var columns = []terminal.Column{
 	{Title: "NODE"}, {Title: "ZONE"}, {Title: "DEV", Least: len("DEV"), Right: true},
 	{Title: "INTERFACE", Least: len("eni-0123456789abcdef0")},
@@ -146,7 +146,7 @@ func table(rows []row, p terminal.Page) string {
 	return b.String()
 }
 
-// seconds is a duration as people say it.
+// seconds formats a duration for readers.
 func seconds(s float64) string {
 	if s < 10 {
 		return fmt.Sprintf("%.1f s", s)

@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pollPeriod is how soon a change of an instance shows on its node.
+// pollPeriod is the delay after which a change of an instance is visible on its node.
 const pollPeriod = 250 * time.Millisecond
 
-// A Keeper writes nodes until it is stopped.
+// A Keeper maintains nodes until it is stopped.
 type Keeper struct {
 	instances func() []Instance
 	nodes     cache.Cache
@@ -30,8 +30,7 @@ type Keeper struct {
 	synced    chan struct{}
 }
 
-// New returns a keeper of the nodes of instances, which is called several times
-// a second, in the cluster that config leads to.
+// New returns a keeper for the nodes of instances in the cluster of config. It calls instances several times a second.
 func New(config *rest.Config, instances func() []Instance, logger *slog.Logger) (*Keeper, error) {
 	simulated := labels.SelectorFromSet(labels.Set{Label: "true"})
 	nodes, err := cache.New(config, cache.Options{
@@ -77,7 +76,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// sync carries out one plan.
+// sync executes one plan.
 func (k *Keeper) sync(ctx context.Context) error {
 	var list corev1.NodeList
 	if err := k.nodes.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -88,8 +87,7 @@ func (k *Keeper) sync(ctx context.Context) error {
 		nodes[i] = &list.Items[i]
 	}
 	changes := Plan(k.instances(), nodes, time.Now())
-	// The list may lag behind our own writes by a moment: what is done twice
-	// for that is no error.
+	// The list may lag behind our own writes for a moment: a repeated write is no error.
 	var errs []error
 	for _, node := range changes.Create {
 		errs = append(errs, client.IgnoreAlreadyExists(k.writer.Create(ctx, node)))

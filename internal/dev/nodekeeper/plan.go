@@ -5,12 +5,12 @@
 //
 // In a real cluster three programs do that: the kubelet registers the node and reports its health, the node lifecycle
 // controller notices when the kubelet stops reporting, and the cloud node controller deletes the node once its instance
-// is terminated. With a simulator there are no such programs, so the keeper does their work. [Plan] decides, [Keeper]
+// is terminated. A simulator does not have these programs, so the keeper does their work. [Plan] decides, [Keeper]
 // executes.
 //
 // A keeper only ever changes nodes with [Label], so it can work in a cluster that has nodes of its own. It sets labels,
-// annotations and taints when it creates a node; afterwards it writes nothing but the status, and the rest belongs to
-// the user.
+// annotations and taints when it creates a node; afterwards it writes only the status, and the rest belongs to the
+// user.
 package nodekeeper
 
 import (
@@ -30,7 +30,7 @@ const Label = "networking.k8s.aws/simulated"
 // changed: the kubelet's nodeStatusReportFrequency.
 const HeartbeatPeriod = 5 * time.Minute
 
-// An Instance is what the keeper has to know of an EC2 instance.
+// An Instance has the properties of an EC2 instance that the keeper needs.
 type Instance struct {
 	ID             string // "i-0123456789abcdef0"
 	Name           string // the Name tag, may be empty
@@ -41,13 +41,13 @@ type Instance struct {
 	Zone           string // "us-east-1a"
 	PrivateDNSName string // "ip-10-0-1-4.ec2.internal"
 	PrivateIP      string // primary IPv4 address
-	Taint          string // key of the taint that the node is born with, may be empty
+	Taint          string // key of the startup taint of the node, may be empty
 }
 
 // ProviderID is the name that the AWS cloud provider gives to the instance.
 func (i Instance) ProviderID() string { return "aws:///" + i.Zone + "/" + i.ID }
 
-// States of an instance that matter here; in all others it is silent.
+// States of an instance with an effect; in all others its kubelet does not report.
 const (
 	running    = "running"
 	terminated = "terminated"
@@ -60,11 +60,9 @@ type Changes struct {
 	Delete []*corev1.Node
 }
 
-// Plan compares instances with the nodes that carry [Label]. An instance gets
-// its node when it first runs; the node is NotReady whenever the instance does
-// not run, and goes when the instance is terminated or unknown. The result is
-// in order of instance ID, and of node name for deletions. Neither argument is
-// changed.
+// Plan compares instances with the nodes that carry [Label]. An instance gets its node when it first runs; the node is
+// NotReady whenever the instance does not run, and is deleted when the instance is terminated or unknown. The result is
+// in order of instance ID, and of node name for deletions. Neither argument is changed.
 func Plan(instances []Instance, nodes []*corev1.Node, now time.Time) Changes {
 	instances = slices.SortedFunc(slices.Values(instances), func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
 	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -99,8 +97,8 @@ func Plan(instances []Instance, nodes []*corev1.Node, now time.Time) Changes {
 	return changes
 }
 
-// nodeName is the Name tag where that can name a node, as people like to see
-// it, else the name that an EC2 instance registers under.
+// nodeName returns the Name tag if it is a valid name of a node, otherwise the name under which an EC2 instance
+// registers.
 func nodeName(instance Instance, taken map[string]bool) string {
 	for _, name := range []string{instance.Name, instance.PrivateDNSName} {
 		if len(validation.IsDNS1123Subdomain(name)) == 0 && !taken[name] {
@@ -149,7 +147,7 @@ func addresses(instance Instance, name string) []corev1.NodeAddress {
 	return slices.DeleteFunc(all, func(a corev1.NodeAddress) bool { return a.Address == "" })
 }
 
-// reportDue tells whether node's status is wrong or, on a running instance, old.
+// reportDue reports whether node's status is wrong or, on a running instance, old.
 func reportDue(instance Instance, node *corev1.Node, now time.Time) bool {
 	current := readyCondition(node)
 	if current == nil || current.Status != wantedReady(instance, now).Status {
@@ -158,7 +156,7 @@ func reportDue(instance Instance, node *corev1.Node, now time.Time) bool {
 	return instance.State == running && now.Sub(current.LastHeartbeatTime.Time) >= HeartbeatPeriod
 }
 
-// withReady is node with the Ready condition that instance deserves.
+// withReady returns node with the Ready condition for instance.
 func withReady(node *corev1.Node, instance Instance, now time.Time) *corev1.Node {
 	wanted := wantedReady(instance, now)
 	if current := readyCondition(node); current != nil {
@@ -175,8 +173,8 @@ func withReady(node *corev1.Node, instance Instance, now time.Time) *corev1.Node
 	return node
 }
 
-// wantedReady is what the kubelet says of itself while the instance runs, and
-// what the node lifecycle controller says of a silent one.
+// wantedReady returns the condition that the kubelet reports while the instance runs, or the one that the node
+// lifecycle controller sets after the kubelet stopped reporting.
 func wantedReady(instance Instance, now time.Time) corev1.NodeCondition {
 	condition := corev1.NodeCondition{
 		Type:               corev1.NodeReady,

@@ -30,8 +30,7 @@ func instance(id, state string) nodekeeper.Instance {
 	}
 }
 
-// node is what the API server holds for an instance since an hour, with a
-// report that is age old.
+// node is the one-hour-old Node of an instance, whose last report is age old.
 func node(i nodekeeper.Instance, ready corev1.ConditionStatus, age time.Duration) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: i.PrivateDNSName, Labels: map[string]string{nodekeeper.Label: "true"}},
@@ -47,8 +46,7 @@ func node(i nodekeeper.Instance, ready corev1.ConditionStatus, age time.Duration
 	}
 }
 
-// summary is the part of a plan that tables speak about: names, and for reports
-// what becomes of the Ready condition.
+// summary is the part of a plan that tables compare: names, and for reports the new Ready condition.
 type summary struct {
 	Create, Delete []string
 	Report         map[string]corev1.ConditionStatus
@@ -191,7 +189,7 @@ func TestNewNode(t *testing.T) {
 	}
 }
 
-// A report changes the Ready condition and leaves what others wrote.
+// A report changes only the Ready condition.
 func TestReportLeavesTheRest(t *testing.T) {
 	t.Parallel()
 	up := instance("i-1", "running")

@@ -1,11 +1,11 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodenet gives simulated nodes a network: a namespace, in which a link appears for each interface that the
-// simulated EC2 has attached, and an agent that configures the links. The links, and all that the agents do to them,
-// are the kernel's. Only their role as EC2 devices is simulated; package fabric delivers their packets.
+// Package nodenet gives simulated nodes a network: a namespace, in which a link appears for each attached interface of
+// the simulated EC2, and an agent that configures the links. The links and their configuration are real. Only their
+// role as EC2 devices is simulated; package fabric delivers their packets.
 //
-// Every node names its links differently, as instance types and distributions do.
+// Every node names its links differently, as on different instance types and distributions.
 //
 // Pods of these nodes get the networks of their annotation: see [Options].
 package nodenet
@@ -34,18 +34,18 @@ import (
 	"github.com/multieni/multieni/internal/pci"
 )
 
-// Options are what the networks of nodes need.
+// Options configure the networks of nodes.
 type Options struct {
 	Config    *rest.Config
 	Simulator *awssim.Simulator
-	// Dir takes a file per node, and pods/NAMESPACE/NAME per pod with networks, that leads into its namespace.
+	// Dir is the folder for the namespace files: one for each node, and pods/NAMESPACE/NAME for each pod with networks.
 	Dir string
-	// Programs are the CNI programs that pods get their networks by. With nil pods get none.
+	// Programs are the CNI programs that give pods their networks. With nil, pods get none.
 	Programs *Programs
 	Logger   *slog.Logger
 }
 
-// Nodes returns the nodes that have a network, and how each calls the link at a device index.
+// Nodes returns the nodes that have a network, each with the name of its link at a device index.
 func Nodes() map[string]func(device int) string {
 	return map[string]func(int) string{
 		"node-a1": func(device int) string { return fmt.Sprintf("eth%d", device) },
@@ -54,7 +54,7 @@ func Nodes() map[string]func(device int) string {
 	}
 }
 
-// Network is the networks of all nodes.
+// Network has the networks of all nodes.
 type Network struct {
 	options Options
 	vpcs    *fabric.Fabric
@@ -78,7 +78,7 @@ type node struct {
 	networks, leases string
 }
 
-// Start makes the networks and starts the agents, which run until [Network.Stop].
+// Start creates the networks and starts the agents, which run until [Network.Stop].
 func Start(ctx context.Context, o Options) (*Network, error) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n := &Network{options: o, stop: stop}
@@ -119,7 +119,7 @@ func (n *Network) run(what string, part func() error) {
 	})
 }
 
-// Stop ends the agents and the networks, and says what went wrong meanwhile.
+// Stop ends the agents and the networks, and returns their errors.
 func (n *Network) Stop() error {
 	n.stop()
 	n.running.Wait()
@@ -137,10 +137,10 @@ func (n *Network) Stop() error {
 	return errors.Join(errs...)
 }
 
-// entrance is the file that leads into the namespace of a node: nsenter --net=FILE.
+// entrance returns the path of a node's namespace file, for nsenter --net=FILE.
 func (n *Network) entrance(node string) string { return filepath.Join(n.options.Dir, node) }
 
-// open makes a file that leads into a namespace. One may be left of a process that was killed.
+// open creates a namespace file. One of a killed process may still exist.
 func open(file string, space *namespace.Namespace) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (n *Network) add(ctx context.Context, name string, linkName func(int) strin
 		networks: filepath.Join(n.options.Dir, "networks", name), leases: filepath.Join(n.options.Dir, "leases", name),
 	}
 	n.nodes = append(n.nodes, nd)
-	// A new namespace is a node that has booted: no pod of an earlier one has an address.
+	// A new namespace means that the node has booted: no earlier pod has an address.
 	if err := errors.Join(open(n.entrance(name), space), os.RemoveAll(nd.networks), os.RemoveAll(nd.leases)); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (n *Network) add(ctx context.Context, name string, linkName func(int) strin
 	return n.startAgent(ctx, nd)
 }
 
-// device returns where on the bus a link of a simulated interface is.
+// device returns the PCI address of the link of a simulated interface.
 func (n *Network) device(_, mac string) string {
 	for _, i := range n.options.Simulator.State().NetworkInterfaces {
 		if i.MACAddress == mac && i.Attachment != nil {
@@ -183,7 +183,7 @@ func (n *Network) device(_, mac string) string {
 	return ""
 }
 
-// noSysfs is a folder that does not exist: the links are no devices.
+// noSysfs is a folder that does not exist: the links have no devices.
 func (n *Network) noSysfs() string { return filepath.Join(n.options.Dir, "no-sysfs") }
 
 func (n *Network) startAgent(ctx context.Context, nd *node) error {
@@ -210,7 +210,7 @@ func (n *Network) fail(err error) {
 	n.options.Logger.Error("the network of a node", "err", err)
 }
 
-// follow makes links appear and vanish as interfaces are attached and detached, until the context ends.
+// follow adds and removes links when interfaces are attached and detached, until the context ends.
 func (n *Network) follow(ctx context.Context) error {
 	for state := n.options.Simulator.State(); ; {
 		for _, nd := range n.nodes {
@@ -232,7 +232,7 @@ func (n *Network) follow(ctx context.Context) error {
 	}
 }
 
-// move gives the links of an instance to a node, which may have been another instance.
+// move moves the links of an instance to a node, which may have been another instance.
 func (n *Network) move(nd *node, instance string) error {
 	if nd.instance == instance {
 		return nil
@@ -247,7 +247,8 @@ func (n *Network) move(nd *node, instance string) error {
 	return n.vpcs.AddNode(fabric.Node{InstanceID: instance, Namespace: nd.namespace.Path(), LinkName: nd.link})
 }
 
-// link names the link of an attachment. The primary interface has none: nothing in the namespace would use it.
+// link returns the name of the link of an attachment. The primary interface has none: nothing in the namespace would
+// use it.
 func (nd *node) link(a *ec2.Attachment) string {
 	if a.DeviceIndex == 0 {
 		return ""

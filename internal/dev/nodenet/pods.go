@@ -36,18 +36,18 @@ import (
 
 // The annotations of Multus (Kubernetes Network Plumbing Working Group, "Network Custom Resource Definition").
 const (
-	// networksAnnotation lists the networks that a pod asks for.
+	// networksAnnotation lists the networks that a pod requests.
 	networksAnnotation = "k8s.v1.cni.cncf.io/networks"
-	// StatusAnnotation tells, as JSON, which networks a pod got.
+	// StatusAnnotation has, as JSON, the networks that a pod got.
 	StatusAnnotation = "k8s.v1.cni.cncf.io/network-status"
 )
 
-// pods gives pods their networks. It does the work of four programs that a simulated node has not: the scheduler's by
-// the node selector alone, the kubelet's without containers, the container runtime's, and that of Multus without a
-// default network. Pods without the annotation are left alone.
+// pods gives pods their networks. It does the work of four programs that a simulated node does not have: the scheduler,
+// by the node selector alone; the kubelet, without containers; the container runtime; and Multus, without a default
+// network. It ignores pods without the annotation.
 //
-// All nodes share one file system, so the folders in a definition are replaced by those of the node. macvlan takes the
-// place of ipvlan, which kernels can lack; it differs in the MAC addresses of pods only.
+// All nodes share one file system, so the folders in a definition are replaced by those of the node. macvlan replaces
+// ipvlan, which some kernels lack; it differs only in the MAC addresses of pods.
 type pods struct {
 	api       client.Client
 	nodes     map[string]*node
@@ -62,7 +62,7 @@ type sandbox struct {
 	pod       *corev1.Pod
 	node      *node
 	namespace *namespace.Namespace
-	// networks are those that were added, or begun with.
+	// networks are those that were added, completely or partially.
 	networks []*libcni.NetworkConfigList
 }
 
@@ -83,7 +83,7 @@ func newPods(o Options, nodes []*node) (*pods, error) {
 	return p, nil
 }
 
-// pollPeriod is how soon a new pod has its networks, and how long after a failure it is tried again.
+// pollPeriod is the delay until a new pod has its networks, and the time between attempts after a failure.
 const pollPeriod = 200 * time.Millisecond
 
 // run keeps the pods until the context ends, which ends all of them.
@@ -106,7 +106,7 @@ func (p *pods) run(ctx context.Context) error {
 	}
 }
 
-// sync starts and ends what has changed.
+// sync starts and ends pods after changes.
 func (p *pods) sync(ctx context.Context) error {
 	var list corev1.PodList
 	if err := p.api.List(ctx, &list); err != nil {
@@ -173,7 +173,7 @@ func (p *pods) schedule(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// start gives a pod its namespace and networks. On failure nothing is left of them, and the pod says why.
+// start gives a pod its namespace and networks. After a failure it removes them, and reports the reason on the pod.
 func (p *pods) start(ctx context.Context, pod *corev1.Pod, nd *node) error {
 	space, err := namespace.New()
 	if err != nil {
@@ -200,7 +200,7 @@ func (p *pods) start(ctx context.Context, pod *corev1.Pod, nd *node) error {
 	return p.report(ctx, pod, corev1.PodRunning, "")
 }
 
-// report writes the phase of a pod, and what keeps it from its networks.
+// report writes the phase of a pod, and why it has no networks.
 func (p *pods) report(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase, failure string) error {
 	networks := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}
 	if failure != "" {
@@ -220,7 +220,7 @@ func (p *pods) report(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhas
 	return p.api.Status().Patch(ctx, pod, client.MergeFrom(without))
 }
 
-// networkStatus is one element of the annotation that tells what a pod got.
+// networkStatus is one element of the status annotation.
 type networkStatus struct {
 	Name      string       `json:"name"`
 	Interface string       `json:"interface"`
@@ -250,7 +250,7 @@ func (p *pods) addNetworks(ctx context.Context, s *sandbox) ([]networkStatus, er
 	return all, nil
 }
 
-// network returns the definition of a network as it is for one node.
+// network returns the definition of a network for one node.
 func (p *pods) network(ctx context.Context, key client.ObjectKey, nd *node) (*libcni.NetworkConfigList, error) {
 	definition := &unstructured.Unstructured{}
 	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: netattach.Group, Version: netattach.Version,
@@ -283,10 +283,10 @@ func (p *pods) network(ctx context.Context, key client.ObjectKey, nd *node) (*li
 	return libcni.NetworkConfFromBytes(text)
 }
 
-// entrance is the file that leads into the namespace of a pod.
+// entrance returns the path of a pod's namespace file.
 func (p *pods) entrance(pod *corev1.Pod) string { return filepath.Join(p.dir, pod.Namespace, pod.Name) }
 
-// runtimeConf tells plugins about the n-th network of a pod.
+// runtimeConf returns the parameters of plugins for the n-th network of a pod.
 func (s *sandbox) runtimeConf(n int) *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
 		ContainerID: string(s.pod.UID), NetNS: s.namespace.Path(), IfName: fmt.Sprintf("net%d", n+1),
@@ -320,7 +320,7 @@ func (p *pods) addNetwork(ctx context.Context, s *sandbox, n int) (networkStatus
 	return got, nil
 }
 
-// end takes the networks of a pod back, the last one first.
+// end removes the networks of a pod, the last one first.
 func (p *pods) end(ctx context.Context, s *sandbox) error {
 	for n := len(s.networks) - 1; n >= 0; n-- {
 		var failure error

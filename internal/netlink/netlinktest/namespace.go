@@ -3,8 +3,8 @@
 
 //go:build linux
 
-// Package netlinktest makes network namespaces for tests: one is a node, others are the VPC, and pairs of virtual links
-// between them represent network interfaces. The tests never change their own namespace.
+// Package netlinktest creates network namespaces for tests: one represents a node, others the VPC, and pairs of virtual
+// links between them represent network interfaces. The tests never change their own namespace.
 package netlinktest
 
 import (
@@ -28,8 +28,8 @@ type Namespace struct {
 	inner *namespace.Namespace
 }
 
-// New makes a network namespace with only a loopback link, which is up. It skips the test, saying why, where that is
-// not possible.
+// New creates a network namespace with only a loopback link, which is up. If that is not possible, it skips the test
+// with the reason.
 func New(tb testing.TB) *Namespace {
 	tb.Helper()
 	if os.Geteuid() != 0 {
@@ -46,15 +46,15 @@ func New(tb testing.TB) *Namespace {
 	return &Namespace{tb, inner}
 }
 
-// Do runs f on a thread in the namespace. Goroutines that f starts are elsewhere.
+// Do runs f on a thread in the namespace. Goroutines that f starts run in other namespaces.
 func (n *Namespace) Do(f func()) {
 	if err := n.inner.Do(f); err != nil {
 		n.tb.Error(err)
 	}
 }
 
-// DoContained is Do for what runs in a container without privileges: of all capabilities it has only the given ones,
-// and /proc/sys is read-only.
+// DoContained is Do as in a container without privileges: f has only the given capabilities, and /proc/sys is
+// read-only.
 func (n *Namespace) DoContained(f func(), capabilities ...int) {
 	n.Do(func() {
 		if err := contain(capabilities); err != nil {
@@ -89,7 +89,7 @@ func contain(capabilities []int) error {
 // Path returns a path of the namespace that other processes can open.
 func (n *Namespace) Path() string { return n.inner.Path() }
 
-// End ends the namespace before the test does, with all that is in it.
+// End ends the namespace, with all its contents, before the test ends.
 func (n *Namespace) End() { _ = n.inner.Close() }
 
 // IP runs ip(8) in the namespace with the arguments, which are separated by spaces, and returns what it prints.
@@ -102,8 +102,8 @@ func (n *Namespace) IP(arguments string) string {
 	return output
 }
 
-// Attach attaches an interface with the MAC address to the node, as EC2 would: a link appears there, down. Its other
-// end appears in the VPC under the name peer, up.
+// Attach attaches an interface with the MAC address to the node, as EC2 does: a link appears there, and is down. Its
+// other end appears in the VPC under the name peer, and is up.
 func (n *Namespace) Attach(name, mac string, vpc *Namespace, peer string) {
 	n.tb.Helper()
 	if err := n.inner.Attach(name, mac, vpc.inner, peer); err != nil {
@@ -117,7 +117,7 @@ func (n *Namespace) Give(name string, to *Namespace) {
 	n.IP(fmt.Sprintf("link set %s netns %s", name, to.inner.Path()))
 }
 
-// volatile is what ip prints that says nothing about how the network is configured.
+// volatile matches output of ip that is not part of the configuration.
 var volatile = regexp.MustCompile(` (tentative|(valid|preferred)_lft \S+|link-netns \S+|link-netnsid \d+|qlen \d+|state \S+|expires \S+|pref \S+|qdisc \S+)`)
 
 // State returns the whole state of the namespace as ip(8) prints it, as sorted text.

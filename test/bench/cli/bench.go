@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is the command of the bench: which scenarios are run, how far they are, and where the figures go.
+// Package cli is the command of the bench: it selects scenarios, shows their progress, and writes the figures.
 package cli
 
 import (
@@ -40,16 +40,16 @@ func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure a controller of network interfaces against the limits of EC2",
-		Long: `Measure how close to EC2's limits the controller works, and how quiet it is.
+		Long: `Measure how close to EC2's limits the controller works, and how little it does at rest.
 
 Most scenarios run in virtual time: the whole controller with an API server and an EC2 in
-memory, where an hour takes seconds. They measure what the request rates of EC2, which are
-those of an account by default, and the controller's decisions come to. The live ones run a
-controller as a process against a real API server and a simulated EC2 over HTTP that lives
-faster than the real one; they measure what the machine has to do with it.
+memory, where an hour takes seconds. They measure the effect of EC2's request rates (by default
+those of an account) and of the controller's decisions. The live scenarios run a controller as a
+process against a real API server and a simulated EC2 over HTTP, which is faster than the real
+one. They measure CPU, memory and latency on this machine.
 
-Each figure is held against the limit that EC2 sets anyone, where there is one, and against
-a target. MISS is beyond the target, FAIL is a defect.`,
+The bench compares each figure with EC2's own limit, if there is one, and with a target. MISS
+means that a target was missed, FAIL means a defect.`,
 		Example: `  # the small set, a few minutes
   make bench
 
@@ -63,22 +63,22 @@ a target. MISS is beyond the target, FAIL is a defect.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(c *cobra.Command, _ []string) error {
-			// Clients of the API server would say in the midst of the progress that they log nothing.
+			// Without a logger, clients of the API server would warn about its absence between lines of progress.
 			ctrllog.SetLogger(logr.Discard())
 			return s.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&s.scenarios, "scenarios", "small",
-		"what to run: small, all, virtual, live, or IDs with commas between them, such as a1,d1:2500 for d1 with 2,500 nodes")
+		"what to run: small, all, virtual, live, or a list of IDs, for example a1,d1:2500 for d1 with 2,500 nodes")
 	flags.IntVar(&s.nodes, "nodes", 0, "size of the fleet instead of the scenario's own")
 	flags.StringVarP(&s.output, "output", "o", "table", "what to print: table, json or markdown")
 	bindDocument(command, &s.document)
-	flags.StringVar(&s.dir, "dir", ".cache/bench", "folder for result.json, ready.svg and logs; made if missing")
+	flags.StringVar(&s.dir, "dir", ".cache/bench", "folder for result.json, ready.svg and logs; created if missing")
 	flags.StringArrayVar(&s.commands, "controller-cmd", []string{own}, "controller of the live scenarios: "+own+
-		` is ours, anything else is run by the shell with
-KUBECONFIG, AWS_ENDPOINT_URL, AWS_REGION, CLUSTER_NAME and EC2_SPEED set, and has to
-understand NodeENIs; may be given several times`)
+		` is ours, any other value is a shell command that
+runs with KUBECONFIG, AWS_ENDPOINT_URL, AWS_REGION, CLUSTER_NAME and EC2_SPEED
+and must watch NodeENIs; repeat the flag for several controllers`)
 	bindInstantCalls(command, &s.instant)
 	command.AddCommand(newList(), newCombine(), newVirtual())
 	return command
@@ -132,7 +132,7 @@ func (s settings) run(ctx context.Context, out, progress io.Writer) error {
 			s.runLive(ctx, &r, contestant{command, filepath.Join(s.dir, fmt.Sprintf("live-%d", n+1))}, live, screen)
 		}
 	}
-	// What was measured before an interrupt counts.
+	// The results before an interrupt count.
 	if len(r.Results) == 0 {
 		return ctx.Err()
 	}
@@ -142,7 +142,7 @@ func (s settings) run(ctx context.Context, out, progress io.Writer) error {
 	return errors.Join(s.keep(r, progress), ctx.Err(), defect(r))
 }
 
-// defect is an error if a figure is beyond what is only a miss.
+// defect returns an error if a figure is a defect and not only a miss.
 func defect(r report.Report) error {
 	if r.Worst() == scenario.Failed {
 		return errors.New("at least one figure says FAIL, which is a defect and not only slow")
@@ -150,7 +150,7 @@ func defect(r report.Report) error {
 	return nil
 }
 
-// count is how many runs there are when live scenarios are run with several controllers.
+// count returns the number of runs, with several controllers for live scenarios.
 func count(chosen []scenario.Scenario, controllers int) (runs int) {
 	for _, c := range chosen {
 		if runs++; c.Live {
@@ -160,7 +160,7 @@ func count(chosen []scenario.Scenario, controllers int) (runs int) {
 	return runs
 }
 
-// measure runs a scenario, tells of it, and returns its result.
+// measure runs a scenario, shows its progress, and returns its result.
 func measure(c scenario.Scenario, screen *screen, run func() (*scenario.Outcome, error)) report.Result {
 	begun := time.Now()
 	screen.begin(c)
@@ -186,7 +186,7 @@ func renderer(output string) (func(report.Report) string, error) {
 func encode(r report.Report) string {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		panic(err) // numbers that JSON does not have are nowhere measured
+		panic(err) // no measurement is a number that JSON does not have
 	}
 	return string(text) + "\n"
 }
@@ -210,7 +210,7 @@ func (s settings) keep(r report.Report, progress io.Writer) error {
 	return os.WriteFile(drawn, []byte(picture), 0o644)
 }
 
-// rewrite puts the tables into the document, if one was named.
+// rewrite puts the tables into the document if the flag names one.
 func (s settings) rewrite(r report.Report) error {
 	if s.document == "" {
 		return nil

@@ -21,7 +21,7 @@ import (
 // inFences matches the blocks of commands of a document.
 var inFences = regexp.MustCompile("(?s)```sh\n(.*?)```")
 
-// The commands in the document are ones that there are: their flags parse, and their scenarios exist.
+// The commands in the document exist: their flags parse, and their scenarios exist.
 func TestDocumentedCommands(t *testing.T) {
 	document, err := os.ReadFile("../../../docs/performance.md")
 	if err != nil {
@@ -54,10 +54,11 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// quoted matches a word of a shell command, quotes and all.
+// quoted matches a word of a shell command, with its quotes.
 var quoted = regexp.MustCompile(`'[^']*'|"[^"]*"|[^\s'"]+`)
 
-// arguments returns those of the bench in a line of the shell: what make passes on, or what is given to it directly.
+// arguments returns the arguments of the bench in a line of the shell: those that make passes on, or those of a direct
+// call.
 func arguments(line string) (args []string, is bool) {
 	if direct, found := strings.CutPrefix(line, "go run ./test/bench "); found {
 		return words(direct), true
@@ -93,8 +94,8 @@ func TestScenariosThatThereAreNot(t *testing.T) {
 	}
 }
 
-// TestDocumentedFigures holds the tables of the document against what the bench measures: every row is one that there is, and
-// each table names the one source that all its rows are of.
+// TestDocumentedFigures compares the tables of the document with the bench: every row exists in the bench, and each
+// table names the one source of all its rows.
 func TestDocumentedFigures(t *testing.T) {
 	document, err := os.ReadFile("../../../docs/performance.md")
 	if err != nil {
@@ -124,7 +125,7 @@ func TestDocumentedFigures(t *testing.T) {
 	}
 }
 
-// TestRunsAreCombined puts results of one source together, and refuses those of another one or of another world.
+// TestRunsAreCombined combines results of one source, and refuses those of another source or another world.
 func TestRunsAreCombined(t *testing.T) {
 	dir := t.TempDir()
 	result := func(name, commit, id string, instant bool) string {
@@ -160,7 +161,7 @@ func TestRunsAreCombined(t *testing.T) {
 	}
 }
 
-// The README's figure is the newest measured one, of the world in which calls take time.
+// The README's figure is the newest measured one, from the world in which calls take time.
 func TestReadmeNamesAMeasuredFigure(t *testing.T) {
 	readme, err := os.ReadFile("../../../README.md")
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/multieni/multieni/test/bench/scenario"
 )
 
-// own is the name of our controller where a command is asked for.
+// own is the name of our controller in place of a command.
 const own = "multieni"
 
-// contestant is a controller that is measured, by its command, and where what it needs is kept.
+// contestant is a controller that the bench measures: its command, and the folder with its files.
 type contestant struct{ command, dir string }
 
-// runLive adds the results of the live scenarios with one controller, on servers and a fleet of their own.
+// runLive adds the results of the live scenarios with one controller, which has its own servers and fleet.
 func (s settings) runLive(ctx context.Context, r *report.Report, who contestant, live []scenario.Scenario,
 	screen *screen) {
 	servers, err := s.open(ctx, who.dir, who.command, live[0].Nodes, screen)

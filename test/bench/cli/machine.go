@@ -13,13 +13,13 @@ import (
 	"github.com/multieni/multieni/test/bench/report"
 )
 
-// machine returns what there is to say about it.
+// machine describes this machine.
 func machine() report.Rig {
 	return report.Rig{OS: runtime.GOOS + "/" + runtime.GOARCH, CPU: processor(), Cores: runtime.NumCPU(),
 		Go: runtime.Version()}
 }
 
-// processor returns the name of the CPU, where the system tells.
+// processor returns the name of the CPU if the system reports it.
 func processor() string {
 	content, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

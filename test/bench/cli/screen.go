@@ -15,7 +15,8 @@ import (
 	"github.com/multieni/multieni/test/bench/scenario"
 )
 
-// screen shows how far the bench is: on a terminal in one line that changes, else in a line now and then.
+// screen shows the progress of the bench: on a terminal in one line that changes, otherwise in a new line from time to
+// time.
 type screen struct {
 	out        io.Writer
 	isTerminal bool
@@ -23,12 +24,12 @@ type screen struct {
 	current    scenario.Scenario
 	begun      time.Time
 	shown      time.Time
-	// phase is what is being done, since when.
+	// phase is the present phase and its start.
 	phase string
 	since time.Time
 }
 
-// seldom is how often a line is written that stays.
+// seldom is the interval of lines that stay.
 const (
 	seldom = 20 * time.Second
 	often  = 200 * time.Millisecond
@@ -69,7 +70,8 @@ func (s *screen) show(p scenario.Progress) {
 	fmt.Fprintln(s.out, line)
 }
 
-// nodes says how many there are of a fleet. Those that join it later, or are about to end, make more than all.
+// nodes formats the number of nodes of a fleet. With nodes that join later, or are about to end, it can exceed the
+// fleet's size.
 func nodes(count, fleet int) string {
 	if count > fleet {
 		return fmt.Sprintf("%d nodes", count)
@@ -77,7 +79,7 @@ func nodes(count, fleet int) string {
 	return fmt.Sprintf("%d of %d nodes", count, fleet)
 }
 
-// left says how long the phase may still take, once that can be estimated.
+// left formats the estimated rest of the phase, once it can be estimated.
 func (s *screen) left(done float64) string {
 	if done < 0.05 || done >= 1 {
 		return ""

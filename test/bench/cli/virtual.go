@@ -21,11 +21,11 @@ import (
 	"github.com/multieni/multieni/test/bench/virtual"
 )
 
-// eventsFD is where the process of a virtual run finds the pipe for its events.
+// eventsFD is the file descriptor of the pipe for events in the process of a virtual run.
 const eventsFD = 3
 
-// newVirtual returns the command that a virtual run is, each in a process of its own: a bubble needs one, and one run
-// leaves nothing to the next.
+// newVirtual returns the command of a virtual run. Each run has a process of its own: a bubble needs one, and runs then
+// cannot affect each other.
 func newVirtual() *cobra.Command {
 	var instant bool
 	command := &cobra.Command{
@@ -78,7 +78,7 @@ func runVirtual(ctx context.Context, s scenario.Scenario, show func(scenario.Pro
 	command := exec.CommandContext(ctx, self, "virtual", s.ID, strconv.Itoa(s.Nodes),
 		"--instant-calls="+strconv.FormatBool(s.InstantCalls))
 	command.Stdout, command.Stderr, command.ExtraFiles = &said, &said, []*os.File{write}
-	// Memory is no subject here and time is; what a bubble makes is mostly waste.
+	// Time matters here, not memory, and most allocations of a bubble are garbage soon.
 	command.Env = append(os.Environ(), "GOGC=400")
 	err = command.Start()
 	if closeErr := write.Close(); err != nil || closeErr != nil {
@@ -91,12 +91,12 @@ func runVirtual(ctx context.Context, s scenario.Scenario, show func(scenario.Pro
 	return outcome, nil
 }
 
-// listen shows how far a run is, and returns what it found.
+// listen shows the progress of a run, and returns its outcome.
 func listen(events *json.Decoder, show func(scenario.Progress)) (found *scenario.Outcome) {
 	for {
 		var e virtual.Event
 		if err := events.Decode(&e); err != nil {
-			return found // the process ended; its exit code tells whether well
+			return found // the process ended, and its exit code has the result
 		}
 		if e.Progress != nil {
 			show(*e.Progress)

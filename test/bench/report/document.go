@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// World names the world of the figures, as the marks in a document do.
+// World returns the name of the figures' world, as in the marks of a document.
 func (r Report) World() string {
 	if r.InstantCalls {
 		return "instant calls"
@@ -16,8 +16,8 @@ func (r Report) World() string {
 	return "timed calls"
 }
 
-// Into puts the tables in the place of those between the marks of the report's world in a document. All tables of a
-// world come from one run.
+// Into replaces the tables between the marks of the report's world in a document. All tables of a world come from one
+// run.
 func (r Report) Into(document string) (string, error) {
 	begin, end := "<!-- bench: "+r.World()+" -->\n", "<!-- end of bench: "+r.World()+" -->"
 	before, rest, hasBegin := strings.Cut(document, begin)

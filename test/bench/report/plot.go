@@ -13,7 +13,7 @@ import (
 	"github.com/multieni/multieni/test/bench/scenario"
 )
 
-// The picture, in pixels: panels under each other, each with its plot inside margins.
+// The sizes of the picture in pixels: panels below each other, each with its plot inside margins.
 const (
 	pictureWidth = 880
 	panelHeight  = 300
@@ -45,7 +45,7 @@ type mark struct {
 	Text string
 }
 
-// label names a curve at its end.
+// label is the name of a curve at its end.
 type label struct {
 	X, Y  float64
 	Class string
@@ -53,8 +53,8 @@ type label struct {
 	Sub   string
 }
 
-// Plot returns an SVG picture of ready nodes over time against EC2's limit, with a panel for each scenario that has
-// such a curve. It is "" if none has.
+// Plot returns an SVG picture of ready nodes over time against EC2's limit, with a panel for each scenario with such a
+// curve. It is "" if none has one.
 func (r Report) Plot() (string, error) {
 	var panels []panel
 	for _, result := range r.Results {
@@ -96,7 +96,7 @@ func (r Result) panel(at int) panel {
 	return p
 }
 
-// labels names the curves in the right margin, and keeps the names apart.
+// labels returns the names of the curves in the right margin, without overlaps.
 func (r Result) labels(p panel, y func(float64) float64) []label {
 	const apart = 40
 	lastReady, lastLimit := r.Ready[len(r.Ready)-1], r.Limit[len(r.Limit)-1]
@@ -122,7 +122,7 @@ func polyline(points []scenario.Point, x, y func(float64) float64) string {
 	return strings.Join(text, " ")
 }
 
-// ticks returns round values from 0 to at most the end, about so many.
+// ticks returns about that number of round values from 0 to at most the end.
 func ticks(end float64, about int) []float64 {
 	if end <= 0 {
 		return []float64{0}

@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report puts what was measured into a table, a JSON document and a picture. It is values in, text out.
+// Package report formats measurements as a table, a JSON document and a picture. It turns values into text.
 package report
 
 import (
@@ -10,20 +10,20 @@ import (
 	"github.com/multieni/multieni/test/bench/scenario"
 )
 
-// Report is the results of one run of the bench, and all that is needed to repeat it.
+// Report has the results of one run of the bench, and all that is needed to repeat it.
 type Report struct {
 	// Commit is the revision of the checkout, with "-dirty" if files differ from it.
 	Commit string    `json:"commit"`
 	Time   time.Time `json:"time"`
 	Seed   uint64    `json:"seed"`
-	// InstantCalls is set when calls took no time in virtual time. In live runs they take what the machine takes.
+	// InstantCalls is set if calls took no virtual time. In live runs they take the machine's time.
 	InstantCalls bool `json:"instantCalls,omitempty"`
 	// Rig is the machine.
 	Rig     Rig      `json:"rig"`
 	Results []Result `json:"results"`
 }
 
-// Rig is what the figures were measured on.
+// Rig describes the machine of the measurements.
 type Rig struct {
 	OS         string `json:"os"`
 	CPU        string `json:"cpu"`
@@ -32,35 +32,34 @@ type Rig struct {
 	Kubernetes string `json:"kubernetes,omitempty"` // version of the API server of the live scenarios
 }
 
-// Result is one scenario.
+// Result is the result of one scenario.
 type Result struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	Nodes int    `json:"nodes"`
 	Live  bool   `json:"live"`
-	// Speed is how many times faster than EC2 the simulated one lived, in a live scenario.
+	// Speed is how many times faster than EC2 the simulated one ran, in a live scenario.
 	Speed float64 `json:"speed,omitempty"`
 	// Controller is the command that was measured, in a live scenario.
 	Controller string `json:"controller,omitempty"`
 	// Seconds is how long the run took on the machine.
 	Seconds float64 `json:"seconds"`
 	Figures []Row   `json:"figures"`
-	// Ready is how many nodes were ready when, Limit when EC2 allows them to be.
+	// Ready is the number of ready nodes over time, Limit the number that EC2 allows.
 	Ready []scenario.Point `json:"ready,omitempty"`
 	Limit []scenario.Point `json:"limit,omitempty"`
-	// Error is why there are no figures, or not all of them.
+	// Error is why all or some figures are missing.
 	Error string `json:"error,omitempty"`
 }
 
-// Row is a figure with what it amounts to.
+// Row is a figure with its verdict.
 type Row struct {
 	scenario.Figure
 	Ratio   *float64         `json:"ratio,omitempty"`
 	Verdict scenario.Verdict `json:"verdict"`
 }
 
-// New returns the result of a scenario. The outcome is nil if there was an error, and has what was measured until then
-// otherwise.
+// New returns the result of a scenario. After an error the outcome is nil, or has the measurements until then.
 func New(s scenario.Scenario, o *scenario.Outcome, took time.Duration, err error) Result {
 	r := Result{ID: s.ID, Title: s.Title, Nodes: s.Nodes, Live: s.Live, Speed: s.Speed, Seconds: took.Seconds()}
 	if err != nil {
@@ -83,7 +82,7 @@ func New(s scenario.Scenario, o *scenario.Outcome, took time.Duration, err error
 	return r
 }
 
-// line is when EC2 allows how many nodes to be ready, in some points of it.
+// line returns points of the curve of ready nodes that EC2 allows.
 func line(s scenario.Scenario) []scenario.Point {
 	const points = 100
 	all := []scenario.Point{{}}
@@ -94,7 +93,7 @@ func line(s scenario.Scenario) []scenario.Point {
 	return all
 }
 
-// Worst returns the worst verdict of a report. A program may decide by it.
+// Worst returns the worst verdict of a report, for the exit code of a program.
 func (r Report) Worst() scenario.Verdict {
 	rank := map[scenario.Verdict]int{scenario.Shown: 0, scenario.Pass: 1, scenario.Miss: 2, scenario.Failed: 3}
 	worst := scenario.Shown

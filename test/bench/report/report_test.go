@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/test/bench/scenario"
 )
 
-// of returns the report of one scenario with what was measured in it.
+// of returns the report of one scenario with its measurements.
 func of(t *testing.T, id string, o *scenario.Outcome, err error) report.Report {
 	t.Helper()
 	chosen, chooseErr := scenario.Choose(id)

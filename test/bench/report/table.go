@@ -42,7 +42,7 @@ func (r Result) write(w io.Writer) {
 	}
 }
 
-// conditions says how it was measured.
+// conditions describes the conditions of the measurement.
 func (r Result) conditions() string {
 	took := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
 	if r.Live {
@@ -51,7 +51,7 @@ func (r Result) conditions() string {
 	return fmt.Sprintf("%s nodes; virtual time; took %s", thousands(r.Nodes), took)
 }
 
-// cells are limit, measured, ratio, target and verdict.
+// cells returns limit, measured value, ratio, target and verdict.
 func (row Row) cells() []string {
 	limit, measured, ratio := "", "–", ""
 	if row.Limit != nil {
@@ -86,7 +86,7 @@ func (r Report) Markdown() string {
 	return text.String()
 }
 
-// origin says where the figures come from.
+// origin returns the source of the figures.
 func (r Report) origin() string {
 	from := fmt.Sprintf("%s, commit %s, seed %d, %s, %s on %d cores (%s)", r.World(), r.Commit, r.Seed, r.Rig.Go, r.Rig.OS,
 		r.Rig.Cores, r.Rig.CPU)

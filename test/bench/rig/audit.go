@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// user is who the controller is to the API server, so that the audit log tells its writes from others'.
+// user is the controller's user at the API server, which distinguishes its writes in the audit log.
 const user = "bench-controller"
 
-// event is what is read of an audit event (audit.k8s.io/v1).
+// event has the fields of an audit event (audit.k8s.io/v1) that the rig reads.
 type event struct {
 	ImpersonatedUser *struct {
 		Username string `json:"username"`
@@ -30,7 +30,7 @@ type event struct {
 	Answered time.Time `json:"stageTimestamp"`
 }
 
-// isOurs reports whether the event is a write of the controller's that counts. Leases are renewed come what may.
+// isOurs reports whether the event is a write of the controller that counts. Renewals of leases do not.
 func (e event) isOurs() bool {
 	return e.ImpersonatedUser != nil && e.ImpersonatedUser.Username == user && e.ObjectRef.Resource != "leases"
 }
@@ -42,13 +42,13 @@ type audit struct {
 	events []event
 }
 
-// writes is what the controller had the API server write.
+// writes are the controller's writes to the API server.
 type writes struct {
 	count   int
 	latency []time.Duration // sorted
 }
 
-// since returns the writes of the controller from a time on.
+// since returns the writes of the controller after a time.
 func (a *audit) since(from time.Time) (writes, error) {
 	if err := a.follow(); err != nil {
 		return writes{}, err
@@ -64,7 +64,7 @@ func (a *audit) since(from time.Time) (writes, error) {
 	return w, nil
 }
 
-// follow reads what has come to the log. Half a line is left for another time.
+// follow reads new lines of the log. It leaves an incomplete line for the next call.
 func (a *audit) follow() error {
 	file, err := os.Open(a.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +91,7 @@ func (a *audit) follow() error {
 	return nil
 }
 
-// p99 is the time in seconds that 99 of 100 writes did not take longer than.
+// p99 is the 99th percentile of the writes' durations, in seconds.
 func (w writes) p99() float64 {
 	if len(w.latency) == 0 {
 		return 0

@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rig //nolint:testpackage // a reader of the server's log is no part of what a rig is for others
+package rig //nolint:testpackage // the reader of the server's log is not part of the rig's interface
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Of an audit log only the controller's writes count, each once, also while the server is writing.
+// Only the controller's writes in an audit log count, each once, even while the server appends to the log.
 func TestAudit(t *testing.T) {
 	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	line := func(who, resource string, at, took time.Duration) string {

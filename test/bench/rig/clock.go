@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// clock is EC2's time. Its speed can be changed: a test need not wait for a fleet as long as the real EC2 takes, and
-// measures a controller's own time against an EC2 of real speed. It implements awssim.Clock.
+// clock is EC2's time. Its speed can change: the rig need not wait for a fleet as long as with the real EC2, and
+// measures a controller's own time against an EC2 at real speed. It implements awssim.Clock.
 type clock struct {
 	mu    sync.Mutex
 	base  time.Time // EC2's time at since
@@ -34,7 +34,7 @@ func (c *clock) now() time.Time {
 	return c.base.Add(time.Duration(float64(time.Since(c.since)) * c.speed))
 }
 
-// set makes time go speed times as fast as the world's from now on.
+// set makes the clock run speed times as fast as real time from now on.
 func (c *clock) set(speed float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

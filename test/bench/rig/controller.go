@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/dev/child"
 )
 
-// start starts the controller for an EC2 of the present speed.
+// start starts the controller for an EC2 at the present speed.
 func (r *Rig) start(ctx context.Context) error {
 	o, err := r.program(ctx)
 	if err != nil {
@@ -36,10 +36,10 @@ func (r *Rig) start(ctx context.Context) error {
 	return err
 }
 
-// program is what to run: the command that was given, or our own controller fit to the speed of EC2.
+// program returns the program to run: the given command, or our own controller with flags for the speed of EC2.
 func (r *Rig) program(ctx context.Context) (child.Options, error) {
 	if r.Command != "" {
-		// The shell knows about quotes; it gives its place to the program, whose process is to be measured.
+		// The shell parses quotes, and exec replaces it by the program, whose process the rig measures.
 		return child.Options{Program: "/bin/sh", Args: []string{"-c", "exec " + r.Command}}, nil
 	}
 	return child.Controller(ctx, r.clock.speed, r.Progress)
@@ -55,7 +55,7 @@ func (r *Rig) stop() error {
 	return process.Stop()
 }
 
-// kubeconfig writes the access of the controller, who is an administrator of another name.
+// kubeconfig writes the kubeconfig of the controller, an administrator under another name.
 func (r *Rig) kubeconfig() (path string, err error) {
 	access, err := clientcmd.LoadFromFile(r.cluster.Kubeconfig)
 	if err != nil {
@@ -68,7 +68,7 @@ func (r *Rig) kubeconfig() (path string, err error) {
 	return path, clientcmd.WriteToFile(*access, path)
 }
 
-// usage is what the system says of a process.
+// usage is what the system reports about a process.
 type usage struct {
 	cpu       float64 // seconds
 	rss, peak float64 // MiB
@@ -91,7 +91,7 @@ func (r *Rig) usage() (usage, error) {
 	return usage{cpu: stat.CPUTime(), rss: float64(status.VmRSS) / mib, peak: float64(status.VmHWM) / mib}, nil
 }
 
-// logs returns the end of what the controller said.
+// logs returns the end of the controller's log.
 func (r *Rig) logs() string {
 	const most = 2000
 	text, err := os.ReadFile(filepath.Join(r.dir, "controller.log"))

@@ -20,13 +20,13 @@ import (
 
 const (
 	pool = "fleet"
-	// atOnce is how many requests of ours are under way at the same time.
+	// atOnce is how many requests of the rig are in flight at the same time.
 	atOnce = 16
 	// images is how many images a Node lists, which are most of its size: kubelets report up to 50.
 	images = 50
 )
 
-// launch makes the fleet and its Nodes, and the programs that run on them.
+// launch creates the fleet and its Nodes, and starts the programs on them.
 func (r *Rig) launch(ctx context.Context) error {
 	fmt.Fprintf(r.Progress, "      %d Nodes are made …\n", r.Nodes)
 	nodes, err := r.join(ctx, r.Nodes)
@@ -37,10 +37,10 @@ func (r *Rig) launch(ctx context.Context) error {
 	return r.playAgents(ctx)
 }
 
-// join launches instances and makes their Nodes, as heavy as a kubelet makes them.
+// join launches instances and creates their Nodes, with the size that a kubelet gives them.
 func (r *Rig) join(ctx context.Context, count int) ([]*corev1.Node, error) {
 	var nodes []*corev1.Node
-	// An instance takes a while to run; with a fast clock that is soon over.
+	// An instance takes a while to run, which is short with a fast clock.
 	before := r.clock.speed
 	for range count {
 		n := len(r.nodes) + len(nodes)
@@ -74,7 +74,7 @@ func (r *Rig) join(ctx context.Context, count int) ([]*corev1.Node, error) {
 	return nodes, group.Wait()
 }
 
-// declare makes the NodeENIs of the fleet.
+// declare creates the NodeENIs of the fleet.
 func (r *Rig) declare(ctx context.Context) error {
 	for _, use := range []string{"data", "storage"} {
 		if err := r.kube.Create(ctx, bubble.NodeENI(use, pool, use)); err != nil {
@@ -126,13 +126,13 @@ func (r *Rig) reportLinks(ctx context.Context, state *v1alpha1.NodeENIState) {
 	patch := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"links": links}}}
 	patch.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("NodeENIState"))
 	patch.SetName(state.Name)
-	// A state that has gone meanwhile needs no report.
+	// A state that was deleted meanwhile needs no report.
 	_ = r.kube.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch),
 		client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership)
 }
 
-// holding counts, from EC2's truth, the nodes that have all their interfaces and the interfaces that are not as
-// declared: attached to a node in another subnet than its, missing, or attached to nothing.
+// holding counts, from the true state of EC2, the nodes with all their interfaces and the interfaces that are not as
+// declared: attached to a node in a wrong subnet, missing, or unattached.
 func (r *Rig) holding(declared bool) (ready, strays int) {
 	state := r.cloud.State()
 	unattached := 0

@@ -26,20 +26,20 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// idleTime is the period of our controller's resyncs and a little more.
+// idleTime is a little longer than the period of our controller's resyncs.
 const idleTime = 5*time.Minute + 10*time.Second
 
-// Options say what to measure.
+// Options select what to measure.
 type Options struct {
 	// Command is the command line of the controller; "" is our own, with its defaults.
 	Command string
 	// Nodes is the size of the fleet.
 	Nodes int
-	// Dir takes logs. It must exist.
+	// Dir is the folder for logs. It must exist.
 	Dir string
-	// Progress shows a person what takes a while before the first scenario.
+	// Progress receives lines about long steps before the first scenario.
 	Progress io.Writer
-	// Idle is how long nothing happens in the idle scenario; 0 is long enough for a resync to be in it.
+	// Idle is the length of the idle scenario; 0 is long enough to include a resync.
 	Idle time.Duration
 }
 
@@ -55,12 +55,12 @@ type Rig struct {
 	process *child.Process
 	audit   audit
 	stops   []func() error
-	// speed is that for which the controller was started.
+	// speed is the speed of EC2 for which the controller was started.
 	speed float64
 	nodes []*corev1.Node
 }
 
-// Open starts the servers and makes the fleet, without a controller.
+// Open starts the servers and creates the fleet, without a controller.
 func Open(ctx context.Context, o Options) (*Rig, error) {
 	if o.Idle == 0 {
 		o.Idle = idleTime
@@ -88,7 +88,7 @@ func (r *Rig) Close() error {
 }
 
 func (r *Rig) openCluster(ctx context.Context) (err error) {
-	// What an earlier run left would count.
+	// The lines of an earlier run would count.
 	if err := os.Remove(r.audit.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -133,7 +133,7 @@ func (r *Rig) Version() (string, error) {
 	return info.GitVersion, nil
 }
 
-// alive is an error if the controller has ended by itself.
+// alive returns an error if the controller has ended by itself.
 func (r *Rig) alive() error {
 	if r.process == nil {
 		return errors.New("there is no controller")

@@ -14,8 +14,8 @@ import (
 	"github.com/multieni/multieni/test/bench/scenario"
 )
 
-// A controller gives a small fleet its interfaces on the rig and takes them away again, and everything that the two scenarios
-// promise is measured, of ours and of any other. Whether the figures are good is what `make bench` is for.
+// A controller attaches and removes the interfaces of a small fleet on the rig, and the rig measures every figure of
+// the two scenarios, for our controller and for another one. `make bench` judges the figures.
 func TestLiveScenariosMeasureWhatTheyPromise(t *testing.T) {
 	cases := map[string]struct {
 		command func(*testing.T) string
@@ -29,7 +29,7 @@ func TestLiveScenariosMeasureWhatTheyPromise(t *testing.T) {
 	}
 }
 
-// foreign builds a controller that has nothing to do with ours, and returns its command line.
+// foreign builds a controller that is independent of ours, and returns its command line.
 func foreign(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "foreign")

@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// glance is how often EC2 is looked at as a whole, which takes from the CPU that is being measured.
+	// glance is the interval between reads of EC2's whole state, which use CPU time that is being measured.
 	glance = 500 * time.Millisecond
-	// patience is how long anything is waited for.
+	// patience is the limit of each wait.
 	patience = 20 * time.Minute
-	// A controller is at rest when it has requested no change of EC2 for calm and uses less than busy of a core. The
-	// bench goes on after busyTime if a controller never uses less.
+	// A controller is at rest when it has requested no change of EC2 for calm and uses less than busy of a core. If a
+	// controller never uses less, the bench continues after busyTime.
 	calm     = 3 * time.Second
 	busy     = 0.1
 	busyTime = time.Minute
@@ -35,8 +35,8 @@ const (
 	joins = 20
 )
 
-// Run runs one of the live scenarios. They build on each other: what comes after the first finds a fleet with
-// interfaces, and gets it if there is none yet; the last takes them away.
+// Run runs one of the live scenarios. They build on each other: those after the first need a fleet with interfaces,
+// which Run creates if it is missing, and the last one removes the interfaces.
 func (r *Rig) Run(ctx context.Context, s scenario.Scenario, show func(scenario.Progress)) (*scenario.Outcome, error) {
 	steps := map[string]func(context.Context, *measurement) error{
 		"a-live": r.coldStart, "c-live": r.joinIdle, "b-live": r.idle, "e-live": r.restart, "d1-live": r.undeclare,
@@ -62,12 +62,13 @@ type measurement struct {
 	speed  float64
 	values map[string]float64
 	curve  []scenario.Point
-	// begun is in the machine's time, since in EC2's; cpu is what the controller had used.
+	// begun is the start in the machine's time, since in EC2's; cpu is the CPU time that the controller had used by
+	// then.
 	begun, since time.Time
 	cpu          float64
 }
 
-// settledFleet sees to it that the fleet has its interfaces and that a controller runs for the speed of the scenario.
+// settledFleet ensures that the fleet has its interfaces and that a controller runs for the speed of the scenario.
 func (m *measurement) settledFleet(ctx context.Context) error {
 	if ready, _ := m.holding(true); ready < len(m.nodes) {
 		aside := &measurement{Rig: m.Rig, show: m.show, values: map[string]float64{}}
@@ -84,7 +85,7 @@ func (m *measurement) settledFleet(ctx context.Context) error {
 	return m.run(ctx, m.speed)
 }
 
-// run starts the controller with an EC2 of a speed, and lets it become idle.
+// run starts the controller with an EC2 at a speed, and waits until it is idle.
 func (r *Rig) run(ctx context.Context, speed float64) error {
 	r.clock.set(speed)
 	r.speed = speed
@@ -94,8 +95,8 @@ func (r *Rig) run(ctx context.Context, speed float64) error {
 	return r.rest(ctx)
 }
 
-// rest waits until EC2 is not asked for any change for a while, the audit log tells of no writes, and the controller is
-// done with what it does by itself, such as reading a fleet when it starts.
+// rest waits until the controller has requested no change of EC2 for a while, the audit log has no new writes, and the
+// controller has finished its own work, such as reading a fleet at its start.
 func (r *Rig) rest(ctx context.Context) error {
 	changes, changed := -1, time.Now()
 	used, usedAt := -1.0, changed
@@ -118,7 +119,7 @@ func (r *Rig) rest(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// begin begins to count.
+// begin starts the counters.
 func (m *measurement) begin() error {
 	m.cloud.ResetCalls()
 	u, err := m.usage()
@@ -157,7 +158,7 @@ func (r *Rig) undeclare(ctx context.Context, m *measurement) error {
 	return m.converge(ctx, "interfaces are removed", false)
 }
 
-// converge waits until EC2 holds what is declared, and measures what that took.
+// converge waits until EC2 has the declared interfaces, and measures how long that took.
 func (m *measurement) converge(ctx context.Context, phase string, declared bool) error {
 	err := m.await(ctx, glance, "what was declared", func() bool {
 		ready, strays := m.holding(declared)
@@ -178,7 +179,7 @@ func (m *measurement) converge(ctx context.Context, phase string, declared bool)
 	return m.account()
 }
 
-// account measures what EC2, the API server and the system say about the controller since the beginning.
+// account measures what EC2, the API server and the system report about the controller since the beginning.
 func (m *measurement) account() error {
 	w, err := m.audit.since(m.begun)
 	if err != nil {
@@ -196,7 +197,7 @@ func (m *measurement) account() error {
 	return nil
 }
 
-// idle lets nothing happen.
+// idle measures a time in which nothing happens.
 func (r *Rig) idle(ctx context.Context, m *measurement) error {
 	if err := m.begin(); err != nil {
 		return err
@@ -251,7 +252,7 @@ func (r *Rig) joinIdle(ctx context.Context, m *measurement) error {
 	return nil
 }
 
-// probe is when things happened to one node, since it joined.
+// probe has the times of steps of one node, since it joined.
 type probe struct {
 	node                    *corev1.Node
 	first, called, attached time.Duration
@@ -267,7 +268,7 @@ func (r *Rig) joinOne(ctx context.Context) (probe, error) {
 	return r.followOne(ctx, nodes[0], r.clock.Now())
 }
 
-// followOne waits until the interfaces of a node are attached. All times are since a moment of EC2's time.
+// followOne waits until the interfaces of a node are attached. All times are relative to a moment of EC2's time.
 func (r *Rig) followOne(ctx context.Context, node *corev1.Node, since time.Time) (probe, error) {
 	p := probe{node: node}
 	err := r.await(ctx, 20*time.Millisecond, "a ready node "+node.Name, func() bool {
@@ -290,7 +291,7 @@ func (r *Rig) followOne(ctx context.Context, node *corev1.Node, since time.Time)
 	return p, err
 }
 
-// callsFor returns the calls that name the instance of a node, in a tag or as whom to attach to, since a time.
+// callsFor returns the calls since a time that name the instance of a node, in a tag or as the target of an attach.
 func (r *Rig) callsFor(node *corev1.Node, since time.Time) []awssim.RecentCall {
 	instance := bubble.InstanceOf(node)
 	return slices.DeleteFunc(r.cloud.RecentCalls(), func(call awssim.RecentCall) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 )
 
-// ReadsFor counts the calls since a time that only read and name an instance, or an interface that is attached to it.
+// ReadsFor counts the reads since a time that name an instance, or an interface that is attached to it.
 func ReadsFor(instance string, interfaces []*ec2.NetworkInterface, calls []awssim.RecentCall,
 	since time.Time) (reads int) {
 	ids := []string{instance}

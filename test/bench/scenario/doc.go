@@ -1,9 +1,9 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scenario says what is measured: the scenarios, how fast EC2 lets anyone be in each, what we hold ourselves
-// to, and whether a measurement does. It is values in, values out; packages virtual and rig do the measuring.
+// Package scenario defines the measurements: the scenarios, EC2's limit in each, our targets, and the verdict on a
+// measurement. It turns values into values; packages virtual and rig measure.
 //
-// The reading tour: limit.go is arithmetic on EC2's token buckets, figure.go a measurement and its verdict,
-// catalogue.go the scenarios.
+// The files: limit.go computes with EC2's token buckets, figure.go has a measurement and its verdict, scenario.go,
+// virtual.go and live.go the scenarios.
 package scenario

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Unit is what a figure counts.
+// Unit is the unit of a figure.
 type Unit string
 
 // The units of figures.
@@ -23,8 +23,8 @@ const (
 	Millicores Unit = "m"
 )
 
-// Bound is what a figure may be: AtMost, or with IsLeast at least, that value, counted in the figure's limit if
-// OfLimit.
+// Bound is an upper bound of a figure, or with IsLeast a lower one. With OfLimit it is a multiple of the figure's
+// limit.
 type Bound struct {
 	Value   float64 `json:"value"`
 	OfLimit bool    `json:"ofLimit,omitempty"`
@@ -37,26 +37,25 @@ func AtMost(value float64) *Bound { return &Bound{Value: value} }
 // AtLeast is a lower bound.
 func AtLeast(value float64) *Bound { return &Bound{Value: value, IsLeast: true} }
 
-// TimesLimit is an upper bound that is counted in the limit.
+// TimesLimit is an upper bound that is a multiple of the limit.
 func TimesLimit(factor float64) *Bound { return &Bound{Value: factor, OfLimit: true} }
 
-// Figure is one measured quantity, and what it is held against.
+// Figure is one measured quantity with its limit and targets.
 type Figure struct {
-	// What it is, for people; Key is its name for programs.
+	// What is its name for people, Key that for programs.
 	What string `json:"what"`
 	Key  string `json:"key"`
 	Unit Unit   `json:"unit"`
 	// Measured is nil if it could not be measured.
 	Measured *float64 `json:"measured"`
-	// Limit is the best that anyone could do, if there is such a thing.
+	// Limit is the best possible value, if there is one.
 	Limit *float64 `json:"limit,omitempty"`
-	// Target is what we hold ourselves to; Fail is beyond what is no miss but a defect. Without a target it is only
-	// shown.
+	// Target is our own target; beyond Fail a miss is a defect. Without a target the figure is only shown.
 	Target *Bound `json:"target,omitempty"`
 	Fail   *Bound `json:"fail,omitempty"`
 }
 
-// Verdict is what a figure amounts to.
+// Verdict is the judgement of a figure.
 type Verdict string
 
 // The verdicts, from the best to the worst.
@@ -67,17 +66,17 @@ const (
 	Failed Verdict = "FAIL"
 )
 
-// fair is the smallest limit in seconds that a figure is compared with. The constant costs at the beginning and at the
-// end, for example the time EC2 takes to attach the last interface, do not grow with the fleet, and would decide a
-// smaller figure.
+// fair is the smallest limit, in seconds, with which a figure is compared. The constant costs at the beginning and at
+// the end, for example the time that EC2 takes to attach the last interface, do not grow with the fleet, and would
+// dominate a smaller figure.
 const fair = 300
 
-// isShort reports whether the figure would be held against a limit that decides nothing.
+// isShort reports whether the figure's limit is too small for a comparison.
 func (f Figure) isShort() bool {
 	return f.Target != nil && f.Target.OfLimit && f.Limit != nil && *f.Limit < fair
 }
 
-// Verdict judges the figure. What has a target and could not be measured has failed.
+// Verdict judges the figure. A figure with a target that could not be measured has failed.
 func (f Figure) Verdict() Verdict {
 	switch {
 	case f.Target == nil && f.Fail == nil, f.isShort() && f.Measured != nil:
@@ -91,7 +90,7 @@ func (f Figure) Verdict() Verdict {
 	}
 }
 
-// tolerance is what a sum of floating point numbers may be off by.
+// tolerance is the allowed error of a sum of floating point numbers.
 const tolerance = 1e-9
 
 func (f Figure) within(b Bound) bool {
@@ -108,7 +107,7 @@ func (f Figure) within(b Bound) bool {
 	return *f.Measured <= value+tolerance
 }
 
-// Ratio is the measured value counted in the limit.
+// Ratio is the measured value as a multiple of the limit.
 func (f Figure) Ratio() (ratio float64, ok bool) {
 	if f.Limit == nil || *f.Limit == 0 || f.Measured == nil {
 		return 0, false
@@ -116,7 +115,7 @@ func (f Figure) Ratio() (ratio float64, ok bool) {
 	return *f.Measured / *f.Limit, true
 }
 
-// Text returns a value of the figure as people read it.
+// Text formats a value of the figure for people.
 func (f Figure) Text(value float64) string {
 	switch f.Unit {
 	case Seconds:
@@ -139,7 +138,7 @@ func seconds(value float64) string {
 	}
 }
 
-// significant writes whole numbers as they are and others with three digits.
+// significant formats whole numbers exactly and others with three digits.
 func significant(value float64) string {
 	if value == math.Trunc(value) || math.Abs(value) >= 1000 {
 		return strconv.FormatFloat(value, 'f', 0, 64)
@@ -147,7 +146,7 @@ func significant(value float64) string {
 	return strconv.FormatFloat(value, 'g', 3, 64)
 }
 
-// Promise is the target as people read it, or "" if the figure is held against none.
+// Promise formats the target for people; it is "" if the figure is compared with none.
 func (f Figure) Promise() string {
 	switch t := f.Target; {
 	case t == nil, f.isShort():

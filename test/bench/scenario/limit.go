@@ -12,12 +12,11 @@ import (
 // Buckets are EC2's token buckets by action.
 type Buckets map[string]awssim.Bucket
 
-// Documented returns the buckets that an account has until it asks for more (EC2 developer guide, "Request
-// throttling").
+// Documented returns the buckets of an account without raised limits (EC2 developer guide, "Request throttling").
 func Documented() Buckets { return awssim.DocumentedLimits() }
 
-// Left returns what remains of the buckets while others use a part of each refill: a bucket is full at the start if
-// less is used than flows in.
+// Left returns the rest of the buckets while others use a part of each refill. A bucket is full at the start if they
+// use less than its refill.
 func (b Buckets) Left(taken float64) Buckets {
 	left := Buckets{}
 	for action, bucket := range b {
@@ -26,8 +25,7 @@ func (b Buckets) Left(taken float64) Buckets {
 	return left
 }
 
-// Takes is how long n calls of an action take at least: the bucket is full at first, and then each call waits for a
-// token.
+// Takes is the least time for n calls of an action: the bucket is full at first, and then each call waits for a token.
 func (b Buckets) Takes(action string, n int) time.Duration {
 	bucket := b[action]
 	if n <= bucket.Capacity {
@@ -36,14 +34,14 @@ func (b Buckets) Takes(action string, n int) time.Duration {
 	return time.Duration(float64(n-bucket.Capacity) / bucket.Refill * float64(time.Second))
 }
 
-// Attaching is how long it takes at least to give nodes n interfaces. Each action has a bucket of its own, so the calls
-// overlap and the slowest action decides.
+// Attaching is the least time to give nodes n interfaces. Each action has a bucket of its own, so the calls overlap and
+// the slowest action decides.
 func (b Buckets) Attaching(n int) time.Duration {
 	return max(b.Takes("CreateNetworkInterface", n), b.Takes("AttachNetworkInterface", n),
 		b.Takes("ModifyNetworkInterfaceAttribute", n))
 }
 
-// Removing is how long it takes at least to take n interfaces from nodes that live on.
+// Removing is the least time to remove n interfaces from nodes that continue to run.
 func (b Buckets) Removing(n int) time.Duration {
 	return max(b.Takes("DetachNetworkInterface", n), b.Takes("DeleteNetworkInterface", n))
 }

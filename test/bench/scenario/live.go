@@ -3,11 +3,11 @@
 
 package scenario
 
-// liveSpeed is how fast EC2 lives where something is to be waited for. Where a controller's own time is measured it
-// lives as fast as the real one.
+// liveSpeed is the speed of EC2 in scenarios that wait for EC2. In those that measure a controller's own time it runs
+// as fast as the real one.
 const liveSpeed = 20
 
-// live returns the scenarios with a process and real servers. They are run in this order on one fleet.
+// live returns the scenarios with a process and real servers. They run in this order on one fleet.
 func live() []Scenario {
 	all := []Scenario{
 		{
@@ -72,14 +72,14 @@ func live() []Scenario {
 	}
 	for n := range all {
 		all[n].Live, all[n].Nodes = true, 5000
-		if all[n].ID != "b-live" && all[n].ID != "c-live" { // which take their time
+		if all[n].ID != "b-live" && all[n].ID != "c-live" { // which take long
 			all[n].Quick = 500
 		}
 	}
 	return all
 }
 
-// machine is what the machine had to do with it.
+// machine returns the figures of the machine's load.
 func machine() []Figure {
 	return []Figure{
 		{What: "most memory", Key: RSS, Unit: MiB},

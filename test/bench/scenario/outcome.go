@@ -3,11 +3,11 @@
 
 package scenario
 
-// Progress is how far a run is.
+// Progress is the progress of a run.
 type Progress struct {
-	// Phase is what is being done.
+	// Phase is the present step.
 	Phase string `json:"phase"`
-	// Seconds is how much time has passed in the run, as the cluster sees it.
+	// Seconds is how much of the cluster's time has passed in the run.
 	Seconds float64 `json:"seconds"`
 	// Ready is how many nodes are ready.
 	Ready int `json:"ready"`
@@ -15,21 +15,21 @@ type Progress struct {
 	Done float64 `json:"done"`
 }
 
-// Outcome is what a run found.
+// Outcome is the result of a run.
 type Outcome struct {
 	// Measured has a value for each key of the scenario's figures.
 	Measured map[string]float64 `json:"measured"`
-	// Ready is how many nodes were ready when.
+	// Ready is the number of ready nodes over time.
 	Ready []Point `json:"ready,omitempty"`
 }
 
-// Point is a number of nodes at a time, in seconds since the nodes came.
+// Point is a number of nodes at a time, in seconds since the nodes joined.
 type Point struct {
 	Seconds float64 `json:"seconds"`
 	Nodes   int     `json:"nodes"`
 }
 
-// Thin returns at most so many points, evenly spread, the first and the last among them.
+// Thin returns at most that number of points, evenly spread, including the first and the last.
 func Thin(points []Point, most int) []Point {
 	if len(points) <= most {
 		return points

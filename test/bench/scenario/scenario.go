@@ -14,7 +14,7 @@ import (
 // MembersPerNode is how many interfaces each node gets, by two NodeENIs.
 const MembersPerNode = 2
 
-// Keys of what is measured.
+// Keys of the measurements.
 const (
 	Makespan       = "makespan"
 	MedianReady    = "medianReady"
@@ -52,31 +52,31 @@ const (
 	PeakRSS        = "peakRSSRatio"
 )
 
-// LimitSuffix makes the key of a measurement that of its limit, where a run itself finds out how much EC2 allowed.
+// LimitSuffix is added to the key of a measurement for its limit, if a run itself measures how much EC2 allowed.
 const LimitSuffix = "Limit"
 
-// Scenario is one situation, and what is measured in it.
+// Scenario is one situation, and its measurements.
 type Scenario struct {
 	ID, Title string
-	// Speed is how many times faster than EC2 the simulated one lives, in a live scenario.
+	// Speed is how many times faster than EC2 the simulated one runs, in a live scenario.
 	Speed float64
-	// InstantCalls lets calls take no time, as they do nowhere but in a model.
+	// InstantCalls lets calls take no time, which is possible only in a model.
 	InstantCalls bool
 	// Live scenarios run the controller as a process against a real API server; others run it in virtual time.
 	Live bool
-	// Nodes is the size of the fleet. Quick is the size it has in the small set; 0 leaves it out of that.
+	// Nodes is the size of the fleet. Quick is its size in the small set; 0 excludes the scenario from that set.
 	Nodes, Quick int
-	// Figures returns what is measured with a fleet of that size, without the measurements.
+	// Figures returns the figures for a fleet of that size, without measurements.
 	Figures func(nodes int) []Figure
-	// Curve is when EC2 allows the n-th node to be ready, for scenarios in which that is worth a picture.
+	// Curve is when EC2 allows the n-th node to be ready, for scenarios with a picture of that.
 	Curve func(node int) time.Duration
 }
 
-// Catalogue returns all scenarios, in the order in which they are run and shown.
+// Catalogue returns all scenarios, in the order in which they run and are shown.
 func Catalogue() []Scenario { return slices.Concat(virtual(), live()) }
 
-// Choose returns the scenarios that a word asks for: all, small, virtual, live, or IDs with commas between them, each
-// with the size of its fleet after a colon if that is to be another.
+// Choose returns the scenarios that a word selects: all, small, virtual, live, or IDs separated by commas, each
+// optionally with a colon and another size of its fleet.
 func Choose(word string) ([]Scenario, error) {
 	var chosen []Scenario
 	for _, s := range Catalogue() {
@@ -136,7 +136,7 @@ func limit(d time.Duration) *float64 {
 	return &seconds
 }
 
-// The figures that many scenarios have.
+// Figures of several scenarios.
 
 func makespan(least time.Duration, target, fail float64) Figure {
 	return Figure{What: "all nodes ready", Key: Makespan, Unit: Seconds, Limit: limit(least), Target: TimesLimit(target),
@@ -151,7 +151,7 @@ func noChanges(fail float64) Figure {
 	return Figure{What: "changing EC2 calls", Key: Mutating, Target: AtMost(0), Fail: AtMost(fail)}
 }
 
-// restartReads are what a controller asks of EC2 from its start until a node that joined meanwhile is ready.
+// restartReads are a controller's reads of EC2 from its start until a node that joined meanwhile is ready.
 func restartReads() []Figure {
 	return []Figure{
 		{What: "EC2 reads", Key: Reads, Target: AtMost(20), Fail: AtMost(30)},
@@ -167,7 +167,7 @@ func medianReady() Figure {
 	return Figure{What: "median node ready, of the makespan", Key: MedianReady, Unit: Part, Target: AtMost(0.55)}
 }
 
-// strays is the proof that a fast controller is also right.
+// strays shows that a fast controller is also correct.
 func strays() Figure {
 	return Figure{What: "ENIs missing, extra or wrong in the end", Key: Strays, Target: AtMost(0), Fail: AtMost(0)}
 }
@@ -176,7 +176,8 @@ func writesPerENI() Figure {
 	return Figure{What: "Kubernetes API writes per ENI", Key: APIWritesENI, Target: AtMost(2), Fail: AtMost(3)}
 }
 
-// curve is when the tokens for a node's interfaces can be there, with the nodes served one after the other.
+// curve is the earliest time at which EC2 has the tokens for a node's interfaces, if a controller serves one node after
+// the other.
 func curve(b Buckets) func(int) time.Duration {
 	return func(node int) time.Duration { return b.Attaching(node * MembersPerNode) }
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// InTime is how soon a node must be ready that joins while others join and leave.
+// InTime is the time within which a node must be ready that joins while others join and leave.
 const InTime = time.Minute
 
 // virtual returns the scenarios in virtual time.
@@ -70,7 +70,7 @@ func quietTimes() []Scenario {
 			},
 		},
 		{
-			ID: "c", Title: "nodes join an idle cluster of 20 one by one", Nodes: 100, Quick: 100,
+			ID: "c", Title: "nodes join an idle cluster of 20 one by one", Nodes: 400, Quick: 400,
 			Figures: func(int) []Figure {
 				return []Figure{
 					{What: "controller, over EC2's unavoidable chain, median", Key: OverheadP50, Unit: Seconds, Target: AtMost(0.5),
@@ -83,7 +83,7 @@ func quietTimes() []Scenario {
 			},
 		},
 		{
-			ID: "c2", Title: "one node joins behind a queue of others, 20 times", Nodes: 5000, Quick: 1000,
+			ID: "c2", Title: "one node joins behind a queue of others, 50 times", Nodes: 5000, Quick: 1000,
 			Figures: func(int) []Figure {
 				return []Figure{
 					{What: "ready, median", Key: ProbeP50, Unit: Seconds, Target: AtMost(10), Fail: AtMost(60)},
@@ -183,7 +183,7 @@ func podStarts() []Scenario {
 	}
 }
 
-// replaced is what is measured where nodes come as fast as EC2's limits just suffice for: of f1 and f3, 150 a minute.
+// replaced are the figures of f1 and f3, in which 150 nodes join a minute, just within EC2's limits.
 func replaced() []Figure {
 	return []Figure{
 		{What: "nodes ready within 60 s, of those that lived as long", Key: InTimeShare, Unit: Part, Target: AtLeast(0.95)},

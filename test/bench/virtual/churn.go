@@ -21,19 +21,19 @@ func churnForAnHour(s *stage)     { churn(s, 0.03, time.Hour) }
 func churnForTenMinutes(s *stage) { churn(s, 0.10, 10*time.Minute) }
 func churnForHalfAnHour(s *stage) { churn(s, 0.10, 30*time.Minute) }
 
-// turnover is a fleet whose nodes come and go.
+// turnover is a fleet whose nodes join and leave.
 type turnover struct {
 	*stage
 	random *rand.Rand
 	alive  []*corev1.Node
-	// booting are instances that do not run yet, with the time from which they do.
+	// booting are instances that do not run yet, with the time from which on they run.
 	booting []arrival
 	// dying are nodes whose instances shut down, by instance.
 	dying map[string]*corev1.Node
-	// lives are the nodes that came since the beginning, deaths when instances were terminated.
+	// lives are the nodes that joined since the beginning, deaths the times at which instances were terminated.
 	lives  []arrival
 	deaths map[string]time.Time
-	// orphans is the most unattached interfaces that one node had at once.
+	// orphans is the largest number of unattached interfaces that one node had at once.
 	orphans int
 }
 
@@ -42,13 +42,13 @@ type arrival struct {
 	at   time.Time
 }
 
-// tick is how often nodes come and go, and every how many ticks a look is taken at all of EC2.
+// tick is the interval at which nodes join and leave; every few ticks the scenario reads the whole state of EC2.
 const (
 	tick  = 2 * time.Second
 	looks = 5
 )
 
-// churn replaces a part of the fleet per minute, for a time, and then waits until all is well.
+// churn replaces a part of the fleet per minute, for a time, and then waits for convergence.
 func churn(s *stage, perMinute float64, lasting time.Duration) {
 	s.fleet()
 	t := &turnover{stage: s, random: rand.New(rand.NewPCG(1, 3)), dying: map[string]*corev1.Node{},
@@ -91,7 +91,7 @@ func (t *turnover) replace() {
 	t.booting = append(t.booting, arrival{t.Launch(1, pool)[0], time.Now().Add(bubble.Booting)})
 }
 
-// pass lets a tick pass, in which instances begin to run and others end.
+// pass lets a tick pass, in which some instances begin to run and others end.
 func (t *turnover) pass(n int) {
 	t.Helper()
 	time.Sleep(tick)
@@ -129,7 +129,7 @@ func (t *turnover) allReady() bool {
 	return true
 }
 
-// unready tells what is said of the nodes that are not ready.
+// unready returns what the NodeENIStates of nodes that are not ready say.
 func (t *turnover) unready() string {
 	var all v1alpha1.NodeENIStateList
 	t.Must(t.User.List(t.Context(), &all))

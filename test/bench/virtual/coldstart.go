@@ -16,13 +16,13 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// coldStart lets all nodes join in the same moment.
+// coldStart lets all nodes join at the same moment.
 func coldStart(s *stage) {
 	s.open()
 	s.rollOut(nil)
 }
 
-// coldStartBesideTenant does that while the VPC CNI of others in the account spends half of what flows into each
+// coldStartBesideTenant does that while the VPC CNI of others in the account uses half of the refill of each token
 // bucket.
 func coldStartBesideTenant(s *stage) {
 	s.open()
@@ -36,8 +36,8 @@ func coldStartBesideTenant(s *stage) {
 	s.measured[scenario.TenantThrottle] = other.throttledPart()
 }
 
-// rollOut is what all cold starts have in common. The calls of another tenant, which is stopped in the end, are not
-// counted.
+// rollOut is the common part of all cold starts. It does not count the calls of another tenant, which it stops in the
+// end.
 func (s *stage) rollOut(other *tenant) {
 	s.Helper()
 	writes := s.controller.Writes()
@@ -69,7 +69,7 @@ func part(some, all int) float64 {
 	return float64(some) / float64(all)
 }
 
-// measureReadiness measures when the nodes were ready.
+// measureReadiness measures when the nodes became ready.
 func (s *stage) measureReadiness() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *stage) measureReadiness() {
 	s.measured[scenario.MedianReady] = percentile(seconds, 0.5) / last
 }
 
-// percentile returns the smallest of the sorted values that at least that part of them does not exceed.
+// percentile returns the smallest of the sorted values such that at least that part of them does not exceed it.
 func percentile(sorted []float64, part float64) float64 {
 	rank := int(part * float64(len(sorted)))
 	return sorted[min(rank, len(sorted)-1)]
@@ -92,7 +92,7 @@ func percentile(sorted []float64, part float64) float64 {
 // leakyCluster is the name of a cluster whose leaks exist before it does.
 const leakyCluster = "leaky"
 
-// coldStartWithLeaks begins with interfaces that nothing wants, five for each node.
+// coldStartWithLeaks begins with five leaks for each node.
 func coldStartWithLeaks(s *stage) {
 	leaks := 5 * s.Nodes
 	s.Declare("data", pool, "data")
@@ -112,7 +112,7 @@ func coldStartWithLeaks(s *stage) {
 	s.compareAs(leakyCluster, scenario.Strays)
 }
 
-// awaitNoLeaks returns how long after the nodes the last leak went.
+// awaitNoLeaks returns how long after the nodes joined the last leak was deleted.
 func (s *stage) awaitNoLeaks() time.Duration {
 	s.await(3*time.Hour, "an end of the leaks", func() bool {
 		time.Sleep(4 * time.Second)
@@ -125,7 +125,7 @@ func (s *stage) awaitNoLeaks() time.Duration {
 	return time.Since(s.begun)
 }
 
-// worldOf is the account in which a scenario begins.
+// worldOf is the account at the beginning of a scenario.
 func worldOf(s scenario.Scenario) awssim.World {
 	w := bubble.World()
 	if s.ID != "g" {

@@ -24,12 +24,12 @@ import (
 const (
 	// reportInterval is the time between two reports of an agent about pods.
 	reportInterval = 5 * time.Second
-	// sparePerNode is the number of free addresses below which a node gets another prefix, mostPrefixes what its instance
-	// type takes.
+	// sparePerNode is the number of free addresses below which a node gets another prefix, mostPrefixes the limit of
+	// its instance type.
 	sparePerNode, mostPrefixes = 8, 14
 )
 
-// podsInPreparedPrefixes starts pods on nodes that have prefixes for all of them and the spare addresses.
+// podsInPreparedPrefixes starts pods on nodes that already have prefixes for all of them and for the spare addresses.
 func podsInPreparedPrefixes(s *stage) {
 	startPods(s, (scenario.PodsPerNode+sparePerNode+plan.PodPrefixSize-1)/plan.PodPrefixSize)
 }
@@ -37,7 +37,7 @@ func podsInPreparedPrefixes(s *stage) {
 // podsInGrowingPrefixes starts pods on nodes that have one prefix at first.
 func podsInGrowingPrefixes(s *stage) { startPods(s, 1) }
 
-// startPods starts a pod per second on each node, in a network of the NodeENI data with a least number of prefixes.
+// startPods starts a pod per second on each node, in the pod network of NodeENI data with a minimum number of prefixes.
 func startPods(s *stage, prefixes int32) {
 	s.Helper()
 	s.open()
@@ -86,8 +86,8 @@ func report(hosts []*podHost) {
 	}
 }
 
-// podHost is a node that gives pods addresses as its agent and multieni-ipam do: by the same decisions, without files
-// and links.
+// podHost is a node that gives pods addresses by the same decisions as its agent and multieni-ipam, without files and
+// links.
 type podHost struct {
 	*stage
 	name   string
@@ -114,7 +114,7 @@ func (h *podHost) start(pod string) bool {
 	return err == nil
 }
 
-// report writes what the agent would report.
+// report writes the report of the agent.
 func (h *podHost) report() {
 	h.Helper()
 	network := h.network()

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// idleNodes is how many nodes a cluster has that one joins.
+	// idleNodes is how many nodes a cluster has before one joins.
 	idleNodes = 20
 	// probes is how many nodes join behind a queue.
-	probes = 20
+	probes = 50
 )
 
 // joinIdle lets nodes join one after the other, each a while after the last one is ready.
@@ -33,7 +33,7 @@ func joinIdle(s *stage) {
 	var joined atomic.Int64
 	s.enter("nodes join one by one", func() float64 { return float64(joined.Load()) / float64(joins) })
 	for range joins {
-		// At no fixed distance from what the controller does periodically.
+		// The random wait keeps the join out of step with the controller's periodic work.
 		time.Sleep(30*time.Second + time.Duration(random.Int64N(int64(30*time.Second))))
 		took, unavoidable := s.joinOne()
 		whole = append(whole, took.Seconds())
@@ -50,7 +50,7 @@ func joinIdle(s *stage) {
 	s.compare(scenario.Strays)
 }
 
-// joinOne lets a node join. It returns how long after that the node was ready, and the part of that time that no
+// joinOne lets a node join. It returns how long the node took to become ready, and the part of that time that no
 // controller can avoid: the calls and the attachment of its slowest interface.
 func (s *stage) joinOne() (took, unavoidable time.Duration) {
 	s.Helper()
@@ -74,9 +74,9 @@ func (s *stage) joinOne() (took, unavoidable time.Duration) {
 	return s.readyAt(node.Name).Sub(begun), s.unavoidable(node, begun, shown)
 }
 
-// unavoidable returns how long EC2 took for a node's slowest interface, given when it showed each as attached: the time
-// of the create call, and the time from the attach call until EC2 shows the interface as attached. No controller
-// attaches an interface in less time.
+// unavoidable returns how long EC2 took for a node's slowest interface: the time of the create call, and the time from
+// the attach call until EC2 returns the interface as attached, which shown has. No controller attaches an interface in
+// less time.
 func (s *stage) unavoidable(node *corev1.Node, begun time.Time, shown map[string]time.Time) (longest time.Duration) {
 	for _, attach := range s.callsFor(node, "AttachNetworkInterface", begun) {
 		for _, create := range s.callsFor(node, "CreateNetworkInterface", begun) {
@@ -105,7 +105,7 @@ func joinQueue(s *stage) {
 	probe := s.Launch(probes, pool)
 	time.Sleep(bubble.Booting)
 	joined := map[string]time.Time{}
-	// They are all there when half of the queue is worked off at best.
+	// They have all joined when at best half of the queue is done.
 	during, begun := scenario.Documented().Attaching(s.Nodes*scenario.MembersPerNode)/2, time.Now()
 	s.enter("nodes join behind the queue", func() float64 {
 		return min(0.9, time.Since(begun).Seconds()/during.Seconds())
@@ -128,7 +128,7 @@ func joinQueue(s *stage) {
 	s.measured[scenario.ProbeP90] = percentile(took, 0.9)
 }
 
-// idle lets a day pass in which nothing happens.
+// idle measures a day in which nothing happens.
 func idle(s *stage) {
 	const day, step = 24 * time.Hour, 10 * time.Minute
 	s.fleet()
@@ -169,8 +169,8 @@ func restart(s *stage) {
 	s.compare(scenario.Strays)
 }
 
-// changesOfOthers counts the changing calls that were not for a node. Those that name only an interface are its own if
-// the interface is.
+// changesOfOthers counts the changing calls that were not for a node. A call that names only an interface is for the
+// node if the interface is.
 func (s *stage) changesOfOthers(node *corev1.Node) (others int) {
 	own := map[string]bool{}
 	for _, i := range s.EC2.State().NetworkInterfaces {

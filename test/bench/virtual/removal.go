@@ -17,7 +17,7 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// undeclare deletes the NodeENIs of nodes that live on.
+// undeclare deletes the NodeENIs of nodes that continue to run.
 func undeclare(s *stage) {
 	s.fleet()
 	begun, writes := time.Now(), s.controller.Writes()
@@ -49,8 +49,8 @@ func (s *stage) isGone(nodeENI string) bool {
 	return err != nil
 }
 
-// terminate terminates the whole fleet, and removes each Node once EC2 says that its instance is terminated, as a cloud
-// provider does.
+// terminate terminates the whole fleet, and removes each Node once EC2 reports that its instance is terminated, as a
+// cloud provider does.
 func terminate(s *stage) {
 	s.fleet()
 	fleet := map[string]*corev1.Node{}
@@ -79,7 +79,7 @@ func terminate(s *stage) {
 	s.compare(scenario.Strays)
 }
 
-// nodes returns the Nodes that there are.
+// nodes returns the existing Nodes.
 func (s *stage) nodes() []corev1.Node {
 	s.Helper()
 	var list corev1.NodeList
@@ -87,7 +87,7 @@ func (s *stage) nodes() []corev1.Node {
 	return list.Items
 }
 
-// bury removes the Nodes whose instances are terminated from the cluster and from the map, which is by instance.
+// bury removes the Nodes of terminated instances from the cluster and from the map, whose keys are instances.
 func (s *stage) bury(dying map[string]*corev1.Node) {
 	s.Helper()
 	for _, instance := range s.EC2.State().Instances {

@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// Event is a line that the process of a run writes: how far it is or, last, what it found.
+// Event is a line that the process of a run writes: its progress or, as the last one, its outcome.
 type Event struct {
 	Progress *scenario.Progress `json:"progress,omitempty"`
 	Outcome  *scenario.Outcome  `json:"outcome,omitempty"`
@@ -26,7 +26,7 @@ type Event struct {
 // reports failures on standard output, as tests do, and by the exit code.
 func Main(s scenario.Scenario, events io.Writer) {
 	testing.Init()
-	// Those of this program are not for the testing package, which otherwise reads them.
+	// Otherwise the testing package would parse the arguments of this program.
 	_ = flag.CommandLine.Parse([]string{"-test.timeout=0"})
 	bubble.Prepare()
 	every := func(string, string) (bool, error) { return true, nil }
@@ -47,7 +47,7 @@ func Run(t *testing.T, s scenario.Scenario, events io.Writer) {
 		one.Lock()
 		defer one.Unlock()
 		if ended {
-			return // The progress of the very moment in which the run ended.
+			return // A report of progress at the moment at which the run ended.
 		}
 		ended = e.Outcome != nil
 		if err := encoder.Encode(e); err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// Every scenario runs, with a fleet that is small enough to guard against rot, and measures all that it promises to.
-// Whether the figures are good is what `make bench` is for, apart from counts of calls that depend on no fleet.
+// Every scenario runs with a small fleet, and measures all its figures. `make bench` judges the figures; this test
+// judges only counts of calls that do not depend on the fleet.
 func TestScenariosMeasureWhatTheyPromise(t *testing.T) {
 	bubble.Prepare()
-	// Days and hours, and what needs a fleet to mean anything, take too long for a guard.
+	// Scenarios of hours or days, and those that need a large fleet, take too long for this test.
 	sizes := map[string]int{"a1": 10, "a3": 30, "c": 3, "c2": 120, "d1": 10, "d2": 10, "e": 10, "g": 10, "p1": 2, "p2": 2}
 	for _, s := range scenario.Catalogue() {
 		if sizes[s.ID] == 0 {
@@ -49,7 +49,7 @@ func TestScenariosMeasureWhatTheyPromise(t *testing.T) {
 	}
 }
 
-// last returns what the run found.
+// last returns the outcome of the run.
 func last(t *testing.T, events *bytes.Buffer) *scenario.Outcome {
 	t.Helper()
 	var e virtual.Event

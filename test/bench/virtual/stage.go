@@ -21,13 +21,13 @@ import (
 
 const (
 	pool = "fleet"
-	// settle is how long what may trail behind readiness is waited for.
+	// settle is how long the stage waits for work after readiness.
 	settle = 2 * time.Minute
 	// points is how many points of a curve are kept.
 	points = 500
 )
 
-// stage is a cluster with a fleet, and what is known of it.
+// stage is a cluster with a fleet, and its measurements.
 type stage struct {
 	*bubble.Cluster
 	scenario.Scenario
@@ -37,9 +37,9 @@ type stage struct {
 	born       time.Time
 
 	mu sync.Mutex
-	// begun is when the nodes came whose readiness is a curve.
+	// begun is when the nodes of the curve joined.
 	begun time.Time
-	// ready is when each node first was, attached whether it is. A node that is gone is in neither.
+	// ready is when each node first was ready, attached whether it is now. Neither has a node that was removed.
 	ready    map[string]time.Time
 	attached map[string]bool
 	states   map[string]bool
@@ -62,7 +62,7 @@ func newStage(t *testing.T, s scenario.Scenario, tell func(Event)) *stage {
 	return st
 }
 
-// latenciesOf returns how long calls take in a scenario.
+// latenciesOf returns the durations of calls in a scenario.
 func latenciesOf(s scenario.Scenario) bubble.Latencies {
 	if s.InstantCalls {
 		return bubble.Latencies{}
@@ -70,7 +70,7 @@ func latenciesOf(s scenario.Scenario) bubble.Latencies {
 	return bubble.Latencies{EC2: ec2.CallLatencies(), Kubernetes: 10 * time.Millisecond}
 }
 
-// open declares the interfaces and starts a controller, which has come to rest when it returns.
+// open declares the interfaces, starts a controller, and waits until it is at rest.
 func (s *stage) open() {
 	s.Helper()
 	s.Declare("data", pool, "data")
@@ -80,7 +80,7 @@ func (s *stage) open() {
 	s.EC2.ResetCalls()
 }
 
-// fleet is open with a fleet of nodes that are all ready, and quiet.
+// fleet is open with a fleet of nodes that are all ready and at rest.
 func (s *stage) fleet() {
 	s.Helper()
 	s.open()
@@ -91,7 +91,7 @@ func (s *stage) fleet() {
 	s.EC2.ResetCalls()
 }
 
-// arrive makes nodes join, all in the same moment, with which the curve begins.
+// arrive makes nodes join, all at the same moment, with which the curve begins.
 func (s *stage) arrive(nodes int) {
 	s.Helper()
 	s.Join(nodes, pool)
@@ -100,7 +100,7 @@ func (s *stage) arrive(nodes int) {
 	s.begun, s.curve = time.Now(), []scenario.Point{{}}
 }
 
-// follow notes what the controller says of nodes.
+// follow records what the controller reports about nodes.
 func (s *stage) follow() {
 	s.Helper()
 	// Longer than any scenario.
@@ -165,7 +165,7 @@ func (s *stage) readyPart() float64 {
 	return float64(ready) / float64(s.Nodes)
 }
 
-// awaitReady waits until so many nodes are ready, and gives up after three times what EC2 allows.
+// awaitReady waits until that number of nodes are ready, and fails after three times EC2's limit.
 func (s *stage) awaitReady(nodes int) {
 	s.Helper()
 	most := 3*scenario.Documented().Attaching(nodes*scenario.MembersPerNode) + 10*time.Minute
@@ -175,7 +175,7 @@ func (s *stage) awaitReady(nodes int) {
 	})
 }
 
-// await waits until something is so, for a time.
+// await waits for a condition, for at most a time.
 func (s *stage) await(within time.Duration, what string, is func() bool) {
 	s.Helper()
 	for begun := time.Now(); !is(); time.Sleep(time.Second) {
@@ -194,7 +194,7 @@ func (s *stage) enter(phase string, done func() float64) {
 	s.phase, s.done = phase, done
 }
 
-// report tells how far the run is, until it ends.
+// report writes the progress of the run until it ends.
 func (s *stage) report() {
 	ticker := time.NewTicker(10 * time.Second)
 	defer ticker.Stop()
@@ -212,7 +212,7 @@ func (s *stage) report() {
 	}
 }
 
-// compare measures how many interfaces EC2 has that are not as declared, or lacks.
+// compare measures how many interfaces in EC2 are not as declared, or missing.
 func (s *stage) compare(key string) {
 	s.Helper()
 	s.compareAs(s.UID(), key)

@@ -17,9 +17,9 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// tenant is the VPC CNI on nodes of the account that come and go in groups, as Auto Scaling and Karpenter launch and
-// end them: each new node makes an interface, attaches it and changes an attribute; for each that ends one is detached
-// and deleted. Its calls are dry runs: EC2 throttles those like any other.
+// tenant is the VPC CNI on other nodes of the account, which join and leave in groups, as Auto Scaling and Karpenter
+// launch and end them: it creates an interface for each new node, attaches it and changes an attribute, and detaches
+// and deletes one for each node that ends. Its calls are dry runs: EC2 throttles those like any other.
 type tenant struct {
 	cluster *bubble.Cluster
 	forms   map[string]url.Values
@@ -27,7 +27,7 @@ type tenant struct {
 	pause time.Duration
 
 	mu sync.Mutex
-	// ever counts the calls of its whole life, and measured those since the reset.
+	// ever counts all its calls, and measured those since the reset.
 	ever, measured calls
 	// taken is how many calls of each action EC2 let through since the reset.
 	taken map[string]int
@@ -39,14 +39,14 @@ type tenant struct {
 type calls struct{ sent, throttled int }
 
 const (
-	// largestGroup is the most nodes that come or end at once, and middleGroup the mean.
+	// largestGroup is the largest number of nodes that join or leave at once, and middleGroup the mean.
 	largestGroup = 19
 	middleGroup  = (1 + largestGroup) / 2
 	// tenantRetry is how long the VPC CNI waits before it repeats a call that was throttled.
 	tenantRetry = time.Second
 )
 
-// newTenant returns one that spends a part of what flows into the buckets, in the mean.
+// newTenant returns a tenant that on average uses a part of the refill of the buckets.
 func newTenant(c *bubble.Cluster, part float64) *tenant {
 	c.Helper()
 	launched, err := c.EC2.Launch(ec2.WorldInstance{InstanceType: "m5.xlarge", AvailabilityZone: "us-east-1a"})
@@ -71,7 +71,7 @@ func newTenant(c *bubble.Cluster, part float64) *tenant {
 	return t
 }
 
-// work calls until it is stopped.
+// work makes calls until the tenant is stopped.
 func (t *tenant) work(ctx context.Context) {
 	var all sync.WaitGroup
 	for seed, actions := range [][]string{
@@ -89,7 +89,7 @@ func (t *tenant) groups(ctx context.Context, random *rand.Rand, actions []string
 	defer all.Wait()
 	for t.sleep(ctx, time.Duration(random.ExpFloat64()*float64(t.pause))) {
 		for range 1 + random.IntN(largestGroup) {
-			// Nodes of a group do not start in the same moment.
+			// Nodes of a group do not start at the same moment.
 			after := time.Duration(random.Int64N(int64(2 * time.Second)))
 			all.Go(func() { t.node(ctx, after, actions) })
 		}
@@ -104,7 +104,7 @@ func (t *tenant) node(ctx context.Context, after time.Duration, actions []string
 	}
 }
 
-// sleep reports whether the context lives longer.
+// sleep sleeps, and reports whether the context has not ended before.
 func (t *tenant) sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -149,8 +149,8 @@ func (t *tenant) reset() {
 	t.measured, t.taken = calls{}, map[string]int{}
 }
 
-// attaching returns the least time to give nodes n interfaces, after what the tenant took since the reset. A bucket
-// that was full at first provides its capacity, and then its refill.
+// attaching returns the least time to give nodes n interfaces, without the tokens that the tenant has used since the
+// reset. A bucket that was full at first provides its capacity, and then its refill.
 func (t *tenant) attaching(n int) (least time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,7 +161,7 @@ func (t *tenant) attaching(n int) (least time.Duration) {
 	return least
 }
 
-// all counts the calls of its whole life.
+// all returns the counts of all its calls.
 func (t *tenant) all() calls {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -4,7 +4,7 @@
 //go:build linux
 
 // Command guest is the first process of the virtual machine that runs the tests of pods on ipvlan: it loads the
-// kernel's modules, runs the tests with its arguments, and switches the machine off.
+// kernel's modules, runs the tests with its arguments, and powers the machine off.
 package main
 
 import (
@@ -51,7 +51,7 @@ func run() error {
 	return tests.Run()
 }
 
-// load loads a module of the initial file system. The kernel has one that is not there built in.
+// load loads a module of the initial file system. A module that is not there is built into the kernel.
 func load(module string) error {
 	file, err := os.Open("/modules/" + module + ".ko")
 	if errors.Is(err, os.ErrNotExist) {

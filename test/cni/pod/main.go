@@ -1,9 +1,9 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command pod is all that the image of the pods on real nodes holds. Called with "serve" it answers requests of HTTP,
-// and those for /reach?address=… by whether it connects to that address. Otherwise it is the program of a sandbox, and
-// waits.
+// Command pod is the only program in the image of the pods on real nodes. Called with "serve" it is an HTTP server,
+// which answers /reach?address=… with whether it can connect to that address. Otherwise it is the program of a sandbox,
+// and waits.
 package main
 
 import (

@@ -27,12 +27,12 @@ import (
 	"github.com/multieni/multieni/test/synctest/kubeapi"
 )
 
-// Prepare makes the process fit for bubbles. Call it once, before the first.
+// Prepare prepares the process for bubbles. Call it once, before the first.
 func Prepare() {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-	// One of the default handlers sleeps by the time of the last error in the process, which may be that of another
-	// bubble, or none.
+	// One of the default handlers sleeps relative to the time of the last error in the process, which may have been in
+	// another bubble, or in none.
 	utilruntime.ErrorHandlers = nil //nolint:reassign // the variable is how a program sets them
 }
 
@@ -41,9 +41,9 @@ const (
 	groupID = "sg-0000000000000000a"
 	// OtherGroupID is a security group that no NodeENI asks for at first.
 	OtherGroupID = "sg-0000000000000000b"
-	// PoolLabel is the label of a Node that NodeENIs select by.
+	// PoolLabel is the label of Nodes that selectors of NodeENIs match.
 	PoolLabel = "pool"
-	// Booting is as long as an instance can take to run.
+	// Booting is how long an instance can take until it runs.
 	Booting = 20 * time.Second
 )
 
@@ -96,15 +96,15 @@ type Cluster struct {
 	started, launched int
 }
 
-// Latencies are how long calls of a controller take. In the zero value no call takes any time.
+// Latencies are the durations of a controller's calls. In the zero value no call takes any time.
 type Latencies struct {
-	// EC2 is by action.
+	// EC2 has the latencies by action.
 	EC2 map[string]ec2.Latency
-	// Kubernetes is from a request to its answer, or to the beginning of a watch.
+	// Kubernetes is the time from a request to its answer, or to the beginning of a watch.
 	Kubernetes time.Duration
 }
 
-// Seed is that of everything random in EC2.
+// Seed is the seed of everything random in EC2.
 const Seed = 1
 
 // New begins a cluster in a bubble, in which calls take no time.
@@ -131,7 +131,7 @@ func NewWithLatencies(t *testing.T, w awssim.World, l Latencies) *Cluster {
 	return c
 }
 
-// Must ends the test unless there was no error.
+// Must ends the test if there was an error.
 func (c *Cluster) Must(err error) {
 	c.Helper()
 	if err != nil {
@@ -151,8 +151,7 @@ func (c *Cluster) Join(count int, pool string) (names []string) {
 	return names
 }
 
-// Launch launches instances, half of them in each zone, and returns the Nodes that they are once they run, after
-// Booting.
+// Launch launches instances, half of them in each zone, and returns their Nodes once they run, after Booting.
 func (c *Cluster) Launch(count int, pool string) (nodes []*corev1.Node) {
 	c.Helper()
 	for range count {
@@ -165,7 +164,7 @@ func (c *Cluster) Launch(count int, pool string) (nodes []*corev1.Node) {
 	return nodes
 }
 
-// Node returns the Node that an instance is.
+// Node returns the Node of an instance.
 func Node(name, pool string, instance *ec2.Instance) *corev1.Node {
 	zone := instance.Placement.AvailabilityZone
 	return &corev1.Node{
@@ -176,12 +175,12 @@ func Node(name, pool string, instance *ec2.Instance) *corev1.Node {
 	}
 }
 
-// InstanceOf returns the instance that a Node is.
+// InstanceOf returns the instance of a Node.
 func InstanceOf(node *corev1.Node) string {
 	return node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, "/")+1:]
 }
 
-// Declare makes a NodeENI for the nodes of a pool in the subnets of a use.
+// Declare creates a NodeENI for the nodes of a pool in the subnets of a use.
 func (c *Cluster) Declare(name, pool, use string) *v1alpha1.NodeENI {
 	c.Helper()
 	n := NodeENI(name, pool, use)
@@ -199,5 +198,5 @@ func NodeENI(name, pool, use string) *v1alpha1.NodeENI {
 	}}
 }
 
-// ZoneAt returns the zone of the n-th node, which are spread evenly.
+// ZoneAt returns the zone of the n-th node. Nodes are spread evenly over the zones.
 func ZoneAt(n int) string { return zones[n%len(zones)] }

@@ -19,10 +19,10 @@ const givingUp = 30 * time.Second
 
 var errNoNetwork = errors.New("the network does not answer")
 
-// Link is what lies between a controller and a server: it can be cut, and it can lose what it carries.
+// Link is the connection between a controller and a server. It can be cut, and it can lose requests and replies.
 type Link struct {
 	server http.RoundTripper
-	// latency is from a request to its answer, in addition to the time of the server.
+	// latency is the time from a request to its answer, in addition to that of the server.
 	latency time.Duration
 	// passed receives every request that gets through; the function that it returns runs at the answer.
 	passed func(*http.Request) (answered func())
@@ -31,7 +31,7 @@ type Link struct {
 	isCut  bool
 	open   map[*parcel]bool
 	losses float64
-	// stops tells which requests do not get through; nil for none.
+	// stops reports whether a request is lost; nil loses none.
 	stops  func(*http.Request) bool
 	random *rand.Rand
 }
@@ -41,7 +41,7 @@ func newLink(server http.RoundTripper, seed uint64, latency time.Duration, passe
 		random: rand.New(rand.NewPCG(seed, 1))}
 }
 
-// Cut makes requests wait in vain, and breaks off responses that are being read.
+// Cut makes requests wait until they time out, and aborts responses that are being read.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +49,7 @@ func (l *Link) Cut() {
 	l.breakOff()
 }
 
-// Lose makes the link lose a part of all requests and replies, and breaks off responses that are being read.
+// Lose makes the link lose a part of all requests and replies, and aborts responses that are being read.
 func (l *Link) Lose(part float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,13 +66,13 @@ func (l *Link) Stop(some func(*http.Request) bool) {
 
 func (l *Link) breakOff() {
 	for p := range l.open {
-		// Closing what is only in memory does not fail.
+		// Closing a body in memory does not fail.
 		_ = p.ReadCloser.Close()
 	}
 	clear(l.open)
 }
 
-// fate says what becomes of a request.
+// fate decides whether the link is cut for a request, or loses it or its reply.
 func (l *Link) fate(r *http.Request) (isCut, requestLost, replyLost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +110,7 @@ func (l *Link) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // latencyOf is how long a request takes. Events take no time: client-go's broadcaster holds a mutex during these
-// requests, and virtual time stands still for good when another goroutine waits for that.
+// requests, and virtual time stops forever if another goroutine waits for that.
 func (l *Link) latencyOf(r *http.Request) time.Duration {
 	if strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/") {
 		return 0

@@ -91,7 +91,7 @@ func (c *Cluster) Console(action string, parameters ...string) {
 	}
 }
 
-// Eventually waits for a condition. While the condition is false, instead returns the state instead of it.
+// Eventually waits for a condition. While it is false, instead returns the state found instead; then it returns "".
 func (c *Cluster) Eventually(within time.Duration, what string, instead func() string) time.Duration {
 	c.Helper()
 	begun := time.Now()
@@ -107,7 +107,7 @@ func (c *Cluster) Eventually(within time.Duration, what string, instead func() s
 	}
 }
 
-// Always watches for a while that something stays so.
+// Always checks for a while that a condition stays true.
 func (c *Cluster) Always(during time.Duration, what string, instead func() string) {
 	c.Helper()
 	for begun := time.Now(); time.Since(begun) < during; time.Sleep(5 * time.Second) {

@@ -29,20 +29,20 @@ import (
 	"github.com/multieni/multieni/test/synctest/kubeapi"
 )
 
-// lastWords is longer than anything of a stopped controller still waits for.
+// lastWords is longer than any wait of a stopped controller.
 const lastWords = 2 * time.Minute
 
 // Mutation is one changing call to EC2.
 type Mutation struct {
 	At     time.Time
 	Action string
-	// Answered is when the answer was there; zero before that.
+	// Answered is when the answer arrived; zero before that.
 	Answered time.Time
-	// Instance is whom CreateNetworkInterface, by its tags, or AttachNetworkInterface is for.
+	// Instance is the instance of CreateNetworkInterface, by its tags, or of AttachNetworkInterface.
 	Instance string
-	// Interface is what the call is about, if it exists already, and Subnet where one is made.
+	// Interface is the interface of the call, if it exists already, and Subnet that of a new one.
 	Interface, Subnet string
-	// Force is set when an interface is detached without the instance's consent.
+	// Force is set for a forced detach.
 	Force bool
 }
 
@@ -52,7 +52,7 @@ type Replica struct {
 	Stop            context.CancelFunc
 	// Metrics are the controller's own.
 	Metrics *prometheus.Registry
-	// Ended is closed when the controller has ended with the error.
+	// Ended is closed when the controller has ended, with the error.
 	Ended chan struct{}
 	Err   error
 
@@ -62,7 +62,7 @@ type Replica struct {
 	renewed   time.Time
 }
 
-// Defaults returns the options of `multieni controller` without flags, but for what has no place in a bubble.
+// Defaults returns the options of `multieni controller` without flags, except those that do not work in a bubble.
 func (c *Cluster) Defaults() options.Controller {
 	var o options.Controller
 	o.Bind(pflag.NewFlagSet("", pflag.ContinueOnError))
@@ -95,7 +95,7 @@ func (c *Cluster) Start(o options.Controller) *Replica {
 	return r
 }
 
-// logger writes to standard error what the variable SYNCTEST_LOG wants to see.
+// logger writes logs to standard error at the level of the variable SYNCTEST_LOG.
 func logger(replica int) *slog.Logger {
 	var level slog.Level
 	if level.UnmarshalText([]byte(os.Getenv("SYNCTEST_LOG"))) != nil {
@@ -112,7 +112,7 @@ func (r *Replica) aws(_ context.Context, region string) (aws.Config, error) {
 	}, nil
 }
 
-// Halt stops a controller and returns once nothing of it is left.
+// Halt stops a controller and returns once all its goroutines have ended.
 func (r *Replica) Halt() {
 	r.Stop()
 	<-r.Ended
@@ -137,7 +137,7 @@ func (r *Replica) noteWrite(request *http.Request) (answered func()) {
 // writeOf names a request by its method, resource and subresource: "PATCH nodeenistates/status".
 func writeOf(request *http.Request) string {
 	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
-	// api/v1/..., or apis/GROUP/VERSION/..., and for what has a namespace namespaces/NAME/....
+	// api/v1/..., or apis/GROUP/VERSION/..., and then namespaces/NAME/... for namespaced objects.
 	parts = parts[min(2, len(parts)):]
 	if strings.HasPrefix(request.URL.Path, "/apis/") {
 		parts = parts[min(1, len(parts)):]
@@ -145,7 +145,7 @@ func writeOf(request *http.Request) string {
 	if len(parts) > 2 && parts[0] == "namespaces" {
 		parts = parts[2:]
 	}
-	// What stands between them is the object's name.
+	// The part between them is the object's name.
 	if len(parts) > 1 {
 		parts = slices.Delete(parts, 1, 2)
 	}
@@ -174,7 +174,7 @@ func (r *Replica) noteMutation(request *http.Request) (answered func()) {
 	}
 }
 
-// instanceIn returns the instance that a call is for, if it says.
+// instanceIn returns the instance that a call names, or "".
 func instanceIn(form url.Values) string {
 	for name, values := range form {
 		if prefix, isKey := strings.CutSuffix(name, ".Key"); isKey && values[0] == identity.TagInstanceID {
@@ -184,7 +184,7 @@ func instanceIn(form url.Values) string {
 	return form.Get("InstanceId")
 }
 
-// Writes returns how many requests to change something the API server got, those about leases aside.
+// Writes returns the number of write requests to the API server, except those for leases.
 func (r *Replica) Writes() int {
 	sum := 0
 	for _, count := range r.WritesByKind() {
@@ -200,8 +200,8 @@ func (r *Replica) WritesByKind() map[string]int {
 	return maps.Clone(r.writes)
 }
 
-// Metric returns the sum of a metric of the controller, or of those of its series that carry the label value. Of a
-// histogram that is how many were observed.
+// Metric returns the sum of a metric of the controller, or of its series with the label value. For a histogram it is
+// the number of observations.
 func (r *Replica) Metric(name string, labelValue ...string) float64 {
 	families, err := r.Metrics.Gather()
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// Member is an interface that is wanted, or there.
+// Member is a desired or an existing interface.
 type Member struct{ NodeENI, Instance, Subnet, Attachment, Description string }
 
-// Wanted returns the interfaces that the NodeENIs and Nodes request. It computes them again, without the product's
+// Wanted returns the interfaces that the NodeENIs and Nodes request. It computes them independently of the product's
 // code.
 func (c *Cluster) Wanted() []Member {
 	c.Helper()
@@ -81,7 +81,7 @@ func (c *Cluster) OwnedBy(name string) []Member {
 	return sorted(all)
 }
 
-// UID is what tells the cluster from others.
+// UID identifies the cluster.
 func (c *Cluster) UID() string {
 	c.Helper()
 	var system corev1.Namespace
@@ -97,7 +97,7 @@ func sorted(all []Member) []Member {
 	return all
 }
 
-// Converge waits until every status is at rest and EC2 has exactly the wanted interfaces, and returns how long that
+// Converge waits until every status is at rest and EC2 has exactly the desired interfaces, and returns how long that
 // took.
 func (c *Cluster) Converge(within time.Duration) time.Duration {
 	c.Helper()
@@ -114,7 +114,7 @@ func (c *Cluster) Converge(within time.Duration) time.Duration {
 	}
 }
 
-// Difference says what is not as wanted. It looks first where that takes least.
+// Difference returns the first difference from the desired state. It makes the cheapest checks first.
 func (c *Cluster) Difference() string {
 	c.Helper()
 	var nodeENIs v1alpha1.NodeENIList

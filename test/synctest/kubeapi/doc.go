@@ -5,12 +5,11 @@
 // keep time from passing: the unmodified informers, clients, event recorders and leader election of client-go talk to
 // its [Server.Config] as they do to a real one.
 //
-// What a controller can tell is as Kubernetes documents it (Kubernetes API concepts): resource versions and conflicts,
-// generations, finalizers, preconditions, JSON merge patches, watches with initial events, bookmarks, a time after
-// which they end, and a history that is forgotten. What it does not do: schemas with their defaults and validation,
-// admission, access control, pages of a list, and server-side apply with more than one field owner. Those are what
-// test/apiserver is for.
+// It behaves as Kubernetes documents it (Kubernetes API concepts) in all that a controller can observe: resource
+// versions and conflicts, generations, finalizers, preconditions, JSON merge patches, and watches with initial events,
+// bookmarks, timeouts and a bounded history. It does not have schemas with their defaults and validation, admission,
+// access control, pages of a list, and server-side apply with more than one field owner. test/apiserver tests those.
 //
-// The reading tour: kinds.go says what is served and answers discovery, store.go keeps the objects, patch.go changes
-// them, watch.go tells of changes, and transport.go is the protocol.
+// The files: kinds.go lists the served kinds and answers discovery, store.go keeps the objects, patch.go changes them,
+// watch.go reports changes, and transport.go is the protocol.
 package kubeapi

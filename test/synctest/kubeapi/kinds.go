@@ -15,7 +15,7 @@ type kind struct {
 	schema.GroupVersion
 	resource, name string
 	isNamespaced   bool
-	// isCustom kinds have a generation and a status of its own.
+	// isCustom kinds have a generation, and status as a subresource.
 	isCustom bool
 }
 
@@ -56,7 +56,7 @@ func groups() metav1.APIGroupList {
 	return list
 }
 
-// resources answers the discovery of what a group has.
+// resources answers the discovery of the resources of a group.
 func resources(version schema.GroupVersion) metav1.APIResourceList {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version.String(),

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// patch applies a patch, to the object without its status if that is a matter of its own, or to the status alone.
+// patch applies a patch to the object, without its status if that is a subresource, or to the status alone.
 func (t target) patch(after *unstructured.Unstructured, format types.PatchType, content map[string]any,
 	manager string) error {
 	c := t.collection
@@ -22,7 +22,7 @@ func (t target) patch(after *unstructured.Unstructured, format types.PatchType, 
 		after.Object["status"] = c.applyStatus(t.key, manager, after.Object["status"], content["status"])
 		content = map[string]any{"metadata": lock(content)}
 	case t.ofStatus || format != types.MergePatchType && (format != types.StrategicMergePatchType || c.name != "Event"):
-		// Of an Event clients patch only members that both formats of a merge treat alike.
+		// Clients patch only members of an Event that both formats of a merge treat alike.
 		return apierrors.NewBadRequest(fmt.Sprintf("a patch of %s in the format %s is not simulated", c.resource, format))
 	case c.isCustom:
 		delete(content, "status")
@@ -51,7 +51,7 @@ func (c *collection) applyStatus(k key, manager string, before, applied any) map
 	return status
 }
 
-// replace puts another object in the place of one, without its status if that is a matter of its own.
+// replace replaces an object, without its status if that is a subresource.
 func (c *collection) replace(after *unstructured.Unstructured, content map[string]any) {
 	if c.isCustom {
 		status, hadStatus := after.Object["status"]
@@ -67,7 +67,7 @@ func restore(content map[string]any, name string, value any, had bool) {
 	}
 }
 
-// lock returns what of a patch's metadata says which object, and which version of it, is meant.
+// lock returns the part of a patch's metadata that names the object and its version.
 func lock(content map[string]any) map[string]any {
 	metadata, _ := content["metadata"].(map[string]any)
 	kept := map[string]any{}

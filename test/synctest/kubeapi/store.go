@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/test/schema"
 )
 
-// history is how many changes of a kind are kept. A watch from before must list again.
+// history is how many changes of a kind the server keeps. The client of a watch from an older version must list again.
 const history = 1000
 
 // Server keeps the objects of one cluster, which begins with the namespaces default and kube-system. It is safe for
@@ -39,7 +39,7 @@ type collection struct {
 	kind
 	objects map[key]*object
 	changes []change
-	// forgotten is the resource version of the last change that is no longer remembered.
+	// forgotten is the resource version of the last change that the server does not keep any more.
 	forgotten int64
 	watches   map[*stream]bool
 	// applied are the members of an object's status that each field manager applied last.
@@ -57,7 +57,7 @@ type object struct {
 // schemas are those of the definitions that ship.
 var schemas = sync.OnceValues(schema.Load)
 
-// New returns a server, which refuses what a real one refuses of our kinds for its content.
+// New returns a server. It refuses objects of our kinds whose content a real one refuses.
 func New() *Server {
 	known, err := schemas()
 	if err != nil {
@@ -71,7 +71,7 @@ func New() *Server {
 	for _, name := range []string{"default", "kube-system"} {
 		namespace := &unstructured.Unstructured{Object: map[string]any{}}
 		namespace.SetName(name)
-		// Nothing of that name can be there yet.
+		// No object of that name can exist yet.
 		_, _ = s.create(s.collections[0], "", namespace)
 	}
 	return s
@@ -90,7 +90,7 @@ func (c *collection) find(k key) (*object, error) {
 	return nil, apierrors.NewNotFound(c.groupResource(), k.name)
 }
 
-// list returns the objects of a namespace, or of all if it is empty, by name, and the version of the reading.
+// list returns the objects of a namespace, or of all if it is empty, by name, and the version of the list.
 func (s *Server) list(c *collection, namespace string) ([]*object, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *Server) create(c *collection, namespace string, after *unstructured.Uns
 	return s.put(c, k, after)
 }
 
-// update stores an object as a function changes it. An object that is to be deleted and has no finalizer is gone.
+// update stores an object as a function changes it. It removes an object that is being deleted and has no finalizer.
 func (s *Server) update(c *collection, k key, change func(*unstructured.Unstructured) error) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +159,7 @@ func (s *Server) update(c *collection, k key, change func(*unstructured.Unstruct
 	return s.put(c, k, after)
 }
 
-// agrees refuses a change that was meant for another version, or another object of the same name.
+// agrees refuses a change for another version, or for another object of the same name.
 func (c *collection) agrees(before *object, after *unstructured.Unstructured) error {
 	var why string
 	switch {
@@ -188,7 +188,7 @@ func keepIdentity(before *object, after *unstructured.Unstructured) {
 	}
 }
 
-// delete asks for the deletion of an object, which is gone at once if it has no finalizer.
+// delete requests the deletion of an object. An object without finalizers is removed at once.
 func (s *Server) delete(c *collection, k key, uid types.UID) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +210,7 @@ func (s *Server) delete(c *collection, k key, uid types.UID) (*object, error) {
 	return s.put(c, k, after)
 }
 
-// put stores the next version of an object, and tells of it.
+// put stores the next version of an object, and sends it to watches.
 func (s *Server) put(c *collection, k key, after *unstructured.Unstructured) (*object, error) {
 	happened := added
 	if c.objects[k] != nil {

@@ -26,11 +26,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// watchFor is how long a watch lasts that does not say (kube-apiserver, --min-request-timeout).
+// watchFor is how long a watch without a timeout lasts (kube-apiserver, --min-request-timeout).
 const watchFor = 30 * time.Minute
 
-// Config returns how to reach the server through a transport, which ends at the server: it is either the server itself
-// or something around it.
+// Config returns the configuration of a client that reaches the server through a transport: the server itself, or a
+// wrapper around it.
 func Config(through http.RoundTripper) *rest.Config {
 	return &rest.Config{
 		Host: "http://kubernetes.default.svc", Transport: through, QPS: -1,
@@ -39,7 +39,7 @@ func Config(through http.RoundTripper) *rest.Config {
 	}
 }
 
-// target is what a request is about.
+// target is the collection or object of a request.
 type target struct {
 	*collection
 	key
@@ -131,7 +131,7 @@ func groupVersion(path string) (schema.GroupVersion, []string, error) {
 	}
 }
 
-// target finds what the rest of a path names.
+// target returns the target that the rest of a path names.
 func (s *Server) target(version schema.GroupVersion, path []string) (target, error) {
 	var t target
 	if path[0] == "namespaces" && len(path) > 2 {
@@ -210,7 +210,7 @@ func (s *Server) serveDelete(r *http.Request, t target) (*object, error) {
 	return s.delete(t.collection, t.key, types.UID(uid))
 }
 
-// decode reads the body of a request, in which a delete may have none.
+// decode reads the body of a request. A delete may have none.
 func decode(r *http.Request) (map[string]any, error) {
 	content := map[string]any{}
 	if r.Body == nil {

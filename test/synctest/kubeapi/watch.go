@@ -22,7 +22,7 @@ const (
 	deleted  = "DELETED"
 )
 
-// change is one change of an object, and what it was then or, if deleted, last.
+// change is one change of an object, with the object after it or, for a deletion, before it.
 type change struct {
 	happened  string
 	namespace string
@@ -36,7 +36,7 @@ func line(happened string, encoded []byte) []byte {
 	return fmt.Appendf(nil, "{\"type\":%q,\"object\":%s}\n", happened, encoded)
 }
 
-// bookmark tells a watch how far it has got.
+// bookmark returns the event with the version that a watch has reached.
 func (c *collection) bookmark(version int64, initialEventsEnd bool) []byte {
 	annotations := ""
 	if initialEventsEnd {
@@ -61,15 +61,15 @@ func (c *collection) tell(happened change) {
 	}
 }
 
-// interest is what a watch asks for.
+// interest has the parameters of a watch.
 type interest struct {
 	namespace string
-	// after is the version after which changes are wanted; 0 asks for all that exists first.
+	// after is the version after which changes are requested; 0 requests all existing objects first.
 	after int64
-	// initialEvents asks for all that exists first, and for a bookmark after it.
+	// initialEvents requests all existing objects first, and then a bookmark.
 	initialEvents bool
 	bookmarks     bool
-	// timeout is after how long the watch ends.
+	// timeout is how long the watch lasts.
 	timeout time.Duration
 }
 
@@ -107,7 +107,7 @@ func (s *Server) watch(ctx context.Context, c *collection, i interest) (io.ReadC
 	return w, nil
 }
 
-// finish ends a watch in good order.
+// finish ends a watch without an error.
 func (s *Server) finish(c *collection, w *stream, bookmark bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *Server) forget(c *collection, w *stream) {
 	delete(c.watches, w)
 }
 
-// stream is the body of a watch's response. What is sent waits in memory until it is read.
+// stream is the body of a watch's response. Events wait in memory until they are read.
 type stream struct {
 	namespace string
 	onClose   func()
@@ -150,7 +150,7 @@ func (w *stream) send(text []byte) {
 	}
 }
 
-// end makes reading return the error once everything is read. The first end counts.
+// end makes reads return the error once everything is read. Only the first end counts.
 func (w *stream) end(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // AttachmentApplyConfiguration represents a declarative configuration of the Attachment type for use
 // with apply.
 //
-// Attachment is one desired interface on one node, in short.
+// Attachment summarizes one desired interface on one node.
 type AttachmentApplyConfiguration struct {
 	// nodeID is the name of the node.
 	NodeID *string `json:"nodeID,omitempty"`

@@ -67,8 +67,8 @@ type AWSNodeTemplateSpecApplyConfiguration struct {
 	// BandwidthOptimized adds the IP interfaces that are necessary for all of
 	// the instance's IP bandwidth. Default: None.
 	Layout *apiv1alpha1.Layout `json:"layout,omitempty"`
-	// instanceTypes restricts the instance types. The controller excludes types
-	// that do not support the interfaces by itself.
+	// instanceTypes restricts the instance types. The controller itself excludes
+	// types that do not support the interfaces.
 	InstanceTypes *InstanceTypeSelectorApplyConfiguration `json:"instanceTypes,omitempty"`
 	// driftPolicy says what happens to running nodes that differ from the node
 	// template.

@@ -30,8 +30,8 @@ type AWSNodeTemplateStatusApplyConfiguration struct {
 	Source *TemplateSourceApplyConfiguration `json:"source,omitempty"`
 	// shadowedFields are the fields that one layer sets and another overrides.
 	ShadowedFields []string `json:"shadowedFields,omitempty"`
-	// warnings name settings that are legal and seldom intended, and warnings
-	// of EC2.
+	// warnings name settings that are valid and seldom intended, and have the
+	// warnings of EC2.
 	Warnings []string `json:"warnings,omitempty"`
 	// nodeLabels are the labels of the nodes. Pods can select nodes of a node
 	// template with them.

@@ -12,8 +12,8 @@ import (
 // InterfacePodsApplyConfiguration represents a declarative configuration of the InterfacePods type for use
 // with apply.
 //
-// InterfacePods is what the agent on the node needs to know of a NodeENI with
-// pods.
+// InterfacePods has the settings of a NodeENI with pods that the agent on the
+// node needs.
 type InterfacePodsApplyConfiguration struct {
 	// attachment is that of the NodeENI.
 	Attachment *apiv1alpha1.PodAttachment `json:"attachment,omitempty"`
@@ -37,9 +37,9 @@ type InterfacePodsApplyConfiguration struct {
 	// of the NodeENI, or with attachment Observed the blocks of the subnet's
 	// SubnetReservations of type Explicit.
 	Floating []string `json:"floating,omitempty"`
-	// draining says that the interface is to be removed, or is to be no network
-	// for pods any more: no further pod gets an address. The controller detaches
-	// the interface once the agent reports the network as drained.
+	// draining says that the interface will be removed, or that its NodeENI no
+	// longer has pods: no further pod gets an address. The controller detaches the
+	// interface once the agent reports the network as drained.
 	Draining *bool `json:"draining,omitempty"`
 }
 

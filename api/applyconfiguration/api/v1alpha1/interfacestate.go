@@ -85,7 +85,7 @@ type InterfaceStateApplyConfiguration struct {
 	// dpdkPCIAddress is that of the NodeENI: the expected PCI address of the
 	// device.
 	DPDKPCIAddress *string `json:"dpdkPCIAddress,omitempty"`
-	// pods is what the agent needs to know of a NodeENI with pods.
+	// pods has the settings of a NodeENI with pods that the agent needs.
 	Pods *InterfacePodsApplyConfiguration `json:"pods,omitempty"`
 	// reason is one CamelCase word that says why the interface is blocked or
 	// has drifted.

@@ -28,27 +28,27 @@ type NodeENIPodsApplyConfiguration struct {
 	// and the addresses are yours: multieni assigns the addresses that pods bring
 	// up on links of the interface. Default: IPVLAN.
 	Attachment *apiv1alpha1.PodAttachment `json:"attachment,omitempty"`
-	// ipv4 is the IPv4 addresses of pods. Not together with
+	// ipv4 configures the IPv4 addresses of pods. Not together with
 	// secondaryPrivateIPAddressCount and ipv4PrefixCount.
 	IPv4 *PodIPv4ApplyConfiguration `json:"ipv4,omitempty"`
-	// ipv6 is the IPv6 addresses of pods. The subnet must have an IPv6 range.
-	// Not together with ipv6AddressCount and ipv6PrefixCount.
+	// ipv6 configures the IPv6 addresses of pods. The subnet must have an IPv6
+	// range. Not together with ipv6AddressCount and ipv6PrefixCount.
 	IPv6 *PodIPv6ApplyConfiguration `json:"ipv6,omitempty"`
 	// routes are routes in the pod by the router of the interface's subnet, in
 	// addition to the route to the subnet.
 	Routes []PodRouteApplyConfiguration `json:"routes,omitempty"`
-	// floating are IPv4 ranges of addresses that pods bring up themselves, and
-	// that may move between nodes: virtual addresses of keepalived, or addresses
-	// of another IPAM plugin. The controller assigns one to the interface of the
-	// node where a pod has it, and takes it from any other interface. It moves no
-	// address outside these ranges. With attachment Observed and without
-	// floating, the ranges are the blocks of the subnet's SubnetReservations of
-	// type Explicit. A range must not contain primary addresses or prefixes of
+	// floating are IPv4 ranges of addresses that pods bring up themselves, and that
+	// may move between nodes: virtual addresses of keepalived, or addresses of
+	// another IPAM plugin. The controller assigns one to the interface of the node
+	// where a pod has it, and unassigns it from any other interface. It moves no
+	// address outside these ranges. With attachment Observed and without floating,
+	// the ranges are the blocks of the subnet's SubnetReservations of type
+	// Explicit. A range must not contain primary addresses or prefixes of
 	// interfaces: EC2 does not move them.
 	Floating []string `json:"floating,omitempty"`
-	// onRemoval says what happens to pods that use an interface which is to be
-	// detached, replaced or deleted. With Wait the interface stays until they
-	// are gone. With Evict the controller evicts them by the Eviction API, which
+	// onRemoval says what happens to pods that use an interface that will be
+	// detached, replaced or deleted. With Wait the interface stays until they are
+	// gone. With Evict the controller evicts them by the Eviction API, which
 	// respects PodDisruptionBudgets, on maxUnavailable nodes at a time; the chart
 	// value pods.eviction gives it the permission. Default: Wait.
 	OnRemoval *apiv1alpha1.PodsOnRemoval `json:"onRemoval,omitempty"`

@@ -100,11 +100,11 @@ type NodeENISpecApplyConfiguration struct {
 	// condition networking.k8s.aws/InterfacesReady and its startup taint wait for
 	// all required interfaces. Default: true.
 	Required *bool `json:"required,omitempty"`
-	// enableDPDK makes the device available to programs in user space: the
-	// agent on the node unbinds it from the kernel's network driver and binds
-	// it to dpdkDriver. The interface has no link then. Before the controller
-	// detaches it, the agent binds it to the network driver again, and for that
-	// it waits until the program that uses the device ends.
+	// enableDPDK makes the device available to programs in user space: the agent on
+	// the node unbinds it from the kernel's network driver and binds it to
+	// dpdkDriver. The interface has no link then. Before the controller detaches
+	// it, the agent binds it to the network driver again. The agent waits until the
+	// program that uses the device has ended.
 	EnableDPDK *bool `json:"enableDPDK,omitempty"`
 	// dpdkDriver is the kernel driver for enableDPDK, which gives programs in
 	// user space access to the device. Its module must be loaded on the node.
@@ -156,7 +156,7 @@ type NodeENISpecApplyConfiguration struct {
 	// maxUnavailable is the largest number of nodes that may be without one of
 	// these interfaces while the controller replaces them for updatePolicy:
 	// Replace. Nodes that lack one for another reason count as well, so that a
-	// change that does not work stops there.
+	// change that does not work affects no further nodes.
 	MaxUnavailable *int32 `json:"maxUnavailable,omitempty"`
 }
 

@@ -29,8 +29,8 @@ type NodeENIStateStatusApplyConfiguration struct {
 	// into account. A NodeENI that selects the node and is not listed is not
 	// taken into account yet.
 	NodeENIs []ObservedNodeENIApplyConfiguration `json:"nodeENIs,omitempty"`
-	// interfaces are the interfaces as EC2 reports them, one entry for each
-	// member. Of more than 128, those that exist in EC2 come first.
+	// interfaces are the interfaces as EC2 reports them, one entry for each member.
+	// If there are more than 128, those that exist in EC2 come first.
 	Interfaces []InterfaceStateApplyConfiguration `json:"interfaces,omitempty"`
 	// interfacesOmitted is the number of members that interfaces does not list.
 	InterfacesOmitted *int32 `json:"interfacesOmitted,omitempty"`

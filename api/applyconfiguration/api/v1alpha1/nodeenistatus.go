@@ -45,7 +45,7 @@ type NodeENIStatusApplyConfiguration struct {
 	// ramp is set while the controller admits nodes gradually, because a
 	// changed nodeSelector matches far more nodes than before.
 	Ramp *RampApplyConfiguration `json:"ramp,omitempty"`
-	// podNetworks is how the pod networks stand on all nodes. It is set with
+	// podNetworks summarizes the pod networks on all nodes. It is set with
 	// spec.pods only.
 	PodNetworks *PodNetworkCountsApplyConfiguration `json:"podNetworks,omitempty"`
 	// subnets are the subnets that the spec's subnet fields select, in all

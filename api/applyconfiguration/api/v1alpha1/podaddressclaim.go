@@ -21,8 +21,8 @@ type PodAddressClaimApplyConfiguration struct {
 	Sequence *int64 `json:"sequence,omitempty"`
 	// since is the time on the node at which the address appeared.
 	Since *v1.MicroTime `json:"since,omitempty"`
-	// releasedAt is the time on the node at which the address was there no more.
-	// A released claim does not move the address.
+	// releasedAt is the time on the node at which the address disappeared. A
+	// released claim does not move the address.
 	ReleasedAt *v1.MicroTime `json:"releasedAt,omitempty"`
 	// podIP is an address on another link of the pod's network namespace. It
 	// identifies the pod. It is empty if the namespace has no such address.

@@ -8,7 +8,7 @@ package v1alpha1
 // PodIPv4ApplyConfiguration represents a declarative configuration of the PodIPv4 type for use
 // with apply.
 //
-// PodIPv4 is the IPv4 addresses of pods.
+// PodIPv4 configures the IPv4 addresses of pods.
 type PodIPv4ApplyConfiguration struct {
 	// prefixes is the number of /28 prefixes of each interface.
 	Prefixes *PodIPv4PrefixesApplyConfiguration `json:"prefixes,omitempty"`

@@ -8,7 +8,7 @@ package v1alpha1
 // PodIPv6ApplyConfiguration represents a declarative configuration of the PodIPv6 type for use
 // with apply.
 //
-// PodIPv6 is the IPv6 addresses of pods.
+// PodIPv6 configures the IPv6 addresses of pods.
 type PodIPv6ApplyConfiguration struct {
 	// prefixes is the number of /80 prefixes of each interface. One has more
 	// addresses than pods need. Default: 1.

@@ -8,7 +8,7 @@ package v1alpha1
 // PodNetworkCountsApplyConfiguration represents a declarative configuration of the PodNetworkCounts type for use
 // with apply.
 //
-// PodNetworkCounts is how the pod networks of a NodeENI stand on all nodes.
+// PodNetworkCounts summarizes the pod networks of a NodeENI on all nodes.
 type PodNetworkCountsApplyConfiguration struct {
 	// networks is the number of interfaces whose pod network an agent reports.
 	Networks *int32 `json:"networks,omitempty"`

@@ -43,15 +43,15 @@ type PodNetworkStateApplyConfiguration struct {
 	// pods are pods with an address of the network, at most 16, in the order of
 	// namespace and name.
 	Pods []PodReferenceApplyConfiguration `json:"pods,omitempty"`
-	// podsOmitted is the number of pods that the list pods leaves out.
+	// podsOmitted is the number of pods that the list omits.
 	PodsOmitted *int32 `json:"podsOmitted,omitempty"`
-	// claims are the addresses within the floating ranges that pods have on
-	// links of the interface, in numerical order. A claim stays in the list
-	// while a pod has the address, also if the range is declared no more, and for
-	// 60 seconds after that.
+	// claims are the addresses within the floating ranges that pods have on links
+	// of the interface, in numerical order. A claim stays in the list while a pod
+	// has the address, even if the range is no longer declared, and for 60 seconds
+	// after that.
 	Claims []PodAddressClaimApplyConfiguration `json:"claims,omitempty"`
-	// claimsOmitted is the number of claims that the list leaves out: those
-	// that came last. The controller does not assign their addresses.
+	// claimsOmitted is the number of claims that the list omits: the newest ones.
+	// The controller does not assign their addresses.
 	ClaimsOmitted *int32 `json:"claimsOmitted,omitempty"`
 }
 

@@ -18,12 +18,12 @@ type ReservedBlockApplyConfiguration struct {
 	CIDR *string `json:"cidr,omitempty"`
 	// id is EC2's ID of the reservation.
 	ID *string `json:"id,omitempty"`
-	// owned is true for a reservation that multieni created. Another one is
-	// used, and never deleted.
+	// owned is true for a reservation that multieni created. The controller uses
+	// other reservations as well, and never deletes them.
 	Owned *bool `json:"owned,omitempty"`
 	// reason is one CamelCase word that says why the block is not reserved.
 	Reason *string `json:"reason,omitempty"`
-	// message says it to a person, with the next step.
+	// message explains the reason and names the next step.
 	Message *string `json:"message,omitempty"`
 }
 

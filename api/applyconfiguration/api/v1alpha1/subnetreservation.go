@@ -18,9 +18,9 @@ import (
 // with apply.
 //
 // SubnetReservation reserves a part of subnets, as subnet CIDR reservations in
-// EC2: for delegated prefixes, which need whole free /28s, or for addresses
-// that only programs get that name them. EC2 then assigns no other address
-// from it.
+// EC2: for delegated prefixes, which need whole free /28 blocks, or for
+// addresses that programs request explicitly. EC2 assigns no other address from
+// the reserved part.
 type SubnetReservationApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

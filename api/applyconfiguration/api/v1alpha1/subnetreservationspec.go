@@ -21,10 +21,10 @@ type SubnetReservationSpecApplyConfiguration struct {
 	// subnetSelector selects subnets by tags, in all zones: those that have all
 	// of these tags with exactly these values. It may select at most 64 subnets.
 	SubnetSelector map[string]apiv1alpha1.TagValue `json:"subnetSelector,omitempty"`
-	// type says what the addresses are reserved for. With Prefix EC2 takes
+	// type says what the addresses are reserved for. With Prefix EC2 assigns
 	// delegated prefixes from the reserved part only, and nothing else from it.
-	// With Explicit EC2 assigns an address of it only to a request that names
-	// the address.
+	// With Explicit EC2 assigns an address of the reserved part only to a request
+	// that names the address.
 	Type *apiv1alpha1.SubnetReservationType `json:"type,omitempty"`
 	// prefixLength is the size of the reserved block of each subnet: the
 	// highest block of that size that is wholly free, for example 25 for 128

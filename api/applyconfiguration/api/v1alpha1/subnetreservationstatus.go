@@ -23,8 +23,8 @@ type SubnetReservationStatusApplyConfiguration struct {
 	// reserved is the number of blocks that EC2 has reserved.
 	Reserved *int32 `json:"reserved,omitempty"`
 	// reservations are the blocks of each subnet. The controller writes a block
-	// here before it requests the reservation, because EC2 knows no token that
-	// makes a repeated request harmless.
+	// here before it requests the reservation, because EC2 has no client token that
+	// makes this request idempotent.
 	Reservations []ReservedBlockApplyConfiguration `json:"reservations,omitempty"`
 }
 

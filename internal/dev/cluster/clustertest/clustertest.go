@@ -1,8 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clustertest gives the tests of a package one API server to share, and
-// each test a simulated AWS of its own:
+// Package clustertest gives the tests of a package one shared API server, and each test its own simulated AWS:
 //
 //	var shared *cluster.Cluster
 //
@@ -15,8 +14,7 @@
 //		…
 //	}
 //
-// Nodes and our kinds are not namespaced, so tests that join do not run in
-// parallel, and each leaves as few objects behind as it found.
+// Nodes and our kinds are not namespaced, so tests that join do not run in parallel, and each removes its objects.
 package clustertest
 
 import (
@@ -32,9 +30,8 @@ import (
 	"github.com/multieni/multieni/internal/dev/cluster"
 )
 
-// Run starts an API server, hands it to share, runs the tests and stops it. It
-// returns the exit code for os.Exit. The server's logs are kept, and named, if
-// a test fails.
+// Run starts an API server, passes it to share, runs the tests and stops it. It returns the exit code for os.Exit. If a
+// test fails, it keeps the server's logs and prints their path.
 func Run(m *testing.M, share func(*cluster.Cluster)) (code int) {
 	// Without a logger controller-runtime complains half a minute later.
 	ctrllog.SetLogger(logr.FromSlogHandler(slog.DiscardHandler))
@@ -66,8 +63,8 @@ func failed(err error) int {
 	return 1
 }
 
-// Join is [cluster.Start] on the API server of shared, for one test: folder,
-// kubeconfig, logger and the end are taken care of.
+// Join is [cluster.Start] on the API server of shared, for one test: it sets folder, kubeconfig and logger, and stops
+// the cluster at the end.
 func Join(t *testing.T, shared *cluster.Cluster, opts cluster.Options) *cluster.Cluster {
 	t.Helper()
 	opts.Dir = t.TempDir()

@@ -1,9 +1,9 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cni drives the EC2 client of AWS's VPC CNI as its daemon does on a node: it makes interfaces, once with
-// addresses and once with prefixes, waits for the instance metadata to show them, and takes all of it away. The
-// instance is the one whose metadata service the environment names.
+// Command cni drives the EC2 client of AWS's VPC CNI as its daemon does on a node: it creates interfaces, once with
+// addresses and once with prefixes, waits until the instance metadata shows them, and removes all of them. The instance
+// is that of the metadata service in the environment.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// How many addresses or prefixes an interface gets when it is made, and how many more later.
+// How many addresses or prefixes an interface gets at its creation, and how many more later.
 const (
 	atFirst = 2
 	more    = 3
@@ -66,7 +66,7 @@ func run(ctx context.Context) error {
 	return shown(ctx, cache, len(before))
 }
 
-// shown waits until the instance's metadata show n interfaces again, which the daemon looks at once a minute.
+// shown waits until the instance's metadata shows n interfaces again. The daemon reads it once a minute.
 func shown(ctx context.Context, cache *awsutils.EC2InstanceMetadataCache, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -86,11 +86,11 @@ func shown(ctx context.Context, cache *awsutils.EC2InstanceMetadataCache, n int)
 type program struct {
 	cache    *awsutils.EC2InstanceMetadataCache
 	prefixes bool
-	eni      string   // the interface that it makes
+	eni      string   // the interface that it creates
 	blocks   []string // the addresses or prefixes that it adds
 }
 
-// allocate makes an interface, and waits until the instance's metadata shows it with its addresses.
+// allocate creates an interface, and waits until the instance's metadata shows it with its addresses.
 func (p *program) allocate(ctx context.Context) (err error) {
 	p.eni, err = p.cache.AllocENI(ctx, nil, "", atFirst, 0)
 	if err != nil {
@@ -106,7 +106,7 @@ func (p *program) allocate(ctx context.Context) (err error) {
 	return p.want(ctx, atFirst)
 }
 
-// describe wants the interface among those of the instance, with the tags of the daemon.
+// describe checks that the instance has the interface, with the tags of the daemon.
 func (p *program) describe(ctx context.Context) error {
 	all, err := p.cache.DescribeAllENIs(ctx)
 	if err != nil {
@@ -134,7 +134,7 @@ func (p *program) grow(ctx context.Context) error {
 	return p.want(ctx, atFirst+more)
 }
 
-// shrink takes them away.
+// shrink removes them.
 func (p *program) shrink(ctx context.Context) error {
 	give := p.cache.DeallocIPAddresses
 	if p.prefixes {
@@ -143,7 +143,7 @@ func (p *program) shrink(ctx context.Context) error {
 	return errors.Join(give(ctx, p.eni, p.blocks), p.want(ctx, atFirst))
 }
 
-// want wants EC2 to show so many prefixes, or addresses besides the primary one.
+// want checks that EC2 returns that number of prefixes, or of addresses in addition to the primary one.
 func (p *program) want(ctx context.Context, n int) error {
 	addresses, err := p.cache.GetIPv4sFromEC2(ctx, p.eni)
 	if err != nil {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command resourcecontroller drives the EC2 client of AWS's VPC resource controller as that controller does for a node:
-// it gives an instance an interface, addresses and prefixes, and takes all of it away. Usage: resourcecontroller
+// it gives an instance an interface, addresses and prefixes, and removes all of them. Usage: resourcecontroller
 // INSTANCE GROUP
 package main
 
@@ -23,7 +23,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Requests in a second and at once, by the defaults of the controller's flags.
+// Requests per second and burst, by the defaults of the controller's flags.
 const (
 	requestRate  = 12
 	requestBurst = 18
@@ -64,7 +64,7 @@ type program struct {
 	helper  api.EC2APIHelper
 	node    ec2.EC2Instance
 	group   string
-	eni     string // the interface that it makes
+	eni     string // the interface that it creates
 }
 
 // tags are those of a node's interfaces: the controller finds them when the node has ended.
@@ -72,7 +72,7 @@ func (p *program) tags() []ec2types.Tag {
 	return []ec2types.Tag{{Key: aws.String(config.NetworkInterfaceNodeIDKey), Value: aws.String(p.node.InstanceID())}}
 }
 
-// attach makes an interface in the highest free slot, and wants the instance to have it.
+// attach creates an interface in the highest free slot, and checks that the instance has it.
 func (p *program) attach() error {
 	index, err := p.node.GetHighestUnusedDeviceIndex()
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *program) attach() error {
 	return nil
 }
 
-// attached returns the interface as the instance has it, nil if it has not.
+// attached returns the interface as the instance has it; nil if it does not.
 func (p *program) attached() (*ec2types.InstanceNetworkInterface, error) {
 	all, err := p.helper.GetInstanceNetworkInterface(aws.String(p.node.InstanceID()))
 	if err != nil {
@@ -108,7 +108,7 @@ func (p *program) attached() (*ec2types.InstanceNetworkInterface, error) {
 	return nil, nil
 }
 
-// assign gives the interface two addresses or prefixes, and takes them away.
+// assign gives the interface two addresses or prefixes, and removes them.
 func (p *program) assign(kind config.ResourceType) error {
 	assigned, err := p.helper.AssignIPv4ResourcesAndWaitTillReady(p.eni, kind, 2)
 	if err != nil {
@@ -135,7 +135,7 @@ func (p *program) assign(kind config.ResourceType) error {
 	return nil
 }
 
-// detach takes the interface from the instance.
+// detach detaches the interface from the instance.
 func (p *program) detach() error {
 	eni, err := p.attached()
 	if err != nil || eni == nil {
@@ -144,8 +144,8 @@ func (p *program) detach() error {
 	return p.helper.DetachNetworkInterfaceFromInstance(eni.Attachment.AttachmentId)
 }
 
-// collect makes another interface that nothing attaches, and has the controller's collector for an ended node look
-// until both are gone.
+// collect creates another interface that nothing attaches, and runs the controller's collector for an ended node until
+// both are deleted.
 func (p *program) collect() error {
 	made, err := p.helper.CreateNetworkInterface(aws.String("left over"), aws.String(p.node.SubnetID()),
 		[]string{p.group}, p.tags(), nil, nil, nil)
@@ -164,7 +164,7 @@ func (p *program) collect() error {
 	return fmt.Errorf("%s or %s is still there after two minutes", p.eni, *made.NetworkInterfaceId)
 }
 
-// gone reports whether EC2 does not know the interface.
+// gone reports whether EC2 does not have the interface.
 func (p *program) gone(eni string) bool {
 	_, err := p.helper.DescribeNetworkInterfaces([]string{eni})
 	return err != nil && strings.Contains(err.Error(), "InvalidNetworkInterfaceID.NotFound")

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command foreign is the least that the bench can measure beside multieni: a controller of NodeENIs that looks at
-// everything all the time and does what is missing, one call after the other.
+// Command foreign is the simplest controller of NodeENIs other than multieni that the bench can measure: it reads
+// everything all the time and makes the missing changes, one call after the other.
 package main
 
 import (
@@ -30,8 +30,8 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// place is where one interface shall be: in a subnet, on an instance. It is also the value of the tag by which it is
-// known.
+// place is the place of one desired interface: its subnet and instance. It is also the value of the tag that identifies
+// the interface.
 type place struct{ instance, subnet string }
 
 func (p place) String() string { return p.instance + "/" + p.subnet }
@@ -79,7 +79,7 @@ func connect(ctx context.Context) (*controller, error) {
 		zones: map[string]string{}}, err
 }
 
-// look compares what is declared with what there is.
+// look compares the declared interfaces with the existing ones.
 func (c *controller) look(ctx context.Context) error {
 	wanted, err := c.wanted(ctx)
 	if err != nil {

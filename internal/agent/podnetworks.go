@@ -1,0 +1,287 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/netattach"
+	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/internal/core/text"
+)
+
+// mostCounted bounds the number of free addresses in a report: an IPv6 prefix has more addresses than an int32 can
+// count.
+const mostCounted = 1 << 16
+
+// router6 is the link-local address of the router in every subnet of a VPC (VPC user guide, "Subnet sizing").
+var router6 = netip.MustParseAddr("fe80:ec2::1")
+
+// ServedNetworks returns the interface of each pod network of a node, by network. Two NodeENIs can have a network of
+// the same name while an earlier NodeENI still has its interface: the network then stays with the interface in its
+// file. An interface that moved to another network stays with the network that has a file, because the leases of that
+// network are in use. A draining network is included even if EC2 never completed the attachment: the controller waits
+// for the report.
+func ServedNetworks(state *v1alpha1.NodeENIState, files map[string]string) map[string]v1alpha1.InterfaceState {
+	served := map[string]v1alpha1.InterfaceState{}
+	for _, i := range state.Status.Interfaces {
+		if i.Pods == nil || i.MACAddress == "" {
+			continue
+		}
+		if neverAttached := i.Phase == v1alpha1.PhaseAttaching && i.Pods.Draining; i.Phase != v1alpha1.PhaseAttached &&
+			!neverAttached {
+			continue
+		}
+		network := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}.Name()
+		if _, is := served[network]; (!is || files[network] == i.ENIID) && !isTaken(files, network, i.ENIID) {
+			served[network] = i
+		}
+	}
+	return served
+}
+
+// isTaken reports whether the file of another network names the interface, and the file of this network does not.
+func isTaken(files map[string]string, network, eni string) bool {
+	return files[network] != eni && slices.Contains(slices.Collect(maps.Values(files)), eni)
+}
+
+// EndNetwork completes the report about a network that the state of the node no longer lists. It reports whether no pod
+// has an address, so that the file of the network can be removed; the network drains until then.
+func EndNetwork(network podnet.Network, leases []podnet.Lease, now time.Time, report *v1alpha1.PodNetworkState) bool {
+	complete(report, network.Usage(leases, now), nil)
+	completeDraining(report, true)
+	return report.Used == 0 && liveClaims(report) == 0
+}
+
+// LastReport returns the last report of the agent about a network with the given interface; nil if there is none.
+func LastReport(state *v1alpha1.NodeENIState, network, eni string) *v1alpha1.PodNetworkState {
+	for n := range state.Status.PodNetworks {
+		if last := &state.Status.PodNetworks[n]; last.Network == network && last.ENIID == eni {
+			return last
+		}
+	}
+	return nil
+}
+
+// marks returns the prefixes of a network that the agent reported as draining. The file with the marks is lost at a
+// reboot.
+func marks(last *v1alpha1.PodNetworkState) map[string]bool {
+	marks := map[string]bool{}
+	for _, p := range MarkedPrefixes(last) {
+		marks[p.CIDR] = true
+	}
+	return marks
+}
+
+// MarkedPrefixes returns the prefixes that the agent reported as draining. Each report has them: after a reboot the
+// agent knows them by its last report alone.
+func MarkedPrefixes(last *v1alpha1.PodNetworkState) (marked []v1alpha1.PodPrefix) {
+	if last == nil {
+		return nil
+	}
+	for _, p := range last.Prefixes {
+		if p.Phase != v1alpha1.PodPrefixActive {
+			marked = append(marked, v1alpha1.PodPrefix{CIDR: p.CIDR, Phase: v1alpha1.PodPrefixDraining})
+		}
+	}
+	return marked
+}
+
+// Draining reports whether no further pod may get an address of an interface: the controller drains it, or could detach
+// it because of the last report or because there is none.
+func Draining(i v1alpha1.InterfaceState, last *v1alpha1.PodNetworkState) bool {
+	return i.Pods.Draining || last == nil || last.Drained
+}
+
+// basicReports returns the part of the last report that the next agent needs. It changes seldom.
+func basicReports(networks []v1alpha1.PodNetworkState) []v1alpha1.PodNetworkState {
+	var basic []v1alpha1.PodNetworkState
+	for _, n := range networks {
+		basic = append(basic, v1alpha1.PodNetworkState{
+			Network: n.Network, NodeENI: n.NodeENI, ENIID: n.ENIID, Drained: n.Drained, Prefixes: MarkedPrefixes(&n),
+		})
+	}
+	return basic
+}
+
+// ServeNetwork sets the marks of an interface's network, and returns the report with the use of its addresses. The
+// agent first writes the file with the marks, and then the report.
+func ServeNetwork(
+	network *podnet.Network, i v1alpha1.InterfaceState, facts NetworkFacts, report v1alpha1.PodNetworkState,
+) v1alpha1.PodNetworkState {
+	marks := marks(facts.Last)
+	network.Draining = Draining(i, facts.Last)
+	network.KeepReturned(facts.Before, facts.Now)
+	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
+		keepMarks(family, facts.Before, i.ENIID, marks, facts.Now)
+	}
+	drained := drainedPrefixes(*network, facts.Before, facts.Leases, marks, facts.Now)
+	drain(network.IPv4, facts.Leases, podnet.Demand{Min: int(i.Pods.IPv4Prefixes), Spare: int(i.Pods.Spare)}, facts.Now)
+	drain(network.IPv6, facts.Leases, podnet.Demand{Min: int(i.Pods.IPv6Prefixes)}, facts.Now)
+	complete(&report, network.Usage(facts.Leases, facts.Now), drained)
+	if network.Draining {
+		completeDraining(&report, i.Pods.Draining)
+	}
+	return report
+}
+
+// drainedPrefixes returns the draining prefixes that no pod uses. The mark must have been in the file before the leases
+// were read, and in the last report. The checkpoint has that report too, so that an agent that starts without the API
+// server marks the prefix again.
+func drainedPrefixes(network, before podnet.Network, leases []podnet.Lease, marks map[string]bool,
+	now time.Time) map[netip.Prefix]bool {
+	drained := map[netip.Prefix]bool{}
+	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
+		if family == nil {
+			continue
+		}
+		for _, prefix := range family.Drained(leases, now) {
+			drained[prefix] = isMarked(before, prefix) && marks[prefix.String()]
+		}
+	}
+	return drained
+}
+
+// completeDraining reports why no further pod gets an address of a network. The CNI program reads the file under the
+// lock of the leases, so no pod gets one once the file is written.
+func completeDraining(state *v1alpha1.PodNetworkState, removed bool) {
+	state.Ready = false
+	if !removed {
+		state.Reason, state.Message = v1alpha1.ReasonNetworkPending, "pods can attach once the API server has this report"
+		return
+	}
+	state.Drained, state.Reason = state.Used == 0 && liveClaims(state) == 0, v1alpha1.ReasonNetworkDraining
+	state.Message = "no further pod gets an address of the interface, because it will be removed or its NodeENI no " +
+		"longer has pods"
+}
+
+// PodNetwork returns the pod network of an interface, without marks.
+func PodNetwork(i v1alpha1.InterfaceState, node string, defaultMTU int) podnet.Network {
+	named := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}
+	network := podnet.Network{
+		Version: podnet.Version, Name: named.Name(), NodeENI: i.NodeENI, Node: node, Link: hostnet.AltName(named.LinkName()),
+		ENI: i.ENIID, MAC: i.MACAddress, MTU: defaultMTU, Attachment: podnet.Attachment(i.Pods.Attachment),
+	}
+	if i.MTU > 0 {
+		network.MTU = int(i.MTU)
+	}
+	host := network.Attachment == podnet.HostDevice
+	if subnet, err := netip.ParsePrefix(i.SubnetCIDR); err == nil && (host || i.Pods.IPv4Prefixes > 0) {
+		// The router of a subnet has its second address (VPC user guide, "Subnet sizing").
+		network.IPv4 = &podnet.Family{Subnet: subnet, Gateway: subnet.Addr().Next(), MaxPrefixes: int(i.Pods.IPv4MaxPrefixes),
+			Prefixes: prefixes(i.IPv4Prefixes)}
+	}
+	if subnet, err := netip.ParsePrefix(i.Pods.SubnetIPv6CIDR); err == nil && i.Pods.IPv6Prefixes > 0 {
+		network.IPv6 = &podnet.Family{Subnet: subnet, Gateway: router6, MaxPrefixes: int(i.Pods.IPv6Prefixes),
+			Prefixes: prefixes(i.IPv6Prefixes)}
+	}
+	if address, err := netip.ParseAddr(i.PrivateIP); err == nil && host && network.IPv4 != nil {
+		network.Addresses = append(network.Addresses, address)
+	}
+	for _, to := range i.Pods.Routes {
+		if route, err := netip.ParsePrefix(to); err == nil {
+			network.Routes = append(network.Routes, route)
+		}
+	}
+	return network
+}
+
+func prefixes(texts []string) []podnet.Prefix {
+	var all []podnet.Prefix
+	for _, text := range texts {
+		if cidr, err := netip.ParsePrefix(text); err == nil {
+			all = append(all, podnet.Prefix{CIDR: cidr})
+		}
+	}
+	return all
+}
+
+// keepMarks copies the marks of the previous file of the same interface, and those of the last report, to the prefixes.
+func keepMarks(family *podnet.Family, before podnet.Network, eni string, marks map[string]bool, now time.Time) {
+	if family == nil {
+		return
+	}
+	for n := range family.Prefixes {
+		p := &family.Prefixes[n]
+		p.Since, p.Draining = now.UTC().Truncate(time.Second), marks[p.CIDR.String()]
+		if before.ENI != eni {
+			continue
+		}
+		if known := find(before, p.CIDR); known != nil {
+			p.Since, p.Draining = known.Since, p.Draining || known.Draining
+		}
+	}
+}
+
+func find(network podnet.Network, cidr netip.Prefix) *podnet.Prefix {
+	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
+		if family == nil {
+			continue
+		}
+		for n := range family.Prefixes {
+			if family.Prefixes[n].CIDR == cidr {
+				return &family.Prefixes[n]
+			}
+		}
+	}
+	return nil
+}
+
+func isMarked(network podnet.Network, cidr netip.Prefix) bool {
+	known := find(network, cidr)
+	return known != nil && known.Draining
+}
+
+// drain marks the idle prefixes of a family that the demand does not need.
+func drain(family *podnet.Family, leases []podnet.Lease, demand podnet.Demand, now time.Time) {
+	if family == nil {
+		return
+	}
+	for _, idle := range family.Drain(leases, demand, now) {
+		for n := range family.Prefixes {
+			family.Prefixes[n].Draining = family.Prefixes[n].Draining || family.Prefixes[n].CIDR == idle
+		}
+	}
+}
+
+// complete fills in the use of a network.
+func complete(state *v1alpha1.PodNetworkState, usage podnet.Usage, drained map[netip.Prefix]bool) {
+	state.Ready, state.Reason, state.Message = true, v1alpha1.ReasonNetworkReady, "the file of the network is written"
+	state.Prefixes = nil
+	state.Used, state.Capacity = count(usage.IPv4.Used+usage.IPv6.Used), count(usage.Capacity)
+	state.Free = count(usage.IPv4.Free)
+	if len(usage.IPv4.Prefixes) == 0 && usage.IPv4.Free == 0 {
+		state.Free = count(usage.IPv6.Free)
+	}
+	for _, p := range slices.Concat(usage.IPv4.Prefixes, usage.IPv6.Prefixes) {
+		phase := v1alpha1.PodPrefixActive
+		switch {
+		case drained[p.CIDR]:
+			phase = v1alpha1.PodPrefixDrained
+		case p.Draining:
+			phase = v1alpha1.PodPrefixDraining
+		}
+		state.Prefixes = append(state.Prefixes, v1alpha1.PodPrefix{CIDR: p.CIDR.String(), Used: count(p.Used), Phase: phase})
+	}
+	for n, pod := range usage.Pods {
+		if n == v1alpha1.MaxPodsOfNetwork {
+			state.PodsOmitted = int32(len(usage.Pods) - n + usage.MorePods)
+			break
+		}
+		namespace, name, named := strings.Cut(pod.Name, "/")
+		if !named {
+			namespace, name = "", pod.Name
+		}
+		state.Pods = append(state.Pods,
+			v1alpha1.PodReference{Namespace: text.Clip(namespace, 63), Name: text.Clip(name, 253)})
+	}
+}
+
+func count(n int64) int32 { return int32(min(n, mostCounted)) }
