@@ -62,10 +62,15 @@ func report(t *testing.T, options simulation.Options, partial bool, result simul
 }
 
 func number(name string, otherwise int) int {
-	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
-		return n
+	text, is := os.LookupEnv(name)
+	if !is {
+		return otherwise
 	}
-	return otherwise
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(fmt.Sprintf("%s is %q: set a number", name, text)) // the default would be another run than the requested one
+	}
+	return n
 }
 
 func TestSameSeedSameTrace(t *testing.T) {
