@@ -374,6 +374,12 @@ func (r *run) spent(p *process, c executor.CreateRequest, err error) {
 	}
 }
 
+// isHeldElsewhere reports whether EC2 refuses an address because a prefix of another interface has it. A controller
+// whose pod brought the address up asks again with backoff, because the other interface may return it.
+func isHeldElsewhere(refused *ec2.Error) bool {
+	return strings.Contains(refused.Message, "move is not allowed")
+}
+
 // probed distinguishes calls that only test for free capacity from those that change something. A few such tests are
 // allowed.
 func (r *run) probed(p *process, q request, err error) {
@@ -386,7 +392,7 @@ func (r *run) probed(p *process, q request, err error) {
 	case q.create != nil && (plan.IsFull(class) || class == eni.LimitExceeded):
 		m, _ := identity.Read(p.cluster.name, q.create.Tags)
 		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
-	case q.action == "AssignPrivateIpAddresses" && plan.IsFull(class):
+	case q.action == "AssignPrivateIpAddresses" && (plan.IsFull(class) || isHeldElsewhere(refused)):
 		m, _ := identity.Read(p.cluster.name, r.truth().interfaces[q.target].Tags)
 		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
 	case q.action == "AttachNetworkInterface" && class == eni.SlotTaken && r.truth().holder(q.instance, q.slot) == "":
