@@ -252,8 +252,9 @@ func (f Family) Drained(leases []Lease, now time.Time) []netip.Prefix {
 const (
 	// returnedTime is how long a network remembers a prefix that it returned.
 	returnedTime = time.Hour
-	// relistTime is how long a returned prefix must be listed before pods use it again. A former leader that continues may
-	// list prefixes once more that EC2 has removed; the leader corrects that within seconds.
+	// relistTime is how long a returned prefix must be listed before pods use it again. A former leader that continues, or
+	// a new one with a stale read, may list prefixes once more that EC2 has removed. A leader that can read EC2 corrects
+	// that within seconds.
 	relistTime = time.Minute
 )
 
