@@ -29,7 +29,8 @@ func newNADs() *cobra.Command {
 		Long: `Print the NetworkAttachmentDefinitions that the controller generates for NodeENIs with
 spec.pods: one for each network in each of the namespaces that the NodeENI names. Use it if the
 controller has no permission to write them, or to preview them. For a NodeENI without namespaces,
-the definition has no namespace, for kubectl apply -n.
+the definition has no namespace, for kubectl apply -n. What you apply is yours: the controller
+neither changes nor deletes it.
 
 With --whereabouts, the addresses come from the IPAM plugin of that name, and from the blocks
 that SubnetReservations of type Explicit reserve in the subnets of the NodeENIs: one definition

@@ -50,7 +50,7 @@ func renderWhereabouts(c *cobra.Command, api client.Reader, names []string) (nad
 		}
 		for _, namespace := range namespaces {
 			for _, definition := range netattach.WhereaboutsDefinitions(ranges) {
-				all.Items = append(all.Items, podnetwork.Object(n, namespace, definition))
+				all.Items = append(all.Items, podnetwork.Object(namespace, definition))
 			}
 		}
 	}

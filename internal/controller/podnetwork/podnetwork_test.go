@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +29,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/podnetwork"
+	"github.com/multieni/multieni/internal/core/netattach"
 )
 
 var definitions = schema.GroupVersionKind{Group: "k8s.cni.cncf.io", Version: "v1", Kind: "NetworkAttachmentDefinition"}
@@ -41,6 +43,8 @@ type cluster struct {
 	// refusal, if set, is the error of every request for a definition.
 	refusal error
 	writes  int
+	// deleting, if set, runs once before a deletion.
+	deleting func(*unstructured.Unstructured)
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -84,11 +88,36 @@ func newCluster(t *testing.T) *cluster {
 			},
 			Delete: func(ctx context.Context, w client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
 				c.writes++
+				if err := c.meanwhile(ctx, object, opts); err != nil {
+					return err
+				}
 				return about(object, w.Delete(ctx, object, opts...))
 			},
 		}).Build()
 	c.reconciler = podnetwork.New(podnetwork.Options{Client: c.client, Reader: c.client, Results: c.results, Log: slog.New(slog.DiscardHandler)})
 	return c
+}
+
+// meanwhile runs the change of another client before a deletion, and refuses a deletion of another UID as the API
+// server does; the fake client ignores that precondition.
+func (c *cluster) meanwhile(ctx context.Context, object client.Object, opts []client.DeleteOption) error {
+	definition, is := object.(*unstructured.Unstructured)
+	if !is || c.deleting == nil {
+		return nil
+	}
+	change := c.deleting
+	c.deleting = nil
+	change(definition)
+	var options client.DeleteOptions
+	options.ApplyOptions(opts)
+	now := definition.DeepCopy()
+	if err := c.client.Get(ctx, client.ObjectKeyFromObject(definition), now); err != nil {
+		return err
+	}
+	if p := options.Preconditions; p != nil && p.UID != nil && *p.UID != now.GetUID() {
+		return apierrors.NewConflict(schema.GroupResource{}, now.GetName(), fmt.Errorf("the UID is %s", now.GetUID()))
+	}
+	return nil
 }
 
 func namespace(name string, labels map[string]string) *corev1.Namespace {
@@ -269,6 +298,77 @@ func TestADefinitionOfSomebodyElseIsNotTouched(t *testing.T) {
 	}
 	c.nodeENI(func(n *v1alpha1.NodeENI) { n.Spec.Pods.Namespaces = []string{"smf"} })
 	c.reconcile()
+	c.expect("smf/n3", "upf/n3")
+}
+
+// The controller deletes only what has its owner reference: definitions that a user applied stay, those that kubectl eni
+// nads prints and those with a copied label.
+func TestDefinitionsThatAUserAppliedStay(t *testing.T) {
+	whereabouts := func(*v1alpha1.NodeENI) []*unstructured.Unstructured {
+		ranges := []netattach.Range{{
+			Network: netattach.Network{NodeENI: "n3"}, Zone: "us-east-1a",
+			Subnet: netip.MustParsePrefix("10.0.64.0/20"), Block: netip.MustParsePrefix("10.0.64.192/26"),
+		}}
+		return []*unstructured.Unstructured{podnetwork.Object("", netattach.WhereaboutsDefinitions(ranges)[0])}
+	}
+	render := func(n *v1alpha1.NodeENI) []*unstructured.Unstructured { return podnetwork.Render(n, "") }
+	labelled := func(n *v1alpha1.NodeENI) []*unstructured.Unstructured {
+		all := render(n)
+		all[0].SetLabels(map[string]string{podnetwork.NodeENILabel: "n3"})
+		return all
+	}
+	cases := map[string]struct {
+		change  func(*v1alpha1.NodeENIPods)
+		printed func(*v1alpha1.NodeENI) []*unstructured.Unstructured
+		want    []string
+	}{
+		"for whereabouts, with attachment Observed": {
+			func(p *v1alpha1.NodeENIPods) { *p = v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentObserved} },
+			whereabouts, []string{"upf/n3-us-east-1a"},
+		},
+		"without namespaces":             {func(p *v1alpha1.NodeENIPods) { p.Namespaces = nil }, render, []string{"upf/n3"}},
+		"in a namespace that it names":   {func(*v1alpha1.NodeENIPods) {}, render, []string{"smf/n3", "upf/n3"}},
+		"with a copied label":            {func(p *v1alpha1.NodeENIPods) { p.Namespaces = nil }, labelled, []string{"upf/n3"}},
+		"in another namespace, labelled": {func(p *v1alpha1.NodeENIPods) { p.Namespaces = []string{"smf"} }, labelled, []string{"smf/n3", "upf/n3"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			var printed []*unstructured.Unstructured
+			c.nodeENI(func(n *v1alpha1.NodeENI) { tc.change(n.Spec.Pods); printed = tc.printed(n) })
+			for _, definition := range printed {
+				definition.SetNamespace("upf")
+				c.must(c.client.Create(t.Context(), definition))
+			}
+			if reason := c.reconcile(); reason != "" {
+				t.Errorf("reason %s", reason)
+			}
+			c.expect(tc.want...)
+			if owners := c.get("upf", printed[0].GetName()).GetOwnerReferences(); len(owners) > 0 {
+				t.Errorf("the user's definition is now that of %v", owners)
+			}
+		})
+	}
+}
+
+// A deletion names the UID: what another client created under the name meanwhile stays.
+func TestADeletionSparesASuccessorOfTheName(t *testing.T) {
+	c := newCluster(t)
+	c.reconcile()
+	c.nodeENI(func(n *v1alpha1.NodeENI) { n.Spec.Pods.Namespaces = []string{"smf"} })
+	old := c.get("upf", "n3")
+	old.SetUID("uid-old")
+	c.must(c.client.Update(t.Context(), old))
+	c.deleting = func(definition *unstructured.Unstructured) {
+		successor := definition.DeepCopy()
+		successor.SetUID("uid-successor")
+		successor.SetOwnerReferences(nil)
+		c.must(c.client.Update(t.Context(), successor))
+	}
+	_, err := c.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n3"}})
+	if !apierrors.IsConflict(err) {
+		t.Errorf("got %v, want a conflict, which is tried again", err)
+	}
 	c.expect("smf/n3", "upf/n3")
 }
 

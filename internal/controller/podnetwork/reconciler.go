@@ -128,7 +128,8 @@ func (r *Reconciler) bringAbout(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 		}
 	}
 	for n := range existing.Items {
-		if definition := &existing.Items[n]; !wanted[client.ObjectKeyFromObject(definition)] {
+		definition := &existing.Items[n]
+		if !wanted[client.ObjectKeyFromObject(definition)] && generated(definition, nodeENI) {
 			if err := r.Client.Delete(ctx, definition, precondition(definition)); client.IgnoreNotFound(err) != nil {
 				return r.unavailable(nodeENI, pods, err)
 			}
@@ -138,7 +139,7 @@ func (r *Reconciler) bringAbout(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 }
 
 // keep creates or restores one definition as rendered, and reports whether its name belongs to one that was not
-// generated.
+// generated and that differs.
 func (r *Reconciler) keep(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 	rendered *unstructured.Unstructured) (foreign bool, err error) {
 	existing := &unstructured.Unstructured{}
@@ -153,7 +154,7 @@ func (r *Reconciler) keep(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 		return false, err
 	}
 	if !isOurs(existing, nodeENI.Name) {
-		return true, nil
+		return !equality.Semantic.DeepEqual(existing.Object["spec"], rendered.Object["spec"]), nil
 	}
 	now := merged(existing, rendered, ownedBy(nodeENI))
 	if equality.Semantic.DeepEqual(existing.Object, now.Object) {

@@ -47,18 +47,18 @@ func Networks(nodeENI *v1alpha1.NodeENI) []netattach.Network {
 func Render(nodeENI *v1alpha1.NodeENI, namespace string) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, network := range Networks(nodeENI) {
-		all = append(all, Object(nodeENI, namespace, network.Definition()))
+		all = append(all, Object(namespace, network.Definition()))
 	}
 	return all
 }
 
-// Object returns a definition as the object of a NodeENI in one namespace, or without a namespace if it is empty.
-func Object(nodeENI *v1alpha1.NodeENI, namespace string, definition netattach.Definition) *unstructured.Unstructured {
+// Object returns a definition as an object in one namespace, or without a namespace if it is empty. It has no label and
+// no owner, so the controller neither restores nor deletes an object that a user creates from it.
+func Object(namespace string, definition netattach.Definition) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": definition.Config}}}
 	object.SetGroupVersionKind(definitionKind)
 	object.SetNamespace(namespace)
 	object.SetName(definition.Name)
-	object.SetLabels(map[string]string{NodeENILabel: nodeENI.Name})
 	return object
 }
 
@@ -70,10 +70,11 @@ func ownedBy(nodeENI *v1alpha1.NodeENI) metav1.OwnerReference {
 	}
 }
 
-// merged returns the existing definition with our part as rendered. Other programs' additions to its metadata stay.
+// merged returns the existing definition with our part as rendered: spec, label and owner. Other programs' additions to
+// its metadata stay.
 func merged(existing, rendered *unstructured.Unstructured, owner metav1.OwnerReference) *unstructured.Unstructured {
 	object := existing.DeepCopy()
-	object.SetLabels(union(object.GetLabels(), rendered.GetLabels()))
+	object.SetLabels(union(object.GetLabels(), map[string]string{NodeENILabel: owner.Name}))
 	owners := slices.DeleteFunc(object.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
 		return o.Kind == owner.Kind && o.APIVersion == owner.APIVersion
 	})
@@ -91,7 +92,15 @@ func union(present, ours map[string]string) map[string]string {
 	return all
 }
 
-// isOurs reports whether a definition was generated for a NodeENI of this name.
+// isOurs reports whether a definition was generated for a NodeENI of this name, or handed over to it.
 func isOurs(definition *unstructured.Unstructured, nodeENI string) bool {
 	return definition.GetLabels()[NodeENILabel] == nodeENI
+}
+
+// generated reports whether the controller wrote a definition for this very NodeENI. A label alone does not say so: a
+// user may copy it.
+func generated(definition *unstructured.Unstructured, nodeENI *v1alpha1.NodeENI) bool {
+	return slices.ContainsFunc(definition.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+		return o.Kind == "NodeENI" && o.UID == nodeENI.UID
+	})
 }
