@@ -24,6 +24,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fabric"
 	"github.com/multieni/multieni/awssim/namespace"
+	"github.com/multieni/multieni/test/needs"
 )
 
 // The IDs of the example world that the tests use.
@@ -44,9 +45,7 @@ type account struct {
 
 func newAccount(t *testing.T) *account {
 	t.Helper()
-	if err := fabric.Possible(); err != nil {
-		t.Skip(err)
-	}
+	needs.Namespaces(t, fabric.Possible())
 	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld(), Behavior: &ec2.Behavior{}, Limits: map[string]awssim.Bucket{}})
 	if err != nil {
 		t.Fatal(err)

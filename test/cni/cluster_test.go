@@ -45,6 +45,7 @@ import (
 	"github.com/multieni/multieni/internal/netlink/netlinktest"
 	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/pci"
+	"github.com/multieni/multieni/test/needs"
 )
 
 // shared is the API server of the tests with a cluster.
@@ -67,9 +68,7 @@ func newWorld(t *testing.T) *world {
 // newWorldOf is newWorld with another AWS account.
 func newWorldOf(t *testing.T, account awssim.World) *world {
 	t.Helper()
-	if err := fabric.Possible(); err != nil {
-		t.Skip(err)
-	}
+	needs.Namespaces(t, fabric.Possible())
 	multus, err := assets.Multus(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/multieni/multieni/awssim/fabric"
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/netlink/netlinktest"
+	"github.com/multieni/multieni/test/needs"
 )
 
 // vpc is a simulated VPC that delivers packets to the addresses that EC2 knows, with a client of EC2.
@@ -33,9 +34,7 @@ type vpc struct {
 
 func newVPC(t *testing.T) *vpc {
 	t.Helper()
-	if err := fabric.Possible(); err != nil {
-		t.Skip(err)
-	}
+	needs.Namespaces(t, fabric.Possible())
 	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld(), Behavior: &ec2.Behavior{}, Limits: map[string]awssim.Bucket{}})
 	if err != nil {
 		t.Fatal(err)

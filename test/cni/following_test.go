@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/containernetworking/cni/libcni"
 
 	"github.com/multieni/multieni/internal/dev/assets"
+	"github.com/multieni/multieni/test/needs"
 )
 
 // followed is a NodeENI whose addresses follow the pods that bring them up.
@@ -146,11 +146,7 @@ func TestAnAddressMovesWhileAnAgentIsAway(t *testing.T) {
 // TestAVirtualAddressOfKeepalivedFollowsIt moves a virtual address between two nodes. The notify script makes no call.
 func TestAVirtualAddressOfKeepalivedFollowsIt(t *testing.T) {
 	w, a, b, _ := followers(t)
-	for _, program := range []string{"keepalived", "nsenter"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("the program %s is not installed", program)
-		}
-	}
+	needs.Programs(t, "keepalived", "nsenter")
 	c := w.worker("node-b1", instanceB)
 	c.linked()
 	ownA, ownB, client := netip.MustParseAddr("10.0.64.200"), netip.MustParseAddr("10.0.64.201"), netip.MustParseAddr("10.0.80.200")

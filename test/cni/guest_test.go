@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/multieni/multieni/test/needs"
 )
 
 // testsOfTheGuest are those that need no API server. They run once more in a virtual machine whose kernel has ipvlan.
@@ -33,11 +35,7 @@ func TestPodsByIPVLAN(t *testing.T) {
 	if os.Getenv("MULTIENI_LONG") == "" {
 		t.Skip("it takes minutes: set MULTIENI_LONG")
 	}
-	for _, program := range []string{"qemu-system-x86_64", "cpio", "apt-get", "dpkg-deb"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%v; on Debian and Ubuntu: apt-get install qemu-system-x86 cpio", err)
-		}
-	}
+	needs.Programs(t, "qemu-system-x86_64", "cpio", "apt-get", "dpkg-deb") // of qemu-system-x86 and cpio
 	g := guest{t, t.TempDir()}
 	kernel := g.unpackKernel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/test/needs"
 )
 
 // instanceA2 is the second instance in the zone of instanceA.
@@ -95,11 +96,7 @@ vrrp_instance upf {
 // the call of the published samples, and the VPC delivers to the new master.
 func TestAnAddressOfKeepalivedMoves(t *testing.T) {
 	v := newVPC(t)
-	for _, program := range []string{"keepalived", "nsenter"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("the program %s is not installed", program)
-		}
-	}
+	needs.Programs(t, "keepalived", "nsenter")
 	a, networkA := v.node(t, instanceA, subnetA)
 	b, networkB := v.node(t, instanceA2, subnetA)
 	c, networkC := v.node(t, instanceB, subnetB)

@@ -47,7 +47,7 @@ networks:
 
 // TestBoot runs the program that nodes run, in network namespaces.
 func TestBoot(t *testing.T) {
-	netlinktest.New(t) // or skip
+	netlinktest.New(t) // or end the test
 	program := filepath.Join(t.TempDir(), "eni-bootstrap")
 	if output, err := exec.Command("go", "build", "-o", program, "github.com/multieni/multieni/cmd/eni-bootstrap").CombinedOutput(); err != nil {
 		t.Fatalf("build the program: %v: %s", err, output)

@@ -30,6 +30,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/test/needs"
 )
 
 const (
@@ -51,11 +52,7 @@ exec setpriv --bounding-set=-all,+net_admin --inh-caps=-all,+net_admin --no-new-
 // and memory.
 func TestProgram(t *testing.T) {
 	n := newNamespaces(t, "program")
-	for _, tool := range []string{"unshare", "setpriv", "mount"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("needs the program %s of util-linux", tool)
-		}
-	}
+	needs.Programs(t, "unshare", "setpriv", "mount")
 	n.readOnly = []hostnet.Setting{hostnet.AcceptRA, hostnet.Autoconf}
 	process, log := n.run(agentProgram(t))
 	n.says(log, "the API server does not answer") // the agent waits for an API server that is down

@@ -20,6 +20,7 @@ import (
 type workflow struct {
 	On   map[string]any
 	Jobs map[string]struct {
+		Needs, Uses string
 		Permissions map[string]string
 		Strategy    struct{ Matrix struct{ Target []string } }
 		Steps       []struct {
@@ -43,7 +44,7 @@ func TestActionsArePinned(t *testing.T) {
 		}
 		for line := range strings.Lines(string(content)) {
 			_, action, uses := strings.Cut(line, "uses:")
-			if action = strings.TrimSpace(action); !uses {
+			if action = strings.TrimSpace(action); !uses || strings.HasPrefix(action, "./") {
 				continue
 			}
 			name, commit, _ := strings.Cut(action, "@")
@@ -54,6 +55,41 @@ func TestActionsArePinned(t *testing.T) {
 			}
 			commits[name] = commit
 		}
+	}
+}
+
+// asRoot runs a command as root with the variables and the programs of the runner.
+const asRoot = `sudo -E env "PATH=$PATH" `
+
+// makes returns the targets that a step makes.
+func makes(run string) (targets string, is bool) {
+	return strings.CutPrefix(strings.TrimPrefix(run, asRoot), "make ")
+}
+
+// A workflow runs tests as root, with keepalived installed: the suites of the node need both, and fail without.
+func TestWorkflowsTestAsRoot(t *testing.T) {
+	suites, tested := regexp.MustCompile(`\bmake\b.* (test|test-all|test-long)\b`), 0
+	for _, name := range []string{"beta", "change", "nightly", "release"} {
+		var w workflow
+		if err := yaml.Unmarshal([]byte(read(t, ".github/workflows/"+name+".yaml")), &w); err != nil {
+			t.Fatal(err)
+		}
+		for job, steps := range w.Jobs {
+			installed := false
+			for _, step := range steps.Steps {
+				installed = installed || regexp.MustCompile(`\bsudo apt-get install\b.* keepalived\b`).MatchString(step.Run)
+				if !suites.MatchString(" " + step.Run) {
+					continue
+				}
+				tested++
+				if !strings.HasPrefix(step.Run, asRoot) || !installed {
+					t.Errorf("%s, job %s: %q runs without root or keepalived", name, job, step.Run)
+				}
+			}
+		}
+	}
+	if tested < 2 {
+		t.Errorf("%d steps run the suites, want those of a change and of the night", tested)
 	}
 }
 
@@ -83,7 +119,10 @@ func TestReleaseWorkflow(t *testing.T) {
 			order = append(order, "publish")
 		}
 	}
-	want := []string{"verify", "lint", "vuln", "test", "image", "chart", "programs", "publish"}
+	if check := w.Jobs["release"].Needs; w.Jobs[check].Uses != "./.github/workflows/change.yaml" {
+		t.Errorf("the release needs the job %q, want one that checks it like a change", check)
+	}
+	want := []string{"image", "chart", "programs", "publish"}
 	if !slices.Equal(order, want) {
 		t.Errorf("the workflow makes %v, want %v", order, want)
 	}
@@ -146,7 +185,7 @@ func TestChangeWorkflow(t *testing.T) {
 	makefile, ran := read(t, "Makefile"), []string{}
 	for _, job := range []string{"check", "test"} {
 		for _, step := range w.Jobs[job].Steps {
-			if targets, is := strings.CutPrefix(step.Run, "make "); is {
+			if targets, is := makes(step.Run); is {
 				ran = append(ran, strings.Fields(targets)...)
 			}
 		}
@@ -178,7 +217,7 @@ func TestNightlyWorkflow(t *testing.T) {
 		draws := false
 		for _, step := range job.Steps {
 			draws = draws || strings.Contains(step.Run, drawn)
-			target, is := strings.CutPrefix(step.Run, "make ")
+			target, is := makes(step.Run)
 			switch {
 			case !is:
 			case !draws:

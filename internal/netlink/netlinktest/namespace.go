@@ -10,7 +10,6 @@ package netlinktest
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/multieni/multieni/awssim/namespace"
+	"github.com/multieni/multieni/test/needs"
 )
 
 // Namespace is a network namespace. It ends with the test.
@@ -28,16 +28,11 @@ type Namespace struct {
 	inner *namespace.Namespace
 }
 
-// New creates a network namespace with only a loopback link, which is up. If that is not possible, it skips the test
-// with the reason.
+// New creates a network namespace with only a loopback link, which is up. If that is not possible, the test ends with
+// the reason.
 func New(tb testing.TB) *Namespace {
 	tb.Helper()
-	if os.Geteuid() != 0 {
-		tb.Skip("needs root, for network namespaces of its own: sudo go test ./internal/netlink/... ./test/netns/...")
-	}
-	if err := namespace.Possible(); err != nil {
-		tb.Skip(err)
-	}
+	needs.Namespaces(tb, namespace.Possible())
 	inner, err := namespace.New()
 	if err != nil {
 		tb.Fatal(err)
