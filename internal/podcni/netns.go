@@ -48,12 +48,10 @@ func gone(l podnet.Lease, starting podnet.Holder) bool {
 	return l.NetnsID != 0 && id != l.NetnsID
 }
 
-// settle lets the link use its IPv6 addresses at once: EC2 assigns no address twice, so duplicate address detection is
-// not necessary. The plugin that creates the link has already created it, and adds the addresses later.
+// settle makes the settings of the link before it is up, so that no advertisement of a router arrives before them. The
+// plugin that creates the link has already created it, and adds the addresses later. IPv6 addresses are usable at once:
+// EC2 assigns no address twice, so duplicate address detection is not necessary.
 func settle(args *skel.CmdArgs, c podnet.Configuration) error {
-	if !slices.ContainsFunc(c.Addresses, func(a podnet.Assignment) bool { return a.Address.Addr().Is6() }) {
-		return nil
-	}
 	pod, err := openPod(args)
 	if errors.Is(err, errNoLink) {
 		return nil // a plugin may create its link after it has the addresses
@@ -62,5 +60,9 @@ func settle(args *skel.CmdArgs, c podnet.Configuration) error {
 		return err
 	}
 	defer pod.close()
-	return pod.apply([]hostnet.Operation{hostnet.Set{Link: pod.link.Index, Setting: hostnet.AcceptDAD}})
+	operations := pod.settings()
+	if slices.ContainsFunc(c.Addresses, func(a podnet.Assignment) bool { return a.Address.Addr().Is6() }) {
+		operations = append(operations, hostnet.Set{Link: pod.link.Index, Setting: hostnet.AcceptDAD})
+	}
+	return pod.apply(operations)
 }

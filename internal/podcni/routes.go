@@ -23,10 +23,6 @@ import (
 	"github.com/multieni/multieni/internal/netlink"
 )
 
-// looseRPFilter accepts packets whose source is reachable through any link. The kernel looks up the reverse path
-// without the rules.
-const looseRPFilter = 2
-
 // routes adds a rule and a route table for each address of a pod's link.
 type routes struct{}
 
@@ -35,7 +31,7 @@ func (r routes) functions() skel.CNIFuncs {
 	return skel.CNIFuncs{Add: r.add, Del: r.del, Check: r.check, GC: done, Status: done}
 }
 
-// add adds the rules and routes, and passes the previous result on.
+// add adds settings, rules and routes, and passes the previous result on.
 func (routes) add(args *skel.CmdArgs) error {
 	result, config, err := previous(args)
 	if err != nil {
@@ -47,7 +43,7 @@ func (routes) add(args *skel.CmdArgs) error {
 	}
 	defer pod.close()
 	rules, routes := podnet.Routing(pod.link.Index, assignments(result, args.IfName))
-	operations := []hostnet.Operation{hostnet.Set{Link: pod.link.Index, Setting: hostnet.RPFilter, Value: looseRPFilter}}
+	operations := pod.settings()
 	for _, route := range routes {
 		operations = append(operations, hostnet.AddRoute{Route: route})
 	}
@@ -85,7 +81,7 @@ func (routes) del(args *skel.CmdArgs) error {
 	return pod.apply(operations)
 }
 
-// check fails unless the rules, the routes and the setting exist.
+// check fails unless the rules, the routes and the settings exist.
 func (routes) check(args *skel.CmdArgs) error {
 	result, _, err := previous(args)
 	if err != nil {
@@ -108,8 +104,8 @@ func (routes) check(args *skel.CmdArgs) error {
 			missing = append(missing, hostnet.AddRoute{Route: route}.String())
 		}
 	}
-	if pod.link.Settings[hostnet.RPFilter] != looseRPFilter {
-		missing = append(missing, fmt.Sprintf("%s is not %d", hostnet.RPFilter, looseRPFilter))
+	for _, setting := range pod.settings() {
+		missing = append(missing, setting.String())
 	}
 	if len(missing) > 0 {
 		return types.NewError(types.ErrInternal,
@@ -188,6 +184,15 @@ func openPod(args *skel.CmdArgs) (*pod, error) {
 }
 
 func (p *pod) close() { p.host.Close() }
+
+// settings returns the changes after which the link has the settings of a pod's link.
+func (p *pod) settings() []hostnet.Operation {
+	var operations []hostnet.Operation
+	for _, change := range podnet.Settings(p.link) {
+		operations = append(operations, change)
+	}
+	return operations
+}
 
 func (p *pod) apply(operations []hostnet.Operation) error {
 	for _, operation := range operations {

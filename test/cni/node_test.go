@@ -70,8 +70,10 @@ func TestMain(m *testing.M) {
 
 // node is a node with one interface, of NodeENI n3, and the files of its agent.
 type node struct {
-	tb               testing.TB
-	links            *netlinktest.Namespace
+	tb    testing.TB
+	links *netlinktest.Namespace
+	// vpc has the other end, eni, of the interface that was attached last.
+	vpc              *netlinktest.Namespace
 	programs         []string
 	runtime          *libcni.CNIConfig
 	networks, leases string
@@ -99,7 +101,8 @@ func (n *node) restart() {
 // attach attaches an interface of a NodeENI.
 func (n *node) attach(link, nodeENI, mac string) {
 	n.tb.Helper()
-	n.links.Attach(link, mac, netlinktest.New(n.tb), "eni")
+	n.vpc = netlinktest.New(n.tb)
+	n.links.Attach(link, mac, n.vpc, "eni")
 	n.links.IP(fmt.Sprintf("link property add dev %s altname net-%s", link, nodeENI))
 	n.links.IP(fmt.Sprintf("link set %s mtu 9001 up", link))
 }

@@ -33,13 +33,16 @@ func Settings() []Setting {
 	}
 }
 
+// WithoutRouters returns the settings of a link that takes neither addresses nor routes from the advertisements of a
+// router (RFC 4861, RFC 4862), which the router of a VPC sends in every subnet with IPv6. A link that moves to another
+// network namespace, and a child of a link, start with the defaults of their namespace.
+func WithoutRouters() map[Setting]int { return map[Setting]int{AcceptRA: 0, Autoconf: 0} }
+
 // settings returns the settings of the link's mode, overridden by those of the link.
 func (l Link) settings() map[Setting]int {
-	settings := map[Setting]int{
-		ARPIgnore: 1, // answer for the addresses of this link only: others may be in the same subnet
-		// The host takes neither addresses nor routes from a router, and generates no address.
-		AcceptRA: 0, Autoconf: 0, AddrGenMode: 1,
-	}
+	settings := WithoutRouters()
+	settings[AddrGenMode] = 1 // the host generates no address
+	settings[ARPIgnore] = 1   // answer for the addresses of this link only: others may be in the same subnet
 	if l.Mode == Primary {
 		settings[ARPAnnounce] = 2
 		// Loose: the way back to a source is looked up without our rules. The kernel takes the larger of this and the

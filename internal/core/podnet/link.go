@@ -79,6 +79,25 @@ func (f Family) onLink(a netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(a, a.BitLen())
 }
 
+// looseRPFilter accepts packets whose source is reachable through any link. The kernel looks up the reverse path
+// without the rules.
+const looseRPFilter = 2
+
+// Settings returns the changes after which a link has the settings of a pod's link. A link without IPv6 has no settings
+// of IPv6, and takes no router advertisements.
+func Settings(link hostnet.LinkFacts) []hostnet.Set {
+	desired := hostnet.WithoutRouters()
+	desired[hostnet.RPFilter] = looseRPFilter
+	var changes []hostnet.Set
+	for _, setting := range hostnet.Settings() {
+		value, is := desired[setting]
+		if present, has := link.Settings[setting]; is && has && present != value {
+			changes = append(changes, hostnet.Set{Link: link.Index, Setting: setting, Value: value})
+		}
+	}
+	return changes
+}
+
 // Table returns the number of the route table of a link in its pod.
 func Table(link int) int { return firstTable + link }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/podnet"
 )
 
@@ -180,6 +181,31 @@ func TestConfigure(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got, addresses); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Every link of a pod takes packets from anywhere, and nothing from routers; one without IPv6 has no settings of it.
+func TestSettings(t *testing.T) {
+	loose := hostnet.Set{Link: 7, Setting: hostnet.RPFilter, Value: 2}
+	for name, c := range map[string]struct {
+		present map[hostnet.Setting]int
+		want    []hostnet.Set
+	}{
+		"the defaults of a namespace": {
+			map[hostnet.Setting]int{hostnet.RPFilter: 1, hostnet.AcceptRA: 1, hostnet.Autoconf: 1, hostnet.ARPIgnore: 1},
+			[]hostnet.Set{loose, {Link: 7, Setting: hostnet.AcceptRA}, {Link: 7, Setting: hostnet.Autoconf}},
+		},
+		"no IPv6": {map[hostnet.Setting]int{hostnet.RPFilter: 0}, []hostnet.Set{loose}},
+		"a namespace that forwards": {
+			map[hostnet.Setting]int{hostnet.RPFilter: 2, hostnet.AcceptRA: 2, hostnet.Autoconf: 0}, []hostnet.Set{{Link: 7, Setting: hostnet.AcceptRA}},
+		},
+		"all made": {map[hostnet.Setting]int{hostnet.RPFilter: 2, hostnet.AcceptRA: 0, hostnet.Autoconf: 0}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, podnet.Settings(hostnet.LinkFacts{Index: 7, Settings: c.present})); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 
