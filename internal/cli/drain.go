@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,6 +25,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/report"
 	"github.com/multieni/multieni/internal/logging"
 	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/panics"
@@ -47,8 +50,17 @@ pauses AWSNodeTemplates, so that a user can delete them when no controller runs 
 
 The controller of the cluster removes the interfaces. If none runs, this command does its work: it
 waits for the leader lease like another replica. If the namespace of the lease no longer exists,
-set --leader-elect=false.`,
-		Example: `  kubectl exec -n eni-controller-system deployment/eni-controller -- /multieni drain --yes
+set --leader-elect=false.
+
+While the command waits, it prints what is left and what holds it, for example pods that have
+addresses of an interface. It deletes nothing unless it may delete all NodeENIs and
+SubnetReservations. The controller's account may do so only while helm uninstalls the chart.`,
+		Example: `  # in the controller's pod, whose account needs the permission first
+  kubectl create clusterrole eni-drain --verb=delete \
+    --resource=nodeenis.networking.k8s.aws,subnetreservations.networking.k8s.aws
+  kubectl create clusterrolebinding eni-drain --clusterrole=eni-drain \
+    --serviceaccount=eni-controller-system:eni-controller
+  kubectl exec -n eni-controller-system deployment/eni-controller -- /multieni drain --yes
 
   # from a workstation, after the controller and its namespace were deleted
   multieni drain --yes --leader-elect=false`,
@@ -92,7 +104,8 @@ func drainCluster(ctx context.Context, o options.Controller, s Environment, out 
 	if err != nil {
 		return fmt.Errorf("connect to the Kubernetes API: %w", err)
 	}
-	if left, err := drainOnce(ctx, api); err != nil || left == "" {
+	left, err := drainOnce(ctx, api)
+	if err != nil || left.Empty() {
 		return isDrained(out, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -105,26 +118,29 @@ func drainCluster(ctx context.Context, o options.Controller, s Environment, out 
 	ticker := time.NewTicker(drainPoll)
 	defer ticker.Stop()
 	for said := ""; ; {
-		left, err := drainOnce(ctx, api)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			return err
-		case err == nil && left == "":
-			cancel()
-			return isDrained(out, waitFor(ended))
-		case err == nil && left != said:
-			fmt.Fprintln(out, left)
-			said = left
+		if text := left.Text(report.Page{}); text != said {
+			fmt.Fprint(out, text)
+			said = text
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("%s: %w; see the controller's log and kubectl get nodeenistates", said,
-				context.Cause(ctx)), waitFor(ended))
+			return errors.Join(fmt.Errorf("%w; %s\nremove what holds these, and run the command again; the controller's log "+
+				"has more", context.Cause(ctx), strings.TrimSuffix(said, "\n")), waitFor(ended))
 		case err := <-worker:
 			// Another controller may run all the same.
 			s.Log.LogAttrs(ctx, slog.LevelWarn, "this process does not run a controller", slog.Any("err", err))
 			worker, ended = nil, nil
+			continue
 		case <-ticker.C:
+		}
+		switch now, err := drainOnce(ctx, api); {
+		case err != nil && ctx.Err() == nil:
+			return err
+		case err == nil && now.Empty():
+			cancel()
+			return isDrained(out, waitFor(ended))
+		case err == nil:
+			left = now
 		}
 	}
 }
@@ -181,57 +197,80 @@ func listed(err error) error {
 }
 
 // drainOnce deletes the NodeENIs and SubnetReservations that are not being deleted, pauses the AWSNodeTemplates, and
-// returns what is left; "" if nothing is.
-func drainOnce(ctx context.Context, api client.Client) (left string, err error) {
-	held, err := pauseNodeTemplates(ctx, api)
-	if err != nil {
-		return "", err
-	}
+// returns what is left.
+func drainOnce(ctx context.Context, api client.Client) (left report.Remains, err error) {
 	var nodeENIs v1alpha1.NodeENIList
 	if err := listed(api.List(ctx, &nodeENIs)); err != nil {
-		return "", fmt.Errorf("list NodeENIs: %w", err)
+		return left, fmt.Errorf("list NodeENIs: %w", err)
 	}
 	var states v1alpha1.NodeENIStateList
 	if err := listed(api.List(ctx, &states)); err != nil {
-		return "", fmt.Errorf("list NodeENIStates: %w", err)
+		return left, fmt.Errorf("list NodeENIStates: %w", err)
 	}
 	var reservations v1alpha1.SubnetReservationList
 	if err := listed(api.List(ctx, &reservations)); err != nil {
-		return "", fmt.Errorf("list SubnetReservations: %w", err)
+		return left, fmt.Errorf("list SubnetReservations: %w", err)
 	}
-	var declared []client.Object
+	var declared []declaration
 	for i := range nodeENIs.Items {
-		declared = append(declared, &nodeENIs.Items[i])
+		declared = append(declared, declaration{"NodeENI", &nodeENIs.Items[i]})
 	}
 	for i := range reservations.Items {
-		declared = append(declared, &reservations.Items[i])
+		declared = append(declared, declaration{"SubnetReservation", &reservations.Items[i]})
 	}
 	if err := deleteAll(ctx, api, declared); err != nil {
-		return "", err
+		return left, err
 	}
-	if len(declared) == 0 && len(states.Items) == 0 && held == 0 {
-		return "", nil
+	if left.NodeTemplates, err = pauseNodeTemplates(ctx, api); err != nil {
+		return left, err
 	}
-	interfaces := 0
+	left.NodeENIs, left.Nodes, left.Reservations = len(nodeENIs.Items), len(states.Items), len(reservations.Items)
 	for _, state := range states.Items {
-		interfaces += len(state.Status.Interfaces)
+		left.Interfaces += len(state.Status.Interfaces) + int(state.Status.InterfacesOmitted)
+		left.Held = append(left.Held, heldOn(state)...)
 	}
-	left = fmt.Sprintf("%d NodeENIs and %d interfaces of %d nodes are left", len(nodeENIs.Items), interfaces,
-		len(states.Items))
-	if len(reservations.Items) > 0 {
-		left += fmt.Sprintf(", and %d SubnetReservations", len(reservations.Items))
+	for _, r := range reservations.Items {
+		if ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+			left.Held = append(left.Held,
+				report.Held{Object: "SubnetReservation " + r.Name, Reason: ready.Reason, Message: ready.Message})
+		}
 	}
 	return left, nil
 }
 
-// deleteAll deletes the objects that are not being deleted.
-func deleteAll(ctx context.Context, api client.Client, objects []client.Object) error {
-	for _, object := range objects {
-		if !object.GetDeletionTimestamp().IsZero() {
-			continue
+// heldOn returns the interfaces of a node that wait for something.
+func heldOn(state v1alpha1.NodeENIState) []report.Held {
+	var held []report.Held
+	for _, i := range state.Status.Interfaces {
+		if i.Reason != "" || i.Message != "" {
+			held = append(held, report.Held{
+				Object: fmt.Sprintf("NodeENI %s: interface %s on node %s", i.NodeENI, i.ENIID, state.Name),
+				Reason: i.Reason, Message: i.Message,
+			})
 		}
-		if err := api.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete %T %s: %w", object, object.GetName(), err)
+	}
+	return held
+}
+
+// declaration is an object of a user that a drain deletes, with its kind.
+type declaration struct {
+	kind string
+	client.Object
+}
+
+// deleteAll deletes the objects that are not being deleted. It deletes none unless it may delete all: interfaces of
+// nodes must not go in an uninstallation that fails.
+func deleteAll(ctx context.Context, api client.Client, objects []declaration) error {
+	objects = slices.DeleteFunc(objects, func(d declaration) bool { return !d.GetDeletionTimestamp().IsZero() })
+	for _, object := range objects {
+		if err := api.Delete(ctx, object.Object, client.DryRunAll); apierrors.IsForbidden(err) {
+			return fmt.Errorf("%s %s may not be deleted, so nothing was deleted: %w; repeat it with a kubeconfig that may "+
+				"delete NodeENIs and SubnetReservations", object.kind, object.GetName(), err)
+		}
+	}
+	for _, object := range objects {
+		if err := api.Delete(ctx, object.Object); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete %s %s: %w", object.kind, object.GetName(), err)
 		}
 	}
 	return nil

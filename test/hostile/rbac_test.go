@@ -84,6 +84,57 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
+// TestPermissionsOfDrain runs `multieni drain` as the account of the chart's Job: the role of the hook grants exactly what
+// it needs beyond the controller's. Without the role it deletes nothing, and says so.
+func TestPermissionsOfDrain(t *testing.T) {
+	t.Parallel()
+	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
+	s.join(0)
+	s.kubectl("apply", "-f", "config/rbac/namespace.yaml")
+	s.kubectl("apply", "-f", "config/rbac")
+	r := s.runAs(account, "--leader-elect", "--leader-election-namespace="+namespace)
+	s.apply(both())
+	s.label(names("node", 0, 2)...)
+	s.must(s.kube.Create(t.Context(), &v1alpha1.SubnetReservation{
+		ObjectMeta: metav1.ObjectMeta{Name: "pods"},
+		Spec: v1alpha1.SubnetReservationSpec{
+			SubnetIDs: []string{subnet(0, 0)}, Type: v1alpha1.SubnetReservationPrefix, PrefixLength: ptr.To(int32(28)),
+		},
+	}))
+	s.holds(afterwards, wanted(names("node", 0, 2)))
+
+	out, err := s.drain(account)
+	if err == nil || !strings.Contains(out, "may not be deleted, so nothing was deleted") {
+		t.Errorf("without the role: %v\n%s", err, out)
+	}
+	s.holds(afterwards, wanted(names("node", 0, 2)))
+
+	s.kubectl("apply", "-f", "config/uninstall")
+	if out, err := s.drain(account); err != nil || !strings.Contains(out, "nothing is left") || strings.Contains(strings.ToLower(out), "forbidden") {
+		t.Errorf("with the role: %v\n%s", err, out)
+	}
+	s.holds(afterwards, nil)
+	s.must(r.Stop())
+	var role rbacv1.ClusterRole
+	s.must(s.kube.Get(t.Context(), client.ObjectKey{Name: "multieni-drain"}, &role))
+	asked := s.gate.asked()
+	for _, p := range granted(role.Rules) {
+		if !asked[p] {
+			t.Errorf("the Job may %s %s.%s, and never did", p.verb, p.resource, p.group)
+		}
+	}
+}
+
+// drain runs `multieni drain` as a user, and returns what it prints.
+func (s *stage) drain(user string) (string, error) {
+	s.Helper()
+	flags := append(child.Flags(s.speed)[1:], "--leader-elect", "--leader-election-namespace="+namespace, "--timeout=5m")
+	command := exec.CommandContext(s.Context(), program, append([]string{"drain", "--yes"}, flags...)...)
+	command.Env = s.environment(user, newCloudGate(s.T, s.cloud, s.keepsTargets))
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
 // liveWithTemplate publishes a launch template, launches a node from it, and removes both.
 func (s *stage) liveWithTemplate() {
 	s.Helper()

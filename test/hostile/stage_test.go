@@ -179,11 +179,9 @@ func (s *stage) runAs(user string, flags ...string) *replica {
 	r.log = filepath.Join(s.TempDir(), fmt.Sprintf("controller-%d.log", len(s.replicas)))
 	s.replicas = append(s.replicas, r)
 	s.mu.Unlock()
-	env := []string{
-		"KUBECONFIG=" + s.gate.kubeconfig(s.T, user), "AWS_ENDPOINT_URL=" + r.cloud.URL, "AWS_REGION=" + region,
-		"AWS_ACCESS_KEY_ID=simulated", "AWS_SECRET_ACCESS_KEY=simulated", "AWS_SESSION_TOKEN=", "AWS_EC2_METADATA_DISABLED=true",
-	}
-	process, err := child.Start(child.Options{Program: program, Args: append(child.Flags(s.speed), flags...), Env: env, Log: r.log})
+	process, err := child.Start(child.Options{
+		Program: program, Args: append(child.Flags(s.speed), flags...), Env: s.environment(user, r.cloud), Log: r.log,
+	})
 	s.must(err)
 	r.Process = process
 	s.Cleanup(func() {
@@ -196,6 +194,15 @@ func (s *stage) runAs(user string, flags ...string) *replica {
 		}
 	})
 	return r
+}
+
+// environment is that of a program that works as a user, with EC2 behind a gate.
+func (s *stage) environment(user string, cloud *cloudGate) []string {
+	s.Helper()
+	return []string{
+		"KUBECONFIG=" + s.gate.kubeconfig(s.T, user), "AWS_ENDPOINT_URL=" + cloud.URL, "AWS_REGION=" + region,
+		"AWS_ACCESS_KEY_ID=simulated", "AWS_SECRET_ACCESS_KEY=simulated", "AWS_SESSION_TOKEN=", "AWS_EC2_METADATA_DISABLED=true",
+	}
 }
 
 // keep shows the end of a controller's log.

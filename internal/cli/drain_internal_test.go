@@ -1,0 +1,83 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/report"
+)
+
+// drained is an API server with a NodeENI whose interface pods use, and a SubnetReservation. It refuses the deletion of
+// the kinds in refused.
+func drained(t *testing.T, refused ...string) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	state := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: "node-a1"}}
+	held := v1alpha1.InterfaceState{ENIID: "eni-1", Reason: "InUseByPods", Message: "pods have addresses of it: upf/upf-a; delete or move the pods"}
+	held.NodeENI = "n3"
+	state.Status.Interfaces = []v1alpha1.InterfaceState{held}
+	objects := []client.Object{
+		state,
+		&v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: "n3", Finalizers: []string{v1alpha1.Finalizer}}},
+		&v1alpha1.SubnetReservation{ObjectMeta: metav1.ObjectMeta{Name: "pods", Finalizers: []string{v1alpha1.Finalizer}}},
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Delete: func(ctx context.Context, w client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
+			for _, kind := range refused {
+				if gvk, err := w.GroupVersionKindFor(object); err == nil && gvk.Kind == kind {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, object.GetName(), nil)
+				}
+			}
+			return w.Delete(ctx, object, opts...)
+		},
+	}).Build()
+}
+
+// A drain that may not delete every kind deletes nothing: else nodes would lose their interfaces in an uninstallation
+// that fails.
+func TestADrainDeletesAllOrNothing(t *testing.T) {
+	for _, refused := range []string{"NodeENI", "SubnetReservation", ""} {
+		api := drained(t, refused)
+		_, err := drainOnce(t.Context(), api)
+		var n v1alpha1.NodeENI
+		if err := api.Get(t.Context(), client.ObjectKey{Name: "n3"}, &n); err != nil {
+			t.Fatal(err)
+		}
+		if deleting := !n.DeletionTimestamp.IsZero(); deleting != (refused == "") || (err != nil) != (refused != "") {
+			t.Errorf("with %q refused, the NodeENI is being deleted: %t, %v", refused, deleting, err)
+		}
+		if refused != "" && !(strings.Contains(err.Error(), refused) && strings.Contains(err.Error(), "nothing was deleted")) {
+			t.Errorf("the error does not name %s and the next step: %v", refused, err)
+		}
+	}
+}
+
+// What holds a drain is named: NodeENI, interface, node, pods and the next step.
+func TestADrainNamesWhatHoldsIt(t *testing.T) {
+	left, err := drainOnce(t.Context(), drained(t))
+	if err != nil || left.Empty() {
+		t.Fatalf("left is %+v, %v", left, err)
+	}
+	text := left.Text(report.Page{})
+	for _, want := range []string{"1 NodeENI, 1 SubnetReservation, 1 interface of 1 node", "NodeENI n3", "eni-1", "node-a1", "upf/upf-a", "delete or move the pods"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q:\n%s", want, text)
+		}
+	}
+}
