@@ -214,11 +214,11 @@ type NodeENIStateStatus struct {
 	// +kubebuilder:validation:MaxItems=128
 	Links []LinkState `json:"links,omitempty"`
 
-	// podNetworks are the pod networks of the interfaces on the node. Only the
-	// agent of the node writes them.
+	// podNetworks are the pod networks of the interfaces on the node, at most
+	// one of each interface. Only the agent of the node writes them.
 	// +optional
 	// +listType=map
-	// +listMapKey=network
+	// +listMapKey=eniID
 	// +kubebuilder:validation:MaxItems=128
 	PodNetworks []PodNetworkState `json:"podNetworks,omitempty"`
 }

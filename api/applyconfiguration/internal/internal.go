@@ -968,7 +968,7 @@ var schemaYAML = typed.YAMLObject(`types:
             namedType: com.github.multieni.multieni.api.v1alpha1.PodNetworkState
           elementRelationship: associative
           keys:
-          - network
+          - eniID
     - name: unverified
       type:
         list:

@@ -23,17 +23,15 @@ import (
 	"github.com/multieni/multieni/internal/observer"
 )
 
-// plan computes the plan for one instance from what is known, the calls in flight and, if given, a read of the
-// instance.
-func (r *Reconciler) plan(
-	ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, inFlight []plan.Action,
-) (result, error) {
+// plan computes the plan for the instance of a run from what is known and the calls in flight.
+func (r *Reconciler) plan(ctx context.Context, run *instanceRun, inFlight []plan.Action) (result, error) {
+	s, instanceID, look := run.snapshot, run.instanceID, run.look
 	known := r.Observer.Of(instanceID)
 	observed, err := r.observe(ctx, s, instanceID, known, look)
 	if err != nil {
 		return result{}, err
 	}
-	observed.InFlight = inFlight
+	observed.InFlight, observed.MovesFrom = inFlight, run.movesFrom
 	desired, err := r.desire(ctx, s, instanceID, s.instanceRef(instanceID, known, look), known)
 	if err != nil {
 		return result{}, err

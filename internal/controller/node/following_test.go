@@ -4,6 +4,7 @@
 package node_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
@@ -190,6 +192,59 @@ func TestExplicitReservationsAreRangesOfPods(t *testing.T) {
 		s.claim(1)
 		if !s.hasVirtual() {
 			t.Error("the interface does not have the address of the pod")
+		}
+	})
+}
+
+// TestAPodThatTakesOneAddressAfterAnother has a pod take another address every 100 ms. The reads of the instance and
+// the moves are two seconds apart, and the address that the pod keeps is assigned at the end of the wait.
+func TestAPodThatTakesOneAddressAfterAnother(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.follow(&v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentObserved, Floating: []string{"10.0.1.128/25"}})
+		const lasting, tick = time.Minute, 100 * time.Millisecond
+		reconcile := func() time.Duration {
+			result, err := s.reconciler.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: nodeName}})
+			s.must(err)
+			s.drainChanged()
+			return result.RequeueAfter
+		}
+		take := func(n int) string {
+			address := fmt.Sprintf("10.0.1.%d", 128+n%100)
+			s.reportNetwork(v1alpha1.PodNetworkState{Ready: true, Used: 1, Claims: []v1alpha1.PodAddressClaim{{
+				Address: address, Sequence: int64(n + 1), Since: metav1.NowMicro(), PodIP: "10.1.0.1",
+			}}})
+			return address
+		}
+		s.ec2.ResetCalls()
+		n := 0
+		for begin := time.Now(); time.Since(begin) < lasting; time.Sleep(tick) {
+			take(n)
+			reconcile()
+			n++
+		}
+		calls, most := s.ec2.Calls().Actions, int(lasting/plan.MoveInterval)+1
+		t.Logf("%d addresses: %+v", n, calls)
+		if got := calls["DescribeInstances"].Count; got > most || got < most/2 {
+			t.Errorf("%d reads of the instance, want at most %d", got, most)
+		}
+		if got := calls["DescribeNetworkInterfaces"].Count; got > 3*most {
+			t.Errorf("%d reads of interfaces, want at most %d", got, 3*most)
+		}
+		if got := calls["AssignPrivateIpAddresses"].Count; got > most {
+			t.Errorf("%d moves, want at most %d", got, most)
+		}
+		last := take(n)
+		for range 3 {
+			wait := reconcile()
+			if wait == 0 || wait > plan.MoveInterval {
+				break
+			}
+			time.Sleep(wait)
+		}
+		if !slices.ContainsFunc(s.networkInterface(s.attached()[0]).PrivateIPAddresses, func(a ec2.PrivateIPAddress) bool {
+			return a.PrivateIPAddress.String() == last
+		}) {
+			t.Errorf("the interface does not have %s, which the pod kept", last)
 		}
 	})
 }

@@ -40,6 +40,8 @@ type addressDemand struct {
 	addressLimit int
 	// following are the addresses that follow pods.
 	following Following
+	// movesFrom is the time before which these do not change; zero if they may change now.
+	movesFrom time.Time
 	// separately is set after EC2 refused to assign several of them in one call.
 	separately bool
 }
@@ -47,7 +49,10 @@ type addressDemand struct {
 // surplus returns the addresses to unassign: the newest requested ones beyond the desired counts that no pod needs.
 func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
 	ours := have.Common(d.requested)
-	abandoned := d.abandoned(ours.SecondaryIPv4)
+	var abandoned []netip.Addr
+	if d.movesFrom.IsZero() {
+		abandoned = d.abandoned(ours.SecondaryIPv4)
+	}
 	ours.SecondaryIPv4 = slices.DeleteFunc(slices.Clone(ours.SecondaryIPv4), d.follows) // these do not count
 	free, counts := releasable(ours, d.network), ours.Counts()
 	surplus := eni.Addresses{

@@ -12,11 +12,16 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/text"
 )
 
-// MoveInterval is the least time between two moves of one address. Without it, pods that compete for an address would
-// use up EC2's request rate.
+// MoveInterval is the least time between two moves of one address, and between two changes of the addresses on one
+// instance that follow pods. Without it, pods that compete for an address, or a pod that takes one new address after
+// another, would use up EC2's request rate: each change needs a read of the instance.
 const MoveInterval = 2 * time.Second
+
+// MaxContenders is the largest number of pods that a message lists in addition to the holder of an address.
+const MaxContenders = 3
 
 // AddressClaim is an address that a pod brought up itself on a link of an interface, as the agent of the node reports
 // it.
@@ -94,6 +99,9 @@ func (d addressDemand) abandoned(ours []netip.Addr) []netip.Addr {
 // oldest claims come first, so that a new one takes nothing from the pods of the same node. One call assigns all,
 // unless EC2 refused one before: it refuses all addresses of a call because of a single one.
 func (d addressDemand) moves(have eni.Addresses) []Attribute {
+	if !d.movesFrom.IsZero() {
+		return nil
+	}
 	held, room, requested := d.missing(have), d.room(have), have.Common(d.requested)
 	held = held[:min(len(held), room)]
 	if !d.separately {
@@ -132,7 +140,14 @@ func (s step) explainFollowing(d addressDemand) step {
 	if !d.following.RequeueAt.IsZero() {
 		s = s.requeue(d.following.RequeueAt)
 	}
-	if s.Interface == nil || s.Phase != Attached || s.Why.Reason != "" {
+	if s.Interface == nil || s.Phase != Attached {
+		return s
+	}
+	if have := s.Interface.Addresses; !d.movesFrom.IsZero() &&
+		len(d.missing(have))+len(d.abandoned(have.Common(d.requested).SecondaryIPv4)) > 0 {
+		s = s.requeue(d.movesFrom)
+	}
+	if s.Why.Reason != "" {
 		return s
 	}
 	if missing, room := d.missing(s.Interface.Addresses), d.room(s.Interface.Addresses); len(missing) > room {
@@ -149,13 +164,34 @@ func (s step) explainFollowing(d addressDemand) step {
 }
 
 func (c ContendedAddress) message() string {
-	others := make([]string, len(c.Others))
-	for n, other := range c.Others {
-		others[n] = other.String()
+	var others []string
+	for _, other := range c.Others[:min(len(c.Others), MaxContenders)] {
+		others = append(others, other.String())
+	}
+	if more := len(c.Others) - len(others); more > 0 {
+		others = append(others, text.Count(more, "further pod"))
 	}
 	return fmt.Sprintf("%s has address %s, and so has %s; the interface of node %s has it, and it moves at most every "+
 		"%s; remove the address from all pods but one", c.Holder, c.Address, strings.Join(others, ", and "),
 		c.Holder.Node, MoveInterval)
+}
+
+// MovesAddresses reports whether one of the actions moves or unassigns addresses that can follow pods.
+func MovesAddresses(actions []Action) bool {
+	return slices.ContainsFunc(actions, func(action Action) bool {
+		change, is := action.(Change)
+		if !is {
+			return false
+		}
+		switch to := change.To.(type) {
+		case ReassignAddresses:
+			return true
+		case UnassignAddresses:
+			return len(to.Surplus.SecondaryIPv4) > 0
+		default:
+			return false
+		}
+	})
 }
 
 // ReassignAddresses assigns named addresses to an interface. EC2 moves them from the interfaces that have them.

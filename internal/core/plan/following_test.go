@@ -6,7 +6,9 @@ package plan_test
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -196,4 +198,64 @@ func TestAddressesOfPodsStay(t *testing.T) {
 			}
 		}
 	})
+}
+
+// While others changed shortly before, no address is moved or unassigned, no read is needed, and the plan is made again
+// at the end of the wait. An interface with nothing to change causes no plan.
+func TestAddressesWaitForEarlierMoves(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		have, claimed []netip.Addr
+		waits         bool
+	}{
+		"a pod brings up an address": {nil, addresses(200), true},
+		"the pod is gone":            {addresses(200), nil, true},
+		"EC2 has it already":         {addresses(200), addresses(200), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(limits(4))
+			d := desired(claim("n3", wish(0, 1, "s1")))
+			last, ledger := w.drive(d, nil)
+			i := *last.Members[0].Interface
+			i.SecondaryIPv4 = tc.have
+			w.interfaces[i.ID], w.requested[i.ID] = i, eni.Addresses{SecondaryIPv4: tc.have}
+			d.Claims[0].PodPrefixes.Pods = true
+			o := w.observe(ledger)
+			o.PodNetworks = map[string]plan.PodNetwork{i.ID: {Claims: claims(tc.claimed)}}
+			o.Following = map[string]plan.Following{i.ID: {Ranges: []netip.Prefix{floating}, Held: held(tc.claimed)}}
+			from := w.now.Add(time.Second)
+			for _, look := range []*eni.InstanceSnapshot{o.Snapshot, nil} {
+				o.MovesFrom, o.Snapshot = from, look
+				p := plan.Compute(d, o, w.now)
+				if len(p.Actions) > 0 || p.NeedsDescribe || p.RequeueAt.Equal(from) != tc.waits {
+					t.Errorf("the plan has %v, needs a read: %t, and waits until %s", p.Actions, p.NeedsDescribe, p.RequeueAt)
+				}
+				o.MovesFrom = time.Time{}
+				p = plan.Compute(d, o, w.now)
+				if changes := append(p.Actions, p.Proposed...); plan.MovesAddresses(changes) != tc.waits {
+					t.Errorf("after the wait the plan has %v", changes)
+				}
+			}
+		})
+	}
+}
+
+// A message about an address that very many pods have lists some of them.
+func TestAMessageListsFewContenders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(limits(4))
+	d := desired(claim("n3", wish(0, 1, "s1")))
+	last, ledger := w.drive(d, nil)
+	id := last.Members[0].Interface.ID
+	o := w.observe(ledger)
+	contended := plan.ContendedAddress{Address: addresses(200)[0], Holder: claims(addresses(200))[0]}
+	for range 500 {
+		contended.Others = append(contended.Others, plan.AddressClaim{Node: "node-2"})
+	}
+	o.Following = map[string]plan.Following{id: {Ranges: []netip.Prefix{floating}, Contended: []plan.ContendedAddress{contended}}}
+	why := plan.Compute(d, o, w.now).Members[0].Why
+	if why.Reason != plan.Contended || !strings.Contains(why.Message, "497 further pods") || strings.Count(why.Message, "node-2") != plan.MaxContenders {
+		t.Errorf("%s: %s", why.Reason, why.Message)
+	}
 }

@@ -62,6 +62,9 @@ type Observed struct {
 	PodsDraining map[string]bool
 	// Following has, by interface ID, the addresses that follow the pods which bring them up.
 	Following map[string]Following
+	// MovesFrom is the time before which no address that follows pods changes on the instance, because others changed
+	// shortly before; zero if they may change now.
+	MovesFrom time.Time
 	// ReportsSince is the time at which the record of the agent's reports began. A record that is younger than an
 	// attachment can have lost a report about it.
 	ReportsSince time.Time

@@ -125,7 +125,7 @@ func (o Observed) podNetwork(id string) *PodNetwork {
 func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
 	d := addressDemand{want: m.desired.Spec.AddressCounts, requested: p.Requested[i.ID], network: p.podNetwork(i.ID)}
 	d.most, d.instanceType, d.addressLimit = m.claim.PodPrefixes, p.slots.instanceType, p.Limits.IPv4
-	d.following = p.Following[i.ID]
+	d.following, d.movesFrom = p.Following[i.ID], p.MovesFrom
 	d.settledAt = p.prefixesSettledAt(i.ID)
 	d.separately = p.Backoffs[m.Key].Updates[fieldOfMoves].Count > 0
 	if room := p.Limits.IPv4 - 1 - len(i.SecondaryIPv4); p.Limits.IPv4 > 0 && d.most.Max > room {

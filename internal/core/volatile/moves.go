@@ -21,10 +21,32 @@ const moveRetention = time.Hour
 // the one that this process saw last. Clocks of nodes decide only between claims that it first saw at the same time.
 // After a restart these are all claims, so a node with a wrong clock can get an address that another node claimed
 // later.
+//
+// It also bounds how often the addresses on one instance change.
 type AddressMoves struct {
 	addresses map[netip.Addr]*addressMoves
 	arrivals  uint64
 	pruned    time.Time
+	// begun has the times of the last changes on instances.
+	begun map[string]time.Time
+}
+
+// Begin records that addresses on an instance change now.
+func (m *AddressMoves) Begin(instanceID string, now time.Time) {
+	if m.begun == nil {
+		m.begun = map[string]time.Time{}
+	}
+	m.begun[instanceID] = now
+}
+
+// From returns the time from which addresses on an instance may change again; zero if they may change now. The
+// interval counts per instance and not per interface, because all interfaces of an instance share its reads.
+func (m *AddressMoves) From(instanceID string, now time.Time) time.Time {
+	if from := m.begun[instanceID].Add(plan.MoveInterval); now.Before(from) {
+		return from
+	}
+	delete(m.begun, instanceID)
+	return time.Time{}
 }
 
 type claimKey struct {
@@ -104,6 +126,7 @@ func (m *AddressMoves) prune(now time.Time) {
 	}
 	m.pruned = now
 	maps.DeleteFunc(m.addresses, func(_ netip.Addr, a *addressMoves) bool { return now.Sub(a.usedAt) >= moveRetention })
+	maps.DeleteFunc(m.begun, func(_ string, at time.Time) bool { return now.Sub(at) >= moveRetention })
 }
 
 func keyOf(c plan.AddressClaim) claimKey { return claimKey{c.InterfaceID, c.Sequence} }

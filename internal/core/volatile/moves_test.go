@@ -83,3 +83,25 @@ func TestAddressMoves(t *testing.T) {
 		})
 	}
 }
+
+// Addresses on one instance change at most every two seconds, whichever they are. Other instances do not wait.
+func TestAddressesOfAnInstanceChangeAtIntervals(t *testing.T) {
+	var moves volatile.AddressMoves
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if from := moves.From("i-1", now); !from.IsZero() {
+		t.Errorf("the first change waits until %s", from)
+	}
+	moves.Begin("i-1", now)
+	for after, want := range map[time.Duration]time.Time{
+		0: now.Add(plan.MoveInterval), plan.MoveInterval - 1: now.Add(plan.MoveInterval), plan.MoveInterval: {},
+	} {
+		moves := moves
+		moves.Begin("i-1", now)
+		if from := moves.From("i-1", now.Add(after)); !from.Equal(want) {
+			t.Errorf("after %s the next change waits until %s, want %s", after, from, want)
+		}
+	}
+	if from := moves.From("i-2", now); !from.IsZero() {
+		t.Errorf("another instance waits until %s", from)
+	}
+}

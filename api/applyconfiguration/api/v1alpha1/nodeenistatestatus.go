@@ -41,8 +41,8 @@ type NodeENIStateStatusApplyConfiguration struct {
 	// links are the links of the interfaces on the node. Only the agent of the
 	// node writes them.
 	Links []LinkStateApplyConfiguration `json:"links,omitempty"`
-	// podNetworks are the pod networks of the interfaces on the node. Only the
-	// agent of the node writes them.
+	// podNetworks are the pod networks of the interfaces on the node, at most
+	// one of each interface. Only the agent of the node writes them.
 	PodNetworks []PodNetworkStateApplyConfiguration `json:"podNetworks,omitempty"`
 }
 
