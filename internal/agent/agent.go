@@ -93,6 +93,9 @@ type Agent struct {
 	// claims are the last address claims by interface ID, sequences numbers them.
 	claims    map[string][]podaddress.Claim
 	sequences podaddress.Sequences
+	// budget bounds new claims; waiting is the number of addresses that wait for it, by interface ID.
+	budget  claimBudget
+	waiting map[string]int
 	// found are the addresses that pods have on links of the interfaces, as of the last pass. foundAll is set if the
 	// observer read the namespaces of all pods.
 	interfaces []podaddress.Interface
@@ -118,6 +121,7 @@ const (
 // New returns an agent.
 func New(o Options) *Agent {
 	a := &Agent{Options: o, devices: map[string]string{}, claims: map[string][]podaddress.Claim{},
+		budget: newClaimBudget(), waiting: map[string]int{},
 		failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
 	if o.Metadata != nil {
 		a.metadata = newMetadata(o.Metadata)

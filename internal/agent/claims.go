@@ -76,8 +76,7 @@ func prefixesOf(i v1alpha1.InterfaceState) []netip.Prefix {
 }
 
 // addClaims adds the address claims of one interface to the state of its network. The last claims are kept in memory,
-// because the API server may not have returned the report of them yet. Without an observation the claims stay as they
-// were.
+// because the API server may not have returned the report of them yet. Without an observer the claims stay as they were.
 func (a *Agent) addClaims(s *snapshot, state *v1alpha1.PodNetworkState, ranges []netip.Prefix) {
 	last, remembered := a.claims[state.ENIID]
 	if !remembered {
@@ -86,25 +85,44 @@ func (a *Agent) addClaims(s *snapshot, state *v1alpha1.PodNetworkState, ranges [
 			a.sequences.Use(claim.Sequence)
 		}
 	}
-	if a.foundAll {
-		var omitted int
-		last = podaddress.Claims(last, a.found[state.ENIID], ranges, &a.sequences, time.Now())
-		last, omitted = podaddress.Limit(last, v1alpha1.MaxClaimsOfNetwork)
-		state.ClaimsOmitted = int32(omitted)
+	if a.PodAddresses != nil {
+		last = a.claimFound(last, state.ENIID, ranges, time.Now())
 	}
 	if !s.recalled {
 		a.claims[state.ENIID] = last
 	}
-	for _, claim := range last {
+	kept, omitted := podaddress.Limit(last, v1alpha1.MaxClaimsOfNetwork)
+	state.ClaimsOmitted = int32(omitted)
+	for _, claim := range kept {
 		state.Claims = append(state.Claims, apiClaim(claim))
 	}
 }
 
+// claimFound returns the claims on addresses of an interface after the last observation.
+func (a *Agent) claimFound(last []podaddress.Claim, interfaceID string, ranges []netip.Prefix,
+	now time.Time) []podaddress.Claim {
+	found, waiting := podaddress.Admit(last, a.found[interfaceID], ranges,
+		func(f podaddress.Address) bool { return a.budget.take(f, now) })
+	a.waiting[interfaceID] = waiting
+	claims := podaddress.Claims(last, found, ranges, &a.sequences, now)
+	if !a.foundAll {
+		return podaddress.Unreleased(last, claims)
+	}
+	return claims
+}
+
+// seesAll reports whether the claims on addresses of an interface are those of all pods.
+func (a *Agent) seesAll(interfaceID string) bool {
+	return a.PodAddresses == nil || a.foundAll && a.waiting[interfaceID] == 0
+}
+
 // forgetClaims drops the claims of interfaces that are no longer reported.
 func (a *Agent) forgetClaims(s *snapshot) {
+	a.budget.prune(time.Now())
 	for id := range a.claims {
 		if !slices.ContainsFunc(s.networks, func(n v1alpha1.PodNetworkState) bool { return n.ENIID == id }) {
 			delete(a.claims, id)
+			delete(a.waiting, id)
 		}
 	}
 }
@@ -178,7 +196,7 @@ func (a *Agent) qualify(state *v1alpha1.PodNetworkState, pods *v1alpha1.Interfac
 	case len(pods.Floating) == 0:
 	case a.PodAddresses == nil && state.Reason == v1alpha1.ReasonNetworkReady:
 		state.Message += "; the agent may not observe addresses within pods.floating: " + howToObserve
-	case a.PodAddresses != nil && !a.foundAll:
+	case !a.seesAll(state.ENIID):
 		state.Drained = false
 	}
 }

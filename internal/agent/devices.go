@@ -63,6 +63,11 @@ func (a *Agent) next(s *snapshot) time.Duration {
 			return min(a.Resync, heldRetry)
 		}
 	}
+	for _, waiting := range a.waiting {
+		if waiting > 0 {
+			return min(a.Resync, claimRetry)
+		}
+	}
 	if len(s.networks) > 0 {
 		return min(a.Resync, podInterval)
 	}

@@ -60,6 +60,21 @@ func EndNetwork(network podnet.Network, leases []podnet.Lease, now time.Time, re
 	return report.Used == 0 && liveClaims(report) == 0
 }
 
+// OneOfEachInterface returns the networks without further ones of an interface, which the API server would refuse. Two
+// files name one interface only if somebody copied one. The network that the state lists comes first; it is not drained
+// while the other one is not.
+func OneOfEachInterface(networks []v1alpha1.PodNetworkState) (all []v1alpha1.PodNetworkState) {
+	for _, network := range networks {
+		at := slices.IndexFunc(all, func(n v1alpha1.PodNetworkState) bool { return n.ENIID == network.ENIID })
+		if at < 0 {
+			all = append(all, network)
+			continue
+		}
+		all[at].Drained = all[at].Drained && network.Drained
+	}
+	return all
+}
+
 // LastReport returns the last report of the agent about a network with the given interface; nil if there is none.
 func LastReport(state *v1alpha1.NodeENIState, network, eni string) *v1alpha1.PodNetworkState {
 	for n := range state.Status.PodNetworks {

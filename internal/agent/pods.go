@@ -66,6 +66,7 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 			failures = append(failures, a.leaveNetwork(s, present[network]))
 		}
 	}
+	s.networks = OneOfEachInterface(s.networks)
 	slices.SortFunc(s.networks, func(x, y v1alpha1.PodNetworkState) int { return strings.Compare(x.Network, y.Network) })
 	a.forgetClaims(s)
 	return errors.Join(failures...)
@@ -151,7 +152,8 @@ func (a *Agent) endNetwork(s *snapshot, network podnet.Network) (*v1alpha1.PodNe
 		return state, err
 	}
 	ended := EndNetwork(network, leases, time.Now(), state)
-	if ended && (a.PodAddresses == nil || a.foundAll) {
+	state.Drained = state.Drained && a.waiting[network.ENI] == 0
+	if ended && a.seesAll(network.ENI) {
 		if err := os.Remove(path); err != nil {
 			return state, fmt.Errorf("remove the file of network %s: %w", network.Name, err)
 		}
@@ -227,8 +229,9 @@ func (a *Agent) podsDue(s *snapshot) bool {
 	claims := func(networks []v1alpha1.PodNetworkState) map[string][]v1alpha1.PodAddressClaim {
 		claims := map[string][]v1alpha1.PodAddressClaim{}
 		for _, n := range networks {
-			if len(n.Claims) > 0 {
-				claims[n.ENIID] = n.Claims
+			for _, claim := range n.Claims {
+				claim.PodIP = "" // a pod can change it at will, and only messages have it
+				claims[n.ENIID] = append(claims[n.ENIID], claim)
 			}
 		}
 		return claims

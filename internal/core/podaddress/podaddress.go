@@ -10,6 +10,7 @@ package podaddress
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -54,10 +55,13 @@ type Address struct {
 	Address netip.Addr
 	// PodIP is an address of the same namespace on a link of no interface; invalid if there is none.
 	PodIP netip.Addr
+	// Namespace is the node's ID of the pod's namespace.
+	Namespace int
 }
 
-// Find returns the IPv4 addresses that pods have on links of each interface, by its ID, in order. It includes addresses
-// outside the declared ranges, but not the interface's own.
+// Find returns the IPv4 addresses that pods have on links of each interface, by its ID, in order. An address that
+// several pods have is there once for each of them. It includes addresses outside the declared ranges, but not the
+// interface's own.
 func Find(namespaces []Namespace, interfaces []Interface) map[string][]Address {
 	found := map[string][]Address{}
 	for _, namespace := range namespaces {
@@ -75,16 +79,16 @@ func Find(namespaces []Namespace, interfaces []Interface) map[string][]Address {
 			}
 			for _, address := range link.Addresses {
 				if address.Is4() && !containsAddress(interfaces[at].Own, address) {
-					found[interfaces[at].ID] = append(found[interfaces[at].ID], Address{address, podIP})
+					found[interfaces[at].ID] = append(found[interfaces[at].ID], Address{address, podIP, namespace.ID})
 				}
 			}
 		}
 	}
 	for id, addresses := range found {
 		slices.SortFunc(addresses, func(a, b Address) int {
-			return cmp.Or(a.Address.Compare(b.Address), a.PodIP.Compare(b.PodIP))
+			return cmp.Or(a.Address.Compare(b.Address), a.PodIP.Compare(b.PodIP), cmp.Compare(a.Namespace, b.Namespace))
 		})
-		found[id] = slices.CompactFunc(addresses, func(a, b Address) bool { return a.Address == b.Address })
+		found[id] = slices.Compact(addresses)
 	}
 	return found
 }
@@ -138,10 +142,42 @@ type Claim struct {
 	// ReleasedAt is the time from which no pod had the address; zero while a pod has it.
 	ReleasedAt time.Time
 	PodIP      netip.Addr
+	// Namespace is the node's ID of the pod's namespace. Claims that were read from an earlier report have none until the
+	// address is found.
+	Namespace int
+}
+
+// of reports whether the address that a pod has is the one of the claim, and not of another pod with the same address.
+func (c Claim) of(f Address) bool { return c.Namespace == f.Namespace && c.PodIP == f.PodIP }
+
+// Admit returns the addresses without those whose new claim has to wait, and how many have to. The argument take
+// decides about a new claim; an address that several pods have needs the permission of one.
+func Admit(
+	last []Claim, found []Address, ranges []netip.Prefix, take func(Address) bool,
+) (admitted []Address, waiting int) {
+	known, live := map[netip.Addr]bool{}, map[netip.Addr]bool{}
+	for _, claim := range last {
+		known[claim.Address], live[claim.Address] = true, claim.ReleasedAt.IsZero()
+	}
+	refused := map[netip.Addr]bool{}
+	for _, f := range found {
+		switch {
+		case live[f.Address], !known[f.Address] && !containsAddress(ranges, f.Address):
+			admitted = append(admitted, f)
+		case take(f):
+			live[f.Address] = true
+			delete(refused, f.Address)
+			admitted = append(admitted, f)
+		default:
+			refused[f.Address] = true
+		}
+	}
+	return admitted, len(refused)
 }
 
 // Claims returns the claims on the addresses of one interface in numerical order, given the last claims and the
-// addresses that pods have now. An address outside the ranges is claimed only if it was claimed before.
+// addresses that pods have now. An address outside the ranges is claimed only if it was claimed before. Of several pods
+// with one address, the claim stays with the pod that it was of.
 func Claims(
 	last []Claim, found []Address, ranges []netip.Prefix, sequences *Sequences, now time.Time,
 ) (claims []Claim) {
@@ -149,14 +185,22 @@ func Claims(
 	for _, claim := range last {
 		before[claim.Address] = claim
 	}
+	pods := map[netip.Addr]Address{}
 	for _, f := range found {
-		claim, known := before[f.Address]
-		delete(before, f.Address)
+		if _, another := pods[f.Address]; !another || before[f.Address].of(f) {
+			pods[f.Address] = f
+		}
+	}
+	for _, address := range slices.SortedFunc(maps.Keys(pods), netip.Addr.Compare) {
+		f := pods[address]
+		claim, known := before[address]
+		delete(before, address)
 		switch {
 		case known && claim.ReleasedAt.IsZero():
-			claim.PodIP = f.PodIP
-		case known, containsAddress(ranges, f.Address):
-			claim = Claim{Address: f.Address, Sequence: sequences.next(now), Since: now, PodIP: f.PodIP}
+			claim.PodIP, claim.Namespace = f.PodIP, f.Namespace
+		case known, containsAddress(ranges, address):
+			claim = Claim{Address: address, Sequence: sequences.next(now), Since: now, PodIP: f.PodIP,
+				Namespace: f.Namespace}
 		default:
 			continue
 		}
@@ -174,11 +218,42 @@ func Claims(
 	return claims
 }
 
+// Unreleased returns the claims after an observation that omits namespaces. An absent address proves nothing then, so
+// claims that were not found stay as they were.
+func Unreleased(last, claims []Claim) []Claim {
+	found := map[netip.Addr]Claim{}
+	for _, claim := range last {
+		found[claim.Address] = claim
+	}
+	for _, claim := range claims {
+		if claim.ReleasedAt.IsZero() {
+			found[claim.Address] = claim
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), compareAddresses)
+}
+
 // Limit returns at most the given number of claims, in numerical order, and the number of omitted claims on addresses
-// that pods have. It omits released claims first, then the newest.
+// that pods have. It omits released claims first, then the newest of the pods with the most claims, so that a pod with
+// many addresses does not displace another pod's.
 func Limit(claims []Claim, most int) (kept []Claim, omitted int) {
-	kept = slices.SortedFunc(slices.Values(claims), func(a, b Claim) int {
-		return cmp.Or(boolCompare(a.ReleasedAt.IsZero(), b.ReleasedAt.IsZero()), cmp.Compare(a.Sequence, b.Sequence))
+	kept = slices.SortedFunc(slices.Values(claims), func(a, b Claim) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	type pod struct {
+		namespace int
+		ip        netip.Addr
+	}
+	earlier := map[pod]int{}
+	rank := map[netip.Addr]int{}
+	for _, claim := range kept {
+		if claim.ReleasedAt.IsZero() {
+			of := pod{claim.Namespace, claim.PodIP}
+			rank[claim.Address] = earlier[of]
+			earlier[of]++
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b Claim) int {
+		return cmp.Or(boolCompare(a.ReleasedAt.IsZero(), b.ReleasedAt.IsZero()),
+			cmp.Compare(rank[a.Address], rank[b.Address]))
 	})
 	most = min(most, len(kept))
 	omitted = Live(kept[most:])

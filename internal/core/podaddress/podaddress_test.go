@@ -40,22 +40,22 @@ func TestFind(t *testing.T) {
 		"no link of an interface": {[]podaddress.Link{eth0}, map[string][]podaddress.Address{}},
 		"a link on an interface": {
 			[]podaddress.Link{eth0, on(podaddress.Link{Index: 3, HostLink: 5, MAC: mac}, address(201), address(200))},
-			map[string][]podaddress.Address{"eni-1": {{address(200), podIP}, {address(201), podIP}}},
+			map[string][]podaddress.Address{"eni-1": {{address(200), podIP, 1}, {address(201), podIP, 1}}},
 		},
 		"links on two interfaces, the same MAC address": {
 			[]podaddress.Link{on(podaddress.Link{Index: 3, HostLink: 5, MAC: mac}, address(200)), on(podaddress.Link{Index: 4, HostLink: 6, MAC: mac}, address(201))},
-			map[string][]podaddress.Address{"eni-1": {{address(200), netip.Addr{}}}, "eni-2": {{address(201), netip.Addr{}}}},
+			map[string][]podaddress.Address{"eni-1": {{address(200), netip.Addr{}, 1}}, "eni-2": {{address(201), netip.Addr{}, 1}}},
 		},
 		"a link on a link on an interface": {
 			[]podaddress.Link{on(podaddress.Link{Index: 4, Lower: 3}, address(200)), {Index: 3, HostLink: 5}},
-			map[string][]podaddress.Address{"eni-1": {{address(200), netip.Addr{}}}},
+			map[string][]podaddress.Address{"eni-1": {{address(200), netip.Addr{}, 1}}},
 		},
 		"links on each other in a circle": {
 			[]podaddress.Link{on(podaddress.Link{Index: 4, Lower: 3}, address(200)), {Index: 3, Lower: 4}}, map[string][]podaddress.Address{},
 		},
 		"the link of the interface itself": {
 			[]podaddress.Link{eth0, on(podaddress.Link{Index: 3, MAC: away.MAC}, address(200))},
-			map[string][]podaddress.Address{"eni-3": {{address(200), podIP}}},
+			map[string][]podaddress.Address{"eni-3": {{address(200), podIP, 1}}},
 		},
 		"a foreign link with the MAC address of an interface on the node": {
 			[]podaddress.Link{on(podaddress.Link{Index: 3, MAC: mac}, address(200))}, map[string][]podaddress.Address{},
@@ -173,4 +173,89 @@ func TestSequencesGrow(t *testing.T) {
 			used = claims[0].Sequence
 		}
 	})
+}
+
+// TestAPodWithManyAddressesDisplacesNone limits the claims of a node on which one pod has more addresses than a report
+// takes: each other pod keeps all of its own, whichever came first.
+func TestAPodWithManyAddressesDisplacesNone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const most = 64
+		all := []netip.Prefix{netip.MustParsePrefix("10.0.4.0/24")}
+		greedy := rapid.IntRange(most, 100).Draw(t, "addresses of the greedy pod")
+		modest := rapid.IntRange(1, 16).Draw(t, "addresses of another pod")
+		of := func(namespace, from, n int) (found []podaddress.Address) {
+			for at := range n {
+				found = append(found, podaddress.Address{Address: address(byte(from + at)), Namespace: namespace})
+			}
+			return found
+		}
+		first, second := of(1, 0, greedy), of(2, 200, modest)
+		if rapid.Bool().Draw(t, "the greedy pod is last") {
+			first, second = second, first
+		}
+		var sequences podaddress.Sequences
+		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		claims := podaddress.Claims(nil, first, all, &sequences, now)
+		claims = podaddress.Claims(claims, append(first, second...), all, &sequences, now.Add(time.Second))
+		kept, omitted := podaddress.Limit(claims, most)
+		if len(kept) != most || omitted != greedy+modest-most {
+			t.Errorf("%d claims are kept and %d omitted", len(kept), omitted)
+		}
+		others := 0
+		for _, claim := range kept {
+			if claim.Namespace == 2 {
+				others++
+			}
+		}
+		if others != modest {
+			t.Errorf("of the other pod's %d claims %d are kept", modest, others)
+		}
+	})
+}
+
+// TestAdmit asks for permission for new claims only.
+func TestAdmit(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	last := []podaddress.Claim{{Address: address(200)}, {Address: address(201), ReleasedAt: now}}
+	found := []podaddress.Address{
+		{Address: address(20)}, {Address: address(200)}, {Address: address(201)}, {Address: address(202), Namespace: 1}, {Address: address(202), Namespace: 2},
+		{Address: address(203), Namespace: 1},
+	}
+	var asked []podaddress.Address
+	admitted, waiting := podaddress.Admit(last, found, floating, func(f podaddress.Address) bool {
+		asked = append(asked, f)
+		return f.Namespace == 2
+	})
+	if diff := cmp.Diff([]podaddress.Address{found[2], found[3], found[4], found[5]}, asked, same); diff != "" {
+		t.Errorf("permission is asked for (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]podaddress.Address{found[0], found[1], found[4]}, admitted, same); diff != "" || waiting != 2 {
+		t.Errorf("%d wait, want 2; admitted (-want +got):\n%s", waiting, diff)
+	}
+}
+
+// A pod that takes the address of another pod's claim does not get its name.
+func TestAClaimStaysWithItsPod(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var sequences podaddress.Sequences
+	victim := podaddress.Address{Address: address(200), PodIP: netip.MustParseAddr("10.1.0.9"), Namespace: 2}
+	other := podaddress.Address{Address: address(200), PodIP: netip.MustParseAddr("10.1.0.1"), Namespace: 1}
+	claims := podaddress.Claims(nil, []podaddress.Address{victim}, floating, &sequences, now)
+	again := podaddress.Claims(claims, []podaddress.Address{other, victim}, floating, &sequences, now)
+	if diff := cmp.Diff(claims, again, same); diff != "" {
+		t.Errorf("the claim differs (-before +after):\n%s", diff)
+	}
+}
+
+// An observation that omits namespaces releases no claim, and forgets none, but adds what it found.
+func TestUnreleased(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var sequences podaddress.Sequences
+	last := podaddress.Claims(nil, []podaddress.Address{{Address: address(200)}, {Address: address(201)}}, floating, &sequences, now)
+	last = podaddress.Claims(last, []podaddress.Address{{Address: address(200)}}, floating, &sequences, now)
+	later := now.Add(time.Hour)
+	claims := podaddress.Unreleased(last, podaddress.Claims(last, []podaddress.Address{{Address: address(202)}}, floating, &sequences, later))
+	if len(claims) != 3 || !claims[0].ReleasedAt.IsZero() || !claims[1].ReleasedAt.Equal(now) || claims[2].Address != address(202) {
+		t.Errorf("the claims are %+v", claims)
+	}
 }
