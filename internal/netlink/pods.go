@@ -6,11 +6,11 @@
 package netlink
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -18,10 +18,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 
 	"github.com/multieni/multieni/internal/core/podaddress"
 	"github.com/multieni/multieni/internal/panics"
@@ -30,8 +30,9 @@ import (
 const (
 	// settle is how long the observer waits for further events of a namespace: a CNI plugin makes several changes.
 	settle = 5 * time.Millisecond
-	// ifaTargetNetns is an attribute that the library does not name (IFA_TARGET_NETNSID in linux/if_addr.h).
-	ifaTargetNetns = 10
+	// listingsPerSecond and listingBurst bound the reads of all namespaces: a pod can make the kernel lose events.
+	listingsPerSecond = 1
+	listingBurst      = 3
 )
 
 // PodNetworks observes the links and addresses in the network namespaces of pods, without entering them: the kernel
@@ -44,17 +45,27 @@ type PodNetworks struct {
 	events       chan struct{}
 	running      sync.WaitGroup
 
-	// mu guards namespaces, ownID, dirty, all and complete.
+	// list and read ask the kernel; tests replace them.
+	list func() ([]int, error)
+	read func(id int) (namespace podaddress.Namespace, exists bool, err error)
+	// pace bounds the reads of each namespace; listings bounds those of all namespaces after lost events. Only keep uses
+	// them.
+	pace     readPace
+	listings *rate.Limiter
+
+	// mu guards namespaces, ownID, dirty, all, listed and unread.
 	mu         sync.Mutex
 	namespaces map[int]podaddress.Namespace
 	// ownID is the ID that the own namespace has for itself; negative while it has none.
 	ownID int
 	// dirty are the namespaces with events since they were last read; all is set if every namespace must be read.
-	dirty    map[int]bool
-	all      bool
-	complete bool
-	wake     chan struct{}
-	done     chan struct{}
+	dirty map[int]bool
+	all   bool
+	// listed is set once all namespaces were listed; unread are those among them that were never read.
+	listed bool
+	unread map[int]bool
+	wake   chan struct{}
+	done   chan struct{}
 }
 
 // OpenPodNetworks begins to observe from the calling thread's namespace. It fails with [unix.EPERM] without the
@@ -62,11 +73,8 @@ type PodNetworks struct {
 func OpenPodNetworks() (*PodNetworks, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	p := &PodNetworks{
-		own: netns.None(), ownID: -1, events: make(chan struct{}, 1), namespaces: map[int]podaddress.Namespace{},
-		dirty: map[int]bool{}, all: true,
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
-	}
+	p := newPodNetworks()
+	p.list, p.read = p.namespaceIDs, p.namespace
 	if err := p.open(); err != nil {
 		p.free()
 		return nil, fmt.Errorf("observe the network namespaces of pods: %w", err)
@@ -75,6 +83,15 @@ func OpenPodNetworks() (*PodNetworks, error) {
 	p.running.Go(p.keep)
 	p.poke()
 	return p, nil
+}
+
+func newPodNetworks() *PodNetworks {
+	return &PodNetworks{
+		own: netns.None(), ownID: -1, events: make(chan struct{}, 1), namespaces: map[int]podaddress.Namespace{},
+		dirty: map[int]bool{}, unread: map[int]bool{}, all: true,
+		listings: rate.NewLimiter(listingsPerSecond, listingBurst),
+		wake:     make(chan struct{}, 1), done: make(chan struct{}),
+	}
 }
 
 func (p *PodNetworks) open() (err error) {
@@ -139,7 +156,7 @@ func (p *PodNetworks) Namespaces() (namespaces []podaddress.Namespace, complete 
 	for _, id := range slices.Sorted(maps.Keys(p.namespaces)) {
 		namespaces = append(namespaces, p.namespaces[id])
 	}
-	return namespaces, p.complete
+	return namespaces, p.listed && len(p.unread) == 0
 }
 
 // receive marks the namespaces of events as dirty until the socket is closed. If the kernel lost events, it marks all.
@@ -241,216 +258,162 @@ func namespaceOf(control []byte) (id int, is bool) {
 	return 0, false
 }
 
-// keep reads the dirty namespaces after events.
+// keep reads the dirty namespaces after events, each as often as its pace allows.
 func (p *PodNetworks) keep() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
 		select {
 		case <-p.done:
 			return
 		case <-p.wake:
+		case <-timer.C:
 		}
 		select {
 		case <-p.done:
 			return
 		case <-time.After(settle):
 		}
-		err := panics.AsError("the namespaces of pods", p.refresh)
+		var next time.Time
+		err := panics.AsError("the namespaces of pods", func() (err error) {
+			next, err = p.refresh()
+			return err
+		})
 		if err != nil {
-			p.note(func() { p.all = true })
-			select {
-			case <-p.done:
-				return
-			case <-time.After(time.Second):
-			}
+			next = time.Now().Add(firstReadRetry)
+			p.mu.Lock()
+			p.all = true
+			p.mu.Unlock()
+		}
+		timer.Stop()
+		if !next.IsZero() {
+			timer.Reset(max(time.Until(next), settle))
 		}
 	}
 }
 
-// refresh reads the namespaces with events, and signals a change if any differs.
-func (p *PodNetworks) refresh() error {
-	p.mu.Lock()
-	dirty, all := p.dirty, p.all
-	p.dirty, p.all = map[int]bool{}, false
-	p.mu.Unlock()
-	if all {
-		ids, err := p.namespaceIDs()
-		if err != nil {
-			return fmt.Errorf("list the network namespaces: %w", err)
-		}
-		for id := range p.namespaces { // only this goroutine writes them
-			dirty[id] = true
-		}
-		for _, id := range ids {
-			dirty[id] = true
-		}
-	}
-	changed := false
-	for _, id := range slices.Sorted(maps.Keys(dirty)) {
-		namespace, exists, err := p.namespace(id)
-		if err != nil {
-			return fmt.Errorf("read network namespace %d: %w", id, err)
-		}
-		changed = p.set(id, namespace, exists) || changed
+// refresh reads the namespaces with events that may be read now, and signals a change if any differs. It returns when
+// the next of the others may be read, or zero. A namespace that cannot be read delays no other one.
+func (p *PodNetworks) refresh() (next time.Time, err error) {
+	relist, next, err := p.relist(time.Now())
+	if err != nil {
+		return time.Time{}, err
 	}
 	p.mu.Lock()
-	changed = changed || all && !p.complete
-	p.complete = p.complete || all
+	waiting := slices.Sorted(maps.Keys(p.dirty))
 	p.mu.Unlock()
+	slices.SortStableFunc(waiting, func(x, y int) int { return cmp.Compare(p.sizeOf(x), p.sizeOf(y)) })
+	changed := relist
+	for _, id := range waiting {
+		if at := p.pace.due(id, time.Now()); at.After(time.Now()) {
+			next = earlier(next, at)
+			continue
+		}
+		differs, err := p.readOne(id)
+		if err != nil {
+			p.pace.failed(id, time.Now())
+			next = earlier(next, p.pace.due(id, time.Now()))
+		}
+		changed = changed || differs
+	}
 	if changed {
 		select {
 		case p.events <- struct{}{}:
 		default: // a signal is pending already
 		}
 	}
-	return nil
+	return next, nil
+}
+
+// relist marks all namespaces as dirty if events were lost, and reports whether this is the first time. If it has to
+// wait, it returns until when.
+func (p *PodNetworks) relist(now time.Time) (first bool, waits time.Time, err error) {
+	p.mu.Lock()
+	all := p.all
+	p.mu.Unlock()
+	switch {
+	case !all:
+		return false, time.Time{}, nil
+	case !p.listings.AllowN(now, 1):
+		return false, now.Add(time.Second / listingsPerSecond), nil
+	}
+	p.mu.Lock()
+	p.all = false
+	p.mu.Unlock()
+	ids, err := p.list()
+	if err != nil {
+		return false, time.Time{}, fmt.Errorf("list the network namespaces: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id := range p.namespaces {
+		p.dirty[id] = true
+	}
+	for _, id := range ids {
+		p.dirty[id] = true
+		if _, known := p.namespaces[id]; !known {
+			p.unread[id] = true
+		}
+	}
+	first, p.listed = !p.listed, true
+	return first, time.Time{}, nil
+}
+
+// readOne reads a namespace, and reports whether it differs from the last read. After a failure it stays dirty.
+func (p *PodNetworks) readOne(id int) (changed bool, err error) {
+	p.mu.Lock()
+	delete(p.dirty, id)
+	p.mu.Unlock()
+	namespace, exists, err := p.read(id)
+	switch {
+	case err != nil:
+		p.mu.Lock()
+		p.dirty[id] = true
+		p.mu.Unlock()
+		return false, err
+	case exists:
+		p.pace.read(id, entries(namespace), time.Now())
+	default:
+		p.pace.forget(id)
+	}
+	return p.set(id, namespace, exists), nil
+}
+
+// sizeOf returns the number of entries of a namespace in the last read.
+func (p *PodNetworks) sizeOf(id int) int { return entries(p.namespaces[id]) } // only this goroutine writes them
+
+// entries returns the number of links and addresses of a namespace.
+func entries(namespace podaddress.Namespace) int {
+	n := len(namespace.Links)
+	for _, link := range namespace.Links {
+		n += len(link.Addresses)
+	}
+	return n
+}
+
+// earlier returns the earlier of two times. A zero time is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (p *PodNetworks) set(id int, namespace podaddress.Namespace, exists bool) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before, known := p.namespaces[id]
+	unread := p.unread[id]
+	delete(p.unread, id)
 	if !exists {
 		delete(p.namespaces, id)
-		return known
+		return known || unread
 	}
 	p.namespaces[id] = namespace
-	return !known || !slices.EqualFunc(before.Links, namespace.Links, sameLink)
+	return !known || unread || !slices.EqualFunc(before.Links, namespace.Links, sameLink)
 }
 
 func sameLink(a, b podaddress.Link) bool {
 	return a.Index == b.Index && a.HostLink == b.HostLink && a.Lower == b.Lower && a.MAC == b.MAC &&
 		slices.Equal(a.Addresses, b.Addresses)
-}
-
-// namespaceIDs returns the IDs that the own namespace has for others.
-func (p *PodNetworks) namespaceIDs() ([]int, error) {
-	var ids []int
-	err := retryDump(func() error {
-		ids = nil
-		request := p.request(unix.RTM_GETNSID, unix.NLM_F_DUMP)
-		request.AddData(nl.NewRtGenMsg())
-		messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNSID)
-		for _, m := range messages {
-			attributes, err := nl.ParseRouteAttr(m[nl.NewRtGenMsg().Len():])
-			if err != nil {
-				return err
-			}
-			ids = append(ids, int(int32(number(attributes, unix.NETNSA_NSID))))
-		}
-		return err
-	})
-	return ids, err
-}
-
-// namespace reads the links and addresses of a namespace. It reports whether the namespace exists and is not the own
-// one.
-func (p *PodNetworks) namespace(id int) (namespace podaddress.Namespace, exists bool, err error) {
-	namespace = podaddress.Namespace{ID: id}
-	var ownID int
-	namespace.Links, ownID, err = p.links(id)
-	if err == nil {
-		p.mu.Lock()
-		p.ownID = ownID
-		p.mu.Unlock()
-		if id == ownID {
-			return podaddress.Namespace{}, false, nil
-		}
-		err = p.addresses(id, namespace.Links)
-	}
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) ||
-		errors.Is(err, unix.EACCES) {
-		return podaddress.Namespace{}, false, nil // it ended, or belongs to another user namespace
-	}
-	return namespace, err == nil, err
-}
-
-// home returns the ID that the own namespace has for itself; a negative one if it has none.
-func (p *PodNetworks) home() (int, error) {
-	request := p.request(unix.RTM_GETNSID, 0)
-	request.AddData(nl.NewRtGenMsg())
-	request.AddData(nl.NewRtAttr(unix.NETNSA_FD, nl.Uint32Attr(uint32(p.own))))
-	messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNSID)
-	if err != nil || len(messages) == 0 {
-		return -1, err
-	}
-	attributes, err := nl.ParseRouteAttr(messages[0][nl.NewRtGenMsg().Len():])
-	return int(int32(number(attributes, unix.NETNSA_NSID))), err
-}
-
-// links reads the links of a namespace, and the ID that it has for the own namespace. The kernel assigns that ID during
-// the read, if a link has a lower link in the own namespace.
-func (p *PodNetworks) links(id int) (links []podaddress.Link, ownID int, err error) {
-	var all []netlink.Link
-	err = retryDump(func() error {
-		all = nil
-		request := p.request(unix.RTM_GETLINK, unix.NLM_F_DUMP)
-		request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-		request.AddData(nl.NewRtAttr(unix.IFLA_TARGET_NETNSID, nl.Uint32Attr(uint32(id))))
-		request.AddData(nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(rtextSkipStats)))
-		messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
-		for _, m := range messages {
-			link, err := netlink.LinkDeserialize(nil, m)
-			if err != nil {
-				return err
-			}
-			all = append(all, link)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, -1, err
-	}
-	ownID, err = p.home()
-	links = make([]podaddress.Link, len(all))
-	for n, link := range all {
-		a := link.Attrs()
-		links[n] = podaddress.Link{Index: a.Index, MAC: a.HardwareAddr.String()}
-		switch {
-		case a.NetNsID < 0:
-			links[n].Lower = a.ParentIndex
-		case a.NetNsID == ownID && link.Type() != "veth": // the index of a veth is that of its peer
-			links[n].HostLink = a.ParentIndex
-		}
-	}
-	return links, ownID, err
-}
-
-func (p *PodNetworks) addresses(id int, links []podaddress.Link) error {
-	return retryDump(func() error {
-		for n := range links {
-			links[n].Addresses = nil
-		}
-		request := p.request(unix.RTM_GETADDR, unix.NLM_F_DUMP)
-		request.AddData(nl.NewIfAddrmsg(unix.AF_UNSPEC))
-		request.AddData(nl.NewRtAttr(ifaTargetNetns, nl.Uint32Attr(uint32(id))))
-		messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWADDR)
-		for _, m := range messages {
-			attributes, err := nl.ParseRouteAttr(m[unix.SizeofIfAddrmsg:])
-			if err != nil {
-				return err
-			}
-			index := int(nl.DeserializeIfAddrmsg(m).Index)
-			at := slices.IndexFunc(links, func(l podaddress.Link) bool { return l.Index == index })
-			if address, is := localAddress(attributes); is && at >= 0 {
-				links[at].Addresses = append(links[at].Addresses, address)
-			}
-		}
-		return err
-	})
-}
-
-// localAddress returns the address of a link. If the address has a peer, IFA_ADDRESS is the address of the peer.
-func localAddress(attributes []syscall.NetlinkRouteAttr) (address netip.Addr, is bool) {
-	for _, a := range attributes {
-		if a.Attr.Type == unix.IFA_LOCAL || a.Attr.Type == unix.IFA_ADDRESS && !is {
-			address, is = netip.AddrFromSlice(a.Value)
-		}
-	}
-	return address, is
-}
-
-func (p *PodNetworks) request(kind, flags int) *nl.NetlinkRequest {
-	request := nl.NewNetlinkRequest(kind, flags)
-	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: p.route}}
-	return request
 }

@@ -9,13 +9,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
 
+	nlink "github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/multieni/multieni/internal/core/podaddress"
@@ -209,4 +212,65 @@ func from(id int32) []byte {
 	header.SetLen(unix.CmsgLen(4))
 	binary.NativeEndian.PutUint32(control[unix.CmsgLen(0):], uint32(id))
 	return control
+}
+
+// TestANoisyPodDelaysNoOther has a pod with thousands of addresses add and delete another one all the time, so that
+// each listing of its addresses is interrupted. The observer still follows another pod, and one that starts meanwhile
+// sees all pods.
+func TestANoisyPodDelaysNoOther(t *testing.T) {
+	o := observe(t)
+	noisy, quiet := o.pod("eth1"), o.pod("eth2")
+	quiet.IP("address add 10.0.4.200/32 dev net1")
+	o.sees("eni-eth2 10.0.4.200 10.1.0.2")
+	var stop atomic.Bool
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		stop.Store(true)
+		<-ended
+	})
+	ready := make(chan struct{})
+	go func() {
+		defer close(ended)
+		noisy.Do(func() {
+			eth0, err := nlink.LinkByName("eth0")
+			if err != nil {
+				t.Error(err)
+			}
+			for n := range 4000 {
+				_ = nlink.AddrAdd(eth0, &nlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(10, 200, byte(n>>8), byte(n)), Mask: net.CIDRMask(32, 32)}})
+			}
+			close(ready)
+			lo, _ := nlink.LinkByName("lo")
+			for flaps := (&nlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(10, 201, 0, 1), Mask: net.CIDRMask(32, 32)}}); !stop.Load(); {
+				_ = nlink.AddrAdd(lo, flaps)
+				_ = nlink.AddrDel(lo, flaps)
+			}
+		})
+	}()
+	<-ready
+	quiet.IP("address add 10.0.4.201/32 dev net1")
+	o.sees("eni-eth2 10.0.4.200 10.1.0.2", "eni-eth2 10.0.4.201 10.1.0.2")
+	quiet.IP("address del 10.0.4.200/32 dev net1")
+	took := o.sees("eni-eth2 10.0.4.201 10.1.0.2")
+	t.Logf("the last change was seen after %s", took)
+
+	o.node.DoContained(func() { // an agent that starts meanwhile
+		late, err := netlink.OpenPodNetworks()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer late.Close()
+		for deadline := time.After(20 * time.Second); ; {
+			if _, complete := late.Namespaces(); complete {
+				return
+			}
+			select {
+			case <-late.Events():
+			case <-deadline:
+				t.Error("an observer that starts next to the noisy pod never knows all pods")
+				return
+			}
+		}
+	}, unix.CAP_NET_ADMIN, unix.CAP_NET_BROADCAST)
 }
