@@ -5,21 +5,26 @@
 // the namespaces that the NodeENI names. It creates them, restores those that a user edited, and deletes those that are
 // no longer declared. It does not touch a definition that it did not generate.
 //
-// It reads definitions and namespaces from the API server, not from a cache, so that a cluster without pod networks
-// needs neither Multus nor the permission to read namespaces. It watches both once the first NodeENI has spec.pods.
+// It watches the metadata of definitions and namespaces once the first NodeENI has spec.pods, so that a cluster without
+// pod networks needs neither Multus nor the permission to read namespaces. Until its cache has both, it reads them from
+// the API server. After that it reads only a definition that changed since it was last compared, or that is to be
+// created: tenants may change definitions and namespaces, so a change must cost little.
 package podnetwork
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -38,6 +43,10 @@ type Options struct {
 	Client client.Client
 	// Reader reads from the API server itself, not from a cache.
 	Reader client.Reader
+	// Cached returns a reader of the metadata of definitions and namespaces; nil until a cache has both.
+	Cached func() client.Reader
+	// Now returns the current time.
+	Now func() time.Time
 	// Results has the states of the definitions of each NodeENI.
 	Results *controller.AttachmentDefinitions
 	// Changed receives an event for each NodeENI whose result changed.
@@ -48,19 +57,32 @@ type Options struct {
 // Reconciler reconciles the NetworkAttachmentDefinitions of NodeENIs.
 type Reconciler struct {
 	Options
+	passes passes
+	// known has the definitions of each NodeENI as they were read last.
+	known map[string]map[client.ObjectKey]*unstructured.Unstructured
 	// watch starts the watches of namespaces and definitions; nil for none.
 	watch func()
 }
 
 // New returns a Reconciler to be set up with a manager.
-func New(options Options) *Reconciler { return &Reconciler{Options: options} }
+func New(options Options) *Reconciler {
+	if options.Cached == nil {
+		options.Cached = func() client.Reader { return nil }
+	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	return &Reconciler{Options: options, known: map[string]map[client.ObjectKey]*unstructured.Unstructured{}}
+}
 
-// Reconcile updates the definitions of one NodeENI.
+// Reconcile updates the definitions of one NodeENI. One reconciliation runs at a time.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var nodeENI v1alpha1.NodeENI
 	if err := r.Client.Get(ctx, request.NamespacedName, &nodeENI); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Results.Forget(request.Name)
+			delete(r.known, request.Name)
+			r.passes.forget(request.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -68,6 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !pods && !hadPods(&nodeENI) {
 		return reconcile.Result{}, nil
 	}
+	r.passes.note(request.Name, r.Now())
 	result, err := r.bringAbout(ctx, &nodeENI, pods)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -93,12 +116,8 @@ func hadPods(nodeENI *v1alpha1.NodeENI) bool {
 // error.
 func (r *Reconciler) bringAbout(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 	pods bool) (controller.AttachmentResult, error) {
-	var existing unstructured.UnstructuredList
-	existing.SetGroupVersionKind(definitionKind)
-	err := r.Reader.List(ctx, &existing, client.MatchingLabels{NodeENILabel: nodeENI.Name})
-	if apierrors.IsNotFound(err) { // the kind was deleted after the REST mapper discovered it
-		err = &meta.NoKindMatchError{GroupKind: definitionKind.GroupKind()}
-	}
+	reader := r.Cached()
+	existing, err := r.existing(ctx, reader, nodeENI.Name)
 	if err != nil {
 		return r.unavailable(nodeENI, pods, err)
 	}
@@ -107,7 +126,7 @@ func (r *Reconciler) bringAbout(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 	}
 	var namespaces, missing []string
 	if pods {
-		if namespaces, missing, err = r.namespaces(ctx, nodeENI.Spec.Pods); err != nil {
+		if namespaces, missing, err = r.namespaces(ctx, reader, nodeENI.Spec.Pods); err != nil {
 			return r.unavailable(nodeENI, pods, err)
 		}
 	}
@@ -116,7 +135,7 @@ func (r *Reconciler) bringAbout(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 	for _, namespace := range namespaces {
 		for _, definition := range Render(nodeENI, namespace) {
 			wanted[client.ObjectKeyFromObject(definition)] = true
-			foreign, err := r.keep(ctx, nodeENI, definition)
+			foreign, err := r.keep(ctx, reader, nodeENI, definition)
 			switch {
 			case err != nil:
 				return r.unavailable(nodeENI, pods, err)
@@ -127,8 +146,10 @@ func (r *Reconciler) bringAbout(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 			}
 		}
 	}
-	for n := range existing.Items {
-		definition := &existing.Items[n]
+	maps.DeleteFunc(r.known[nodeENI.Name], func(key client.ObjectKey, _ *unstructured.Unstructured) bool {
+		return !wanted[key]
+	})
+	for _, definition := range existing {
 		if !wanted[client.ObjectKeyFromObject(definition)] && generated(definition, nodeENI) {
 			if err := r.Client.Delete(ctx, definition, precondition(definition)); client.IgnoreNotFound(err) != nil {
 				return r.unavailable(nodeENI, pods, err)
@@ -138,17 +159,39 @@ func (r *Reconciler) bringAbout(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 	return explain(count, taken, missing), nil
 }
 
+// existing returns the definitions with the label of a NodeENI, or their metadata.
+func (r *Reconciler) existing(ctx context.Context, cached client.Reader, nodeENI string) ([]client.Object, error) {
+	var all []client.Object
+	labels := client.MatchingLabels{NodeENILabel: nodeENI}
+	if cached != nil {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(definitionKind)
+		err := cached.List(ctx, &list, labels)
+		for n := range list.Items {
+			list.Items[n].SetGroupVersionKind(definitionKind)
+			all = append(all, &list.Items[n])
+		}
+		return all, err
+	}
+	var list unstructured.UnstructuredList
+	list.SetGroupVersionKind(definitionKind)
+	err := r.Reader.List(ctx, &list, labels)
+	if apierrors.IsNotFound(err) { // the kind was deleted after the REST mapper discovered it
+		err = &meta.NoKindMatchError{GroupKind: definitionKind.GroupKind()}
+	}
+	for n := range list.Items {
+		all = append(all, &list.Items[n])
+	}
+	return all, err
+}
+
 // keep creates or restores one definition as rendered, and reports whether its name belongs to one that was not
 // generated and that differs.
-func (r *Reconciler) keep(ctx context.Context, nodeENI *v1alpha1.NodeENI,
+func (r *Reconciler) keep(ctx context.Context, cached client.Reader, nodeENI *v1alpha1.NodeENI,
 	rendered *unstructured.Unstructured) (foreign bool, err error) {
-	existing := &unstructured.Unstructured{}
-	existing.SetGroupVersionKind(definitionKind)
-	err = r.Reader.Get(ctx, client.ObjectKeyFromObject(rendered), existing)
+	existing, err := r.definition(ctx, cached, nodeENI.Name, client.ObjectKeyFromObject(rendered))
 	if apierrors.IsNotFound(err) {
-		created := merged(rendered, rendered, ownedBy(nodeENI))
-		r.Log.Info("create NetworkAttachmentDefinition", "namespace", created.GetNamespace(), "name", created.GetName())
-		return false, r.Client.Create(ctx, created, client.FieldOwner(v1alpha1.FieldOwnerController))
+		return false, r.create(ctx, cached, nodeENI, rendered)
 	}
 	if err != nil {
 		return false, err
@@ -164,22 +207,60 @@ func (r *Reconciler) keep(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 	return false, r.Client.Update(ctx, now, client.FieldOwner(v1alpha1.FieldOwnerController))
 }
 
+// definition returns a definition from the API server, or as it was read last if the cache shows that it did not change
+// since.
+func (r *Reconciler) definition(ctx context.Context, cached client.Reader, nodeENI string,
+	key client.ObjectKey) (*unstructured.Unstructured, error) {
+	if last := r.known[nodeENI][key]; last != nil && cached != nil {
+		now := &metav1.PartialObjectMetadata{}
+		now.SetGroupVersionKind(definitionKind)
+		if err := cached.Get(ctx, key, now); err == nil && now.UID == last.GetUID() &&
+			now.ResourceVersion == last.GetResourceVersion() {
+			return last, nil
+		}
+	}
+	existing := &unstructured.Unstructured{}
+	existing.SetGroupVersionKind(definitionKind)
+	if err := r.Reader.Get(ctx, key, existing); err != nil {
+		return nil, err
+	}
+	if r.known[nodeENI] == nil {
+		r.known[nodeENI] = map[client.ObjectKey]*unstructured.Unstructured{}
+	}
+	existing.SetManagedFields(nil)
+	r.known[nodeENI][key] = existing
+	return existing, nil
+}
+
+func (r *Reconciler) create(ctx context.Context, cached client.Reader, nodeENI *v1alpha1.NodeENI,
+	rendered *unstructured.Unstructured) error {
+	created := merged(rendered, rendered, ownedBy(nodeENI))
+	r.Log.Info("create NetworkAttachmentDefinition", "namespace", created.GetNamespace(), "name", created.GetName())
+	err := r.Client.Create(ctx, created, client.FieldOwner(v1alpha1.FieldOwnerController))
+	if apierrors.IsNotFound(err) && cached != nil { // its namespace is gone, or the kind
+		_, gone := r.existing(ctx, nil, nodeENI.Name)
+		err = cmp.Or(gone, err)
+	}
+	return err
+}
+
 // precondition makes a deletion of a successor with the same name fail.
-func precondition(definition *unstructured.Unstructured) client.Preconditions {
+func precondition(definition client.Object) client.Preconditions {
 	uid := definition.GetUID()
 	return client.Preconditions{UID: &uid}
 }
 
 // namespaces returns the names of the namespaces that get definitions, and of those that do not exist.
-func (r *Reconciler) namespaces(ctx context.Context,
+func (r *Reconciler) namespaces(ctx context.Context, cached client.Reader,
 	pods *v1alpha1.NodeENIPods) (present, missing []string, err error) {
+	reader := cached
+	if reader == nil {
+		reader = r.Reader
+	}
 	if len(pods.NamespaceSelector) > 0 {
-		var all corev1.NamespaceList
-		labels := client.MatchingLabels{}
-		for key, value := range pods.NamespaceSelector {
-			labels[key] = string(value)
-		}
-		if err := r.Reader.List(ctx, &all, labels); err != nil {
+		var all metav1.PartialObjectMetadataList
+		all.SetGroupVersionKind(namespaceKind)
+		if err := reader.List(ctx, &all, client.MatchingLabels(namespaceLabels(pods))); err != nil {
 			return nil, nil, err
 		}
 		for n := range all.Items {
@@ -187,11 +268,13 @@ func (r *Reconciler) namespaces(ctx context.Context,
 				present = append(present, all.Items[n].Name)
 			}
 		}
+		slices.Sort(present)
 		return present, nil, nil
 	}
 	for _, name := range pods.Namespaces {
-		var namespace corev1.Namespace
-		err := r.Reader.Get(ctx, client.ObjectKey{Name: name}, &namespace)
+		var namespace metav1.PartialObjectMetadata
+		namespace.SetGroupVersionKind(namespaceKind)
+		err := reader.Get(ctx, client.ObjectKey{Name: name}, &namespace)
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && !namespace.DeletionTimestamp.IsZero():
 			missing = append(missing, name)
@@ -202,6 +285,15 @@ func (r *Reconciler) namespaces(ctx context.Context,
 		}
 	}
 	return present, missing, nil
+}
+
+// namespaceLabels returns the labels of pods.namespaceSelector.
+func namespaceLabels(pods *v1alpha1.NodeENIPods) map[string]string {
+	labels := map[string]string{}
+	for key, value := range pods.NamespaceSelector {
+		labels[key] = string(value)
+	}
+	return labels
 }
 
 // explain returns the result of a NodeENI whose definitions were read.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/netattach"
@@ -19,8 +20,11 @@ import (
 // NodeENILabel is the label of a generated NetworkAttachmentDefinition that names its NodeENI.
 const NodeENILabel = "networking.k8s.aws/nodeeni"
 
-// definitionKind is the kind of the generated objects.
-var definitionKind = schema.GroupVersionKind{Group: netattach.Group, Version: netattach.Version, Kind: netattach.Kind}
+// definitionKind is the kind of the generated objects, namespaceKind that of their namespaces.
+var (
+	definitionKind = schema.GroupVersionKind{Group: netattach.Group, Version: netattach.Version, Kind: netattach.Kind}
+	namespaceKind  = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+)
 
 // Networks returns the pod networks of a NodeENI that pods attach to, as far as its subnets are known. It returns none
 // without spec.pods, and none with attachment Observed, where the user attaches pods.
@@ -93,13 +97,13 @@ func union(present, ours map[string]string) map[string]string {
 }
 
 // isOurs reports whether a definition was generated for a NodeENI of this name, or handed over to it.
-func isOurs(definition *unstructured.Unstructured, nodeENI string) bool {
+func isOurs(definition client.Object, nodeENI string) bool {
 	return definition.GetLabels()[NodeENILabel] == nodeENI
 }
 
 // generated reports whether the controller wrote a definition for this very NodeENI. A label alone does not say so: a
 // user may copy it.
-func generated(definition *unstructured.Unstructured, nodeENI *v1alpha1.NodeENI) bool {
+func generated(definition client.Object, nodeENI *v1alpha1.NodeENI) bool {
 	return slices.ContainsFunc(definition.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
 		return o.Kind == "NodeENI" && o.UID == nodeENI.UID
 	})

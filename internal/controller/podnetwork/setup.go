@@ -5,21 +5,20 @@ package podnetwork
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -38,19 +37,38 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	}
 	var once sync.Once
 	r.watch = func() {
-		once.Do(func() {
-			for _, kind := range []schema.GroupVersionKind{definitionKind, {Version: "v1", Kind: "Namespace"}} {
-				object := &metav1.PartialObjectMetadata{}
-				object.SetGroupVersionKind(kind)
-				if err := c.Watch(source.Kind[client.Object](mgr.GetCache(), object,
-					handler.EnqueueRequestsFromMapFunc(r.concerned))); err != nil {
-					r.Log.Error("changes of a kind are not watched; the controller looks at them when a NodeENI changes", "kind",
-						kind.Kind, "err", err)
-				}
-			}
-		})
+		once.Do(func() { r.watchTriggers(mgr.GetCache(), c) })
 	}
 	return nil
+}
+
+// watchTriggers watches the metadata of definitions and namespaces, and reads it from the cache once that has both.
+func (r *Reconciler) watchTriggers(metadata cache.Cache, c ctrlcontroller.Controller) {
+	var informers []cache.Informer
+	for _, watched := range []struct {
+		kind      schema.GroupVersionKind
+		concerned func(context.Context, client.Object) []string
+		relevant  []predicate.Predicate
+	}{
+		{definitionKind, r.OfDefinition, nil}, {namespaceKind, r.OfNamespace, []predicate.Predicate{NamespaceChanged()}},
+	} {
+		object := &metav1.PartialObjectMetadata{}
+		object.SetGroupVersionKind(watched.kind)
+		err := c.Watch(source.Kind[client.Object](metadata, object, r.trigger(watched.concerned), watched.relevant...))
+		informer, err2 := metadata.GetInformer(context.Background(), object, cache.BlockUntilSynced(false))
+		if err := errors.Join(err, err2); err != nil {
+			r.Log.Error("changes of a kind are not watched; the controller looks at them when a NodeENI changes", "kind",
+				watched.kind.Kind, "err", err)
+			return
+		}
+		informers = append(informers, informer)
+	}
+	r.Cached = func() client.Reader {
+		if slices.ContainsFunc(informers, func(i cache.Informer) bool { return !i.HasSynced() }) {
+			return nil
+		}
+		return metadata
+	}
 }
 
 // networksChanged passes updates of a NodeENI's status that change its pod networks.
@@ -62,20 +80,4 @@ func networksChanged() predicate.Predicate {
 			return !slices.Equal(Networks(e.ObjectOld.(*v1alpha1.NodeENI)), Networks(e.ObjectNew.(*v1alpha1.NodeENI)))
 		},
 	}
-}
-
-// concerned returns the NodeENIs with pods. Definitions and namespaces rarely change, and there are few NodeENIs.
-func (r *Reconciler) concerned(ctx context.Context, _ client.Object) []reconcile.Request {
-	var all v1alpha1.NodeENIList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		r.Log.Error("NodeENIs could not be listed", "err", err)
-		return nil
-	}
-	var requests []reconcile.Request
-	for n := range all.Items {
-		if all.Items[n].Spec.Pods != nil {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: all.Items[n].Name}})
-		}
-	}
-	return requests
 }
