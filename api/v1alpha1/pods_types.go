@@ -309,7 +309,7 @@ type PodNetworkState struct {
 	Prefixes []PodPrefix `json:"prefixes,omitempty"`
 
 	// pods are pods with an address of the network, at most 16, in the order of
-	// namespace and name.
+	// namespace, name and UID.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -421,6 +421,13 @@ type PodReference struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
+
+	// uid distinguishes the pod from others of its name. It is empty if the
+	// container runtime does not pass it to CNI plugins. The controller evicts
+	// only the pod with this UID.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	UID string `json:"uid,omitempty"`
 }
 
 // PodNetworkCounts summarizes the pod networks of a NodeENI on all nodes.

@@ -162,7 +162,7 @@ func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
 		return a.Resync, failure
 	}
 	// other programs read these files; the interfaces do not depend on them
-	if err := errors.Join(a.keepNetworks(s), a.writeFiles(s), a.writeCheckpoint(s)); err != nil {
+	if err := errors.Join(a.keepNetworks(ctx, s), a.writeFiles(s), a.writeCheckpoint(s)); err != nil {
 		a.Log.Warn("files could not be written", "err", err)
 	}
 	return a.next(s), errors.Join(failure, a.publish(ctx, s))

@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/core/netattach"
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/core/text"
+	"github.com/multieni/multieni/internal/podlease"
 )
 
 // mostCounted bounds the number of free addresses in a report: an IPv6 prefix has more addresses than an int32 can
@@ -55,8 +57,10 @@ func isTaken(files map[string]string, network, eni string) bool {
 // EndNetwork completes the report about a network that the state of the node no longer lists. It reports whether no pod
 // has an address, so that the file of the network can be removed; the network drains until then.
 func EndNetwork(network podnet.Network, leases []podnet.Lease, now time.Time, report *v1alpha1.PodNetworkState) bool {
-	complete(report, network.Usage(leases, now), nil)
+	usage := network.Usage(leases, now)
+	complete(report, usage, nil)
 	completeDraining(report, true)
+	explainUnreadable(report, usage)
 	return report.Used == 0 && liveClaims(report) == 0
 }
 
@@ -140,11 +144,23 @@ func ServeNetwork(
 	drained := drainedPrefixes(*network, facts.Before, facts.Leases, marks, facts.Now)
 	drain(network.IPv4, facts.Leases, podnet.Demand{Min: int(i.Pods.IPv4Prefixes), Spare: int(i.Pods.Spare)}, facts.Now)
 	drain(network.IPv6, facts.Leases, podnet.Demand{Min: int(i.Pods.IPv6Prefixes)}, facts.Now)
-	complete(&report, network.Usage(facts.Leases, facts.Now), drained)
+	usage := network.Usage(facts.Leases, facts.Now)
+	complete(&report, usage, drained)
 	if network.Draining {
 		completeDraining(&report, i.Pods.Draining)
 	}
+	explainUnreadable(&report, usage)
 	return report
+}
+
+// explainUnreadable names the damaged leases, which keep addresses in use without a pod.
+func explainUnreadable(state *v1alpha1.PodNetworkState, usage podnet.Usage) {
+	if len(usage.Unreadable) == 0 {
+		return
+	}
+	state.Message = text.Clip(fmt.Sprintf("%s; the lease of %v is damaged, so its address stays in use: once no pod of the "+
+		"node has the address, delete %s", state.Message, usage.Unreadable[0],
+		podlease.Path(state.Network, usage.Unreadable[0])), maxMessage)
 }
 
 // drainedPrefixes returns the draining prefixes that no pod uses. The mark must have been in the file before the leases
@@ -295,7 +311,7 @@ func complete(state *v1alpha1.PodNetworkState, usage podnet.Usage, drained map[n
 			namespace, name = "", pod.Name
 		}
 		state.Pods = append(state.Pods,
-			v1alpha1.PodReference{Namespace: text.Clip(namespace, 63), Name: text.Clip(name, 253)})
+			v1alpha1.PodReference{Namespace: text.Clip(namespace, 63), Name: text.Clip(name, 253), UID: text.Clip(pod.UID, 63)})
 	}
 }
 

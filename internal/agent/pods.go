@@ -5,6 +5,7 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,14 +29,18 @@ const (
 	// addresses. Pods start without the agent, so no event reports them.
 	podInterval = 5 * time.Second
 	// reasonNetworkFile is the reason of a network whose file the agent cannot write. reasonCNIProgram is the reason of
-	// all networks of a node without the CNI program.
+	// all networks of a node without the CNI program. reasonLocked is the reason of a network whose leases another process
+	// has locked.
 	reasonNetworkFile = "NetworkFileNotWritten"
 	reasonCNIProgram  = "CNIProgramMissing"
+	reasonLocked      = "LeasesLocked"
+	// lockTime bounds how long one pass waits for locks of leases, so that the other networks and all links go on.
+	lockTime = time.Second
 )
 
 // keepNetworks writes the file of each pod network of the node, ends other networks, and adds the state of each network
 // to the snapshot. It ignores the state of another instance with the name of this node.
-func (a *Agent) keepNetworks(s *snapshot) error {
+func (a *Agent) keepNetworks(ctx context.Context, s *snapshot) error {
 	if a.NetworksDir == "" || s.state == nil {
 		return nil
 	}
@@ -52,20 +57,27 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 	for network, file := range present {
 		interfaces[network] = file.ENI
 	}
+	ctx, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
 	served := ServedNetworks(s.state, interfaces)
 	a.observe(s)
 	var failures []error
 	for _, network := range slices.Sorted(maps.Keys(served)) {
-		state, err := a.serveNetwork(s, network, served[network])
+		state, err := a.serveNetwork(ctx, s, network, served[network])
 		a.qualify(&state, served[network].Pods)
 		s.networks = append(s.networks, state)
 		failures = append(failures, err)
 	}
 	for _, network := range slices.Sorted(maps.Keys(present)) {
 		if _, is := served[network]; !is && s.isConfirmed() && !s.recalled {
-			failures = append(failures, a.leaveNetwork(s, present[network]))
+			failures = append(failures, a.leaveNetwork(ctx, s, present[network]))
 		}
 	}
+	failures = append(failures, a.sweepLeases(ctx, func(network string) bool {
+		_, isServed := served[network]
+		_, isPresent := present[network]
+		return isServed || isPresent
+	}))
 	s.networks = OneOfEachInterface(s.networks)
 	slices.SortFunc(s.networks, func(x, y v1alpha1.PodNetworkState) int { return strings.Compare(x.Network, y.Network) })
 	a.forgetClaims(s)
@@ -75,7 +87,7 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 // serveNetwork writes the file of a pod network and returns its state, which includes the error. If its interface has
 // no usable link, the file stays as it is, unless the network drains.
 func (a *Agent) serveNetwork(
-	s *snapshot, network string, i v1alpha1.InterfaceState,
+	ctx context.Context, s *snapshot, network string, i v1alpha1.InterfaceState,
 ) (state v1alpha1.PodNetworkState, err error) {
 	last := LastReport(s.state, network, i.ENIID)
 	state = v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Prefixes: MarkedPrefixes(last)}
@@ -84,8 +96,8 @@ func (a *Agent) serveNetwork(
 		state.Reason, state.Message = fault.Reason, text.Clip(fault.Message, maxMessage)
 		return state, nil
 	}
-	if err := a.keepNetwork(i, &state, last); err != nil {
-		state.Reason, state.Message = reasonNetworkFile, text.Clip(err.Error(), maxMessage)
+	if err := a.keepNetwork(ctx, i, &state, last); err != nil {
+		explainFailure(&state, err)
 		return state, err
 	}
 	if i.Pods.Attachment == v1alpha1.PodAttachmentObserved {
@@ -97,16 +109,25 @@ func (a *Agent) serveNetwork(
 }
 
 // leaveNetwork ends a pod network that the node no longer has, and adds its state to the snapshot until it has ended.
-func (a *Agent) leaveNetwork(s *snapshot, network podnet.Network) error {
-	left, err := a.endNetwork(s, network)
+func (a *Agent) leaveNetwork(ctx context.Context, s *snapshot, network podnet.Network) error {
+	left, err := a.endNetwork(ctx, s, network)
 	if left == nil {
 		return err
 	}
 	if err != nil {
-		left.Drained, left.Reason, left.Message = false, reasonNetworkFile, text.Clip(err.Error(), maxMessage)
+		left.Drained = false
+		explainFailure(left, err)
 	}
 	s.networks = append(s.networks, *left)
 	return err
+}
+
+// explainFailure reports why the agent could not serve a network.
+func explainFailure(state *v1alpha1.PodNetworkState, err error) {
+	state.Reason, state.Message = reasonNetworkFile, text.Clip(err.Error(), maxMessage)
+	if errors.Is(err, podlease.ErrLocked) {
+		state.Reason = reasonLocked
+	}
 }
 
 // presentNetworks returns the networks that have a file. A network with an invalid file has only a name.
@@ -135,23 +156,26 @@ func (a *Agent) presentNetworks() (map[string]podnet.Network, error) {
 // endNetwork removes the file of a network that the state no longer lists. While a pod has an address, the network
 // drains instead, and the agent continues to report it, so that the controller does not treat the interface as unused.
 // endNetwork may return a state together with an error; the caller must report both.
-func (a *Agent) endNetwork(s *snapshot, network podnet.Network) (*v1alpha1.PodNetworkState, error) {
+func (a *Agent) endNetwork(
+	ctx context.Context, s *snapshot, network podnet.Network,
+) (*v1alpha1.PodNetworkState, error) {
 	path := filepath.Join(a.NetworksDir, network.Name+".json")
 	if network.ENI == "" {
 		return nil, os.Remove(path) // no pod gets an address with an invalid file, and no report could name the interface
 	}
 	state := &v1alpha1.PodNetworkState{Network: network.Name, NodeENI: network.NodeENI, ENIID: network.ENI}
 	a.addClaims(s, state, nil)
-	store, err := podlease.Open(a.LeasesDir, network.Name)
+	store, err := podlease.OpenContext(ctx, a.LeasesDir, network.Name)
 	if err != nil {
 		return state, err
 	}
 	defer store.Close()
-	leases, err := store.Leases()
+	now := time.Now()
+	leases, err := store.Current(now)
 	if err != nil {
 		return state, err
 	}
-	ended := EndNetwork(network, leases, time.Now(), state)
+	ended := EndNetwork(network, leases, now, state)
 	state.Drained = state.Drained && a.waiting[network.ENI] == 0
 	if ended && a.seesAll(network.ENI) {
 		if err := os.Remove(path); err != nil {
@@ -171,13 +195,16 @@ func (a *Agent) endNetwork(s *snapshot, network podnet.Network) (*v1alpha1.PodNe
 }
 
 // keepNetwork writes the file of one network under the lock of its leases, and completes its state.
-func (a *Agent) keepNetwork(i v1alpha1.InterfaceState, state, last *v1alpha1.PodNetworkState) error {
-	store, err := podlease.Open(a.LeasesDir, state.Network)
+func (a *Agent) keepNetwork(
+	ctx context.Context, i v1alpha1.InterfaceState, state, last *v1alpha1.PodNetworkState,
+) error {
+	store, err := podlease.OpenContext(ctx, a.LeasesDir, state.Network)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	leases, err := store.Leases()
+	now := time.Now()
+	leases, err := store.Current(now)
 	if err != nil {
 		return err
 	}
@@ -188,7 +215,7 @@ func (a *Agent) keepNetwork(i v1alpha1.InterfaceState, state, last *v1alpha1.Pod
 	}
 	before, _ := podnet.ParseNetwork(present) // an invalid file is written again
 	network := PodNetwork(i, a.Node, a.DefaultMTU)
-	report := ServeNetwork(&network, i, NetworkFacts{Last: last, Before: before, Leases: leases, Now: time.Now()}, *state)
+	report := ServeNetwork(&network, i, NetworkFacts{Last: last, Before: before, Leases: leases, Now: now}, *state)
 	content, err := network.Encode()
 	if err != nil {
 		return fmt.Errorf("write the file of network %s: %w", state.Network, err)
@@ -200,6 +227,30 @@ func (a *Agent) keepNetwork(i v1alpha1.InterfaceState, state, last *v1alpha1.Pod
 	}
 	*state = report
 	return nil
+}
+
+// sweepLeases ends and removes the leases of networks that the node does not have any more, whose pods are gone. A
+// network that ended keeps the leases of its last pods for a while, and a reboot removes all files of networks.
+func (a *Agent) sweepLeases(ctx context.Context, isNetwork func(string) bool) error {
+	networks, err := podlease.Networks(a.LeasesDir)
+	failures := []error{err}
+	for _, network := range networks {
+		if isNetwork(network) {
+			continue
+		}
+		store, err := podlease.OpenPresent(ctx, a.LeasesDir, network)
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		leases, err := store.Current(time.Now())
+		if err == nil && len(leases) == 0 {
+			err = store.Remove()
+		}
+		store.Close()
+		failures = append(failures, err)
+	}
+	return errors.Join(failures...)
 }
 
 // NetworkFacts is the state of a network, read under the lock of its leases.

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -28,6 +29,7 @@ func PodNetworks(state *v1alpha1.NodeENIState) map[string]plan.PodNetwork {
 		for _, pod := range reported.Pods {
 			network.Pods = append(network.Pods, pod.Namespace+"/"+pod.Name)
 		}
+		network.Pods = slices.Compact(network.Pods) // pods of one name differ in their UIDs
 		network.Claims, network.ClaimsOmitted = AddressClaims(state, reported), int(reported.ClaimsOmitted)
 		networks[reported.ENIID] = network
 	}

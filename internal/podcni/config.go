@@ -6,7 +6,6 @@
 package podcni
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -16,6 +15,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/internal/podlease"
 )
 
 // config is the CNI configuration of the plugin that calls the IPAM plugin.
@@ -23,13 +23,10 @@ type config struct {
 	types.PluginConf
 	IPAM struct {
 		Network string `json:"network"`
-		// NetworksDir and LeasesDir replace the default folders of the node.
-		NetworksDir string `json:"networksDir"`
-		LeasesDir   string `json:"leasesDir"`
 	} `json:"ipam"`
 }
 
-func (i ipam) configure(text []byte) (config, error) {
+func configure(text []byte) (config, error) {
 	var c config
 	if err := json.Unmarshal(text, &c); err != nil {
 		return config{}, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("read the CNI configuration: %v", err), "")
@@ -38,15 +35,14 @@ func (i ipam) configure(text []byte) (config, error) {
 		return config{}, types.NewError(types.ErrInvalidNetworkConfig,
 			fmt.Sprintf("ipam.network of CNI configuration %q is the name of a pod network: %v", c.Name, err), "")
 	}
-	c.IPAM.NetworksDir = cmp.Or(c.IPAM.NetworksDir, i.networks)
-	c.IPAM.LeasesDir = cmp.Or(c.IPAM.LeasesDir, i.leases)
 	return c, nil
 }
 
 // podArgs are the arguments about a pod that Kubernetes' runtimes pass.
 type podArgs struct {
 	types.CommonArgs
-	K8S_POD_NAMESPACE, K8S_POD_NAME types.UnmarshallableString //nolint:revive,staticcheck // the names of CNI_ARGS
+	//nolint:revive,staticcheck // the names of CNI_ARGS
+	K8S_POD_NAMESPACE, K8S_POD_NAME, K8S_POD_UID types.UnmarshallableString
 }
 
 func newHolder(c config, args *skel.CmdArgs) (podnet.Holder, error) {
@@ -55,14 +51,14 @@ func newHolder(c config, args *skel.CmdArgs) (podnet.Holder, error) {
 		return podnet.Holder{}, types.NewError(types.ErrInvalidEnvironmentVariables,
 			fmt.Sprintf("read CNI_ARGS: %v", err), "")
 	}
-	id, err := netnsID(args.Netns)
-	if err != nil {
+	holder := podnet.Holder{
+		ContainerID: args.ContainerID, Interface: args.IfName, Config: c.Name, PodNamespace: string(pod.K8S_POD_NAMESPACE),
+		Pod: string(pod.K8S_POD_NAME), PodUID: string(pod.K8S_POD_UID),
+	}
+	if err := podlease.RecordNetns(&holder, args.Netns); err != nil {
 		return podnet.Holder{}, types.NewError(types.ErrInvalidNetNS, err.Error(), "")
 	}
-	return podnet.Holder{
-		ContainerID: args.ContainerID, Interface: args.IfName, Config: c.Name, PodNamespace: string(pod.K8S_POD_NAMESPACE),
-		Pod: string(pod.K8S_POD_NAME), Netns: args.Netns, NetnsID: id,
-	}, nil
+	return holder, nil
 }
 
 func ipNet(p netip.Prefix) net.IPNet {

@@ -6,10 +6,10 @@
 package podcni
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -28,7 +28,7 @@ const errNotAvailable = 50
 // ipam gives addresses to the links of pods.
 type ipam struct {
 	now func() time.Time
-	// networks and leases are folders; a CNI configuration may name others.
+	// networks and leases are the folders that the program shares with the agent.
 	networks, leases string
 }
 
@@ -39,16 +39,7 @@ func (i ipam) functions() skel.CNIFuncs {
 // add leases addresses to the link of a pod. A link that already has leases keeps them: the runtime may call again
 // after the program was killed before it answered.
 func (i ipam) add(args *skel.CmdArgs) error {
-	config, err := i.configure(args.StdinData)
-	if err != nil {
-		return err
-	}
-	store, err := config.open()
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	network, err := config.network()
+	config, err := configure(args.StdinData)
 	if err != nil {
 		return err
 	}
@@ -56,13 +47,9 @@ func (i ipam) add(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	mine, err := i.lease(store, network, holder)
+	configuration, err := i.lease(config.IPAM.Network, holder)
 	if err != nil {
 		return err
-	}
-	configuration, err := network.Configure(mine)
-	if err != nil {
-		return types.NewError(types.ErrInternal, err.Error(), "")
 	}
 	if err := settle(args, configuration); err != nil {
 		return err
@@ -70,39 +57,37 @@ func (i ipam) add(args *skel.CmdArgs) error {
 	return types.PrintResult(newResult(configuration), config.CNIVersion)
 }
 
-// lease ends the leases of pods that no longer exist, and writes those of the holder.
-func (i ipam) lease(store *podlease.Store, network podnet.Network, holder podnet.Holder) ([]podnet.Lease, error) {
-	now := i.now()
-	leases, err := store.Leases()
+// lease writes the leases of the holder, and returns the configuration of its link. Other pods wait for the lock, so
+// lease does nothing that can take long, like a call of the kernel about the pod or the answer to the runtime.
+func (i ipam) lease(name string, holder podnet.Holder) (podnet.Configuration, error) {
+	store, err := podlease.Open(i.leases, name)
 	if err != nil {
-		return nil, failure(err)
+		return podnet.Configuration{}, failure(err)
+	}
+	defer store.Close()
+	network, err := i.network(name)
+	if err != nil {
+		return podnet.Configuration{}, err
+	}
+	now := i.now()
+	leases, err := store.Current(now)
+	if err != nil {
+		return podnet.Configuration{}, failure(err)
 	}
 	boot, err := podlease.ThisBoot(now)
 	if err != nil {
-		return nil, failure(err)
+		return podnet.Configuration{}, failure(err)
 	}
 	holder.BootID = boot.ID
-	ended := podnet.EndOfBoots(leases, boot)
-	ended = append(ended, podnet.End(without(leases, ended), now, func(l podnet.Lease) bool { return gone(l, holder) })...)
-	if err := store.Put(ended...); err != nil {
-		return nil, failure(err)
-	}
-	leases = append(without(leases, ended), ended...)
 	mine, err := network.Allocate(leases, holder, now)
 	if err != nil {
-		return nil, types.NewError(types.ErrTryAgainLater, err.Error(), "")
+		return podnet.Configuration{}, types.NewError(types.ErrTryAgainLater, err.Error(), "")
 	}
-	if err := store.Put(mine...); err != nil {
-		return nil, failure(err)
+	configuration, err := network.Configure(mine)
+	if err != nil {
+		return podnet.Configuration{}, types.NewError(types.ErrInternal, err.Error(), "")
 	}
-	return mine, nil
-}
-
-// without returns the leases of other addresses.
-func without(leases, others []podnet.Lease) []podnet.Lease {
-	return slices.DeleteFunc(slices.Clone(leases), func(l podnet.Lease) bool {
-		return slices.ContainsFunc(others, func(o podnet.Lease) bool { return o.Address == l.Address })
-	})
+	return configuration, failure(store.Put(mine...))
 }
 
 // del ends the leases of a link. A link without leases is no error, and the file of the network is not needed.
@@ -122,69 +107,75 @@ func (i ipam) gc(args *skel.CmdArgs) error {
 }
 
 func (i ipam) end(args *skel.CmdArgs, ended func(config, podnet.Lease) bool) error {
-	config, err := i.configure(args.StdinData)
+	config, err := configure(args.StdinData)
 	if err != nil {
 		return err
 	}
-	store, err := config.open()
+	return i.withLeases(config.IPAM.Network, func(store *podlease.Store, leases []podnet.Lease) error {
+		return store.End(podnet.End(leases, i.now(), func(l podnet.Lease) bool { return ended(config, l) })...)
+	})
+}
+
+// withLeases calls a function with the leases of a network, which are locked meanwhile. A network without a folder has
+// none, and the function is not called.
+func (i ipam) withLeases(network string, use func(*podlease.Store, []podnet.Lease) error) error {
+	store, err := podlease.OpenPresent(context.Background(), i.leases, network)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
-		return err
+		return failure(err)
 	}
 	defer store.Close()
 	leases, err := store.Leases()
 	if err != nil {
 		return failure(err)
 	}
-	changed := podnet.End(leases, i.now(), func(l podnet.Lease) bool { return ended(config, l) })
-	return failure(store.Put(changed...))
+	return failure(use(store, leases))
 }
 
 // check fails if the link has no lease in use.
 func (i ipam) check(args *skel.CmdArgs) error {
-	config, err := i.configure(args.StdinData)
+	config, err := configure(args.StdinData)
 	if err != nil {
 		return err
-	}
-	store, err := config.open()
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	leases, err := store.Leases()
-	if err != nil {
-		return failure(err)
 	}
 	link := podnet.Holder{ContainerID: args.ContainerID, Interface: args.IfName}
-	leases = slices.DeleteFunc(leases, func(l podnet.Lease) bool { return !l.InUse() || !l.Is(link) })
-	if len(leases) == 0 {
+	has := false
+	err = i.withLeases(config.IPAM.Network, func(_ *podlease.Store, leases []podnet.Lease) error {
+		has = slices.ContainsFunc(leases, func(l podnet.Lease) bool { return l.InUse() && l.Is(link) })
+		return nil
+	})
+	if err == nil && !has {
 		return types.NewError(types.ErrUnknownContainer,
 			fmt.Sprintf("link %s of container %s has no address of pod network %s", args.IfName, args.ContainerID,
 				config.IPAM.Network), "")
 	}
-	return nil
+	return err
 }
 
 // status fails while the network cannot give addresses because its file is missing or invalid.
 func (i ipam) status(args *skel.CmdArgs) error {
-	config, err := i.configure(args.StdinData)
+	config, err := configure(args.StdinData)
 	if err != nil {
 		return err
 	}
-	if _, err := config.network(); err != nil {
+	if _, err := i.network(config.IPAM.Network); err != nil {
 		return types.NewError(errNotAvailable, err.Error(), "")
 	}
 	return nil
 }
 
-// network reads the file of the network.
-func (c config) network() (podnet.Network, error) {
-	path := filepath.Join(c.IPAM.NetworksDir, c.IPAM.Network+".json")
-	text, err := os.ReadFile(path)
+// network reads the file of a network.
+func (i ipam) network(name string) (podnet.Network, error) {
+	file := name + ".json"
+	path := filepath.Join(i.networks, file)
+	text, err := podlease.ReadFile(i.networks, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return podnet.Network{}, types.NewError(types.ErrTryAgainLater,
 			fmt.Sprintf("pod network %s is not ready on this node: "+
 				"its agent has not written %s yet, because the interface of the NodeENI is not attached; "+
-				"wait for it, or see kubectl eni node NODE", c.IPAM.Network, path), "")
+				"wait for it, or see kubectl eni node NODE", name, path), "")
 	}
 	if err != nil {
 		return podnet.Network{}, failure(err)
@@ -193,25 +184,21 @@ func (c config) network() (podnet.Network, error) {
 	if err != nil {
 		return podnet.Network{}, types.NewError(types.ErrDecodingFailure,
 			fmt.Sprintf("the file of pod network %s is not valid; restart the agent of the node, which writes it again: %s: %v",
-				c.IPAM.Network, path, err), "")
+				name, path, err), "")
 	}
 	return network, nil
 }
 
-func (c config) open() (*podlease.Store, error) {
-	store, err := podlease.Open(c.IPAM.LeasesDir, c.IPAM.Network)
-	if err != nil {
-		return nil, failure(err)
-	}
-	return store, nil
-}
-
-// failure converts an error of the node's file system to one of CNI, or returns nil.
+// failure converts an error about leases or files of the node to one of CNI, or returns nil.
 func failure(err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, podlease.ErrLocked):
+		return types.NewError(types.ErrTryAgainLater, err.Error(), "")
+	default:
+		return types.NewError(types.ErrIOFailure, err.Error(), "")
 	}
-	return types.NewError(types.ErrIOFailure, err.Error(), "")
 }
 
 func newResult(c podnet.Configuration) *current.Result {

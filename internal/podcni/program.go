@@ -6,6 +6,7 @@
 package podcni
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,13 +28,23 @@ const (
 // NetworksDir is the folder on a node to which the agent writes the files of networks.
 const NetworksDir = "/run/multieni/networks"
 
+// Variables of the runtime's environment that replace the folders of a node. Tests run several nodes on one file
+// system. A CNI configuration cannot set them: its author could make the program write, as root, to any folder.
+const (
+	NetworksVariable = "MULTIENI_NETWORKS_DIR"
+	LeasesVariable   = "MULTIENI_LEASES_DIR"
+)
+
 // Main runs the plugin of the name for one call of a runtime. The error has a code of CNI; the runtime reads it from
 // standard output.
 func Main(name, release string) *types.Error {
 	about := name + " " + release
 	switch name {
 	case IPAMName:
-		ipam := ipam{now: time.Now, networks: NetworksDir, leases: podlease.Dir}
+		ipam := ipam{
+			now: time.Now, networks: cmp.Or(os.Getenv(NetworksVariable), NetworksDir),
+			leases: cmp.Or(os.Getenv(LeasesVariable), podlease.Dir),
+		}
 		return skel.PluginMainFuncsWithError(ipam.functions(), version.All, about)
 	case RoutesName:
 		return skel.PluginMainFuncsWithError(routes{}.functions(), version.All, about)

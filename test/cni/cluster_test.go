@@ -45,6 +45,7 @@ import (
 	"github.com/multieni/multieni/internal/netlink/netlinktest"
 	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/pci"
+	"github.com/multieni/multieni/internal/podcni"
 	"github.com/multieni/multieni/test/needs"
 )
 
@@ -202,15 +203,15 @@ func (w *world) worker(name, instance string) *worker {
 }
 
 // substitute returns a folder with programs that pass their configuration on to the plugins of the CNI project, with
-// two changes: the folders are those of this node, since all nodes of the test share one file system, and macvlan
-// replaces ipvlan, which kernels can lack. macvlan differs in the MAC addresses of pods only, and the simulated VPC
-// delivers to both.
+// two changes: the environment names the folders of this node, since all nodes of the test share one file system, and
+// macvlan replaces ipvlan, which kernels can lack. macvlan differs in the MAC addresses of pods only, and the simulated
+// VPC delivers to both.
 func (k *worker) substitute(plugins string) (dir string) {
 	k.Helper()
 	dir = k.TempDir()
-	folders := fmt.Sprintf(`s#"type": *"multieni-ipam"#"type":"multieni-ipam","networksDir":"%s","leasesDir":"%s"#`, k.networks, k.leases)
+	folders := fmt.Sprintf("%s=%s %s=%s", podcni.NetworksVariable, k.networks, podcni.LeasesVariable, k.leases)
 	for name, program := range map[string]string{"ipvlan": "macvlan", "host-device": "host-device"} {
-		script := fmt.Sprintf("#!/bin/sh\nsed -e '%s' -e 's/\"ipvlan\"/\"macvlan\"/' -e 's/\"mode\": *\"l2\"/\"mode\":\"bridge\"/' | %s\n",
+		script := fmt.Sprintf("#!/bin/sh\nsed -e 's/\"ipvlan\"/\"macvlan\"/' -e 's/\"mode\": *\"l2\"/\"mode\":\"bridge\"/' | %s %s\n",
 			folders, filepath.Join(plugins, program))
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
 			k.Fatal(err)

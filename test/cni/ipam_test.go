@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/internal/podcni"
 	"github.com/multieni/multieni/internal/podlease"
 )
 
@@ -106,6 +107,7 @@ func ipamCommand(t *testing.T, n *node, list *libcni.NetworkConfigList, p pod) *
 	command := exec.CommandContext(context.Background(), filepath.Join(n.programs[0], "multieni-ipam"))
 	command.Env = []string{
 		"CNI_COMMAND=ADD", "CNI_CONTAINERID=" + conf.ContainerID, "CNI_NETNS=" + conf.NetNS, "CNI_IFNAME=net1", "CNI_PATH=/", "CNI_NETNS_OVERRIDE=1",
+		podcni.NetworksVariable + "=" + n.networks, podcni.LeasesVariable + "=" + n.leases,
 	}
 	text := bytes.Replace(list.Plugins[0].Bytes, []byte("{"), []byte(`{"cniVersion": "1.1.0", "name": "n3", `), 1)
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(text), writer, os.Stderr

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/containernetworking/cni/libcni"
-	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/types"
 	current "github.com/containernetworking/cni/pkg/types/100"
 
@@ -28,6 +27,7 @@ import (
 	"github.com/multieni/multieni/internal/dev/assets"
 	"github.com/multieni/multieni/internal/dev/cluster"
 	"github.com/multieni/multieni/internal/dev/cluster/clustertest"
+	"github.com/multieni/multieni/internal/dev/nodenet"
 	"github.com/multieni/multieni/internal/netlink/netlinktest"
 	"github.com/multieni/multieni/internal/podlease"
 )
@@ -93,9 +93,7 @@ func newNode(tb testing.TB) *node {
 
 // restart gives the node a runtime without the memory of its calls.
 func (n *node) restart() {
-	// Without it, libcni sets its exec at the first call, which races because pods start concurrently.
-	exec := &invoke.DefaultExec{RawExec: &invoke.RawExec{Stderr: os.Stderr}}
-	n.runtime = libcni.NewCNIConfigWithCacheDir(n.programs, n.tb.TempDir(), exec)
+	n.runtime = libcni.NewCNIConfigWithCacheDir(n.programs, n.tb.TempDir(), nodenet.Execution(n.networks, n.leases, os.Stderr))
 }
 
 // attach attaches an interface of a NodeENI.
@@ -142,9 +140,9 @@ func (n *node) write(network podnet.Network) {
 	}
 }
 
-// ipam is the IPAM section of a network, with the folders of this node.
+// ipam is the IPAM section of a network.
 func (n *node) ipam(network string) string {
-	return fmt.Sprintf(`{"type": "multieni-ipam", "network": %q, "networksDir": %q, "leasesDir": %q}`, network, n.networks, n.leases)
+	return fmt.Sprintf(`{"type": "multieni-ipam", "network": %q}`, network)
 }
 
 // configuration is a CNI configuration with the plugins.
@@ -194,7 +192,7 @@ func (n *node) pod(name string) pod {
 func (p pod) runtimeConf(link string) *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
 		ContainerID: "sandbox-" + p.name, NetNS: p.links.Path(), IfName: link,
-		Args: [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "upf"}, {"K8S_POD_NAME", p.name}},
+		Args: [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "upf"}, {"K8S_POD_NAME", p.name}, {"K8S_POD_UID", "uid-" + p.name}},
 	}
 }
 

@@ -85,6 +85,26 @@ func TestTheAgentInstallsTheCNIPlugins(t *testing.T) {
 	}
 }
 
+// A lease ends with the network namespace of its pod, which the agent sees at the path that the runtime passes. Without
+// the propagation the agent's container keeps the namespaces of ended pods.
+func TestTheAgentSeesNetworkNamespaces(t *testing.T) {
+	for values, want := range map[string][]string{"": nil, "pods: {enabled: true}": {"/run/netns", "/var/run/netns"}} {
+		var mounts []string
+		for _, m := range agentOf(t, values).Spec.Template.Spec.Containers[0].VolumeMounts {
+			if m.Name != "netns" {
+				continue
+			}
+			mounts = append(mounts, m.MountPath)
+			if !m.ReadOnly || m.MountPropagation == nil || *m.MountPropagation != corev1.MountPropagationHostToContainer {
+				t.Errorf("%q: the mount is %+v", values, m)
+			}
+		}
+		if !slices.Equal(mounts, want) {
+			t.Errorf("%q: the namespaces are mounted at %v, want %v", values, mounts, want)
+		}
+	}
+}
+
 // With a value of the chart the startup taint waits for Multus, whose configuration the agent then reads on the node.
 func TestTheAgentWaitsForMultus(t *testing.T) {
 	for values, want := range map[string]string{

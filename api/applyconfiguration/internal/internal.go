@@ -1224,6 +1224,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: namespace
       type:
         scalar: string
+    - name: uid
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.PodRoute
   map:
     fields:

@@ -4,6 +4,7 @@
 package node_test
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
@@ -24,39 +25,49 @@ import (
 func TestPodsOfARemovedInterface(t *testing.T) {
 	budget := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
 	budget.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: "The disruption budget upf needs 1 healthy pods and has 1 currently."}}
+	const uid = "uid-upf-0"
 	for name, tc := range map[string]struct {
 		onRemoval v1alpha1.PodsOnRemoval
-		// on is the node that the pod runs on now.
-		on      string
-		refusal error
+		// on is the node that the pod of that name runs on now.
+		on string
+		// reported is the UID in the agent's report.
+		reported string
+		refusal  error
 		// least and most bound the number of evictions that the controller requests in an hour.
 		least, most int
 		evicted     bool
-		message     string
+		// reason is InUseByPods unless it is set, or EvictionRefused with a refusal.
+		reason, message string
 	}{
-		"wait":                         {onRemoval: v1alpha1.PodsWait, on: nodeName, message: "upf/upf-0; delete or move the pods"},
-		"evict":                        {onRemoval: v1alpha1.PodsEvict, on: nodeName, least: 1, most: 1, evicted: true, message: "upf/upf-0; multieni evicts them"},
-		"evict, and it runs elsewhere": {onRemoval: v1alpha1.PodsEvict, on: "another", message: "upf/upf-0; multieni evicts them"},
+		"wait":                         {onRemoval: v1alpha1.PodsWait, on: nodeName, reported: uid, message: "upf/upf-0; delete or move the pods"},
+		"evict":                        {onRemoval: v1alpha1.PodsEvict, on: nodeName, reported: uid, least: 1, most: 1, evicted: true, message: "upf/upf-0; multieni evicts them"},
+		"evict, and it runs elsewhere": {onRemoval: v1alpha1.PodsEvict, on: "another", reported: uid, message: "upf/upf-0; multieni evicts them"},
+		"evict, and a new pod has its name": {
+			onRemoval: v1alpha1.PodsEvict, on: nodeName, reported: "uid-of-the-former-upf-0", message: "upf/upf-0; multieni evicts them",
+		},
+		"evict, and the report has no UID": {
+			onRemoval: v1alpha1.PodsEvict, on: nodeName, reason: "EvictionRefused", message: "does not pass the UID of pod upf/upf-0",
+		},
 		"evict, and a budget": {
-			onRemoval: v1alpha1.PodsEvict, on: nodeName, refusal: budget, least: 25, most: 40,
+			onRemoval: v1alpha1.PodsEvict, on: nodeName, reported: uid, refusal: budget, least: 25, most: 40,
 			message: "a PodDisruptionBudget refuses the eviction of pod upf/upf-0 (The disruption budget upf needs 1 healthy pods and has 1 currently)",
 		},
 		"evict without permission": {
-			onRemoval: v1alpha1.PodsEvict, on: nodeName, refusal: apierrors.NewForbidden(corev1.Resource("pods"), "upf-0", nil), least: 25, most: 40,
+			onRemoval: v1alpha1.PodsEvict, on: nodeName, reported: uid, refusal: apierrors.NewForbidden(corev1.Resource("pods"), "upf-0", nil), least: 25, most: 40,
 			message: "set pods.eviction=true in the values of the chart",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(s *stage) {
 				pods := &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1}}, OnRemoval: tc.onRemoval}
-				pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "upf", Name: "upf-0", UID: "uid-upf-0"}, Spec: corev1.PodSpec{NodeName: tc.on}}
+				pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "upf", Name: "upf-0", UID: uid}, Spec: corev1.PodSpec{NodeName: tc.on}}
 				s.both(func(c client.Client) {
 					s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.Pods = pods })
 					s.must(c.Create(t.Context(), pod.DeepCopy()))
 				})
 				asked := s.countEvictions(tc.refusal)
 				s.must(s.play(2 * time.Minute))
-				s.reportPods()
+				s.reportNetwork(v1alpha1.PodNetworkState{Ready: true, Used: 1, Pods: []v1alpha1.PodReference{{Namespace: "upf", Name: "upf-0", UID: tc.reported}}})
 				s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
 				s.must(s.play(time.Hour))
 				if len(s.attached()) != 1 {
@@ -69,7 +80,7 @@ func TestPodsOfARemovedInterface(t *testing.T) {
 				if gone != tc.evicted {
 					t.Errorf("the pod is gone: %t, want %t", gone, tc.evicted)
 				}
-				reason := "InUseByPods"
+				reason := cmp.Or(tc.reason, "InUseByPods")
 				if tc.refusal != nil {
 					reason = "EvictionRefused"
 				}

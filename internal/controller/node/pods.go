@@ -15,6 +15,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -116,12 +117,13 @@ func (r *Reconciler) acquireEviction(ctx context.Context, s *snapshot, instanceI
 }
 
 // evictPods makes one attempt to evict pods, and records the API server's refusals.
-func (r *Reconciler) evictPods(ctx context.Context, node, instanceID string, evictions []plan.Eviction) {
+func (r *Reconciler) evictPods(ctx context.Context, s *snapshot, instanceID string, evictions []plan.Eviction) {
 	for _, e := range evictions {
 		refusal := ""
-		for _, name := range e.Pods {
-			if err := r.evictPod(ctx, node, name); err != nil {
-				r.Log.Info("a pod is not evicted", "node", node, "pod", name, "interface", e.InterfaceID, "error", err)
+		for _, pod := range s.podsOn(e.InterfaceID) {
+			if err := r.evictPod(ctx, s.name, pod); err != nil {
+				r.Log.Info("a pod is not evicted", "node", s.name, "namespace", pod.Namespace, "pod", pod.Name,
+					"interface", e.InterfaceID, "error", err)
 				refusal = clip(err.Error(), 300)
 			}
 		}
@@ -129,10 +131,23 @@ func (r *Reconciler) evictPods(ctx context.Context, node, instanceID string, evi
 	}
 }
 
-// evictPod evicts a pod of the node. A pod of that name that is gone, is terminating, or runs on another node does not
-// use the interface any more: the agent's report is older.
-func (r *Reconciler) evictPod(ctx context.Context, node, name string) error {
-	namespace, name, _ := strings.Cut(name, "/")
+// podsOn returns the pods that the agent reports for an interface.
+func (s *snapshot) podsOn(interfaceID string) []v1alpha1.PodReference {
+	if s.state == nil {
+		return nil
+	}
+	for _, network := range s.state.Status.PodNetworks {
+		if network.ENIID == interfaceID {
+			return network.Pods
+		}
+	}
+	return nil
+}
+
+// evictPod evicts a pod of the node. A pod that is gone, is terminating, or runs on another node does not use the
+// interface any more, and neither does another pod of its name: the agent's report is older.
+func (r *Reconciler) evictPod(ctx context.Context, node string, reported v1alpha1.PodReference) error {
+	namespace, name, uid := reported.Namespace, reported.Name, types.UID(reported.UID)
 	var pod corev1.Pod
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &pod)
 	switch {
@@ -140,9 +155,14 @@ func (r *Reconciler) evictPod(ctx context.Context, node, name string) error {
 		return nil
 	case err != nil:
 		return evictionRefused(namespace, name, err)
+	case uid == "":
+		return fmt.Errorf("the container runtime of the node does not pass the UID of pod %s/%s (K8S_POD_UID) to CNI "+
+			"plugins, so another pod of its name could be evicted; delete the pod", namespace, name)
+	case pod.UID != uid:
+		return nil
 	}
 	err = r.Client.SubResource("eviction").Create(ctx, &pod, &policyv1.Eviction{
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another pod has its name
 		return nil

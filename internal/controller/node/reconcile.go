@@ -166,7 +166,7 @@ func (run *instanceRun) next(ctx context.Context, calls *executor.Pipeline) (aga
 		return true, nil
 	}
 	if len(p.Evictions) > 0 {
-		r.evictPods(ctx, run.snapshot.name, run.instanceID, p.Evictions)
+		r.evictPods(ctx, run.snapshot, run.instanceID, p.Evictions)
 		return true, nil // the next plan has the API server's answers
 	}
 	before := run.snapshot

@@ -25,9 +25,13 @@ type Holder struct {
 	Config       string `json:"config"`
 	PodNamespace string `json:"podNamespace,omitempty"`
 	Pod          string `json:"pod,omitempty"`
+	// PodUID distinguishes the pod from others of its name; empty if the runtime does not pass it.
+	PodUID string `json:"podUID,omitempty"`
 	// Netns is the path of the pod's network namespace, and NetnsID its inode.
 	Netns   string `json:"netns"`
 	NetnsID uint64 `json:"netnsID,omitempty"`
+	// PIDNamespaceID is the inode of the PID namespace whose process a path below /proc names; 0 with any other path.
+	PIDNamespaceID uint64 `json:"pidNamespaceID,omitempty"`
 	// BootID identifies the boot of the node in which the pod started. No pod outlives it.
 	BootID string `json:"bootID"`
 }
@@ -53,6 +57,8 @@ type Lease struct {
 	Since time.Time `json:"since"`
 	// Freed is the time at which the holder released the address; zero while it has the address.
 	Freed time.Time `json:"freed,omitzero"`
+	// Unreadable is set if the file of the lease is damaged: nothing but the address is known then.
+	Unreadable bool `json:"-"`
 }
 
 // ParseLease parses the file of a lease.
@@ -85,7 +91,7 @@ func (l Lease) validate() error {
 	if l.ContainerID == "" || l.Interface == "" {
 		return fmt.Errorf("containerID is %q and interface is %q, both are needed", l.ContainerID, l.Interface)
 	}
-	texts := []string{l.ContainerID, l.Interface, l.Config, l.PodNamespace, l.Pod, l.Netns, l.BootID}
+	texts := []string{l.ContainerID, l.Interface, l.Config, l.PodNamespace, l.Pod, l.PodUID, l.Netns, l.BootID}
 	if slices.ContainsFunc(texts, func(s string) bool { return len(s) > maxText }) {
 		return fmt.Errorf("a text is longer than %d bytes", maxText)
 	}
@@ -130,3 +136,37 @@ func EndOfBoots(leases []Lease, boot Boot) []Lease {
 		return l.BootID != boot.ID
 	})
 }
+
+// Sweep ends the leases of earlier boots, and those whose network namespace is gone: no runtime may ever end them. It
+// returns the leases that a decision still needs, and those among them that it ended. The addresses of stale leases
+// have been free for longer than [IdleTime], so the leases count for nothing.
+func Sweep(leases []Lease, boot Boot, now time.Time, gone func(Lease) bool) (kept, ended, stale []Lease) {
+	changed := map[netip.Addr]Lease{}
+	for _, l := range EndOfBoots(leases, boot) {
+		changed[l.Address] = l
+	}
+	for _, l := range End(leases, now, gone) {
+		if _, already := changed[l.Address]; !already {
+			changed[l.Address] = l
+		}
+	}
+	for _, l := range leases {
+		after, changes := changed[l.Address]
+		if changes {
+			l = after
+		}
+		switch {
+		case l.isStale(now):
+			stale = append(stale, l)
+		case changes:
+			kept, ended = append(kept, l), append(ended, l)
+		default:
+			kept = append(kept, l)
+		}
+	}
+	return kept, ended, stale
+}
+
+// isStale reports whether the address has been free for longer than any decision looks back. A clock that went back by
+// more than that makes a lease stale too, as with [Lease.Rests].
+func (l Lease) isStale(now time.Time) bool { return !l.InUse() && now.Sub(l.Freed).Abs() > IdleTime }

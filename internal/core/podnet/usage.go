@@ -21,9 +21,11 @@ const (
 // Usage is the usage of a network.
 type Usage struct {
 	IPv4, IPv6 FamilyUsage
-	// Pods are the pods with an address, by name, at most [MaxPods]; MorePods is the number of further ones.
+	// Pods are the pods with an address, by name and UID, at most [MaxPods]; MorePods is the number of further ones.
 	Pods     []PodUsage
 	MorePods int
+	// Unreadable are the addresses of damaged leases. They count as used, because a pod may have them.
+	Unreadable []netip.Addr
 	// Capacity is the number of pods that the network can have at once: the addresses of prefixes that do not drain, plus
 	// the used addresses of others. A pod needs an address of each family. With HostDevice one pod has the interface.
 	// Capacity is 0 while the network drains.
@@ -33,7 +35,9 @@ type Usage struct {
 // PodUsage is a pod with its addresses.
 type PodUsage struct {
 	// Name is NAMESPACE/NAME, or the container's ID if the runtime named no pod.
-	Name      string
+	Name string
+	// UID distinguishes pods of one name; empty if the runtime did not pass it.
+	UID       string
 	Addresses []netip.Addr
 }
 
@@ -71,6 +75,9 @@ func (n Network) Usage(leases []Lease, now time.Time) Usage {
 	for _, l := range leases {
 		if f := n.family(l.Address); l.InUse() && (f == nil || !f.Subnet.Contains(l.Address)) { // its range is not known
 			u.IPv4.Used++
+		}
+		if l.InUse() && l.Unreadable {
+			u.Unreadable = append(u.Unreadable, l.Address)
 		}
 	}
 	if n.IPv4 != nil || n.IPv6 != nil {
@@ -190,20 +197,22 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return last
 }
 
-// pods returns the pods with an address, by name.
+// pods returns the pods with an address, by name and UID.
 func pods(leases []Lease) []PodUsage {
-	addresses := map[string][]netip.Addr{}
+	type pod struct{ name, uid string }
+	addresses := map[pod][]netip.Addr{}
 	for _, l := range leases {
-		if l.InUse() {
-			addresses[l.PodName()] = append(addresses[l.PodName()], l.Address)
+		if l.InUse() && !l.Unreadable {
+			of := pod{l.PodName(), l.PodUID}
+			addresses[of] = append(addresses[of], l.Address)
 		}
 	}
 	var all []PodUsage
-	for name, its := range addresses {
+	for of, its := range addresses {
 		slices.SortFunc(its, netip.Addr.Compare)
-		all = append(all, PodUsage{name, its})
+		all = append(all, PodUsage{of.name, of.uid, its})
 	}
-	slices.SortFunc(all, func(a, b PodUsage) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b PodUsage) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
 	return all
 }
 

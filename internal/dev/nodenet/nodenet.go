@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containernetworking/cni/libcni"
 	"k8s.io/client-go/rest"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -76,6 +77,8 @@ type node struct {
 	instance string
 	// networks and leases are the folders that its agent shares with CNI programs.
 	networks, leases string
+	// runtime calls the CNI programs of the node; nil if pods get no networks.
+	runtime *libcni.CNIConfig
 }
 
 // Start creates the networks and starts the agents, which run until [Network.Stop].

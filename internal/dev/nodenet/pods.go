@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/containernetworking/cni/libcni"
-	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/types"
 	current "github.com/containernetworking/cni/pkg/types/100"
 	corev1 "k8s.io/api/core/v1"
@@ -46,13 +45,11 @@ const (
 // by the node selector alone; the kubelet, without containers; the container runtime; and Multus, without a default
 // network. It ignores pods without the annotation.
 //
-// All nodes share one file system, so the folders in a definition are replaced by those of the node. macvlan replaces
-// ipvlan, which some kernels lack; it differs only in the MAC addresses of pods.
+// macvlan replaces ipvlan, which some kernels lack; it differs only in the MAC addresses of pods.
 type pods struct {
 	api       client.Client
 	nodes     map[string]*node
 	dir       string
-	runtime   *libcni.CNIConfig
 	sandboxes map[apitypes.UID]*sandbox
 	log       *slog.Logger
 }
@@ -74,11 +71,11 @@ func newPods(o Options, nodes []*node) (*pods, error) {
 	p := &pods{
 		api: api, nodes: map[string]*node{}, dir: filepath.Join(o.Dir, "pods"), sandboxes: map[apitypes.UID]*sandbox{},
 		log: o.Logger,
-		runtime: libcni.NewCNIConfigWithCacheDir(o.Programs.folders, filepath.Join(o.Dir, "cni-cache"),
-			&invoke.DefaultExec{RawExec: &invoke.RawExec{}}),
 	}
 	for _, nd := range nodes {
 		p.nodes[nd.name] = nd
+		nd.runtime = libcni.NewCNIConfigWithCacheDir(o.Programs.folders, filepath.Join(o.Dir, "cni-cache"),
+			Execution(nd.networks, nd.leases, nil))
 	}
 	return p, nil
 }
@@ -235,7 +232,7 @@ func (p *pods) addNetworks(ctx context.Context, s *sandbox) ([]networkStatus, er
 		if namespace, name, qualified := strings.Cut(key.Name, "/"); qualified {
 			key = client.ObjectKey{Namespace: namespace, Name: name}
 		}
-		network, err := p.network(ctx, key, s.node)
+		network, err := p.network(ctx, key)
 		if err != nil {
 			return nil, err
 		}
@@ -250,8 +247,8 @@ func (p *pods) addNetworks(ctx context.Context, s *sandbox) ([]networkStatus, er
 	return all, nil
 }
 
-// network returns the definition of a network for one node.
-func (p *pods) network(ctx context.Context, key client.ObjectKey, nd *node) (*libcni.NetworkConfigList, error) {
+// network returns the definition of a network.
+func (p *pods) network(ctx context.Context, key client.ObjectKey) (*libcni.NetworkConfigList, error) {
 	definition := &unstructured.Unstructured{}
 	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: netattach.Group, Version: netattach.Version,
 		Kind: netattach.Kind})
@@ -272,9 +269,6 @@ func (p *pods) network(ctx context.Context, key client.ObjectKey, nd *node) (*li
 		if plugin["type"] == "ipvlan" {
 			plugin["type"], plugin["mode"] = "macvlan", "bridge"
 		}
-		if ipam, _ := plugin["ipam"].(map[string]any); ipam["type"] == netattach.IPAMPlugin {
-			ipam["networksDir"], ipam["leasesDir"] = nd.networks, nd.leases
-		}
 	}
 	text, err := json.Marshal(list)
 	if err != nil {
@@ -290,7 +284,10 @@ func (p *pods) entrance(pod *corev1.Pod) string { return filepath.Join(p.dir, po
 func (s *sandbox) runtimeConf(n int) *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
 		ContainerID: string(s.pod.UID), NetNS: s.namespace.Path(), IfName: fmt.Sprintf("net%d", n+1),
-		Args: [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", s.pod.Namespace}, {"K8S_POD_NAME", s.pod.Name}},
+		Args: [][2]string{
+			{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", s.pod.Namespace}, {"K8S_POD_NAME", s.pod.Name},
+			{"K8S_POD_UID", string(s.pod.UID)},
+		},
 	}
 }
 
@@ -299,7 +296,7 @@ func (p *pods) addNetwork(ctx context.Context, s *sandbox, n int) (networkStatus
 	conf := s.runtimeConf(n)
 	var added types.Result
 	var failure error
-	err := s.node.namespace.Do(func() { added, failure = p.runtime.AddNetworkList(ctx, s.networks[n], conf) })
+	err := s.node.namespace.Do(func() { added, failure = s.node.runtime.AddNetworkList(ctx, s.networks[n], conf) })
 	if err := errors.Join(err, failure); err != nil {
 		return networkStatus{}, err
 	}
@@ -324,7 +321,7 @@ func (p *pods) addNetwork(ctx context.Context, s *sandbox, n int) (networkStatus
 func (p *pods) end(ctx context.Context, s *sandbox) error {
 	for n := len(s.networks) - 1; n >= 0; n-- {
 		var failure error
-		err := s.node.namespace.Do(func() { failure = p.runtime.DelNetworkList(ctx, s.networks[n], s.runtimeConf(n)) })
+		err := s.node.namespace.Do(func() { failure = s.node.runtime.DelNetworkList(ctx, s.networks[n], s.runtimeConf(n)) })
 		if err := errors.Join(err, failure); err != nil {
 			return fmt.Errorf("take network %s of pod %s back: %w", s.networks[n].Name, s.pod.Name, err)
 		}

@@ -11,8 +11,11 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/containernetworking/cni/pkg/invoke"
+
 	"github.com/multieni/multieni/internal/dev/assets"
 	"github.com/multieni/multieni/internal/dev/child"
+	"github.com/multieni/multieni/internal/podcni"
 )
 
 // Programs are folders of CNI programs.
@@ -45,4 +48,23 @@ func BuildPrograms(ctx context.Context, progress io.Writer) (*Programs, error) {
 		}
 	}
 	return &Programs{[]string{dir, plugins}}, nil
+}
+
+// execution starts programs with additional environment variables.
+type execution struct {
+	invoke.Exec
+	variables []string
+}
+
+// Execution starts CNI programs with the folders of one node, since simulated nodes share one file system. Their
+// standard error goes to the output.
+func Execution(networks, leases string, output io.Writer) invoke.Exec {
+	return execution{
+		&invoke.DefaultExec{RawExec: &invoke.RawExec{Stderr: output}},
+		[]string{podcni.NetworksVariable + "=" + networks, podcni.LeasesVariable + "=" + leases},
+	}
+}
+
+func (e execution) ExecPlugin(ctx context.Context, path string, stdin []byte, environment []string) ([]byte, error) {
+	return e.Exec.ExecPlugin(ctx, path, stdin, append(environment, e.variables...))
 }

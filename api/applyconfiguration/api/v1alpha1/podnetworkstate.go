@@ -41,7 +41,7 @@ type PodNetworkStateApplyConfiguration struct {
 	// prefixes are the prefixes of the interface.
 	Prefixes []PodPrefixApplyConfiguration `json:"prefixes,omitempty"`
 	// pods are pods with an address of the network, at most 16, in the order of
-	// namespace and name.
+	// namespace, name and UID.
 	Pods []PodReferenceApplyConfiguration `json:"pods,omitempty"`
 	// podsOmitted is the number of pods that the list omits.
 	PodsOmitted *int32 `json:"podsOmitted,omitempty"`

@@ -14,6 +14,10 @@ type PodReferenceApplyConfiguration struct {
 	Namespace *string `json:"namespace,omitempty"`
 	// name is the name of the pod.
 	Name *string `json:"name,omitempty"`
+	// uid distinguishes the pod from others of its name. It is empty if the
+	// container runtime does not pass it to CNI plugins. The controller evicts
+	// only the pod with this UID.
+	UID *string `json:"uid,omitempty"`
 }
 
 // PodReferenceApplyConfiguration constructs a declarative configuration of the PodReference type for use with
@@ -35,5 +39,13 @@ func (b *PodReferenceApplyConfiguration) WithNamespace(value string) *PodReferen
 // If called multiple times, the Name field is set to the value of the last call.
 func (b *PodReferenceApplyConfiguration) WithName(value string) *PodReferenceApplyConfiguration {
 	b.Name = &value
+	return b
+}
+
+// WithUID sets the UID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UID field is set to the value of the last call.
+func (b *PodReferenceApplyConfiguration) WithUID(value string) *PodReferenceApplyConfiguration {
+	b.UID = &value
 	return b
 }

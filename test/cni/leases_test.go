@@ -1,0 +1,181 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cni_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/multieni/multieni/internal/podlease"
+)
+
+// TestTwoLinksOfAPodToOneNetwork: the annotation of a pod can name one network twice.
+func TestTwoLinksOfAPodToOneNetwork(t *testing.T) {
+	n := newNode(t)
+	n.write(network("n3", 4, 1))
+	list, p := n.addressOnly("n3"), n.pod("twice")
+	first, second := n.mustAdd(list, p, "net1"), n.mustAdd(list, p, "net2")
+	for i := range first.IPs {
+		if first.IPs[i].Address.IP.Equal(second.IPs[i].Address.IP) {
+			t.Errorf("both links have %v", first.IPs[i].Address)
+		}
+	}
+	n.del(list, p, "net1")
+	if err := n.check(list, p, "net2"); err != nil {
+		t.Errorf("DEL of one link ends the leases of the other: %v", err)
+	}
+	if left := slices.Collect(maps.Keys(n.inUse("n3"))); len(left) != len(second.IPs) {
+		t.Errorf("in use: %v", left)
+	}
+}
+
+// TestAProgramThatDoesNotRunStopsNoOtherPod: the runtime does not read the answer of one call, and another process has
+// the leases of the network locked.
+func TestAProgramThatDoesNotRunStopsNoOtherPod(t *testing.T) {
+	n := newNode(t)
+	n.write(network("n3", 4, 1))
+	list := n.addressOnly("n3")
+	blocked := ipamCommand(t, n, list, n.pod("blocked"))
+	if err := blocked.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = blocked.Process.Kill(); _ = blocked.Wait() }()
+	eventually(t, "the lease of the blocked call", func() bool {
+		files, _ := filepath.Glob(filepath.Join(n.leases, "n3", "*.json"))
+		return len(files) == 2
+	})
+	running := n.pod("running")
+	n.mustAdd(list, running, "net1")
+	t.Run("with the lock", func(t *testing.T) {
+		store, err := podlease.Open(n.leases, "n3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		late := n.pod("late")
+		var calls sync.WaitGroup
+		var added, ended error
+		calls.Go(func() { _, added = n.add(list, late, "net1") })
+		calls.Go(func() { ended = n.end(list, running, "net1") })
+		calls.Wait()
+		for call, err := range map[string]error{"ADD": added, "DEL": ended} {
+			if code(err) != tryAgainLater || !strings.Contains(fmt.Sprint(err), "fuser /var/lib/multieni/leases/n3/lock") {
+				t.Errorf("%s: code %d: %v", call, code(err), err)
+			}
+		}
+	})
+	n.del(list, running, "net1")
+}
+
+// TestADefinitionNamesNoFolder: the author of a definition has fewer rights on nodes than the program.
+func TestADefinitionNamesNoFolder(t *testing.T) {
+	n := newNode(t)
+	n.write(network("n3", 4, 1))
+	others := t.TempDir()
+	list := n.configuration("n3", fmt.Sprintf(
+		`{"type": "multieni-ipam", "ipam": {"type": "multieni-ipam", "network": "n3", "networksDir": %q, "leasesDir": %q}}`, others, others))
+	n.mustAdd(list, n.pod("a"), "net1")
+	if entries, err := os.ReadDir(others); err != nil || len(entries) > 0 {
+		t.Errorf("the folder of the definition has %v, %v", entries, err)
+	}
+	if len(n.inUse("n3")) != 2 {
+		t.Errorf("in use: %v", n.inUse("n3"))
+	}
+}
+
+// TestFilesOfACompromisedAgent: the agent can write both folders, and must neither reach other files of the host nor
+// stop the program.
+func TestFilesOfACompromisedAgent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(n *node, outside string) error
+		added   bool
+	}{
+		"a link in place of a draft": {func(n *node, outside string) error {
+			return os.Symlink(outside, filepath.Join(n.leases, "n3", ".10.0.4.16.json.new"))
+		}, true},
+		"a link in place of the folder": {func(n *node, outside string) error {
+			return errors.Join(os.RemoveAll(filepath.Join(n.leases, "n3")), os.Symlink(filepath.Dir(outside), filepath.Join(n.leases, "n3")))
+		}, false},
+		"a pipe as the file of the network": {func(n *node, _ string) error {
+			path := filepath.Join(n.networks, "n3.json")
+			return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))
+		}, false},
+		"an endless file of the network": {func(n *node, _ string) error {
+			path := filepath.Join(n.networks, "n3.json")
+			return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path))
+		}, false},
+		"a pipe as a lease": {func(n *node, _ string) error {
+			return syscall.Mkfifo(filepath.Join(n.leases, "n3", "10.0.4.16.json"), 0o600)
+		}, true},
+		"a pipe as the lock": {func(n *node, _ string) error {
+			return syscall.Mkfifo(filepath.Join(n.leases, "n3", "lock"), 0o600)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.write(network("n3", 4, 1))
+			outside := filepath.Join(t.TempDir(), "kubelet-config")
+			err := errors.Join(os.WriteFile(outside, []byte("of the host"), 0o600), os.Mkdir(filepath.Join(n.leases, "n3"), 0o755))
+			if err := errors.Join(err, tc.prepare(n, outside)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.add(n.addressOnly("n3"), n.pod("a"), "net1"); (err == nil) != tc.added {
+				t.Errorf("ADD: %v; want success: %t", err, tc.added)
+			}
+			entries, err := os.ReadDir(filepath.Dir(outside))
+			text, failure := os.ReadFile(outside)
+			if err = errors.Join(err, failure); err != nil || len(entries) != 1 || string(text) != "of the host" {
+				t.Errorf("the folder of the host has %v, its file %q, %v", entries, text, err)
+			}
+		})
+	}
+}
+
+// TestPodsEndWhileTheDiskIsFull: the kubelet ends pods to free the disk.
+func TestPodsEndWhileTheDiskIsFull(t *testing.T) {
+	n := newNode(t)
+	if err := syscall.Mount("tmpfs", n.leases, "tmpfs", 0, "size=256k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(n.leases, syscall.MNT_DETACH) })
+	n.write(network("n3", 4, 1))
+	list, p := n.addressOnly("n3"), n.pod("a")
+	n.mustAdd(list, p, "net1")
+	data, err := os.Create(filepath.Join(n.leases, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	for err == nil {
+		_, err = data.Write(make([]byte, 512))
+	}
+	n.del(list, p, "net1")
+	if used := n.inUse("n3"); len(used) > 0 {
+		t.Errorf("in use: %v", used)
+	}
+	if _, err := n.add(list, n.pod("b"), "net1"); err == nil {
+		t.Error("a pod starts without a lease")
+	}
+	if err := os.Remove(data.Name()); err != nil {
+		t.Fatal(err)
+	}
+	_ = data.Close()
+	third := n.pod("c")
+	n.mustAdd(list, third, "net1")
+	if err := syscall.Mount("", n.leases, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "size=256k"); err != nil {
+		t.Fatal(err)
+	}
+	n.del(list, third, "net1")
+	n.del(list, n.pod("d"), "net1") // without leases
+}
