@@ -5,12 +5,14 @@ package awsec2
 
 import (
 	"context"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // Grant says whether the caller has a permission.
@@ -41,8 +43,8 @@ const (
 )
 
 // Permissions asks EC2, for each action of [API] with a dry run, whether the caller may do it (EC2 API reference,
-// "DryRun"). EC2 evaluates a policy with conditions on tags for resources that do not exist, so it can deny what it
-// allows for real ones.
+// "DryRun"). The creation has the tags of a real one, which the policy of [Policy] requires. EC2 evaluates a policy with
+// conditions on the tags of resources for resources that do not exist, so it can deny what it allows for real ones.
 func (c *Client) Permissions(ctx context.Context) []Permission {
 	var all []Permission
 	for _, try := range c.dryRuns() {
@@ -78,6 +80,8 @@ type dryRun struct {
 func (c *Client) dryRuns() []dryRun {
 	yes, id := aws.Bool(true), aws.String(noInterface)
 	tag := []types.Tag{{Key: aws.String("Name"), Value: aws.String("dry-run")}}
+	created := identity.Member{Cluster: c.cluster, NodeENI: "dry-run", Node: "dry-run", InstanceID: noInstance,
+		Key: identity.Key{Owner: "dry-run"}}.Tags(time.Now(), nil)
 	reads := []dryRun{
 		{"DescribeInstances", dry(c.api.DescribeInstances, &ec2.DescribeInstancesInput{DryRun: yes})},
 		{"DescribeInstanceTypes", dry(c.api.DescribeInstanceTypes, &ec2.DescribeInstanceTypesInput{DryRun: yes})},
@@ -90,7 +94,8 @@ func (c *Client) dryRuns() []dryRun {
 	}
 	return append(reads,
 		dryRun{"CreateNetworkInterface", dry(c.api.CreateNetworkInterface,
-			&ec2.CreateNetworkInterfaceInput{DryRun: yes, SubnetId: aws.String(noSubnet)})},
+			&ec2.CreateNetworkInterfaceInput{DryRun: yes, SubnetId: aws.String(noSubnet), TagSpecifications: []types.
+				TagSpecification{{ResourceType: types.ResourceTypeNetworkInterface, Tags: tagList(created)}}})},
 		dryRun{"AttachNetworkInterface", dry(c.api.AttachNetworkInterface, &ec2.AttachNetworkInterfaceInput{
 			DryRun: yes, NetworkInterfaceId: id, InstanceId: aws.String(noInstance), DeviceIndex: aws.Int32(1)})},
 		dryRun{"DetachNetworkInterface", dry(c.api.DetachNetworkInterface,

@@ -19,6 +19,10 @@ func TestPermissionsAreAskedForWithoutDoingAnything(t *testing.T) {
 		if r.form.Get("DryRun") != "true" {
 			t.Errorf("%s was called for real", r.action)
 		}
+		if tagged := r.form.Encode(); r.action == "CreateNetworkInterface" &&
+			!strings.Contains(tagged, "=networking.k8s.aws%2Fcluster") {
+			t.Errorf("the creation lacks the cluster's tag, which the policy requires: %s", tagged)
+		}
 		code, other := answers[r.action]
 		if !other {
 			code = "DryRunOperation"
