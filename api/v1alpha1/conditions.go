@@ -37,6 +37,8 @@ const (
 	ReasonBlocked = "Blocked"
 	// ReasonDrifted: at least one interface differs from the spec in a way that cannot be changed in place.
 	ReasonDrifted = "Drifted"
+	// ReasonInstanceHasAnotherNode: a selected node gets no interfaces, because its instance belongs to an older Node.
+	ReasonInstanceHasAnotherNode = "InstanceHasAnotherNode"
 	// ReasonUnverified: an interface is retained, because only its tags say that multieni created it.
 	ReasonUnverified = "Unverified"
 	// ReasonDeleting: the object is being deleted, and so are its interfaces.
@@ -58,8 +60,13 @@ const ReasonStateRefused = "StateRefused"
 // for example SubnetNotFound.
 const ReasonResolved = "Resolved"
 
-// ReasonUnreadable says that the controller could not read subnets or groups from EC2.
-const ReasonUnreadable = "Unreadable"
+// Reasons why the controller does nothing for an object.
+const (
+	// ReasonUnreadable: the controller cannot read from EC2 what it needs.
+	ReasonUnreadable = "Unreadable"
+	// ReasonOtherClusterName: the cluster has another name in tags of EC2 than the controller is configured with.
+	ReasonOtherClusterName = "OtherClusterName"
+)
 
 // Reasons of the conditions of an AWSNodeTemplate. If it cannot be rendered, the reason is one of package
 // launchtemplate, for example NoCommonZone.

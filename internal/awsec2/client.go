@@ -56,6 +56,9 @@ type Client struct {
 // New returns a Client that uses the configuration's region, credentials and HTTP client.
 func New(cfg aws.Config, options Options) *Client {
 	pacing := newPacing(options)
+	if cfg.Credentials != nil {
+		cfg.Credentials = credentials{cfg.Credentials}
+	}
 	api := ec2.NewFromConfig(cfg, func(o *ec2.Options) {
 		o.Retryer = retry.NewStandard(func(s *retry.StandardOptions) { s.MaxAttempts = readAttempts })
 		o.APIOptions = append(o.APIOptions, checkAnswers, func(stack *middleware.Stack) error {

@@ -4,10 +4,13 @@
 package awsec2
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -120,9 +123,14 @@ func asAPIError(err error) *eni.APIError {
 	if known := (*eni.APIError)(nil); errors.As(err, &known) {
 		return known
 	}
-	f := &eni.APIError{Err: err, Class: eni.Transient}
+	f := &eni.APIError{Err: err, Class: eni.Transient, Message: withoutIDs(err.Error())}
 	if operation := (*smithy.OperationError)(nil); errors.As(err, &operation) {
-		f.Operation = operation.Operation()
+		f.Operation, f.Message = operation.Operation(), withoutIDs(operation.Err.Error())
+	}
+	if missing := (*credentialsError)(nil); errors.As(err, &missing) {
+		// The chain can contain the answer of another service, such as AWS STS, with an error code of that service.
+		f.NoCredentials, f.Message = true, withoutIDs(missing.err.Error())
+		return f
 	}
 	if answer := smithy.APIError(nil); errors.As(err, &answer) && answer.ErrorCode() != noCode {
 		f.Code, f.Message = answer.ErrorCode(), answer.ErrorMessage()
@@ -132,6 +140,43 @@ func asAPIError(err error) *eni.APIError {
 		f.Class = eni.Invalid
 	}
 	return f
+}
+
+// changing are the parts of the SDK's error texts that differ from attempt to attempt: the IDs of requests, and the
+// addresses of connections. The text has the URL as well.
+var changing = []struct {
+	pattern     *regexp.Regexp
+	replacement string
+}{
+	{regexp.MustCompile(`(Request|Host)ID: [^,]*, `), ""},
+	{regexp.MustCompile(`\b(tcp|udp) (\S+:\d+)(->\S+:\d+)?:`), "$1:"},
+	{regexp.MustCompile(`\d{4}-\d{2}-\d{2}T[0-9:.]+Z`), "TIME"},
+}
+
+// withoutIDs returns a text that is the same for every attempt with the same cause.
+func withoutIDs(text string) string {
+	for _, c := range changing {
+		text = c.pattern.ReplaceAllString(text, c.replacement)
+	}
+	return text
+}
+
+// credentialsError is the failure of the credential chain.
+type credentialsError struct{ err error }
+
+func (e *credentialsError) Error() string { return e.err.Error() }
+func (e *credentialsError) Unwrap() error { return e.err }
+
+// credentials marks the errors of a credential chain: no request of the call was sent.
+type credentials struct{ aws.CredentialsProvider }
+
+// Retrieve implements [aws.CredentialsProvider].
+func (c credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	value, err := c.CredentialsProvider.Retrieve(ctx)
+	if err != nil {
+		err = &credentialsError{err}
+	}
+	return value, err
 }
 
 // Classify returns the class of EC2's error code. The message matters only for codes with several meanings. The HTTP

@@ -12,8 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go"
 
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/core/eni"
@@ -149,5 +152,47 @@ func TestCancelledCallKeepsItsCause(t *testing.T) {
 	_, err := always(reply{}).client(t, awsec2.Options{}).AttachInterface(ctx, "eni-1", "i-1", eni.Slot{Device: 1})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAnErrorTextIsTheSameForEveryAttempt compares the errors of two attempts with one cause: the IDs of requests and the
+// ports of connections differ.
+func TestAnErrorTextIsTheSameForEveryAttempt(t *testing.T) {
+	for name, texts := range map[string][2]string{
+		"no name service": {
+			"dial tcp: lookup ec2.eu-west-1.amazonaws.com on 10.100.0.10:53: read udp 10.0.1.7:41234->10.100.0.10:53: i/o timeout",
+			"dial tcp: lookup ec2.eu-west-1.amazonaws.com on 10.100.0.10:53: read udp 10.0.1.7:53211->10.100.0.10:53: i/o timeout",
+		},
+		"no route":         {"dial tcp 52.95.1.2:443: i/o timeout", "dial tcp 52.95.7.8:443: i/o timeout"},
+		"no route by IPv6": {"dial tcp [2600:1f18::1]:443: i/o timeout", "dial tcp [2600:1f18::2]:443: i/o timeout"},
+		"reset":            {"read tcp 10.0.1.7:5000->52.95.1.2:443: read: connection reset by peer", "read tcp 10.0.1.7:5001->52.95.1.3:443: read: connection reset by peer"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var got []string
+			for _, text := range texts {
+				server := always(reply{fault: errors.New(text)})
+				got = append(got, server.client(t, awsec2.Options{}).Ping(t.Context()).Error())
+			}
+			if got[0] != got[1] || !strings.HasPrefix(got[0], "DescribeNetworkInterfaces: no answer from EC2: ") || strings.Contains(got[0], "RequestID") {
+				t.Errorf("%s: got\n%s\n%s", name, got[0], got[1])
+			}
+		})
+	}
+}
+
+// TestMissingCredentialsAreNamed has a credential chain that fails with the answer of another service.
+func TestMissingCredentialsAreNamed(t *testing.T) {
+	cfg := aws.Config{Region: "us-west-2", HTTPClient: always(reply{})}
+	cfg.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{}, &smithy.OperationError{ServiceID: "STS", OperationName: "AssumeRoleWithWebIdentity", Err: &smithy.GenericAPIError{Code: "AccessDenied", Message: "Not authorized to perform sts:AssumeRoleWithWebIdentity"}}
+	})
+	var class eni.Class
+	err := awsec2.New(cfg, awsec2.Options{Observe: func(c awsec2.Call) { class = c.Class }}).Ping(t.Context())
+	var fault *eni.APIError
+	if !errors.As(err, &fault) || !fault.NoCredentials || !strings.Contains(err.Error(), "no AWS credentials: operation error STS: AssumeRoleWithWebIdentity") {
+		t.Errorf("got %v", err)
+	}
+	if class == eni.Unauthorized {
+		t.Error("the answer of STS counts as a refusal of EC2")
 	}
 }

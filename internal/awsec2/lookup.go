@@ -14,12 +14,37 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // CountInterfaces returns the number of network interfaces in the region, of all owners.
 func (c *Client) CountInterfaces(ctx context.Context) (int, error) {
 	all, err := c.interfaces(ctx)
 	return len(all), err
+}
+
+// Ping reads one page of interfaces, so that its error says why EC2 cannot be read.
+func (c *Client) Ping(ctx context.Context) error {
+	_, err := c.api.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{
+		Filters: []types.Filter{tagFilter(identity.TagCluster, c.cluster)}, MaxResults: aws.Int32(smallestPage)})
+	return toAPIError(err)
+}
+
+// ListByOwners lists every interface that was created for one of the owners, by a cluster of any name, sorted by ID.
+func (c *Client) ListByOwners(ctx context.Context, owners []identity.Owner) ([]eni.Interface, error) {
+	var uids []string
+	for _, owner := range owners {
+		uids = append(uids, string(owner))
+	}
+	var all []eni.Interface
+	for some := range slices.Chunk(uids, maxFilterValues) {
+		found, err := c.interfaces(ctx, tagFilter(identity.TagNodeENIUID, some...))
+		if err != nil {
+			return nil, fmt.Errorf("list the interfaces of %d owners: %w", len(owners), err)
+		}
+		all = append(all, found...)
+	}
+	return distinct(all), nil
 }
 
 // ListTagged lists every interface with all the tags and exactly these values, sorted by ID; without tags, none.

@@ -26,6 +26,8 @@ const (
 	maxFilterValues = 200
 	// pageSize is the largest page (EC2 API reference, MaxResults of the Describe actions).
 	pageSize = 1000
+	// smallestPage is the smallest one of DescribeNetworkInterfaces.
+	smallestPage = 5
 )
 
 // ListOwned lists every interface with the cluster's tag, sorted by ID. The list is complete, or the result is an

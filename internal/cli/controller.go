@@ -30,6 +30,7 @@ import (
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/assembly"
+	"github.com/multieni/multieni/internal/controller/clustername"
 	"github.com/multieni/multieni/internal/controller/freeprefix"
 	"github.com/multieni/multieni/internal/controller/podnetwork"
 	"github.com/multieni/multieni/internal/controller/subnetreservation"
@@ -160,15 +161,41 @@ func RunController(ctx context.Context, o options.Controller, s Environment) err
 			return err
 		}
 	}
-	aws, err := connectAWS(ctx, mgr.GetAPIReader(), permit, o, s)
+	name := &clustername.Guard{Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Namespace: recordNamespace(o),
+		Name: o.ClusterName, Log: s.Log}
+	aws, err := connectAWS(ctx, mgr.GetAPIReader(), allOf(permit, name.Permit), o, s)
 	if err != nil {
 		return err
 	}
-	if err := wire(ctx, mgr, aws, o, s); err != nil {
+	name.EC2 = aws.ec2
+	if err := wire(ctx, mgr, aws, name, o, s); err != nil {
 		return err
 	}
 	s.Log.Info("starting", "version", version.String(), "cluster", o.ClusterName)
 	return mgr.Start(ctx)
+}
+
+// recordNamespace returns the namespace of the record of the cluster's name: that of the lease, or the pod's own.
+func recordNamespace(o options.Controller) string {
+	if namespace, err := leaseNamespace(o); err == nil {
+		return namespace
+	}
+	return clustername.DefaultNamespace
+}
+
+// allOf returns a function that returns the first error of the given ones; nil functions return none.
+func allOf(checks ...func() error) func() error {
+	return func() error {
+		for _, check := range checks {
+			if check == nil {
+				continue
+			}
+			if err := check(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // clusterUID returns the UID of the namespace kube-system: clusters of equal names have different ones.
@@ -225,7 +252,7 @@ func connectAWS(
 		Cluster: o.ClusterName, Buckets: buckets, Share: o.EC2RateShare, AllowMutation: permit,
 		Observe: func(call awsec2.Call) {
 			calls.Observe(call)
-			refusals.Note(call.Action, call.Class)
+			refusals.Note(call.Action, call.Class, call.Code)
 			if call.Dated {
 				clock.Note(call.Ahead)
 			}
@@ -250,7 +277,9 @@ func nodeRegion(ctx context.Context, reader client.Reader) string {
 }
 
 // wire connects the controllers with each other and with the manager.
-func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Controller, s Environment) error {
+func wire(
+	ctx context.Context, mgr manager.Manager, aws *services, name *clustername.Guard, o options.Controller, s Environment,
+) error {
 	instanceTags, err := options.ParseInstanceTags(o.InstanceTags)
 	if err != nil {
 		return err
@@ -263,7 +292,7 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 		Members: maxParallelMembers, Removals: o.MaxConcurrentENICleanup,
 		MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
 		Resync:        o.ResyncPeriod, Poll: o.PollInterval,
-		Refusals: aws.refusals, Attachments: definitions, AttachmentsChanged: definitionsChanged,
+		Confirm: name.Confirm, Refusals: aws.refusals, Attachments: definitions, AttachmentsChanged: definitionsChanged,
 		Attached: telemetry.NewAttachTimes(s.Metrics).Observe, Now: time.Now, Log: s.Log, Traces: s.Traces,
 	})
 	registerMetrics(s.Metrics, c)
@@ -281,7 +310,7 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 	}
 	reservations := subnetreservation.New(subnetreservation.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Resolver: c.Resolver, EC2: aws.ec2, Cluster: o.ClusterName,
-		Now: time.Now, Log: s.Log, Traces: s.Traces,
+		Permit: name.Permit, Now: time.Now, Log: s.Log, Traces: s.Traces,
 	})
 	if err := reservations.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the SubnetReservation controller: %w", err)
@@ -291,7 +320,11 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 		return fmt.Errorf("add the counter of free /28s: %w", err)
 	}
 	telemetry.RegisterPrefixes(s.Metrics, counter.Counts)
-	return addProbes(mgr)
+	started := &startup{Name: name, EC2: aws.ec2, Events: mgr.GetEventRecorder("multieni"), Log: s.Log}
+	if err := mgr.Add(started); err != nil {
+		return fmt.Errorf("add the checks of the start: %w", err)
+	}
+	return addProbes(mgr, started)
 }
 
 // registerMetrics registers the metrics of the controllers.

@@ -38,15 +38,9 @@ func newLock(access *rest.Config, o options.Controller) (permit func() error, lo
 	if !o.LeaderElect {
 		return nil, nil, nil
 	}
-	namespace := o.LeaderElectionNamespace
-	if namespace == "" {
-		own, err := os.ReadFile(ownNamespace)
-		if err != nil {
-			return nil, nil, fmt.Errorf(
-				"find the namespace of the leader lease: %w; outside of a pod set --leader-election-namespace, or "+
-					"--leader-elect=false for a single process", err)
-		}
-		namespace = strings.TrimSpace(string(own))
+	namespace, err := leaseNamespace(o)
+	if err != nil {
+		return nil, nil, err
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -60,6 +54,19 @@ func newLock(access *rest.Config, o options.Controller) (permit func() error, lo
 	}
 	fence := &controller.Fence{Deadline: o.LeaseDuration, Now: time.Now}
 	return fence.Check, fence.Wrap(lock), nil
+}
+
+// leaseNamespace returns the namespace of the leader lease.
+func leaseNamespace(o options.Controller) (string, error) {
+	if o.LeaderElectionNamespace != "" {
+		return o.LeaderElectionNamespace, nil
+	}
+	own, err := os.ReadFile(ownNamespace)
+	if err != nil {
+		return "", fmt.Errorf("find the namespace of the leader lease: %w; outside of a pod set "+
+			"--leader-election-namespace, or --leader-elect=false for a single process", err)
+	}
+	return strings.TrimSpace(string(own)), nil
 }
 
 func renewDeadline(o options.Controller) time.Duration { return o.LeaseDuration * 2 / 3 }
@@ -117,10 +124,17 @@ func metricsOptions(o options.Controller) metricsserver.Options {
 	return served
 }
 
-// addProbes makes the process live while it answers, and ready once its caches are filled. Neither depends on EC2: a
-// restart of the controller does not help a throttled account.
-func addProbes(mgr manager.Manager) error {
+// addProbes makes the process live while it answers, and ready once its caches are filled, its cluster name is the one
+// in use, and EC2 has answered it once. Later answers of EC2 matter to neither probe: a restart of the controller does
+// not help a throttled account, and an outage must not make the replicas flap.
+func addProbes(mgr manager.Manager, started *startup) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("cluster-name", func(*http.Request) error { return started.status().name }); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("ec2", func(*http.Request) error { return started.status().ec2 }); err != nil {
 		return err
 	}
 	return mgr.AddReadyzCheck("caches", func(request *http.Request) error {

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -17,27 +18,32 @@ import (
 var runTimeReads = []string{"DescribeInstances",
 	"DescribeNetworkInterfaces", "DescribeSecurityGroups", "DescribeSubnets"}
 
-// Refusals holds the reads that EC2 refuses because the controller's role lacks the permission, as of EC2's last
-// answer. It is safe for concurrent use. The zero value holds none.
+// Refusals holds the reads that EC2 refuses because the controller's role lacks the permission, or because EC2 does not
+// accept its credentials, as of EC2's last answer. It is safe for concurrent use. The zero value holds none.
 type Refusals struct {
 	// mu guards refused and changed.
-	mu      sync.Mutex
-	refused map[string]bool
+	mu sync.Mutex
+	// refused has EC2's error codes by action.
+	refused map[string]string
 	changed []func()
 }
 
-// Note records how EC2 answered an action; the class is empty for success. It notifies the watchers of a change.
-func (r *Refusals) Note(action string, class eni.Class) {
+// Note records how EC2 answered an action; class and code are empty for success. It notifies the watchers of a change.
+func (r *Refusals) Note(action string, class eni.Class, code string) {
 	is := class == eni.Unauthorized
 	if !is && class != "" || !slices.Contains(runTimeReads, action) && action != "DescribeInstanceTypes" {
 		return
 	}
 	r.mu.Lock()
 	if r.refused == nil {
-		r.refused = map[string]bool{}
+		r.refused = map[string]string{}
 	}
-	isNew := r.refused[action] != is
-	r.refused[action] = is
+	was, had := r.refused[action]
+	isNew := had != is || is && was != code
+	delete(r.refused, action)
+	if is {
+		r.refused[action] = code
+	}
 	tell := slices.Clone(r.changed)
 	r.mu.Unlock()
 	for _, told := range tell {
@@ -58,27 +64,39 @@ func (r *Refusals) Watch(changed func()) {
 func (r *Refusals) CannotRead() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(runTimeReads, func(action string) bool { return r.refused[action] })
+	return slices.ContainsFunc(runTimeReads, r.isRefused)
 }
 
 // Refused reports whether EC2 refuses one action.
 func (r *Refusals) Refused(action string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.refused[action]
+	return r.isRefused(action)
 }
+
+// isRefused is [Refusals.Refused] for callers that hold the lock.
+func (r *Refusals) isRefused(action string) bool {
+	_, is := r.refused[action]
+	return is
+}
+
+// permissionCodes are EC2's error codes for a missing permission. Other codes of the class Unauthorized are about the
+// credentials.
+var permissionCodes = []string{"UnauthorizedOperation", "AccessDenied", "AccessDeniedException", ""}
 
 // Message names the refused reads, and the next step.
 func (r *Refusals) Message() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var actions []string
-	for action, is := range r.refused {
-		if is {
-			actions = append(actions, "ec2:"+action)
+	for _, action := range slices.Sorted(maps.Keys(r.refused)) {
+		if code := r.refused[action]; !slices.Contains(permissionCodes, code) {
+			return fmt.Sprintf("EC2 does not accept the controller's AWS credentials (%s: %s), so it cannot plan; check "+
+				"which credentials the controller's pod has with `multieni doctor` in it, whether their account has the region "+
+				"enabled, and the clock of the node", action, code)
 		}
+		actions = append(actions, "ec2:"+action)
 	}
-	slices.Sort(actions)
 	return fmt.Sprintf("EC2 refuses %s to the controller's role, so it cannot plan; allow it in the "+
 		"role's policy (deploy/iam/controller.json has all "+
 		"actions), and see with `multieni doctor` in the controller's pod what else is missing", strings.Join(actions, ", "))

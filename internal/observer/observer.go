@@ -44,6 +44,9 @@ type Options struct {
 	Cluster string
 	// Resync is the time between two full lists; Poll is the time between two reads of interfaces in transition.
 	Resync, Poll time.Duration
+	// BeforeListing runs before every list until one has succeeded; its error keeps the Observer from listing. It may be
+	// nil.
+	BeforeListing func(context.Context) error
 	// AfterListing runs after every list, and may request the next list before Resync; it may be nil.
 	AfterListing func(context.Context) (next time.Duration)
 	// Now returns the current time.
@@ -56,7 +59,7 @@ type Observer struct {
 	Options
 	reader Reader
 
-	// mu guards inventory, pollBackoff, missing and since.
+	// mu guards inventory, pollBackoff, missing, since and failure.
 	mu          sync.Mutex
 	inventory   *inventory.Inventory
 	pollBackoff inventory.PollBackoff
@@ -64,6 +67,8 @@ type Observer struct {
 	missing map[string]absence
 	// since is when the first list began.
 	since time.Time
+	// failure is why there is no first list yet.
+	failure Failure
 
 	// changed receives the names of nodes whose interfaces changed.
 	changed chan string
@@ -78,6 +83,17 @@ type absence struct{ since, asked time.Time }
 
 // absenceTTL is how long the Observer keeps an absence after the last read.
 const absenceTTL = time.Hour
+
+// Failure is why the Observer has no first list yet: the error of the last attempt, and when the first one failed. The
+// zero Failure means that no attempt has failed, or that there is a list.
+type Failure struct {
+	Err   error
+	Since time.Time
+}
+
+// longestRetry is the longest time between two attempts at the first list. Nothing works before it, and its failure is
+// often a mistake of the installation that a user is correcting.
+const longestRetry = 30 * time.Second
 
 // An Observer polls only every startPoll during its first startPhase, if the period of its options is shorter. A start
 // reads all interfaces of the cluster, so nodes that joined meanwhile need few reads: EC2 attaches an interface in 1 to
@@ -132,6 +148,35 @@ func (o *Observer) Start(ctx context.Context) error {
 	return nil
 }
 
+// Failure returns why there is no first list yet.
+func (o *Observer) Failure() Failure {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.failure
+}
+
+// noteFailure records the result of an attempt at the first list.
+func (o *Observer) noteFailure(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err == nil || o.Synced() {
+		o.failure = Failure{}
+		return
+	}
+	o.failure.Err = err
+	if o.failure.Since.IsZero() {
+		o.failure.Since = o.Now()
+	}
+}
+
+// longestWait returns the longest time between two attempts to list.
+func (o *Observer) longestWait() time.Duration {
+	if o.Synced() {
+		return o.Resync
+	}
+	return min(o.Resync, longestRetry)
+}
+
 func (o *Observer) resyncLoop(ctx context.Context) {
 	retry := time.Second
 	for {
@@ -150,7 +195,7 @@ func (o *Observer) resyncLoop(ctx context.Context) {
 			}
 			o.Log.Error("the cluster's interfaces could not be listed; the inventory stays as it is", "err", err,
 				"retryIn", retry)
-			wait, retry = retry, min(2*retry, o.Resync)
+			wait, retry = retry, min(2*retry, o.longestWait())
 		} else {
 			wait, retry = min(wait, next), time.Second
 		}
@@ -162,6 +207,17 @@ func (o *Observer) resyncLoop(ctx context.Context) {
 
 // ResyncOnce lists all interfaces that the cluster owns. An error leaves the inventory unchanged.
 func (o *Observer) ResyncOnce(ctx context.Context) error {
+	err := o.list(ctx)
+	o.noteFailure(err)
+	return err
+}
+
+func (o *Observer) list(ctx context.Context) error {
+	if o.BeforeListing != nil && !o.Synced() {
+		if err := o.BeforeListing(ctx); err != nil {
+			return err
+		}
+	}
 	all, begun, err := o.reader.ListOwned(ctx)
 	if err != nil {
 		return err

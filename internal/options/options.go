@@ -91,8 +91,8 @@ func (c *Controller) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Region, "region", "",
 		"AWS region; if empty, from the SDK's configuration, instance metadata, or the nodes' topology label")
 	flags.StringVar(&c.ClusterName, "cluster-name", "",
-		"name of this cluster in the tags of its interfaces; the UID of the kube-system namespace if empty. Do not "+
-			"change it while interfaces exist")
+		"name of this cluster in the tags of its interfaces; the UID of the kube-system namespace if empty. The "+
+			"controller records it, and changes nothing in EC2 under another name")
 	BindInstanceTags(flags, &c.InstanceTags)
 	flags.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8080",
 		"address of the Prometheus endpoint /metrics; 0 for none")

@@ -217,8 +217,8 @@ func (s *stage) liveWithReservation() {
 }
 
 // unprovoked are permissions that this life does not use: to patch an event that repeats within minutes, to list where
-// an API server does not stream a first list, and to read the cluster's service range, which the user data of this node
-// template does not name.
+// an API server does not stream a first list, to read the cluster's service range, which the user data of this node
+// template does not name, and to change the recorded name of the cluster.
 var unprovoked = map[permission]bool{
 	{"patch", "events.k8s.io", "events"}:               true,
 	{"list", "", "nodes"}:                              true,
@@ -226,6 +226,7 @@ var unprovoked = map[permission]bool{
 	{"list", "networking.k8s.aws", "nodeenistates"}:    true,
 	{"list", "networking.k8s.aws", "awsnodetemplates"}: true,
 	{"get", "networking.k8s.io", "servicecidrs"}:       true,
+	{"update", "", "configmaps"}:                       true,
 
 	{"list", "networking.k8s.aws", "subnetreservations"}: true,
 }
@@ -235,9 +236,13 @@ func (s *stage) grants() []permission {
 	s.Helper()
 	var clusterRole rbacv1.ClusterRole
 	s.must(s.kube.Get(s.Context(), client.ObjectKey{Name: "multieni-controller"}, &clusterRole))
-	var role rbacv1.Role
-	s.must(s.kube.Get(s.Context(), client.ObjectKey{Namespace: namespace, Name: "multieni-leader-election"}, &role))
-	return append(granted(clusterRole.Rules), granted(role.Rules)...)
+	all := granted(clusterRole.Rules)
+	for _, name := range []string{"multieni-leader-election", "multieni-cluster-name"} {
+		var role rbacv1.Role
+		s.must(s.kube.Get(s.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &role))
+		all = append(all, granted(role.Rules)...)
+	}
+	return all
 }
 
 // kubectl runs the cluster's kubectl, as its administrator, in the checkout.

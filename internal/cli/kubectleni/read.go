@@ -87,12 +87,31 @@ func (o objects) fleet() report.Fleet {
 		f.Nodes = append(f.Nodes, nodeFacts(&o.nodes[i], states[o.nodes[i].Name]))
 		delete(states, o.nodes[i].Name)
 	}
+	nameOwningNodes(f.Nodes, o.nodes)
 	for name, state := range states {
 		node := report.Node{Name: name, Absent: true}
 		addState(&node, state)
 		f.Nodes = append(f.Nodes, node)
 	}
 	return f
+}
+
+// nameOwningNodes names the owning Node of each Node whose instance belongs to another one. The facts are in the order of
+// the Nodes.
+func nameOwningNodes(facts []report.Node, nodes []corev1.Node) {
+	owners := map[string]corev1.Node{}
+	for _, n := range nodes {
+		ref, err := eni.ParseProviderID(n.Spec.ProviderID)
+		if owner, known := owners[ref.ID]; err == nil && (!known || controller.CompareNodes(n, owner) < 0) {
+			owners[ref.ID] = n
+		}
+	}
+	for i, n := range nodes {
+		ref, err := eni.ParseProviderID(n.Spec.ProviderID)
+		if owner := owners[ref.ID].Name; err == nil && owner != n.Name {
+			facts[i].OwningNode = owner
+		}
+	}
 }
 
 func nodeENIFacts(n *v1alpha1.NodeENI) report.NodeENI {

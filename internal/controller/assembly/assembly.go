@@ -65,6 +65,8 @@ type Options struct {
 	MaxUnattached int
 	// Resync is the time between two full listings; Poll is the time between two reads of interfaces in transition.
 	Resync, Poll time.Duration
+	// Confirm confirms the cluster's name before the first list of its interfaces; nil confirms every name.
+	Confirm func(context.Context) error
 	// Refusals are the reads that EC2 refuses; nil for none.
 	Refusals *controller.Refusals
 	// Attachments are the states of the NetworkAttachmentDefinitions; AttachmentsChanged receives the NodeENIs whose state
@@ -103,7 +105,8 @@ func New(o Options) *Controllers {
 	c.GC = gc.New(gc.Options{Reader: o.Reader, Period: o.Resync, Now: o.Now, Log: o.Log, Traces: o.Traces})
 	c.Observer = observer.New(o.EC2, observer.Options{
 		Cluster: o.Cluster, Resync: o.Resync, Poll: o.Poll, Now: o.Now, Log: o.Log,
-		AfterListing: func(ctx context.Context) time.Duration { return c.GC.Run(ctx, c.Observer) },
+		BeforeListing: o.Confirm,
+		AfterListing:  func(ctx context.Context) time.Duration { return c.GC.Run(ctx, c.Observer) },
 	})
 	c.Resolver = resolver.New(o.EC2, resolver.Options{Fresh: ResolveInterval,
 		Doubtful: ResolveMissingInterval, Now: o.Now})

@@ -110,6 +110,9 @@ func New(options Options) *Reconciler {
 
 // Reconcile updates the launch templates of one node template, and the reports on its nodes.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if err := r.Observer.Failure().Err; err != nil {
+		return reconcile.Result{RequeueAfter: recheckUnsynced}, r.reportUnsynced(ctx, request, err)
+	}
 	if err := r.Observer.WaitSynced(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -117,6 +120,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	result, err := r.reconcile(ctx, request)
 	end(err)
 	return result, err
+}
+
+// recheckUnsynced is the requeue time of a reconciliation that waits for the first list of the cluster's interfaces.
+const recheckUnsynced = 5 * time.Second
+
+// reportUnsynced reports why the cluster's interfaces are not known.
+func (r *Reconciler) reportUnsynced(ctx context.Context, request reconcile.Request, why error) error {
+	var object v1alpha1.AWSNodeTemplate
+	if err := r.Client.Get(ctx, request.NamespacedName, &object); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	after := *object.Status.DeepCopy()
+	after.ObservedGeneration = object.Generation
+	after.Conditions = controller.UnsyncedConditions(after.Conditions, object.Generation, controller.Unsynced(why))
+	return r.write(ctx, &object, after)
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {

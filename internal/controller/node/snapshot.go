@@ -4,7 +4,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -163,7 +162,7 @@ func (r *Reconciler) readNode(ctx context.Context, reader client.Reader, name st
 		return registration{}, err
 	}
 	if len(nodes) > 0 && nodes[0].Name != name {
-		r.skip(ctx, &node, "InstanceHasAnotherNode", fmt.Errorf(
+		r.skip(ctx, &node, v1alpha1.ReasonInstanceHasAnotherNode, fmt.Errorf(
 			"instance %s is node %s already, whose Node is older; delete the Node that is outdated", ref.ID,
 			nodes[0].Name))
 		return registration{}, nil
@@ -201,9 +200,7 @@ func (r *Reconciler) nodesOf(ctx context.Context, instanceID string) ([]corev1.N
 	if err := r.Client.List(ctx, &nodes, controller.OfInstance(instanceID), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(nodes.Items, controller.CompareNodes)
 	return nodes.Items, nil
 }
 

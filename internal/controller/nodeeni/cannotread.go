@@ -5,6 +5,7 @@ package nodeeni
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,10 +22,18 @@ import (
 // firstListing is how long a reconciliation waits for the first list of EC2 before it checks whether EC2 refuses it.
 const firstListing = 5 * time.Second
 
-// synced reports whether the cluster's interfaces are known. It waits for that for at most firstListing.
+// outageGrace is how long the first list must have failed before a NodeENI that is ready reports it: a controller that
+// starts during a short outage of EC2 says nothing about interfaces that work.
+const outageGrace = 2 * time.Minute
+
+// synced reports whether the cluster's interfaces are known. It waits for that for at most firstListing, unless an
+// attempt to list them has failed.
 func (r *Reconciler) synced(ctx context.Context) (bool, error) {
 	if r.Observer.Synced() {
 		return true, nil
+	}
+	if r.Observer.Failure().Err != nil {
+		return false, nil
 	}
 	waiting, stop := context.WithTimeout(ctx, firstListing)
 	defer stop()
@@ -35,21 +44,34 @@ func (r *Reconciler) synced(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// reportCannotRead reports on a NodeENI without a known state that EC2 refuses the reads of the cluster's interfaces.
-func (r *Reconciler) reportCannotRead(ctx context.Context, nodeENI *v1alpha1.NodeENI) error {
-	if !r.Refusals.CannotRead() {
+// reportUnsynced reports on a NodeENI without a known state why the cluster's interfaces are not known.
+func (r *Reconciler) reportUnsynced(ctx context.Context, nodeENI *v1alpha1.NodeENI) error {
+	outcome := r.unsynced(nodeENI)
+	if outcome == nil {
 		return nil
 	}
 	after := *nodeENI.Status.DeepCopy()
 	after.ObservedGeneration = nodeENI.Generation
-	var others []metav1.Condition
-	for _, kind := range []string{v1alpha1.ConditionSubnetsResolved, v1alpha1.ConditionSecurityGroupsResolved} {
-		if c := meta.FindStatusCondition(after.Conditions, kind); c != nil {
-			others = append(others, *c)
-		}
-	}
-	after.Conditions = status.Summarize(after.Conditions, nodeENI.Generation, cannotRead(r.Refusals.Message()), others...)
+	after.Conditions = controller.UnsyncedConditions(after.Conditions, nodeENI.Generation, *outcome)
 	return r.write(ctx, nodeENI, after)
+}
+
+// unsynced returns why the cluster's interfaces are not known; nil if there is nothing to report yet.
+func (r *Reconciler) unsynced(nodeENI *v1alpha1.NodeENI) *status.Outcome {
+	failure := r.Observer.Failure()
+	outcome := controller.Unsynced(failure.Err)
+	unreadable := outcome.Reason == v1alpha1.ReasonUnreadable
+	if unreadable && r.Refusals.CannotRead() {
+		outcome = cannotRead(r.Refusals.Message())
+		return &outcome
+	}
+	ready := meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionReady)
+	works := ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == nodeENI.Generation &&
+		nodeENI.DeletionTimestamp.IsZero()
+	if failure.Err == nil || unreadable && works && r.Now().Sub(failure.Since) < outageGrace {
+		return nil
+	}
+	return &outcome
 }
 
 // cannotRead is the outcome of a NodeENI while EC2 refuses the reads that it needs.
@@ -57,7 +79,10 @@ func cannotRead(message string) status.Outcome {
 	return status.Outcome{State: status.Stalled, Reason: string(plan.Unauthorized), Message: message}
 }
 
-// write writes the status if it changed. A refused read of EC2 becomes an Event, because no node can report it.
+// eventful are the reasons of Ready that become an Event, because no node can report them.
+var eventful = []string{v1alpha1.ReasonUnreadable, v1alpha1.ReasonOtherClusterName, string(plan.Unauthorized)}
+
+// write writes the status if it changed.
 func (r *Reconciler) write(ctx context.Context, nodeENI *v1alpha1.NodeENI, after v1alpha1.NodeENIStatus) error {
 	before := nodeENI.Status
 	if equality.Semantic.DeepEqual(before, after) {
@@ -74,8 +99,9 @@ func (r *Reconciler) write(ctx context.Context, nodeENI *v1alpha1.NodeENI, after
 	}
 	was, now := meta.FindStatusCondition(before.Conditions,
 		v1alpha1.ConditionReady), meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionReady)
-	refused := now != nil && r.Refusals.CannotRead() && now.Message == r.Refusals.Message()
-	if refused && r.Events != nil && (was == nil || was.Message != now.Message) {
+	unable := now != nil && slices.Contains(eventful, now.Reason) &&
+		(now.Reason != string(plan.Unauthorized) || now.Message == r.Refusals.Message())
+	if unable && r.Events != nil && (was == nil || was.Message != now.Message) {
 		r.Events.Eventf(nodeENI, nil, corev1.EventTypeWarning, now.Reason, "Read", "%s", now.Message)
 	}
 	return nil

@@ -49,10 +49,11 @@ type cloud struct {
 	known, left []eni.Interface
 	err         error
 	subnetsErr  error
+	listErr     error
 }
 
 func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
-	return c.known, start, nil
+	return c.known, start, c.listErr
 }
 
 func (c *cloud) ListByOwner(context.Context, identity.Owner) ([]eni.Interface, error) {
@@ -89,6 +90,20 @@ func selected(name string) *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"eni": "on"}},
 		Spec:       corev1.NodeSpec{ProviderID: "aws:///a/" + instanceOf(name)},
 	}
+}
+
+// unselected returns a Node that the NodeENI does not select.
+func unselected(name string) *corev1.Node {
+	n := selected(name)
+	n.Labels = nil
+	return n
+}
+
+// secondName returns a younger Node with the instance of another one.
+func secondName(name string) *corev1.Node {
+	n := selected(name)
+	n.Name, n.CreationTimestamp = name+"-again", metav1.NewTime(start)
+	return n
 }
 
 // instanceOf returns the instance of a node.
@@ -189,6 +204,17 @@ func TestWhatANodeENISays(t *testing.T) {
 		"no node is selected": {reason: v1alpha1.ReasonNoNodes, counts: "0 0 0 0 0"},
 		"a node of which nothing is known": {
 			objects: []client.Object{selected("n1")}, reason: v1alpha1.ReasonProgressing, counts: "0 0 0 0 0",
+		},
+		"the instance of a node has an older Node, which is not selected": {
+			objects: []client.Object{unselected("n1"), state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, Reason: string(plan.Retained), ENIID: "eni-1"}), secondName("n1")},
+			reason:  v1alpha1.ReasonInstanceHasAnotherNode, counts: "0 0 0 0 0",
+		},
+		"the instance of a node has an older Node, of which nothing is known": {
+			objects: []client.Object{unselected("n1"), secondName("n1")}, reason: v1alpha1.ReasonInstanceHasAnotherNode, counts: "0 0 0 0 0",
+		},
+		"both Nodes of an instance are selected": {
+			objects: []client.Object{selected("n1"), state("n1", attached), secondName("n1")},
+			reason:  v1alpha1.ReasonInstanceHasAnotherNode, counts: "1 1 1 0 0",
 		},
 		"all is attached": {
 			objects: []client.Object{selected("n1"), state("n1", attached)}, reason: v1alpha1.ReasonAttached, counts: "1 1 1 0 0",

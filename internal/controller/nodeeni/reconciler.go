@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,7 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !synced {
-		return reconcile.Result{RequeueAfter: recheck}, client.IgnoreNotFound(r.reportCannotRead(ctx, &nodeENI))
+		return reconcile.Result{RequeueAfter: recheck}, client.IgnoreNotFound(r.reportUnsynced(ctx, &nodeENI))
 	}
 	deleting := !nodeENI.DeletionTimestamp.IsZero()
 	var left []eni.Interface
@@ -231,6 +232,32 @@ func (r *Reconciler) ledgersUndefined(ctx context.Context) bool {
 	return controller.IsCRDMissing(r.Reader.List(ctx, &v1alpha1.NodeENIStateList{}, client.Limit(1)))
 }
 
+// owningNodes returns, for the selected Nodes whose instance belongs to another Node, the name of that one. A Node with a
+// state of its own for the instance is not among them.
+func (r *Reconciler) owningNodes(ctx context.Context, f facts) (map[string]string, error) {
+	instances, owning := map[string]string{}, map[string]string{}
+	for n := range f.states {
+		instances[f.states[n].Name] = f.states[n].Status.InstanceID
+	}
+	for _, node := range f.nodes {
+		ref, err := eni.ParseProviderID(node.Spec.ProviderID)
+		if err != nil || instances[node.Name] == ref.ID {
+			continue
+		}
+		var same corev1.NodeList
+		if err := r.Client.List(ctx, &same, controller.OfInstance(ref.ID), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, err
+		}
+		if len(same.Items) == 0 { // the cache is about to have it
+			continue
+		}
+		if owner := slices.MinFunc(same.Items, controller.CompareNodes); owner.Name != node.Name {
+			owning[node.Name] = owner.Name
+		}
+	}
+	return owning, nil
+}
+
 // gather reads the state of the fleet. It returns failed reads of selectors as a separate error, so that the report can
 // be written before the error causes a retry.
 func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f facts, unreadable, err error) {
@@ -250,6 +277,9 @@ func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f f
 		if why := r.RefusedWrites.Of(controller.ObjectRef{Kind: "NodeENIState", Name: node.Name}); why != "" {
 			f.unstored[node.Name] = why
 		}
+	}
+	if f.owningNodes, err = r.owningNodes(ctx, f); err != nil {
+		return f, nil, err
 	}
 	if r.Refusals.CannotRead() {
 		f.refused, f.unlisted = r.Refusals.Message(), r.Refusals.Refused("DescribeNetworkInterfaces")

@@ -45,6 +45,8 @@ type facts struct {
 	unlisted bool
 	// unstored has the API server's reasons for refusing the NodeENIStates of selected nodes, by node name.
 	unstored map[string]string
+	// owningNodes has, by name, the selected nodes whose instance belongs to another Node, with the name of that one.
+	owningNodes map[string]string
 	// strays are interfaces with the UID of a NodeENI that is being deleted, whose other tags differ from those that this
 	// cluster writes.
 	strays []eni.Interface
@@ -221,6 +223,8 @@ func outcome(
 		return unstored(f.unstored)
 	case len(blocked) > 0:
 		return outcomeOfBlocked(blocked, st.Desired)
+	case len(f.owningNodes) > 0:
+		return secondNames(f)
 	case st.Drifted > 0 && nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace &&
 		!slices.ContainsFunc(all.interfaces, staysDrifted):
 		return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf(
@@ -252,13 +256,15 @@ func blockedReason(
 			"nothing is changed for it while it has the annotation %s; %d of %d interfaces are attached",
 			v1alpha1.PausedAnnotation, st.Attached, st.Desired)}
 	}
-	unread := slices.ContainsFunc(resolutions, func(c metav1.Condition) bool {
-		return c.Status == metav1.ConditionUnknown
-	})
-	if unfinished := st.Attached < st.Desired || f.waiting(nodeENI) > 0; f.refused != "" &&
-		(unfinished || unread || f.unlisted) {
+	unread := slices.IndexFunc(resolutions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionUnknown })
+	unfinished := st.Attached < st.Desired || f.waiting(nodeENI) > 0
+	if f.refused != "" && (unfinished || unread >= 0 || f.unlisted) {
 		refused := cannotRead(f.refused)
 		return &refused
+	}
+	if unread >= 0 && unfinished {
+		return &status.Outcome{State: status.Progressing, Reason: resolutions[unread].Reason, Message: fmt.Sprintf(
+			"%d of %d interfaces are attached; %s", st.Attached, st.Desired, resolutions[unread].Message)}
 	}
 	for _, c := range resolutions {
 		if c.Status == metav1.ConditionFalse {
@@ -284,6 +290,17 @@ func unstored(nodes map[string]string) status.Outcome {
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonStateRefused, Message: fmt.Sprintf(
 		"the API server refuses to store the NodeENIState of %s; nothing new is created or reported there: node %s: %s",
 		text.Count(len(nodes), "node"), first, nodes[first])}
+}
+
+// secondNames is the outcome of a NodeENI with nodes that are second names of their instances.
+func secondNames(f facts) status.Outcome {
+	names := slices.Sorted(maps.Keys(f.owningNodes))
+	message := fmt.Sprintf("node %s gets no interfaces: its instance is node %s already, whose Node is older; delete the Node "+
+		"that is outdated", names[0], f.owningNodes[names[0]])
+	if len(names) > 1 {
+		message += fmt.Sprintf(" (and %s like it)", text.Count(len(names)-1, "node"))
+	}
+	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonInstanceHasAnotherNode, Message: message}
 }
 
 // stalled reports whether an interface waits for a user: it does not exist, or cannot be made as declared.
@@ -363,7 +380,7 @@ func (f facts) waiting(nodeENI *v1alpha1.NodeENI) int {
 	n := 0
 	for _, node := range f.nodes {
 		ref, _ := eni.ParseProviderID(node.Spec.ProviderID)
-		if !judged[ref.ID] && !foreign(node) {
+		if !judged[ref.ID] && !foreign(node) && f.owningNodes[node.Name] == "" {
 			n++
 		}
 	}

@@ -66,8 +66,10 @@ type Options struct {
 	Reader   client.Reader
 	Resolver *resolver.Resolver
 	EC2      EC2
-	// Cluster is the cluster's name in ownership tags.
+	// Cluster is the cluster's name in ownership tags. Permit returns an error while it is not confirmed; nil for a name
+	// that needs no confirmation.
 	Cluster string
+	Permit  func() error
 	// Now returns the current time.
 	Now func() time.Time
 	Log *slog.Logger
@@ -128,6 +130,12 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 			delete(r.deletingSince, request.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.Permit != nil {
+		if err := r.Permit(); err != nil {
+			return reconcile.Result{RequeueAfter: requestInterval}, r.write(ctx, &object, object.Status.Reservations,
+				controller.Unsynced(err))
+		}
 	}
 	if !object.DeletionTimestamp.IsZero() {
 		if _, known := r.deletingSince[object.Name]; !known {

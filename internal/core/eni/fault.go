@@ -49,16 +49,24 @@ type APIError struct {
 	Class Class
 	// Operation is the EC2 action, for example "AttachNetworkInterface".
 	Operation string
-	// Code and Message are EC2's own; Code is empty without an answer.
+	// Code and Message are EC2's own. Without an answer Code is empty, and Message is the SDK's, without what differs from
+	// attempt to attempt.
 	Code, Message string
+	// NoCredentials is set if the call was not sent because the SDK found no credentials.
+	NoCredentials bool
 	// Err is the cause as the SDK reported it.
 	Err error
 }
 
 // Error implements error.
 func (f *APIError) Error() string {
-	if f.Code == "" {
+	switch {
+	case f.NoCredentials:
+		return fmt.Sprintf("%s: no AWS credentials: %s", f.Operation, f.Message)
+	case f.Code == "" && f.Message == "":
 		return fmt.Sprintf("%s: no answer from EC2: %v", f.Operation, f.Err)
+	case f.Code == "":
+		return fmt.Sprintf("%s: no answer from EC2: %s", f.Operation, f.Message)
 	}
 	return fmt.Sprintf("%s: %s: %s", f.Operation, f.Code, f.Message)
 }

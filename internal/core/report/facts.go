@@ -60,6 +60,8 @@ type Node struct {
 	Paused bool `json:"paused,omitempty"`
 	// NotEC2 is why the Node is not an EC2 instance; empty if it is one.
 	NotEC2 string `json:"notEC2,omitempty"`
+	// OwningNode is the older Node that the instance belongs to; empty if it belongs to this one.
+	OwningNode string `json:"owningNode,omitempty"`
 	// Tainted is set while the startup taint keeps pods away.
 	Tainted bool `json:"tainted,omitempty"`
 	// Concerned is set if there is a NodeENIState.
@@ -110,6 +112,15 @@ func (n Node) ready() bool { return n.Ready.Status == "True" }
 // Selects reports whether the NodeENI's selector matches the labels of a node.
 func (n NodeENI) Selects(labels map[string]string) bool {
 	return len(n.Selector) > 0 && len(n.missing(labels)) == 0
+}
+
+// unable reports whether the controller says that it can change nothing for the NodeENI, and knows none of its
+// interfaces.
+func (n NodeENI) unable() bool {
+	if n.Unheard || n.Ready.Status != "False" {
+		return false
+	}
+	return !n.Accepted || n.Desired == 0 && (n.Ready.Reason == reasonUnreadable || n.Ready.Reason == reasonOtherName)
 }
 
 // missing returns the sorted keys of the selector that are missing in the labels or have another value there.

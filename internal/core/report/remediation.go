@@ -11,7 +11,10 @@ const (
 	reasonDrifted    = "Drifted"
 	reasonRampingUp  = "RampingUp"
 	reasonUnreadable = "Unreadable"
+	reasonOtherName  = "OtherClusterName"
 	reasonNoNodes    = "NoNodes"
+
+	reasonAnotherNode = "InstanceHasAnotherNode"
 )
 
 // goesOn is the advice for a state that resolves without a user.
@@ -78,8 +81,12 @@ func remediations() map[string]string {
 		reasonPaused:             "Remove the annotation networking.k8s.aws/paused when changes may go on.",
 		reasonDrifted: "Set updatePolicy: Replace to have the interface replaced, or change the NodeENI " +
 			"back. The interface stays in use as it is.",
-		reasonRampingUp:  "Nothing: a wide change is let in bit by bit.",
-		reasonUnreadable: "Look at the controller's log: EC2 could not be asked.",
-		reasonNoNodes:    "Label a node so that it matches nodeSelector.",
+		reasonRampingUp: "Nothing: a wide change is let in bit by bit.",
+		reasonUnreadable: "Look at the controller's log, and check its own access to EC2: kubectl exec -n " +
+			"eni-controller-system deployment/eni-controller -- /multieni doctor.",
+		reasonAnotherNode: "Delete the Node without a kubelet: kubectl delete node NODE. If that is the older one, the other " +
+			"adopts all interfaces without a change.",
+		reasonOtherName: "Set clusterName of the chart back to the name that the message has.",
+		reasonNoNodes:   "Label a node so that it matches nodeSelector.",
 	}
 }

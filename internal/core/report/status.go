@@ -133,7 +133,7 @@ func (n NodeENI) state() string {
 }
 
 // reconciled reports whether the conditions are those of the present spec.
-func (n NodeENI) reconciled() bool { return n.Accepted && !n.Unheard }
+func (n NodeENI) reconciled() bool { return n.unable() || n.Accepted && !n.Unheard }
 
 func (n NodeENI) readyCell() terminal.Cell {
 	if !n.reconciled() {

@@ -38,6 +38,9 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 	}
 	w.noteConditions(n.Conditions)
 	switch {
+	case n.unable() && !n.Deleting:
+		w.Verdict = "The controller runs, and can change nothing for it."
+		w.explainReady(n.Ready)
 	case !n.Accepted && !n.Deleting:
 		w.Verdict = "No controller has taken it up."
 		w.Notes = append(w.Notes, notRunning)
@@ -46,6 +49,9 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 		w.Notes = append(w.Notes, notRunning)
 	case n.Deleting:
 		w.Verdict = "It is being deleted, and goes when EC2 confirms that none of its interfaces is left."
+		if n.unable() {
+			w.explainReady(n.Ready)
+		}
 		if n.Paused {
 			w.Notes = append(w.Notes, "It is paused as well, so that nothing is removed. "+Remediation(reasonPaused))
 		}
@@ -152,6 +158,10 @@ func WhyNode(f Fleet, n Node) Why {
 	switch {
 	case n.NotEC2 != "":
 		w.Verdict = "It is passed over, since it is no EC2 instance: " + n.NotEC2 + "."
+	case n.OwningNode != "":
+		w.Verdict = fmt.Sprintf("It gets no interfaces: its instance %s is node %s already, whose Node is older.", n.InstanceID,
+			n.OwningNode)
+		w.Notes = append(w.Notes, Remediation(reasonAnotherNode))
 	case n.Absent:
 		w.Verdict = "There is no Node of that name any more; its NodeENIState stays until EC2 confirms that its " +
 			"interfaces are gone."
@@ -161,6 +171,7 @@ func WhyNode(f Fleet, n Node) Why {
 	case n.Paused:
 		w.Verdict = "It is paused: nothing is made, changed or removed for it."
 		w.Notes = append(w.Notes, Remediation(reasonPaused))
+	case !n.Concerned && w.unable(f, meant):
 	case !n.Concerned:
 		w.Verdict = fmt.Sprintf("%s wants interfaces here, and the controller has not begun.", strings.Join(meant, ", "))
 		w.Notes = append(w.Notes, notRunning)
@@ -172,6 +183,18 @@ func WhyNode(f Fleet, n Node) Why {
 		w.explainReady(n.Ready)
 	}
 	return w
+}
+
+// unable explains why the controller can change nothing for NodeENIs that select a node, and reports whether there is one.
+func (w *Why) unable(f Fleet, meant []string) bool {
+	for _, name := range meant {
+		if e, _ := f.NodeENI(name); e.unable() {
+			w.Verdict = fmt.Sprintf("%s wants interfaces here, and the controller can change nothing for it.", name)
+			w.explainReady(e.Ready)
+			return true
+		}
+	}
+	return false
 }
 
 // unjudged names the NodeENIs whose present spec the controller has not yet applied to the node's interfaces, and
@@ -197,7 +220,7 @@ func (w *Why) notes(f Fleet, n Node, meant []string) {
 		switch e, _ := f.NodeENI(name); {
 		case e.Paused:
 			w.Notes = append(w.Notes, fmt.Sprintf("NodeENI %s is paused.", name))
-		case !e.Accepted:
+		case !e.Accepted && !e.unable():
 			w.Notes = append(w.Notes, fmt.Sprintf("No controller has taken NodeENI %s up. %s", name, notRunning))
 		}
 	}

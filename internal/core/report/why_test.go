@@ -39,6 +39,19 @@ func TestWhyNodeENIExplainsTheFirstCauseThatApplies(t *testing.T) {
 		"no controller": {
 			func(n *report.NodeENI) { n.Accepted = false }, verdict("No controller has taken it up.", isItRunning),
 		},
+		"the controller cannot read EC2": {
+			func(n *report.NodeENI) { n.Accepted, n.Ready = false, outage },
+			verdict("The controller runs, and can change nothing for it.", "Unreadable: EC2 does not answer",
+				report.Remediation("Unreadable")),
+		},
+		"the controller has another cluster name, and no interface is known": {
+			func(n *report.NodeENI) {
+				n.Nodes, n.Desired, n.Attached = 0, 0, 0
+				n.Ready = report.Condition{Status: "False", Reason: "OtherClusterName", Message: "this cluster has the name \"a\""}
+			},
+			verdict("The controller runs, and can change nothing for it.", "OtherClusterName: this cluster has the name \"a\"",
+				report.Remediation("OtherClusterName")),
+		},
 		"no controller, and paused": {
 			func(n *report.NodeENI) { n.Accepted, n.Paused = false, true },
 			verdict("No controller has taken it up.", isItRunning),
