@@ -16,15 +16,14 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/awsnodetemplate"
+	"github.com/multieni/multieni/internal/controller/controllertest"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/instancetype"
@@ -186,16 +185,10 @@ func declared() *v1alpha1.AWSNodeTemplate {
 
 func setStage(t *testing.T, object *v1alpha1.AWSNodeTemplate, change ...func(*awsnodetemplate.Options)) *stage {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, err := range []error{clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	s := &stage{T: t, repairs: &controller.InPlaceUpdates{}, cloud: &cloud{
 		now: time.Unix(1_800_000_000, 0), templates: map[string]launchtemplate.Existing{}, versions: map[string][]launchtemplate.Version{},
 	}}
-	s.kube = fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithStatusSubresource(&v1alpha1.AWSNodeTemplate{}, &corev1.Node{}).Build()
+	s.kube = controllertest.API(t, object)
 	clock, quiet := func() time.Time { return s.now }, slog.New(slog.DiscardHandler)
 	s.watch = observer.New(s.cloud, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
 	options := awsnodetemplate.Options{

@@ -15,10 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/controllertest"
 	"github.com/multieni/multieni/internal/controller/freeprefix"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/ipam"
@@ -84,15 +83,11 @@ func TestFreePrefixesAreCounted(t *testing.T) {
 			reservations: map[string][]eni.SubnetReservation{"subnet-b": {{ID: "scr-1", CIDR: netip.MustParsePrefix("10.0.4.128/26"), Type: eni.ReservationPrefix}}},
 			refused:      map[string]error{"subnet-d": errors.New("connection reset")},
 		}
-		scheme := runtime.NewScheme()
-		if err := v1alpha1.AddToScheme(scheme); err != nil {
-			t.Fatal(err)
-		}
 		pods := v1alpha1.NodeENISpec{Pods: &v1alpha1.NodeENIPods{IPv4: &v1alpha1.PodIPv4{}}}
-		api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		api := controllertest.API(t,
 			nodeENI("prefixes", v1alpha1.NodeENISpec{IPv4PrefixCount: 1}, "subnet-a", "subnet-d"), nodeENI("pods", pods, "subnet-a", "subnet-b"),
 			nodeENI("addresses", v1alpha1.NodeENISpec{SecondaryPrivateIPAddressCount: 1}, "subnet-c"),
-		).Build()
+		)
 		counter := freeprefix.New(api, ec2, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)

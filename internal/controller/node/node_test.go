@@ -20,11 +20,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -33,6 +30,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/controllertest"
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/core/identity"
@@ -105,8 +103,8 @@ func setStage(t *testing.T, w awssim.World) *stage {
 		t.Fatal(err)
 	}
 	s := &stage{T: t, ec2: sim, events: events.NewFakeRecorder(1000), spans: tracetest.NewSpanRecorder()}
-	s.cache = s.store()
-	s.api = s.withWrittenStates(s.store())
+	s.cache = controllertest.API(t)
+	s.api = s.withWrittenStates(controllertest.API(t))
 	s.both(func(c client.Client) {
 		s.must(c.Create(t.Context(), &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "uid-node", Labels: map[string]string{"eni": "on"}},
@@ -163,17 +161,9 @@ func (s *stage) both(do func(client.Client)) {
 	do(s.api)
 }
 
-// indexes adds field indexes to a store.
-type indexes struct{ *fake.ClientBuilder }
-
-func (i indexes) IndexField(_ context.Context, object client.Object, field string, values client.IndexerFunc) error {
-	i.WithIndex(object, field, values)
-	return nil
-}
-
 // withWrittenStates returns an API server with the NodeENIStates that the reconciler writes into the cache.
-func (s *stage) withWrittenStates(api client.Client) client.Client {
-	return interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{
+func (s *stage) withWrittenStates(api client.WithWatch) client.Client {
+	return interceptor.NewClient(api, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 			if state, is := object.(*v1alpha1.NodeENIState); is {
 				err := s.cache.Get(ctx, key, state, opts...)
@@ -185,16 +175,6 @@ func (s *stage) withWrittenStates(api client.Client) client.Client {
 			return c.Get(ctx, key, object, opts...)
 		},
 	})
-}
-
-func (s *stage) store() client.Client {
-	s.Helper()
-	scheme := runtime.NewScheme()
-	s.must(clientgoscheme.AddToScheme(scheme))
-	s.must(v1alpha1.AddToScheme(scheme))
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.NodeENI{}, &v1alpha1.NodeENIState{})
-	s.must(controller.Index(s.Context(), indexes{builder}))
-	return builder.Build()
 }
 
 // play runs the reconciler and the observer for a while, and returns the last error of the reconciler.

@@ -17,16 +17,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/controllertest"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
@@ -122,14 +120,6 @@ func state(name string, i v1alpha1.InterfaceState) *v1alpha1.NodeENIState {
 	}
 }
 
-// indexes adds field indexes to a store.
-type indexes struct{ *fake.ClientBuilder }
-
-func (i indexes) IndexField(_ context.Context, object client.Object, field string, values client.IndexerFunc) error {
-	i.WithIndex(object, field, values)
-	return nil
-}
-
 // stage is a reconciler with its inputs.
 type stage struct {
 	*testing.T
@@ -146,22 +136,14 @@ type stage struct {
 
 func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.NodeENI{}, &v1alpha1.NodeENIState{})
 	quiet := slog.New(slog.DiscardHandler)
 	s := &stage{T: t, inFlight: &controller.InFlight{}, ledgers: &controller.PreviousLedgers{}, refusedWrites: &controller.RejectedWrites{}, attachments: &controller.AttachmentDefinitions{}, events: events.NewFakeRecorder(10), now: start}
 	clock := func() time.Time { return s.now }
 	watch := observer.New(c, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
-	for _, err := range []error{
-		clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), controller.Index(t.Context(), indexes{builder}),
-		watch.ResyncOnce(t.Context()),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := watch.ResyncOnce(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	s.kube, s.observer = builder.Build(), watch
+	s.kube, s.observer = controllertest.API(t, objects...), watch
 	s.reconciler = nodeeni.New(nodeeni.Options{
 		Client: s.kube, Reader: s.kube, Observer: watch, InFlight: s.inFlight, Ledgers: s.ledgers, RefusedWrites: s.refusedWrites, Attachments: s.attachments, Events: s.events, Reresolve: time.Hour, ReresolveMissing: time.Minute,
 		Resolver: resolver.New(c, resolver.Options{Now: clock}), Concurrency: 1, Now: clock, Log: quiet,

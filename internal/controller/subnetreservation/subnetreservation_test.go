@@ -18,14 +18,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/controllertest"
 	"github.com/multieni/multieni/internal/controller/subnetreservation"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/reservation"
@@ -55,16 +54,12 @@ type stage struct {
 }
 
 func newStage(t *testing.T, spec v1alpha1.SubnetReservationSpec) *stage {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	object := &v1alpha1.SubnetReservation{ObjectMeta: metav1.ObjectMeta{Name: "n3-pods"}, Spec: spec}
 	s := &stage{T: t, now: time.Now(), made: map[string][]eni.SubnetReservation{}, subnets: []eni.Subnet{
 		{ID: "subnet-a", Name: "n3", Zone: "a", CIDR: netip.MustParsePrefix("10.0.4.0/24")},
 		{ID: "subnet-b", Name: "n3", Zone: "b", CIDR: netip.MustParsePrefix("10.0.6.0/24")},
 	}}
-	s.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(object).WithObjects(object).Build()
+	s.client = controllertest.API(t, object)
 	s.reconciler = subnetreservation.New(subnetreservation.Options{
 		Client: s.client, Reader: s.client, Resolver: resolver.New(s, resolver.Options{Now: func() time.Time { return s.now }}), EC2: s,
 		Cluster: "blue", Now: func() time.Time { return s.now }, Log: slog.New(slog.DiscardHandler),

@@ -1,0 +1,58 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controllertest gives the tests of controllers an API server in memory, with our kinds and the field indexes of
+// the manager's cache.
+package controllertest
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+)
+
+// API returns an API server with objects. Our kinds and Nodes have a status that only status writes change.
+func API(tb testing.TB, objects ...client.Object) client.WithWatch {
+	tb.Helper()
+	return Builder(tb).WithObjects(objects...).Build()
+}
+
+// Builder returns the builder of an [API], for tests that add kinds or intercept requests.
+func Builder(tb testing.TB) *fake.ClientBuilder {
+	tb.Helper()
+	builder := fake.NewClientBuilder().WithScheme(Scheme(tb)).WithStatusSubresource(
+		&v1alpha1.NodeENI{}, &v1alpha1.NodeENIState{}, &v1alpha1.AWSNodeTemplate{}, &v1alpha1.SubnetReservation{}, &corev1.Node{})
+	if err := controller.Index(tb.Context(), indexes{builder}); err != nil {
+		tb.Fatal(err)
+	}
+	return builder
+}
+
+// Scheme returns a new scheme with our kinds and those of Kubernetes.
+func Scheme(tb testing.TB) *runtime.Scheme {
+	tb.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+// indexes adds field indexes to a builder.
+type indexes struct{ *fake.ClientBuilder }
+
+// IndexField implements [client.FieldIndexer].
+func (i indexes) IndexField(_ context.Context, object client.Object, field string, values client.IndexerFunc) error {
+	i.WithIndex(object, field, values)
+	return nil
+}
