@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 # Tools have their own module file, so that they never decide a version of our dependencies.
 TOOL := go tool -modfile=tools/go.mod
-MODULES := . tools tools/helm tools/image dev/controlplane dev/cni dev/node dev/kubelet test/alerts test/programs/vpc
+MODULES := . tools tools/helm tools/image tools/suites dev/controlplane dev/cni dev/node dev/kubelet test/alerts test/programs/vpc
 HELM := go tool -modfile=tools/helm/go.mod helm
 # The version of a build: the tag, or a future version.
 VERSION := $(shell git describe --tags --match 'v*' 2>/dev/null || echo v0.1.0-devel)
@@ -27,47 +27,79 @@ bench: ## Measure the controller against EC2's limits, in a few minutes; BENCH=a
 
 ##@ Test a change
 
-# Each of these suites runs for minutes. The simulation keeps all processors busy, so it runs alone; each of the two others
-# keeps less than one busy. test/hostile starts the controller as a program, which the race detector does not check and the
-# test cache does not track.
-GUARD = $$(go list ./... | grep -vE '/test/(hostile|simulation|synctest)')
+# The program that runs tests with their progress and a summary, and measures what each suite costs.
+SUITES = @go -C tools/suites build -o ../../bin/suites . && assets=$(ASSETS) && set -x && KUBEBUILDER_ASSETS=$$assets
 
-# Random cases are the same in every run of `test`, so that it fails because of a change and not by chance; `test-long`
-# draws new ones, fifty times as many. SIM_FIRST is the first seed of the simulation; .github/workflows/nightly.yaml sets
-# another one every night. test/scenario takes longest and mostly waits, so it starts first, and two more packages run at
-# the same time.
+# Packages in which goroutines meet. The core has none, and the other suites test files, the API server or values.
+RACED = ./awssim/... ./cmd/... ./lib/... $$(go list ./internal/... | grep -v /internal/core/) ./test/scenario ./test/synctest/... ./test/cni ./test/netns
+
+# Random cases are the same in every run, so that a test fails because of a change and not by chance; `test-long` draws new
+# ones, fifty times as many. Suites that wait leave processors to others, so more packages than processors run at a time.
 .PHONY: test
-test: ## Run every test that guards a change: all with the race detector, then `test-simulation`, `test-hostile` and `test-synctest`
-	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -race -timeout 40m -p 3 ./test/scenario $(GUARD)
-	@$(MAKE) test-simulation
-	@$(MAKE) -j2 --output-sync=target test-hostile test-synctest
+test: export RAPID_SEED ?= 1
+test: ## Run every package and every kind of suite, in a few minutes; a second run repeats only what a change affects
+	$(SUITES) bin/suites run -p 4 -timeout 30m ./...
+
+.PHONY: test-all
+test-all: test test-rest ## Run what guards a landing: `test`, then `test-rest`
+
+.PHONY: test-rest
+test-rest: test-simulation test-full test-race ## Run what `test` leaves out: 2,000 seeds, every suite in full, and the race detector
 
 .PHONY: test-simulation
 test-simulation: ## Run the controller through 2,000 seeded schedules of 500 steps each; see docs/reliability.md
-	go test -count=1 -timeout 30m ./test/simulation
-	go test -count=1 -timeout 30m -race -run 'TestSimulation$$' ./test/simulation
+	$(SUITES) MULTIENI_TESTS=all bin/suites run -timeout 60m ./test/simulation
+
+.PHONY: test-full
+test-full: export RAPID_SEED ?= 1
+test-full: ## Run in full what `test` shortens, except the simulation: faults of processes, and the programs of a release
+	$(SUITES) MULTIENI_TESTS=all bin/suites run -p 4 -timeout 60m ./test/hostile ./test/ship ./test/documents ./test/scenario
+
+.PHONY: test-race
+test-race: export RAPID_SEED ?= 1
+test-race: ## Run with the race detector what has goroutines
+	$(SUITES) MULTIENI_TESTS=all bin/suites run -race -p 4 -timeout 60m $(RACED)
+
+.PHONY: test-measure
+test-measure: ## Measure what each suite costs, with and without the race detector, and write the tables of CONTRIBUTING.md; takes an hour
+	$(SUITES) RAPID_SEED=1 bin/suites measure -write CONTRIBUTING.md
+	$(SUITES) RAPID_SEED=1 bin/suites measure -write CONTRIBUTING.md -race
+
+##@ Test for hours
+
+.PHONY: test-long
+test-long: test-cases test-soak test-seeds test-mutants test-guest test-node fuzz ## Run all that follows
+
+.PHONY: test-cases
+test-cases: ## Run unit tests with fifty times as many random cases, new ones every time
+	$(SUITES) RAPID_CHECKS=5000 bin/suites run -race -timeout 4h -count=1 ./api/... ./awssim/... ./cmd/... ./hack/... ./internal/... ./lib/...
+
+.PHONY: test-soak
+test-soak: ## Run the suites of processes, nodes and virtual days at full length, with the programs of others
+	$(SUITES) MULTIENI_TESTS=long bin/suites run -race -timeout 4h -count=1 ./hack/... ./test/cni ./test/hostile ./test/netns ./test/programs ./test/scenario ./test/synctest/...
+
+SIM_FIRST ?= $(shell date -u +%Y%m%d)00001
+
+.PHONY: test-seeds
+test-seeds: ## Run the simulation with 20,000 seeds of the day, or those from SIM_FIRST on
+	$(SUITES) SIM_FIRST=$(SIM_FIRST) SIM_SEEDS=20000 bin/suites run -timeout 8h -count=1 -run 'TestSimulation$$' ./test/simulation
+
+.PHONY: test-mutants
+test-mutants: ## Show that the simulation still finds each known bug shape near the seed of the table in docs/reliability.md
+	$(SUITES) MULTIENI_TESTS=long bin/suites run -timeout 4h -count=1 -run 'TestKillTable$$' ./test/simulation
 
 .PHONY: mutants
 mutants: ## Show that the simulation finds each known bug shape, and write the table into docs/reliability.md; takes some minutes
 	SIM_MUTANTS=doc go test -count=1 -timeout 4h -v -run 'TestMutants$$' ./test/simulation
 
-.PHONY: test-hostile
-test-hostile: ## Run the controller while EC2, the API server or the controller itself fails
-	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -count=1 -timeout 30m ./test/hostile
-
-.PHONY: test-synctest
-test-synctest: ## Run the controller in a bubble of virtual time, with the race detector
-	RAPID_SEED=1 go test -race -count=1 -p 1 -timeout 30m ./test/synctest/...
+.PHONY: test-guest
+test-guest: ## Run pods on ipvlan in a virtual machine, as root; needs QEMU
+	$(SUITES) MULTIENI_TESTS=long bin/suites run -timeout 2h -count=1 -run 'TestPodsByIPVLAN$$' ./test/cni
 
 # docs/pod-networks.md lists the requirements.
 .PHONY: test-node
 test-node: ## Run pods on two nodes with a kubelet, containerd and runc each, as root; the first run compiles them, which takes many minutes
-	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets MULTIENI_NODE=1 go test -count=1 -timeout 2h -v -run 'TestKubelets' ./test/cni
-
-.PHONY: test-long
-test-long: ## Run all tests with fifty times as many random cases, new ones every time, faults at full length, then `fuzz`
-	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_CHECKS=5000 MULTIENI_LONG=1 go test -race -timeout 4h -count=1 ./...
-	@$(MAKE) fuzz
+	$(SUITES) MULTIENI_NODE=1 bin/suites run -timeout 2h -count=1 -run 'TestKubelets' ./test/cni
 
 FUZZTIME ?= 20000x
 
@@ -77,6 +109,8 @@ FUZZTIME ?= 20000x
 fuzz: ## Fuzz every parser of foreign input, each for FUZZTIME
 	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' api awssim cmd internal lib | sort | while IFS=: read -r file function; do \
 	  (set -x; go test -run '^$$' -fuzz "^$${function#func }$$" -fuzztime $(FUZZTIME) ./$${file%/*}) || exit 1; done
+
+##@ Check form
 
 .PHONY: lint
 lint: ## Run the linters of .golangci.yml, and check the words of docs/glossary.md
@@ -153,4 +187,4 @@ clean: ## Remove the build output bin/ and dist/
 help: ## Show this help
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z-]+: .*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

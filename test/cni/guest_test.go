@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/test/needs"
+	"github.com/multieni/multieni/test/size"
 )
 
 // testsOfTheGuest are those that need no API server. They run once more in a virtual machine whose kernel has ipvlan.
@@ -32,9 +33,7 @@ var testsOfTheGuest = []string{
 // TestPodsByIPVLAN runs tests of this package in a virtual machine, with the CNI project's plugin ipvlan in place of
 // macvlan. QEMU emulates the processor, so the test runs everywhere.
 func TestPodsByIPVLAN(t *testing.T) {
-	if os.Getenv("MULTIENI_LONG") == "" {
-		t.Skip("it takes minutes: set MULTIENI_LONG")
-	}
+	size.NeedsLong(t, "the virtual machine takes minutes")
 	needs.Programs(t, "qemu-system-x86_64", "cpio", "apt-get", "dpkg-deb") // of qemu-system-x86 and cpio
 	g := guest{t, t.TempDir()}
 	kernel := g.unpackKernel()

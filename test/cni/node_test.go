@@ -30,6 +30,7 @@ import (
 	"github.com/multieni/multieni/internal/dev/nodenet"
 	"github.com/multieni/multieni/internal/netlink/netlinktest"
 	"github.com/multieni/multieni/internal/podlease"
+	"github.com/multieni/multieni/test/inputs"
 )
 
 // programs returns the folders of the CNI programs: ours, built once, and those of the CNI project.
@@ -46,10 +47,8 @@ var programs = sync.OnceValues(func() ([]string, error) {
 		return nil, err
 	}
 	program := filepath.Join(dir, "multieni-cni")
-	build := exec.CommandContext(context.Background(), "go", "build", "-ldflags", "-s -w", "-o", program, "../../cmd/multieni-cni")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build multieni-cni: %w: %s", err, output)
+	if err := inputs.Build(context.Background(), program, "../../cmd/multieni-cni", "-ldflags", "-s -w"); err != nil {
+		return nil, err
 	}
 	if output, err := exec.CommandContext(context.Background(), program, "install", dir).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("install multieni-cni: %w: %s", err, output)

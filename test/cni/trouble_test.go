@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/test/size"
 )
 
 const (
@@ -210,10 +210,8 @@ func TestPodsWhileTheSubnetIsFull(t *testing.T) {
 
 // All pods but one get an address of their own while the prefixes grow to their limit.
 func TestAllPodsStartAtOnceThroughMultus(t *testing.T) {
-	first, last := 1, 2
-	if os.Getenv("MULTIENI_LONG") != "" {
-		first, last = 12, 13
-	}
+	first := size.Of(1, 1, 12)
+	last := first + 1
 	w := newWorld(t)
 	w.control()
 	a := w.worker("node-a1", instanceA)

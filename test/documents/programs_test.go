@@ -11,11 +11,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/multieni/multieni/test/size"
 )
 
 // TestTheProgramsForNodesAreBuilt runs, unchanged, the documented commands that build the programs for other machines,
 // in a folder with the files of a checkout. No story runs them, since they take half a minute with a warm cache.
 func TestTheProgramsForNodesAreBuilt(t *testing.T) {
+	size.NeedsAll(t, "it compiles the programs for another processor")
 	if _, err := exec.LookPath("zip"); err != nil {
 		t.Skip("needs zip, as the page does")
 	}

@@ -14,11 +14,13 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/test/size"
 )
 
 // TestAnswersThatAreNone replaces every third answer to a change: by nothing, a page, another action's answer, half of
 // the answer, 50 MB, or a reset of the connection. EC2 makes some of the changes, and not the others.
 func TestAnswersThatAreNone(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)
@@ -51,6 +53,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 // TestReadingsThatAreNone answers every read with an empty body for as long as a fault may last, while a NodeENI is
 // deleted. Its interfaces are older than the visibility window, so that a read without them counts.
 func TestReadingsThatAreNone(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)

@@ -11,11 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/test/size"
 )
 
 // TestTwoClusters runs two clusters in one VPC that have the same names for everything: nodes, NodeENIs, labels. No
 // action of one cluster, including restarts, changes an interface of the other.
 func TestTwoClusters(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	cloud := simulate(t, fleet("node", "node"), speed, nil)
 	one, two := setStage(t, cloud, speed), setStage(t, cloud, speed)

@@ -22,12 +22,14 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/test/size"
 )
 
 // TestByHand lets people detach an interface in the EC2 console, remove tags from another, and move a third to an
 // instance outside the cluster, for which they pause its node. The controller reacts to each change, changes no other
 // interface, and does not repeat itself.
 func TestByHand(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node", "other"), speed, nil), speed)
 	s.join(0)

@@ -11,6 +11,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/core/ratelimit"
+	"github.com/multieni/multieni/test/size"
 )
 
 // speed is how many times faster than EC2 the simulated one runs in tests in which the controller's own periods do not
@@ -32,6 +33,7 @@ const (
 // TestLostResponses loses the answer to every third call of each action that changes something, although EC2 executes
 // it.
 func TestLostResponses(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)
@@ -75,6 +77,7 @@ func TestLostRequests(t *testing.T) {
 // TestThrottling refuses every call to EC2 while nodes get and lose interfaces: at first those that change something,
 // then reads too.
 func TestThrottling(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)
@@ -110,6 +113,7 @@ func TestThrottling(t *testing.T) {
 // TestReadsLag answers every read with a state that is up to a minute old, of a different age each time, and hides new
 // interfaces for a while. The controller is killed in between, and starts again with stale reads.
 func TestReadsLag(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), 1, nil), 1)
 	s.join(0)
@@ -138,6 +142,7 @@ func TestReadsLag(t *testing.T) {
 // stuck detach before its time, and the interface leaves with its instance. The long form instead waits the ten minutes
 // until the forced detach.
 func TestStuckDetaches(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)
@@ -158,7 +163,7 @@ func TestStuckDetaches(t *testing.T) {
 	s.heal()
 	s.endure(promised, r)
 	forced := 0
-	if isLong {
+	if size.Long() {
 		s.holds(11*time.Minute, wanted(names("node", 0, 3)))
 		forced = stuck
 	} else {

@@ -18,11 +18,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/test/size"
 )
 
 // TestStatusWritesFail fails all status writes while nodes get and lose interfaces, a NodeENI is added, and the
 // controller is killed: the controller can learn only from EC2 what exists already.
 func TestStatusWritesFail(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)
@@ -74,6 +76,7 @@ func TestConflicts(t *testing.T) {
 // TestAPIOutage cuts the controller off from the API server for a while, twice: once by the network, and once by a kill
 // and restart of the server. Labels change meanwhile.
 func TestAPIOutage(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)
@@ -182,6 +185,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 // TestStoppedLongerThanTheLease stops the leader with calls in flight for longer than its lease, lets the other replica
 // become the leader, and continues the first one: it must not change anything any more, and must end.
 func TestStoppedLongerThanTheLease(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)

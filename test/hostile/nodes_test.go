@@ -14,12 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/test/size"
 )
 
 // TestNodesAreNotWhatTheySeem removes one Node whose instance runs, brings another back without a providerID, and a
 // third as another instance after its own was terminated. Only the last is a reason to change anything. A fourth
 // registers under another name, and its first Node is deleted.
 func TestNodesAreNotWhatTheySeem(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node", "other"), speed, nil), speed)
 	s.join(0)

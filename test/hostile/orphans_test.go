@@ -20,17 +20,16 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/test/size"
 )
 
 // TestOrphans creates thousands of interfaces in EC2 by hand: orphans, which name a NodeENI that does not exist, and an
 // equal number of look-alikes, which lack one property of orphans. The controller deletes the orphans at the rate that
 // EC2 allows, and changes neither the look-alikes nor the interfaces of the nodes.
 func TestOrphans(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
-	count := 400
-	if isLong {
-		count = 5000
-	}
+	count := size.Of(200, 400, 5000)
 	// Calls by hand are not limited.
 	limits := awssim.DocumentedLimits()
 	delete(limits, "CreateNetworkInterface")

@@ -129,7 +129,7 @@ func TestPermissionsOfDrain(t *testing.T) {
 func (s *stage) drain(user string) (string, error) {
 	s.Helper()
 	flags := append(child.Flags(s.speed)[1:], "--leader-elect", "--leader-election-namespace="+namespace, "--timeout=5m")
-	command := exec.CommandContext(s.Context(), program, append([]string{"drain", "--yes"}, flags...)...)
+	command := exec.CommandContext(s.Context(), s.program(), append([]string{"drain", "--yes"}, flags...)...)
 	command.Env = s.environment(user, newCloudGate(s.T, s.cloud, s.keepsTargets))
 	out, err := command.CombinedOutput()
 	return string(out), err

@@ -21,6 +21,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/test/size"
 )
 
 // noticed is how long a restore of etcd may go unnoticed after the API server is back: a failed watch is repeated after
@@ -32,6 +33,7 @@ const noticed = time.Minute
 // revisions that etcd lost, so the controller must end and say why, and the next one serves the restored objects. The
 // agent keeps running, and reports the present state.
 func TestARestoreOfEtcd(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -169,6 +170,14 @@ func (s *stage) apply(nodeENIs ...*v1alpha1.NodeENI) {
 	}
 }
 
+// program returns the path of multieni, which is this test: see TestMain.
+func (s *stage) program() string {
+	s.Helper()
+	path, err := exec.LookPath("multieni")
+	s.must(err)
+	return path
+}
+
 // run starts a controller. The given flags win over the flags that adapt it to the simulator.
 func (s *stage) run(flags ...string) *replica { return s.runAs("", flags...) }
 
@@ -180,7 +189,7 @@ func (s *stage) runAs(user string, flags ...string) *replica {
 	s.replicas = append(s.replicas, r)
 	s.mu.Unlock()
 	process, err := child.Start(child.Options{
-		Program: program, Args: append(child.Flags(s.speed), flags...), Env: s.environment(user, r.cloud), Log: r.log,
+		Program: s.program(), Args: append(child.Flags(s.speed), flags...), Env: s.environment(user, r.cloud), Log: r.log,
 	})
 	s.must(err)
 	r.Process = process

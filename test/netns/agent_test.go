@@ -28,6 +28,7 @@ import (
 	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/test/size"
 )
 
 // patience is how long one step may take on a busy machine that also runs an API server.
@@ -309,7 +310,7 @@ func TestAdversary(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var worst time.Duration
 	rounds := 0
-	for begin := time.Now(); rounds < 40 || long() && time.Since(begin) < 10*time.Minute; rounds++ {
+	for begin := time.Now(); rounds < 40 || size.Long() && time.Since(begin) < 10*time.Minute; rounds++ {
 		index := n.indexOf(mac(1 + random.IntN(2)))
 		n.disturb(random, index)
 		worst = max(worst, n.mended(links))
@@ -321,16 +322,10 @@ func TestAdversary(t *testing.T) {
 	n.peace()
 }
 
-// long reports whether tests run in their long form.
-func long() bool { return os.Getenv("MULTIENI_LONG") != "" }
-
 // TestLatency measures the time from the moment a link exists until its node accepts pods. It watches the node instead
 // of polling it: polling would take CPU time from the measured programs.
 func TestLatency(t *testing.T) {
-	times := 20
-	if long() {
-		times = 300
-	}
+	times := size.Of(5, 20, 300)
 	n := newNode(t, "latency", true)
 	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
 	watcher, err := client.NewWithWatch(server.Config, client.Options{Scheme: n.client.Scheme()})
@@ -358,14 +353,14 @@ func TestLatency(t *testing.T) {
 		until(corev1.ConditionTrue, false)
 		all = append(all, time.Since(begin))
 		n.IP("link del ens6")
-		if long() { // real interfaces do not flap several times a second, and the agent limits its reaction
+		if size.Long() { // real interfaces do not flap several times a second, and the agent limits its reaction
 			time.Sleep(time.Second)
 		}
 	}
 	slices.Sort(all)
 	p99 := all[len(all)*99/100]
 	t.Logf("of %d, the median is %s, the 99th percentile %s", times, all[len(all)/2], p99)
-	if long() && p99 > 300*time.Millisecond {
+	if size.Long() && p99 > 300*time.Millisecond {
 		t.Errorf("the 99th percentile is %s", p99)
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/netlink/netlinktest"
+	"github.com/multieni/multieni/test/inputs"
 )
 
 const (
@@ -49,8 +50,8 @@ networks:
 func TestBoot(t *testing.T) {
 	netlinktest.New(t) // or end the test
 	program := filepath.Join(t.TempDir(), "eni-bootstrap")
-	if output, err := exec.Command("go", "build", "-o", program, "github.com/multieni/multieni/cmd/eni-bootstrap").CombinedOutput(); err != nil {
-		t.Fatalf("build the program: %v: %s", err, output)
+	if err := inputs.Build(t.Context(), program, "github.com/multieni/multieni/cmd/eni-bootstrap"); err != nil {
+		t.Fatal(err)
 	}
 	for name, test := range map[string]func(*testing.T, string){
 		"and reboot": bootAndReboot, "cut short": bootCutShort, "that fails": bootThatFails, "configured from elsewhere": bootConfiguredFromElsewhere,

@@ -30,7 +30,9 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/test/inputs"
 	"github.com/multieni/multieni/test/needs"
+	"github.com/multieni/multieni/test/size"
 )
 
 const (
@@ -70,7 +72,7 @@ func TestProgram(t *testing.T) {
 	n.becomes(patience, ready)
 
 	watched := 3 * time.Second
-	if long() {
+	if size.Long() {
 		watched = time.Minute
 	}
 	time.Sleep(settles) // here and below: the test reads state of the kernel, which has no events
@@ -127,7 +129,7 @@ func (n *node) wear() {
 	state.Status.Interfaces = []v1alpha1.InterfaceState{interfaceOf(1, v1alpha1.PhaseAttached)}
 	links, _ := agent.DesiredLinks(state, 0)
 	times := 10
-	if long() {
+	if size.Long() {
 		times = 300
 	}
 	for range times {
@@ -137,7 +139,7 @@ func (n *node) wear() {
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	rounds := 0
-	for begin := time.Now(); rounds < 20 || long() && time.Since(begin) < 10*time.Minute; rounds++ {
+	for begin := time.Now(); rounds < 20 || size.Long() && time.Since(begin) < 10*time.Minute; rounds++ {
 		n.disturb(random, n.indexOf(mac(1)))
 		n.mended(links)
 	}
@@ -148,8 +150,8 @@ func (n *node) wear() {
 func agentProgram(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "eni-manager")
-	if output, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, "github.com/multieni/multieni/cmd/eni-manager").CombinedOutput(); err != nil {
-		t.Fatalf("build the program: %v: %s", err, output)
+	if err := inputs.Build(t.Context(), program, "github.com/multieni/multieni/cmd/eni-manager", "-ldflags", "-s -w"); err != nil {
+		t.Fatal(err)
 	}
 	return program
 }

@@ -12,11 +12,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/multieni/multieni/test/size"
 )
 
 // A program with AWS's SDK for JavaScript takes a hook's event, attaches an interface, completes the hook and cleans up.
 func TestSDKForJavaScript(t *testing.T) {
-	needLong(t)
+	size.NeedsLong(t, "its programs take minutes to install or build")
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("%s is not installed (Debian's nodejs and npm): %v", program, err)

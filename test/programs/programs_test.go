@@ -17,6 +17,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/events"
 	"github.com/multieni/multieni/awssim/sqs"
+	"github.com/multieni/multieni/test/size"
 )
 
 // The subnets in which the functions attach interfaces: two of the first zone, the first of them with IPv6.
@@ -100,13 +101,8 @@ func needBoto3(t *testing.T) {
 	}
 }
 
-// speeds returns the multiples of AWS's speed at which tests run: AWS's own speed only in the long form.
-func speeds() []float64 {
-	if os.Getenv("MULTIENI_LONG") != "" {
-		return []float64{1, 20}
-	}
-	return []float64{20}
-}
+// speeds returns the multiples of AWS's speed at which tests run.
+func speeds() []float64 { return size.Of([]float64{20}, []float64{20}, []float64{1, 20}) }
 
 // The functions that AWS published for Multus give an instance its interfaces while a hook holds it.
 func TestPublishedFunctions(t *testing.T) {

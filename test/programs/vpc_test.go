@@ -5,7 +5,6 @@ package programs_test
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -14,15 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/test/size"
 )
-
-// needLong skips the test in the short form: its programs take minutes to install or build.
-func needLong(t *testing.T) {
-	t.Helper()
-	if os.Getenv("MULTIENI_LONG") == "" {
-		t.Skip("make test-long runs this")
-	}
-}
 
 // interfaces returns the interfaces in the simulated AWS, and their attachments.
 func interfaces(sim *awssim.Simulator) []string {
@@ -40,7 +32,7 @@ func interfaces(sim *awssim.Simulator) []string {
 // AWS's VPC resource controller and VPC CNI give an instance interfaces, addresses and prefixes, and remove all of
 // them.
 func TestVPCPrograms(t *testing.T) {
-	needLong(t)
+	size.NeedsLong(t, "its programs take minutes to install or build")
 	const instance = "i-0a10000000000000a"
 	bin := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-C", "vpc", "-o", bin, "./...")

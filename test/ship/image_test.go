@@ -21,6 +21,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/test/size"
 )
 
 // maxCompressed is the size limit of the image in bytes. The aws-multi-eni-controller's has 22 MB. The authentication
@@ -75,6 +77,7 @@ var buildImage = sync.OnceValues(func() (image, error) {
 // built returns the image.
 func built(t *testing.T) image {
 	t.Helper()
+	size.NeedsAll(t, "it compiles the programs of the image as a release does")
 	i, err := buildImage()
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ package simulation_test
 import (
 	"errors"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,10 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/test/simulation"
+	"github.com/multieni/multieni/test/size"
 )
 
 // TestKillTable fails if the documented table does not list the existing mutants, if one of them survives in it, or if
-// a mutant is no longer found near the seed that the table names. It tries two mutants; with MULTIENI_LONG set, all.
+// a mutant is no longer found near the seed that the table names. It tries none of the mutants in
+// make test, some in make test-all, and all in make test-long.
 func TestKillTable(t *testing.T) {
 	rows := documented(t)
 	var names []string
@@ -28,7 +29,7 @@ func TestKillTable(t *testing.T) {
 		if there && row.edits != len(m.Edits) {
 			t.Errorf("docs/reliability.md says that %q is %d edits, and it is %d", m.Name, row.edits, len(m.Edits))
 		}
-		if !there || raced || os.Getenv("MULTIENI_LONG") == "" && n%20 != 0 {
+		if !there || raced || !size.All() || !size.Long() && n%20 != 0 {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {

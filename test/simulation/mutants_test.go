@@ -43,7 +43,7 @@ func TestMutants(t *testing.T) {
 		if only != "" && !strings.Contains(m.Name, only) {
 			continue
 		}
-		invariant, seed, err := kill(t, m, first, number("SIM_SEEDS", defaultSeeds))
+		invariant, seed, err := kill(t, m, first, number("SIM_SEEDS", fullSeeds))
 		row := fmt.Sprintf("| %s | %s | %d | %d | %s |", m.Name, m.Like, len(m.Edits), seed, invariant)
 		if err != nil {
 			t.Errorf("%s: %v", m.Name, err)

@@ -13,11 +13,19 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/test/simulation"
+	"github.com/multieni/multieni/test/size"
 )
 
-// defaultSeeds is how many runs guard a change. A few of them are enough for the race detector, since a run is one
-// goroutine.
-const defaultSeeds, racedSeeds = 2000, 50
+// fullSeeds is how many runs guard a landing. Only with as many must every fault and every crash appear.
+const fullSeeds = 2000
+
+// defaultSeeds is how many runs there are. A few are enough for the race detector, since a run is one goroutine.
+func defaultSeeds() int {
+	if raced {
+		return 50
+	}
+	return size.Of(250, fullSeeds, fullSeeds)
+}
 
 // bearEvery says that one seed in this many also runs with a part that stays broken.
 const bearEvery = 10
@@ -31,7 +39,7 @@ func TestSimulation(t *testing.T) {
 	}
 	workers.Wait()
 	s.tell(t, time.Since(begun))
-	if s.seeds < defaultSeeds || t.Failed() {
+	if s.seeds < fullSeeds || t.Failed() {
 		return
 	}
 	for _, point := range s.coverage.RareCrashes() {
@@ -55,12 +63,8 @@ type sweep struct {
 }
 
 func newSweep() *sweep {
-	seeds := defaultSeeds
-	if raced {
-		seeds = racedSeeds
-	}
 	return &sweep{
-		first: number("SIM_FIRST", 1), seeds: number("SIM_SEEDS", seeds), steps: number("SIM_STEPS", 500), failures: number("SIM_FAILURES", 3),
+		first: number("SIM_FIRST", 1), seeds: number("SIM_SEEDS", defaultSeeds()), steps: number("SIM_STEPS", 500), failures: number("SIM_FAILURES", 3),
 		coverage: simulation.NewCoverage(),
 	}
 }

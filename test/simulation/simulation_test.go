@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/multieni/multieni/test/simulation"
+	"github.com/multieni/multieni/test/size"
 )
 
 var (
@@ -74,7 +75,7 @@ func number(name string, otherwise int) int {
 }
 
 func TestSameSeedSameTrace(t *testing.T) {
-	for seed := range uint64(number("SIM_TWICE", 20)) {
+	for seed := range uint64(number("SIM_TWICE", size.Of(5, 20, 20))) {
 		var traces [2][]string
 		var results [2]simulation.Result
 		for n := range traces {
@@ -98,7 +99,7 @@ func firstDifference(a, b []string) string {
 }
 
 func TestCalm(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range uint64(size.Of(20, 50, 50)) {
 		options := simulation.Options{Seed: seed + 1, Steps: 300, Calm: true}
 		result := simulation.Run(options)
 		report(t, options, false, result)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/test/size"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -25,8 +26,8 @@ var pools = []string{"a", "b", "none"}
 
 // TestChurn lets nodes join and leave and people edit NodeENIs while calls fail, and then leaves the cluster alone.
 func TestChurn(t *testing.T) {
-	hours := scaled(2, 6)
-	for seed := range uint64(scaled(1, 20)) {
+	hours := size.Of(1, 2, 6)
+	for seed := range uint64(size.Of(1, 1, 20)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := bubble.New(t, bubble.World())

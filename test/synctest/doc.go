@@ -8,7 +8,7 @@
 // It is the counterpart of test/simulation. There one goroutine takes every step in an order that a seed decides, and a
 // run can be replayed; here the whole product runs, concurrency is real, and a run cannot be replayed.
 //
-// With MULTIENI_LONG set the stories have the length and size of `make test-long`; with SYNCTEST_LOG=debug (or info,
+// In make test-long the stories are longer and larger, see package test/size; with SYNCTEST_LOG=debug (or info,
 // warn) the controllers' logs go to standard error.
 //
 // Package bubble is the fixture, which test/bench shares. Each file here is one story.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/test/size"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -28,7 +29,7 @@ func TestIdleDay(t *testing.T) {
 		// every half hour.
 		slack = 12
 	)
-	nodes := scaled(20, 1000)
+	nodes := size.Of(20, 20, 1000)
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
 		c.Declare("data", "a", "data")

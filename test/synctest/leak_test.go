@@ -15,6 +15,7 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/test/size"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -22,7 +23,7 @@ const leakyCluster = "leaky"
 
 // TestLeaksAreSwept begins with interfaces of NodeENIs that do not exist, and with look-alikes.
 func TestLeaksAreSwept(t *testing.T) {
-	leaks := scaled(200, 5000)
+	leaks := size.Of(100, 200, 5000)
 	lookalikes := map[string]map[string]string{
 		"another cluster's":        {identity.TagCluster: "other"},
 		"nobody's":                 {identity.TagCluster: ""},

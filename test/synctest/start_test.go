@@ -14,6 +14,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/test/size"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -23,7 +24,7 @@ const slowestAttach = 15 * time.Second
 
 func TestColdStart(t *testing.T) {
 	const members = 2
-	nodes := scaled(200, 1000)
+	nodes := size.Of(100, 200, 1000)
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
 		c.Declare("data", "a", "data")

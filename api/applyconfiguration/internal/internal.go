@@ -57,7 +57,6 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
-          elementRelationship: atomic
     - name: architecture
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.Architecture
@@ -119,13 +118,11 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
-          elementRelationship: atomic
     - name: subnetSelector
       type:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
-          elementRelationship: atomic
     - name: tags
       type:
         map:
@@ -575,13 +572,11 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
-          elementRelationship: atomic
     - name: subnetSelector
       type:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
-          elementRelationship: atomic
 - name: com.github.multieni.multieni.api.v1alpha1.LaunchInterfaceType
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.LaunchTemplateRef
@@ -714,7 +709,6 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.LabelValue
-          elementRelationship: atomic
     - name: namespaces
       type:
         list:
@@ -798,7 +792,6 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.LabelValue
-          elementRelationship: atomic
     - name: pods
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.NodeENIPods
@@ -814,19 +807,18 @@ var schemaYAML = typed.YAMLObject(`types:
         list:
           elementType:
             scalar: string
-          elementRelationship: atomic
+          elementRelationship: associative
     - name: securityGroupNames
       type:
         list:
           elementType:
             scalar: string
-          elementRelationship: atomic
+          elementRelationship: associative
     - name: securityGroupSelector
       type:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
-          elementRelationship: atomic
     - name: sourceDestCheck
       type:
         scalar: boolean
@@ -854,7 +846,6 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
-          elementRelationship: atomic
     - name: sysctls
       type:
         map:
@@ -1391,7 +1382,6 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
-          elementRelationship: atomic
     - name: type
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.SubnetReservationType

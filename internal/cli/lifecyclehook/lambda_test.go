@@ -4,11 +4,11 @@
 package lifecyclehook_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +26,7 @@ import (
 	"github.com/multieni/multieni/awssim/lambda"
 	"github.com/multieni/multieni/awssim/sqs"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/test/inputs"
 )
 
 // programs is where bootstrap is built.
@@ -45,11 +46,7 @@ func TestMain(m *testing.M) {
 // bootstrap builds the function as docs/multus-node-groups.md says, for this machine.
 var bootstrap = sync.OnceValues(func() (string, error) {
 	program := filepath.Join(programs, "bootstrap")
-	build := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", program, "github.com/multieni/multieni/cmd/lifecycle-hook")
-	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the function: %w: %s", err, output)
-	}
-	return program, nil
+	return program, inputs.Build(context.Background(), program, "github.com/multieni/multieni/cmd/lifecycle-hook", "-tags", "lambda.norpc")
 })
 
 const (
