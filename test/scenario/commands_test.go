@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,8 @@ func commands() map[string]command {
 	return map[string]command{
 		// [!] kubectl ARGUMENTS: the real one.
 		"kubectl": kubectl,
+		// await-event OBJECT PATTERN: waits until a line of kubectl events for the object matches.
+		"await-event": awaitEvent,
 		// save NAME: stores the output of the last command in a variable.
 		"save": save,
 		// await-file FILE: waits until it exists.
@@ -100,6 +103,19 @@ func kubectl(ts *testscript.TestScript, neg bool, args []string) {
 	if (err != nil) != neg {
 		ts.Fatalf("kubectl: %v, and failure was expected: %t", err, neg)
 	}
+}
+
+// awaitEvent is a command of its own since the controller writes an Event after the status that it is about, and not
+// before it continues.
+func awaitEvent(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[1])
+	eventually(ts, func() string {
+		ts.Check(ts.Exec("kubectl", "events", "--for", args[0]))
+		if out := ts.ReadFile("stdout"); !pattern.MatchString(out) {
+			return fmt.Sprintf("no event matches %s:\n%s", args[1], out)
+		}
+		return ""
+	})
 }
 
 func save(ts *testscript.TestScript, _ bool, args []string) {

@@ -3,9 +3,12 @@
 
 package scenario_test
 
-import "github.com/multieni/multieni/internal/cli/enibootstrap"
+import (
+	"github.com/multieni/multieni/internal/cli/enibootstrap"
+	"github.com/multieni/multieni/test/inputs"
+)
 
 // nodePrograms are the programs that run only on nodes.
 func nodePrograms() map[string]func() {
-	return map[string]func(){"eni-bootstrap": program("eni-bootstrap", enibootstrap.New)}
+	return map[string]func(){"eni-bootstrap": inputs.Self("eni-bootstrap", enibootstrap.New)}
 }

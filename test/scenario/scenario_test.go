@@ -13,20 +13,18 @@ package scenario_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,19 +39,25 @@ import (
 	devcli "github.com/multieni/multieni/internal/dev/cli"
 	"github.com/multieni/multieni/internal/dev/cluster"
 	"github.com/multieni/multieni/internal/dev/cluster/clustertest"
+	"github.com/multieni/multieni/test/inputs"
+	"github.com/multieni/multieni/test/size"
 )
 
 // speed is how many times faster than AWS the simulated one runs.
 const speed = 50
 
-// shared is the API server of all stories.
-var shared *cluster.Cluster
+// servers are the API servers of the stories. Nodes and NodeENIs have no namespace, so each story has one to itself while
+// it runs.
+var servers chan *cluster.Cluster
+
+// atOnce is how many stories run at the same time. They wait much more than they compute.
+const atOnce = 4
 
 func TestMain(m *testing.M) {
 	programs := map[string]func(){
-		"multieni":     program("multieni", cli.New),
-		"kubectl-eni":  program("kubectl eni", cli.NewPlugin),
-		"multieni-dev": program("multieni-dev", devcli.New),
+		"multieni":     inputs.Self("multieni", cli.New),
+		"kubectl-eni":  inputs.Self("kubectl eni", cli.NewPlugin),
+		"multieni-dev": inputs.Self("multieni-dev", devcli.New),
 	}
 	maps.Copy(programs, nodePrograms())
 	testscript.Main(suite{m}, programs)
@@ -63,19 +67,11 @@ func TestMain(m *testing.M) {
 type suite struct{ *testing.M }
 
 func (s suite) Run() int {
-	return clustertest.Run(s.M, func(c *cluster.Cluster) { shared = c })
-}
-
-// program returns the main function of a program.
-func program(name string, root func() *cobra.Command) func() {
-	return func() {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		if err := root().ExecuteContext(ctx); err != nil {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-			os.Exit(1)
-		}
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+		panic(err)
 	}
+	return clustertest.RunPool(s.M, atOnce, func(pool chan *cluster.Cluster) { servers = pool })
 }
 
 // TestController runs the stories of the controller, each with a simulated AWS and nodes of its own.
@@ -95,22 +91,23 @@ func TestDev(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/dev",
 		Setup:              prepare,
-		Condition:          long,
+		Condition:          sizes,
 		Cmds:               commands(),
 		RequireUniqueNames: true,
 	})
 }
 
-// long is true in "make test-long".
-func long(condition string) (bool, error) {
-	if condition != "long" {
+// sizes are the conditions "all" and "long": how much a run of tests includes.
+func sizes(condition string) (bool, error) {
+	switch condition {
+	case "all":
+		return size.All(), nil
+	case "long":
+		return size.Long(), nil
+	default:
 		return false, fmt.Errorf("unknown condition %q", condition)
 	}
-	return os.Getenv("RAPID_CHECKS") != "", nil
 }
-
-// turn is held by the running story: nodes and NodeENIs have no namespace.
-var turn sync.Mutex
 
 // stage is the environment of a story.
 type stage struct {
@@ -125,10 +122,14 @@ type stageKey struct{}
 
 func on(ts *testscript.TestScript) *stage { return ts.Value(stageKey{}).(*stage) }
 
-// prepare waits for the story's turn and gives it kubectl and the examples.
+// serverKey is the key under which a script stores its API server.
+type serverKey struct{}
+
+// prepare waits for an API server that no other story has, and gives it to the story with kubectl and the examples.
 func prepare(env *testscript.Env) error {
-	turn.Lock()
-	env.Defer(turn.Unlock)
+	server := <-servers
+	env.Defer(func() { servers <- server })
+	env.Values[serverKey{}] = server
 	root, err := child.Root()
 	if err != nil {
 		return err
@@ -140,16 +141,17 @@ func prepare(env *testscript.Env) error {
 			env.Setenv(name, value)
 		}
 	}
-	env.Setenv("KUBECONFIG", shared.Kubeconfig)
+	env.Setenv("KUBECONFIG", server.Kubeconfig)
 	env.Setenv("KUBECACHEDIR", filepath.Join(os.TempDir(), "multieni-scenario-kubectl"))
-	env.Setenv("PATH", filepath.Dir(shared.Kubectl)+string(filepath.ListSeparator)+env.Getenv("PATH"))
+	env.Setenv("PATH", filepath.Dir(server.Kubectl)+string(filepath.ListSeparator)+env.Getenv("PATH"))
 	return os.Symlink(filepath.Join(root, "examples"), filepath.Join(env.WorkDir, "examples"))
 }
 
 // setStage gives a story its stage, and cleans it up in the end.
 func setStage(env *testscript.Env) error {
+	server, _ := env.Values[serverKey{}].(*cluster.Cluster)
 	s := &stage{dir: env.WorkDir}
-	if err := s.start(); err != nil {
+	if err := s.start(server); err != nil {
 		return err
 	}
 	env.Values[stageKey{}] = s
@@ -165,8 +167,8 @@ func setStage(env *testscript.Env) error {
 	return nil
 }
 
-// start starts the story's AWS, and adds its nodes to the shared API server.
-func (s *stage) start() error {
+// start starts the story's AWS, and adds its nodes to the API server.
+func (s *stage) start(server *cluster.Cluster) error {
 	world := awssim.ExampleWorld()
 	if file := filepath.Join(s.dir, "world.yaml"); exists(file) {
 		var err error
@@ -180,12 +182,12 @@ func (s *stage) start() error {
 	}
 	aws := awssim.Options{World: world, Behavior: new(ec2.LaggingBehavior()), Clock: awssim.ScaledClock(speed), Seed: 1, Policies: policies}
 	c, err := cluster.Start(context.Background(), cluster.Options{
-		Dir: s.dir, AWS: &aws, Kubeconfig: shared.Kubeconfig, Logger: slog.New(slog.DiscardHandler),
+		Dir: s.dir, AWS: &aws, Kubeconfig: server.Kubeconfig, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
 	}
-	c.Kubectl = shared.Kubectl
+	c.Kubectl = server.Kubectl
 	s.Cluster = c
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {

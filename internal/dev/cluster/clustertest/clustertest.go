@@ -14,17 +14,23 @@
 //		…
 //	}
 //
-// Nodes and our kinds are not namespaced, so tests that join do not run in parallel, and each removes its objects.
+// Nodes and our kinds are not namespaced, so tests that join one server do not run in parallel, and each removes its
+// objects.
 package clustertest
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multieni/multieni/internal/dev/cluster"
@@ -33,19 +39,51 @@ import (
 // Run starts an API server, passes it to share, runs the tests and stops it. It returns the exit code for os.Exit. If a
 // test fails, it keeps the server's logs and prints their path.
 func Run(m *testing.M, share func(*cluster.Cluster)) (code int) {
+	return RunPool(m, 1, func(pool chan *cluster.Cluster) {
+		share(<-pool)
+	})
+}
+
+// RunPool is [Run] with several API servers, for tests that run at the same time and have Nodes and our kinds: each takes
+// a server from the pool, and returns it without its objects.
+func RunPool(m *testing.M, size int, share func(pool chan *cluster.Cluster)) (code int) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("skipped: tests with an API server wait, and -short leaves out what waits")
+		return 0
+	}
 	// Without a logger controller-runtime complains half a minute later.
 	ctrllog.SetLogger(logr.FromSlogHandler(slog.DiscardHandler))
 	dir, err := os.MkdirTemp("", "multieni-test-")
 	if err != nil {
 		return failed(err)
 	}
-	c, err := cluster.Start(context.Background(), cluster.Options{Dir: dir})
-	if err != nil {
-		return failed(err)
+	pool := make(chan *cluster.Cluster, size)
+	var starts errgroup.Group
+	for n := range size {
+		starts.Go(func() error {
+			c, err := cluster.Start(context.Background(), cluster.Options{Dir: filepath.Join(dir, strconv.Itoa(n))})
+			if err == nil {
+				pool <- c
+			}
+			return err
+		})
 	}
-	share(c)
-	code = m.Run()
-	if err := c.Stop(); err != nil {
+	err = starts.Wait()
+	var started []*cluster.Cluster
+	for range len(pool) {
+		c := <-pool
+		started = append(started, c)
+		pool <- c
+	}
+	if err == nil {
+		share(pool)
+		code = m.Run()
+	}
+	for _, c := range started {
+		err = errors.Join(err, c.Stop())
+	}
+	if err != nil {
 		return failed(err)
 	}
 	if code != 0 {
