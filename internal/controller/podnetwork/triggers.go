@@ -29,6 +29,7 @@ const passInterval = time.Second
 
 // passes has the times of the last passes over NodeENIs. The handlers of events read it while a reconciliation runs.
 type passes struct {
+	// mu guards last.
 	mu   sync.Mutex
 	last map[string]time.Time
 }
