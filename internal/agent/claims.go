@@ -31,6 +31,7 @@ func interfacesOf(s *snapshot) []podaddress.Interface {
 	var interfaces []podaddress.Interface
 	for _, i := range s.state.Status.Interfaces {
 		one := podaddress.Interface{ID: i.ENIID, MAC: i.MACAddress, Own: prefixesOf(i)}
+		one.Subnet, _ = netip.ParsePrefix(i.SubnetCIDR) // zero if it is not known
 		for _, link := range s.facts.Links {
 			if link.MAC == i.MACAddress && link.Device != "" {
 				one.Link = link.Index

@@ -11,6 +11,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/podnet"
 )
 
 // StatesClaiming is the list option for the NodeENIStates with a claim on an address.
@@ -45,7 +46,7 @@ func AddressClaims(state *v1alpha1.NodeENIState, network v1alpha1.PodNetworkStat
 }
 
 // FollowingClaims returns the claims of a state that may move addresses: those within the current ranges of the claim's
-// interface, and within its subnet.
+// interface and within its subnet, except the addresses that EC2 reserves there.
 func FollowingClaims(state *v1alpha1.NodeENIState) []plan.AddressClaim {
 	var all []plan.AddressClaim
 	for _, network := range state.Status.PodNetworks {
@@ -60,7 +61,7 @@ func FollowingClaims(state *v1alpha1.NodeENIState) []plan.AddressClaim {
 		ranges := FloatingRanges(i.Pods)
 		for _, claim := range AddressClaims(state, network) {
 			within := slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(claim.Address) })
-			if err == nil && within && subnet.Contains(claim.Address) {
+			if err == nil && within && subnet.Contains(claim.Address) && !podnet.Reserved(subnet, claim.Address) {
 				all = append(all, claim)
 			}
 		}

@@ -50,7 +50,8 @@ func podNetworks(interfaces []located, states []v1alpha1.NodeENIState) []podNetw
 	var all []podNetwork
 	for _, i := range interfaces {
 		if network, reported := reports[report{i.node, i.ENIID}]; reported && i.ENIID != "" {
-			if slices.Contains([]plan.Reason{plan.PrefixesLimited, plan.AddressesLimited, plan.Contended},
+			if slices.Contains([]plan.Reason{plan.PrefixesLimited, plan.AddressesLimited, plan.AddressRefused,
+				plan.Contended},
 				plan.Reason(i.Reason)) {
 				network.limit = i.Message
 			}

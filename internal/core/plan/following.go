@@ -163,6 +163,38 @@ func (s step) explainFollowing(d addressDemand) step {
 	return s
 }
 
+func isMove(a Attribute) bool {
+	_, is := a.(ReassignAddresses)
+	return is
+}
+
+// explainRefusedMove says which pod brought up the addresses that EC2 refuses to assign, unless the interface has
+// another problem.
+func (p *planner) explainRefusedMove(s step, i eni.Interface, refused ReassignAddresses) step {
+	if s.Why.Reason != "" {
+		return s
+	}
+	by := "a pod"
+	if network := p.podNetwork(i.ID); network != nil {
+		at := slices.IndexFunc(network.Claims, func(c AddressClaim) bool {
+			return slices.Contains(refused.Addresses(), c.Address)
+		})
+		if at >= 0 {
+			claim := network.Claims[at]
+			if claim.Pod != "" {
+				claim.Pod = "the pod with IP address " + claim.Pod
+			}
+			by = claim.String()
+		}
+	}
+	failure := p.Backoffs[s.m.Key].Updates[FieldOf(refused)]
+	s.Why = Problem{AddressRefused, fmt.Sprintf(
+		"EC2 does not assign %s to %s, and %s brought up such an address: %s; remove the address from the pod, or correct "+
+			"pods.floating; it is tried again at least every %s", refused, i.ID, by, failure.Message,
+		minutes(backoffDelays[failure.Class].last))}
+	return s
+}
+
 func (c ContendedAddress) message() string {
 	var others []string
 	for _, other := range c.Others[:min(len(c.Others), MaxContenders)] {

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -257,5 +258,36 @@ func TestAMessageListsFewContenders(t *testing.T) {
 	why := plan.Compute(d, o, w.now).Members[0].Why
 	if why.Reason != plan.Contended || !strings.Contains(why.Message, "497 further pods") || strings.Count(why.Message, "node-2") != plan.MaxContenders {
 		t.Errorf("%s: %s", why.Reason, why.Message)
+	}
+}
+
+// EC2 refuses an address that a pod brought up. The interface stays ready, and its reason names the pod. Other refusals
+// still need a person.
+func TestARefusedAddressOfAPodLeavesTheInterfaceReady(t *testing.T) {
+	t.Parallel()
+	for class, reason := range map[eni.Class]plan.Reason{eni.Invalid: plan.AddressRefused, eni.Unauthorized: plan.Unauthorized} {
+		w := newWorld(limits(4))
+		d := desired(claim("n3", wish(0, 1, "s1")))
+		last, ledger := w.drive(d, nil)
+		m := last.Members[0]
+		id := m.Interface.ID
+		d.Claims[0].PodPrefixes.Pods = true
+		o := w.observe(ledger)
+		claimed := claims(addresses(200))
+		claimed[0].Pod = "10.1.0.1"
+		o.PodNetworks = map[string]plan.PodNetwork{id: {Claims: claimed}}
+		o.Following = map[string]plan.Following{id: {Ranges: []netip.Prefix{floating}, Held: held(addresses(200))}}
+		move := plan.ReassignAddresses{Held: held(addresses(200))}
+		failure := plan.Backoff{}.Next(class, "the request was refused", w.now)
+		failure.Action = plan.Change{Member: m.Member, InterfaceID: id, To: move}
+		o.Backoffs = map[identity.Key]plan.Backoff{m.Key: {Updates: map[string]plan.Backoff{plan.FieldOf(move): failure}}}
+		p := plan.Compute(d, o, w.now)
+		why := p.Members[0].Why
+		if why.Reason != reason || p.Members[0].Ready() != (class == eni.Invalid) || len(p.Actions) > 0 || p.RequeueAt.IsZero() {
+			t.Errorf("%s: ready %t, %s: %s; actions %v", class, p.Members[0].Ready(), why.Reason, why.Message, p.Actions)
+		}
+		if class == eni.Invalid && !strings.Contains(why.Message, "pod with IP address 10.1.0.1 on node node-1") {
+			t.Errorf("the message does not name the pod: %s", why.Message)
+		}
 	}
 }

@@ -84,6 +84,8 @@ const (
 	PrefixesLimited Reason = "PrefixesLimited"
 	// AddressesLimited: the instance type supports fewer addresses than pods brought up.
 	AddressesLimited Reason = "AddressesLimited"
+	// AddressRefused: EC2 refuses to assign an address that a pod brought up.
+	AddressRefused Reason = "AddressRefused"
 	// Contended: pods on several nodes have the same address that follows pods.
 	Contended Reason = "Contended"
 	// InUseByPods: the interface must be removed, and pods still have addresses of it.
@@ -97,7 +99,7 @@ func (r Reason) Transient() bool {
 	switch r {
 	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing,
 		WaitingForDeviceRelease, AddressesKept,
-		AddressesInUse, PrefixesLimited, AddressesLimited, Contended, InUseByPods, EvictionRefused, "":
+		AddressesInUse, PrefixesLimited, AddressesLimited, AddressRefused, Contended, InUseByPods, EvictionRefused, "":
 		return true
 	default:
 		return false

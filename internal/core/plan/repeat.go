@@ -139,6 +139,8 @@ func (p *planner) update(s step, i eni.Interface, shown time.Time, todo []Attrib
 			due = append(due, a)
 		case isTags(a) && s.Why.Reason != "":
 			s = s.requeue(refused.until)
+		case isMove(a) && refused.why.Reason == RefusedByEC2: // a pod must not make a NodeENI not ready
+			s = p.explainRefusedMove(s, i, a.(ReassignAddresses)).requeue(refused.until)
 		default:
 			s = s.wait(*refused)
 		}

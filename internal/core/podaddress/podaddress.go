@@ -14,6 +14,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/multieni/multieni/internal/core/podnet"
 )
 
 // Retention is how long a claim stays after the pod no longer has its address. A pod that restarts thus keeps its
@@ -48,6 +50,8 @@ type Interface struct {
 	Ranges []netip.Prefix
 	// Own are the addresses that the interface has anyway: its primary address and its prefixes.
 	Own []netip.Prefix
+	// Subnet is the subnet of the interface. No pod can have an address that EC2 reserves in it.
+	Subnet netip.Prefix
 }
 
 // Address is an address that a pod has on a link of an interface.
@@ -61,7 +65,7 @@ type Address struct {
 
 // Find returns the IPv4 addresses that pods have on links of each interface, by its ID, in order. An address that
 // several pods have is there once for each of them. It includes addresses outside the declared ranges, but not the
-// interface's own.
+// interface's own and those that EC2 reserves.
 func Find(namespaces []Namespace, interfaces []Interface) map[string][]Address {
 	found := map[string][]Address{}
 	for _, namespace := range namespaces {
@@ -78,8 +82,9 @@ func Find(namespaces []Namespace, interfaces []Interface) map[string][]Address {
 				continue
 			}
 			for _, address := range link.Addresses {
-				if address.Is4() && !containsAddress(interfaces[at].Own, address) {
-					found[interfaces[at].ID] = append(found[interfaces[at].ID], Address{address, podIP, namespace.ID})
+				i := interfaces[at]
+				if address.Is4() && !containsAddress(i.Own, address) && !podnet.Reserved(i.Subnet, address) {
+					found[i.ID] = append(found[i.ID], Address{address, podIP, namespace.ID})
 				}
 			}
 		}

@@ -25,7 +25,7 @@ var (
 
 func TestFind(t *testing.T) {
 	const mac = "02:00:00:00:00:01"
-	one := podaddress.Interface{ID: "eni-1", Link: 5, MAC: mac, Own: []netip.Prefix{netip.MustParsePrefix("10.0.4.5/32"), netip.MustParsePrefix("10.0.4.16/28")}}
+	one := podaddress.Interface{ID: "eni-1", Link: 5, MAC: mac, Own: []netip.Prefix{netip.MustParsePrefix("10.0.4.5/32"), netip.MustParsePrefix("10.0.4.16/28")}, Subnet: netip.MustParsePrefix("10.0.4.0/24")}
 	two := podaddress.Interface{ID: "eni-2", Link: 6, MAC: "02:00:00:00:00:02"}
 	away := podaddress.Interface{ID: "eni-3", MAC: "02:00:00:00:00:03"}
 	on := func(link podaddress.Link, addresses ...netip.Addr) podaddress.Link {
@@ -59,6 +59,10 @@ func TestFind(t *testing.T) {
 		},
 		"a foreign link with the MAC address of an interface on the node": {
 			[]podaddress.Link{on(podaddress.Link{Index: 3, MAC: mac}, address(200))}, map[string][]podaddress.Address{},
+		},
+		"an address that EC2 reserves": {
+			[]podaddress.Link{on(podaddress.Link{Index: 3, HostLink: 5}, address(0), address(1), address(3), address(4), address(254), address(255))},
+			map[string][]podaddress.Address{"eni-1": {{address(4), netip.Addr{}, 1}, {address(254), netip.Addr{}, 1}}},
 		},
 		"an address of the interface, of its prefix, and IPv6": {
 			[]podaddress.Link{on(podaddress.Link{Index: 3, HostLink: 5}, address(5), address(17), netip.MustParseAddr("2001:db8::1"))}, map[string][]podaddress.Address{},

@@ -111,13 +111,19 @@ func (f Family) usable(p Prefix, a netip.Addr) bool {
 	return a != f.Gateway && !f.reserved(a) && (a.Is4() || a != p.CIDR.Addr())
 }
 
-func (f Family) reserved(a netip.Addr) bool {
-	for first := range f.first() {
+func (f Family) reserved(a netip.Addr) bool { return Reserved(f.Subnet, a) }
+
+// Reserved reports whether EC2 reserves an address in a subnet. Without a subnet it reserves none.
+func Reserved(subnet netip.Prefix, a netip.Addr) bool {
+	if !subnet.IsValid() {
+		return false
+	}
+	for first := range (Family{Subnet: subnet}).first() {
 		if a == first {
 			return true
 		}
 	}
-	return a == lastOf(f.Subnet)
+	return a == lastOf(subnet)
 }
 
 // first yields the addresses at the start of the subnet that EC2 reserves.

@@ -73,6 +73,7 @@ func remediations() map[string]string {
 		string(plan.PrefixesLimited): "Lower pods.ipv4.prefixes.max, or use a larger instance type; the interface " +
 			"works, and grows up to its type's limit.",
 		string(plan.AddressesLimited): "Move pods to other nodes, or use a larger instance type; the oldest addresses work.",
+		string(plan.AddressRefused):   "Remove the address from the pod, or correct pods.floating of the NodeENI.",
 		string(plan.Contended):        "Remove the address from all pods but one.",
 		string(plan.InUseByPods):      "Delete or move the pods that the message names, or set pods.onRemoval: Evict.",
 		string(plan.EvictionRefused): "Do what the message names: change the PodDisruptionBudget or start further " +
