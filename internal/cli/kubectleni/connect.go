@@ -18,6 +18,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/clustername"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/version"
@@ -70,8 +71,8 @@ func (c *cloud) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.region, "region", "",
 		"AWS region; if empty, from the SDK's configuration, instance metadata, or the nodes' topology label")
 	flags.StringVar(&c.cluster, "cluster-name", "",
-		"name of the cluster in the tags of its interfaces, as set for the controller; the UID of the kube-system "+
-			"namespace if empty")
+		"name of the cluster in the tags of its interfaces, as set for the controller; if empty, the name that the "+
+			"controller recorded, or the UID of the kube-system namespace")
 }
 
 // bindInstanceTags adds the flag --instance-tags of the controller, for commands that predict or check its actions.
@@ -100,7 +101,7 @@ func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
 	}
 	cluster := c.cluster
 	if cluster == "" {
-		if cluster, err = clusterUID(ctx, api); err != nil {
+		if cluster, err = clusterName(ctx, api); err != nil {
 			return ec2{}, err
 		}
 	}
@@ -131,6 +132,18 @@ func nodeRegion(ctx context.Context, api client.Reader) string {
 		return ""
 	}
 	return nodes.Items[0].Labels[corev1.LabelTopologyRegion]
+}
+
+// clusterName returns the name of the cluster in tags: the one that its controller recorded, or the default. A user who
+// may not read the record gets the default.
+func clusterName(ctx context.Context, api client.Reader) (string, error) {
+	for _, namespace := range []string{controllerNamespace, clustername.DefaultNamespace} {
+		record, err := clustername.Read(ctx, api, namespace)
+		if name := clustername.Recorded(record); err == nil && name != "" {
+			return name, nil
+		}
+	}
+	return clusterUID(ctx, api)
 }
 
 func clusterUID(ctx context.Context, api client.Reader) (string, error) {

@@ -30,6 +30,8 @@ var ErrFailed = errors.New("a check failed")
 
 const (
 	leaseName = "networking.k8s.aws"
+	// controllerNamespace is the chart's default namespace of the controller.
+	controllerNamespace = "eni-controller-system"
 	// agentNamespace is the chart's default namespace of the agents.
 	agentNamespace = "eni-manager-system"
 	// leaseStale is how long a lease counts as held without renewal: twice the default of the controller.
@@ -48,11 +50,12 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the environment: cluster, permissions, region, subnets, VPC CNI, quota",
 		Long: `Check the environment of multieni, and suggest a next step for each problem: definitions and a
-running controller in the cluster, roles that its ServiceAccounts do not need, the region,
+running controller in the cluster whose pods are ready, roles that its ServiceAccounts do not need, the region,
 permissions in EC2 (by dry runs, which change nothing), free addresses of the subnets, harmful
 settings of the VPC CNI, the quota of network interfaces, and the local clock compared with EC2's.
 
-The permissions are those of the user who runs the command. To check the controller's own:
+The permissions are those of the user who runs the command. The controller's own access to EC2 shows
+in its pods: one without access is not ready, and doctor says why. To check each of its permissions:
 
   kubectl exec -n eni-controller-system deployment/eni-controller -- /multieni doctor
 
@@ -76,7 +79,7 @@ The command fails if a check fails.`,
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&namespace, "namespace", "eni-controller-system", "namespace of the controller")
+	c.Flags().StringVar(&namespace, "namespace", controllerNamespace, "namespace of the controller")
 	e.bind(c.Flags())
 	e.bindInstanceTags(c.Flags())
 	s.bind(c, "wide", "json", "yaml")
@@ -104,7 +107,9 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 	d.add(report.OK, "definitions", fmt.Sprintf("the cluster has the definition of NodeENI, and %d of them",
 		len(o.nodeENIs)), "")
 	d.controller(ctx)
+	d.pods(ctx)
 	d.deletions(o)
+	d.unable(o)
 	d.rights(ctx)
 	d.vpcCNI(ctx)
 	d.instances(o)
@@ -120,6 +125,7 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 		d.add(report.OK, "region", fmt.Sprintf("%s, by the %s", cloud.region, cloud.regionFrom), "")
 	}
 	if d.permissions(ctx, cloud) {
+		d.otherNames(ctx, cloud, o)
 		d.outsiders(ctx, cloud, o)
 		d.subnets(ctx, cloud, o)
 		d.quota(ctx, cloud)

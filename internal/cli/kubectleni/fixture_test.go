@@ -92,6 +92,7 @@ func discovery() map[string]any {
 	return map[string]any{
 		"/apis": metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{
 			group("apps", "v1"), group("rbac.authorization.k8s.io", "v1"), group("coordination.k8s.io", "v1"), group("networking.k8s.aws", "v1alpha1"),
+			group("events.k8s.io", "v1"),
 		}},
 		"/apis/apps/v1":                                          resources("apps/v1", "Deployment", "DaemonSet"),
 		"/apis/rbac.authorization.k8s.io/v1":                     resources("rbac.authorization.k8s.io/v1", "RoleBinding", "ClusterRoleBinding"),

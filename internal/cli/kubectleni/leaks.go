@@ -31,6 +31,8 @@ func newLeaks() *cobra.Command {
 happens to each. A running controller removes them by itself. Interfaces that have no NodeENI and
 are not leaks are listed separately: launch interfaces, pre-join interfaces of the lifecycle hook
 or of eni-bootstrap, and those that the controller retains because their tags are no evidence.
+So are interfaces of this cluster's NodeENIs that have the name of another cluster: a controller with
+another cluster name made them.
 
 With --collect, the command deletes the leaks that are unattached and old enough, after you
 confirm it. It never detaches an interface, and never changes one without the cluster's tag. It
@@ -86,7 +88,10 @@ func findLeaks(ctx context.Context, api client.Client, cloud ec2) (report.Leaks,
 			addLedgers(known.Promised, previous.InstanceID, previous.Members)
 		}
 	}
-	return report.NewLeaks(cloud.cluster, owned, known, time.Now()), nil
+	leaks := report.NewLeaks(cloud.cluster, owned, known, time.Now())
+	all, err := cloud.ListByOwners(ctx, ownersOf(o))
+	leaks.AddOtherNames(all)
+	return leaks, err
 }
 
 func addLedgers(promised map[report.Promise]bool, instanceID string, ledger []v1alpha1.Member) {

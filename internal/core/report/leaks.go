@@ -5,6 +5,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,56 @@ type Leaks struct {
 	Leaked []Leak `json:"leaked"`
 	// Retained have no NodeENI either, and are no leaks. The controller removes none of them.
 	Retained []Retained `json:"retained"`
-	now      time.Time
+	// OtherNames are interfaces of the cluster's NodeENIs with another cluster name.
+	OtherNames []OtherName `json:"otherNames,omitempty"`
+	now        time.Time
+}
+
+// OtherName is an interface of a NodeENI of this cluster with the name of another cluster in its tags.
+type OtherName struct {
+	ENIID    string `json:"eniID"`
+	Cluster  string `json:"cluster"`
+	NodeENI  string `json:"nodeENI,omitempty"`
+	Attached string `json:"attached,omitempty"`
+}
+
+// OtherNameAdvice is the next step for interfaces with another cluster name.
+const OtherNameAdvice = "If the name of the controller was changed by mistake, set clusterName back. Else detach and delete " +
+	"the interfaces by hand: no controller with the present name does (docs/install.md#cluster-name)."
+
+// AddOtherNames adds those of the interfaces of the cluster's NodeENIs that have another cluster name.
+func (v *Leaks) AddOtherNames(all []eni.Interface) {
+	for _, i := range all {
+		if name := i.Tags[identity.TagCluster]; name != "" && name != v.Cluster {
+			v.OtherNames = append(v.OtherNames, OtherName{i.ID, name, i.Tags[identity.TagNodeENI], attachedTo(i)})
+		}
+	}
+}
+
+// otherNames prints the interfaces with another cluster name, by name.
+func (v Leaks) otherNames(p Page) string {
+	byName := map[string][]string{}
+	for _, o := range v.OtherNames {
+		byName[o.Cluster] = append(byName[o.Cluster], o.ENIID)
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		b.WriteString(p.paragraph(p.sign(terminal.Bad)+" ", fmt.Sprintf("%s of this cluster's NodeENIs have the cluster name %s: %s.",
+			text.Count(len(byName[name]), "interface"), name, firstIDs(byName[name]))))
+	}
+	if len(byName) > 0 {
+		b.WriteString(p.paragraph("→ ", OtherNameAdvice))
+	}
+	return b.String()
+}
+
+// firstIDs lists the first IDs, and counts the others.
+func firstIDs(ids []string) string {
+	names := strings.Join(ids[:min(len(ids), mostRetained)], ", ")
+	if more := len(ids) - mostRetained; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return names
 }
 
 // Leak is an interface whose NodeENI does not exist.
@@ -171,7 +221,7 @@ func (v Leaks) Text(p Page) string {
 	if len(v.Leaked) == 0 {
 		return p.paragraph(p.sign(terminal.Good)+" ", fmt.Sprintf(
 			"No leak. Cluster %s owns %s, and none has lost its NodeENI.",
-			v.Cluster, text.Count(v.Owned, "interface"))) + v.retained(p)
+			v.Cluster, text.Count(v.Owned, "interface"))) + v.retained(p) + v.otherNames(p)
 	}
 	columns := []terminal.Column{
 		{Title: "ENI"}, {Title: "NODEENI", Dispensable: 1}, {Title: "NODE", Dispensable: 3},
@@ -191,7 +241,7 @@ func (v Leaks) Text(p Page) string {
 	b.WriteString(p.table(columns, rows) + "\n")
 	b.WriteString(p.paragraph("", fmt.Sprintf("%d of %s of cluster %s have lost their NodeENI.", len(v.Leaked),
 		text.Count(v.Owned, "interface"), v.Cluster)))
-	return b.String() + v.next(p) + v.retained(p)
+	return b.String() + v.next(p) + v.retained(p) + v.otherNames(p)
 }
 
 // next returns who removes the leaks: the controller or a user.
@@ -240,12 +290,8 @@ func (v Leaks) retained(p Page) string {
 		if len(ids) == 0 {
 			continue
 		}
-		names := strings.Join(ids[:min(len(ids), mostRetained)], ", ")
-		if more := len(ids) - mostRetained; more > 0 {
-			names += fmt.Sprintf(" and %d more", more)
-		}
 		b.WriteString(p.paragraph("", fmt.Sprintf("No leak, and left alone: %s %s: %s.",
-			text.Count(len(ids), "interface"), kind.words, names)))
+			text.Count(len(ids), "interface"), kind.words, firstIDs(ids))))
 	}
 	return b.String()
 }

@@ -440,3 +440,15 @@ func ExampleNewLeaks() {
 	//   half an hour or more. Without one: kubectl eni leaks --collect.
 	// [eni-1]
 }
+
+func TestLeaksListInterfacesOfAnotherClusterName(t *testing.T) {
+	of := func(id, cluster string) eni.Interface {
+		return eni.Interface{ID: id, Tags: map[string]string{identity.TagCluster: cluster, identity.TagNodeENI: "data"}}
+	}
+	v := report.NewLeaks("ours", nil, report.Evidence{}, time.Now())
+	v.AddOtherNames([]eni.Interface{of("eni-1", "ours"), of("eni-2", "former"), of("eni-3", ""), of("eni-4", "former")})
+	if text := v.Text(report.Page{Width: 200}); !strings.Contains(text, "2 interfaces of this cluster's NodeENIs have the cluster name former: eni-2, eni-4.") ||
+		!strings.Contains(text, "set clusterName back") {
+		t.Error(text)
+	}
+}

@@ -24,6 +24,7 @@ func kinds() []kind {
 	return []kind{
 		{GroupVersion: core, resource: "namespaces", name: "Namespace"},
 		{GroupVersion: core, resource: "nodes", name: "Node"},
+		{GroupVersion: core, resource: "pods", name: "Pod", isNamespaced: true},
 		{GroupVersion: core, resource: "configmaps", name: "ConfigMap", isNamespaced: true},
 		{GroupVersion: core, resource: "events", name: "Event", isNamespaced: true},
 		{GroupVersion: schema.GroupVersion{Group: "events.k8s.io", Version: "v1"}, resource: "events", name: "Event",
