@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/multieni/multieni/internal/cli/enibootstrap"
+	"github.com/multieni/multieni/internal/core/terminal"
 )
 
 func main() {
@@ -26,7 +27,7 @@ func main() {
 	if err == nil {
 		return
 	}
-	fmt.Fprintln(os.Stderr, "eni-bootstrap:", err)
+	fmt.Fprintln(os.Stderr, "eni-bootstrap:", terminal.Printable(err.Error()))
 	if exit := (*enibootstrap.ExitError)(nil); errors.As(err, &exit) {
 		os.Exit(exit.Code)
 	}

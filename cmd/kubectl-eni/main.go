@@ -12,13 +12,14 @@ import (
 	"syscall"
 
 	"github.com/multieni/multieni/internal/cli"
+	"github.com/multieni/multieni/internal/core/terminal"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := cli.NewPlugin().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "kubectl eni:", err)
+		fmt.Fprintln(os.Stderr, "kubectl eni:", terminal.Printable(err.Error()))
 		os.Exit(1)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/multieni/multieni/internal/cli/lifecyclehook"
+	"github.com/multieni/multieni/internal/core/terminal"
 )
 
 func main() {
@@ -21,7 +22,7 @@ func main() {
 	command := lifecyclehook.New()
 	command.SilenceUsage, command.SilenceErrors = true, true
 	if err := command.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "lifecycle-hook:", err)
+		fmt.Fprintln(os.Stderr, "lifecycle-hook:", terminal.Printable(err.Error()))
 		os.Exit(1)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/dev/cli"
 )
 
@@ -19,7 +20,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := cli.New().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "multieni-dev:", err)
+		fmt.Fprintln(os.Stderr, "multieni-dev:", terminal.Printable(err.Error()))
 		os.Exit(1)
 	}
 }

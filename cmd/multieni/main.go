@@ -12,13 +12,14 @@ import (
 	"syscall"
 
 	"github.com/multieni/multieni/internal/cli"
+	"github.com/multieni/multieni/internal/core/terminal"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "multieni:", err)
+		fmt.Fprintln(os.Stderr, "multieni:", terminal.Printable(err.Error()))
 		os.Exit(1)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/options"
 )
 
@@ -18,9 +19,20 @@ import (
 func New(w io.Writer, o options.Logging) *slog.Logger {
 	handlerOptions := &slog.HandlerOptions{Level: slog.Level(-o.Verbosity), ReplaceAttr: nameLevels}
 	if o.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, handlerOptions))
+		return slog.New(slog.NewJSONHandler(printable{w}, handlerOptions))
 	}
-	return slog.New(slog.NewTextHandler(w, handlerOptions))
+	return slog.New(slog.NewTextHandler(printable{w}, handlerOptions))
+}
+
+// printable writes records that cannot control the terminal of a reader. JSON quotes fewer characters than that needs.
+type printable struct{ io.Writer }
+
+// Write implements [io.Writer]. A handler writes each record at once.
+func (w printable) Write(record []byte) (int, error) {
+	if _, err := io.WriteString(w.Writer, terminal.Printable(string(record))); err != nil {
+		return 0, err
+	}
+	return len(record), nil
 }
 
 // nameLevels writes the levels below INFO as Kubernetes counts them, from V1.

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"github.com/multieni/multieni/internal/core/terminal"
 )
 
 // question is the confirmation that a command requires before it changes something.
@@ -30,7 +32,7 @@ func (q question) ask(c *cobra.Command, text string) error {
 	if in, isFile := c.InOrStdin().(*os.File); isFile && !term.IsTerminal(int(in.Fd())) {
 		return errors.New("cannot ask for confirmation without a terminal; --yes confirms it")
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", text)
+	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", terminal.Printable(text))
 	answer, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
 	if err != nil {
 		return fmt.Errorf("read the answer: %w", err)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/multieni/multieni/internal/core/report"
+	"github.com/multieni/multieni/internal/core/terminal"
 )
 
 // output is the output format of a command.
@@ -53,10 +54,15 @@ type svgOutput interface{ SVG() string }
 func (o *output) print(w io.Writer, v textOutput) error {
 	switch o.format {
 	case "json":
-		encoder := json.NewEncoder(w)
+		var b strings.Builder
+		encoder := json.NewEncoder(&b)
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false)
-		return encoder.Encode(v)
+		if err := encoder.Encode(v); err != nil {
+			return err
+		}
+		_, err := io.WriteString(w, terminal.Printable(b.String())) // a string of JSON may have \u009b, too
+		return err
 	case "yaml":
 		content, err := yaml.Marshal(v)
 		if err != nil {
@@ -65,12 +71,12 @@ func (o *output) print(w io.Writer, v textOutput) error {
 		_, err = w.Write(content)
 		return err
 	case "svg":
-		_, err := io.WriteString(w, v.(svgOutput).SVG())
+		_, err := io.WriteString(w, terminal.Printable(v.(svgOutput).SVG()))
 		return err
 	default:
 		page := pageOf(w)
 		page.Wide = o.format == "wide"
-		_, err := io.WriteString(w, v.Text(page))
+		_, err := io.WriteString(w, terminal.Clean(v.Text(page)))
 		return err
 	}
 }

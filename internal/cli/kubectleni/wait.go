@@ -19,6 +19,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/report"
+	"github.com/multieni/multieni/internal/core/terminal"
 )
 
 // waitPoll is the time between two checks; each is one list of NodeENIs.
@@ -151,7 +152,7 @@ func (w *waiting) confirm(ctx context.Context, facts []report.NodeENI) (report.P
 // say shows the progress: in place on a terminal, else as a line when it changed.
 func (w *waiting) say(p report.Progress) {
 	page := pageOf(w.out)
-	line := p.Line(page)
+	line := terminal.Clean(p.Line(page))
 	switch {
 	case isTerminal(w.out):
 		fmt.Fprintf(w.out, "\r\x1b[K%s", line)

@@ -50,7 +50,7 @@ The exit status is 0 with and without differences.`,
 			if in.output != "text" {
 				return write(c.OutOrStdout(), in.output, d)
 			}
-			d.print(c.OutOrStdout())
+			show(c.OutOrStdout(), d.print)
 			return nil
 		},
 	}

@@ -42,7 +42,7 @@ field of the launch template, with the layers that it overrides.`,
 			if in.output != "text" {
 				return errors.Join(write(c.OutOrStdout(), in.output, e), refusal(l.Problems))
 			}
-			e.print(c.OutOrStdout())
+			show(c.OutOrStdout(), e.print)
 			return refusal(l.Problems)
 		},
 	}

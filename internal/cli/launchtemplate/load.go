@@ -19,6 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/selector"
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/nodetemplate"
 )
 
@@ -193,6 +194,13 @@ func readData(r io.Reader) (launchtemplate.Document, int64, error) {
 		}
 	}
 	return data, version, nil
+}
+
+// show prints a text. The names, tags and descriptions of AWS in it cannot control the terminal.
+func show(w io.Writer, print func(io.Writer)) {
+	var text strings.Builder
+	print(&text)
+	fmt.Fprint(w, terminal.Printable(text.String()))
 }
 
 // write prints facts as JSON or YAML.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/multieni/multieni/internal/core/launchtemplate"
+	"github.com/multieni/multieni/internal/core/terminal"
 )
 
 func newRender() *cobra.Command {
@@ -52,13 +53,13 @@ has them in its status.`,
 				return err
 			}
 			for _, note := range l.Notes {
-				fmt.Fprintln(c.ErrOrStderr(), "note:", note)
+				fmt.Fprintln(c.ErrOrStderr(), "note:", terminal.Printable(note))
 			}
 			if err := refusal(l.Problems); err != nil {
 				return err
 			}
 			for _, warning := range l.Warnings {
-				fmt.Fprintln(c.ErrOrStderr(), "warning:", warning.Error())
+				fmt.Fprintln(c.ErrOrStderr(), "warning:", terminal.Printable(warning.Error()))
 			}
 			return l.render(c.OutOrStdout(), c.ErrOrStderr(), in.output, consumer)
 		},
@@ -93,7 +94,7 @@ func (l loaded) render(w, notices io.Writer, form, consumer string) error {
 			return err
 		}
 		for _, note := range notes {
-			fmt.Fprintln(notices, "warning:", note)
+			fmt.Fprintln(notices, "warning:", terminal.Printable(note))
 		}
 		if form == "text" {
 			form = "json"

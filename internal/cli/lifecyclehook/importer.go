@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/join"
 	"github.com/multieni/multieni/internal/joinconfig"
 	"github.com/multieni/multieni/internal/version"
@@ -101,7 +102,7 @@ func importOf(ctx context.Context, joiner *join.Joiner, instanceID string, yes b
 		return 0, err
 	}
 	for _, p := range found.Passed {
-		fmt.Fprintf(out, "%s stays as it is: %s\n", p.Interface.ID, p.Why)
+		fmt.Fprintf(out, "%s stays as it is: %s\n", p.Interface.ID, terminal.Printable(p.Why))
 	}
 	for n, m := range found.Matches {
 		if yes {

@@ -178,7 +178,7 @@ func (v NodeMap) Text(p Page) string {
 	b.WriteString(p.paint(terminal.Strong, p.paragraph("", v.Name)) + p.paragraph("", facts))
 	if v.Desired > 0 {
 		ready := readiness(v.Ready)
-		fmt.Fprintf(&b, "%s   %d of %s attached\n", p.paint(ready.Style, ready.Text), v.Attached,
+		fmt.Fprintf(&b, "%s   %d of %s attached\n", p.paint(ready.Style, terminal.Line(ready.Text)), v.Attached,
 			text.Count(v.Desired, "interface"))
 	} else {
 		b.WriteString(p.paint(terminal.Idle, "no NodeENI wants an interface here") + "\n")

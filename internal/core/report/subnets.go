@@ -160,7 +160,7 @@ func (s Subnet) text(p Page) string {
 	title := strings.Join(slices.DeleteFunc([]string{s.ID, s.Name, s.Zone, s.CIDR}, func(s string) bool {
 		return s == ""
 	}), "  ")
-	b.WriteString(s.style().Sign() + " " + p.paint(terminal.Strong, title) + "\n")
+	b.WriteString(s.style().Sign() + " " + p.paint(terminal.Strong, terminal.Line(title)) + "\n")
 	if s.IPv6Only {
 		return b.String() + "  only IPv6, which EC2 does not run out of\n"
 	}

@@ -266,7 +266,7 @@ func (w Why) Text(p Page) string {
 		m = terminal.Idle
 	}
 	var b strings.Builder
-	b.WriteString(p.paint(terminal.Strong, w.Kind+" "+w.Name) + "\n")
+	b.WriteString(p.paint(terminal.Strong, terminal.Line(w.Kind+" "+w.Name)) + "\n")
 	b.WriteString(p.paragraph(p.sign(m)+" ", w.Verdict))
 	for _, note := range w.Notes {
 		b.WriteString(p.paragraph("  ", note))

@@ -4,10 +4,11 @@
 // Package terminal formats text for users: tables, paragraphs, signs and colours.
 //
 // The words on a [Page] are the same with and without colours. Without a width, no text is cut or broken, so that other
-// programs find what they search for.
+// programs find what they search for. No text of others controls the terminal: see [Printable].
 package terminal
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -50,6 +51,7 @@ func (s Style) attribute() string {
 
 // Paint returns a text in a style; on a page without colours it is the text itself.
 func (p Page) Paint(s Style, text string) string {
+	text = Clean(text) // a paragraph may have attributes of its own
 	if !p.Colours || s == Plain || text == "" {
 		return text
 	}
@@ -79,6 +81,7 @@ const gap = 3
 // Table prints rows, under a heading if the first column has a title. It leaves out columns that are empty in all rows,
 // and dispensable ones that do not fit on the page. A text that is still too long ends in an ellipsis.
 func (p Page) Table(columns []Column, rows [][]Cell) string {
+	rows = printable(rows)
 	widths := widthsOf(columns, rows)
 	for p.Width > 0 && total(widths) > p.Width {
 		out := mostDispensable(columns, widths)
@@ -98,6 +101,18 @@ func (p Page) Table(columns []Column, rows [][]Cell) string {
 		b.WriteString(p.line(columns, widths, row))
 	}
 	return b.String()
+}
+
+// printable returns rows in which each text is printable and on one line.
+func printable(rows [][]Cell) [][]Cell {
+	all := make([][]Cell, len(rows))
+	for i, row := range rows {
+		all[i] = slices.Clone(row)
+		for j := range all[i] {
+			all[i][j].Text = Line(all[i][j].Text)
+		}
+	}
+	return all
 }
 
 func heading(columns []Column) []Cell {
@@ -187,6 +202,7 @@ const comfortable = 100
 // Paragraph breaks a text between words so that it fits the page behind an indent. On a page without edge it is one
 // line.
 func (p Page) Paragraph(indent, text string) string {
+	text = Line(text)
 	if p.Width == 0 {
 		return indent + text + "\n"
 	}
