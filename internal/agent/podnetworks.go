@@ -65,7 +65,7 @@ func EndNetwork(network podnet.Network, leases []podnet.Lease, now time.Time, re
 }
 
 // OneOfEachInterface returns the networks without further ones of an interface, which the API server would refuse. Two
-// files name one interface only if somebody copied one. The network that the state lists comes first; it is not drained
+// files name one interface only if a user copied one. The network that the state lists comes first; it is not drained
 // while the other one is not.
 func OneOfEachInterface(networks []v1alpha1.PodNetworkState) (all []v1alpha1.PodNetworkState) {
 	for _, network := range networks {
