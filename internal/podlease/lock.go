@@ -23,8 +23,10 @@ const (
 	// LockTime is how long a call of a runtime waits while one process has the lock of a network. Processes have it for
 	// milliseconds, so one that has it for longer does not run. A call waits for any number of processes that do run.
 	LockTime = 5 * time.Second
-	// lockPoll is the time between two attempts.
-	lockPoll = 5 * time.Millisecond
+	// firstPoll and lastPoll are the times before the second attempt and between later ones. Hundreds of processes can
+	// wait at once, and must leave the processor to the one that has the lock.
+	firstPoll = time.Millisecond
+	lastPoll  = 50 * time.Millisecond
 )
 
 // ErrLocked means that another process has had the leases of a network locked for too long.
@@ -94,7 +96,7 @@ func openOnce(ctx context.Context, leases, network string, create bool) (*Store,
 // lock for too long, or when the context ends.
 func (s *Store) await(ctx context.Context) error {
 	var holder, since time.Time
-	for {
+	for poll := firstPoll; ; poll = min(2*poll, lastPoll) {
 		failure := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if failure != nil && !errors.Is(failure, syscall.EWOULDBLOCK) && !errors.Is(failure, syscall.EINTR) {
 			return fmt.Errorf("lock: %w", failure)
@@ -115,7 +117,7 @@ func (s *Store) await(ctx context.Context) error {
 		if ctx.Err() != nil || time.Since(since) >= LockTime {
 			return ErrLocked
 		}
-		time.Sleep(lockPoll)
+		time.Sleep(poll)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestTwoHundredPodsStartAtOnce(t *testing.T) {
 	holders := map[string]string{}
 	refused := 0
 	for i := range pods {
-		p := pod{fmt.Sprintf("pod-%d", i), sandbox}
+		p := pod{name: fmt.Sprintf("pod-%d", i), links: sandbox}
 		all.Go(func() {
 			result, err := n.add(list, p, "net1")
 			lock.Lock()

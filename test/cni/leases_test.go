@@ -25,10 +25,16 @@ func TestTwoLinksOfAPodToOneNetwork(t *testing.T) {
 	n := newNode(t)
 	n.write(network("n3", 4, 1))
 	list, p := n.addressOnly("n3"), n.pod("twice")
+	p.uid = "uid-1"
 	first, second := n.mustAdd(list, p, "net1"), n.mustAdd(list, p, "net2")
 	for i := range first.IPs {
 		if first.IPs[i].Address.IP.Equal(second.IPs[i].Address.IP) {
 			t.Errorf("both links have %v", first.IPs[i].Address)
+		}
+	}
+	for _, l := range n.read("n3") {
+		if l.PodUID != p.uid {
+			t.Errorf("the lease of %v has the pod's UID %q", l.Address, l.PodUID)
 		}
 	}
 	n.del(list, p, "net1")

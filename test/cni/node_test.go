@@ -182,16 +182,18 @@ func (n *node) addressOnly(network string) *libcni.NetworkConfigList {
 type pod struct {
 	name  string
 	links *netlinktest.Namespace
+	// uid is the UID that the runtime passes; Multus compares it with that of the API server.
+	uid string
 }
 
 func (n *node) pod(name string) pod {
-	return pod{name, netlinktest.New(n.tb)}
+	return pod{name: name, links: netlinktest.New(n.tb)}
 }
 
 func (p pod) runtimeConf(link string) *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
 		ContainerID: "sandbox-" + p.name, NetNS: p.links.Path(), IfName: link,
-		Args: [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "upf"}, {"K8S_POD_NAME", p.name}, {"K8S_POD_UID", "uid-" + p.name}},
+		Args: [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "upf"}, {"K8S_POD_NAME", p.name}, {"K8S_POD_UID", p.uid}},
 	}
 }
 

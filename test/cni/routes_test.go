@@ -166,7 +166,7 @@ func TestHostDeviceGivesTheInterfaceToOnePod(t *testing.T) {
 		t.Errorf("a second pod: code %d: %v", code(err), err)
 	}
 	n.del(list, first, "net1")
-	contains(t, pod{"node", n.links}, "link show net-n3", "altname net-n3")
+	contains(t, pod{name: "node", links: n.links}, "link show net-n3", "altname net-n3")
 	n.mustAdd(list, second, "net1")
 }
 
@@ -179,7 +179,7 @@ func BenchmarkPod(b *testing.B) {
 	address := n.addressOnly("n3")
 	sandbox := n.pod("").links
 	for i := range 100 {
-		n.mustAdd(address, pod{fmt.Sprintf("other-%d", i), sandbox}, "net1")
+		n.mustAdd(address, pod{name: fmt.Sprintf("other-%d", i), links: sandbox}, "net1")
 	}
 	routes := n.configuration("n3", `{"type": "multieni-routes", "prevResult": {"cniVersion": "1.1.0",
 		"interfaces": [{"name": "net1", "sandbox": "/x"}], "ips": [{"interface": 0, "address": "10.0.4.200/24", "gateway": "10.0.4.1"}]}}`)
