@@ -98,6 +98,11 @@ const (
 	ReasonNoInterfaces = "NoInterfaces"
 	// ReasonNetworkPending: an interface is attached, and its node's agent has not reported the network yet.
 	ReasonNetworkPending = "NetworkPending"
+	// ReasonNetworkReportMissing: pods may use an interface, and its node's agent no longer reports the network.
+	ReasonNetworkReportMissing = "NetworkReportMissing"
+	// ReasonPodNetworksDisabled: the agent of a node runs without pod networks. It lets no pod attach, and cannot tell
+	// when the last pod is gone.
+	ReasonPodNetworksDisabled = "PodNetworksDisabled"
 	// ReasonNetworkDraining: the interface of a node will be removed, and no further pod gets an address of it. The
 	// condition does not wait for it.
 	ReasonNetworkDraining = "NetworkDraining"

@@ -90,6 +90,15 @@ type NodeENIStateSpec struct {
 	// +listMapKey=instanceID
 	// +kubebuilder:validation:MaxItems=32
 	PreviousInstances []PreviousInstance `json:"previousInstances,omitempty"`
+
+	// earlierInterfaces are the IDs of interfaces that existed before this object
+	// named them: an earlier object of the node, and with it the report that
+	// pods use an interface, can be lost.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:MaxLength=32
+	EarlierInterfaces []string `json:"earlierInterfaces,omitempty"`
 }
 
 // PreviousInstance is the ledger of an instance that was the node of this name

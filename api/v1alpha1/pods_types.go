@@ -238,6 +238,13 @@ type InterfacePods struct {
 	// interface once the agent reports the network as drained.
 	// +optional
 	Draining bool `json:"draining,omitempty"`
+
+	// opened says that the controller has recorded a report of the network. The
+	// agent lets pods attach only then. From then on pods may have addresses of
+	// the interface until the agent reports the network as drained: a report that
+	// is missing proves nothing.
+	// +optional
+	Opened bool `json:"opened,omitempty"`
 }
 
 // PodNetworkState is the pod network of one interface on one node.

@@ -46,7 +46,7 @@ func withFloating(attachment v1alpha1.PodAttachment, claims ...v1alpha1.PodAddre
 	state := withPods()
 	i := &state.Status.Interfaces[0]
 	i.IPv4Prefixes = nil
-	i.Pods = &v1alpha1.InterfacePods{Attachment: attachment, Floating: []string{"10.0.4.192/26"}}
+	i.Pods = &v1alpha1.InterfacePods{Attachment: attachment, Floating: []string{"10.0.4.192/26"}, Opened: true}
 	state.Status.PodNetworks[0].Claims = claims
 	return state
 }

@@ -113,10 +113,45 @@ func MarkedPrefixes(last *v1alpha1.PodNetworkState) (marked []v1alpha1.PodPrefix
 	return marked
 }
 
-// Draining reports whether no further pod may get an address of an interface: the controller drains it, or could detach
-// it because of the last report or because there is none.
+// Draining reports whether no further pod may get an address of an interface: the controller drains it, could detach it
+// because of the last report, or has not recorded that the network is open. Without that record, a report that is lost
+// would mean that no pod uses the interface.
 func Draining(i v1alpha1.InterfaceState, last *v1alpha1.PodNetworkState) bool {
-	return i.Pods.Draining || last == nil || last.Drained
+	return i.Pods.Draining || !i.Pods.Opened || last == nil || last.Drained
+}
+
+// DisabledNetworks returns the reports of an agent without pod networks, which lets no pod attach and cannot tell when
+// pods end. It repeats the last reports: without them the controller could take the interfaces for unused. It reports an
+// interface as drained if no agent can have opened its network. Confirmed says that the state lists all interfaces.
+func DisabledNetworks(state *v1alpha1.NodeENIState, confirmed bool) (reports []v1alpha1.PodNetworkState) {
+	named := map[string]string{}
+	for _, last := range state.Status.PodNetworks {
+		named[last.Network] = last.ENIID
+	}
+	served := ServedNetworks(state, named)
+	for _, last := range state.Status.PodNetworks {
+		listed := slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+			return i.ENIID == last.ENIID
+		})
+		if !confirmed || listed && (!last.Drained || served[last.Network].ENIID == last.ENIID) {
+			delete(served, last.Network)
+			reports = append(reports, *last.DeepCopy())
+		}
+	}
+	for network, i := range served {
+		reports = append(reports, v1alpha1.PodNetworkState{
+			Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID,
+			Drained: !i.Pods.Opened && !slices.Contains(state.Spec.EarlierInterfaces, i.ENIID),
+		})
+	}
+	for n := range reports {
+		r := &reports[n]
+		r.Ready, r.Capacity, r.Reason = false, 0, v1alpha1.ReasonPodNetworksDisabled
+		r.Message = "the agent runs without pod networks and cannot tell which pods use the interface; set pods.enabled=true " +
+			"in the values of the chart"
+	}
+	slices.SortFunc(reports, func(x, y v1alpha1.PodNetworkState) int { return strings.Compare(x.Network, y.Network) })
+	return reports
 }
 
 // basicReports returns the part of the last report that the next agent needs. It changes seldom.
@@ -185,7 +220,7 @@ func drainedPrefixes(network, before podnet.Network, leases []podnet.Lease, mark
 func completeDraining(state *v1alpha1.PodNetworkState, removed bool) {
 	state.Ready = false
 	if !removed {
-		state.Reason, state.Message = v1alpha1.ReasonNetworkPending, "pods can attach once the API server has this report"
+		state.Reason, state.Message = v1alpha1.ReasonNetworkPending, "pods can attach once the controller has recorded this report"
 		return
 	}
 	state.Drained, state.Reason = state.Used == 0 && liveClaims(state) == 0, v1alpha1.ReasonNetworkDraining

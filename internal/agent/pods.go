@@ -39,12 +39,21 @@ const (
 )
 
 // keepNetworks writes the file of each pod network of the node, ends other networks, and adds the state of each network
-// to the snapshot. It ignores the state of another instance with the name of this node.
+// to the snapshot. It ignores the state of another instance with the name of this node. Without a folder for the files it
+// only adds the states.
 func (a *Agent) keepNetworks(ctx context.Context, s *snapshot) error {
-	if a.NetworksDir == "" || s.state == nil {
+	if s.state == nil {
 		return nil
 	}
-	if s.metadata != nil && s.metadata.InstanceID != s.state.Spec.InstanceID {
+	others := s.metadata != nil && s.metadata.InstanceID != s.state.Spec.InstanceID
+	switch {
+	case a.NetworksDir == "" && others:
+		s.networks = s.state.Status.PodNetworks
+		return nil
+	case a.NetworksDir == "":
+		s.networks = DisabledNetworks(s.state, s.isConfirmed() && !s.recalled)
+		return nil
+	case others:
 		s.networksUnknown = true
 		return nil
 	}

@@ -42,7 +42,7 @@ func withPods() *v1alpha1.NodeENIState {
 			Interfaces: []v1alpha1.InterfaceState{{
 				Member: v1alpha1.Member{NodeENI: "n3", NodeENIUID: "uid"}, Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", MACAddress: mac,
 				PrivateIP: "10.0.4.5", SubnetCIDR: "10.0.4.0/24", IPv4Prefixes: []string{"10.0.4.16/28", "10.0.4.32/28"},
-				Pods: &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4Prefixes: 1, IPv4MaxPrefixes: 4, Spare: 8, Routes: []string{"10.60.0.0/16"}},
+				Pods: &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4Prefixes: 1, IPv4MaxPrefixes: 4, Spare: 8, Routes: []string{"10.60.0.0/16"}, Opened: true},
 			}},
 			Links:       []v1alpha1.LinkState{{MACAddress: mac, NodeENI: "n3", ENIID: "eni-1", PCIAddress: device}},
 			PodNetworks: []v1alpha1.PodNetworkState{{Network: "n3", NodeENI: "n3", ENIID: "eni-1"}},
@@ -223,7 +223,7 @@ func TestTheAgentServesAPodNetwork(t *testing.T) {
 	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir()}
 	n.lease("10.0.4.17")
 	state := withPods()
-	state.Status.PodNetworks = nil
+	state.Status.PodNetworks, state.Status.Interfaces[0].Pods.Opened = nil, false
 	want := v1alpha1.PodNetworkState{
 		Network: "n3", NodeENI: "n3", ENIID: "eni-1", Ready: true, Reason: v1alpha1.ReasonNetworkReady, Message: "the file of the network is written",
 		Used: 1, Free: 31, Capacity: 32, Pods: []v1alpha1.PodReference{{Namespace: "upf", Name: "upf-0"}},
@@ -240,12 +240,17 @@ func TestTheAgentServesAPodNetwork(t *testing.T) {
 		state.Status.PodNetworks = told
 	}
 	opened := want
-	want.Ready, want.Reason, want.Message, want.Capacity = false, v1alpha1.ReasonNetworkPending, "pods can attach once the API server has this report", 0
+	want.Ready, want.Reason, want.Message, want.Capacity = false, v1alpha1.ReasonNetworkPending, "pods can attach once the controller has recorded this report", 0
 	says("a new network")
 	if !n.file().Draining {
 		t.Error("pods can attach before the API server has a report of the network")
 	}
-	want = opened
+	state.Status.Links[0].Message = "other" // makes the agent report
+	says("a network that the controller has not recorded")
+	if !n.file().Draining {
+		t.Error("pods can attach before the controller has recorded that the network is open")
+	}
+	want, state.Status.Interfaces[0].Pods.Opened = opened, true
 	says("a reported network")
 	file := n.file()
 	if file.Draining {

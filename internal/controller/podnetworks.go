@@ -18,6 +18,7 @@ func PodNetworks(state *v1alpha1.NodeENIState) map[string]plan.PodNetwork {
 		network := plan.PodNetwork{
 			Drained: reported.Drained, Used: int(reported.Used), Free: int(reported.Free),
 			PodsOmitted: int(reported.PodsOmitted), Prefixes: map[netip.Prefix]plan.PodPrefix{},
+			Outdated: reported.Reason == v1alpha1.ReasonPodNetworksDisabled,
 		}
 		for _, p := range reported.Prefixes {
 			if cidr, err := netip.ParsePrefix(p.CIDR); err == nil {
@@ -46,4 +47,15 @@ func PodsDraining(state *v1alpha1.NodeENIState) map[string]bool {
 		}
 	}
 	return draining
+}
+
+// PodsOpened returns the interfaces whose networks the agent may have opened to pods, by ID.
+func PodsOpened(state *v1alpha1.NodeENIState) map[string]bool {
+	opened := map[string]bool{}
+	for _, i := range state.Status.Interfaces {
+		if i.Pods != nil && i.Pods.Opened {
+			opened[i.ENIID] = true
+		}
+	}
+	return opened
 }

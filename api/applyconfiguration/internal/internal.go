@@ -377,6 +377,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: ipv6Prefixes
       type:
         scalar: numeric
+    - name: opened
+      type:
+        scalar: boolean
     - name: routes
       type:
         list:
@@ -881,6 +884,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.multieni.multieni.api.v1alpha1.NodeENIStateSpec
   map:
     fields:
+    - name: earlierInterfaces
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: instanceID
       type:
         scalar: string

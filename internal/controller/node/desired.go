@@ -49,7 +49,7 @@ func (r *Reconciler) plan(ctx context.Context, run *instanceRun, inFlight []plan
 	if observed.ReplaceDenied != "" || observed.EvictDenied != "" {
 		p.RequeueAt = sooner(p.RequeueAt, r.Now().Add(replaceCheck))
 	}
-	p.RequeueAt = sooner(p.RequeueAt, desired.requeueAt)
+	p.RequeueAt = sooner(sooner(p.RequeueAt, desired.requeueAt), r.reportsProveAt(s))
 	r.judged(s, instanceID, p)
 	for _, after := range r.recordLatency(s.name, instanceID, p.Members) {
 		r.Attached(after)
@@ -67,7 +67,7 @@ func (r *Reconciler) observe(
 		RemovedExternally: known.RemovedExternally,
 		MissingSince:      known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: attempts.Backoffs,
 		CreationBlocked: r.checkUnattached(s), ObservedSince: known.Since, FullSubnets: fullSubnets,
-		PodNetworks: s.podNetworks(), PodsDraining: s.podsDraining(), ReportsSince: s.reportsSince(),
+		PodNetworks: s.podNetworks(), PodsDraining: s.podsDraining(), PodsOpened: s.podsOpened(), ReportsLost: r.reportsLost(s),
 		DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: attempts.RepeatedUpdates,
 		Evictions: attempts.Evictions,
 	}

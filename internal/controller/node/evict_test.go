@@ -88,6 +88,11 @@ func TestPodsOfARemovedInterface(t *testing.T) {
 					t.Errorf("%s: %s; want %s and %q", got.Reason, got.Message, reason, tc.message)
 				}
 				s.state(func(state *v1alpha1.NodeENIState) { state.Status.PodNetworks = nil })
+				s.must(s.play(time.Hour))
+				if len(s.attached()) != 1 {
+					t.Fatalf("the interface is detached without a report that its network is drained")
+				}
+				s.reportNetwork(v1alpha1.PodNetworkState{Drained: true})
 				s.must(s.play(10 * time.Minute))
 				if len(s.attached()) != 0 {
 					t.Errorf("without pods the interface stays attached")

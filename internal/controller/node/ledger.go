@@ -33,6 +33,9 @@ func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, 
 		return s, nil
 	}
 	wanted, recreated := s.spec(instanceID, look, p), false
+	wanted.EarlierInterfaces = slices.DeleteFunc(wanted.EarlierInterfaces, func(id string) bool {
+		return r.provedUnused(s, id)
+	})
 	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 && len(wanted.PreviousInstances) == 0 &&
 		!addsGenerations(p) {
 		// A user deleted the object while the node still needs it. It is released and created again at once, but not while
@@ -41,6 +44,7 @@ func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, 
 			return s, err
 		}
 		recreated = true
+		addEarlier(&wanted, s.openNetworks()...)
 	}
 	switch {
 	case s.state == nil, recreated:
@@ -114,6 +118,7 @@ func (s *snapshot) spec(instanceID string, look *eni.InstanceSnapshot, p plan.Pl
 	case s.state != nil:
 		spec = *s.state.Spec.DeepCopy()
 	}
+	addEarlier(&spec, s.earlierInterfaces(ledgerOf(spec, instanceID), p)...)
 	members := membersFromPlan(ledgerOf(spec, instanceID), p)
 	if instanceID == s.owner() {
 		switchInstance(&spec, instanceID)
@@ -149,6 +154,33 @@ func membersFromPlan(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
 	return members
 }
 
+// earlierInterfaces returns the interfaces of members that a plan adds to the ledger of an instance although they exist:
+// the ledger names a new interface before it exists.
+func (s *snapshot) earlierInterfaces(ledger []v1alpha1.Member, p plan.Plan) (ids []string) {
+	named := generations(ledger)
+	for _, m := range p.Members {
+		if _, is := named[m.Key]; is || m.Interface == nil || s.lists(m.Interface.ID) {
+			continue
+		}
+		if tagged, _ := identity.Read(m.Cluster, m.Interface.Tags); tagged.Key == m.Key && !m.Owner.IsNetwork() {
+			ids = append(ids, m.Interface.ID)
+		}
+	}
+	return ids
+}
+
+// addEarlier adds interfaces whose reports may be lost. If there are too many, the first ones go: interfaces end, and
+// only the last ones can have a report that is still missing.
+func addEarlier(spec *v1alpha1.NodeENIStateSpec, ids ...string) {
+	for _, id := range ids {
+		if !slices.Contains(spec.EarlierInterfaces, id) {
+			spec.EarlierInterfaces = append(spec.EarlierInterfaces, id)
+		}
+	}
+	surplus := max(0, len(spec.EarlierInterfaces)-v1alpha1.MaxInterfaces)
+	spec.EarlierInterfaces = spec.EarlierInterfaces[surplus:]
+}
+
 // switchInstance makes an instance the node's own. The ledger of the previous one stays.
 func switchInstance(spec *v1alpha1.NodeENIStateSpec, instanceID string) {
 	if spec.InstanceID == instanceID {
@@ -156,7 +188,7 @@ func switchInstance(spec *v1alpha1.NodeENIStateSpec, instanceID string) {
 	}
 	before, ledger := *spec, ledgerOf(*spec, instanceID)
 	*spec = v1alpha1.NodeENIStateSpec{InstanceID: instanceID, Members: ledger,
-		PreviousInstances: without(before.PreviousInstances, instanceID)}
+		PreviousInstances: without(before.PreviousInstances, instanceID), EarlierInterfaces: before.EarlierInterfaces}
 	if before.InstanceID != "" {
 		setLedger(spec, before.InstanceID, before.Members)
 	}

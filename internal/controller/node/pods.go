@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,21 +72,95 @@ func (s *snapshot) podNetworks() map[string]plan.PodNetwork {
 	return controller.PodNetworks(s.state)
 }
 
-// reportsSince is when the record of the agent's reports began: only the state of the node has reports.
-func (s *snapshot) reportsSince() time.Time {
-	if s.state == nil {
-		return time.Time{}
+// reportTime is how long a report can be missing after the loss of a node's state although pods use an interface. Agents
+// report within seconds.
+const reportTime = 10 * time.Minute
+
+// reportsLost returns the interfaces that are older than the state of the node, and when one that the state does not
+// list as a network for pods proves to be none. The time counts from this process' first plan with the state: clocks of
+// others do not decide.
+func (r *Reconciler) reportsLost(s *snapshot) map[string]time.Time {
+	if s.state == nil || len(s.state.Spec.EarlierInterfaces) == 0 {
+		return nil
 	}
-	return s.state.CreationTimestamp.Time
+	r.mu.Lock()
+	until := r.state.MissingReports.Due(string(s.state.UID), reportTime, r.Now())
+	r.mu.Unlock()
+	lost := map[string]time.Time{}
+	for _, id := range s.state.Spec.EarlierInterfaces {
+		lost[id] = until
+	}
+	return lost
 }
 
-// hasOpenNetworks reports whether the agent reports an interface on which pods have addresses or can get some. A list
-// that omits the interface must not end the state of the node, which may be the only record that the interface is a pod
+// provedUnused reports whether an interface that is older than the state of the node has proved to be no network for pods.
+func (r *Reconciler) provedUnused(s *snapshot, id string) bool {
+	until, lost := r.reportsLost(s)[id]
+	_, listed := s.podsDraining()[id]
+	_, reported := s.podNetworks()[id]
+	return lost && !listed && !reported && !r.Now().Before(until)
+}
+
+// reportsProveAt returns the time at which missing reports prove that interfaces are no networks for pods; zero for none.
+func (r *Reconciler) reportsProveAt(s *snapshot) (at time.Time) {
+	for _, until := range r.reportsLost(s) {
+		if until.After(r.Now()) {
+			at = sooner(at, until)
+		}
+	}
+	return at
+}
+
+// opened returns the settings of an interface with the record whether the agent may have opened its network to pods. The
+// record is the controller's own, so that no other agent on the node can remove it. It ends when the network was to drain
+// and is reported as drained.
+func (s *snapshot) opened(pods v1alpha1.InterfacePods, id string, was *v1alpha1.InterfacePods) *v1alpha1.InterfacePods {
+	network, reported := s.podNetworks()[id]
+	pods.Opened = was != nil && was.Opened
+	switch {
+	case reported && !network.Drained:
+		pods.Opened = true
+	case reported && was != nil && was.Draining:
+		pods.Opened = false
+	}
+	return &pods
+}
+
+// agentAwaits reports whether the agent on the node must learn of other settings of a pod network.
+func agentAwaits(was, now *v1alpha1.InterfacePods) bool {
+	if was != nil && now != nil && was.Opened {
+		kept := *now
+		kept.Opened = true // the agent waits for the record, and not for its end
+		now = &kept
+	}
+	return !equality.Semantic.DeepEqual(was, now)
+}
+
+// hasOpenNetworks reports whether the state has an interface on which pods have addresses or can get some. A list that
+// omits the interface must not end the state of the node, which may be the only record that the interface is a pod
 // network.
-func (s *snapshot) hasOpenNetworks() bool {
-	return s.state != nil && slices.ContainsFunc(s.state.Status.PodNetworks, func(n v1alpha1.PodNetworkState) bool {
-		return !n.Drained
-	})
+func (s *snapshot) hasOpenNetworks() bool { return len(s.openNetworks()) > 0 }
+
+// openNetworks returns the IDs of the interfaces that pods may use, by the agent's report or by the controller's record.
+func (s *snapshot) openNetworks() []string {
+	if s.state == nil {
+		return nil
+	}
+	reports := s.podNetworks()
+	open := controller.PodsOpened(s.state)
+	for id, network := range reports {
+		open[id] = !network.Drained
+	}
+	maps.DeleteFunc(open, func(_ string, is bool) bool { return !is })
+	return slices.Sorted(maps.Keys(open))
+}
+
+// podsOpened returns the interfaces whose networks the agent may have opened to pods, by ID.
+func (s *snapshot) podsOpened() map[string]bool {
+	if s.state == nil {
+		return nil
+	}
+	return controller.PodsOpened(s.state)
 }
 
 // podsDraining returns the interfaces that are pod networks, by ID, and whether the agent should drain them.

@@ -113,6 +113,91 @@ func TestADeletedStateTakesNoInterfaceFromPods(t *testing.T) {
 	}
 }
 
+// TestAReportThatIsGoneEndsNoNetwork has another agent on the node remove the report: one without pod networks, or one of
+// an earlier release. What the controller recorded before stays, also in the next controller.
+func TestAReportThatIsGoneEndsNoNetwork(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.NodeENI){
+		"the node leaves the selector": func(n *v1alpha1.NodeENI) { n.Spec.NodeSelector = map[string]v1alpha1.LabelValue{"other": "node"} },
+		"the NodeENI has no pods more": func(n *v1alpha1.NodeENI) { n.Spec.Pods = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				pods := &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1}}}
+				s.both(func(c client.Client) { s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.Pods = pods }) })
+				s.must(s.play(2 * time.Minute))
+				if s.served().Pods.Opened {
+					t.Error("the network is open without a report")
+				}
+				s.reportPods()
+				s.must(s.play(time.Second))
+				if !s.served().Pods.Opened {
+					t.Fatal("the network that the agent reports is not recorded as open")
+				}
+				s.state(func(state *v1alpha1.NodeENIState) { state.Status.PodNetworks = nil })
+				s.both(func(c client.Client) { s.nodeENI(c, change) })
+				s.must(s.play(time.Hour))
+				if got := s.served(); len(s.attached()) != 1 || len(got.IPv4Prefixes) != 1 || !got.Pods.Opened {
+					t.Fatalf("%d interfaces are attached, and pods lose %+v", len(s.attached()), got)
+				}
+				prefix := s.served().IPv4Prefixes[0]
+				s.reportNetwork(v1alpha1.PodNetworkState{
+					Drained: true, Prefixes: []v1alpha1.PodPrefix{{CIDR: prefix, Phase: v1alpha1.PodPrefixDrained}},
+				})
+				s.must(s.play(time.Hour))
+				if len(s.attached()) > 0 && len(s.served().IPv4Prefixes) > 0 {
+					t.Errorf("a drained network keeps its interface and prefix: %+v", s.served())
+				}
+			})
+		})
+	}
+}
+
+// TestClocksDelayNoRemoval removes the label from a node without pods right after it got its interface, while the clock
+// of the API server is ahead of EC2's: the NodeENIState seems to be younger than the attachment.
+func TestClocksDelayNoRemoval(t *testing.T) {
+	for _, ahead := range []time.Duration{0, 2 * time.Second, time.Hour, -time.Hour} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.must(s.play(30 * time.Second))
+				s.state(func(state *v1alpha1.NodeENIState) { state.CreationTimestamp = metav1.NewTime(time.Now().Add(ahead)) })
+				s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
+				s.must(s.play(time.Minute))
+				if left := s.attached(); len(left) > 0 {
+					t.Errorf("%d interfaces stay: %+v", len(left), s.served())
+				}
+			})
+		})
+	}
+}
+
+// TestALostStateDelaysARemovalOnce has a new NodeENIState for an interface that is older, so that a report can be lost. The
+// controller waits ten minutes by its own clock, and records the outcome: the next controller does not wait again.
+func TestALostStateDelaysARemovalOnce(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(2 * time.Minute))
+		s.state(func(state *v1alpha1.NodeENIState) { state.Finalizers = nil })
+		s.must(s.cache.Delete(s.Context(), &v1alpha1.NodeENIState{ObjectMeta: objectMeta(nodeName)}))
+		s.must(s.play(9 * time.Minute))
+		earlier := func() (ids []string) {
+			s.state(func(state *v1alpha1.NodeENIState) { ids = state.Spec.EarlierInterfaces })
+			return ids
+		}
+		if got := earlier(); len(got) != 1 {
+			t.Fatalf("the new state names the earlier interfaces %v, want one", got)
+		}
+		s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels["another"] = "label" }) })
+		s.must(s.play(2 * time.Minute))
+		if got := earlier(); len(got) != 0 {
+			t.Errorf("ten minutes later %v are still without a report", got)
+		}
+		s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
+		s.must(s.play(time.Minute))
+		if left := s.attached(); len(left) > 0 {
+			t.Errorf("%d interfaces stay: %+v", len(left), s.served())
+		}
+	})
+}
+
 // TestPodsThatTheLastReportDoesNotHave removes the label from a node whose agent reported its network without pods: a
 // pod can have started since. The interface stays until the agent's report in the API server itself says that the
 // network is drained.

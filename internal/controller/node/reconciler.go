@@ -163,16 +163,19 @@ func (r *Reconciler) keepVolatile(node string, exists bool, instances []string) 
 
 // forgetVolatile drops the volatile state of a node without interfaces, and of its instances. That of an instance that
 // another Node has, a key of release, stays.
-func (r *Reconciler) forgetVolatile(node string, instances []string, release map[string]string) {
+func (r *Reconciler) forgetVolatile(s *snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, id := range instances {
-		if _, others := release[id]; !others {
+	for _, id := range s.instances {
+		if _, others := s.release[id]; !others {
 			r.state.ForgetInstance(id)
 		}
 	}
-	r.state.LedgerWrites.End(node)
-	r.state.StatusWrites.End(node)
+	r.state.LedgerWrites.End(s.name)
+	r.state.StatusWrites.End(s.name)
+	if s.state != nil {
+		r.state.MissingReports.End(string(s.state.UID))
+	}
 }
 
 func (r *Reconciler) lockInstance(instanceID, node string) bool {

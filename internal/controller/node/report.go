@@ -36,7 +36,7 @@ const (
 // report. It returns when to report again, or zero.
 func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.Time, err error) {
 	if s.empty() {
-		r.forgetVolatile(s.name, s.instances, s.release)
+		r.forgetVolatile(s.snapshot)
 		return time.Time{}, r.releaseState(ctx, s)
 	}
 	if s.state == nil {
@@ -170,7 +170,7 @@ func lost(was, now v1alpha1.InterfaceState) bool {
 // agentAwaitsStatus reports whether the agent on the node must learn of a removal: before the link vanishes, and before
 // the agent can drain the pod network.
 func (s *snapshot) agentAwaitsStatus(was, now v1alpha1.InterfaceState) bool {
-	return !equality.Semantic.DeepEqual(was.Pods, now.Pods) || lost(was, now) &&
+	return agentAwaits(was.Pods, now.Pods) || lost(was, now) &&
 		slices.ContainsFunc(s.state.Status.Links, func(link v1alpha1.LinkState) bool { return link.ENIID == was.ENIID })
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,7 +84,8 @@ func countPods(nodeENI *v1alpha1.NodeENI, networks []podNetwork) *v1alpha1.PodNe
 }
 
 // podCondition returns the condition PodNetworkReady; none for a NodeENI that has no pods and no definitions.
-func podCondition(nodeENI *v1alpha1.NodeENI, f facts, attached int32, networks []podNetwork) []metav1.Condition {
+func podCondition(nodeENI *v1alpha1.NodeENI, f facts, attached int32, interfaces []located,
+	networks []podNetwork) []metav1.Condition {
 	if nodeENI.Spec.Pods == nil {
 		before := meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionPodNetworkReady)
 		if before == nil || f.attachments.known && f.attachments.Reason == "" {
@@ -92,7 +94,7 @@ func podCondition(nodeENI *v1alpha1.NodeENI, f facts, attached int32, networks [
 		return []metav1.Condition{*before} // the condition marks NodeENIs with definitions to delete
 	}
 	c := metav1.Condition{Type: v1alpha1.ConditionPodNetworkReady, Status: metav1.ConditionFalse}
-	c.Reason, c.Message = podProblem(f.attachments, attached, networks)
+	c.Reason, c.Message = podProblem(f.attachments, attached, interfaces, networks)
 	if c.Reason == "" {
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonNetworkReady
 		c.Message = fmt.Sprintf("pods can attach to %s; %s", text.Count(len(networks), "interface"),
@@ -105,7 +107,8 @@ func podCondition(nodeENI *v1alpha1.NodeENI, f facts, attached int32, networks [
 }
 
 // podProblem says why pods cannot attach everywhere; empty if they can.
-func podProblem(definitions attachments, attached int32, networks []podNetwork) (reason, message string) {
+func podProblem(definitions attachments, attached int32, interfaces []located,
+	networks []podNetwork) (reason, message string) {
 	switch {
 	case !definitions.known:
 		return v1alpha1.ReasonAttachmentDefinitionsPending,
@@ -118,6 +121,14 @@ func podProblem(definitions attachments, attached int32, networks []podNetwork) 
 	for _, n := range networks {
 		if !n.Ready && n.Reason != v1alpha1.ReasonNetworkDraining {
 			return n.Reason, fmt.Sprintf("node %s: %s", n.node, n.Message)
+		}
+	}
+	for _, i := range interfaces {
+		reported := slices.ContainsFunc(networks, func(n podNetwork) bool { return n.ENIID == i.ENIID })
+		if i.Pods != nil && i.Pods.Opened && !reported {
+			return v1alpha1.ReasonNetworkReportMissing, fmt.Sprintf("node %s: pods may use %s, and the agent of the node no "+
+				"longer reports its network; the interface stays until an agent does: install the chart with pods.enabled=true",
+				i.node, i.ENIID)
 		}
 	}
 	if missing := int(attached) - len(networks); missing > 0 {
@@ -145,4 +156,16 @@ func (r *Reconciler) podsDue(nodeENI *v1alpha1.NodeENI, after v1alpha1.NodeENISt
 		return 0
 	}
 	return r.bursts.since(nodeENI.Name, podStatusDelay, r.Now())
+}
+
+// announceUnknownPods emits an Event when the agent of a node begins to run without pod networks although pods may use
+// an interface: neither they nor a removal can proceed.
+func (r *Reconciler) announceUnknownPods(nodeENI *v1alpha1.NodeENI, before v1alpha1.NodeENIStatus) {
+	now := meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionPodNetworkReady)
+	was := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionPodNetworkReady)
+	unknown := []string{v1alpha1.ReasonPodNetworksDisabled, v1alpha1.ReasonNetworkReportMissing}
+	if r.Events == nil || now == nil || !slices.Contains(unknown, now.Reason) || was != nil && was.Reason == now.Reason {
+		return
+	}
+	r.Events.Eventf(nodeENI, nil, corev1.EventTypeWarning, now.Reason, "Report", "%s", now.Message)
 }

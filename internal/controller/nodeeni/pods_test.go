@@ -92,6 +92,8 @@ func TestWhatANodeENISaysOfPods(t *testing.T) {
 		reports     []v1alpha1.PodNetworkState
 		reason      string // empty for no condition
 		counts      *v1alpha1.PodNetworkCounts
+		opened      bool
+		event       bool
 	}{
 		"without pods, whatever is reported": {
 			change: func(n *v1alpha1.NodeENI) { n.Spec.Pods = nil }, reports: []v1alpha1.PodNetworkState{network(nil)}, definitions: &generated,
@@ -108,6 +110,16 @@ func TestWhatANodeENISaysOfPods(t *testing.T) {
 			definitions: &generated, detached: true, reason: v1alpha1.ReasonNoInterfaces, counts: &v1alpha1.PodNetworkCounts{},
 		},
 		"an agent says nothing of pods": {definitions: &generated, reason: v1alpha1.ReasonNetworkPending, counts: &v1alpha1.PodNetworkCounts{}},
+		"an agent without pod networks": {
+			definitions: &generated, reports: []v1alpha1.PodNetworkState{network(func(n *v1alpha1.PodNetworkState) {
+				n.Ready, n.Reason, n.Message = false, v1alpha1.ReasonPodNetworksDisabled, "set pods.enabled=true"
+			})}, reason: v1alpha1.ReasonPodNetworksDisabled, event: true,
+			counts: &v1alpha1.PodNetworkCounts{Networks: 1, Prefixes: 1, Used: 3, Free: 13},
+		},
+		"the report of an open network is gone": {
+			definitions: &generated, opened: true, reason: v1alpha1.ReasonNetworkReportMissing, event: true,
+			counts: &v1alpha1.PodNetworkCounts{},
+		},
 		"an agent waits for the link": {
 			definitions: &generated, reports: []v1alpha1.PodNetworkState{pending}, reason: "NotFound",
 			counts: &v1alpha1.PodNetworkCounts{Networks: 1, Prefixes: 2, Draining: 1, Used: 3, Free: 13},
@@ -123,6 +135,9 @@ func TestWhatANodeENISaysOfPods(t *testing.T) {
 			withPods(n)
 			if tc.change != nil {
 				tc.change(n)
+			}
+			if tc.opened {
+				i.Pods = &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentIPVLAN, Opened: true}
 			}
 			if tc.detached {
 				i = v1alpha1.InterfaceState{Phase: v1alpha1.PhaseCreating}
@@ -147,6 +162,9 @@ func TestWhatANodeENISaysOfPods(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.counts, got.PodNetworks); diff != "" {
 				t.Errorf("counts (-want +got):\n%s", diff)
+			}
+			if len(s.events.Events) > 0 != tc.event {
+				t.Errorf("%d events, want some: %t", len(s.events.Events), tc.event)
 			}
 			for _, fault := range status.Lint(got.Conditions, 1) {
 				t.Error(fault)

@@ -85,7 +85,7 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	subnets, groups := subnetCondition(f), groupCondition(f, interfaces)
 	st.Conditions = status.Summarize(nodeENI.Status.Conditions, nodeENI.Generation,
 		outcome(nodeENI, f, st, interfaceCounts{interfaces, omitted}, subnets, groups),
-		append([]metav1.Condition{subnets, groups}, podCondition(nodeENI, f, st.Attached, networks)...)...)
+		append([]metav1.Condition{subnets, groups}, podCondition(nodeENI, f, st.Attached, interfaces, networks)...)...)
 	return st
 }
 

@@ -34,6 +34,8 @@ type PrefixDemand struct {
 type PodNetwork struct {
 	// Unreported is set if the interface is a network for pods and the agent has not reported how they use it.
 	Unreported bool
+	// Outdated is set if the agent runs without pod networks: it repeats the report of an agent that had them.
+	Outdated bool
 	// Drained is set if no pod has an address, and none can get one.
 	Drained bool
 	// Used and Free are numbers of addresses. Free excludes the addresses of draining prefixes.
@@ -133,7 +135,7 @@ func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
 	}
 	draining, published := p.PodsDraining[i.ID]
 	switch {
-	case d.network == nil && (d.most.Pods || published && !draining):
+	case d.network == nil && (d.most.Pods || published && (!draining || p.PodsOpened[i.ID])):
 		d.network = &PodNetwork{Unreported: true}
 		return d
 	case d.network == nil:
@@ -166,21 +168,17 @@ func (p *planner) prefixesSettledAt(id string) (at time.Time) {
 	return at
 }
 
-// reportTime is how long a report can be missing after the creation of a node's state although pods use an interface.
-// Agents report within seconds; the rest allows for clock skew, because the API server's clock dates the state.
-const reportTime = 10 * time.Minute
-
-// reportMayBeLost reports whether the state of the node is younger than a member's attachment: a user may have deleted
-// its predecessor together with the report. If the state does not list the interface as a network for pods, a report
-// that is still missing at the given time proves that it is none.
+// reportMayBeLost reports whether the report about a member's interface may be lost: a user may have deleted the state
+// that had it. If the present state does not list the interface as a network for pods, a report that is still missing at
+// the given time proves that it is none.
 func (p *planner) reportMayBeLost(m *member) (lost bool, until time.Time) {
-	if m.record == nil || m.record.Attachment == nil || !m.record.Attachment.Since.Before(p.ReportsSince) {
+	if m.record == nil {
 		return false, time.Time{}
 	}
+	until, lost = p.ReportsLost[m.record.ID]
 	if _, listed := p.PodsDraining[m.record.ID]; listed {
-		return true, time.Time{}
+		return lost, time.Time{}
 	}
-	until = p.ReportsSince.Add(reportTime)
 	return p.now.Before(until), until
 }
 
@@ -202,8 +200,8 @@ func (p *planner) listsAnother(m *member) bool {
 
 // keptForPods reports whether an interface that is being removed stays attached because of pods. Pods can start without
 // the agent, so a report without pods proves nothing: the node drains the network first, and then the agent reports it
-// as drained. An agent that has reported nothing has let no pod use the interface, unless its report was lost together
-// with the state of the node.
+// as drained. Without a report, an interface is unused only if the agent has not opened its network to pods: another
+// agent on the node, one without pod networks or of another release, can have removed the report.
 func (p *planner) keptForPods(m *member) bool {
 	network := p.podNetwork(m.record.ID)
 	draining, isNetwork := p.podsDraining(m)
@@ -212,13 +210,17 @@ func (p *planner) keptForPods(m *member) bool {
 		return false
 	case network != nil:
 		return !network.Drained || isNetwork && !draining
-	case isNetwork && !draining:
+	case isNetwork && !draining, p.PodsOpened[m.record.ID]:
 		return true
 	default:
 		lost, _ := p.reportMayBeLost(m)
 		return lost
 	}
 }
+
+// withoutPodNetworks says why the pods of an interface are unknown.
+const withoutPodNetworks = "the agent of the node does not report them; run it with pod networks (pods.enabled=true in " +
+	"the values of the chart), or terminate the instance"
 
 // waitForPods waits until no pod can use an interface that is being removed, and evicts the pods if the NodeENI asks
 // for it.
@@ -227,15 +229,21 @@ func (p *planner) waitForPods(s step) step {
 	draining, isNetwork := p.podsDraining(s.m)
 	if _, until := p.reportMayBeLost(s.m); network == nil && !isNetwork {
 		s.Why.Message = fmt.Sprintf("%s will be removed (%s), and is detached at %s unless the agent of the node reports "+
-			"pods that use it: the NodeENIState of the node is new, and may have lost an earlier report", id, s.m.removeReason,
-			until.UTC().Format(time.RFC3339))
+			"that it is in use: the interface is older than the NodeENIState of the node, so an earlier report may be lost",
+			id, s.m.removeReason, until.UTC().Format(time.RFC3339))
 		return s.requeue(until)
 	}
 	s = s.requeue(p.now.Add(foreignSlotRecheck))
 	if !draining {
 		s.needsFreshRead = p.Snapshot == nil // drain a network only for a detach that EC2's own state allows
 	}
-	if network == nil || network.Used == 0 {
+	outdated := network != nil && network.Outdated
+	switch {
+	case network == nil && p.PodsOpened[id], outdated && network.Used == 0:
+		s.Why.Message = fmt.Sprintf("%s will be removed (%s), and is not detached because pods may have addresses of it: %s",
+			id, s.m.removeReason, withoutPodNetworks)
+		return s
+	case network == nil, network.Used == 0:
 		s.Why.Message = fmt.Sprintf("%s will be removed (%s), and is detached when the agent of the node reports that no "+
 			"pod can get an address of it; if the node has no agent any more, start it or terminate the "+
 			"instance", id, s.m.removeReason)
@@ -244,7 +252,11 @@ func (p *planner) waitForPods(s step) step {
 	s.Why = Problem{InUseByPods,
 		fmt.Sprintf("%s will be removed (%s), and is not detached while pods have addresses of it: %s",
 			id, s.m.removeReason, network.pods())}
-	if s.m.claim.EvictPods {
+	switch {
+	case outdated: // the pods may be others by now
+		s.Why.Message += "; " + withoutPodNetworks
+		return s
+	case s.m.claim.EvictPods:
 		return p.evict(s, *network)
 	}
 	s.Why.Message += "; delete or move the pods, or set pods.onRemoval: Evict"

@@ -162,12 +162,12 @@ func texts(all []netip.Prefix) (texts []string) {
 }
 
 // A user deleted the state of a node with the report and the list of networks for pods. Its successor has neither for
-// an interface whose NodeENI is no longer a network for pods.
+// an interface whose NodeENI is no longer a network for pods. It names the interfaces that are older than itself.
 func TestAddressesAndInterfacesStayWhileAReportMayBeLost(t *testing.T) {
 	t.Parallel()
-	const isNew, isOld = 9 * time.Minute, 10 * time.Minute
+	const isNew, isOld, isFirst = time.Minute, 0, -1
 	for name, tc := range map[string]struct {
-		age     time.Duration
+		left    time.Duration
 		removed bool
 		listed  bool
 		want    []string
@@ -178,6 +178,8 @@ func TestAddressesAndInterfacesStayWhileAReportMayBeLost(t *testing.T) {
 		"an interface of a new state":            {isNew, true, false, nil},
 		"an interface of an old state":           {isOld, true, false, []string{"detach eni-0002: it is no longer wanted"}},
 		"the interface of a network that drains": {isOld, true, true, nil},
+		"prefixes of the first state":            {isFirst, false, false, []string{"set 1 fewer IPv4 prefix of eni-0002"}},
+		"an interface of the first state":        {isFirst, true, false, []string{"detach eni-0002: it is no longer wanted"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,7 +191,10 @@ func TestAddressesAndInterfacesStayWhileAReportMayBeLost(t *testing.T) {
 			w.interfaces[i.ID], w.requested[i.ID] = i, i.Addresses
 			w.now = w.now.Add(time.Hour)
 			o := w.observe(ledger)
-			o.ReportsSince = w.now.Add(-tc.age)
+			until := w.now.Add(tc.left)
+			if tc.left != isFirst {
+				o.ReportsLost = map[string]time.Time{i.ID: until}
+			}
 			if tc.listed {
 				o.PodsDraining = map[string]bool{i.ID: true}
 			}
@@ -200,8 +205,11 @@ func TestAddressesAndInterfacesStayWhileAReportMayBeLost(t *testing.T) {
 			if diff := cmp.Diff(tc.want, kinds(p)); diff != "" {
 				t.Errorf("actions differ (-want +got):\n%s", diff)
 			}
-			if at := o.ReportsSince.Add(10 * time.Minute); tc.age == isNew && !p.RequeueAt.Equal(at) {
-				t.Errorf("the next plan is due at %v, want %v", p.RequeueAt, at)
+			if tc.left == isNew && !p.RequeueAt.Equal(until) {
+				t.Errorf("the next plan is due at %v, want %v", p.RequeueAt, until)
+			}
+			if m := p.Members[0]; tc.removed && strings.Contains(m.Why.Message, "pods") && !tc.listed {
+				t.Errorf("the message names pods, and the NodeENI has none: %s", m.Why.Message)
 			}
 		})
 	}
@@ -261,6 +269,8 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 	published, draining := new(false), new(true)
 	drained := network(0)
 	drained.Drained = true
+	outdated := network(1)
+	outdated.Outdated = true
 	for name, tc := range map[string]struct {
 		spec      bool
 		published *bool
@@ -268,20 +278,25 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 		reason    plan.Reason
 		message   string
 		detach    bool
+		opened    bool
 	}{
-		"pods use it":                                      {true, published, new(network(1)), plan.InUseByPods, "upf/a", false},
-		"pods use it while the network drains":             {true, draining, new(network(1)), plan.InUseByPods, "upf/a", false},
-		"the last report has no pods":                      {true, published, new(network(0)), plan.Removing, "no pod can get an address", false},
-		"the network drains":                               {true, draining, new(network(0)), plan.Removing, "no pod can get an address", false},
-		"the network was drained before":                   {true, published, &drained, plan.Removing, "no pod can get an address", false},
-		"the network is drained":                           {true, draining, &drained, plan.Removing, "", true},
-		"no agent has reported yet":                        {true, published, nil, plan.Removing, "no pod can get an address", false},
-		"no agent has let pods in":                         {true, draining, nil, plan.Removing, "", true},
-		"the interface is no network for pods":             {false, nil, nil, plan.Removing, "", true},
-		"it is no network, and pods still use it":          {false, nil, new(network(1)), plan.InUseByPods, "upf/a", false},
-		"the state does not list the network yet":          {true, nil, nil, plan.Removing, "no pod can get an address", false},
-		"it is no network, and the agent has not ended it": {false, nil, new(network(0)), plan.Removing, "no pod can get an address", false},
-		"it is no network, and the agent ended it":         {false, nil, &drained, plan.Removing, "", true},
+		"pods use it":                                      {true, published, new(network(1)), plan.InUseByPods, "upf/a", false, false},
+		"pods use it while the network drains":             {true, draining, new(network(1)), plan.InUseByPods, "upf/a", false, false},
+		"the last report has no pods":                      {true, published, new(network(0)), plan.Removing, "no pod can get an address", false, false},
+		"the network drains":                               {true, draining, new(network(0)), plan.Removing, "no pod can get an address", false, false},
+		"the network was drained before":                   {true, published, &drained, plan.Removing, "no pod can get an address", false, false},
+		"the network is drained":                           {true, draining, &drained, plan.Removing, "", true, false},
+		"no agent has reported yet":                        {true, published, nil, plan.Removing, "no pod can get an address", false, false},
+		"no agent has let pods in":                         {true, draining, nil, plan.Removing, "", true, false},
+		"the interface is no network for pods":             {false, nil, nil, plan.Removing, "", true, false},
+		"it is no network, and pods still use it":          {false, nil, new(network(1)), plan.InUseByPods, "upf/a", false, false},
+		"the state does not list the network yet":          {true, nil, nil, plan.Removing, "no pod can get an address", false, false},
+		"it is no network, and the agent has not ended it": {false, nil, new(network(0)), plan.Removing, "no pod can get an address", false, false},
+		"it is no network, and the agent ended it":         {false, nil, &drained, plan.Removing, "", true, false},
+		"its report is gone":                               {true, draining, nil, plan.Removing, "pods.enabled=true", false, true},
+		"its report is gone, and it is to drain":           {true, published, nil, plan.Removing, "pods.enabled=true", false, true},
+		"its agent was open, and is drained":               {true, draining, &drained, plan.Removing, "", true, true},
+		"its agent runs without pod networks":              {true, draining, &outdated, plan.InUseByPods, "pods.enabled=true", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -296,6 +311,7 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 			if tc.published != nil {
 				o.PodsDraining[id] = *tc.published
 			}
+			o.PodsOpened = map[string]bool{id: tc.opened}
 			if tc.report != nil {
 				o.PodNetworks[id] = *tc.report
 			}
@@ -334,29 +350,41 @@ func TestASurplusInterfaceThatTheStateDoesNotListWaitsForNoAgent(t *testing.T) {
 	}
 }
 
-// A state that is younger than the attachment can have lost the agent's report: its absence then proves nothing.
-func TestAMissingReportOfAnOlderAttachmentProvesNothing(t *testing.T) {
+// An agent without pod networks, or one of another release, removes the report of a network that pods use, and a user
+// removes pods from the NodeENI.
+func TestPrefixesOfAnOpenNetworkWithoutAReportStay(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		younger time.Duration
-		detach  bool
-	}{
-		"the state is younger": {time.Second, false},
-		"the state is older":   {-time.Second, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(limits(4))
-			d := desired(claim("n3", wish(0, 1, "s1")))
-			settled, ledger := w.drive(d, nil)
-			i := settled.Members[0].Interface
-			d.Claims[0].Mode, d.Claims[0].Interfaces = plan.Release, nil
-			o := w.observe(ledger)
-			o.PodsDraining, o.ReportsSince = map[string]bool{i.ID: true}, i.Attachment.Since.Add(tc.younger)
-			if p := plan.Compute(d, o, w.now); len(p.Actions) > 0 != tc.detach {
-				t.Errorf("actions %v, want a detach: %t", p.Actions, tc.detach)
-			}
-		})
+	for _, opened := range []bool{true, false} {
+		w := newWorld(limits(4))
+		d := desired(claim("n3", wish(0, 1, "s1")))
+		settled, ledger := w.drive(d, nil)
+		i := *settled.Members[0].Interface
+		i.IPv4Prefixes = blocks(0)
+		w.interfaces[i.ID], w.requested[i.ID] = i, i.Addresses
+		o := w.observe(ledger)
+		o.PodsDraining, o.PodsOpened = map[string]bool{i.ID: true}, map[string]bool{i.ID: opened}
+		if p := plan.Compute(d, o, w.now); len(p.Actions) > 0 == opened {
+			t.Errorf("actions %v of a network that is open: %t", p.Actions, opened)
+		}
+	}
+}
+
+// The pods in the report of an agent without pod networks may be others by now, so none is evicted.
+func TestAnOutdatedReportEvictsNoPod(t *testing.T) {
+	t.Parallel()
+	for _, outdated := range []bool{true, false} {
+		w := newWorld(limits(4))
+		d := desired(claim("n3", wish(0, 1, "s1")))
+		settled, ledger := w.drive(d, nil)
+		id := settled.Members[0].Interface.ID
+		d.Claims[0].Mode, d.Claims[0].Interfaces, d.Claims[0].EvictPods = plan.Release, nil, true
+		report := network(1)
+		report.Outdated = outdated
+		o := w.observe(ledger)
+		o.PodsDraining, o.PodNetworks = map[string]bool{id: true}, map[string]plan.PodNetwork{id: report}
+		if p := plan.Compute(d, o, w.now); p.EvictCandidate == "" != outdated {
+			t.Errorf("evictions for %q with an outdated report: %t", p.EvictCandidate, outdated)
+		}
 	}
 }
 

@@ -22,6 +22,9 @@ type State struct {
 	SkippedNodes  SkippedNodes
 	// StatusWrites and LedgerWrites are the writes that wait for more changes.
 	StatusWrites, LedgerWrites Deferrals
+	// MissingReports are the NodeENIStates that can lack an earlier report about pods, by UID. After a restart the wait
+	// for another report begins again.
+	MissingReports Deferrals
 }
 
 // ForgetInstance drops the attempts for an instance without interfaces, and its permissions to replace.

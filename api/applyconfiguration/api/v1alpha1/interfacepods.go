@@ -41,6 +41,11 @@ type InterfacePodsApplyConfiguration struct {
 	// longer has pods: no further pod gets an address. The controller detaches the
 	// interface once the agent reports the network as drained.
 	Draining *bool `json:"draining,omitempty"`
+	// opened says that the controller has recorded a report of the network. The
+	// agent lets pods attach only then. From then on pods may have addresses of
+	// the interface until the agent reports the network as drained: a report that
+	// is missing proves nothing.
+	Opened *bool `json:"opened,omitempty"`
 }
 
 // InterfacePodsApplyConfiguration constructs a declarative configuration of the InterfacePods type for use with
@@ -122,5 +127,13 @@ func (b *InterfacePodsApplyConfiguration) WithFloating(values ...string) *Interf
 // If called multiple times, the Draining field is set to the value of the last call.
 func (b *InterfacePodsApplyConfiguration) WithDraining(value bool) *InterfacePodsApplyConfiguration {
 	b.Draining = &value
+	return b
+}
+
+// WithOpened sets the Opened field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Opened field is set to the value of the last call.
+func (b *InterfacePodsApplyConfiguration) WithOpened(value bool) *InterfacePodsApplyConfiguration {
+	b.Opened = &value
 	return b
 }

@@ -30,6 +30,10 @@ type NodeENIStateSpecApplyConfiguration struct {
 	// previousInstances are the ledgers of other instances that were this node.
 	// An entry stays while EC2 returns, or may still return, an interface of it.
 	PreviousInstances []PreviousInstanceApplyConfiguration `json:"previousInstances,omitempty"`
+	// earlierInterfaces are the IDs of interfaces that existed before this object
+	// named them: an earlier object of the node, and with it the report that
+	// pods use an interface, can be lost.
+	EarlierInterfaces []string `json:"earlierInterfaces,omitempty"`
 }
 
 // NodeENIStateSpecApplyConfiguration constructs a declarative configuration of the NodeENIStateSpec type for use with
@@ -92,6 +96,16 @@ func (b *NodeENIStateSpecApplyConfiguration) WithPreviousInstances(values ...*Pr
 			panic("nil value passed to WithPreviousInstances")
 		}
 		b.PreviousInstances = append(b.PreviousInstances, *values[i])
+	}
+	return b
+}
+
+// WithEarlierInterfaces adds the given value to the EarlierInterfaces field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the EarlierInterfaces field.
+func (b *NodeENIStateSpecApplyConfiguration) WithEarlierInterfaces(values ...string) *NodeENIStateSpecApplyConfiguration {
+	for i := range values {
+		b.EarlierInterfaces = append(b.EarlierInterfaces, values[i])
 	}
 	return b
 }
