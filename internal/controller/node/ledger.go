@@ -33,6 +33,11 @@ func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, 
 		return s, nil
 	}
 	wanted, recreated := s.spec(instanceID, look, p), false
+	earlier, err := r.earlierInterfaces(ctx, s, instanceID, p)
+	if err != nil {
+		return s, err
+	}
+	addEarlier(&wanted, earlier...)
 	wanted.EarlierInterfaces = slices.DeleteFunc(wanted.EarlierInterfaces, func(id string) bool {
 		return r.provedUnused(s, id)
 	})
@@ -118,7 +123,6 @@ func (s *snapshot) spec(instanceID string, look *eni.InstanceSnapshot, p plan.Pl
 	case s.state != nil:
 		spec = *s.state.Spec.DeepCopy()
 	}
-	addEarlier(&spec, s.earlierInterfaces(ledgerOf(spec, instanceID), p)...)
 	members := membersFromPlan(ledgerOf(spec, instanceID), p)
 	if instanceID == s.owner() {
 		switchInstance(&spec, instanceID)
@@ -154,19 +158,41 @@ func membersFromPlan(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
 	return members
 }
 
-// earlierInterfaces returns the interfaces of members that a plan adds to the ledger of an instance although they exist:
-// the ledger names a new interface before it exists.
-func (s *snapshot) earlierInterfaces(ledger []v1alpha1.Member, p plan.Plan) (ids []string) {
-	named := generations(ledger)
+// earlierInterfaces returns the interfaces of members that a plan adds to the ledger of an instance although they
+// exist: the ledger names a new interface before it exists. If the instance was another node before, the state of that
+// node is evidence that an interface was no network for pods. It is read past the cache, which can lack it.
+func (r *Reconciler) earlierInterfaces(ctx context.Context, s *snapshot, instanceID string,
+	p plan.Plan) (ids []string, err error) {
+	ledger := s.ledger(instanceID)
 	for _, m := range p.Members {
-		if _, is := named[m.Key]; is || m.Interface == nil || s.lists(m.Interface.ID) {
+		if _, named := ledger[m.Key]; named || m.Interface == nil || m.Owner.IsNetwork() {
 			continue
 		}
-		if tagged, _ := identity.Read(m.Cluster, m.Interface.Tags); tagged.Key == m.Key && !m.Owner.IsNetwork() {
+		tagged, _ := identity.Read(m.Cluster, m.Interface.Tags)
+		if tagged.Key != m.Key {
+			continue // it is being adopted
+		}
+		var former *v1alpha1.NodeENIState
+		if tagged.Node != s.name {
+			former, err = readState(ctx, r.Reader, tagged.Node)
+			if err != nil && !controller.IsCRDMissing(err) {
+				return nil, fmt.Errorf("read the ledger of node %s, which had instance %s before: %w", tagged.Node, instanceID, err)
+			}
+		}
+		if former == nil || !knowsWithoutPods(former, instanceID, m) {
 			ids = append(ids, m.Interface.ID)
 		}
 	}
-	return ids
+	return ids, nil
+}
+
+// knowsWithoutPods reports whether a state has known an interface since its creation, and not as a network for pods.
+func knowsWithoutPods(state *v1alpha1.NodeENIState, instanceID string, m plan.Member) bool {
+	generation, named := generations(ledgerOf(state.Spec, instanceID))[m.Key]
+	_, listed := controller.PodsDraining(state)[m.Interface.ID]
+	_, reported := controller.PodNetworks(state)[m.Interface.ID]
+	return named && generation == m.Generation && !listed && !reported &&
+		!slices.Contains(state.Spec.EarlierInterfaces, m.Interface.ID)
 }
 
 // addEarlier adds interfaces whose reports may be lost. If there are too many, the first ones go: interfaces end, and

@@ -72,8 +72,8 @@ func (s *snapshot) podNetworks() map[string]plan.PodNetwork {
 	return controller.PodNetworks(s.state)
 }
 
-// reportTime is how long a report can be missing after the loss of a node's state although pods use an interface. Agents
-// report within seconds.
+// reportTime is how long a report can be missing after the loss of a node's state although pods use an interface.
+// Agents report within seconds.
 const reportTime = 10 * time.Minute
 
 // reportsLost returns the interfaces that are older than the state of the node, and when one that the state does not
@@ -93,7 +93,8 @@ func (r *Reconciler) reportsLost(s *snapshot) map[string]time.Time {
 	return lost
 }
 
-// provedUnused reports whether an interface that is older than the state of the node has proved to be no network for pods.
+// provedUnused reports whether an interface that is older than the state of the node has proved to be no network for
+// pods.
 func (r *Reconciler) provedUnused(s *snapshot, id string) bool {
 	until, lost := r.reportsLost(s)[id]
 	_, listed := s.podsDraining()[id]
@@ -101,7 +102,8 @@ func (r *Reconciler) provedUnused(s *snapshot, id string) bool {
 	return lost && !listed && !reported && !r.Now().Before(until)
 }
 
-// reportsProveAt returns the time at which missing reports prove that interfaces are no networks for pods; zero for none.
+// reportsProveAt returns the time at which missing reports prove that interfaces are no networks for pods; zero for
+// none.
 func (r *Reconciler) reportsProveAt(s *snapshot) (at time.Time) {
 	for _, until := range r.reportsLost(s) {
 		if until.After(r.Now()) {
@@ -111,9 +113,9 @@ func (r *Reconciler) reportsProveAt(s *snapshot) (at time.Time) {
 	return at
 }
 
-// opened returns the settings of an interface with the record whether the agent may have opened its network to pods. The
-// record is the controller's own, so that no other agent on the node can remove it. It ends when the network was to drain
-// and is reported as drained.
+// opened returns the settings of an interface with the record whether the agent may have opened its network to pods.
+// The record is the controller's own, so that no other agent on the node can remove it. It ends when the network was to
+// drain and is reported as drained.
 func (s *snapshot) opened(pods v1alpha1.InterfacePods, id string, was *v1alpha1.InterfacePods) *v1alpha1.InterfacePods {
 	network, reported := s.podNetworks()[id]
 	pods.Opened = was != nil && was.Opened
@@ -141,7 +143,8 @@ func agentAwaits(was, now *v1alpha1.InterfacePods) bool {
 // network.
 func (s *snapshot) hasOpenNetworks() bool { return len(s.openNetworks()) > 0 }
 
-// openNetworks returns the IDs of the interfaces that pods may use, by the agent's report or by the controller's record.
+// openNetworks returns the IDs of the interfaces that pods may use, by the agent's report or by the controller's
+// record.
 func (s *snapshot) openNetworks() []string {
 	if s.state == nil {
 		return nil

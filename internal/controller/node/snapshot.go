@@ -267,13 +267,6 @@ func namesOf(states []v1alpha1.NodeENIState) []string {
 	return names
 }
 
-// lists reports whether the status of the node lists an interface.
-func (s *snapshot) lists(id string) bool {
-	return s.state != nil && slices.ContainsFunc(s.state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
-		return i.ENIID == id
-	})
-}
-
 // served reports whether the ledger or the status of the node names the NodeENI.
 func (s *snapshot) served(uid types.UID) bool {
 	if s.state == nil {
