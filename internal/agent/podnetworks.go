@@ -121,8 +121,8 @@ func Draining(i v1alpha1.InterfaceState, last *v1alpha1.PodNetworkState) bool {
 }
 
 // DisabledNetworks returns the reports of an agent without pod networks, which lets no pod attach and cannot tell when
-// pods end. It repeats the last reports: without them the controller could take the interfaces for unused. It reports an
-// interface as drained if no agent can have opened its network. Confirmed says that the state lists all interfaces.
+// pods end. It repeats the last reports: without them the controller could take the interfaces for unused. It reports
+// an interface as drained if no agent can have opened its network. Confirmed says that the state lists all interfaces.
 func DisabledNetworks(state *v1alpha1.NodeENIState, confirmed bool) (reports []v1alpha1.PodNetworkState) {
 	named := map[string]string{}
 	for _, last := range state.Status.PodNetworks {
@@ -147,8 +147,8 @@ func DisabledNetworks(state *v1alpha1.NodeENIState, confirmed bool) (reports []v
 	for n := range reports {
 		r := &reports[n]
 		r.Ready, r.Capacity, r.Reason = false, 0, v1alpha1.ReasonPodNetworksDisabled
-		r.Message = "the agent runs without pod networks and cannot tell which pods use the interface; set pods.enabled=true " +
-			"in the values of the chart"
+		r.Message = "the agent runs without pod networks and cannot tell which pods use the interface; set " +
+			"pods.enabled=true in the values of the chart"
 	}
 	slices.SortFunc(reports, func(x, y v1alpha1.PodNetworkState) int { return strings.Compare(x.Network, y.Network) })
 	return reports
@@ -220,7 +220,8 @@ func drainedPrefixes(network, before podnet.Network, leases []podnet.Lease, mark
 func completeDraining(state *v1alpha1.PodNetworkState, removed bool) {
 	state.Ready = false
 	if !removed {
-		state.Reason, state.Message = v1alpha1.ReasonNetworkPending, "pods can attach once the controller has recorded this report"
+		state.Reason = v1alpha1.ReasonNetworkPending
+		state.Message = "pods can attach once the controller has recorded this report"
 		return
 	}
 	state.Drained, state.Reason = state.Used == 0 && liveClaims(state) == 0, v1alpha1.ReasonNetworkDraining

@@ -39,8 +39,8 @@ const (
 )
 
 // keepNetworks writes the file of each pod network of the node, ends other networks, and adds the state of each network
-// to the snapshot. It ignores the state of another instance with the name of this node. Without a folder for the files it
-// only adds the states.
+// to the snapshot. It ignores the state of another instance with the name of this node. Without a folder for the files
+// it only adds the states.
 func (a *Agent) keepNetworks(ctx context.Context, s *snapshot) error {
 	if s.state == nil {
 		return nil

@@ -67,7 +67,8 @@ func (r *Reconciler) observe(
 		RemovedExternally: known.RemovedExternally,
 		MissingSince:      known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: attempts.Backoffs,
 		CreationBlocked: r.checkUnattached(s), ObservedSince: known.Since, FullSubnets: fullSubnets,
-		PodNetworks: s.podNetworks(), PodsDraining: s.podsDraining(), PodsOpened: s.podsOpened(), ReportsLost: r.reportsLost(s),
+		PodNetworks: s.podNetworks(), PodsDraining: s.podsDraining(), PodsOpened: s.podsOpened(),
+		ReportsLost:   r.reportsLost(s),
 		DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: attempts.RepeatedUpdates,
 		Evictions: attempts.Evictions,
 	}

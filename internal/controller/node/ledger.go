@@ -158,14 +158,17 @@ func membersFromPlan(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
 	return members
 }
 
-// earlierInterfaces returns the interfaces of members that a plan adds to the ledger of an instance although they
-// exist: the ledger names a new interface before it exists. If the instance was another node before, the state of that
-// node is evidence that an interface was no network for pods. It is read past the cache, which can lack it.
+// earlierInterfaces returns the interfaces of members that a plan adds to the ledger of an instance, or has when it
+// creates the state, although they exist: the ledger names a new interface before it exists. If the instance was another
+// node before, the state of that node is evidence that an interface was no network for pods. It is read past the cache,
+// which can lack it.
 func (r *Reconciler) earlierInterfaces(ctx context.Context, s *snapshot, instanceID string,
 	p plan.Plan) (ids []string, err error) {
 	ledger := s.ledger(instanceID)
 	for _, m := range p.Members {
-		if _, named := ledger[m.Key]; named || m.Interface == nil || m.Owner.IsNetwork() {
+		_, named := ledger[m.Key]
+		_, enters := p.Ledger[m.Key]
+		if named || m.Interface == nil || m.Owner.IsNetwork() || s.state != nil && !enters {
 			continue
 		}
 		tagged, _ := identity.Read(m.Cluster, m.Interface.Tags)

@@ -60,16 +60,16 @@ type Observed struct {
 	// PodsDraining has, by interface ID, the interfaces that are networks for pods on the node. The value is true if the
 	// node must drain the network.
 	PodsDraining map[string]bool
-	// PodsOpened has, by interface ID, the networks that the agent may have opened to pods. Until it reports such a network
-	// as drained, pods may use the interface: a missing report proves nothing.
+	// PodsOpened has, by interface ID, the networks that the agent may have opened to pods. Until it reports such a
+	// network as drained, pods may use the interface: a missing report proves nothing.
 	PodsOpened map[string]bool
 	// Following has, by interface ID, the addresses that follow the pods which bring them up.
 	Following map[string]Following
 	// MovesFrom is the time before which no address that follows pods changes on the instance, because others changed
 	// shortly before; zero if they may change now.
 	MovesFrom time.Time
-	// ReportsLost has, by ID, the interfaces that are older than the record of the agent's reports: a report about them may
-	// be lost. An interface that the record does not list as a network for pods by the given time is none.
+	// ReportsLost has, by ID, the interfaces that are older than the record of the agent's reports: a report about them
+	// may be lost. An interface that the record does not list as a network for pods by the given time is none.
 	ReportsLost map[string]time.Time
 	// Evictions has the last attempts to evict pods, by the ID of the interface that they use.
 	Evictions map[string]EvictionAttempt

@@ -169,8 +169,8 @@ func (p *planner) prefixesSettledAt(id string) (at time.Time) {
 }
 
 // reportMayBeLost reports whether the report about a member's interface may be lost: a user may have deleted the state
-// that had it. If the present state does not list the interface as a network for pods, a report that is still missing at
-// the given time proves that it is none.
+// that had it. If the present state does not list the interface as a network for pods, a report that is still missing
+// at the given time proves that it is none.
 func (p *planner) reportMayBeLost(m *member) (lost bool, until time.Time) {
 	if m.record == nil {
 		return false, time.Time{}
@@ -219,8 +219,8 @@ func (p *planner) keptForPods(m *member) bool {
 }
 
 // withoutPodNetworks says why the pods of an interface are unknown.
-const withoutPodNetworks = "the agent of the node does not report them; run it with pod networks (pods.enabled=true in " +
-	"the values of the chart), or terminate the instance"
+const withoutPodNetworks = "the agent of the node does not report them; run it with pod networks (pods.enabled=true " +
+	"in the values of the chart), or terminate the instance"
 
 // waitForPods waits until no pod can use an interface that is being removed, and evicts the pods if the NodeENI asks
 // for it.
