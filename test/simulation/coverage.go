@@ -68,10 +68,13 @@ const (
 	choosesAddress    = "an interface is created with the lowest free address"
 	startsPod         = "a pod starts on a network"
 	bringsAddress     = "a pod brings up an address itself"
+	runsWithoutPods   = "an agent runs without pod networks"
+	runsEarlierAgent  = "an agent of an earlier release removes reports about pods"
+	losesFiles        = "an agent loses its files"
 )
 
 var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, choosesAddress, startsPod,
-	bringsAddress}
+	bringsAddress, runsWithoutPods, runsEarlierAgent, losesFiles}
 
 // leastCrashes is how often processes must crash at a point, each time in another state of the world.
 const leastCrashes = 4

@@ -40,10 +40,14 @@ type pods struct {
 type podHost struct {
 	c              *cluster
 	node, instance string
+	// agent is the kind of agent that runs on the node.
+	agent agentKind
 	// heard is the NodeENIState that the agent read last, checkpoint what it stored of that.
 	heard, checkpoint *v1alpha1.NodeENIState
-	// files are the files of networks, by network.
+	// files are the files of networks, by network. Lost are those that the agent cannot read: the world still knows which
+	// pods have an interface.
 	files map[string]podnet.Network
+	lost  map[string]bool
 	// leases are those of the CNI program, using the pods that have them, both by network.
 	leases map[string][]podnet.Lease
 	using  map[string][]runningPod
@@ -82,8 +86,10 @@ func (r *run) movePods() {
 		h := r.pods.hosts[instance]
 		if r.faults.off {
 			h.followOnce()
+			h.agent = servesPods
 			h.settle()
 		} else {
+			h.replaceAgent()
 			if r.pods.happens(2) {
 				h.act()
 			}
@@ -209,7 +215,7 @@ func (h *podHost) serve() {
 		return
 	}
 	h.checkpoint = h.heard
-	reports := h.serveNetworks()
+	reports := h.reports()
 	node := h.node
 	if equality.Semantic.DeepEqual(reports, h.heard.Status.PodNetworks) {
 		h.report = nil
@@ -227,7 +233,9 @@ func (h *podHost) serve() {
 func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 	files, interfaces := map[string]podnet.Network{}, map[string]string{}
 	for network, file := range h.files {
-		interfaces[network] = file.ENI
+		if !h.lost[network] {
+			interfaces[network] = file.ENI
+		}
 	}
 	served := agent.ServedNetworks(h.heard, interfaces)
 	for _, network := range slices.Sorted(maps.Keys(served)) {
@@ -239,10 +247,11 @@ func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 		if h.hasLink(i.ENIID) || i.Pods.Draining {
 			report.Claims = h.claims(i.ENIID, controller.FloatingRanges(i.Pods), last)
 			file := agent.PodNetwork(i, h.node, defaultMTU)
-			facts := agent.NetworkFacts{Last: last, Before: h.files[network], Leases: h.leases[network], Now: h.now()}
+			facts := agent.NetworkFacts{Last: last, Before: h.readFile(network), Leases: h.leases[network], Now: h.now()}
 			served := agent.ServeNetwork(&file, i, facts, report)
 			if _, err := file.Encode(); err == nil { // the range of the subnet may be unknown yet
 				files[network], report = file, served
+				delete(h.lost, network)
 			}
 		}
 		reports = append(reports, report)
@@ -250,6 +259,12 @@ func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 	for _, network := range slices.Sorted(maps.Keys(h.files)) {
 		file := h.files[network]
 		if _, is := served[network]; is {
+			continue
+		}
+		if h.lost[network] {
+			if len(h.using[network]) > 0 {
+				files[network] = file
+			}
 			continue
 		}
 		if h.heard.Status.ObservedGeneration == 0 { // the controller has not reported yet: the agent releases nothing
@@ -310,9 +325,9 @@ func (h *podHost) reboot() {
 	for _, network := range slices.Sorted(maps.Keys(h.using)) {
 		h.removeAll(network)
 	}
-	h.files, h.report = map[string]podnet.Network{}, nil
+	h.files, h.lost, h.report = map[string]podnet.Network{}, nil, nil
 	h.forgetBrought()
-	if h.heard = h.checkpoint; h.heard != nil {
+	if h.heard = h.checkpoint; h.heard != nil && h.agent == servesPods {
 		h.serveNetworks()
 	}
 }

@@ -84,6 +84,8 @@ type run struct {
 	prefixes *prefixUsers
 	// followers are pods that bring up addresses themselves.
 	followers *followers
+	// agents are the kinds of agents that run on the nodes.
+	agents *agents
 	// reserving are those who reserve parts of subnets.
 	reserving *reserving
 
@@ -119,7 +121,7 @@ func (o Options) play(course func(*run)) (result Result) {
 	r := &run{
 		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), origins: newOrigins(o.Seed), now: beginning,
 		foreign: newForeignAddresses(o.Seed), pods: newPods(o.Seed), prefixes: newPrefixUsers(o.Seed),
-		followers: newFollowers(o.Seed), reserving: newReserving(o.Seed),
+		followers: newFollowers(o.Seed), agents: newAgents(o.Seed), reserving: newReserving(o.Seed),
 		covers: NewCoverage(), scheme: runtime.NewScheme(),
 	}
 	r.trace.verbose = o.Verbose

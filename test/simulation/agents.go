@@ -1,0 +1,103 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"math/rand/v2"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/core/podnet"
+)
+
+// agentKind is what an agent knows of pod networks.
+type agentKind int
+
+const (
+	// servesPods is an agent with pod networks, the only kind after the healing.
+	servesPods agentKind = iota
+	// servesNone is an agent without pod networks: an upgrade of the chart lost pods.enabled.
+	servesNone
+	// knowsNone is an agent of an earlier release, which knows no pods. Its report has no pod networks, so that the API
+	// server removes those of the agent before.
+	knowsNone
+)
+
+// agents draws which agents run on the nodes. It has a random stream of its own, so that it shifts no other draw.
+type agents struct {
+	random *rand.Rand
+	acts   bool
+}
+
+func newAgents(seed uint64) *agents {
+	a := &agents{random: rand.New(rand.NewPCG(seed, 0xa6))}
+	a.acts = a.random.IntN(2) == 0
+	return a
+}
+
+// replaceAgent at times replaces the agent of a node by another kind, or takes its files. The CNI program, the files of
+// networks and the pods stay when an agent without pod networks takes over.
+func (h *podHost) replaceAgent() {
+	r := h.c.run
+	if !r.agents.acts {
+		return
+	}
+	switch r.agents.random.IntN(60) {
+	case 0:
+		h.agent = servesNone
+		r.covers.Actors[runsWithoutPods]++
+	case 1:
+		h.agent = knowsNone
+		r.covers.Actors[runsEarlierAgent]++
+	case 2, 3, 4, 5:
+		h.agent = servesPods
+	case 6:
+		r.note(nil, "%s: node %s loses the files of its networks and its checkpoint", h.c.name, h.node)
+		h.loseFiles()
+		r.covers.Actors[losesFiles]++
+		return
+	default:
+		return
+	}
+	h.report = nil // of the agent before
+	r.note(nil, "%s: node %s has an agent that %s", h.c.name, h.node, h.agent)
+}
+
+// loseFiles removes what the agent can write again: the files of networks and the checkpoint. Pods keep their leases,
+// and no further pod gets an address without a file.
+func (h *podHost) loseFiles() {
+	h.lost = map[string]bool{}
+	for network, file := range h.files {
+		file.Draining = true
+		h.files[network], h.lost[network] = file, true
+	}
+	h.checkpoint, h.report = nil, nil
+}
+
+// readFile returns the file of a network that the agent reads.
+func (h *podHost) readFile(network string) podnet.Network {
+	if h.lost[network] {
+		return podnet.Network{}
+	}
+	return h.files[network]
+}
+
+// reports returns what the agent reports about the pod networks that it read.
+func (h *podHost) reports() []v1alpha1.PodNetworkState {
+	switch h.agent {
+	case servesNone:
+		return agent.DisabledNetworks(h.heard, h.heard.Status.ObservedGeneration != 0)
+	case knowsNone:
+		return nil
+	default:
+		return h.serveNetworks()
+	}
+}
+
+// String implements [fmt.Stringer].
+func (k agentKind) String() string {
+	return map[agentKind]string{
+		servesPods: "serves pod networks", servesNone: "runs without pod networks", knowsNone: "knows no pods",
+	}[k]
+}
