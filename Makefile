@@ -34,11 +34,13 @@ SUITES = @go -C tools/suites build -o ../../bin/suites . && assets=$(ASSETS) && 
 RACED = ./awssim/... ./cmd/... ./lib/... $$(go list ./internal/... | grep -v /internal/core/) ./test/scenario ./test/synctest/... ./test/cni ./test/netns
 
 # Random cases are the same in every run, so that a test fails because of a change and not by chance; `test-long` draws new
-# ones, fifty times as many. Suites that wait leave processors to others, so more packages than processors run at a time.
+# ones, fifty times as many. Suites that wait leave processors to others, so more packages than processors run at a time, the
+# longest first.
+LONGEST = ./test/scenario ./test/hostile ./test/cni ./test/synctest ./test/simulation ./test/ship ./test/netns
 .PHONY: test
 test: export RAPID_SEED ?= 1
 test: ## Run every package and every kind of suite, in a few minutes; a second run repeats only what a change affects
-	$(SUITES) bin/suites run -p 4 -timeout 30m ./...
+	$(SUITES) bin/suites run -p 4 -timeout 30m $(LONGEST) ./...
 
 .PHONY: test-all
 test-all: test test-rest ## Run what guards a landing: `test`, then `test-rest`

@@ -49,7 +49,7 @@ func TestTheNodeHasTheAddressesOfItsPodNetwork(t *testing.T) {
 		}
 	}
 	attached := `"nodeENI":"n3","nodeENIUID":"uid","ordinal":0,"generation":1,"phase":"Attached","eniID":"eni-1","macAddress":"02:00:00:00:00:03","privateIP":"10.0.4.5",
-"subnetCIDR":"10.0.4.0/24","ipv4Prefixes":["10.0.4.16/28","10.0.4.32/28"],"pods":{"attachment":"IPVLAN","ipv4Prefixes":1,"spare":8}`
+"subnetCIDR":"10.0.4.0/24","ipv4Prefixes":["10.0.4.16/28","10.0.4.32/28"],"pods":{"attachment":"IPVLAN","ipv4Prefixes":1,"spare":8,"opened":true}`
 	status(`{"status":{"interfaces":[{` + attached + `}],
 "links":[{"macAddress":"02:00:00:00:00:03","nodeENI":"n3","eniID":"eni-1","pciAddress":"` + device + `","state":"Ready","reason":"LinkReady"}]}}`)
 	runAgent(t, agentToken(t, admin, name), nodeagent.Options{Node: name, Host: linkInPod{device}, CNIDir: programs(t)})

@@ -25,7 +25,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/multieni/multieni/test/bench/cli"
+	"github.com/multieni/multieni/internal/cli"
 	"github.com/multieni/multieni/test/inputs"
 )
 

@@ -21,7 +21,7 @@ import (
 func summarize(out io.Writer, execution *testjson.Execution, cached map[string]bool) {
 	tellSkipped(out, execution)
 	tellSuites(out, execution, cached)
-	testjson.PrintSummary(out, execution, testjson.SummarizeFailed|testjson.SummarizeErrors)
+	testjson.PrintSummary(out, execution, testjson.SummarizeFailed|testjson.SummarizeErrors|testjson.SummarizeOutput)
 }
 
 // logged matches the beginning of a line that a test logs: the place in the source.

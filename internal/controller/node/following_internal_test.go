@@ -38,7 +38,7 @@ func claiming(name string, interfaces int) v1alpha1.NodeENIState {
 		}
 		network := v1alpha1.PodNetworkState{ENIID: i.ENIID}
 		for at := range v1alpha1.MaxClaimsOfNetwork {
-			network.Claims = append(network.Claims, v1alpha1.PodAddressClaim{Address: fmt.Sprintf("10.0.%d.%d", n, at), Sequence: int64(at + 1), Since: metav1.NowMicro()})
+			network.Claims = append(network.Claims, v1alpha1.PodAddressClaim{Address: fmt.Sprintf("10.0.%d.%d", n+1, at), Sequence: int64(at + 1), Since: metav1.NowMicro()})
 		}
 		state.Status.Interfaces = append(state.Status.Interfaces, i)
 		state.Status.PodNetworks = append(state.Status.PodNetworks, network)

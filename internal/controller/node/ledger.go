@@ -168,7 +168,7 @@ func (r *Reconciler) earlierInterfaces(ctx context.Context, s *snapshot, instanc
 	for _, m := range p.Members {
 		_, named := ledger[m.Key]
 		_, enters := p.Ledger[m.Key]
-		if named || m.Interface == nil || m.Owner.IsNetwork() || s.state != nil && !enters {
+		if named || m.Interface == nil || m.Owner.IsNetwork() || s.state != nil && !enters || s.neverHadPods(m.Owner) {
 			continue
 		}
 		tagged, _ := identity.Read(m.Cluster, m.Interface.Tags)
@@ -187,6 +187,23 @@ func (r *Reconciler) earlierInterfaces(ctx context.Context, s *snapshot, instanc
 		}
 	}
 	return ids, nil
+}
+
+// neverHadPods reports whether a NodeENI has declared no network for pods since it was created. The API server counts
+// changes of a spec in the generation, and a deletion as one.
+func (s *snapshot) neverHadPods(owner identity.Owner) bool {
+	for n := range s.nodeENIs {
+		nodeENI := &s.nodeENIs[n]
+		if identity.Owner(nodeENI.UID) != owner {
+			continue
+		}
+		changes := nodeENI.Generation - 1
+		if !nodeENI.DeletionTimestamp.IsZero() {
+			changes--
+		}
+		return nodeENI.Spec.Pods == nil && changes <= 0
+	}
+	return false
 }
 
 // knowsWithoutPods reports whether a state has known an interface since its creation, and not as a network for pods.

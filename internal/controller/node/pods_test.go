@@ -170,10 +170,32 @@ func TestClocksDelayNoRemoval(t *testing.T) {
 	}
 }
 
-// TestALostStateDelaysARemovalOnce has a new NodeENIState for an interface that is older, so that a report can be lost. The
-// controller waits ten minutes by its own clock, and records the outcome: the next controller does not wait again.
+// TestANodeENIThatNeverHadPodsWaitsForNoReport has a new NodeENIState for an older interface, as after an import.
+func TestANodeENIThatNeverHadPodsWaitsForNoReport(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(2 * time.Minute))
+		s.state(func(state *v1alpha1.NodeENIState) { state.Finalizers = nil })
+		s.must(s.cache.Delete(s.Context(), &v1alpha1.NodeENIState{ObjectMeta: objectMeta(nodeName)}))
+		s.must(s.play(time.Minute))
+		s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
+		s.must(s.play(time.Minute))
+		if left := s.attached(); len(left) > 0 {
+			t.Errorf("%d interfaces stay: %+v", len(left), s.served())
+		}
+	})
+}
+
+// TestALostStateDelaysARemovalOnce has a new NodeENIState for an interface that is older, so that a report can be lost: the
+// NodeENI was changed, and can have declared pods before. The controller waits ten minutes by its own clock, and records the outcome: the next controller does not wait again.
 func TestALostStateDelaysARemovalOnce(t *testing.T) {
 	onStage(t, func(s *stage) {
+		s.both(func(c client.Client) {
+			s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Generation = 2 })
+			var changed v1alpha1.NodeENI
+			s.must(c.Get(s.Context(), client.ObjectKey{Name: "data"}, &changed))
+			changed.Status.ObservedGeneration = 2
+			s.must(c.Status().Update(s.Context(), &changed))
+		})
 		s.must(s.play(2 * time.Minute))
 		s.state(func(state *v1alpha1.NodeENIState) { state.Finalizers = nil })
 		s.must(s.cache.Delete(s.Context(), &v1alpha1.NodeENIState{ObjectMeta: objectMeta(nodeName)}))
