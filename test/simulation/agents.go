@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/agent"
@@ -53,6 +54,9 @@ func (h *podHost) replaceAgent() {
 	case 2, 3, 4, 5:
 		h.agent = servesPods
 	case 6:
+		if h.remembersPrefixes() {
+			return
+		}
 		r.note(nil, "%s: node %s loses the files of its networks and its checkpoint", h.c.name, h.node)
 		h.loseFiles()
 		r.covers.Actors[losesFiles]++
@@ -62,6 +66,22 @@ func (h *podHost) replaceAgent() {
 	}
 	h.report = nil // of the agent before
 	r.note(nil, "%s: node %s has an agent that %s", h.c.name, h.node, h.agent)
+}
+
+// remembersPrefixes reports whether a file says that a prefix drains or has returned to EC2. docs/reliability.md says what
+// such a file is needed for.
+func (h *podHost) remembersPrefixes() bool {
+	for _, file := range h.files {
+		for _, family := range []*podnet.Family{file.IPv4, file.IPv6} {
+			if family != nil && slices.ContainsFunc(family.Prefixes, func(p podnet.Prefix) bool { return p.Draining }) {
+				return true
+			}
+		}
+		if file.Draining || len(file.Returned) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // loseFiles removes what the agent can write again: the files of networks and the checkpoint. Pods keep their leases,

@@ -192,18 +192,15 @@ func (r *Reconciler) earlierInterfaces(ctx context.Context, s *snapshot, instanc
 // neverHadPods reports whether a NodeENI has declared no network for pods since it was created. The API server counts
 // changes of a spec in the generation, and a deletion as one.
 func (s *snapshot) neverHadPods(owner identity.Owner) bool {
-	for n := range s.nodeENIs {
-		nodeENI := &s.nodeENIs[n]
-		if identity.Owner(nodeENI.UID) != owner {
-			continue
-		}
-		changes := nodeENI.Generation - 1
-		if !nodeENI.DeletionTimestamp.IsZero() {
-			changes--
-		}
-		return nodeENI.Spec.Pods == nil && changes <= 0
+	nodeENI := s.nodeENI(owner)
+	if nodeENI == nil {
+		return false
 	}
-	return false
+	changes := nodeENI.Generation - 1
+	if !nodeENI.DeletionTimestamp.IsZero() {
+		changes--
+	}
+	return nodeENI.Spec.Pods == nil && changes <= 0
 }
 
 // knowsWithoutPods reports whether a state has known an interface since its creation, and not as a network for pods.
