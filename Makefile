@@ -30,8 +30,8 @@ bench: ## Measure the controller against EC2's limits, in a few minutes; BENCH=a
 # The program that runs tests with their progress and a summary, and measures what each suite costs.
 SUITES = @go -C tools/suites build -o ../../bin/suites . && assets=$(ASSETS) && set -x && KUBEBUILDER_ASSETS=$$assets
 
-# Packages in which goroutines meet. The core has none, and the other suites test files, the API server or values.
-RACED = ./awssim/... ./cmd/... ./lib/... $$(go list ./internal/... | grep -v /internal/core/) ./test/scenario ./test/synctest/... ./test/cni ./test/netns
+# Packages in which goroutines meet. The core has none, and commands and suites put these packages together.
+RACED = ./awssim/... ./lib/... $$(go list ./internal/... | grep -vE '/internal/(core|cli|dev)(/|$$)')
 
 # Random cases are the same in every run, so that a test fails because of a change and not by chance; `test-long` draws new
 # ones, fifty times as many. Suites that wait leave processors to others, so more packages than processors run at a time, the
@@ -63,9 +63,9 @@ test-race: ## Run with the race detector what has goroutines
 	$(SUITES) MULTIENI_TESTS=all bin/suites run -race -p 4 -timeout 60m $(RACED)
 
 .PHONY: test-measure
-test-measure: ## Measure what each suite costs, with and without the race detector, and write the tables of CONTRIBUTING.md; takes an hour
-	$(SUITES) RAPID_SEED=1 bin/suites measure -write CONTRIBUTING.md
-	$(SUITES) RAPID_SEED=1 bin/suites measure -write CONTRIBUTING.md -race
+test-measure: ## Measure what each suite costs, without and with the race detector; takes an hour
+	$(SUITES) RAPID_SEED=1 bin/suites measure
+	$(SUITES) RAPID_SEED=1 bin/suites measure -race
 
 ##@ Test for hours
 

@@ -30,7 +30,6 @@ type cost struct {
 func measure(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("measure", flag.ContinueOnError)
 	race := flags.Bool("race", false, "measure with the race detector")
-	file := flags.String("write", "", "write the table into `FILE`, between the lines that mark it, instead of printing it")
 	only := flags.String("only", "", "measure the suites with this `PREFIX` alone")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -58,7 +57,8 @@ func measure(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	return publish(*file, *race, costs)
+	fmt.Print(tableOf(costs))
+	return nil
 }
 
 type pkg struct{ path, dir string }
@@ -103,35 +103,6 @@ func (c *cost) add(ctx context.Context, p pkg, binary string, race bool) error {
 		fmt.Fprintf(os.Stderr, "%s failed: %v\n%s\n", short(p.path), err, out.Bytes())
 	}
 	return ctx.Err()
-}
-
-// mark returns the lines that enclose a table in a file.
-func mark(race bool) (begin, end string) {
-	name := "without the race detector"
-	if race {
-		name = "with the race detector"
-	}
-	return "<!-- measured " + name + " -->\n", "<!-- end -->"
-}
-
-// publish prints the table, or writes it into a file.
-func publish(file string, race bool, costs map[string]*cost) error {
-	table := tableOf(costs)
-	if file == "" {
-		fmt.Print(table)
-		return nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	begin, end := mark(race)
-	before, rest, found := strings.Cut(string(text), begin)
-	_, after, ends := strings.Cut(rest, end)
-	if !found || !ends {
-		return fmt.Errorf("%s has no lines %q and %q: add them where the table belongs", file, strings.TrimSpace(begin), end)
-	}
-	return os.WriteFile(file, []byte(before+begin+"\n"+table+"\n"+end+after), 0o644)
 }
 
 func tableOf(costs map[string]*cost) string {
