@@ -35,12 +35,13 @@ RACED = ./awssim/... ./lib/... $$(go list ./internal/... | grep -vE '/internal/(
 
 # Random cases are the same in every run, so that a test fails because of a change and not by chance; `test-long` draws new
 # ones, fifty times as many. Suites that wait leave processors to others, so more packages than processors run at a time, the
-# longest first.
-LONGEST = ./test/scenario ./test/hostile ./test/cni ./test/synctest ./test/simulation ./test/ship ./test/netns
+# longest first. test/hostile starts an API server for each test, so it runs alone.
+LONGEST = ./test/scenario ./test/cni ./test/synctest ./test/simulation ./test/ship ./test/netns
 .PHONY: test
 test: export RAPID_SEED ?= 1
 test: ## Run every package and every kind of suite, in a few minutes; a second run repeats only what a change affects
-	$(SUITES) bin/suites run -p 4 -timeout 30m $(LONGEST) ./...
+	$(SUITES) bin/suites run -p 3 -timeout 40m $(LONGEST) $$(go list ./... | grep -v /test/hostile)
+	$(SUITES) bin/suites run -timeout 30m ./test/hostile
 
 .PHONY: test-all
 test-all: test test-rest ## Run what guards a landing: `test`, then `test-rest`
