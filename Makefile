@@ -39,12 +39,12 @@ RACED = ./awssim/... ./lib/... $$(go list ./internal/... | grep -vE '/internal/(
 LONGEST = ./test/scenario ./test/cni ./test/synctest ./test/simulation ./test/ship ./test/netns
 .PHONY: test
 test: export RAPID_SEED ?= 1
-test: ## Run every package and every kind of suite, in a few minutes; a second run repeats only what a change affects
+test: ## Run every package and every kind of suite; a second run repeats only what a change affects
 	$(SUITES) bin/suites run -p 3 -timeout 40m $(LONGEST) $$(go list ./... | grep -v /test/hostile)
 	$(SUITES) bin/suites run -timeout 30m ./test/hostile
 
 .PHONY: test-all
-test-all: test test-rest ## Run what guards a landing: `test`, then `test-rest`
+test-all: test test-rest ## Run every suite in full: `test`, then `test-rest`
 
 .PHONY: test-rest
 test-rest: test-simulation test-full test-race ## Run what `test` leaves out: 2,000 seeds, every suite in full, and the race detector

@@ -5,7 +5,7 @@
 //
 //	go test -short            what neither waits nor builds programs: the inner loop
 //	go test, make test        every kind of suite at least once
-//	make test-all             every suite in full; guards a landing
+//	make test-all             every suite in full, 2,000 seeds, the race detector
 //	make test-long            more and other random cases, faults at full length
 //
 // The variable [Variable] selects the last two.
