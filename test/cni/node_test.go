@@ -187,7 +187,7 @@ type pod struct {
 }
 
 func (n *node) pod(name string) pod {
-	return pod{name: name, links: netlinktest.New(n.tb)}
+	return pod{name: name, links: netlinktest.NewMounted(n.tb)}
 }
 
 func (p pod) runtimeConf(link string) *libcni.RuntimeConf {

@@ -10,7 +10,9 @@ package netlinktest
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,6 +28,8 @@ import (
 type Namespace struct {
 	tb    testing.TB
 	inner *namespace.Namespace
+	// mounted is the file that NewMounted mounted the namespace on; empty for other namespaces.
+	mounted string
 }
 
 // New creates a network namespace with only a loopback link, which is up. If that is not possible, the test ends with
@@ -38,7 +42,31 @@ func New(tb testing.TB) *Namespace {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = inner.Close() })
-	return &Namespace{tb, inner}
+	return &Namespace{tb: tb, inner: inner}
+}
+
+// NewMounted creates a network namespace that is mounted on a file, as runtimes create those of pods. No other file
+// takes its path after it ends.
+func NewMounted(tb testing.TB) *Namespace {
+	tb.Helper()
+	n := New(tb)
+	n.mounted = filepath.Join(tb.TempDir(), "netns")
+	err := os.WriteFile(n.mounted, nil, 0o600)
+	if err == nil {
+		err = unix.Mount(n.inner.Path(), n.mounted, "", unix.MS_BIND, "")
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(n.unmount)
+	return n
+}
+
+func (n *Namespace) unmount() {
+	if n.mounted != "" {
+		_ = unix.Unmount(n.mounted, unix.MNT_DETACH)
+		_ = os.Remove(n.mounted)
+	}
 }
 
 // Do runs f on a thread in the namespace. Goroutines that f starts run in other namespaces.
@@ -82,10 +110,18 @@ func contain(capabilities []int) error {
 }
 
 // Path returns a path of the namespace that other processes can open.
-func (n *Namespace) Path() string { return n.inner.Path() }
+func (n *Namespace) Path() string {
+	if n.mounted != "" {
+		return n.mounted
+	}
+	return n.inner.Path()
+}
 
 // End ends the namespace, with all its contents, before the test ends.
-func (n *Namespace) End() { _ = n.inner.Close() }
+func (n *Namespace) End() {
+	n.unmount()
+	_ = n.inner.Close()
+}
 
 // IP runs ip(8) in the namespace with the arguments, which are separated by spaces, and returns what it prints.
 func (n *Namespace) IP(arguments string) string {
