@@ -168,7 +168,7 @@ func (r *Reconciler) earlierInterfaces(ctx context.Context, s *snapshot, instanc
 	for _, m := range p.Members {
 		_, named := ledger[m.Key]
 		_, enters := p.Ledger[m.Key]
-		if named || m.Interface == nil || m.Owner.IsNetwork() || s.state != nil && !enters || s.neverHadPods(m.Owner) {
+		if named || m.Interface == nil || m.Owner.IsNetwork() || s.state != nil && !enters || s.neverHadPods[m.Owner] {
 			continue
 		}
 		tagged, _ := identity.Read(m.Cluster, m.Interface.Tags)
@@ -189,13 +189,9 @@ func (r *Reconciler) earlierInterfaces(ctx context.Context, s *snapshot, instanc
 	return ids, nil
 }
 
-// neverHadPods reports whether a NodeENI has declared no network for pods since it was created. The API server counts
-// changes of a spec in the generation, and a deletion as one.
-func (s *snapshot) neverHadPods(owner identity.Owner) bool {
-	nodeENI := s.nodeENI(owner)
-	if nodeENI == nil {
-		return false
-	}
+// neverDeclaredPods reports whether a NodeENI has declared no network for pods since it was created. The API server
+// counts changes of a spec in the generation, and a deletion as one.
+func neverDeclaredPods(nodeENI *v1alpha1.NodeENI) bool {
 	changes := nodeENI.Generation - 1
 	if !nodeENI.DeletionTimestamp.IsZero() {
 		changes--

@@ -172,17 +172,30 @@ func TestClocksDelayNoRemoval(t *testing.T) {
 
 // TestANodeENIThatNeverHadPodsWaitsForNoReport has a new NodeENIState for an older interface, as after an import.
 func TestANodeENIThatNeverHadPodsWaitsForNoReport(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.must(s.play(2 * time.Minute))
-		s.state(func(state *v1alpha1.NodeENIState) { state.Finalizers = nil })
-		s.must(s.cache.Delete(s.Context(), &v1alpha1.NodeENIState{ObjectMeta: objectMeta(nodeName)}))
-		s.must(s.play(time.Minute))
-		s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
-		s.must(s.play(time.Minute))
-		if left := s.attached(); len(left) > 0 {
-			t.Errorf("%d interfaces stay: %+v", len(left), s.served())
-		}
-	})
+	for name, finalizers := range map[string][]string{
+		"accepted":                      {v1alpha1.Finalizer},
+		"accepted after the first plan": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				accept := func(finalizers []string) {
+					s.both(func(c client.Client) { s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Finalizers = finalizers }) })
+				}
+				s.must(s.play(2 * time.Minute))
+				s.state(func(state *v1alpha1.NodeENIState) { state.Finalizers = nil })
+				s.must(s.cache.Delete(s.Context(), &v1alpha1.NodeENIState{ObjectMeta: objectMeta(nodeName)}))
+				accept(finalizers)
+				s.must(s.play(time.Second))
+				accept([]string{v1alpha1.Finalizer})
+				s.must(s.play(time.Minute))
+				s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
+				s.must(s.play(time.Minute))
+				if left := s.attached(); len(left) > 0 {
+					t.Errorf("%d interfaces stay: %+v", len(left), s.served())
+				}
+			})
+		})
+	}
 }
 
 // TestALostStateDelaysARemovalOnce has a new NodeENIState for an interface that is older, so that a report can be lost: the

@@ -34,6 +34,8 @@ type snapshot struct {
 	deferredSpec *v1alpha1.NodeENIStateSpec
 	// nodeENIs are those that may claim interfaces: all accepted ones, that is, with our finalizer.
 	nodeENIs []v1alpha1.NodeENI
+	// neverHadPods are the NodeENIs, accepted or not, that have declared no network for pods since they were created.
+	neverHadPods map[identity.Owner]bool
 	// reservations are the SubnetReservations, if a NodeENI has addresses that follow pods within them.
 	reservations []v1alpha1.SubnetReservation
 	// instances are those to plan for: the node's own, and previous ones that still have interfaces.
@@ -75,9 +77,13 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*snapshot, error)
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
+	neverHadPods := map[identity.Owner]bool{}
+	for n := range all.Items {
+		neverHadPods[identity.Owner(all.Items[n].UID)] = neverDeclaredPods(&all.Items[n])
+	}
 	s := &snapshot{
 		name: name, registration: node, state: state, nodeENIs: slices.DeleteFunc(all.Items, unaccepted),
-		claims: newClaimsIndex(), confirmed: map[identity.Owner]bool{},
+		neverHadPods: neverHadPods, claims: newClaimsIndex(), confirmed: map[identity.Owner]bool{},
 	}
 	if slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return usesReservations(&n) }) {
 		var reservations v1alpha1.SubnetReservationList
