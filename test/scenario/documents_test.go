@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/multieni/multieni/test/documents"
+	"github.com/multieni/multieni/test/size"
 )
 
 const checkout = "../.."
@@ -42,10 +43,12 @@ func TestDocuments(t *testing.T) {
 				told.begin()
 				return errors.Join(prepare(env), setStage(env), furnish(env))
 			},
+			Condition:          sizes,
 			Cmds:               own,
 			RequireUniqueNames: true,
 		})
 	})
+	size.NeedsAll(t, "it needs every story of a document")
 	if !well || told.begun < len(stories) {
 		t.Skip("not all stories were told to their end, so what they run is not known")
 	}

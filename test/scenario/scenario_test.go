@@ -81,6 +81,7 @@ func TestController(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			return errors.Join(prepare(env), setStage(env))
 		},
+		Condition:          sizes,
 		Cmds:               commands(),
 		RequireUniqueNames: true,
 	})

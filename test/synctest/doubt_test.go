@@ -13,13 +13,14 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/status"
+	"github.com/multieni/multieni/test/size"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
 // TestAnAgentThatFlapsALinkSpendsNoRequests: an agent reports ten times a second that it lost a link and found it
 // again. The controller reads its instance from EC2 at most twice a minute.
 func TestAnAgentThatFlapsALinkSpendsNoRequests(t *testing.T) {
-	const flapping = 5 * time.Minute
+	flapping := size.Of(time.Minute, 5*time.Minute, 5*time.Minute)
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
 		c.Declare("data", "a", "data")

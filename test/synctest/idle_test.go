@@ -29,14 +29,12 @@ func TestIdleDay(t *testing.T) {
 		// every half hour.
 		slack = 12
 	)
-	nodes := size.Of(20, 20, 1000)
+	nodes := size.Of(5, 20, 1000)
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
 		c.Declare("data", "a", "data")
 		c.Declare("storage", "a", "storage")
 		o := c.Defaults()
-		// A day of lease renewals would take longer than the rest of the test.
-		o.LeaseDuration = time.Minute
 		r := c.Start(o)
 		c.Join(nodes, "a")
 		c.Converge(time.Hour)

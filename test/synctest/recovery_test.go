@@ -18,6 +18,7 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/test/size"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -25,7 +26,7 @@ import (
 // leaves. The time until the fleet has converged depends only on the fault: the remaining calls take seconds at EC2's
 // rates. test/hostile injects the same faults into the real binary, where times prove nothing.
 func TestRecoveryTakesNoLongerThanItMust(t *testing.T) {
-	const third = 20
+	third := size.Of(5, 20, 20)
 	const (
 		// longestWait is the longest backoff after a call that failed or was refused.
 		longestWait = 30 * time.Second

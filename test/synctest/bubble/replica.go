@@ -62,12 +62,14 @@ type Replica struct {
 	renewed   time.Time
 }
 
-// Defaults returns the options of `multieni controller` without flags, except those that do not work in a bubble.
+// Defaults returns the options of `multieni controller` without flags, except those that do not work in a bubble, and a
+// lease that needs few renewals: those of the default one would cost more than the rest of a test of virtual hours.
 func (c *Cluster) Defaults() options.Controller {
 	var o options.Controller
 	o.Bind(pflag.NewFlagSet("", pflag.ContinueOnError))
 	o.Region, o.MetricsAddress, o.ProbeAddress = "us-east-1", "0", "0"
 	o.LeaderElectionNamespace = "kube-system"
+	o.LeaseDuration = time.Minute
 	c.Must(o.Validate())
 	return o
 }
