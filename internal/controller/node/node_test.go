@@ -180,13 +180,16 @@ func (s *stage) withWrittenStates(api client.WithWatch) client.Client {
 // play runs the reconciler and the observer for a while, and returns the last error of the reconciler.
 func (s *stage) play(d time.Duration) (err error) {
 	s.Helper()
-	for begun := time.Now(); time.Since(begun) < d; time.Sleep(5 * time.Second) {
+	for begun := time.Now(); time.Since(begun) < d; time.Sleep(stepOf(d)) {
 		s.must(s.observer.ResyncOnce(s.Context()))
 		_, err = s.reconciler.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: nodeName}})
 		s.drainChanged()
 	}
 	return err
 }
+
+// stepOf returns the time between two passes of a play: five seconds, or more in a long play.
+func stepOf(d time.Duration) time.Duration { return max(5*time.Second, d/30) }
 
 func (s *stage) drainChanged() {
 	for {

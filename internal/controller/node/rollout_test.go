@@ -252,7 +252,7 @@ func (s *stage) checkWaiting(names []string, moved int) {
 // playAll runs the reconciler and the observer for several nodes, and calls look after every reconciliation.
 func (s *stage) playAll(d time.Duration, names []string, look func()) {
 	s.Helper()
-	for begun := time.Now(); time.Since(begun) < d; time.Sleep(5 * time.Second) {
+	for begun := time.Now(); time.Since(begun) < d; time.Sleep(stepOf(d)) {
 		for _, name := range names {
 			s.must(s.observer.ResyncOnce(s.Context()))
 			s.reconcile(name)
