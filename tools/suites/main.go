@@ -4,7 +4,7 @@
 // Command suites runs the tests of this repository. Run it from the root of the checkout:
 //
 //	suites run [flag of go test …] PACKAGE…    run tests, with their progress and a summary
-//	suites measure [--race] [--only PREFIX]    measure what each suite costs
+//	suites measure [-o DOCUMENT] PACKAGE…      measure what each suite costs, with the race detector too for PACKAGE…
 //
 // A suite is a folder of test/, or a group of folders with unit tests.
 package main
@@ -19,7 +19,7 @@ import (
 	"syscall"
 )
 
-const usage = "usage: suites run [flag of go test ...] PACKAGE..., or suites measure [--race] [--only PREFIX]"
+const usage = "usage: suites run [flag of go test ...] PACKAGE..., or suites measure [-o DOCUMENT] PACKAGE..."
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
