@@ -6,6 +6,7 @@ package cloudformation_test
 import (
 	"archive/zip"
 	"debug/elf"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/core/userdata"
+	"github.com/multieni/multieni/test/inputs"
 )
 
 // A self-managed group is created with its hooks, so that no instance is launched before they exist. The function completes them
@@ -117,6 +119,10 @@ func TestTheArchiveIsUploaded(t *testing.T) {
 	folder := t.TempDir()
 	aws := "#!/bin/sh\n[ \"$1 $2\" = 's3 cp' ] && cp \"$4\" \"" + folder + "/archive.zip\" && echo \"$5\" >\"" + folder + "/to\"\n"
 	if err := os.WriteFile(filepath.Join(folder, "aws"), []byte(aws), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	err := errors.Join(inputs.Files("upload-lambda.sh"), inputs.Sources(t.Context(), "github.com/multieni/multieni/cmd/lifecycle-hook"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	upload := exec.CommandContext(t.Context(), "./upload-lambda.sh", "my-bucket")

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/multieni/multieni/test/inputs"
 )
 
 const module = "github.com/multieni/multieni"
@@ -32,6 +34,9 @@ type pkg struct {
 // list returns the packages of the module and all their dependencies, without those of tests.
 func list(t *testing.T) []pkg {
 	t.Helper()
+	if err := inputs.Sources(t.Context(), module+"/..."); err != nil {
+		t.Fatal(err)
+	}
 	command := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Deps", "./...")
 	command.Dir = root
 	out, err := command.Output()

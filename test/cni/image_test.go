@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"github.com/multieni/multieni/test/inputs"
 )
 
 // podImage is the name of the image of pods and of their sandboxes. No registry has it.
@@ -35,6 +37,9 @@ func imageArchive(t *testing.T, file string) {
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the program of pods: %v: %s", err, output)
+	}
+	if err := inputs.Files("pod"); err != nil {
+		t.Fatal(err)
 	}
 	text, err := os.ReadFile(program)
 	if err != nil {

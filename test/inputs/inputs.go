@@ -38,6 +38,15 @@ func Files(paths ...string) error {
 	return errors.Join(errs...)
 }
 
+// Shipped opens what other programs read of a checkout: the chart, manifests, examples and scripts.
+func Shipped(checkout string) error {
+	var errs []error
+	for _, folder := range []string{"charts", "config", "deploy", "examples", "hack", "tools/helm"} {
+		errs = append(errs, Files(filepath.Join(checkout, folder)))
+	}
+	return errors.Join(errs...)
+}
+
 func open(file string) error {
 	f, err := os.Open(file)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/test/inputs"
 	"github.com/multieni/multieni/test/size"
 )
 
@@ -38,6 +39,9 @@ func TestVPCPrograms(t *testing.T) {
 	build := exec.CommandContext(t.Context(), "go", "build", "-C", "vpc", "-o", bin, "./...")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build.Args, err, out)
+	}
+	if err := inputs.Files("vpc"); err != nil {
+		t.Fatal(err)
 	}
 	for _, program := range []struct {
 		name      string

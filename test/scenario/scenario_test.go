@@ -76,6 +76,7 @@ func (s suite) Run() int {
 
 // TestController runs the stories of the controller, each with a simulated AWS and nodes of its own.
 func TestController(t *testing.T) {
+	recordInputs(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/controller",
 		Setup: func(env *testscript.Env) error {
@@ -89,6 +90,7 @@ func TestController(t *testing.T) {
 
 // TestDev runs the stories of multieni-dev, which starts its own.
 func TestDev(t *testing.T) {
+	recordInputs(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/dev",
 		Setup:              prepare,
@@ -96,6 +98,14 @@ func TestDev(t *testing.T) {
 		Cmds:               commands(),
 		RequireUniqueNames: true,
 	})
+}
+
+// recordInputs records what the programs of stories read of the checkout.
+func recordInputs(t *testing.T) {
+	t.Helper()
+	if err := inputs.Shipped(checkout); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // sizes are the conditions "all" and "long": how much a run of tests includes.

@@ -60,6 +60,7 @@ func TestReadmeLeadsToEveryPage(t *testing.T) {
 
 // The script applies all objects that multieni needs, with the published image and the region.
 func TestDeployScript(t *testing.T) {
+	recordInputs(t)
 	command := exec.CommandContext(t.Context(), "hack/deploy.sh")
 	command.Dir = root
 	command.Env = append(os.Environ(), "USE_GHCR=true", "AWS_REGION=eu-west-1", "KUBECTL="+shared.Kubectl, "KUBECONFIG="+shared.Kubeconfig)

@@ -6,6 +6,7 @@ package ship_test
 import (
 	"archive/tar"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/multieni/multieni/test/inputs"
 	"github.com/multieni/multieni/test/size"
 )
 
@@ -68,6 +70,9 @@ var buildImage = sync.OnceValues(func() (image, error) {
 		if out, err := command.CombinedOutput(); err != nil {
 			return image{}, fmt.Errorf("%s: %w\n%s", command, err, out)
 		}
+	}
+	if err := errors.Join(inputs.Files(filepath.Join(root, "tools/image")), inputs.Sources(context.Background(), "github.com/multieni/multieni/cmd/...")); err != nil {
+		return image{}, err
 	}
 	i, err := unpack(layout, dir)
 	i.builder = builder

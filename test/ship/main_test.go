@@ -21,6 +21,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/dev/cluster"
 	"github.com/multieni/multieni/internal/dev/cluster/clustertest"
+	"github.com/multieni/multieni/test/inputs"
 )
 
 // root is the folder of the checkout.
@@ -58,6 +59,14 @@ func read(t *testing.T, file string) string {
 	return string(content)
 }
 
+// recordInputs records what helm, kubectl and scripts read of the checkout.
+func recordInputs(t *testing.T) {
+	t.Helper()
+	if err := inputs.Shipped(root); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // helmProgram builds helm, once, from its module, and returns its path.
 var helmProgram = sync.OnceValues(func() (string, error) {
 	command := exec.Command("go", "tool", "-modfile=tools/helm/go.mod", "-n", "helm")
@@ -75,6 +84,7 @@ func helm(t *testing.T, args ...string) (out string, err error) {
 // helmOn runs the real helm with a cluster's kubeconfig and settings of its own.
 func helmOn(t *testing.T, c *cluster.Cluster, args ...string) (out string, err error) {
 	t.Helper()
+	recordInputs(t)
 	program, err := helmProgram()
 	if err != nil {
 		t.Fatalf("build helm: %v", err)
@@ -101,6 +111,7 @@ func mustHelm(t *testing.T, args ...string) string {
 // kubectl runs the cluster's kubectl in the checkout, and fails the test if that fails.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
+	recordInputs(t)
 	command := exec.CommandContext(t.Context(), shared.Kubectl, args...)
 	command.Dir = root
 	command.Env = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig)
