@@ -50,7 +50,7 @@ func TestNodesAreNotWhatTheySeem(t *testing.T) {
 	first, second := s.node("node-3"), s.node("node-3")
 	second.Name = "node-3-again"
 	s.add(second, first.Spec.ProviderID)
-	s.reports(afterwards, "both", 8)
+	s.reportsReady(afterwards, "both", 8, metav1.ConditionFalse) // the second Node of an instance gets no interfaces
 	s.rests()
 	for _, c := range s.calls()[before:] {
 		t.Errorf("%s although all is as it was", c.action)

@@ -269,13 +269,19 @@ func (s *stage) holds(within time.Duration, want []string) {
 // reports waits until the status of a NodeENI says that all its interfaces are attached, and that it has that number.
 func (s *stage) reports(within time.Duration, name string, attached int) {
 	s.Helper()
-	s.eventually(within, fmt.Sprintf("NodeENI %s reports %d interfaces", name, attached), func() string {
+	s.reportsReady(within, name, attached, metav1.ConditionTrue)
+}
+
+// reportsReady waits until a NodeENI has condition Ready with the status, and that number of attached interfaces.
+func (s *stage) reportsReady(within time.Duration, name string, attached int, ready metav1.ConditionStatus) {
+	s.Helper()
+	s.eventually(within, fmt.Sprintf("NodeENI %s reports %d interfaces, Ready=%s", name, attached, ready), func() string {
 		var n v1alpha1.NodeENI
 		if err := s.kube.Get(s.Context(), client.ObjectKey{Name: name}, &n); err != nil {
 			return err.Error()
 		}
 		for _, c := range n.Status.Conditions {
-			if c.Type == "Ready" && c.Status == metav1.ConditionTrue && c.ObservedGeneration == n.Generation && int(n.Status.Attached) == attached {
+			if c.Type == "Ready" && c.Status == ready && c.ObservedGeneration == n.Generation && int(n.Status.Attached) == attached {
 				return ""
 			}
 		}
