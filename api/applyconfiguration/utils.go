@@ -93,8 +93,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PreviousInstanceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PublishedTemplate"):
 		return &apiv1alpha1.PublishedTemplateApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("Ramp"):
-		return &apiv1alpha1.RampApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RejectedTypes"):
 		return &apiv1alpha1.RejectedTypesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReservedBlock"):

@@ -49,8 +49,6 @@ const (
 const (
 	// ReasonPaused: the paused annotation stops all changes.
 	ReasonPaused = "Paused"
-	// ReasonRampingUp: a changed nodeSelector matches far more nodes than before; the controller admits them gradually.
-	ReasonRampingUp = "RampingUp"
 )
 
 // ReasonStateRefused says that the API server refuses to store a NodeENIState of a selected node.

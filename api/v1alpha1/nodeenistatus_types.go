@@ -68,11 +68,6 @@ type NodeENIStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	AttachmentsOmitted int32 `json:"attachmentsOmitted,omitempty"`
 
-	// ramp is set while the controller admits nodes gradually, because a
-	// changed nodeSelector matches far more nodes than before.
-	// +optional
-	Ramp *Ramp `json:"ramp,omitempty"`
-
 	// podNetworks summarizes the pod networks on all nodes. It is set with
 	// spec.pods only.
 	// +optional
@@ -93,19 +88,6 @@ type NodeENIStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=32
 	SecurityGroups []string `json:"securityGroups,omitempty"`
-}
-
-// Ramp is the gradual admission of nodes after a change of nodeSelector.
-type Ramp struct {
-	// since is the time of the change.
-	// +required
-	Since metav1.Time `json:"since"`
-
-	// nodes is the number of nodes that may have interfaces at the beginning;
-	// it grows with time.
-	// +required
-	// +kubebuilder:validation:Minimum=0
-	Nodes int32 `json:"nodes"`
 }
 
 // Attachment summarizes one desired interface on one node.

@@ -253,69 +253,6 @@ func TestLedgers(t *testing.T) {
 	}
 }
 
-func TestRamp(t *testing.T) {
-	type answer struct {
-		From int32
-		Wide bool
-	}
-	cases := map[string]struct {
-		before, after int32
-		want          answer
-	}{
-		"a small cluster":   {0, 50, answer{50, false}},
-		"a match-all typo":  {0, 5000, answer{50, true}},
-		"growth":            {1000, 1900, answer{2000, false}},
-		"tenfold":           {1000, 10000, answer{2000, true}},
-		"one more than ok":  {0, 51, answer{50, true}},
-		"fewer than before": {1000, 10, answer{2000, false}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			from, wide := controller.Ramp(tc.before, tc.after)
-			if diff := cmp.Diff(tc.want, answer{from, wide}); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-	ramp := v1alpha1.Ramp{Nodes: 50, Since: metav1.NewTime(start)}
-	for after, want := range map[time.Duration]int{-time.Hour: 50, 0: 50, time.Minute: 100, 90 * time.Second: 125} {
-		if got := controller.Admitted(ramp, start.Add(after)); got != want {
-			t.Errorf("%d nodes after %s, want %d", got, after, want)
-		}
-	}
-}
-
-// TestOneWideChangeAfterTheOther changes a selector while an earlier change ramps up, from 10 nodes to 5,000, since the start.
-func TestOneWideChangeAfterTheOther(t *testing.T) {
-	first := v1alpha1.Ramp{Nodes: 50, Since: metav1.NewTime(start)}
-	ramp := func(nodes int32, after time.Duration) *v1alpha1.Ramp {
-		return &v1alpha1.Ramp{Nodes: nodes, Since: metav1.NewTime(start.Add(after))}
-	}
-	for name, tc := range map[string]struct {
-		before v1alpha1.NodeENIStatus
-		passed time.Duration
-		after  int32
-		want   *v1alpha1.Ramp
-	}{
-		"no ramp yet":                      {v1alpha1.NodeENIStatus{Nodes: 10}, 0, 5000, ramp(50, 0)},
-		"no ramp is needed":                {v1alpha1.NodeENIStatus{Nodes: 3000}, 0, 5000, nil},
-		"something else is changed":        {v1alpha1.NodeENIStatus{Nodes: 5000, Ramp: &first}, time.Minute, 5000, &first},
-		"more than twice as many again":    {v1alpha1.NodeENIStatus{Nodes: 5000, Ramp: &first}, time.Minute, 10001, &first},
-		"back to as many as are served":    {v1alpha1.NodeENIStatus{Nodes: 5000, Ramp: &first}, time.Minute, 10, nil},
-		"after all were let in":            {v1alpha1.NodeENIStatus{Nodes: 5000, Ramp: &first}, 24 * time.Hour, 10001, ramp(10000, 24*time.Hour)},
-		"after all were let in, growth":    {v1alpha1.NodeENIStatus{Nodes: 5000, Ramp: &first}, 24 * time.Hour, 9000, nil},
-		"after a month of one that waits":  {v1alpha1.NodeENIStatus{Nodes: 60, Ramp: &first}, 720 * time.Hour, 5000, ramp(120, 720*time.Hour)},
-		"while it has let in only a few":   {v1alpha1.NodeENIStatus{Nodes: 60, Ramp: &first}, 0, 121, &first},
-		"fewer than it has let in by then": {v1alpha1.NodeENIStatus{Nodes: 5000, Ramp: &first}, 10 * time.Minute, 400, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, controller.NextRamp(tc.before, tc.after, start.Add(tc.passed))); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
 // lock is a lease whose calls fail on demand and take some time.
 type lock struct {
 	resourcelock.Interface

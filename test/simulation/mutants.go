@@ -246,9 +246,9 @@ func earlyCollector() Mutant {
 			{core + "identity", "$now.Sub($created) >= MinLeakAge", "$now.Sub($created) >= 0"},
 			{collectors, "for _, $owner := range gone {",
 				"for _, $owner := range owners {\nwatch.EnqueueOwner(ctx, $owner)\n}\nfor _, $owner := range gone {"},
-			{nodePackage, "for $n := range $s.nodeENIs {\n$claim, $at, $err := $r.$claim(",
+			{nodePackage, "for $n := range $s.nodeENIs {\n$claim, $err := $r.$claim(",
 				"for $n := range $s.nodeENIs {\nif _, gone := r.GC.Gone(identity.Owner($s.nodeENIs[$n].UID)); gone {\n" +
-					"continue\n}\n$claim, $at, $err := $r.$claim("},
+					"continue\n}\n$claim, $err := $r.$claim("},
 			{nodePackage, "$s.nodeENI($m.Owner) != nil || ", ""},
 		},
 	}

@@ -64,7 +64,7 @@ func (p *process) stored(object client.Object) client.Object {
 }
 
 func olderStatus(s v1alpha1.NodeENIStatus) v1alpha1.NodeENIStatus {
-	s.Ramp, s.Drifted, s.Subnets, s.SecurityGroups = nil, 0, nil, nil
+	s.Drifted, s.Subnets, s.SecurityGroups = 0, nil, nil
 	return s
 }
 

@@ -1027,9 +1027,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: podNetworks
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.PodNetworkCounts
-    - name: ramp
-      type:
-        namedType: com.github.multieni.multieni.api.v1alpha1.Ramp
     - name: ready
       type:
         scalar: numeric
@@ -1274,15 +1271,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: zone
       type:
         scalar: string
-- name: com.github.multieni.multieni.api.v1alpha1.Ramp
-  map:
-    fields:
-    - name: nodes
-      type:
-        scalar: numeric
-    - name: since
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.multieni.multieni.api.v1alpha1.RejectedTypes
   map:
     fields:

@@ -116,7 +116,7 @@ func TestDeferredCallsDoNotWaitForARefusedUpdate(t *testing.T) {
 		}
 		s.both(func(c client.Client) {
 			s.nodeENI(c, func(n *v1alpha1.NodeENI) {
-				n.Generation, n.Status.ObservedGeneration = 2, 2
+				n.Generation = 2
 				n.Spec.SecondaryPrivateIPAddressCount, n.Spec.DeleteOnTermination = 1, new(true)
 			})
 		})

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,7 +48,7 @@ func (r *Reconciler) plan(ctx context.Context, run *instanceRun, inFlight []plan
 	if observed.ReplaceDenied != "" || observed.EvictDenied != "" {
 		p.RequeueAt = sooner(p.RequeueAt, r.Now().Add(replaceCheck))
 	}
-	p.RequeueAt = sooner(sooner(p.RequeueAt, desired.requeueAt), r.reportsProveAt(s))
+	p.RequeueAt = sooner(p.RequeueAt, r.reportsProveAt(s))
 	r.judged(s, instanceID, p)
 	for _, after := range r.recordLatency(s.name, instanceID, p.Members) {
 		r.Attached(after)
@@ -92,8 +91,6 @@ type desired struct {
 	plan.Desired
 	// generations are those of the NodeENIs that the plan of the node's own instance is based on.
 	generations map[types.UID]int64
-	// requeueAt is when to ask a ramp-up again for admission, zero if no claim waits for that.
-	requeueAt time.Time
 }
 
 // desire returns the desired interfaces of one instance of the node.
@@ -108,14 +105,12 @@ func (r *Reconciler) desire(ctx context.Context, s *snapshot, instanceID string,
 		d.InPlaceUpdates = r.Repairs.Of(instanceID)
 	}
 	for n := range s.nodeENIs {
-		claim, requeueAt, err := r.claim(ctx, s, &s.nodeENIs[n], present, at)
+		claim, err := r.claim(ctx, s, &s.nodeENIs[n], present, at)
 		if err != nil {
 			return desired{}, err
 		}
 		d.Claims = append(d.Claims, claim)
-		d.requeueAt = sooner(d.requeueAt, requeueAt)
-		// A selected node in mode Retain waits only until its NodeENI admits it.
-		if present && (claim.Mode != plan.Retain || !selects(&s.nodeENIs[n], s.node.Labels)) {
+		if present {
 			d.generations[s.nodeENIs[n].UID] = s.nodeENIs[n].Generation
 		}
 	}
@@ -144,7 +139,7 @@ func (r *Reconciler) leaks(s *snapshot, known observer.NodeInventory) []plan.Cla
 // claim returns the claim of one NodeENI. It resolves the selectors only where the NodeENI may create interfaces now,
 // or after a pause.
 func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI, present bool,
-	at selector.Location) (plan.Claim, time.Time, error) {
+	at selector.Location) (plan.Claim, error) {
 	claim := controller.NewClaim(nodeENI)
 	circumstances := plan.SelectionFacts{
 		NodeENIKnown: true, NodeENIDeleting: !nodeENI.DeletionTimestamp.IsZero(),
@@ -157,24 +152,18 @@ func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.N
 	claim.Selects = circumstances.Selected
 	claim.Mode, claim.Why = plan.ModeFor(circumstances)
 	if unpaused, _ := plan.ModeFor(circumstances.Unpaused()); unpaused != plan.Ensure {
-		return claim, time.Time{}, nil
-	}
-	if claim.Mode == plan.Ensure {
-		if why, requeueAt, err := r.mustWait(ctx, s, nodeENI); why != "" || err != nil {
-			claim.Mode, claim.Why = plan.Retain, why
-			return claim, requeueAt, err
-		}
+		return claim, nil
 	}
 	subnets, err := r.Resolver.Subnets(ctx, controller.SubnetTerms(nodeENI.Spec))
 	if err != nil {
-		return claim, time.Time{}, fmt.Errorf("resolve the subnets of NodeENI %s: %w", nodeENI.Name, err)
+		return claim, fmt.Errorf("resolve the subnets of NodeENI %s: %w", nodeENI.Name, err)
 	}
 	groups, err := r.Resolver.SecurityGroups(ctx, controller.GroupTerms(nodeENI.Spec))
 	if err != nil {
-		return claim, time.Time{}, fmt.Errorf("resolve the security groups of NodeENI %s: %w", nodeENI.Name, err)
+		return claim, fmt.Errorf("resolve the security groups of NodeENI %s: %w", nodeENI.Name, err)
 	}
 	controller.ResolveClaim(&claim, nodeENI.Spec, selector.Found{Subnets: subnets, Groups: groups}, at)
-	return claim, time.Time{}, nil
+	return claim, nil
 }
 
 // readFormerSubnets returns a snapshot with the subnets of interfaces whose NodeENI no longer selects those subnets:
@@ -191,45 +180,6 @@ func (r *Reconciler) readFormerSubnets(ctx context.Context, s *snapshot, results
 		}
 	}
 	return s.withFormerSubnets(subnets), nil
-}
-
-// mustWait returns why a node must wait for its first interface of a NodeENI, or "": the controller has not yet
-// processed the NodeENI's spec, or a change of its selector selects so many nodes that a ramp-up admits them. It
-// returns when to ask again, or zero if an event will trigger the next attempt.
-func (r *Reconciler) mustWait(ctx context.Context, s *snapshot,
-	nodeENI *v1alpha1.NodeENI) (why string, requeueAt time.Time, err error) {
-	if s.served(nodeENI.UID) {
-		return "", time.Time{}, nil
-	}
-	if nodeENI.Status.ObservedGeneration != nodeENI.Generation {
-		return "its NodeENI was just changed", time.Time{}, nil
-	}
-	if admitted, err := r.admit(ctx, s.name, nodeENI); admitted || err != nil {
-		return "", time.Time{}, err
-	}
-	return "its NodeENI selects far more nodes than before and admits them gradually",
-		r.Now().Add(replacementRecheck), nil
-}
-
-// admit reports whether a NodeENI admits the node; it always does without a ramp-up.
-func (r *Reconciler) admit(ctx context.Context, node string, nodeENI *v1alpha1.NodeENI) (bool, error) {
-	uid, ramp := string(nodeENI.UID), nodeENI.Status.Ramp
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if ramp == nil {
-		r.state.Ramps.End(uid, nodeENI.Generation)
-		return true, nil
-	}
-	if !r.state.Ramps.Begun(uid) {
-		r.mu.Unlock()
-		served, err := r.states(ctx, controller.StatesOf(nodeENI.UID))
-		r.mu.Lock()
-		if err != nil {
-			return false, err
-		}
-		r.state.Ramps.Begin(uid, nodeENI.Generation, namesOf(served))
-	}
-	return r.state.Ramps.Admit(uid, node, controller.Admitted(*ramp, r.Now())), nil
 }
 
 // acquireReplacement reports whether the plan may replace a live interface: whether the rollout has reached the

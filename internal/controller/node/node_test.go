@@ -115,7 +115,6 @@ func setStage(t *testing.T, w awssim.World) *stage {
 			Spec: v1alpha1.NodeENISpec{
 				NodeSelector: map[string]v1alpha1.LabelValue{"eni": "on"}, SubnetIDs: []string{data}, SecurityGroupIDs: []string{group}, DeviceIndex: 1,
 			},
-			Status: v1alpha1.NodeENIStatus{ObservedGeneration: 1},
 		}))
 	})
 	s.cloud = awsec2.New(aws.Config{

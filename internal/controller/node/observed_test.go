@@ -38,23 +38,6 @@ func TestWhichGenerationAStatusSpeaksOf(t *testing.T) {
 	})
 }
 
-// TestANodeWaitsUntilAChangeIsTakenNoteOf checks that a node gets its first interface of a NodeENI only after the
-// controller observed the change: only then is it known whether the change needs a ramp-up.
-func TestANodeWaitsUntilAChangeIsTakenNoteOf(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.nodeENI(s.cache, func(n *v1alpha1.NodeENI) { n.Generation = 2 })
-		s.must(s.play(time.Minute))
-		if got := s.attached(); len(got) != 0 {
-			t.Fatalf("the change was not taken note of, and %v are attached", got)
-		}
-		s.take(2)
-		s.must(s.play(time.Minute))
-		if got := s.attached(); len(got) != 1 || s.observed() != 2 {
-			t.Errorf("%v are attached, and the status speaks of generation %d", got, s.observed())
-		}
-	})
-}
-
 // TestMoreInterfacesThanAStateLists checks that a state lists existing interfaces first, that each NodeENI reports how
 // many the list omits, and that one event says so.
 func TestMoreInterfacesThanAStateLists(t *testing.T) {
@@ -124,15 +107,6 @@ func (s *stage) observed() int64 {
 		}
 	}
 	return 0
-}
-
-// take sets the observed generation of the NodeENI.
-func (s *stage) take(generation int64) {
-	s.Helper()
-	var n v1alpha1.NodeENI
-	s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: "data"}, &n))
-	n.Status.ObservedGeneration = generation
-	s.must(s.cache.Status().Update(s.Context(), &n))
 }
 
 // alsoDeclare declares another NodeENI like the first.

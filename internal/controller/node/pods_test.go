@@ -204,10 +204,6 @@ func TestALostStateDelaysARemovalOnce(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.both(func(c client.Client) {
 			s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Generation = 2 })
-			var changed v1alpha1.NodeENI
-			s.must(c.Get(s.Context(), client.ObjectKey{Name: "data"}, &changed))
-			changed.Status.ObservedGeneration = 2
-			s.must(c.Status().Update(s.Context(), &changed))
 		})
 		s.must(s.play(2 * time.Minute))
 		s.state(func(state *v1alpha1.NodeENIState) { state.Finalizers = nil })

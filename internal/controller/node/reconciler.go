@@ -43,12 +43,9 @@ const conflictDelay = 100 * time.Millisecond
 // with 15 interfaces needs about 30 more than an instance with one, because each call ends at another time.
 const maxRounds = 48
 
-// How often a node asks for admission to a ramp-up, and for permission to replace interfaces. Many nodes can wait for
-// the latter until a person has repaired the node that blocks the rollout.
-const (
-	replacementRecheck = 10 * time.Second
-	replaceCheck       = 30 * time.Second
-)
+// replaceCheck is how often a node asks for permission to replace interfaces. Many nodes can wait for it until a person
+// has repaired the node that blocks the rollout.
+const replaceCheck = 30 * time.Second
 
 // Limiter returns the limits of an instance type.
 type Limiter interface {

@@ -108,12 +108,11 @@ func LinkVanished() predicate.Predicate {
 }
 
 // RelevantNodeENIChange passes changes that can change the claims of a NodeENI. In the status these are the matches of
-// its selectors, because nodes wait for a missing subnet, and the observed generation of its spec.
+// its selectors, because nodes wait for a missing subnet.
 func RelevantNodeENIChange() predicate.Predicate {
 	resolved := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, now := e.ObjectOld.(*v1alpha1.NodeENI).Status, e.ObjectNew.(*v1alpha1.NodeENI).Status
-		return !slices.Equal(was.Subnets, now.Subnets) || !slices.Equal(was.SecurityGroups, now.SecurityGroups) ||
-			was.ObservedGeneration != now.ObservedGeneration
+		return !slices.Equal(was.Subnets, now.Subnets) || !slices.Equal(was.SecurityGroups, now.SecurityGroups)
 	}}
 	return predicate.Or(controller.SpecOrLifeChanged(), resolved)
 }

@@ -265,14 +265,6 @@ func (r *Reconciler) states(ctx context.Context, opts ...client.ListOption) ([]v
 	return states.Items, err
 }
 
-func namesOf(states []v1alpha1.NodeENIState) []string {
-	names := make([]string, len(states))
-	for n := range states {
-		names[n] = states[n].Name
-	}
-	return names
-}
-
 // served reports whether the ledger or the status of the node names the NodeENI.
 func (s *snapshot) served(uid types.UID) bool {
 	if s.state == nil {

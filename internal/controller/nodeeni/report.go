@@ -78,7 +78,6 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 		st.Attachments = append(st.Attachments, i.attachment())
 	}
 	st.AttachmentsOmitted += int32(len(interfaces) - len(listed))
-	st.Ramp = ramp(nodeENI, f)
 	st.Subnets, st.SecurityGroups = resolvedSubnets(nodeENI, f), resolvedGroups(nodeENI, f)
 	networks := podNetworks(interfaces, f.states)
 	st.PodNetworks = countPods(nodeENI, networks)
@@ -87,19 +86,6 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 		outcome(nodeENI, f, st, interfaceCounts{interfaces, omitted}, subnets, groups),
 		append([]metav1.Condition{subnets, groups}, podCondition(nodeENI, f, st.Attached, interfaces, networks)...)...)
 	return st
-}
-
-// ramp begins when a change of the spec selects far more nodes than before, and ends when all have their interfaces.
-func ramp(nodeENI *v1alpha1.NodeENI, f facts) *v1alpha1.Ramp {
-	before := nodeENI.Status
-	changed := before.ObservedGeneration != 0 && before.ObservedGeneration != nodeENI.Generation
-	if wide := controller.NextRamp(before, int32(len(f.nodes)), f.now); changed && wide != nil {
-		return wide
-	}
-	if before.Ramp == nil || f.waiting(nodeENI) == 0 {
-		return nil
-	}
-	return before.Ramp
 }
 
 // located is one interface with the node it is on.
@@ -233,11 +219,6 @@ func outcome(
 			st.Drifted, st.Desired, text.Count(int(max(1, nodeENI.Spec.MaxUnavailable)), "node"))}
 	case st.Drifted > 0:
 		return drifted(all.interfaces, st)
-	case st.Ramp != nil:
-		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonRampingUp, Message: fmt.Sprintf(
-			"the selector matches %d nodes, far more than before: %d are admitted at first and %d more each minute; %d of %d "+
-				"interfaces are attached. If that is a mistake, change it back, or set the annotation %s",
-			st.Nodes, st.Ramp.Nodes, controller.RampPerMinute, st.Attached, st.Desired, v1alpha1.PausedAnnotation)}
 	case st.Attached < st.Desired || waiting > 0:
 		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonProgressing, Message: fmt.Sprintf(
 			"%d of %d interfaces are attached%s", st.Attached, st.Desired, more(waiting))}

@@ -69,8 +69,7 @@ func rank(t Issue) int {
 
 // passing reports whether a reason resolves without a user.
 func passing(reason string) bool {
-	return plan.Reason(reason).Transient() || reason == reasonRampingUp || strings.HasPrefix(reason, linkPrefix) &&
-		reason != linkPrefix+"Refused"
+	return plan.Reason(reason).Transient() || strings.HasPrefix(reason, linkPrefix) && reason != linkPrefix+"Refused"
 }
 
 // linkPrefix is the prefix of reasons from the agent on the node.

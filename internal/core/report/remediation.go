@@ -9,7 +9,6 @@ import "github.com/multieni/multieni/internal/core/plan"
 const (
 	reasonPaused     = "Paused"
 	reasonDrifted    = "Drifted"
-	reasonRampingUp  = "RampingUp"
 	reasonUnreadable = "Unreadable"
 	reasonOtherName  = "OtherClusterName"
 	reasonNoNodes    = "NoNodes"
@@ -82,7 +81,6 @@ func remediations() map[string]string {
 		reasonPaused:             "Remove the annotation networking.k8s.aws/paused when changes may go on.",
 		reasonDrifted: "Set updatePolicy: Replace to have the interface replaced, or change the NodeENI " +
 			"back. The interface stays in use as it is.",
-		reasonRampingUp: "Nothing: a wide change is let in bit by bit.",
 		reasonUnreadable: "Look at the controller's log, and check its own access to EC2: kubectl exec -n " +
 			"eni-controller-system deployment/eni-controller -- /multieni doctor.",
 		reasonAnotherNode: "Delete the Node without a kubelet: kubectl delete node NODE. If that is the older one, the other " +

@@ -50,7 +50,6 @@ var advised = map[string]string{
 	string(plan.AddressesInUse):          "gives back each prefix",
 	"Paused":                             "networking.k8s.aws/paused",
 	"Drifted":                            "updatePolicy: Replace",
-	"RampingUp":                          "bit by bit",
 	"Unreadable":                         "controller's log",
 	"NoNodes":                            "Label a node",
 }

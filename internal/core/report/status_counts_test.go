@@ -120,7 +120,6 @@ func TestStatusSignsAConditionByWhetherItPasses(t *testing.T) {
 		"unknown":                      {report.Condition{Status: "Unknown", Reason: "SubnetFull"}, "◐ Unknown"},
 		"false until a user acts":      {report.Condition{Status: "False", Reason: "SubnetFull"}, "✗ False"},
 		"false, and the rollout waits": {report.Condition{Status: "False", Reason: "Replacing"}, "◐ False"},
-		"false during a ramp-up":       {report.Condition{Status: "False", Reason: "RampingUp"}, "◐ False"},
 		"false while EC2 attaches":     {report.Condition{Status: "False", Reason: "Progressing"}, "◐ False"},
 		"false during a deletion":      {report.Condition{Status: "False", Reason: "Deleting"}, "◐ False"},
 		"false for a link that comes":  {report.Condition{Status: "False", Reason: "LinkMissing"}, "◐ False"},

@@ -125,7 +125,7 @@ func TestWhyNodeENISaysEachCauseOnce(t *testing.T) {
 		{NodeENI: "multus", Phase: "Attached", Link: &report.Link{State: "Missing"}},
 	}}
 	said := report.Condition{Status: "False", Reason: "Blocked", Message: "1 of 2: SubnetFull on a"}
-	other := report.Condition{Status: "False", Reason: "RampingUp", Message: "the selector was widened"}
+	other := report.Condition{Status: "False", Reason: "Paused", Message: "nothing is changed"}
 	of := func(kind string, c report.Condition) report.Condition { c.Type = kind; return c }
 	for name, tc := range map[string]struct {
 		node       report.Node
@@ -135,10 +135,10 @@ func TestWhyNodeENISaysEachCauseOnce(t *testing.T) {
 	}{
 		"Ready says what the issue says": {node: trouble, ready: said},
 		"Ready says something else, and the issue has the advice": {
-			node: trouble, ready: other, want: []string{"RampingUp: the selector was widened"},
+			node: trouble, ready: other, want: []string{"Paused: nothing is changed"},
 		},
 		"Ready alone has advice": {
-			ready: other, want: []string{"RampingUp: the selector was widened", "Nothing: a wide change is let in bit by bit."},
+			ready: other, want: []string{"Paused: nothing is changed", report.Remediation("Paused")},
 		},
 		"Ready alone, and no advice is known": {
 			ready: report.Condition{Status: "False", Reason: "StateRefused", Message: "it is refused"},
@@ -151,7 +151,7 @@ func TestWhyNodeENISaysEachCauseOnce(t *testing.T) {
 		"Ready is true, so its message explains nothing": {
 			node: trouble, ready: report.Condition{Status: "True", Reason: "Attached", Message: "2 interfaces"},
 		},
-		"Ready has no message": {ready: report.Condition{Status: "False", Reason: "RampingUp"}},
+		"Ready has no message": {ready: report.Condition{Status: "False", Reason: "Paused"}},
 		"another condition is false": {
 			ready: said, node: trouble, conditions: []report.Condition{of("SubnetsResolved", outage)},
 			want: []string{"SubnetsResolved: Unreadable: EC2 does not answer"},

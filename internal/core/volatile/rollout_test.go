@@ -4,7 +4,6 @@
 package volatile_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -96,44 +95,5 @@ func TestForgottenInstancesReplaceNothing(t *testing.T) {
 	s.ForgetInstance("i-1")
 	if got := s.Replacements.Of("uid"); !slices.Equal(got, []string{"i-2"}) {
 		t.Errorf("got %v, want i-2", got)
-	}
-}
-
-func TestRampAdmissionsCountServedAndAdmittedNodes(t *testing.T) {
-	var a volatile.RampAdmissions
-	if a.Admit("uid", "node-1", 10) {
-		t.Error("a ramp that has not begun admits a node")
-	}
-	a.Begin("uid", 1, []string{"node-1", "node-2"})
-	for _, step := range []struct {
-		node string
-		want bool
-	}{{"node-1", true}, {"node-3", true}, {"node-4", false}, {"node-3", true}} {
-		if got := a.Admit("uid", step.node, 3); got != step.want {
-			t.Errorf("%s: got %v, want %v", step.node, got, step.want)
-		}
-	}
-}
-
-// TestAnEarlierGenerationDoesNotEndARamp has, between all admissions, a reconciliation that began before the change of
-// the NodeENI, and so has the NodeENI without its ramp-up.
-func TestAnEarlierGenerationDoesNotEndARamp(t *testing.T) {
-	const uid, before, after, limit = "uid-a", 1, 2, 50
-	var a volatile.RampAdmissions
-	a.Begin(uid, after, nil)
-	admitted := 0
-	for n := range 2 * limit {
-		if a.Admit(uid, fmt.Sprintf("node-%d", n), limit) {
-			admitted++
-		}
-		if a.End(uid, before); !a.Begun(uid) {
-			a.Begin(uid, after, nil)
-		}
-	}
-	if admitted != limit {
-		t.Errorf("%d nodes were admitted, want %d", admitted, limit)
-	}
-	if a.End(uid, after); a.Begun(uid) {
-		t.Error("it does not end with its own generation")
 	}
 }

@@ -15,7 +15,6 @@ type State struct {
 	Creates       InFlightCreates
 	Replacements  Replacements
 	AddressMoves  AddressMoves
-	Ramps         RampAdmissions
 	StaleNodes    StaleNodes
 	InstanceLocks InstanceLocks
 	AttachLatency AttachLatency

@@ -42,9 +42,6 @@ type NodeENIStatusApplyConfiguration struct {
 	// attachmentsOmitted is the number of interfaces that attachments does not
 	// list.
 	AttachmentsOmitted *int32 `json:"attachmentsOmitted,omitempty"`
-	// ramp is set while the controller admits nodes gradually, because a
-	// changed nodeSelector matches far more nodes than before.
-	Ramp *RampApplyConfiguration `json:"ramp,omitempty"`
 	// podNetworks summarizes the pod networks on all nodes. It is set with
 	// spec.pods only.
 	PodNetworks *PodNetworkCountsApplyConfiguration `json:"podNetworks,omitempty"`
@@ -149,14 +146,6 @@ func (b *NodeENIStatusApplyConfiguration) WithAttachments(values ...*AttachmentA
 // If called multiple times, the AttachmentsOmitted field is set to the value of the last call.
 func (b *NodeENIStatusApplyConfiguration) WithAttachmentsOmitted(value int32) *NodeENIStatusApplyConfiguration {
 	b.AttachmentsOmitted = &value
-	return b
-}
-
-// WithRamp sets the Ramp field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Ramp field is set to the value of the last call.
-func (b *NodeENIStatusApplyConfiguration) WithRamp(value *RampApplyConfiguration) *NodeENIStatusApplyConfiguration {
-	b.Ramp = value
 	return b
 }
 
