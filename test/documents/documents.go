@@ -27,7 +27,6 @@ var Marks = map[string]string{
 	"AWS":     "an AWS account, what is in one, a registry, or AWS's own command line",
 	"nodes":   "nodes that run pods",
 	"minutes": "more time than this test has",
-	"server":  "a monitoring server with the controller's metrics",
 }
 
 // Page is a document.

@@ -22,7 +22,6 @@ import (
 func newSubnets() *cobra.Command {
 	var s screen
 	var e cloud
-	var prometheus string
 	c := &cobra.Command{
 		Use:   "subnets [ID]...",
 		Short: "Show what holds the addresses of the subnets, and the free /28s",
@@ -31,13 +30,10 @@ how many /28 EC2 can delegate, a picture of the blocks, the CIDR reservations, a
 the addresses: NodeENIs, the VPC CNI, others. A subnet with many free addresses can have no
 free /28, and EC2 does not show that.
 
-The command calls EC2 with your own AWS credentials: three requests for each subnet. EC2 has no
-history. With --prometheus, the command reads the controller's metrics from a Prometheus server,
-and shows in how many days each subnet is full at the growth of the last day.`,
+The command calls EC2 with your own AWS credentials: three requests for each subnet.`,
 		Example: `  kubectl eni subnets
   kubectl eni subnets subnet-0f59b4f14737be9ad
-  kubectl eni subnets -o json | jq '.subnets[] | {id, free, freePrefixes}'
-  kubectl eni subnets --prometheus=http://localhost:9090`,
+  kubectl eni subnets -o json | jq '.subnets[] | {id, free, freePrefixes}'`,
 		RunE: s.show(func(c *cobra.Command, api client.Client, ids []string) (textOutput, error) {
 			selectedBy, err := selectedSubnets(c.Context(), api)
 			if err != nil {
@@ -50,15 +46,9 @@ and shows in how many days each subnet is full at the growth of the last day.`,
 			if err != nil {
 				return nil, err
 			}
-			view, err := readSubnets(c.Context(), cloud, ids, selectedBy)
-			if err == nil && prometheus != "" {
-				err = addDays(c.Context(), prometheus, &view)
-			}
-			return view, err
+			return readSubnets(c.Context(), cloud, ids, selectedBy)
 		}),
 	}
-	c.Flags().StringVar(&prometheus, "prometheus", "",
-		"address of a Prometheus server with the controller's metrics; adds the days until each subnet is full")
 	e.bind(c.Flags())
 	s.bind(c, "wide", "json", "yaml")
 	return c

@@ -36,36 +36,10 @@ type Subnet struct {
 	Used   int `json:"used"`
 	Free   int `json:"free"`
 	// FreePrefixes is the number of /28 that EC2 can delegate.
-	FreePrefixes int `json:"freePrefixes"`
-	// Growth is nil if it is not known.
-	Growth       *SubnetGrowth       `json:"growth,omitempty"`
+	FreePrefixes int                 `json:"freePrefixes"`
 	Holders      []AddressHolder     `json:"holders,omitempty"`
 	Reservations []SubnetReservation `json:"reservations,omitempty"`
 	cells        []ipam.Cell
-}
-
-// SubnetGrowth is the time until a subnet is full at the growth of the last day.
-type SubnetGrowth struct {
-	// AddressDays and PrefixDays are days until no address and no /28 is free; 0 if their number does not fall.
-	AddressDays float64 `json:"addressDays,omitempty"`
-	PrefixDays  float64 `json:"prefixDays,omitempty"`
-}
-
-// text returns the growth in one line.
-func (g SubnetGrowth) text() string {
-	var full []string
-	for _, until := range []struct {
-		what string
-		days float64
-	}{{"no address", g.AddressDays}, {"no /28", g.PrefixDays}} {
-		if until.days > 0 {
-			full = append(full, fmt.Sprintf("%s in %.1f days", until.what, until.days))
-		}
-	}
-	if len(full) == 0 {
-		return "no growth in the last day"
-	}
-	return strings.Join(full, ", ") + " at the growth of the last day"
 }
 
 // AddressHolder is a holder of addresses: the name of a NodeENI, or a term for others.
@@ -167,9 +141,6 @@ func (s Subnet) text(p Page) string {
 	free := fmt.Sprintf("%d of %d addresses free, %s to delegate", s.Free, s.Usable,
 		text.Count(s.FreePrefixes, "free /28"))
 	b.WriteString("  " + p.paint(s.style(), free) + "\n")
-	if s.Growth != nil {
-		b.WriteString("  " + s.Growth.text() + "\n")
-	}
 	b.WriteString(s.picture(p))
 	for _, h := range s.Holders {
 		b.WriteString(p.paragraph("  ", h.text()))

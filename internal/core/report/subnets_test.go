@@ -309,31 +309,6 @@ func TestTheSignOfASubnetIsThatOfItsFreeAddresses(t *testing.T) {
 	}
 }
 
-func TestTheGrowthOfASubnet(t *testing.T) {
-	for name, tc := range map[string]struct {
-		growth *report.SubnetGrowth
-		want   string
-	}{
-		"not known":    {nil, ""},
-		"none":         {&report.SubnetGrowth{}, "  no growth in the last day\n"},
-		"of addresses": {&report.SubnetGrowth{AddressDays: 2.26}, "  no address in 2.3 days at the growth of the last day\n"},
-		"of prefixes":  {&report.SubnetGrowth{PrefixDays: 12}, "  no /28 in 12.0 days at the growth of the last day\n"},
-		"of both": {
-			&report.SubnetGrowth{AddressDays: 30, PrefixDays: 0.5},
-			"  no address in 30.0 days, no /28 in 0.5 days at the growth of the last day\n",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := report.Subnet{ID: "subnet-1", Usable: 9, Free: 9, Growth: tc.growth}
-			text := report.Subnets{Subnets: []report.Subnet{s}}.Text(report.Page{})
-			_, got, _ := strings.Cut(text, "to delegate\n")
-			if got, _, _ = strings.Cut(got, "\nOne sign"); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
-	}
-}
-
 func TestTheLinesBelowASubnetsPicture(t *testing.T) {
 	s := report.Subnet{ID: "subnet-1", Usable: 9, Free: 9,
 		Holders: []report.AddressHolder{
@@ -380,7 +355,7 @@ func TestSubnetsAreOrderedByZoneThenNameThenID(t *testing.T) {
 func TestSubnetsAreJSON(t *testing.T) {
 	full := report.Subnet{
 		ID: "subnet-1", Name: "data", Zone: "us-east-1a", CIDR: "10.0.0.0/26", NodeENIs: []string{"n3"}, Usable: 59, Used: 20,
-		Free: 24, FreePrefixes: 1, Growth: &report.SubnetGrowth{AddressDays: 2.5},
+		Free: 24, FreePrefixes: 1,
 		Holders: []report.AddressHolder{{Name: "n3", Interfaces: 2, Addresses: 3, Prefixes: 1}},
 		Reservations: []report.SubnetReservation{
 			{ID: "scr-1", CIDR: "10.0.0.16/28", Type: "prefix", SubnetReservation: "pods", Used: 16},
@@ -401,9 +376,6 @@ func TestSubnetsAreJSON(t *testing.T) {
    "used": 20,
    "free": 24,
    "freePrefixes": 1,
-   "growth": {
-    "addressDays": 2.5
-   },
    "holders": [
     {
      "name": "n3",
