@@ -125,8 +125,8 @@ func actionMutants() []Mutant {
 		"$i.$Status, $i.$Attachment = $eni.InUse,"
 	return []Mutant{
 		{Name: "a replacement without drift", Like: "a controller that compares with what it last applied", Edits: []Edit{{
-			core + "plan", "$m.$Drift = $fixedDrift(*$m.$desired, $m.$target, $m.$record.$Interface)",
-			"$m.$Drift = $fixedDrift(*$m.$desired, $m.$target, $m.$record.$Interface)\n" +
+			core + "plan", "$m.$Drift = $fixedDrift(*$m.$desired, $m.$target(), $m.$record.$Interface)",
+			"$m.$Drift = $fixedDrift(*$m.$desired, $m.$target(), $m.$record.$Interface)\n" +
 				"if $m.claim.ReplaceAllowed && p.now.Hour() == 0 {\n$m.$Drift = []Drift{{\"slot\", \"another\", \"this\"}}\n}",
 		}}},
 		{Name: "two replacements on a node", Like: "a rollout that counts nodes alone", Edits: []Edit{{

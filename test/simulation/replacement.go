@@ -36,22 +36,7 @@ func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
 	if nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact {
 		return have != wanted
 	}
-	return have.Card != wanted.Card || have.Device < wanted.Device || c.crossed(nodeENI, i, at)
-}
-
-// crossed reports whether two interfaces of a NodeENI on an instance have slots in another order than their subnets in
-// the list. One in a subnet that is not listed any more is last, since the one that replaces it may be.
-func (c *cluster) crossed(nodeENI *v1alpha1.NodeENI, i eni.Interface, at int) bool {
-	s := spotOf(i)
-	listed := subnetsIn(zoneOf(c.nodesOf(s.instanceID)[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
-	return slices.ContainsFunc(c.run.truth().owned[c.name], func(other eni.Interface) bool {
-		before := slices.Index(listed, other.SubnetID)
-		if before < 0 {
-			before = len(listed)
-		}
-		return spotOf(other) == s && other.AttachedTo(s.instanceID) && before != at &&
-			(before < at) != (other.Attachment.Slot.Device < i.Attachment.Slot.Device)
-	})
+	return have.Card != wanted.Card || have.Device < int(nodeENI.Spec.DeviceIndex)
 }
 
 // slotOf is the slot that a NodeENI asks for in the subnet at an index of its list for a zone.

@@ -131,7 +131,6 @@ func (m Member) Ready() bool {
 func Compute(d Desired, o Observed, now time.Time) Plan {
 	p := newPlanner(d, o, now)
 	p.place()
-	p.arrange()
 	p.allocateSlots()
 	p.selectReplacement()
 	steps := make([]step, len(p.members))
@@ -170,11 +169,7 @@ type member struct {
 	record  *inventory.Record
 	// launchInterface is the launch interface that the member adopted.
 	launchInterface *eni.Interface
-	// target is the slot where the member belongs; see [planner.arrange].
-	target eni.Slot
-	// ordered is set while members of its NodeENI move to their targets. The targets are reserved for them.
-	ordered      bool
-	removeReason string
+	removeReason    string
 	// withoutSubnet says why the NodeENI has no subnet here for a new interface; a live one is retained.
 	withoutSubnet string
 	// needsFreshRead is set on a surplus interface while it is uncertain whether the other interface for the desired one
@@ -387,9 +382,6 @@ func (p *planner) add(m *member) { p.members = append(p.members, m) }
 func (p *planner) allocateSlots() {
 	var unplaced []*member
 	for _, m := range p.members {
-		if m.ordered {
-			p.slots.reserve(m.target)
-		}
 		switch {
 		case m.removeReason != "" && m.record.AttachedTo(p.InstanceID):
 			if !p.refused(m) {
@@ -447,8 +439,11 @@ func (p *planner) allocateSlot(m *member) {
 		m.problem = p.cannotBeMade(m)
 	}
 	if m.problem == nil {
-		slot, alone := p.slotFor(m)
-		m.Slot, m.problem = p.slots.allocate(slot, alone, "NodeENI "+m.NodeENI)
+		slot := m.desired.Slot
+		if beingMade, is := p.slotOf(m.Key); is {
+			slot = beingMade
+		}
+		m.Slot, m.problem = p.slots.allocate(slot, m.claim.ExactSlot, "NodeENI "+m.NodeENI)
 	}
 }
 

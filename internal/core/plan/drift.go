@@ -18,6 +18,22 @@ type Drift struct {
 // String implements [fmt.Stringer].
 func (d Drift) String() string { return fmt.Sprintf("%s: want %s, have %s", d.Field, d.Want, d.Have) }
 
+// target returns the slot where an interface belongs: the requested one, or its present one if the NodeENI allows that.
+// Prefer allows every index of the card from the first requested one on. The order of subnets counts only when an
+// interface is created: no interface in use is detached for it.
+func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
+	if i.Attachment == nil || c.ExactSlot {
+		return wanted
+	}
+	if have := i.Attachment.Slot; have.Card == c.FirstSlot.Card && have.Device >= c.FirstSlot.Device {
+		return have
+	}
+	return wanted
+}
+
+// target returns the slot where a member with an interface belongs.
+func (m *member) target() eni.Slot { return m.claim.target(m.desired.Slot, m.record.Interface) }
+
 // fixedDrift lists the differences that cannot be updated in place: EC2 binds an interface to its subnet, and an
 // attachment to its slot. The target is the slot where the interface belongs.
 func fixedDrift(desired DesiredInterface, target eni.Slot, i eni.Interface) []Drift {

@@ -27,7 +27,10 @@ type intent struct {
 }
 
 func (n intent) claim() plan.Claim {
-	c := plan.Claim{NodeENI: n.name, Owner: identity.Owner(n.uid), AllResolved: !n.unresolved, ExactSlot: n.exact, ReplaceAllowed: n.replace, Selects: n.selected && !n.nodeAbsent}
+	c := plan.Claim{
+		NodeENI: n.name, Owner: identity.Owner(n.uid), AllResolved: !n.unresolved, ExactSlot: n.exact, ReplaceAllowed: n.replace,
+		Selects: n.selected && !n.nodeAbsent, FirstSlot: device(n.base),
+	}
 	c.Mode, c.Why = plan.ModeFor(plan.SelectionFacts{
 		NodeENIKnown: true, NodeENIDeleting: n.deleting, NodeENIPaused: n.paused, NodePresent: !n.nodeAbsent, Selected: n.selected,
 	})

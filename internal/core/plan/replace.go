@@ -8,13 +8,11 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // selectReplacement selects at most one interface with drift for removal, and none while another desired member of the
-// instance is not attached. A partial answer to the selectors is no reason to replace one. An interface whose new slot
-// is free comes before one that has to move aside for another.
+// instance is not attached. A partial answer to the selectors is no reason to replace one.
 func (p *planner) selectReplacement() {
 	var drifted []*member
 	for _, m := range p.members {
@@ -28,12 +26,12 @@ func (p *planner) selectReplacement() {
 			p.plan.Unsettled = append(p.plan.Unsettled, m.Owner)
 			continue
 		}
-		m.Drift = fixedDrift(*m.desired, m.target, m.record.Interface)
+		m.Drift = fixedDrift(*m.desired, m.target(), m.record.Interface)
 		if m.mayBeReplaced() && m.replaceable() && p.outsideCluster() == nil {
 			drifted = append(drifted, m)
 		}
 	}
-	n := p.nextToMove(drifted)
+	n := slices.IndexFunc(drifted, p.slotFreeFor)
 	if n < 0 || len(p.plan.Unsettled) > 0 {
 		return
 	}
@@ -55,40 +53,6 @@ func (p Plan) InRollout() []identity.Owner {
 	return slices.DeleteFunc(owners, func(owner identity.Owner) bool { return owner == "" })
 }
 
-// nextToMove returns the index of the member to replace now, or -1.
-func (p *planner) nextToMove(drifted []*member) int {
-	for _, may := range []func(*member) bool{p.slotFreeFor, p.inCircle} {
-		if n := slices.IndexFunc(drifted, func(m *member) bool { return may(m) && p.getsAway(m) }); n >= 0 {
-			return n
-		}
-	}
-	return -1
-}
-
-// getsAway reports whether an interface would not get its old slot again after the detach. Otherwise it would be moved
-// endlessly.
-func (p *planner) getsAway(m *member) bool {
-	if !m.desired.allows(m.record.SubnetID) {
-		return true // it is not attached again
-	}
-	o := p.Observed
-	o.Owned = slices.Clone(o.Owned)
-	for n, r := range o.Owned {
-		if r.ID == m.record.ID {
-			r.Interface = r.Clone()
-			r.Attachment, r.Status = nil, eni.Available
-			o.Owned[n] = r
-		}
-	}
-	next := newPlanner(p.Desired, o, p.now)
-	next.place()
-	next.arrange()
-	next.allocateSlots()
-	return !slices.ContainsFunc(next.members, func(after *member) bool {
-		return after.record != nil && after.record.ID == m.record.ID && after.Slot == m.Slot
-	})
-}
-
 // settled reports whether the member has its interface, in its slot.
 func (p *planner) settled(m *member) bool {
 	return m.record != nil && m.record.Ready() && m.record.AttachedTo(p.InstanceID)
@@ -108,21 +72,22 @@ func (m *member) replaceable() bool {
 	return len(m.Drift) > 0 && !r.Missing && r.Tags[identity.TagNodeENIUID] == string(r.Member.Owner)
 }
 
-// slotFreeFor reports whether the slot of a live interface's successor is free.
+// slotFreeFor reports whether a slot is free for the successor of a live interface. With Prefer, that is the next free
+// one from the requested one on.
 func (p *planner) slotFreeFor(m *member) bool {
-	return m.Slot == m.target || p.slots.holders[m.target] == "" && p.noRoomAtTarget(m) == nil
+	return m.Slot == m.target() || (!m.claim.ExactSlot || p.slots.holders[m.target()] == "") && p.noRoomAtTarget(m) == nil
 }
 
 // noRoomAtTarget says why the network card of the target slot has no room for a live interface, once the interface has
 // left its present slot.
 func (p *planner) noRoomAtTarget(m *member) *Problem {
-	if m.Slot == m.target {
+	if m.Slot == m.target() {
 		return nil
 	}
 	without := *p.slots
 	without.holders = maps.Clone(p.slots.holders)
 	delete(without.holders, m.Slot)
-	return without.room(m.target)
+	return without.room(m.target())
 }
 
 // waitsForReplacement says why a live interface is not replaced yet, although it may be.
@@ -154,14 +119,17 @@ func (p *planner) forbidsReplacement(m *member) *Problem {
 	if outside := p.outsideCluster(); outside != nil {
 		return outside
 	}
-	if holder := p.slots.holders[m.target]; holder != "" && !p.slotFreeFor(m) && p.at(m.claim, m.target) == nil {
+	// Another interface of its NodeENI that is about to move, or on its way, may be the holder.
+	siblingsFirst := p.plan.ReplaceCandidate == m.claim.Owner || slices.Contains(p.plan.Unsettled, m.claim.Owner)
+	holder := p.slots.holders[m.target()]
+	if m.claim.ExactSlot && holder != "" && m.Slot != m.target() && !siblingsFirst {
 		return &Problem{SlotTaken, fmt.Sprintf(
-			"%s must move to %s, which is held by %s; free it, or ask for another deviceIndex", m.record.ID,
-			m.target, holder)}
+			"%s must move to %s, which is held by %s; free it, or ask for another deviceIndex, or set "+
+				"deviceIndexPolicy: Prefer", m.record.ID, m.target(), holder)}
 	}
 	if full := p.noRoomAtTarget(m); full != nil && !full.Reason.Transient() {
 		return &Problem{full.Reason, fmt.Sprintf("%s stays at %s instead of %s: %s", m.record.ID, m.Slot,
-			m.target, full.Message)}
+			m.target(), full.Message)}
 	}
 	return nil
 }

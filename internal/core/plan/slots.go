@@ -26,8 +26,6 @@ type slotTable struct {
 	leaving map[eni.Slot]bool
 	// reserved are the slots that a claim requests exactly.
 	reserved map[eni.Slot]bool
-	// assigned are the slots that members of earlier NodeENIs will get; see [planner.assign].
-	assigned map[eni.Slot]bool
 	// refused are the slots that EC2 reported as taken although it returns no interface there.
 	refused map[eni.Slot]bool
 }
@@ -36,7 +34,7 @@ type slotTable struct {
 // be newer: an interface in the snapshot that the inventory does not have was deleted, and has no slot.
 func (p *planner) observedSlots() *slotTable {
 	s := &slotTable{limits: p.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{},
-		reserved: map[eni.Slot]bool{}, assigned: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}
+		reserved: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}
 	for _, r := range p.Owned {
 		s.occupy(r.Interface, p.InstanceID)
 	}

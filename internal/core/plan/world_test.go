@@ -262,7 +262,11 @@ func wish(ordinal, device int, subnets ...string) plan.DesiredInterface {
 }
 
 func claim(name string, wishes ...plan.DesiredInterface) plan.Claim {
-	return plan.Claim{NodeENI: name, Owner: identity.Owner("uid-" + name), Mode: plan.Ensure, Interfaces: wishes, AllResolved: true}
+	c := plan.Claim{NodeENI: name, Owner: identity.Owner("uid-" + name), Mode: plan.Ensure, Interfaces: wishes, AllResolved: true}
+	if len(wishes) > 0 {
+		c.FirstSlot = wishes[0].Slot
+	}
+	return c
 }
 
 func desired(claims ...plan.Claim) plan.Desired {
