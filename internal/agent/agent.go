@@ -47,7 +47,7 @@ type PCI interface {
 type Options struct {
 	// Node is the name of the node.
 	Node string
-	// API is the API server that the agent reads from and reports to; nil without Kubernetes.
+	// API is the API server that the agent reads from and reports to.
 	API  *API
 	Host Host
 	PCI  PCI

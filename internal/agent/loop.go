@@ -98,10 +98,7 @@ func (a *Agent) prepare(ctx context.Context) bool {
 // await returns after the time, or when the host, an object of the node or an address of a pod changes. It fails when
 // the events of the host end.
 func (a *Agent) await(ctx context.Context, wait time.Duration) error {
-	var changed, addresses <-chan struct{}
-	if a.API != nil {
-		changed = a.API.changed
-	}
+	var addresses <-chan struct{}
 	if a.PodAddresses != nil {
 		addresses = a.PodAddresses.Events()
 	}
@@ -111,7 +108,7 @@ func (a *Agent) await(ctx context.Context, wait time.Duration) error {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-changed:
+		case <-a.API.changed:
 		case <-addresses:
 			if !a.addressesChanged() {
 				continue

@@ -6,16 +6,13 @@
 package imds
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -47,7 +44,7 @@ func version2(o *imds.Options) { o.EnableFallback = aws.FalseTernary }
 // Of returns a client that uses the SDK's.
 func Of(client *imds.Client) *Client { return &Client{client} }
 
-// Read reads everything. It omits an interface that is detached meanwhile.
+// Read reads what multieni needs. It omits an interface that is detached meanwhile.
 func (c *Client) Read(ctx context.Context) (eni.Metadata, error) {
 	var m eni.Metadata
 	var err error
@@ -62,62 +59,18 @@ func (c *Client) Read(ctx context.Context) (eni.Metadata, error) {
 		return m, err
 	}
 	for _, mac := range strings.Fields(macs) {
-		i, err := c.readInterface(ctx, strings.TrimSuffix(mac, "/"), m)
+		mac = strings.TrimSuffix(mac, "/")
+		id, err := c.get(ctx, "network/interfaces/macs/"+mac+"/interface-id")
 		if isMissing(err) {
 			continue
 		}
 		if err != nil {
 			return m, err
 		}
-		m.Interfaces = append(m.Interfaces, i)
+		m.Interfaces = append(m.Interfaces, eni.Interface{ID: id, MAC: mac})
 	}
 	slices.SortFunc(m.Interfaces, eni.CompareInterfaces)
 	return m, nil
-}
-
-func (c *Client) readInterface(ctx context.Context, mac string, m eni.Metadata) (eni.Interface, error) {
-	values := map[string]string{}
-	for _, name := range []string{"interface-id", "subnet-id", "device-number", "network-card", "local-ipv4s", "ipv6s",
-		"ipv4-prefix", "ipv6-prefix"} {
-		value, err := c.get(ctx, "network/interfaces/macs/"+mac+"/"+name)
-		if err != nil && (!isMissing(err) || name == "interface-id") {
-			return eni.Interface{}, err
-		}
-		values[name] = value
-	}
-	i := eni.Interface{ID: values["interface-id"], MAC: mac, SubnetID: values["subnet-id"], Addresses: eni.Addresses{
-		IPv6: each(values["ipv6s"], netip.ParseAddr), IPv4Prefixes: each(values["ipv4-prefix"], netip.ParsePrefix),
-		IPv6Prefixes: each(values["ipv6-prefix"], netip.ParsePrefix),
-	}}
-	if addresses := each(values["local-ipv4s"], netip.ParseAddr); len(addresses) > 0 {
-		i.PrimaryIPv4, i.SecondaryIPv4 = addresses[0], addresses[1:]
-	}
-	if slot, known := slotOf(values["network-card"], values["device-number"], mac == m.PrimaryMAC); known {
-		i.Attachment = &eni.Attachment{InstanceID: m.InstanceID, Slot: slot, Status: eni.AttachmentAttached}
-	}
-	return i, nil
-}
-
-// slotOf returns the slot if it is known: the device number of a new interface is 0 for a while, which is correct only
-// for the primary interface. Instances with one network card do not report its index. A slot with an invalid number is
-// unknown.
-func slotOf(card, device string, primary bool) (slot eni.Slot, known bool) {
-	deviceIndex, errDevice := strconv.ParseUint(device, 10, 31)
-	cardIndex, errCard := strconv.ParseUint(cmp.Or(card, "0"), 10, 31)
-	if errDevice != nil || errCard != nil || deviceIndex == 0 && !primary {
-		return eni.Slot{}, false
-	}
-	return eni.Slot{Card: int(cardIndex), Device: int(deviceIndex)}, true
-}
-
-func each[T any](lines string, parse func(string) (T, error)) []T {
-	var all []T
-	for word := range strings.FieldsSeq(lines) {
-		if value, err := parse(word); err == nil {
-			all = append(all, value)
-		}
-	}
-	return all
 }
 
 // Tags returns the instance's tags in instance metadata: none if the instance does not allow access to them there.

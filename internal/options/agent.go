@@ -16,8 +16,6 @@ import (
 // Agent is the settings of `multieni agent`.
 type Agent struct {
 	NodeName string
-	// WithoutKubernetes configures every interface that instance metadata lists except the primary one.
-	WithoutKubernetes bool
 
 	// CheckInterval is the time between two checks of all links without an event.
 	CheckInterval time.Duration
@@ -54,9 +52,6 @@ type Agent struct {
 // Bind adds the flags to a flag set.
 func (a *Agent) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&a.NodeName, "node-name", "", "name of the Node this agent runs on")
-	flags.BoolVar(&a.WithoutKubernetes, "without-kubernetes", false,
-		"configure all interfaces that instance metadata lists except the primary one, without an API server; do not "+
-			"use it on nodes whose CNI has interfaces of its own")
 	flags.DurationVar(&a.CheckInterval, "check-interval", 30*time.Second,
 		"time between two checks of all links without an event; the agent handles changes at once")
 	flags.IntVar(&a.DefaultMTU, "default-mtu", 0,
@@ -101,7 +96,7 @@ func (a *Agent) Bind(flags *pflag.FlagSet) {
 // Validate returns an error that names each invalid setting.
 func (a *Agent) Validate() error {
 	var faults []error
-	if a.NodeName == "" && !a.WithoutKubernetes {
+	if a.NodeName == "" {
 		faults = append(faults, errors.New(
 			"--node-name, or NODE_NAME, must name the Node; in a pod it comes from spec.nodeName"))
 	}

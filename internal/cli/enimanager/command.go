@@ -36,15 +36,9 @@ are ready. "multieni agent" runs this program, too.
 
 It runs in the network namespace of the host with CAP_NET_ADMIN, and needs access to two
 objects of the Kubernetes API: the Node and the NodeENIState of that name. It needs no AWS
-credentials. It uses instance metadata, if available, to explain why an interface is missing.
-
-With --without-kubernetes, it reads the interfaces from instance metadata, which does not have
-their owners. It brings up all except the primary one, and reports in its log.`,
+credentials. It uses instance metadata, if available, to explain why an interface is missing.`,
 		Example: `  # on a node
-  eni-manager --node-name=ip-10-0-0-10.us-west-2.compute.internal
-
-  # on an instance that is not a node, or not yet
-  eni-manager --without-kubernetes`,
+  eni-manager --node-name=ip-10-0-0-10.us-west-2.compute.internal`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -93,9 +87,6 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 		} else { // the agent still configures links without it
 			log.Error("the agent cannot observe the addresses of pods; give it CAP_NET_BROADCAST", "err", err)
 		}
-	}
-	if o.WithoutKubernetes {
-		return agent.New(settings).RunFromMetadata(ctx)
 	}
 	if settings.API, err = connect(o.NodeName); err != nil {
 		return err

@@ -1,0 +1,26 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent_test
+
+import (
+	"errors"
+
+	"github.com/multieni/multieni/internal/core/hostnet"
+)
+
+// paper is a host that has only facts. It changes nothing, and counts the attempts.
+type paper struct {
+	facts   hostnet.Facts
+	touched map[int]int
+	events  chan struct{}
+}
+
+func (p *paper) Facts([]string) (hostnet.Facts, error) { return p.facts, nil }
+
+func (p *paper) Apply(op hostnet.Operation) error {
+	p.touched[op.LinkIndex()]++
+	return errors.New("it is paper")
+}
+
+func (p *paper) Events() <-chan struct{} { return p.events }
