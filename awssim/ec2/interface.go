@@ -95,7 +95,7 @@ func (m *Model) canCreate(action string, in *CreateNetworkInterfaceInput, tags T
 }
 
 // wouldGrant returns the result of a dry run that depends on free addresses.
-func (m *Model) wouldGrant(subnetID string, w wish) error {
+func (m *Model) wouldGrant(subnetID string, w addressRequest) error {
 	g, err := m.pools[subnetID].grant(w)
 	if err != nil {
 		return err
@@ -105,29 +105,29 @@ func (m *Model) wouldGrant(subnetID string, w wish) error {
 }
 
 // validateSettings returns an error for settings that are invalid in the subnet, and reads the requested addresses.
-func (m *Model) validateSettings(s InterfaceSettings) (wish, error) {
+func (m *Model) validateSettings(s InterfaceSettings) (addressRequest, error) {
 	if s.SubnetID == "" {
-		return wish{}, missing("subnetId")
+		return addressRequest{}, missing("subnetId")
 	}
 	switch s.InterfaceType {
 	case "", interfaceTypeInterface, interfaceTypeEFA, interfaceTypeEFAOnly:
 	case "trunk", "branch":
-		return wish{}, notModelled("network interfaces of type " + s.InterfaceType)
+		return addressRequest{}, notModelled("network interfaces of type " + s.InterfaceType)
 	default:
-		return wish{}, invalidValue("Value (%s) for parameter interfaceType is invalid.", s.InterfaceType)
+		return addressRequest{}, invalidValue("Value (%s) for parameter interfaceType is invalid.", s.InterfaceType)
 	}
 	if len(s.Description) > 255 {
-		return wish{}, invalidValue("Value for parameter description is invalid. It has %d characters, the "+
+		return addressRequest{}, invalidValue("Value for parameter description is invalid. It has %d characters, the "+
 			"maximum is 255.", len(s.Description))
 	}
 	subnet := m.subnets.get(s.SubnetID)
 	if subnet == nil {
-		return wish{}, subnetNotFound(s.SubnetID)
+		return addressRequest{}, subnetNotFound(s.SubnetID)
 	}
 	if _, err := m.groupsFor(subnet.VPCID, s.Groups, securityGroupIDNotFound); err != nil {
-		return wish{}, err
+		return addressRequest{}, err
 	}
-	return s.wish()
+	return s.addressRequest()
 }
 
 // create creates an interface. It draws an ID if that is empty.

@@ -48,8 +48,8 @@ type IPv6PrefixSpecification struct {
 	IPv6Prefix string `query:"Ipv6Prefix" json:"ipv6Prefix"`
 }
 
-// wish has the requested addresses, in the form that all operations share.
-type wish struct {
+// addressRequest has the requested addresses, in the form that all operations share.
+type addressRequest struct {
 	primary   string // "": any, if needPrimary
 	needFirst bool   // whether the interface needs a primary IPv4 address
 
@@ -72,9 +72,9 @@ func (f family) size() int {
 	return len(f.given)
 }
 
-// wish reads the settings of a new interface.
-func (s InterfaceSettings) wish() (wish, error) {
-	w := wish{
+// addressRequest reads the settings of a new interface.
+func (s InterfaceSettings) addressRequest() (addressRequest, error) {
+	w := addressRequest{
 		primary:   s.PrivateIPAddress,
 		needFirst: s.InterfaceType != interfaceTypeEFAOnly,
 		ipv4:      family{count: s.SecondaryPrivateIPAddressCount},
@@ -86,31 +86,31 @@ func (s InterfaceSettings) wish() (wish, error) {
 			given: each(s.IPv6Prefixes, func(p IPv6PrefixSpecification) string { return p.IPv6Prefix })},
 	}
 	if slices.ContainsFunc(s.IPv6Addresses, func(a IPv6AddressSpecification) bool { return a.IsPrimaryIPv6 }) {
-		return wish{}, notModelled("primary IPv6 addresses")
+		return addressRequest{}, notModelled("primary IPv6 addresses")
 	}
 	for _, address := range s.PrivateIPAddresses {
 		switch {
 		case !address.Primary:
 			w.ipv4.given = append(w.ipv4.given, address.PrivateIPAddress)
 		case w.primary != "":
-			return wish{}, invalidCombination("Only one primary private IP address can be specified")
+			return addressRequest{}, invalidCombination("Only one primary private IP address can be specified")
 		default:
 			w.primary = address.PrivateIPAddress
 		}
 	}
 	if !w.needFirst && (w.primary != "" || w.members() > 0) {
-		return wish{}, invalidCombination("An EFA-only network interface has no IP addresses")
+		return addressRequest{}, invalidCombination("An EFA-only network interface has no IP addresses")
 	}
 	return w, w.validate()
 }
 
-func (w wish) members() int {
+func (w addressRequest) members() int {
 	return w.ipv4.size() + w.prefixes4.size() + w.ipv6.size() + w.prefixes6.size()
 }
 
 // validate checks EC2's rule that secondary addresses and prefixes of one IP version exclude each other, and that a
 // request either names or counts them.
-func (w wish) validate() error {
+func (w addressRequest) validate() error {
 	for _, pair := range [][2]family{{w.ipv4, w.prefixes4}, {w.ipv6, w.prefixes6}} {
 		if !pair[0].isEmpty() && !pair[1].isEmpty() {
 			return invalidCombination("Addresses and prefixes of one IP version cannot be specified in the same request")
@@ -151,10 +151,10 @@ func distinct[E comparable](list []E) []E {
 	return seen
 }
 
-// grant fulfills a wish completely, or takes no address.
-func (p *pool) grant(w wish) (grant, error) {
+// grant fulfills a request completely, or takes no address.
+func (p *pool) grant(w addressRequest) (grant, error) {
 	var g grant
-	for _, step := range []func(*grant, wish) error{p.grantGiven, p.grantPrimary, p.grantIPv4, p.grantPrefixes4,
+	for _, step := range []func(*grant, addressRequest) error{p.grantGiven, p.grantPrimary, p.grantIPv4, p.grantPrefixes4,
 		p.grantIPv6, p.grantPrefixes6} {
 		if err := step(&g, w); err != nil {
 			p.giveBack(g)
@@ -165,7 +165,7 @@ func (p *pool) grant(w wish) (grant, error) {
 }
 
 // grantGiven comes first, so that no request without a named address gets an address that another request names.
-func (p *pool) grantGiven(g *grant, w wish) error {
+func (p *pool) grantGiven(g *grant, w addressRequest) error {
 	if w.primary != "" {
 		address, err := p.takeNamed(w.primary)
 		if err != nil {
@@ -193,7 +193,7 @@ func (p *pool) grantGiven(g *grant, w wish) error {
 	return nil
 }
 
-func (p *pool) grantPrimary(g *grant, w wish) error {
+func (p *pool) grantPrimary(g *grant, w addressRequest) error {
 	if !w.needFirst || g.primary.IsValid() {
 		return nil
 	}
@@ -205,7 +205,7 @@ func (p *pool) grantPrimary(g *grant, w wish) error {
 	return nil
 }
 
-func (p *pool) grantIPv4(g *grant, w wish) error {
+func (p *pool) grantIPv4(g *grant, w addressRequest) error {
 	for len(g.ipv4) < w.ipv4.size() {
 		address, ok := p.take()
 		if !ok && w.needFirst {
@@ -219,7 +219,7 @@ func (p *pool) grantIPv4(g *grant, w wish) error {
 	return nil
 }
 
-func (p *pool) grantPrefixes4(g *grant, w wish) error {
+func (p *pool) grantPrefixes4(g *grant, w addressRequest) error {
 	for len(g.prefixes4) < w.prefixes4.size() {
 		prefix, ok := p.takePrefix()
 		if !ok && p.free < 16 {
@@ -234,7 +234,7 @@ func (p *pool) grantPrefixes4(g *grant, w wish) error {
 	return nil
 }
 
-func (p *pool) grantIPv6(g *grant, w wish) error {
+func (p *pool) grantIPv6(g *grant, w addressRequest) error {
 	if w.ipv6.size()+w.prefixes6.size() > 0 && !p.hasIPv6() {
 		return invalidValue("The specified subnet does not have an IPv6 CIDR block associated with it")
 	}
@@ -254,7 +254,7 @@ func (p *pool) grantIPv6(g *grant, w wish) error {
 	return nil
 }
 
-func (p *pool) grantPrefixes6(g *grant, w wish) error {
+func (p *pool) grantPrefixes6(g *grant, w addressRequest) error {
 	for _, text := range w.prefixes6.given {
 		prefix, err := parsePrefix(text, p.cidr6, ipv6PrefixBits)
 		if err != nil {

@@ -40,7 +40,7 @@ func (m *Model) AssignPrivateIPAddresses(
 	c Call, in *AssignPrivateIPAddressesInput,
 ) (*AssignPrivateIPAddressesOutput, error) {
 	m.Advance(c.Now)
-	w := wish{
+	w := addressRequest{
 		ipv4:      family{given: in.PrivateIPAddresses, count: in.SecondaryPrivateIPAddressCount},
 		prefixes4: family{given: in.IPv4Prefixes, count: in.IPv4PrefixCount},
 	}
@@ -76,7 +76,7 @@ func (m *Model) AssignPrivateIPAddresses(
 }
 
 // canAssign returns EC2's error, except that for a lack of free addresses.
-func (m *Model) canAssign(action string, eni *NetworkInterface, w wish) error {
+func (m *Model) canAssign(action string, eni *NetworkInterface, w addressRequest) error {
 	switch {
 	case eni.RequesterManaged:
 		return notYours(eni)
@@ -92,7 +92,7 @@ func (m *Model) canAssign(action string, eni *NetworkInterface, w wish) error {
 }
 
 // assign adds the requested addresses to an interface. An error changes nothing.
-func (m *Model) assign(eni *NetworkInterface, w wish) (grant, error) {
+func (m *Model) assign(eni *NetworkInterface, w addressRequest) (grant, error) {
 	pool := m.pools[eni.SubnetID]
 	g, err := pool.grant(w)
 	if err != nil {
@@ -119,7 +119,7 @@ func (m *Model) fitsWhereItIs(eni *NetworkInterface) error {
 }
 
 // moveNotAllowed is the error of the Assign actions for an address that another interface has.
-func moveNotAllowed(err error, w wish) error {
+func moveNotAllowed(err error, w addressRequest) error {
 	if refused, ok := errors.AsType[*Error](err); ok && refused.Code == "InvalidIPAddress.InUse" && len(w.ipv4.given) > 0 {
 		return invalidValue("%v assigned, but move is not allowed.", w.ipv4.given)
 	}

@@ -34,7 +34,7 @@ func (m *Model) AssignIPv6Addresses(c Call, in *AssignIPv6AddressesInput) (*Assi
 	if err != nil {
 		return nil, err
 	}
-	w := wish{
+	w := addressRequest{
 		ipv6:      family{given: in.IPv6Addresses, count: in.IPv6AddressCount},
 		prefixes6: family{given: in.IPv6Prefixes, count: in.IPv6PrefixCount},
 	}

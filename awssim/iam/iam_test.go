@@ -85,7 +85,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsHeardOfByWhoMayTouchSuchThings(t *testing.T) {
+func TestAnAbsentObjectIsNotFoundForAPrincipalThatMayChangeSuchObjects(t *testing.T) {
 	policy, err := iam.Parse([]byte(`{"Version":"2012-10-17","Statement":[
 		{"Effect":"Allow","Action":"ec2:Write","Resource":"*","Condition":{"StringEquals":{"aws:ResourceTag/k":"v"}}}]}`))
 	if err != nil {

@@ -56,8 +56,8 @@ func (q *Ranked) Reserve(ctx context.Context, subnetID string, member identity.M
 		return netip.Addr{}, err
 	}
 	subnet.Used = append(subnet.Used, q.believedTaken()...)
-	turn := ipam.Rank(waiting, rankOf(member))
-	free, err := subnet.Free(turn + 1)
+	rank := ipam.Rank(waiting, rankOf(member))
+	free, err := subnet.Free(rank + 1)
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("find a free address in %s: %w", subnetID, err)
 	}
@@ -65,7 +65,7 @@ func (q *Ranked) Reserve(ctx context.Context, subnetID string, member identity.M
 		return netip.Addr{}, full(subnetID)
 	}
 	// If more interfaces wait than addresses are free, the last ones compete for the last address.
-	return free[min(turn, len(free)-1)], nil
+	return free[min(rank, len(free)-1)], nil
 }
 
 // WithIPv4Suffix implements [executor.Addresses].

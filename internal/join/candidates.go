@@ -26,7 +26,7 @@ type QueueCloud interface {
 
 // NewQueue returns a chooser of addresses for instances that several processes prepare independently.
 func NewQueue(config lifecycle.Config, cloud QueueCloud, now func() time.Time) *addresses.Ranked {
-	q := &queue{cloud: cloud, turn: make(chan struct{}, 1), Joiner: New(Options{Config: config, Cloud: cloud, Now: now})}
+	q := &queue{cloud: cloud, reading: make(chan struct{}, 1), Joiner: New(Options{Config: config, Cloud: cloud, Now: now})}
 	return addresses.NewRanked(cloud, q.instances, q.wanting, now)
 }
 
@@ -34,10 +34,10 @@ type queue struct {
 	*Joiner
 	cloud QueueCloud
 
-	// turn is held by the caller that reads from EC2. The others wait for its answer until their contexts end.
-	turn   chan struct{}
-	listed []eni.Instance
-	until  time.Time
+	// reading is held by the caller that reads from EC2. The others wait for its answer until their contexts end.
+	reading chan struct{}
+	listed  []eni.Instance
+	until   time.Time
 }
 
 // instances returns the instances with the tag of the trigger.
@@ -46,8 +46,8 @@ func (q *queue) instances(ctx context.Context) ([]eni.Instance, error) {
 		return nil, nil
 	}
 	select {
-	case q.turn <- struct{}{}:
-		defer func() { <-q.turn }()
+	case q.reading <- struct{}{}:
+		defer func() { <-q.reading }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

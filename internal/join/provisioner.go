@@ -97,8 +97,8 @@ func (r *run) settle(ctx context.Context) error {
 // all processes use the same client token.
 func (r *run) compute(look eni.InstanceSnapshot, d plan.Desired, limits eni.Limits, inFlight []plan.Action) plan.Plan {
 	for _, claim := range d.Claims {
-		for _, wish := range claim.Interfaces {
-			key := identity.Key{Owner: claim.Owner, Ordinal: wish.Ordinal}
+		for _, desired := range claim.Interfaces {
+			key := identity.Key{Owner: claim.Owner, Ordinal: desired.Ordinal}
 			r.ledger[key] = max(r.ledger[key], identity.GenerationAt(look.Instance.LaunchedAt))
 		}
 	}

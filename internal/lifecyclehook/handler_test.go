@@ -33,8 +33,8 @@ import (
 
 const id = "i-1234567890abcdef0"
 
-// world is the environment of a handler, and records the handler's calls.
-type world struct {
+// environment is the environment of a handler, and records the handler's calls.
+type environment struct {
 	mu   sync.Mutex
 	did  []string
 	told []lifecyclehook.Handled
@@ -54,48 +54,48 @@ type world struct {
 	owned []eni.Interface
 }
 
-func (w *world) note(format string, args ...any) {
+func (w *environment) note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.did = append(w.did, fmt.Sprintf(format, args...))
 }
 
-func (w *world) DescribeInstance(_ context.Context, instanceID string) (eni.InstanceSnapshot, error) {
+func (w *environment) DescribeInstance(_ context.Context, instanceID string) (eni.InstanceSnapshot, error) {
 	w.mu.Lock()
 	w.asked++
 	w.mu.Unlock()
 	return eni.InstanceSnapshot{Instance: eni.Instance{ID: instanceID, State: w.state, Tags: w.tags}}, nil
 }
 
-func (w *world) TaggedInstances(_ context.Context, key, _ string) ([]eni.Instance, error) {
+func (w *environment) TaggedInstances(_ context.Context, key, _ string) ([]eni.Instance, error) {
 	if _, tagged := w.tags[key]; !tagged {
 		return nil, nil
 	}
 	return []eni.Instance{{ID: id, State: w.state, Tags: w.tags}}, nil
 }
 
-func (w *world) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
+func (w *environment) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 	return w.owned, time.Time{}, nil
 }
 
-func (w *world) Complete(_ context.Context, hook lifecycle.HookRef, _ string, result lifecycle.Policy) error {
+func (w *environment) Complete(_ context.Context, hook lifecycle.HookRef, _ string, result lifecycle.Policy) error {
 	w.note("complete %s %s", hook.Name, result)
 	return nil
 }
 
-func (w *world) Heartbeat(_ context.Context, hook lifecycle.HookRef, _ string) error {
+func (w *environment) Heartbeat(_ context.Context, hook lifecycle.HookRef, _ string) error {
 	w.note("heartbeat %s", hook.Name)
 	return nil
 }
 
-func (w *world) Waiting(context.Context, string, lifecycle.Kind) ([]lifecycle.HookRef, error) {
+func (w *environment) Waiting(context.Context, string, lifecycle.Kind) ([]lifecycle.HookRef, error) {
 	w.mu.Lock()
 	w.asked++
 	w.mu.Unlock()
 	return w.waiting, w.unsure
 }
 
-func (w *world) Ensure(ctx context.Context, r join.Request) (join.Result, error) {
+func (w *environment) Ensure(ctx context.Context, r join.Request) (join.Result, error) {
 	w.note("ensure")
 	select {
 	case <-time.After(w.takes):
@@ -112,15 +112,18 @@ func (w *world) Ensure(ctx context.Context, r join.Request) (join.Result, error)
 	return result, w.fails
 }
 
-func (w *world) PrepareTermination(context.Context, string) error { w.note("part"); return w.fails }
+func (w *environment) PrepareTermination(context.Context, string) error {
+	w.note("part")
+	return w.fails
+}
 
-func (w *world) CleanUpTerminated(_ context.Context, instanceID string) error {
+func (w *environment) CleanUpTerminated(_ context.Context, instanceID string) error {
 	w.note("bury %s", instanceID)
 	return w.fails
 }
 
 // handler serves instances with the tag multus-ng of groups multus-*, and completes the hook multus-hook.
-func (w *world) handler() *lifecyclehook.Handler {
+func (w *environment) handler() *lifecyclehook.Handler {
 	return lifecyclehook.New(lifecyclehook.Options{
 		Config: lifecycle.Config{
 			Cluster: "c", Trigger: lifecycle.Trigger{TagKey: "multus-ng"}, Groups: []string{"multus-*"}, Hooks: []string{"multus-hook"}, OnFailure: lifecycle.Abandon,
@@ -130,13 +133,13 @@ func (w *world) handler() *lifecyclehook.Handler {
 	})
 }
 
-func (w *world) Handled(h lifecyclehook.Handled) {
+func (w *environment) Handled(h lifecyclehook.Handled) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.told = append(w.told, h)
 }
 
-func (w *world) Prepared(p lifecyclehook.Prepared) {
+func (w *environment) Prepared(p lifecyclehook.Prepared) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.prepared = append(w.prepared, p)
@@ -170,56 +173,56 @@ func TestHandle(t *testing.T) {
 	for name, tc := range map[string]*struct {
 		body string
 		tags map[string]string
-		world
+		environment
 		// unconfirmed are hook events that Auto Scaling does not confirm.
 		unconfirmed bool
 		want        []string
 		again       bool
 	}{
 		"a launch": {body: launching, tags: served, want: []string{"ensure", "complete multus-hook CONTINUE"}},
-		"a launch that cannot be prepared": {body: launching, tags: served, world: world{outcome: lifecycle.Failed, waiting: ownHook},
+		"a launch that cannot be prepared": {body: launching, tags: served, environment: environment{outcome: lifecycle.Failed, waiting: ownHook},
 			want: []string{"ensure", "undo unused=true", "complete multus-hook ABANDON"}},
 		"a launch of long ago, redriven, takes nothing from an instance in service": {body: launching, tags: served, unconfirmed: true,
-			world: world{outcome: lifecycle.Failed}, want: []string{"ensure", "undo unused=false"}},
-		"a launch while Auto Scaling does not answer": {body: launching, tags: served, world: world{unsure: errors.New("throttled")}, again: true},
+			environment: environment{outcome: lifecycle.Failed}, want: []string{"ensure", "undo unused=false"}},
+		"a launch while Auto Scaling does not answer": {body: launching, tags: served, environment: environment{unsure: errors.New("throttled")}, again: true},
 		"nor one of EKS's hook": {body: hookEvent("LAUNCHING", "Launch-LC-Hook"), tags: served,
-			world: world{outcome: lifecycle.Failed, waiting: []lifecycle.HookRef{{Group: "multus-group", Name: "Launch-LC-Hook"}}},
-			want:  []string{"ensure", "undo unused=false"}},
+			environment: environment{outcome: lifecycle.Failed, waiting: []lifecycle.HookRef{{Group: "multus-group", Name: "Launch-LC-Hook"}}},
+			want:        []string{"ensure", "undo unused=false"}},
 		"a forged launch in a listed group":             {body: launching, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "other"}, unconfirmed: true},
 		"a forged launch of an instance of no interest": {body: launching, tags: map[string]string{"other": ""}, unconfirmed: true},
 		"a launch in a hook of another group": {body: launching, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "other"},
-			world: world{waiting: []lifecycle.HookRef{{Group: "other", Name: "multus-hook"}}}},
+			environment: environment{waiting: []lifecycle.HookRef{{Group: "other", Name: "multus-hook"}}}},
 		"a forged termination": {body: hookEvent("TERMINATING", "multus-hook"), tags: served, unconfirmed: true},
 		"a forged termination by a hook that does not exist": {body: hookEvent("TERMINATING", "multus-hook"), tags: served,
-			world: world{waiting: []lifecycle.HookRef{{Group: "multus-group", Name: "other-hook"}}}},
-		"a termination while Auto Scaling does not answer": {body: hookEvent("TERMINATING", "multus-hook"), world: world{unsure: errors.New("throttled")}, again: true},
-		"a launch of an instance that ends":                {body: launching, tags: served, world: world{outcome: lifecycle.Gone}, want: []string{"ensure"}},
+			environment: environment{waiting: []lifecycle.HookRef{{Group: "multus-group", Name: "other-hook"}}}},
+		"a termination while Auto Scaling does not answer": {body: hookEvent("TERMINATING", "multus-hook"), environment: environment{unsure: errors.New("throttled")}, again: true},
+		"a launch of an instance that ends":                {body: launching, tags: served, environment: environment{outcome: lifecycle.Gone}, want: []string{"ensure"}},
 		"EKS's own hook is left alone":                     {body: hookEvent("LAUNCHING", "Launch-LC-Hook"), tags: served, want: []string{"ensure"}},
-		"heartbeats while it takes long": {body: launching, tags: served, world: world{takes: 50 * time.Second},
+		"heartbeats while it takes long": {body: launching, tags: served, environment: environment{takes: 50 * time.Second},
 			want: []string{"ensure", "heartbeat multus-hook", "heartbeat multus-hook", "complete multus-hook CONTINUE"}},
 		"an instance without the tag is a success": {body: launching, tags: map[string]string{"other": ""}, want: []string{"complete multus-hook CONTINUE"}},
 		"so is one without any tags":               {body: launching, want: []string{"complete multus-hook CONTINUE"}},
 		"and one of another group":                 {body: stateChange("running"), tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "other"}},
 		"an instance that runs, of no group":       {body: stateChange("running"), tags: map[string]string{"multus-ng": ""}},
 		"an instance that runs, when the hook's event was lost": {body: stateChange("running"), tags: served,
-			world: world{waiting: []lifecycle.HookRef{{Group: "multus-group", Name: "multus-hook"}, {Group: "multus-group", Name: "Launch-LC-Hook"}}},
-			want:  []string{"ensure", "complete multus-hook CONTINUE"}},
+			environment: environment{waiting: []lifecycle.HookRef{{Group: "multus-group", Name: "multus-hook"}, {Group: "multus-group", Name: "Launch-LC-Hook"}}},
+			want:        []string{"ensure", "complete multus-hook CONTINUE"}},
 		"a tick finds whom events were lost for": {body: tick, tags: served,
-			world: world{waiting: ownHook}, want: []string{"ensure", "complete multus-hook CONTINUE"}},
-		"an instance that EC2 does not know yet":  {body: launching, tags: served, world: world{state: eni.InstanceMissing}, again: true},
-		"an instance that has ended":              {body: launching, tags: served, world: world{state: eni.InstanceTerminated}},
-		"no certainty in time":                    {body: launching, tags: served, world: world{fails: errors.New("throttled")}, want: []string{"ensure"}, again: true},
+			environment: environment{waiting: ownHook}, want: []string{"ensure", "complete multus-hook CONTINUE"}},
+		"an instance that EC2 does not know yet":  {body: launching, tags: served, environment: environment{state: eni.InstanceMissing}, again: true},
+		"an instance that has ended":              {body: launching, tags: served, environment: environment{state: eni.InstanceTerminated}},
+		"no certainty in time":                    {body: launching, tags: served, environment: environment{fails: errors.New("throttled")}, want: []string{"ensure"}, again: true},
 		"a termination":                           {body: hookEvent("TERMINATING", "multus-hook"), want: []string{"part", "complete multus-hook CONTINUE"}},
-		"a termination is never kept waiting":     {body: hookEvent("TERMINATING", "multus-hook"), world: world{fails: errors.New("throttled")}, want: []string{"part", "complete multus-hook CONTINUE"}, again: true},
+		"a termination is never kept waiting":     {body: hookEvent("TERMINATING", "multus-hook"), environment: environment{fails: errors.New("throttled")}, want: []string{"part", "complete multus-hook CONTINUE"}, again: true},
 		"EKS's own hook at a termination":         {body: hookEvent("TERMINATING", "Terminate-LC-Hook"), want: []string{"part"}},
 		"the end of an instance":                  {body: stateChange("terminated"), want: []string{"bury " + id}},
-		"the end of an instance, as yet not seen": {body: stateChange("shutting-down"), world: world{fails: join.ErrInstanceRunning}, want: []string{"bury " + id}, again: true},
+		"the end of an instance, as yet not seen": {body: stateChange("shutting-down"), environment: environment{fails: join.ErrInstanceRunning}, want: []string{"bury " + id}, again: true},
 		"a test of notifications":                 {body: `{"Event": "autoscaling:TEST_NOTIFICATION"}`},
 		"what is no event":                        {body: `{}`, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &tc.world
+				w := &tc.environment
 				w.tags = tc.tags
 				if w.state == "" {
 					w.state = eni.InstanceRunning
@@ -244,7 +247,7 @@ func TestHandle(t *testing.T) {
 // A function that is about to time out returns the event to its queue before it is killed.
 func TestTimeRunsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{
+		w := &environment{
 			state: eni.InstanceRunning, takes: time.Hour, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"},
 			waiting: named(hookEvent("LAUNCHING", "multus-hook")),
 		}
@@ -260,7 +263,7 @@ func TestTimeRunsOut(t *testing.T) {
 // Karpenter's nodes and standalone instances have no group; they are served unless groups are listed.
 func TestAnInstanceOfNoGroupIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": ""}}
+		w := &environment{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": ""}}
 		h := w.handler()
 		h.Config.Groups = nil
 		if err := h.Handle(t.Context(), []byte(stateChange("running"))); err != nil {
@@ -281,7 +284,7 @@ func TestATickLooksAtWhatIsLeft(t *testing.T) {
 			return eni.Interface{ID: "eni-1", Tags: m.Tags(time.Unix(1, 0), nil)}
 		}
 		var log bytes.Buffer
-		w := &world{
+		w := &environment{
 			state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"},
 			owned: []eni.Interface{of("i-0fffffffffffffff0", "old"), of(id, "old"), of(id, "old"), of(id, "removed"), of(id, "listed")},
 		}
@@ -302,7 +305,7 @@ func TestATickLooksAtWhatIsLeft(t *testing.T) {
 }
 
 func TestLambdaNamesWhatIsToComeAgain(t *testing.T) {
-	w := &world{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}}
+	w := &environment{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}}
 	payload, _ := json.Marshal(events.SQSEvent{Records: []events.SQSMessage{
 		{MessageId: "1", Body: hookEvent("LAUNCHING", "multus-hook")}, {MessageId: "2", Body: "no event"}, {MessageId: "3", Body: stateChange("terminated")},
 	}})

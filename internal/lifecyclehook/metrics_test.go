@@ -26,15 +26,15 @@ func TestEventsAreCounted(t *testing.T) {
 	launching := hookEvent("LAUNCHING", "multus-hook")
 	for name, tc := range map[string]*struct {
 		body string
-		world
+		environment
 		kind   lifecycle.Kind
 		result lifecyclehook.Result
 	}{
-		"an instance that is prepared":    {body: launching, world: world{tags: served, outcome: lifecycle.Ready}, kind: lifecycle.Launching, result: "Ready"},
-		"one that cannot be":              {body: launching, world: world{tags: served, outcome: lifecycle.Failed}, kind: lifecycle.Launching, result: "Failed"},
-		"one that ended meanwhile":        {body: launching, world: world{tags: served, outcome: lifecycle.Gone}, kind: lifecycle.Launching, result: "Gone"},
+		"an instance that is prepared":    {body: launching, environment: environment{tags: served, outcome: lifecycle.Ready}, kind: lifecycle.Launching, result: "Ready"},
+		"one that cannot be":              {body: launching, environment: environment{tags: served, outcome: lifecycle.Failed}, kind: lifecycle.Launching, result: "Failed"},
+		"one that ended meanwhile":        {body: launching, environment: environment{tags: served, outcome: lifecycle.Gone}, kind: lifecycle.Launching, result: "Gone"},
 		"one of somebody else's":          {body: launching, kind: lifecycle.Launching, result: lifecyclehook.NotServed},
-		"one for which no certainty came": {body: launching, world: world{tags: served, fails: errors.New("throttled")}, kind: lifecycle.Launching, result: lifecyclehook.Retry},
+		"one for which no certainty came": {body: launching, environment: environment{tags: served, fails: errors.New("throttled")}, kind: lifecycle.Launching, result: lifecyclehook.Retry},
 		"a tick":                          {body: tick, kind: lifecycle.Scheduled, result: lifecyclehook.Done},
 		"no event":                        {body: "{}", result: lifecyclehook.Malformed},
 	} {
@@ -59,14 +59,14 @@ func TestInstancesAreCounted(t *testing.T) {
 	served := map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}
 	for name, tc := range map[string]*struct {
 		body string
-		world
+		environment
 		want []lifecyclehook.Prepared
 	}{
-		"a launch":                     {hookEvent("LAUNCHING", "multus-hook"), world{tags: served, outcome: lifecycle.Ready}, []lifecyclehook.Prepared{{Attached: 2}}},
-		"a tick":                       {tick, world{tags: served, outcome: lifecycle.Ready}, []lifecyclehook.Prepared{{Attached: 2}}},
-		"what cannot be had":           {tick, world{tags: served, outcome: lifecycle.Failed}, []lifecyclehook.Prepared{{Attached: 2, Failure: "SubnetFull"}}},
-		"no certainty":                 {tick, world{tags: served, fails: errors.New("throttled")}, []lifecyclehook.Prepared{{Attached: 2}}},
-		"an instance that is not ours": {hookEvent("LAUNCHING", "multus-hook"), world{}, nil},
+		"a launch":                     {hookEvent("LAUNCHING", "multus-hook"), environment{tags: served, outcome: lifecycle.Ready}, []lifecyclehook.Prepared{{Attached: 2}}},
+		"a tick":                       {tick, environment{tags: served, outcome: lifecycle.Ready}, []lifecyclehook.Prepared{{Attached: 2}}},
+		"what cannot be had":           {tick, environment{tags: served, outcome: lifecycle.Failed}, []lifecyclehook.Prepared{{Attached: 2, Failure: "SubnetFull"}}},
+		"no certainty":                 {tick, environment{tags: served, fails: errors.New("throttled")}, []lifecyclehook.Prepared{{Attached: 2}}},
+		"an instance that is not ours": {hookEvent("LAUNCHING", "multus-hook"), environment{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

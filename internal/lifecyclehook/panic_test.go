@@ -17,7 +17,7 @@ import (
 
 // broken panics during the clean-up of one instance.
 type broken struct {
-	*world
+	*environment
 	instance string
 }
 
@@ -25,12 +25,12 @@ func (b broken) CleanUpTerminated(ctx context.Context, instanceID string) error 
 	if instanceID == b.instance {
 		panic("what is this?")
 	}
-	return b.world.CleanUpTerminated(ctx, instanceID)
+	return b.environment.CleanUpTerminated(ctx, instanceID)
 }
 
 // TestAPanicIsAFailureOfItsMessage handles two messages of one batch, each in a goroutine of its own.
 func TestAPanicIsAFailureOfItsMessage(t *testing.T) {
-	w := &world{state: eni.InstanceTerminated}
+	w := &environment{state: eni.InstanceTerminated}
 	h := w.handler()
 	event := stateChange("terminated")
 	decoded, err := lifecycle.Decode([]byte(event))

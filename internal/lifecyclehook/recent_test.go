@@ -33,7 +33,7 @@ func TestAFloodIsAnsweredOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: tc.tags, waiting: tc.answered, takes: time.Second}
+				w := &environment{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: tc.tags, waiting: tc.answered, takes: time.Second}
 				h := w.handler()
 				var wg sync.WaitGroup
 				for n := range 100 {
@@ -62,7 +62,7 @@ func TestAFloodIsAnsweredOnce(t *testing.T) {
 
 // An error about an event of another account or region names it.
 func TestEventsOfElsewhereAreRefused(t *testing.T) {
-	w := &world{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}}
+	w := &environment{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}}
 	for name, tc := range map[string]struct{ account, region, want string }{
 		"here":            {"123456789012", "us-west-2", ""},
 		"another account": {"999999999999", "us-west-2", "account 999999999999, and this handler of account 123456789012"},

@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/netlink/netlinktest"
 )
 
-// The router of a VPC advertises itself in every subnet with IPv6. A pod hears it on its link, and takes neither a route
+// The router of a VPC advertises itself in every subnet with IPv6. A pod receives it on its link, and takes neither a route
 // nor an address from it: unbound traffic leaves by the pod's eth0, and EC2 knows all addresses of the link.
 func TestAPodIgnoresTheAdvertisementsOfARouter(t *testing.T) {
 	ownDevice := func(network *podnet.Network) {

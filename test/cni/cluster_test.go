@@ -52,29 +52,29 @@ import (
 // shared is the API server of the tests with a cluster.
 var shared *cluster.Cluster
 
-// world is a cluster with a real API server, a controller, an agent for each node, Multus and CNI plugins, but no
+// podCluster is a cluster with a real API server, a controller, an agent for each node, Multus and CNI plugins, but no
 // kubelets. The nodes are network namespaces on the simulated VPC.
-type world struct {
+type podCluster struct {
 	*testing.T
 	*cluster.Cluster
 	fabric *fabric.Fabric
 	multus string
 }
 
-func newWorld(t *testing.T) *world {
+func newPodCluster(t *testing.T) *podCluster {
 	t.Helper()
-	return newWorldOf(t, awssim.ExampleWorld())
+	return newPodClusterOf(t, awssim.ExampleWorld())
 }
 
-// newWorldOf is newWorld with another AWS account.
-func newWorldOf(t *testing.T, account awssim.World) *world {
+// newPodClusterOf is newPodCluster with another AWS account.
+func newPodClusterOf(t *testing.T, account awssim.World) *podCluster {
 	t.Helper()
 	needs.Namespaces(t, fabric.Possible())
 	multus, err := assets.Multus(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, multus: multus}
+	w := &podCluster{T: t, multus: multus}
 	w.Cluster = clustertest.Join(t, shared, cluster.Options{
 		AWS: &awssim.Options{World: account, Behavior: &ec2.Behavior{}, Limits: map[string]awssim.Bucket{}},
 	})
@@ -97,7 +97,7 @@ func newWorldOf(t *testing.T, account awssim.World) *world {
 }
 
 // removeObjects removes the objects that the test before left, with their finalizers, since no controller runs.
-func (w *world) removeObjects() {
+func (w *podCluster) removeObjects() {
 	w.Helper()
 	w.kubectl("", "delete", "pods", "--all", "-n", "upf", "--grace-period=0", "--force")
 	const kinds = "nodeenis,nodeenistates"
@@ -107,8 +107,8 @@ func (w *world) removeObjects() {
 	w.kubectl("", "delete", kinds, "--all", "--timeout=30s")
 }
 
-// run runs a part of the world until the returned function is called, or the test ends.
-func (w *world) run(what string, part func(context.Context) error) (stop func()) {
+// run runs a part of the cluster until the returned function is called, or the test ends.
+func (w *podCluster) run(what string, part func(context.Context) error) (stop func()) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -136,7 +136,7 @@ func (w *world) run(what string, part func(context.Context) error) (stop func())
 }
 
 // control runs a controller.
-func (w *world) control() (stop func()) {
+func (w *podCluster) control() (stop func()) {
 	w.Helper()
 	var o options.Controller
 	o.Bind(pflag.NewFlagSet("", pflag.ContinueOnError))
@@ -158,7 +158,7 @@ func (w *world) control() (stop func()) {
 }
 
 // kubectl runs kubectl, and returns what it prints.
-func (w *world) kubectl(input string, arguments ...string) string {
+func (w *podCluster) kubectl(input string, arguments ...string) string {
 	w.Helper()
 	command := exec.CommandContext(w.Context(), w.Kubectl, arguments...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
@@ -171,7 +171,7 @@ func (w *world) kubectl(input string, arguments ...string) string {
 	return strings.TrimSpace(out.String())
 }
 
-func (w *world) apply(manifests string) {
+func (w *podCluster) apply(manifests string) {
 	w.Helper()
 	w.kubectl(manifests, "apply", "-f", "-")
 }
@@ -179,7 +179,7 @@ func (w *world) apply(manifests string) {
 // worker is a node with its agent.
 type worker struct {
 	*node
-	*world
+	*podCluster
 	name, instance string
 	plugins        string // the folder that the runtime looks for plugins in first
 	stopAgent      func()
@@ -188,9 +188,9 @@ type worker struct {
 }
 
 // worker makes an instance a node with a network, an agent and a runtime.
-func (w *world) worker(name, instance string) *worker {
+func (w *podCluster) worker(name, instance string) *worker {
 	w.Helper()
-	k := &worker{world: w, name: name, instance: instance, node: &node{tb: w.T, networks: w.TempDir(), leases: w.TempDir()}}
+	k := &worker{podCluster: w, name: name, instance: instance, node: &node{tb: w.T, networks: w.TempDir(), leases: w.TempDir()}}
 	folders, err := programs()
 	if err != nil {
 		w.Fatal(err)
@@ -314,7 +314,7 @@ func forward(near net.Conn, address string) {
 }
 
 // device returns the address of a simulated interface's device on the PCI bus.
-func (w *world) device(_, mac string) string {
+func (w *podCluster) device(_, mac string) string {
 	for _, i := range w.Simulator.State().NetworkInterfaces {
 		if i.MACAddress == mac && i.Attachment != nil {
 			return fmt.Sprintf("0000:00:%02x.0", 5+i.Attachment.DeviceIndex)
@@ -422,7 +422,7 @@ func (k *worker) addressesOf(p pod, network string) []netip.Addr {
 	return all
 }
 
-func (w *world) ping(from, to pod, at []netip.Addr) {
+func (w *podCluster) ping(from, to pod, at []netip.Addr) {
 	w.Helper()
 	if len(at) == 0 {
 		w.Errorf("%s has no address", to.name)

@@ -19,7 +19,7 @@ import (
 
 // TestPodsOfANodeENI declares networks and starts pods on nodes of two zones.
 func TestPodsOfANodeENI(t *testing.T) {
-	w := newWorld(t)
+	w := newPodCluster(t)
 	stopController := w.control()
 	a, b := w.worker("node-a1", instanceA), w.worker("node-b1", instanceB)
 	w.apply(podNetworks)

@@ -34,9 +34,9 @@ spec:
 `
 
 // followers returns a controller's cluster with two nodes whose addresses follow pods.
-func followers(t *testing.T) (w *world, a, b *worker, stopController func()) {
+func followers(t *testing.T) (w *podCluster, a, b *worker, stopController func()) {
 	t.Helper()
-	w = newWorld(t)
+	w = newPodCluster(t)
 	stopController = w.control()
 	a, b = w.worker("node-a1", instanceA), w.worker("node-a2", instanceA2)
 	w.apply(followed)

@@ -13,7 +13,7 @@ import (
 // TestAPodThatEndedWithoutDelKeepsNoInterface: the runtime lost its state, or the node booted and a plugin in front of
 // multieni-ipam does not call it. A network that is to be removed gets no further pod whose start would end the lease.
 func TestAPodThatEndedWithoutDelKeepsNoInterface(t *testing.T) {
-	w := newWorld(t)
+	w := newPodCluster(t)
 	w.control()
 	a := w.worker("node-a1", instanceA)
 	w.declare(strings.Replace(growing, "%d, max: %d", "1, max: 2", 1))

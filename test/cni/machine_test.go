@@ -34,7 +34,7 @@ func TestKubeletsRunPodsOfANodeENI(t *testing.T) {
 	archive := filepath.Join(t.TempDir(), "pod.tar")
 	imageArchive(t, archive)
 	keepSettings(t)
-	w := newWorld(t)
+	w := newPodCluster(t)
 	w.control()
 	workerA, workerB := w.worker("node-a1", instanceA), w.worker("node-b1", instanceB)
 	w.apply(podNetworks)
@@ -84,7 +84,7 @@ func TestKubeletsRunPodsOfANodeENI(t *testing.T) {
 }
 
 // reachEachOther waits for two pods, and makes them connect to each other's addresses in a network.
-func (w *world) reachEachOther(network string, one, other kubePod) {
+func (w *podCluster) reachEachOther(network string, one, other kubePod) {
 	w.Helper()
 	w.kubectl("", "wait", "pods", "--all", "-n", "upf", "--for=condition=Ready", "--timeout=120s")
 	for from, to := range map[kubePod]kubePod{one: other, other: one} {

@@ -15,7 +15,7 @@ import (
 
 // TestAnInterfaceIsNotTakenFromAPodThatStarted deletes a NodeENI right after a pod started, before the agent has reported the pod.
 func TestAnInterfaceIsNotTakenFromAPodThatStarted(t *testing.T) {
-	w := newWorld(t)
+	w := newPodCluster(t)
 	w.control()
 	a, b := w.worker("node-a1", instanceA), w.worker("node-b1", instanceB)
 	w.apply(podNetworks)

@@ -53,7 +53,7 @@ spec:
 )
 
 // declare declares a network, and waits until pods can attach to it.
-func (w *world) declare(manifests string) {
+func (w *podCluster) declare(manifests string) {
 	w.Helper()
 	w.apply(manifests)
 	w.kubectl("", "wait", "nodeeni", "--all", "--for=condition=Ready", "--timeout=60s")
@@ -137,7 +137,7 @@ func (k *worker) haveAddresses(pods []pod) {
 
 // While EC2 throttles, pods get the addresses that the node has. The first pod without one starts after the throttling.
 func TestPodsWhileEC2ThrottlesTheGrowth(t *testing.T) {
-	w := newWorld(t)
+	w := newPodCluster(t)
 	w.control()
 	a, b := w.worker("node-a1", instanceA), w.worker("node-b1", instanceB)
 	w.declare(fmt.Sprintf(growing, 1, 2))
@@ -170,7 +170,7 @@ func TestPodsWhileTheSubnetIsFull(t *testing.T) {
 			account.Subnets[i].CIDRBlock = netip.MustParsePrefix("10.0.64.0/26")
 		}
 	}
-	w := newWorldOf(t, account)
+	w := newPodClusterOf(t, account)
 	stopController := w.control()
 	a, b := w.worker("node-a1", instanceA), w.worker("node-b1", instanceB)
 	w.declare(fmt.Sprintf(growing, 1, 2))
@@ -212,7 +212,7 @@ func TestPodsWhileTheSubnetIsFull(t *testing.T) {
 func TestAllPodsStartAtOnceThroughMultus(t *testing.T) {
 	first := size.Of(1, 1, 12)
 	last := first + 1
-	w := newWorld(t)
+	w := newPodCluster(t)
 	w.control()
 	a := w.worker("node-a1", instanceA)
 	w.declare(fmt.Sprintf(growing, first, last))

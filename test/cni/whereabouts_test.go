@@ -65,7 +65,7 @@ func (k *worker) secondaries() (eni string, addresses []netip.Addr) {
 // Whereabouts chooses the addresses of pods on two nodes, and a program of the user assigns them in EC2. The controller
 // does not unassign them, even after a restart and an edit of the NodeENI.
 func TestAddressesOfWhereabouts(t *testing.T) {
-	w := newWorld(t)
+	w := newPodCluster(t)
 	program, err := assets.Whereabouts(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)

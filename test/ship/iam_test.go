@@ -273,7 +273,7 @@ func TestControllerMay(t *testing.T) {
 		}
 	}
 	if code, _ := a.call("controller", "DeleteNetworkInterface", "NetworkInterfaceId=eni-00000000000000bad"); code != "InvalidNetworkInterfaceID.NotFound" {
-		t.Errorf("of an interface that is not there the controller hears %q", code)
+		t.Errorf("of an interface that is not there the controller gets %q", code)
 	}
 }
 

@@ -252,7 +252,7 @@ func (c *cluster) troubleWatch() {
 		lasts := time.Duration(c.run.pick(300)) * time.Second
 		p.heldUntil[k] = c.run.now.Add(lasts)
 		p.lost[k] = c.run.chance(0.5)
-		c.run.note(p, "hears nothing of %ss for %s", k, seconds(lasts))
+		c.run.note(p, "gets no events of %ss for %s", k, seconds(lasts))
 	}
 }
 

@@ -23,7 +23,7 @@ const gathering = 250 * time.Millisecond
 // deliver hands the next change of a kind to the process.
 func (p *process) deliver(k kind) {
 	c := p.informers.next(k)
-	p.run.note(p, "hears of %s %s", k, c.name())
+	p.run.note(p, "gets an event of %s %s", k, c.name())
 	p.heard(k, c)
 }
 

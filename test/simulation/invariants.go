@@ -286,7 +286,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 	r.pulling(p, q, i)
 	r.interrupting(p, q, i)
 	r.replacing(p, q, i)
-	if r.mayGo(c, q, i) || p.unheard(s) {
+	if r.mayGo(c, q, i) || p.ignores(s) {
 		return
 	}
 	last, ever := r.watch.removable[i.ID]

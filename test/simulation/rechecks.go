@@ -27,9 +27,9 @@ const (
 	// the time that it has waited, and at least every ten minutes. It has waited for [lastWrites] when the period
 	// begins.
 	mostDeletionChecks = 12
-	// mostTurnChecks is for a node that waits for its turn to replace an interface. It is reconciled twice a minute,
+	// mostRolloutChecks is for a node that waits for its turn to replace an interface. It is reconciled twice a minute,
 	// without a call to EC2: no event announces that another node has ended its replacement.
-	mostTurnChecks = 70
+	mostRolloutChecks = 70
 	// mostHeldChecks is for nodes that share names of instances while pods hold an interface: each triggers the other.
 	mostHeldChecks = 130
 	// mostBlockChecks is for a SubnetReservation that lacks a block until a person acts: the product reads its subnets
@@ -45,7 +45,7 @@ func (r *run) mostIdleReconciles(key string) int {
 	case r.waitsForBlock(key):
 		return mostBlockChecks
 	case r.waitsForTurn(key):
-		return mostTurnChecks
+		return mostRolloutChecks
 	case r.blockedMembers(key) > 0:
 		return mostIdle + mostRechecks*r.blockedMembers(key)
 	case r.waitsForEC2(key):

@@ -63,9 +63,9 @@ func anySelected(nodeENI *v1alpha1.NodeENI, its []*corev1.Node) bool {
 	return slices.ContainsFunc(its, func(node *corev1.Node) bool { return selects(nodeENI, node) })
 }
 
-// unheard reports whether a NodeENI selects only Nodes of the instance other than the one that owns it, and the process
+// ignores reports whether a NodeENI selects only Nodes of the instance other than the one that owns it, and the process
 // has not received these Nodes or their labels: it knows other Nodes only from its cache.
-func (p *process) unheard(s desiredSlot) bool {
+func (p *process) ignores(s desiredSlot) bool {
 	nodeENI, its := p.cluster.nodeENIOf(s.uid), p.cluster.nodesOf(s.instanceID)
 	if nodeENI == nil || len(its) < 2 || selects(nodeENI, its[0]) {
 		return false

@@ -250,7 +250,7 @@ func TestAnAttachThatGetsStuck(t *testing.T) {
 			n.Spec.NodeSelector = map[string]v1alpha1.LabelValue{bubble.PoolLabel: "b"}
 		})
 		took := c.Eventually(15*time.Minute, "the word that an attach is stuck", func() string { return problemOf(c, nodes[0], plan.AttachStuck) })
-		t.Logf("a person hears of it after %s", took)
+		t.Logf("the status reports it after %s", took)
 		since := time.Now()
 		time.Sleep(4 * time.Hour)
 		// Each retry attaches the interface, sets deletion on termination and detaches it: after 5, 10 and 20 minutes,

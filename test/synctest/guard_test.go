@@ -156,8 +156,8 @@ func TestAPauseStopsEverything(t *testing.T) {
 	})
 }
 
-// TestTheBrake lets EC2 refuse every attach: the controller soon creates no further interface, and reports that.
-func TestTheBrake(t *testing.T) {
+// TestCreationStopsAtTheUnattachedLimit lets EC2 refuse every attach: the controller soon creates no further interface, and reports that.
+func TestCreationStopsAtTheUnattachedLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
 		c.Declare("data", "a", "data")
@@ -175,13 +175,13 @@ func TestTheBrake(t *testing.T) {
 			return ""
 		})
 		if got := r.Metric("multieni_creation_blocked"); got != 1 {
-			t.Errorf("the metric of the brake is %g", got)
+			t.Errorf("the metric of blocked creation is %g", got)
 		}
 		if r.Metric("multieni_blocked_interfaces", string(plan.Unauthorized)) == 0 || r.Metric("multieni_blocked_interfaces", string(plan.TooManyUnattached)) == 0 {
 			t.Error("no metric tells how many interfaces are blocked, and for which reasons")
 		}
 		if events(c, string(plan.TooManyUnattached)) == 0 {
-			t.Error("no event tells of the brake")
+			t.Error("no Event reports that creation is blocked")
 		}
 		for node, n := range perNode(c, isAny) {
 			if n > plan.MaxUnattached {
@@ -190,8 +190,8 @@ func TestTheBrake(t *testing.T) {
 		}
 		c.EC2.ClearFaults()
 		t.Logf("all is well %s after EC2 attaches again", c.Converge(2*time.Hour))
-		if braked, blocked := r.Metric("multieni_creation_blocked"), r.Metric("multieni_blocked_interfaces"); braked != 0 || blocked != 0 {
-			t.Errorf("the metric of the brake is %g, and that of blocked interfaces %g, although all is well", braked, blocked)
+		if creation, blocked := r.Metric("multieni_creation_blocked"), r.Metric("multieni_blocked_interfaces"); creation != 0 || blocked != 0 {
+			t.Errorf("the metric of blocked creation is %g, and that of blocked interfaces %g, although all is well", creation, blocked)
 		}
 		if removed := len(slices.DeleteFunc(r.Changes(time.Time{}), func(m bubble.Mutation) bool { return m.Action != "DetachNetworkInterface" })); removed > 0 {
 			t.Errorf("%d interfaces were detached", removed)

@@ -92,7 +92,7 @@ func whyNotReady(pod *corev1.Pod, events []eventsv1.Event) string {
 // reason.
 func (d *doctor) unable(o objects) {
 	for _, n := range o.fleet().NodeENIs {
-		if n.Ready.Status == "False" && !n.Unheard && slices.Contains([]string{
+		if n.Ready.Status == "False" && !n.NotObserved && slices.Contains([]string{
 			v1alpha1.ReasonUnreadable, v1alpha1.ReasonOtherClusterName}, n.Ready.Reason) {
 			d.add(report.Failed, "controller access", fmt.Sprintf("NodeENI %s: %s: %s", n.Name, n.Ready.Reason, n.Ready.Message),
 				report.Remediation(n.Ready.Reason))

@@ -153,7 +153,7 @@ const startController = "Start it: helm install, or kubectl rollout status -n en
 // deletions warns about NodeENIs whose deletion no controller has observed.
 func (d *doctor) deletions(o objects) {
 	for _, n := range o.fleet().NodeENIs {
-		if n.Deleting && n.Unheard {
+		if n.Deleting && n.NotObserved {
 			d.add(report.Warning, "controller", "NodeENI "+n.Name+
 				" is to be deleted, and no controller has taken note of that: its finalizer waits for one", startController)
 		}

@@ -119,10 +119,10 @@ func nodeENIFacts(n *v1alpha1.NodeENI) report.NodeENI {
 		Name: n.Name, Generation: n.Generation, Created: n.CreationTimestamp.Time,
 		Selector: v1alpha1.Strings(n.Spec.NodeSelector),
 		Accepted: controllerutil.ContainsFinalizer(n, v1alpha1.Finalizer), Deleting: !n.DeletionTimestamp.IsZero(),
-		Paused:  controller.Paused(n),
-		Unheard: n.Status.ObservedGeneration != n.Generation,
-		Ready:   ready(n.Status.Conditions),
-		Nodes:   int(n.Status.Nodes), Desired: int(n.Status.Desired), Attached: int(n.Status.Attached),
+		Paused:      controller.Paused(n),
+		NotObserved: n.Status.ObservedGeneration != n.Generation,
+		Ready:       ready(n.Status.Conditions),
+		Nodes:       int(n.Status.Nodes), Desired: int(n.Status.Desired), Attached: int(n.Status.Attached),
 		Blocked: int(n.Status.Blocked), Drifted: int(n.Status.Drifted),
 	}
 	for _, c := range n.Status.Conditions {

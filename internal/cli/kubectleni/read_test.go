@@ -248,7 +248,7 @@ func TestANodeThatIsGoneStaysVisible(t *testing.T) {
 	wants(t, succeeds(t, "status", "-o", "wide"), "1 node, 1 with interfaces declared", "node-a1")
 }
 
-func TestPausedAndUnheardObjects(t *testing.T) {
+func TestPausedObjectsAndThoseThatNoControllerObserved(t *testing.T) {
 	cases := map[string]struct {
 		change func(*cluster, *v1alpha1.NodeENI)
 		status string

@@ -24,7 +24,7 @@ func TestANodeWithTheStartupTaintHearsOfItsNetworks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		taint string
 		age   time.Duration
-		hears bool
+		waits bool
 	}{
 		"a young node":             {v1alpha1.NotReadyTaint, 0, true},
 		"a node of an hour":        {v1alpha1.NotReadyTaint, time.Hour, false},
@@ -45,7 +45,7 @@ func TestANodeWithTheStartupTaintHearsOfItsNetworks(t *testing.T) {
 				request := reconcile.Request{NamespacedName: client.ObjectKey{Name: nodeName}}
 				result, err := s.reconciler.Reconcile(s.Context(), request)
 				s.must(err)
-				if waits := result.RequeueAfter > 0 && result.RequeueAfter <= 10*time.Second; waits != tc.hears {
+				if soon := result.RequeueAfter > 0 && result.RequeueAfter <= 10*time.Second; soon != tc.waits {
 					t.Errorf("the node is looked at again after %s", result.RequeueAfter)
 				}
 				s.prepare()
@@ -53,7 +53,7 @@ func TestANodeWithTheStartupTaintHearsOfItsNetworks(t *testing.T) {
 				s.must(s.cloud.PutTags(s.Context(), id, identity.LinkTags(8500, map[hostnet.Setting]int{hostnet.RPFilter: 0})))
 				time.Sleep(time.Minute)
 				s.reconcile(nodeName)
-				if !tc.hears {
+				if !tc.waits {
 					if calls := s.ec2.Calls().Actions["DescribeInstances"].Count; calls != 0 {
 						t.Errorf("the instance was looked at %d times", calls)
 					}

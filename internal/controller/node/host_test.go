@@ -56,7 +56,7 @@ func TestHostSettingsOutliveTheirNodeENI(t *testing.T) {
 				}
 				wantPods := &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4Prefixes: 2, IPv4MaxPrefixes: 4, Spare: 8, Routes: []string{"10.60.0.0/16"}}
 				if diff := cmp.Diff(wantPods, before.Pods); diff != "" {
-					t.Errorf("what the agent hears of pods (-want +got):\n%s", diff)
+					t.Errorf("what the status tells the agent about pods (-want +got):\n%s", diff)
 				}
 				change(s)
 				s.must(s.play(2 * time.Minute))

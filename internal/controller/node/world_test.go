@@ -78,9 +78,9 @@ func TestAPauseHoldsRepairs(t *testing.T) {
 	})
 }
 
-// TestTheBrakeHoldsTheClusterBack declares a second interface while one cannot be attached, in a cluster with an
+// TestCreationStopsAtTheUnattachedLimit declares a second interface while one cannot be attached, in a cluster with an
 // unattached limit of one.
-func TestTheBrakeHoldsTheClusterBack(t *testing.T) {
+func TestCreationStopsAtTheUnattachedLimit(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.with(func(o *node.Options) { o.MaxUnattached = 1 })
 		_, err := s.ec2.AddFault(fault.Fault{Kind: fault.Error, Action: "AttachNetworkInterface", Code: "InvalidParameterValue", Status: http.StatusBadRequest})
@@ -91,12 +91,12 @@ func TestTheBrakeHoldsTheClusterBack(t *testing.T) {
 		})
 		s.must(s.play(time.Minute))
 		if n := s.observer.Count(); n != 1 || !s.reconciler.CreationBlocked() {
-			t.Errorf("%d interfaces were made, want 1; braked: %t, want true", n, s.reconciler.CreationBlocked())
+			t.Errorf("%d interfaces were made, want 1; blocked: %t, want true", n, s.reconciler.CreationBlocked())
 		}
 		s.ec2.ClearFaults()
 		s.must(s.play(time.Hour))
 		if n := len(s.attached()); n != 2 || s.reconciler.CreationBlocked() {
-			t.Errorf("%d interfaces are attached in the end, want 2; braked: %t, want false", n, s.reconciler.CreationBlocked())
+			t.Errorf("%d interfaces are attached in the end, want 2; blocked: %t, want false", n, s.reconciler.CreationBlocked())
 		}
 	})
 }

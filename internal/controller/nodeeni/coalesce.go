@@ -36,10 +36,10 @@ type statusBurst struct {
 	written time.Time
 	// pause is how long after the last write the next one is due.
 	pause time.Duration
-	// outstanding is how many nodes were not settled at the last computation, and heard are the nodes that changed since.
+	// outstanding is how many nodes were not settled at the last computation, and reported are the nodes that changed since.
 	// The last status of the burst cannot come before all outstanding nodes changed.
 	outstanding int
-	heard       map[string]bool
+	reported    map[string]bool
 }
 
 func (b *statusBursts) of(name string) *statusBurst {
@@ -47,7 +47,7 @@ func (b *statusBursts) of(name string) *statusBurst {
 		b.byName = map[string]*statusBurst{}
 	}
 	if b.byName[name] == nil {
-		b.byName[name] = &statusBurst{heard: map[string]bool{}}
+		b.byName[name] = &statusBurst{reported: map[string]bool{}}
 	}
 	return b.byName[name]
 }
@@ -57,8 +57,8 @@ func (b *statusBursts) changed(name string, node string, nodes int32, now time.T
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	of, least := b.of(name), statusDelay(nodes)
-	of.heard[node] = true
-	if len(of.heard) >= of.outstanding {
+	of.reported[node] = true
+	if len(of.reported) >= of.outstanding {
 		return least
 	}
 	return of.next(least, now)
@@ -90,7 +90,7 @@ func (b *statusBursts) reported(name string, outstanding int, written bool, node
 	defer b.mu.Unlock()
 	of, least := b.of(name), statusDelay(nodes)
 	of.outstanding = outstanding
-	clear(of.heard)
+	clear(of.reported)
 	if !written {
 		return
 	}

@@ -121,7 +121,7 @@ func TestMoreCallsNeverTakeLessTime(t *testing.T) {
 }
 
 func TestAForecastDoesNotDependOnTheTimeOfDay(t *testing.T) {
-	d := desired(plan.Ensure, wish("subnet-1", 0), wish("subnet-2", 1))
+	d := desired(plan.Ensure, desiredInterface("subnet-1", 0), desiredInterface("subnet-2", 1))
 	first := forecast.Calls(forecast.Simulate(d, facts(), now).Actions)
 	later := forecast.Calls(forecast.Simulate(d, facts(), now.Add(1000*time.Hour)).Actions)
 	if len(first) == 0 || len(first) != len(later) {

@@ -19,17 +19,17 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 const instanceID = "i-00000000000000001"
 
-// wish is one interface in a subnet at a device index.
-func wish(subnet string, ordinal int) plan.DesiredInterface {
+// desiredInterface is one interface in a subnet at a device index.
+func desiredInterface(subnet string, ordinal int) plan.DesiredInterface {
 	return plan.DesiredInterface{
 		Ordinal: ordinal, Subnets: []string{subnet}, Slot: eni.Slot{Device: 1 + ordinal},
 		Spec: eni.Spec{Groups: []string{"sg-1"}, SourceDestCheck: true, DeleteOnTermination: true},
 	}
 }
 
-func desired(standing plan.Mode, wishes ...plan.DesiredInterface) plan.Desired {
+func desired(standing plan.Mode, interfaces ...plan.DesiredInterface) plan.Desired {
 	return plan.Desired{Cluster: "c", Node: "n", InstanceID: instanceID, Claims: []plan.Claim{{
-		NodeENI: "multus", Owner: "uid", Mode: standing, Why: "it is asked for", Interfaces: wishes, AllResolved: true, ReplaceAllowed: true,
+		NodeENI: "multus", Owner: "uid", Mode: standing, Why: "it is asked for", Interfaces: interfaces, AllResolved: true, ReplaceAllowed: true,
 	}}}
 }
 
@@ -62,10 +62,10 @@ func owned(subnet string) eni.Interface {
 }
 
 func TestWhatAPlanComesTo(t *testing.T) {
-	addresses := wish("subnet-1", 0)
+	addresses := desiredInterface("subnet-1", 0)
 	addresses.Spec.SecondaryIPv4, addresses.Spec.IPv6Prefixes = 3, 1
 	fewer := owned("subnet-1")
-	more := wish("subnet-1", 0)
+	more := desiredInterface("subnet-1", 0)
 	more.Spec.IPv4Prefixes = 2
 	cases := map[string]struct {
 		desired plan.Desired
@@ -74,7 +74,7 @@ func TestWhatAPlanComesTo(t *testing.T) {
 		ends    []plan.Phase
 	}{
 		"an interface is made with three calls": {
-			desired(plan.Ensure, wish("subnet-1", 0)), facts(),
+			desired(plan.Ensure, desiredInterface("subnet-1", 0)), facts(),
 			map[string]int{"CreateNetworkInterface": 1, "AttachNetworkInterface": 1, "ModifyNetworkInterfaceAttribute": 1}, []plan.Phase{plan.Attached},
 		},
 		"addresses come with the create call": {
@@ -82,11 +82,11 @@ func TestWhatAPlanComesTo(t *testing.T) {
 			map[string]int{"CreateNetworkInterface": 1, "AttachNetworkInterface": 1, "ModifyNetworkInterfaceAttribute": 1}, []plan.Phase{plan.Attached},
 		},
 		"what does not fit is blocked": {
-			desired(plan.Ensure, wish("subnet-1", 0), wish("subnet-2", 1), wish("subnet-3", 2)), facts(),
+			desired(plan.Ensure, desiredInterface("subnet-1", 0), desiredInterface("subnet-2", 1), desiredInterface("subnet-3", 2)), facts(),
 			map[string]int{"CreateNetworkInterface": 2, "AttachNetworkInterface": 2, "ModifyNetworkInterfaceAttribute": 2},
 			[]plan.Phase{plan.Attached, plan.Attached, plan.Blocked},
 		},
-		"nothing to do": {desired(plan.Ensure, wish("subnet-1", 0)), facts(owned("subnet-1")), map[string]int{}, []plan.Phase{plan.Attached}},
+		"nothing to do": {desired(plan.Ensure, desiredInterface("subnet-1", 0)), facts(owned("subnet-1")), map[string]int{}, []plan.Phase{plan.Attached}},
 		"more addresses": {
 			desired(plan.Ensure, more), facts(fewer), map[string]int{"AssignPrivateIpAddresses": 1}, []plan.Phase{plan.Attached},
 		},
@@ -94,7 +94,7 @@ func TestWhatAPlanComesTo(t *testing.T) {
 			desired(plan.Release), facts(owned("subnet-1")), map[string]int{"DetachNetworkInterface": 1, "DeleteNetworkInterface": 1}, nil,
 		},
 		"replaced": {
-			desired(plan.Ensure, wish("subnet-2", 0)), facts(owned("subnet-1")),
+			desired(plan.Ensure, desiredInterface("subnet-2", 0)), facts(owned("subnet-1")),
 			map[string]int{
 				"DetachNetworkInterface": 1, "DeleteNetworkInterface": 1,
 				"CreateNetworkInterface": 1, "AttachNetworkInterface": 1, "ModifyNetworkInterfaceAttribute": 1,

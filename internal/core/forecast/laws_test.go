@@ -23,10 +23,10 @@ var exact = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
 
 // drawn returns a random declaration for an instance, and a random interface of its first member or none.
 func drawn(t *rapid.T) (plan.Desired, forecast.Input) {
-	var wishes []plan.DesiredInterface
+	var interfaces []plan.DesiredInterface
 	subnets := rapid.SampledFrom([]string{"subnet-1", "subnet-2"})
 	for ordinal := range rapid.IntRange(0, 3).Draw(t, "interfaces") {
-		wishes = append(wishes, changed(wish(subnets.Draw(t, "subnet"), ordinal), func(w *plan.DesiredInterface) {
+		interfaces = append(interfaces, changed(desiredInterface(subnets.Draw(t, "subnet"), ordinal), func(w *plan.DesiredInterface) {
 			w.Slot.Device = rapid.IntRange(1, 3).Draw(t, "device")
 			w.Spec.SourceDestCheck = rapid.Bool().Draw(t, "source/dest check")
 			w.Spec.Description = rapid.SampledFrom([]string{"", "storage"}).Draw(t, "description")
@@ -35,7 +35,7 @@ func drawn(t *rapid.T) (plan.Desired, forecast.Input) {
 		}))
 	}
 	modes := rapid.SampledFrom([]plan.Mode{plan.Ensure, plan.Release, plan.Retain, plan.Paused})
-	d := desired(modes.Draw(t, "mode"), wishes...)
+	d := desired(modes.Draw(t, "mode"), interfaces...)
 	if !rapid.Bool().Draw(t, "exists") {
 		return d, facts()
 	}
@@ -103,7 +103,7 @@ func TestAForecastChangesNoInput(t *testing.T) {
 	input := func() (plan.Desired, forecast.Input) {
 		in := podsOn(plan.PodNetwork{Used: 1, Pods: []string{"upf/a"}})
 		in.PodNetworks["eni-2"] = plan.PodNetwork{Free: 16}
-		d := desired(plan.Ensure, wish("subnet-2", 0), wish("subnet-3", 1))
+		d := desired(plan.Ensure, desiredInterface("subnet-2", 0), desiredInterface("subnet-3", 1))
 		d.Claims[0].EvictPods = true
 		return d, in
 	}

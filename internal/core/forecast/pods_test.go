@@ -73,7 +73,7 @@ func TestSimulateRemovesAnInterfaceOfPods(t *testing.T) {
 // TestSimulateGrowsWithPods checks that one call assigns the prefixes that pods need, and that the prefixes then
 // count as free: the forecast ends.
 func TestSimulateGrowsWithPods(t *testing.T) {
-	d := desired(plan.Ensure, wish("subnet-1", 0))
+	d := desired(plan.Ensure, desiredInterface("subnet-1", 0))
 	d.Claims[0].PodPrefixes = plan.PrefixDemand{Pods: true, Max: 8, Spare: 20}
 	outcome := forecast.Simulate(d, podsOn(plan.PodNetwork{Used: 16, Free: 0, Pods: []string{"upf/a"}}), now)
 	if diff := cmp.Diff([]string{"set 2 more IPv4 prefixes of eni-1"}, texts(outcome.Actions)); diff != "" {
@@ -101,7 +101,7 @@ func TestSimulateUnassignsRequestedAddressesOnly(t *testing.T) {
 			i.SecondaryIPv4 = addresses
 			in := facts(i)
 			in.Requested = map[string]eni.Addresses{"eni-1": {SecondaryIPv4: tc.requested}}
-			one := changed(wish("subnet-1", 0), func(w *plan.DesiredInterface) { w.Spec.SecondaryIPv4 = 1 })
+			one := changed(desiredInterface("subnet-1", 0), func(w *plan.DesiredInterface) { w.Spec.SecondaryIPv4 = 1 })
 			outcome := forecast.Simulate(desired(plan.Ensure, one), in, now)
 			if diff := cmp.Diff(tc.want, texts(outcome.Actions)); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)

@@ -22,7 +22,7 @@ func texts(actions []plan.Action) []string {
 	return all
 }
 
-// changed is a wish with a change.
+// changed is a desiredInterface with a change.
 func changed(w plan.DesiredInterface, change func(*plan.DesiredInterface)) plan.DesiredInterface {
 	change(&w)
 	return w
@@ -66,7 +66,7 @@ func TestSimulateListsTheCallsOfANewInterface(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			outcome := forecast.Simulate(desired(plan.Ensure, changed(wish("subnet-1", 0), tc.change)), facts(), now)
+			outcome := forecast.Simulate(desired(plan.Ensure, changed(desiredInterface("subnet-1", 0), tc.change)), facts(), now)
 			if diff := cmp.Diff(tc.want, texts(outcome.Actions)); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}
@@ -108,7 +108,7 @@ func TestSimulateCompletesWhatEC2IsDoing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := desired(tc.mode)
 			if tc.mode == plan.Ensure {
-				d = desired(tc.mode, wish("subnet-1", 0))
+				d = desired(tc.mode, desiredInterface("subnet-1", 0))
 			}
 			outcome := forecast.Simulate(d, facts(tc.now), now)
 			if diff := cmp.Diff(tc.want, texts(outcome.Actions)); diff != "" {
@@ -127,7 +127,7 @@ func TestSimulateCompletesWhatEC2IsDoing(t *testing.T) {
 func TestSimulateShowsANewInterfaceAsEC2Would(t *testing.T) {
 	in := facts()
 	in.Look.Instance.VPCID, in.Look.Instance.State = "vpc-1", eni.InstancePending
-	d := desired(plan.Ensure, changed(wish("subnet-1", 0), func(w *plan.DesiredInterface) {
+	d := desired(plan.Ensure, changed(desiredInterface("subnet-1", 0), func(w *plan.DesiredInterface) {
 		w.Spec.Description, w.Spec.SecondaryIPv4, w.Spec.IPv6Prefixes = "storage", 2, 1
 		w.Spec.Tags = map[string]string{"team": "core"}
 	}))

@@ -17,16 +17,16 @@ const (
 	address = "0000:00:07.0"
 )
 
-// world is the input of a decision: an interface to be bound, recorded or not, on a device of the kernel's driver.
-type world struct {
+// input is what a decision depends on: an interface to be bound, recorded or not, on a device of the kernel's driver.
+type input struct {
 	wanted  []hostpci.Device
 	records []hostpci.OriginalBinding
 	facts   hostpci.Facts
 	network hostnet.Facts
 }
 
-func before(changes ...func(*world)) world {
-	w := world{
+func before(changes ...func(*input)) input {
+	w := input{
 		wanted: []hostpci.Device{{Link: hostnet.Link{Name: "fast", MAC: mac}, Driver: hostpci.VFIO}},
 		facts: hostpci.Facts{
 			Devices: []hostpci.DeviceFacts{{Address: address, Driver: "ena", Guarded: true, Enabled: true}, {Address: "0000:00:05.0", Driver: "ena"}},
@@ -46,26 +46,26 @@ func before(changes ...func(*world)) world {
 	return w
 }
 
-func recorded(w *world) {
+func recorded(w *input) {
 	w.records = []hostpci.OriginalBinding{{Name: "fast", MAC: mac, Address: address}}
 }
 
-// bound is the world afterwards: the device has no link any more.
-func bound(w *world) {
+// bound is the input afterwards: the device has no link any more.
+func bound(w *input) {
 	recorded(w)
 	w.facts.Devices[0] = hostpci.DeviceFacts{Address: address, Driver: hostpci.VFIO, Override: hostpci.VFIO, Guarded: true}
 	w.network.Links = w.network.Links[:1]
 }
 
-func open(w *world)     { w.facts.Devices[0].Enabled = true }
-func unwanted(w *world) { w.wanted = nil }
-func unlinked(w *world) { w.network.Links = w.network.Links[:1] }
+func open(w *input)     { w.facts.Devices[0].Enabled = true }
+func unwanted(w *input) { w.wanted = nil }
+func unlinked(w *input) { w.network.Links = w.network.Links[:1] }
 
 func TestDecide(t *testing.T) {
 	bind := []hostpci.Binding{{Address: address, Driver: hostpci.VFIO}}
 	back := []hostpci.Binding{{Address: address}}
 	cases := map[string]struct {
-		world    world
+		input    input
 		bindings []hostpci.Binding
 		state    hostnet.State
 		reason   string
@@ -74,48 +74,48 @@ func TestDecide(t *testing.T) {
 		"recorded":              {before(recorded), bind, hostnet.Binding, hostpci.ReasonBinding},
 		"bound":                 {before(bound), nil, hostnet.Bound, hostpci.ReasonBound},
 		"bound and at work":     {before(bound, open), nil, hostnet.Bound, hostpci.ReasonBound},
-		"a crash between":       {before(bound, func(w *world) { w.facts.Devices[0].Driver = "" }), bind, hostnet.Binding, hostpci.ReasonBinding},
+		"a crash between":       {before(bound, func(w *input) { w.facts.Devices[0].Driver = "" }), bind, hostnet.Binding, hostpci.ReasonBinding},
 		"not attached yet":      {before(unlinked), nil, hostnet.Missing, hostnet.ReasonNotFound},
-		"unplugged while bound": {before(bound, func(w *world) { w.facts.Devices = w.facts.Devices[1:] }), nil, hostnet.Missing, hostpci.ReasonDeviceNotFound},
+		"unplugged while bound": {before(bound, func(w *input) { w.facts.Devices = w.facts.Devices[1:] }), nil, hostnet.Missing, hostpci.ReasonDeviceNotFound},
 		"lent to a pod": {
-			before(unlinked, func(w *world) { w.wanted[0].Link.Device = address }), nil, hostnet.Missing, hostnet.ReasonMoved,
+			before(unlinked, func(w *input) { w.wanted[0].Link.Device = address }), nil, hostnet.Missing, hostnet.ReasonMoved,
 		},
 		"recorded, and lent to a pod": {
-			before(recorded, unlinked, func(w *world) { w.wanted[0].Link.Device = address }), nil, hostnet.Missing, hostnet.ReasonMoved,
+			before(recorded, unlinked, func(w *input) { w.wanted[0].Link.Device = address }), nil, hostnet.Missing, hostnet.ReasonMoved,
 		},
-		"at the address written down": {before(recorded, func(w *world) { w.wanted[0].Expected = "0000:00:07.0" }), bind, hostnet.Binding, hostpci.ReasonBinding},
+		"at the address written down": {before(recorded, func(w *input) { w.wanted[0].Expected = "0000:00:07.0" }), bind, hostnet.Binding, hostpci.ReasonBinding},
 		"elsewhere than written down": {
-			before(recorded, func(w *world) { w.wanted[0].Expected = "0000:00:05.0" }), nil, hostnet.Refused, hostpci.ReasonInOtherNamespace,
+			before(recorded, func(w *input) { w.wanted[0].Expected = "0000:00:05.0" }), nil, hostnet.Refused, hostpci.ReasonInOtherNamespace,
 		},
-		"the primary interface": {before(recorded, func(w *world) { w.network.PrimaryLink = 3 }), nil, hostnet.Refused, hostnet.ReasonPrimary},
-		"excluded":              {before(recorded, func(w *world) { w.network.Links[1].Excluded = true }), nil, hostnet.Refused, hostnet.ReasonExcluded},
+		"the primary interface": {before(recorded, func(w *input) { w.network.PrimaryLink = 3 }), nil, hostnet.Refused, hostnet.ReasonPrimary},
+		"excluded":              {before(recorded, func(w *input) { w.network.Links[1].Excluded = true }), nil, hostnet.Refused, hostnet.ReasonExcluded},
 		"a link on top": {
-			before(recorded, func(w *world) {
+			before(recorded, func(w *input) {
 				w.network.Links = append(w.network.Links, hostnet.LinkFacts{Index: 9, Name: "pod0", MAC: mac, Lower: 3})
 			}), nil, hostnet.Refused, hostpci.ReasonInUse,
 		},
-		"sysfs is read-only": {before(recorded, func(w *world) { w.facts.ReadOnly = true }), nil, hostnet.Refused, hostpci.ReasonReadOnly},
-		"no such driver":     {before(recorded, func(w *world) { w.facts.Drivers = []string{"ena"} }), nil, hostnet.Refused, hostpci.ReasonNoDriver},
-		"no IOMMU":           {before(recorded, func(w *world) { w.facts.Devices[0].Guarded = false }), nil, hostnet.Refused, hostpci.ReasonNoIOMMU},
+		"sysfs is read-only": {before(recorded, func(w *input) { w.facts.ReadOnly = true }), nil, hostnet.Refused, hostpci.ReasonReadOnly},
+		"no such driver":     {before(recorded, func(w *input) { w.facts.Drivers = []string{"ena"} }), nil, hostnet.Refused, hostpci.ReasonNoDriver},
+		"no IOMMU":           {before(recorded, func(w *input) { w.facts.Devices[0].Guarded = false }), nil, hostnet.Refused, hostpci.ReasonNoIOMMU},
 		"no IOMMU, and none asked for": {
-			before(recorded, func(w *world) { w.facts.Devices[0].Guarded, w.facts.Unguarded = false, true }), bind, hostnet.Binding, hostpci.ReasonBinding,
+			before(recorded, func(w *input) { w.facts.Devices[0].Guarded, w.facts.Unguarded = false, true }), bind, hostnet.Binding, hostpci.ReasonBinding,
 		},
 		"it did not work": {
-			before(recorded, func(w *world) { w.facts.Failed = map[hostpci.Binding]string{bind[0]: "no"} }), nil, hostnet.Refused, hostpci.ReasonBindFailed,
+			before(recorded, func(w *input) { w.facts.Failed = map[hostpci.Binding]string{bind[0]: "no"} }), nil, hostnet.Refused, hostpci.ReasonBindFailed,
 		},
-		"another driver is wanted":    {before(bound, func(w *world) { w.wanted[0].Driver = hostpci.IGBUIO }), back, hostnet.Binding, hostpci.ReasonReleasing},
-		"another, while it is open":   {before(bound, open, func(w *world) { w.wanted[0].Driver = hostpci.IGBUIO }), nil, hostnet.Bound, hostpci.ReasonInUse},
+		"another driver is wanted":    {before(bound, func(w *input) { w.wanted[0].Driver = hostpci.IGBUIO }), back, hostnet.Binding, hostpci.ReasonReleasing},
+		"another, while it is open":   {before(bound, open, func(w *input) { w.wanted[0].Driver = hostpci.IGBUIO }), nil, hostnet.Bound, hostpci.ReasonInUse},
 		"wanted no more":              {before(bound, unwanted), back, hostnet.Binding, hostpci.ReasonReleasing},
 		"wanted no more, but open":    {before(bound, unwanted, open), nil, hostnet.Bound, hostpci.ReasonInUse},
-		"given back by half":          {before(bound, unwanted, func(w *world) { w.facts.Devices[0].Driver = "" }), back, hostnet.Binding, hostpci.ReasonReleasing},
+		"given back by half":          {before(bound, unwanted, func(w *input) { w.facts.Devices[0].Driver = "" }), back, hostnet.Binding, hostpci.ReasonReleasing},
 		"given back":                  {before(recorded, unwanted), nil, "", ""},
-		"wanted no more, and gone":    {before(bound, unwanted, func(w *world) { w.facts.Devices = nil }), nil, "", ""},
+		"wanted no more, and gone":    {before(bound, unwanted, func(w *input) { w.facts.Devices = nil }), nil, "", ""},
 		"nothing of ours":             {before(unwanted), nil, "", ""},
-		"bound by others, not record": {before(bound, unwanted, func(w *world) { w.records = nil }), nil, "", ""},
+		"bound by others, not record": {before(bound, unwanted, func(w *input) { w.records = nil }), nil, "", ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			bindings, observed := hostpci.Plan(c.world.wanted, c.world.records, c.world.facts, c.world.network)
+			bindings, observed := hostpci.Plan(c.input.wanted, c.input.records, c.input.facts, c.input.network)
 			if diff := cmp.Diff(c.bindings, bindings); diff != "" {
 				t.Errorf("bindings (-want +got):\n%s", diff)
 			}

@@ -20,26 +20,26 @@ import (
 func TestMessagesNameTheCause(t *testing.T) {
 	failed := map[hostpci.Binding]string{{Address: address, Driver: hostpci.VFIO}: "vfio-pci: probe failed with -22"}
 	cases := map[string]struct {
-		world world
+		input input
 		names []string
 	}{
 		"recorded":             {before(recorded), []string{address, hostpci.VFIO}},
 		"not attached":         {before(unlinked), []string{"no physical link has the MAC address " + mac}},
-		"in a pod":             {before(unlinked, func(w *world) { w.wanted[0].Link.Device = address }), []string{address, "another network namespace"}},
-		"gone":                 {before(bound, func(w *world) { w.facts.Devices = nil }), []string{"device " + address + " is gone"}},
-		"elsewhere":            {before(func(w *world) { w.wanted[0].Expected = "0000:00:05.0" }), []string{"0000:00:05.0", address, "take dpdkPCIAddress out"}},
-		"primary":              {before(func(w *world) { w.network.PrimaryLink = 3 }), []string{"ens7", "default route"}},
-		"excluded":             {before(func(w *world) { w.network.Links[1].Excluded = true }), []string{"ens7", "--ignore-interfaces"}},
-		"read-only":            {before(func(w *world) { w.facts.ReadOnly = true }), []string{"/sys", "docs/node-agent.md"}},
-		"no driver":            {before(func(w *world) { w.facts.Drivers = nil }), []string{hostpci.VFIO, "modprobe"}},
-		"no IOMMU":             {before(func(w *world) { w.facts.Devices[0].Guarded = false }), []string{address, "enable_unsafe_noiommu_mode"}},
-		"failed":               {before(func(w *world) { w.facts.Failed = failed }), []string{"probe failed with -22"}},
-		"a virtual device":     {before(func(w *world) { w.network.Links[1].Device = "virtio3" }), []string{"ens7", "virtio3", "no PCI device"}},
+		"in a pod":             {before(unlinked, func(w *input) { w.wanted[0].Link.Device = address }), []string{address, "another network namespace"}},
+		"gone":                 {before(bound, func(w *input) { w.facts.Devices = nil }), []string{"device " + address + " is gone"}},
+		"elsewhere":            {before(func(w *input) { w.wanted[0].Expected = "0000:00:05.0" }), []string{"0000:00:05.0", address, "take dpdkPCIAddress out"}},
+		"primary":              {before(func(w *input) { w.network.PrimaryLink = 3 }), []string{"ens7", "default route"}},
+		"excluded":             {before(func(w *input) { w.network.Links[1].Excluded = true }), []string{"ens7", "--ignore-interfaces"}},
+		"read-only":            {before(func(w *input) { w.facts.ReadOnly = true }), []string{"/sys", "docs/node-agent.md"}},
+		"no driver":            {before(func(w *input) { w.facts.Drivers = nil }), []string{hostpci.VFIO, "modprobe"}},
+		"no IOMMU":             {before(func(w *input) { w.facts.Devices[0].Guarded = false }), []string{address, "enable_unsafe_noiommu_mode"}},
+		"failed":               {before(func(w *input) { w.facts.Failed = failed }), []string{"probe failed with -22"}},
+		"a virtual device":     {before(func(w *input) { w.network.Links[1].Device = "virtio3" }), []string{"ens7", "virtio3", "no PCI device"}},
 		"open, no longer ours": {before(bound, open, unwanted), []string{address, "once the pod that uses it has ended"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, observed := hostpci.Plan(c.world.wanted, c.world.records, c.world.facts, c.world.network)
+			_, observed := hostpci.Plan(c.input.wanted, c.input.records, c.input.facts, c.input.network)
 			for _, part := range c.names {
 				if !strings.Contains(observed[0].Message, part) {
 					t.Errorf("the message has no %q: %s", part, observed[0].Message)
@@ -64,7 +64,7 @@ func TestBindingAsText(t *testing.T) {
 // An observation has the bus address of the device, which the agent records.
 func TestObservationNamesTheDevice(t *testing.T) {
 	cases := map[string]struct {
-		world  world
+		input  input
 		device string
 		facts  *hostnet.LinkFacts
 	}{
@@ -75,7 +75,7 @@ func TestObservationNamesTheDevice(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, observed := hostpci.Plan(c.world.wanted, c.world.records, c.world.facts, c.world.network)
+			_, observed := hostpci.Plan(c.input.wanted, c.input.records, c.input.facts, c.input.network)
 			if o := observed[0]; o.Link.MAC != mac || o.Link.Name != "fast" || o.Link.Device != c.device {
 				t.Errorf("the link is %+v", o.Link)
 			}
@@ -101,9 +101,9 @@ func TestObservationsAreOrdered(t *testing.T) {
 	}
 }
 
-// worlds draws any combination of what is desired, recorded and on the host for one device.
-func worlds() *rapid.Generator[world] {
-	return rapid.Custom(func(t *rapid.T) world {
+// inputs draws any combination of what is desired, recorded and on the host for one device.
+func inputs() *rapid.Generator[input] {
+	return rapid.Custom(func(t *rapid.T) input {
 		w := before()
 		d := &w.facts.Devices[0]
 		d.Driver = rapid.SampledFrom([]string{"ena", "ena", "ena", "", hostpci.VFIO, hostpci.IGBUIO}).Draw(t, "driver")
@@ -130,7 +130,7 @@ func worlds() *rapid.Generator[world] {
 // without a record.
 func TestBindingsAreSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := worlds().Draw(t, "world")
+		w := inputs().Draw(t, "input")
 		bindings, _ := hostpci.Plan(w.wanted, w.records, w.facts, w.network)
 		device := w.facts.Devices[0]
 		for _, b := range bindings {
@@ -153,7 +153,7 @@ func TestBindingsAreSafe(t *testing.T) {
 // A binding that took effect is not requested again.
 func TestBindingsAreMadeOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := worlds().Draw(t, "world")
+		w := inputs().Draw(t, "input")
 		for range 2 { // a device of another driver is returned to the kernel first
 			bindings, _ := hostpci.Plan(w.wanted, w.records, w.facts, w.network)
 			for _, b := range bindings {

@@ -119,9 +119,9 @@ func (f *finder) match(i eni.Interface, fits func(plan.DesiredInterface) bool) b
 }
 
 func (f *finder) adoptFor(claim plan.Claim, i eni.Interface, fits func(plan.DesiredInterface) bool) bool {
-	for _, wish := range claim.Interfaces {
-		key := identity.Key{Owner: claim.Owner, Ordinal: wish.Ordinal}
-		if f.taken[key] || !fits(wish) {
+	for _, desired := range claim.Interfaces {
+		key := identity.Key{Owner: claim.Owner, Ordinal: desired.Ordinal}
+		if f.taken[key] || !fits(desired) {
 			continue
 		}
 		f.taken[key] = true

@@ -44,7 +44,7 @@ func TestFind(t *testing.T) {
 		"by subnet, in whatever slot": {
 			[]eni.Interface{legacy("eni-1", "multus", "subnet-2", 1), legacy("eni-2", "multus", "subnet-1", 2)}, map[string]int{"eni-1": 1, "eni-2": 0}, nil,
 		},
-		"two for one wish: the lower slot": {
+		"two for one desired: the lower slot": {
 			[]eni.Interface{legacy("eni-1", "multus", "subnet-1", 3), legacy("eni-2", "multus", "subnet-1", 2)}, map[string]int{"eni-2": 0}, []string{"eni-1"},
 		},
 		"another subnet":        {[]eni.Interface{legacy("eni-1", "multus", "subnet-3", 1)}, map[string]int{}, []string{"eni-1"}},
@@ -94,12 +94,12 @@ func unowned(id, subnet string, device int, edit ...func(*eni.Interface)) eni.In
 }
 
 func TestFindUnowned(t *testing.T) {
-	wish := func(ordinal int, subnet string) plan.DesiredInterface {
+	desiredInterface := func(ordinal int, subnet string) plan.DesiredInterface {
 		return plan.DesiredInterface{Ordinal: ordinal, Subnets: []string{subnet}, Slot: eni.Slot{Device: ordinal + 1}}
 	}
 	claims := []plan.Claim{
-		{NodeENI: "old", Owner: "uid-old", Mode: plan.Release, Interfaces: []plan.DesiredInterface{wish(0, "subnet-1")}},
-		{NodeENI: "multus", Owner: "uid", Mode: plan.Ensure, Interfaces: []plan.DesiredInterface{wish(0, "subnet-1"), wish(1, "subnet-2"), wish(2, "subnet-1")}},
+		{NodeENI: "old", Owner: "uid-old", Mode: plan.Release, Interfaces: []plan.DesiredInterface{desiredInterface(0, "subnet-1")}},
+		{NodeENI: "multus", Owner: "uid", Mode: plan.Ensure, Interfaces: []plan.DesiredInterface{desiredInterface(0, "subnet-1"), desiredInterface(1, "subnet-2"), desiredInterface(2, "subnet-1")}},
 	}
 	ours := func(ordinal int) func(*eni.Interface) {
 		return func(i *eni.Interface) {

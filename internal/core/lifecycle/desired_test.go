@@ -93,7 +93,7 @@ func TestClaimOfANetwork(t *testing.T) {
 	full := `{"name": "n3", "subnetIDs": ["subnet-a2", "subnet-b2", "subnet-a1"], "securityGroupIDs": ["sg-2", "sg-1"], "deviceIndex": 3,
 	  "networkCardIndex": 1, "deviceIndexPolicy": "Exact", "description": "VRF{deviceIndex}", "tags": {"team": "core"}, "mtu": 1500,
 	  "sysctls": {"ipv4.rp_filter": 0}, "sourceDestCheck": false, "deleteOnTermination": false, "ipv4Allocation": "LowestFree", "ipv6": true}`
-	wish := func(ordinal int, subnet string, slot eni.Slot, spec eni.Spec) plan.DesiredInterface {
+	desiredInterface := func(ordinal int, subnet string, slot eni.Slot, spec eni.Spec) plan.DesiredInterface {
 		return plan.DesiredInterface{Ordinal: ordinal, Subnets: []string{subnet}, Slot: slot, Spec: spec}
 	}
 	plain := eni.Spec{Groups: []string{"sg-1"}, Tags: map[string]string{}, SourceDestCheck: true, DeleteOnTermination: true}
@@ -109,13 +109,13 @@ func TestClaimOfANetwork(t *testing.T) {
 		exact          bool
 		want           []plan.DesiredInterface
 	}{
-		"defaults in zone a": {n3, "a", false, []plan.DesiredInterface{wish(0, "subnet-a1", eni.Slot{Device: 1}, plain)}},
-		"defaults in zone b": {n3, "b", false, []plan.DesiredInterface{wish(0, "subnet-b1", eni.Slot{Device: 1}, plain)}},
+		"defaults in zone a": {n3, "a", false, []plan.DesiredInterface{desiredInterface(0, "subnet-a1", eni.Slot{Device: 1}, plain)}},
+		"defaults in zone b": {n3, "b", false, []plan.DesiredInterface{desiredInterface(0, "subnet-b1", eni.Slot{Device: 1}, plain)}},
 		"every field where the subnets have IPv6": {full, "a", true, []plan.DesiredInterface{
-			wish(0, "subnet-a2", eni.Slot{Card: 1, Device: 3}, custom("VRF3", 1)), wish(1, "subnet-a1", eni.Slot{Card: 1, Device: 4}, custom("VRF4", 1)),
+			desiredInterface(0, "subnet-a2", eni.Slot{Card: 1, Device: 3}, custom("VRF3", 1)), desiredInterface(1, "subnet-a1", eni.Slot{Card: 1, Device: 4}, custom("VRF4", 1)),
 		}},
 		"every field where the subnet has no IPv6": {full, "b", true, []plan.DesiredInterface{
-			wish(0, "subnet-b2", eni.Slot{Card: 1, Device: 3}, custom("VRF3", 0)),
+			desiredInterface(0, "subnet-b2", eni.Slot{Card: 1, Device: 3}, custom("VRF3", 0)),
 		}},
 		"a zone without subnets": {n3, "c", false, nil},
 	} {

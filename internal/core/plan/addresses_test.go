@@ -44,8 +44,8 @@ func TestCountsOfAddressesAreFloors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(limits(4))
-			d := desired(claim("n3", wish(0, 1, "s1")))
+			w := newMinimalEC2(limits(4))
+			d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 			last, ledger := w.drive(d, nil)
 			i := *last.Members[0].Interface
 			i.SecondaryIPv4 = tc.have
@@ -83,7 +83,7 @@ func TestCountsOfAddressesAreFloors(t *testing.T) {
 func TestAnAddressThatNobodyOfOursRequestedStays(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newStory(rt, trouble{crashes: true, faults: true, lag: 20, mischief: true})
+		s := newStory(rt, trouble{crashes: true, faults: true, lag: 20, interference: true})
 		s.upheaval(rapid.IntRange(1, 6).Draw(rt, "changes"))
 		s.calm()
 		for _, i := range s.cloud.ours() {

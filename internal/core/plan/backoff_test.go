@@ -34,13 +34,13 @@ func TestBackoffsAreWaitedOut(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
+			w := newMinimalEC2(limits(4))
 			o := w.observe(identity.Generations{key: 7})
 			if tc.failure.At.IsZero() {
 				tc.failure.At = start
 			}
 			o.Backoffs = map[identity.Key]plan.Backoff{key: tc.failure}
-			p := plan.Compute(desired(claim("a", wish(0, 1, tc.subnets...))), o, start)
+			p := plan.Compute(desired(claim("a", desiredInterface(0, 1, tc.subnets...))), o, start)
 			if acts := len(p.Actions) > 0; acts != tc.acts || p.Members[0].Phase != tc.phase {
 				t.Fatalf("acts %t, want %t:\n%s", acts, tc.acts, p.Explain())
 			}
@@ -61,9 +61,9 @@ func TestBackoffsAreWaitedOut(t *testing.T) {
 // yet. A controller that ended may have attached the interface, and a ledger with the next generation would leave it
 // for a person.
 func TestASpentTokenIsWaitedForBeforeAnother(t *testing.T) {
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	key := identity.Key{Owner: "uid-a"}
-	d := desired(claim("a", wish(0, 1, "s1")))
+	d := desired(claim("a", desiredInterface(0, 1, "s1")))
 	made := plan.Compute(d, w.observe(nil), w.now)
 	spent := w.now.Add(time.Second)
 	o := w.observe(made.Ledger)
@@ -114,9 +114,9 @@ func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
 		"Exact never waits longer than 30 min": {exact: true, failure: refused(start, slices.Repeat([]eni.Slot{device(1)}, 9)...), after: 30 * time.Minute, slot: device(1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
+			w := newMinimalEC2(limits(4))
 			w.now = start.Add(tc.after)
-			c := claim("a", wish(0, 1, "s1"))
+			c := claim("a", desiredInterface(0, 1, "s1"))
 			c.ExactSlot = tc.exact
 			o := w.observe(nil)
 			o.Backoffs = map[identity.Key]plan.Backoff{key: tc.failure}
@@ -132,8 +132,8 @@ func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
 }
 
 func TestWhatEC2RefusedOneMemberHoldsForTheOthers(t *testing.T) {
-	w := newWorld(limits(4))
-	c := claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))
+	w := newMinimalEC2(limits(4))
+	c := claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"))
 	c.ExactSlot = true
 	p := plan.Compute(desired(c), w.observe(nil), w.now)
 	o := w.observe(p.Ledger)
@@ -168,8 +168,8 @@ func TestAskingAgainInVainIsNoNews(t *testing.T) {
 		"one slot, and others hold interfaces of anybody": {exact: true, refused: []eni.Slot{device(1)}, occupied: []eni.Slot{device(2)}, why: plan.SlotTaken},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(3))
-			c := claim("a", wish(0, 1, "s1"))
+			w := newMinimalEC2(limits(3))
+			c := claim("a", desiredInterface(0, 1, "s1"))
 			c.ExactSlot = tc.exact
 			d, key := desired(c), identity.Key{Owner: "uid-a"}
 			w.apply(plan.Compute(d, w.observe(nil), w.now).Actions[0])
@@ -206,8 +206,8 @@ func TestAskingAgainInVainIsNoNews(t *testing.T) {
 }
 
 func TestASlotThatIsTakenAgainIsReportedAtOnce(t *testing.T) {
-	w := newWorld(limits(4))
-	c := claim("a", wish(0, 1, "s1"))
+	w := newMinimalEC2(limits(4))
+	c := claim("a", desiredInterface(0, 1, "s1"))
 	c.ExactSlot = true
 	p := plan.Compute(desired(c), w.observe(nil), w.now)
 	w.apply(p.Actions[0])
@@ -234,10 +234,10 @@ func TestWhatAPersonHasToMendSaysHow(t *testing.T) {
 		eni.WrongZone:     "correct the NodeENI",
 	} {
 		t.Run(string(class), func(t *testing.T) {
-			w := newWorld(limits(4))
+			w := newMinimalEC2(limits(4))
 			o := w.observe(nil)
 			o.Backoffs = map[identity.Key]plan.Backoff{key: plan.Backoff{}.Next(class, "refused", w.now)}
-			c := claim("a", wish(0, 1, "s1"))
+			c := claim("a", desiredInterface(0, 1, "s1"))
 			c.Interfaces[0].Spec.IPv4Prefixes = 1
 			m := plan.Compute(desired(c), o, w.now).Members[0]
 			if !strings.Contains(m.Why.Message, says) || !strings.Contains(m.Why.Message, "tried") {
@@ -258,14 +258,14 @@ func TestTheVPCCNIIsNamedWhereItIsInTheWay(t *testing.T) {
 		"somebody else does so": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(2), device(1))
+			w := newMinimalEC2(limits(2), device(1))
 			o := w.observe(nil)
 			for i := range o.Snapshot.Interfaces {
 				if at := o.Snapshot.Interfaces[i].Attachment; at != nil && at.Slot == device(1) {
 					o.Snapshot.Interfaces[i].Tags = tc.tags
 				}
 			}
-			m := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now).Members[0]
+			m := plan.Compute(desired(claim("a", desiredInterface(0, 1, "s1"))), o, w.now).Members[0]
 			if m.Why.Reason != plan.InstanceFull || strings.Contains(m.Why.Message, cni) != tc.want {
 				t.Errorf("%s: %s", m.Why.Reason, m.Why.Message)
 			}

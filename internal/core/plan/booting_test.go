@@ -29,8 +29,8 @@ func TestWhatAnInstanceIsInNoStateFor(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
-			ready := desired(claim("a", wish(0, 1, "s1")))
+			w := newMinimalEC2(limits(4))
+			ready := desired(claim("a", desiredInterface(0, 1, "s1")))
 			made := plan.Compute(ready, w.observe(nil), w.now)
 			w.instance.State = tc.state
 			for _, step := range []string{"create", "attach"} {
@@ -54,8 +54,8 @@ func TestWhatAnInstanceIsInNoStateFor(t *testing.T) {
 // TestAnInstanceThatDoesNotRunAfterAll has EC2 refuse to attach to a pending instance: one that is started again has
 // its Node from before. The planner retries soon.
 func TestAnInstanceThatDoesNotRunAfterAll(t *testing.T) {
-	w := newWorld(limits(4))
-	ready := desired(claim("a", wish(0, 1, "s1")))
+	w := newMinimalEC2(limits(4))
+	ready := desired(claim("a", desiredInterface(0, 1, "s1")))
 	made := plan.Compute(ready, w.observe(nil), w.now)
 	w.apply(made.Actions[0])
 	w.instance.State = eni.InstancePending

@@ -28,12 +28,12 @@ func TestGenerationsThatSomebodyWrote(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
+			w := newMinimalEC2(limits(4))
 			o := w.observe(identity.Generations{})
 			o.UsedGenerations[spoilt] = tc.spent
 			for second := range 3 {
 				now := start.Add(time.Duration(second) * time.Second)
-				p := plan.Compute(desired(claim("a", wish(0, 1, "subnet-a"))), o, now)
+				p := plan.Compute(desired(claim("a", desiredInterface(0, 1, "subnet-a"))), o, now)
 				if blocked := p.Members[0].Phase == plan.Blocked; blocked != tc.blocked || len(p.Actions) == 0 != tc.blocked {
 					t.Fatalf("blocked %t, actions %v", blocked, p.Actions)
 				}
@@ -50,14 +50,14 @@ func TestGenerationsThatSomebodyWrote(t *testing.T) {
 // future.
 func TestAGenerationOfTheFutureIsNoTime(t *testing.T) {
 	const future = 95617584000
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	o := w.observe(identity.Generations{spoilt: future})
 	o.ObservedSince = start.Add(-inventory.VisibilityWindow)
 	if p := plan.Compute(desired(), o, start); len(p.Ledger) != 0 {
 		t.Errorf("the ledger keeps %v until %s", p.Ledger, p.RequeueAt)
 	}
 	o.UsedGenerations, o.RemovedExternally = identity.Generations{spoilt: future}, map[identity.Key]time.Time{spoilt: start}
-	p := plan.Compute(desired(claim("a", wish(0, 1, "subnet-a"))), o, start.Add(plan.RecreateAfter))
+	p := plan.Compute(desired(claim("a", desiredInterface(0, 1, "subnet-a"))), o, start.Add(plan.RecreateAfter))
 	if len(p.Actions) != 1 {
 		t.Errorf("nothing is made before %s", p.RequeueAt)
 	}
@@ -65,7 +65,7 @@ func TestAGenerationOfTheFutureIsNoTime(t *testing.T) {
 
 // TestALedgerHasRoomForAllThatMatters has too many entries: the plan drops those that tags name as well.
 func TestALedgerHasRoomForAllThatMatters(t *testing.T) {
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	promised := identity.Key{Owner: "uid-b"}
 	ledger := identity.Generations{promised: identity.GenerationAt(start)}
 	for ordinal := range plan.MaxLedger {

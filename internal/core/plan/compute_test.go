@@ -54,27 +54,27 @@ func TestComputeReachesWhatIsWanted(t *testing.T) {
 		reasons []plan.Reason
 	}{
 		"one subnet": {
-			limits: limits(4), claims: []plan.Claim{claim("a", wish(0, 2, "s1"))},
+			limits: limits(4), claims: []plan.Claim{claim("a", desiredInterface(0, 2, "s1"))},
 			want: []placed{{"s1", device(2)}}, reasons: []plan.Reason{""},
 		},
 		"subnets in listed order at rising indices": {
-			limits: limits(4), claims: []plan.Claim{claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))},
+			limits: limits(4), claims: []plan.Claim{claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"))},
 			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reasons: []plan.Reason{"", ""},
 		},
 		"a preferred index that is taken moves up": {
-			limits: limits(4), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{claim("a", wish(0, 1, "s1"))},
+			limits: limits(4), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{claim("a", desiredInterface(0, 1, "s1"))},
 			want: []placed{{"s1", device(2)}}, reasons: []plan.Reason{""},
 		},
 		"an exact index that is taken blocks": {
-			limits: limits(4), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{exact(claim("a", wish(0, 1, "s1")))},
+			limits: limits(4), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{exact(claim("a", desiredInterface(0, 1, "s1")))},
 			reasons: []plan.Reason{plan.SlotTaken},
 		},
 		"an exact claim is seated before a preferring one": {
-			limits: limits(4), claims: []plan.Claim{claim("a", wish(0, 1, "s1")), exact(claim("b", wish(0, 1, "s2")))},
+			limits: limits(4), claims: []plan.Claim{claim("a", desiredInterface(0, 1, "s1")), exact(claim("b", desiredInterface(0, 1, "s2")))},
 			want: []placed{{"s2", device(1)}, {"s1", device(2)}}, reasons: []plan.Reason{"", ""},
 		},
 		"a full instance blocks what does not fit": {
-			limits: limits(3), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{claim("a", wish(0, 2, "s1"), wish(1, 3, "s2"))},
+			limits: limits(3), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{claim("a", desiredInterface(0, 2, "s1"), desiredInterface(1, 3, "s2"))},
 			want: []placed{{"s1", device(2)}}, reasons: []plan.Reason{"", plan.InstanceFull},
 		},
 		"a card the type does not have blocks": {
@@ -88,14 +88,14 @@ func TestComputeReachesWhatIsWanted(t *testing.T) {
 		},
 		"a full card blocks while the instance has room on another": {
 			limits: eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, foreign: []eni.Slot{{Device: 1}},
-			claims:  []plan.Claim{claim("a", wish(0, 1, "s1")), claim("b", plan.DesiredInterface{Subnets: []string{"s2"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
+			claims:  []plan.Claim{claim("a", desiredInterface(0, 1, "s1")), claim("b", plan.DesiredInterface{Subnets: []string{"s2"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
 			want:    []placed{{"s2", eni.Slot{Card: 1, Device: 1}}},
 			reasons: []plan.Reason{plan.InstanceFull, ""},
 		},
 		"more addresses than an interface takes block": {
 			limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 4},
 			claims: []plan.Claim{claim("a", func() plan.DesiredInterface {
-				w := wish(0, 1, "s1")
+				w := desiredInterface(0, 1, "s1")
 				w.Spec.IPv4Prefixes = 4
 				return w
 			}())},
@@ -111,7 +111,7 @@ func TestComputeReachesWhatIsWanted(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(tc.limits, tc.foreign...)
+			w := newMinimalEC2(tc.limits, tc.foreign...)
 			p := w.follow(desired(tc.claims...), nil, 5, 5*time.Second)
 			if diff := cmp.Diff(tc.want, placements(w)); diff != "" {
 				t.Errorf("placements (-want +got):\n%s\n%s", diff, p.Explain())
@@ -127,16 +127,16 @@ func TestComputeReachesWhatIsWanted(t *testing.T) {
 }
 
 func TestThreeCallsAttachAnInterface(t *testing.T) {
-	w := newWorld(limits(4))
-	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	w := newMinimalEC2(limits(4))
+	w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 	if w.calls != 3 {
 		t.Errorf("%d mutating calls for one interface, want create, attach and delete-on-termination", w.calls)
 	}
 }
 
 func TestSourceDestCheckIsOffBeforeTheAttach(t *testing.T) {
-	w := newWorld(limits(4))
-	off := wish(0, 1, "s1")
+	w := newMinimalEC2(limits(4))
+	off := desiredInterface(0, 1, "s1")
 	off.Spec.SourceDestCheck = false
 	var seen []string
 	var ledger identity.Generations
@@ -163,72 +163,80 @@ func TestSourceDestCheckIsOffBeforeTheAttach(t *testing.T) {
 
 // TestChange starts from two attached interfaces of NodeENI a and changes the desired state.
 func TestChange(t *testing.T) {
-	before := claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))
+	before := claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"))
 	elsewhere := []plan.Problem{{Reason: plan.NoSubnetInZone, Message: "none is in the node's zone; add one"}}
 	cases := map[string]struct {
-		change func(*world, *plan.Claim)
+		change func(*minimalEC2, *plan.Claim)
 		want   []placed
 		reason plan.Reason
 		drift  bool
 	}{
-		"nothing":                     {change: func(*world, *plan.Claim) {}, want: []placed{{"s1", device(1)}, {"s2", device(2)}}},
-		"the first subnet is dropped": {change: func(_ *world, c *plan.Claim) { c.Interfaces = []plan.DesiredInterface{wish(0, 1, "s2")} }, want: []placed{{"s2", device(2)}}},
-		"the last subnet is dropped":  {change: func(_ *world, c *plan.Claim) { c.Interfaces = []plan.DesiredInterface{wish(0, 1, "s1")} }, want: []placed{{"s1", device(1)}}},
+		"nothing": {change: func(*minimalEC2, *plan.Claim) {}, want: []placed{{"s1", device(1)}, {"s2", device(2)}}},
+		"the first subnet is dropped": {change: func(_ *minimalEC2, c *plan.Claim) {
+			c.Interfaces = []plan.DesiredInterface{desiredInterface(0, 1, "s2")}
+		}, want: []placed{{"s2", device(2)}}},
+		"the last subnet is dropped": {change: func(_ *minimalEC2, c *plan.Claim) {
+			c.Interfaces = []plan.DesiredInterface{desiredInterface(0, 1, "s1")}
+		}, want: []placed{{"s1", device(1)}}},
 		"a subnet is added": {
-			change: func(_ *world, c *plan.Claim) { c.Interfaces = append(c.Interfaces, wish(2, 3, "s3")) },
+			change: func(_ *minimalEC2, c *plan.Claim) { c.Interfaces = append(c.Interfaces, desiredInterface(2, 3, "s3")) },
 			want:   []placed{{"s1", device(1)}, {"s2", device(2)}, {"s3", device(3)}},
 		},
 		"a subnet is put in front": {
-			change: func(_ *world, c *plan.Claim) {
-				c.Interfaces = []plan.DesiredInterface{wish(0, 1, "s0"), wish(1, 2, "s1"), wish(2, 3, "s2")}
+			change: func(_ *minimalEC2, c *plan.Claim) {
+				c.Interfaces = []plan.DesiredInterface{desiredInterface(0, 1, "s0"), desiredInterface(1, 2, "s1"), desiredInterface(2, 3, "s2")}
 			},
 			want: []placed{{"s1", device(1)}, {"s2", device(2)}, {"s0", device(3)}},
 		},
 		"subnets are not all resolved": {
-			change: func(_ *world, c *plan.Claim) {
-				c.Interfaces, c.AllResolved = []plan.DesiredInterface{wish(0, 1, "s1")}, false
+			change: func(_ *minimalEC2, c *plan.Claim) {
+				c.Interfaces, c.AllResolved = []plan.DesiredInterface{desiredInterface(0, 1, "s1")}, false
 			},
 			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Retained,
 		},
 		"a subnet is exchanged": {
-			change: func(_ *world, c *plan.Claim) {
-				c.Interfaces = []plan.DesiredInterface{wish(0, 1, "s1"), wish(1, 2, "s9")}
+			change: func(_ *minimalEC2, c *plan.Claim) {
+				c.Interfaces = []plan.DesiredInterface{desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s9")}
 			},
 			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, drift: true,
 		},
 		"only a subnet of another zone is left": {
-			change: func(_ *world, c *plan.Claim) { c.Interfaces, c.Unresolvable = nil, elsewhere },
+			change: func(_ *minimalEC2, c *plan.Claim) { c.Interfaces, c.Unresolvable = nil, elsewhere },
 			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Drifted, drift: true,
 		},
 		"only a subnet of another zone is left, and interfaces may be replaced": {
-			change: func(_ *world, c *plan.Claim) { c.Interfaces, c.Unresolvable, c.ReplaceAllowed = nil, elsewhere, true },
-			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Drifted, drift: true,
+			change: func(_ *minimalEC2, c *plan.Claim) {
+				c.Interfaces, c.Unresolvable, c.ReplaceAllowed = nil, elsewhere, true
+			},
+			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Drifted, drift: true,
 		},
 		"only a subnet of another zone is left, and the claim is released": {
-			change: func(_ *world, c *plan.Claim) { c.Interfaces, c.Unresolvable, c.Mode = nil, elsewhere, plan.Release },
+			change: func(_ *minimalEC2, c *plan.Claim) {
+				c.Interfaces, c.Unresolvable, c.Mode = nil, elsewhere, plan.Release
+			},
 		},
 		"a subnet is exchanged and may be replaced": {
-			change: func(_ *world, c *plan.Claim) {
-				c.ReplaceAllowed, c.Interfaces = true, []plan.DesiredInterface{wish(0, 1, "s1"), wish(1, 2, "s9")}
+			change: func(_ *minimalEC2, c *plan.Claim) {
+				c.ReplaceAllowed, c.Interfaces = true, []plan.DesiredInterface{desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s9")}
 			},
 			want: []placed{{"s1", device(1)}, {"s9", device(2)}},
 		},
 		"a subnet is exchanged, may be replaced, and all is paused": {
-			change: func(_ *world, c *plan.Claim) {
-				c.ReplaceAllowed, c.Mode, c.Interfaces = true, plan.Paused, []plan.DesiredInterface{wish(0, 1, "s1"), wish(1, 2, "s9"), wish(2, 3, "s3")}
+			change: func(_ *minimalEC2, c *plan.Claim) {
+				c.ReplaceAllowed, c.Mode, c.Interfaces = true, plan.Paused, []plan.DesiredInterface{desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s9"), desiredInterface(2, 3, "s3")}
 			},
 			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Retained, drift: true,
 		},
-		"the claim is released": {change: func(_ *world, c *plan.Claim) { c.Mode = plan.Release }, want: nil},
+		"the claim is released": {change: func(_ *minimalEC2, c *plan.Claim) { c.Mode = plan.Release }, want: nil},
 		"the claim is held": {
-			change: func(_ *world, c *plan.Claim) { c.Mode, c.Interfaces = plan.Retain, nil },
+			change: func(_ *minimalEC2, c *plan.Claim) { c.Mode, c.Interfaces = plan.Retain, nil },
 			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Retained,
 		},
-		"the instance ends": {change: func(w *world, _ *plan.Claim) { w.end() }, want: nil},
+		"the instance ends": {change: func(w *minimalEC2, _ *plan.Claim) { w.end() }, want: nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(8))
+			w := newMinimalEC2(limits(8))
 			_, ledger := w.drive(desired(before), nil)
 			after := before
 			after.Interfaces = slices.Clone(before.Interfaces)
@@ -252,8 +260,8 @@ func TestChange(t *testing.T) {
 }
 
 func TestAttributesAreMendedInPlace(t *testing.T) {
-	w := newWorld(limits(4))
-	c := claim("a", wish(0, 1, "s1"))
+	w := newMinimalEC2(limits(4))
+	c := claim("a", desiredInterface(0, 1, "s1"))
 	_, ledger := w.drive(desired(c), nil)
 	calls := w.calls
 
@@ -280,10 +288,10 @@ func TestAttributesAreMendedInPlace(t *testing.T) {
 }
 
 func TestNoCallWithoutALook(t *testing.T) {
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	o := w.observe(nil)
 	o.Snapshot = nil
-	p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now)
+	p := plan.Compute(desired(claim("a", desiredInterface(0, 1, "s1"))), o, w.now)
 	if len(p.Actions) > 0 || !p.NeedsDescribe {
 		t.Errorf("a plan without a look must only ask for one:\n%s", p.Explain())
 	}
@@ -293,8 +301,8 @@ func TestNoCallWithoutALook(t *testing.T) {
 }
 
 func TestAnInterfaceMissingFromOneReadingIsWaitedFor(t *testing.T) {
-	w := newWorld(limits(4))
-	c := claim("a", wish(0, 1, "s1"))
+	w := newMinimalEC2(limits(4))
+	c := claim("a", desiredInterface(0, 1, "s1"))
 	_, ledger := w.drive(desired(c), nil)
 	o := w.observe(ledger)
 	o.Owned[0].Missing = true
@@ -305,8 +313,8 @@ func TestAnInterfaceMissingFromOneReadingIsWaitedFor(t *testing.T) {
 }
 
 func TestForceComesOnlyAfterALongWait(t *testing.T) {
-	w := newWorld(limits(4))
-	c := claim("a", wish(0, 1, "s1"))
+	w := newMinimalEC2(limits(4))
+	c := claim("a", desiredInterface(0, 1, "s1"))
 	_, ledger := w.drive(desired(c), nil)
 	c.Mode = plan.Release
 	for _, a := range plan.Compute(desired(c), w.observe(ledger), w.now).Actions {
@@ -332,9 +340,9 @@ func TestForceComesOnlyAfterALongWait(t *testing.T) {
 // An agent binds a device to the network driver once it reads that the interface is being removed. A plan without a
 // fresh read does not know the holder of the target slot, so it must not report a removal.
 func TestADeviceIsAskedForOnlyAfterALook(t *testing.T) {
-	w := newWorld(limits(4))
-	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
-	moved := claim("a", wish(0, 2, "s1"))
+	w := newMinimalEC2(limits(4))
+	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
+	moved := claim("a", desiredInterface(0, 2, "s1"))
 	moved.ExactSlot, moved.ReplaceAllowed = true, true
 	o := w.observe(ledger)
 	o.DetachBlocked, o.ReplaceAllowed, o.Snapshot = map[string]string{o.Owned[0].ID: "a program drives it"}, true, nil
@@ -345,9 +353,9 @@ func TestADeviceIsAskedForOnlyAfterALook(t *testing.T) {
 
 // No event reports that the target slot of an interface in use has become free.
 func TestASlotThatAReplacementWaitsForIsLookedAtAgain(t *testing.T) {
-	w := newWorld(limits(4), device(2))
-	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
-	moved := claim("a", wish(0, 2, "s1"))
+	w := newMinimalEC2(limits(4), device(2))
+	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
+	moved := claim("a", desiredInterface(0, 2, "s1"))
 	moved.ExactSlot, moved.ReplaceAllowed = true, true
 	p := plan.Compute(desired(moved), w.observe(ledger), w.now)
 	if reasons(p)[0] != plan.SlotTaken || p.RequeueAt.Sub(w.now) != 5*time.Minute {
@@ -357,8 +365,8 @@ func TestASlotThatAReplacementWaitsForIsLookedAtAgain(t *testing.T) {
 
 // A device that a program in user space uses is never detached, unless the instance ends.
 func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
-	w := newWorld(limits(4))
-	c := claim("a", wish(0, 1, "s1"))
+	w := newMinimalEC2(limits(4))
+	c := claim("a", desiredInterface(0, 1, "s1"))
 	_, ledger := w.drive(desired(c), nil)
 	c.Mode = plan.Release
 	o := w.observe(ledger)
@@ -380,10 +388,10 @@ func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
 
 func TestAUsedUpGenerationIsNeverUsedAgain(t *testing.T) {
 	key := identity.Key{Owner: "uid-a"}
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	o := w.observe(identity.Generations{key: identity.GenerationAt(start) + 5})
 	o.UsedGenerations = identity.Generations{key: identity.GenerationAt(start) + 5}
-	p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, start)
+	p := plan.Compute(desired(claim("a", desiredInterface(0, 1, "s1"))), o, start)
 	if got := p.Ledger[key]; got <= identity.GenerationAt(start)+5 {
 		t.Errorf("generation %d was used before", got)
 	}
@@ -392,7 +400,7 @@ func TestAUsedUpGenerationIsNeverUsedAgain(t *testing.T) {
 func TestALostCreationKeepsItsLedgerEntryUntilItWouldShow(t *testing.T) {
 	key := identity.Key{Owner: "uid-a"}
 	ledger := identity.Generations{key: identity.GenerationAt(start)}
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	released := claim("a")
 	released.Mode = plan.Release
 	p := plan.Compute(desired(released), w.observe(ledger), start.Add(time.Minute))
@@ -432,8 +440,8 @@ func TestJudge(t *testing.T) {
 }
 
 func TestAnAttachIsOverdueOnlyByWhatWasShown(t *testing.T) {
-	w := newWorld(limits(4))
-	c := claim("a", wish(0, 1, "s1"))
+	w := newMinimalEC2(limits(4))
+	c := claim("a", desiredInterface(0, 1, "s1"))
 	var ledger identity.Generations
 	for range 2 { // create, attach
 		p := plan.Compute(desired(c), w.observe(ledger), w.now)

@@ -38,8 +38,8 @@ func TestACorrectionIsTriedAtOnce(t *testing.T) {
 		"a throttled change, and no edit":  {exists: true, class: eni.Throttled, edit: groups("sg-refused")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
-			d := desired(claim("a", wish(0, 1, "s1")))
+			w := newMinimalEC2(limits(4))
+			d := desired(claim("a", desiredInterface(0, 1, "s1")))
 			if tc.exists {
 				w.drive(d, nil)
 			}
@@ -60,8 +60,8 @@ func TestACorrectionIsTriedAtOnce(t *testing.T) {
 // TestARefusedUpdateDelaysNoOther has EC2 refuse the security groups of an interface, and accept its description: the
 // success of one does not end the backoff of the other.
 func TestARefusedUpdateDelaysNoOther(t *testing.T) {
-	w := newWorld(limits(4))
-	d := desired(claim("a", wish(0, 1, "s1")))
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("a", desiredInterface(0, 1, "s1")))
 	w.drive(d, nil)
 	spec := &d.Claims[0].Interfaces[0].Spec
 	spec.Groups, spec.Description = []string{"sg-refused"}, "n6"
@@ -89,8 +89,8 @@ func TestARefusedUpdateDelaysNoOther(t *testing.T) {
 
 // TestARefusedAddressOfAPodDelaysNoOther has EC2 refuse to assign two addresses in one call, and then one of them.
 func TestARefusedAddressOfAPodDelaysNoOther(t *testing.T) {
-	w := newWorld(limits(4))
-	d := desired(claim("a", wish(0, 1, "s1")))
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("a", desiredInterface(0, 1, "s1")))
 	d.Claims[0].PodPrefixes.Pods = true
 	settled, _ := w.drive(d, nil)
 	id := settled.Members[0].Interface.ID
@@ -120,8 +120,8 @@ func TestARefusedAddressOfAPodDelaysNoOther(t *testing.T) {
 // TestAnUnattachedInterfaceWaitsForARefusedUpdate has EC2 refuse the security groups of an interface before it is
 // attached. The interface must not serve with other groups.
 func TestAnUnattachedInterfaceWaitsForARefusedUpdate(t *testing.T) {
-	w := newWorld(limits(4))
-	d := desired(claim("a", wish(0, 1, "s1")))
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("a", desiredInterface(0, 1, "s1")))
 	w.apply(plan.Compute(d, w.observe(nil), w.now).Actions[0])
 	d.Claims[0].Interfaces[0].Spec.Groups = []string{"sg-refused"}
 	update := plan.Compute(d, w.observe(nil), w.now).Actions[0]
@@ -135,8 +135,8 @@ func TestAnUnattachedInterfaceWaitsForARefusedUpdate(t *testing.T) {
 
 // TestCorrectedTagsAreWrittenAtOnce has EC2 refuse the tags of an interface. The refusal does not delay other tags.
 func TestCorrectedTagsAreWrittenAtOnce(t *testing.T) {
-	w := newWorld(limits(4))
-	d := desired(claim("a", wish(0, 1, "s1")))
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("a", desiredInterface(0, 1, "s1")))
 	w.drive(d, nil)
 	tags := func(value string) { d.Claims[0].Interfaces[0].Spec.Tags = map[string]string{"team": value} }
 	tags("a value that EC2 refuses")

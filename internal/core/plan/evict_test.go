@@ -21,7 +21,7 @@ func TestPodsAreEvictedBeforeARemoval(t *testing.T) {
 		for range refusals {
 			a = a.Next("a PodDisruptionBudget refuses it", time.Time{})
 		}
-		a.At = newWorld(limits(4)).now.Add(-ago)
+		a.At = newMinimalEC2(limits(4)).now.Add(-ago)
 		return a
 	}
 	for name, tc := range map[string]struct {
@@ -47,12 +47,12 @@ func TestPodsAreEvictedBeforeARemoval(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(limits(4))
-			d := desired(claim("n3", wish(0, 1, "s1")))
+			w := newMinimalEC2(limits(4))
+			d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 			settled, ledger := w.drive(d, nil)
 			id := settled.Members[0].Interface.ID
 			d.Claims[0].Mode, d.Claims[0].Interfaces, d.Claims[0].EvictPods = plan.Release, nil, !tc.wait
-			tc.last.At = tc.last.At.Add(w.now.Sub(newWorld(limits(4)).now))
+			tc.last.At = tc.last.At.Add(w.now.Sub(newMinimalEC2(limits(4)).now))
 			o, used := w.observe(ledger), network(1)
 			if tc.nameless {
 				used.Pods = nil
@@ -93,8 +93,8 @@ func TestPodsAreEvictedBeforeARemoval(t *testing.T) {
 // interface.
 func TestAnEvictionFollowsAFreshRead(t *testing.T) {
 	t.Parallel()
-	w := newWorld(limits(4))
-	d := desired(claim("n3", wish(0, 1, "s1")))
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 	settled, ledger := w.drive(d, nil)
 	d.Claims[0].Mode, d.Claims[0].Interfaces, d.Claims[0].EvictPods = plan.Release, nil, true
 	o := w.observe(ledger)
@@ -109,9 +109,9 @@ func TestAnEvictionFollowsAFreshRead(t *testing.T) {
 // the rollout has reached the node.
 func TestAReplacementEvictsWithItsOwnPermission(t *testing.T) {
 	t.Parallel()
-	w := newWorld(limits(4))
-	settled, ledger := w.drive(desired(claim("n3", wish(0, 1, "s1"))), nil)
-	d := desired(claim("n3", wish(0, 1, "s2")))
+	w := newMinimalEC2(limits(4))
+	settled, ledger := w.drive(desired(claim("n3", desiredInterface(0, 1, "s1"))), nil)
+	d := desired(claim("n3", desiredInterface(0, 1, "s2")))
 	d.Claims[0].EvictPods, d.Claims[0].ReplaceAllowed = true, true
 	o := w.observe(ledger)
 	o.PodNetworks = map[string]plan.PodNetwork{settled.Members[0].Interface.ID: network(1)}

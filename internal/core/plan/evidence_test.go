@@ -18,7 +18,7 @@ import (
 // Every program with ec2:CreateTags can write tags. They are no reason to detach an interface.
 
 // tagged adds a foreign interface at a slot, with tags like ours.
-func (w *world) tagged(slot eni.Slot, tags map[string]string) eni.Interface {
+func (w *minimalEC2) tagged(slot eni.Slot, tags map[string]string) eni.Interface {
 	w.occupy(slot)
 	id := slices.Max(slices.Collect(maps.Keys(w.interfaces)))
 	i := w.interfaces[id]
@@ -28,7 +28,7 @@ func (w *world) tagged(slot eni.Slot, tags map[string]string) eni.Interface {
 }
 
 // invented returns the tags of a member without an interface.
-func invented(w *world, uid string, ordinal int) map[string]string {
+func invented(w *minimalEC2, uid string, ordinal int) map[string]string {
 	m := identity.Member{
 		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance,
 		Key: identity.Key{Owner: identity.Owner(uid), Ordinal: ordinal}, Generation: identity.GenerationAt(w.now.Add(-24 * time.Hour)),
@@ -37,15 +37,15 @@ func invented(w *world, uid string, ordinal int) map[string]string {
 }
 
 // inUse returns a world in which NodeENI a has its interface, and the ledger that names it.
-func inUse() (*world, identity.Generations) {
-	w := newWorld(limits(6))
-	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+func inUse() (*minimalEC2, identity.Generations) {
+	w := newMinimalEC2(limits(6))
+	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 	return w, ledger
 }
 
 // remembering plans and executes the given number of times, ten minutes apart, with the copies that the status names,
 // and returns the last plan.
-func (w *world) remembering(d plan.Desired, ledger identity.Generations, times int) plan.Plan {
+func (w *minimalEC2) remembering(d plan.Desired, ledger identity.Generations, times int) plan.Plan {
 	var p plan.Plan
 	copies := map[string]bool{}
 	for range times {
@@ -65,25 +65,25 @@ func (w *world) remembering(d plan.Desired, ledger identity.Generations, times i
 }
 
 func TestTagsAloneTakeNothingFromAnInstance(t *testing.T) {
-	gone := func(w *world) plan.Claim {
+	gone := func(w *minimalEC2) plan.Claim {
 		return plan.Claim{
 			NodeENI: "a", Owner: "uid-none", Mode: plan.Release, Leaked: true,
 			MissingSince: w.now.Add(-48 * time.Hour), Grace: identity.AttachedOrphanGrace,
 		}
 	}
-	wanted := func(*world) plan.Claim { return claim("a", wish(0, 1, "s1")) }
-	released := func(*world) plan.Claim { return plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release} }
+	wanted := func(*minimalEC2) plan.Claim { return claim("a", desiredInterface(0, 1, "s1")) }
+	released := func(*minimalEC2) plan.Claim { return plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release} }
 	for name, tc := range map[string]struct {
-		claim func(*world) plan.Claim
-		tags  func(w *world, real eni.Interface) map[string]string
+		claim func(*minimalEC2) plan.Claim
+		tags  func(w *minimalEC2, real eni.Interface) map[string]string
 		copy  bool
 	}{
-		"a copy of a member's tags, which looks like a surplus": {wanted, func(_ *world, real eni.Interface) map[string]string { return real.Tags }, true},
-		"a copy, when the NodeENI goes":                         {released, func(_ *world, real eni.Interface) map[string]string { return real.Tags }, true},
-		"a further ordinal of a NodeENI":                        {wanted, func(w *world, _ eni.Interface) map[string]string { return invented(w, "uid-a", 7) }, false},
-		"an older generation of a member":                       {wanted, func(w *world, _ eni.Interface) map[string]string { return invented(w, "uid-a", 0) }, false},
-		"a NodeENI that never was":                              {gone, func(w *world, _ eni.Interface) map[string]string { return invented(w, "uid-none", 0) }, false},
-		"a NodeENI that is let go":                              {released, func(w *world, _ eni.Interface) map[string]string { return invented(w, "uid-a", 3) }, false},
+		"a copy of a member's tags, which looks like a surplus": {wanted, func(_ *minimalEC2, real eni.Interface) map[string]string { return real.Tags }, true},
+		"a copy, when the NodeENI goes":                         {released, func(_ *minimalEC2, real eni.Interface) map[string]string { return real.Tags }, true},
+		"a further ordinal of a NodeENI":                        {wanted, func(w *minimalEC2, _ eni.Interface) map[string]string { return invented(w, "uid-a", 7) }, false},
+		"an older generation of a member":                       {wanted, func(w *minimalEC2, _ eni.Interface) map[string]string { return invented(w, "uid-a", 0) }, false},
+		"a NodeENI that never was":                              {gone, func(w *minimalEC2, _ eni.Interface) map[string]string { return invented(w, "uid-none", 0) }, false},
+		"a NodeENI that is let go":                              {released, func(w *minimalEC2, _ eni.Interface) map[string]string { return invented(w, "uid-a", 3) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, ledger := inUse()
@@ -108,7 +108,7 @@ func TestNoLedgerSpeaksForTags(t *testing.T) {
 	free := w.make("s1", tags)
 	w.interfaces[free.ID] = free
 	kept := plan.Claim{NodeENI: "none", Owner: "uid-none", Mode: plan.Retain}
-	p := plan.Compute(desired(kept, claim("a", wish(0, 1, "s1"))), w.observe(ledger), w.now)
+	p := plan.Compute(desired(kept, claim("a", desiredInterface(0, 1, "s1"))), w.observe(ledger), w.now)
 	if !maps.Equal(p.Ledger, ledger) {
 		t.Errorf("the ledger takes %v from tags, want %v", p.Ledger, ledger)
 	}
@@ -137,7 +137,7 @@ func TestAnInstanceThatNeverWasANodeLosesNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(6))
+			w := newMinimalEC2(limits(6))
 			foreign := w.tagged(device(1), invented(w, "uid-a", 0))
 			d := desired(c)
 			d.NodeAbsent = true
@@ -205,7 +205,7 @@ func TestALostLedgerDoublesNothing(t *testing.T) {
 	w, _ := inUse()
 	w.verified = map[string]bool{}
 	calls := w.calls
-	p, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	p, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 	if w.calls != calls || len(p.Unverified) > 0 || len(ledger) != 1 {
 		t.Errorf("%d calls, ledger %v, unverified %+v", w.calls-calls, ledger, p.Unverified)
 	}
@@ -222,7 +222,7 @@ func TestACopyNeverTakesThePlaceOfWhatItCopies(t *testing.T) {
 	delete(w.interfaces, own.ID)
 	o := w.observe(ledger)
 	o.Recorded = records
-	p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now)
+	p := plan.Compute(desired(claim("a", desiredInterface(0, 1, "s1"))), o, w.now)
 	if len(p.Unverified) != 1 || !p.Unverified[0].Copy || len(p.Members) != 1 || p.Members[0].Interface != nil {
 		t.Errorf("%s stands for the member:\n%s", foreign.ID, p.Explain())
 	}
@@ -243,11 +243,11 @@ func TestOfTwoThatNothingTellsApartNoneIsTaken(t *testing.T) {
 // TestTagsOfAnInterfaceOnAnotherInstanceAreNoEvidence has another program write our tags on an interface of another
 // instance. It serves no desired interface here, because it would block that one until a person detaches it.
 func TestTagsOfAnInterfaceOnAnotherInstanceAreNoEvidence(t *testing.T) {
-	w := newWorld(limits(6))
+	w := newMinimalEC2(limits(6))
 	i := w.tagged(device(1), invented(w, "uid-a", 0))
 	i.Attachment.InstanceID = "i-other"
 	w.interfaces[i.ID], w.verified = i, map[string]bool{}
-	p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), w.observe(nil), w.now)
+	p := plan.Compute(desired(claim("a", desiredInterface(0, 1, "s1"))), w.observe(nil), w.now)
 	if len(p.Actions) != 1 || len(p.Unverified) != 1 || p.Unverified[0].ID != i.ID {
 		t.Errorf("want another interface, and %s left alone:\n%s%+v", i.ID, p.Explain(), p.Unverified)
 	}

@@ -80,8 +80,8 @@ func TestAddressesFollowPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(limits(4))
-			d := desired(claim("n3", wish(0, 1, "s1")))
+			w := newMinimalEC2(limits(4))
+			d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 			last, ledger := w.drive(d, nil)
 			i := *last.Members[0].Interface
 			i.SecondaryIPv4, i.IPv4Prefixes = tc.have, tc.prefixes
@@ -140,8 +140,8 @@ func changesOf(p plan.Plan) (changes addressChanges) {
 // reverted by another program.
 func TestAnAddressThatComesBackIsNotReverted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(limits(4))
-	d := desired(claim("n3", wish(0, 1, "s1")))
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 	last, ledger := w.drive(d, nil)
 	id := last.Members[0].Interface.ID
 	d.Claims[0].PodPrefixes.Pods = true
@@ -165,8 +165,8 @@ func TestAnAddressThatComesBackIsNotReverted(t *testing.T) {
 func TestAddressesOfPodsStay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(limits(4))
-		d := desired(claim("n3", wish(0, 1, "s1")))
+		w := newMinimalEC2(limits(4))
+		d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 		last, ledger := w.drive(d, nil)
 		i := *last.Members[0].Interface
 		pick := func(what string) (some []netip.Addr) {
@@ -215,8 +215,8 @@ func TestAddressesWaitForEarlierMoves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(limits(4))
-			d := desired(claim("n3", wish(0, 1, "s1")))
+			w := newMinimalEC2(limits(4))
+			d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 			last, ledger := w.drive(d, nil)
 			i := *last.Members[0].Interface
 			i.SecondaryIPv4 = tc.have
@@ -245,8 +245,8 @@ func TestAddressesWaitForEarlierMoves(t *testing.T) {
 // A message about an address that very many pods have lists some of them.
 func TestAMessageListsFewContenders(t *testing.T) {
 	t.Parallel()
-	w := newWorld(limits(4))
-	d := desired(claim("n3", wish(0, 1, "s1")))
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 	last, ledger := w.drive(d, nil)
 	id := last.Members[0].Interface.ID
 	o := w.observe(ledger)
@@ -266,8 +266,8 @@ func TestAMessageListsFewContenders(t *testing.T) {
 func TestARefusedAddressOfAPodLeavesTheInterfaceReady(t *testing.T) {
 	t.Parallel()
 	for class, reason := range map[eni.Class]plan.Reason{eni.Invalid: plan.AddressRefused, eni.Unauthorized: plan.Unauthorized} {
-		w := newWorld(limits(4))
-		d := desired(claim("n3", wish(0, 1, "s1")))
+		w := newMinimalEC2(limits(4))
+		d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 		last, ledger := w.drive(d, nil)
 		m := last.Members[0]
 		id := m.Interface.ID

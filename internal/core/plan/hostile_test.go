@@ -284,7 +284,7 @@ func (h *hostile) AttachInterface(_ context.Context, id, instanceID string, slot
 		if !h.instance.State.Attachable() {
 			return i, refusal(eni.WrongState)
 		}
-		if err := h.seat(slot); err != nil {
+		if err := h.checkSlot(slot); err != nil {
 			h.collisions++
 			return i, err
 		}
@@ -297,8 +297,8 @@ func (h *hostile) AttachInterface(_ context.Context, id, instanceID string, slot
 	return attachment, err
 }
 
-// seat refuses a slot that is taken, or that the instance type does not have.
-func (h *hostile) seat(slot eni.Slot) error {
+// checkSlot refuses a slot that is taken, or that the instance type does not have.
+func (h *hostile) checkSlot(slot eni.Slot) error {
 	if h.unusable[slot] {
 		return refusal(eni.SlotTaken)
 	}

@@ -14,11 +14,11 @@ import (
 
 // halfReplaced returns a world in which the first of two interfaces has left its slot because its NodeENI has another
 // subnet now, and the plan for it, which creates the interface in the new subnet and deletes the old one.
-func halfReplaced(t *testing.T) (*world, plan.Desired, plan.Create, plan.Delete, plan.Plan) {
+func halfReplaced(t *testing.T) (*minimalEC2, plan.Desired, plan.Create, plan.Delete, plan.Plan) {
 	t.Helper()
-	w := newWorld(limits(4))
-	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))), nil)
-	exchanged := claim("a", wish(0, 1, "s3"), wish(1, 2, "s2"))
+	w := newMinimalEC2(limits(4))
+	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"))), nil)
+	exchanged := claim("a", desiredInterface(0, 1, "s3"), desiredInterface(1, 2, "s2"))
 	exchanged.ReplaceAllowed = true
 	d := desired(exchanged)
 	observed := w.observe(ledger)
@@ -99,12 +99,12 @@ func TestAReplacementIsMadeOnce(t *testing.T) {
 
 // TestAnAttachUnderWayLeavesNoRoom has the maximum number of attach calls in flight: EC2 may refuse all of them.
 func TestAnAttachUnderWayLeavesNoRoom(t *testing.T) {
-	w := newWorld(limits(8))
-	var wishes []plan.DesiredInterface
+	w := newMinimalEC2(limits(8))
+	var interfaces []plan.DesiredInterface
 	for n := range plan.MaxUnattached + 2 {
-		wishes = append(wishes, wish(n, n+1, "s1"))
+		interfaces = append(interfaces, desiredInterface(n, n+1, "s1"))
 	}
-	d := desired(claim("a", wishes...))
+	d := desired(claim("a", interfaces...))
 	planned := plan.Compute(d, w.observe(nil), w.now)
 	for _, action := range planned.Actions {
 		w.apply(action)
@@ -119,9 +119,9 @@ func TestAnAttachUnderWayLeavesNoRoom(t *testing.T) {
 
 // TestOneInterfaceIsReplacedAtATime plans while an interface is being detached to be replaced.
 func TestOneInterfaceIsReplacedAtATime(t *testing.T) {
-	w := newWorld(limits(4))
-	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))), nil)
-	exchanged := claim("a", wish(0, 1, "s3"), wish(1, 2, "s4"))
+	w := newMinimalEC2(limits(4))
+	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"))), nil)
+	exchanged := claim("a", desiredInterface(0, 1, "s3"), desiredInterface(1, 2, "s4"))
 	exchanged.ReplaceAllowed = true
 	observed := w.observe(ledger)
 	observed.ReplaceAllowed = true

@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// launchedAt adds a launch interface that satisfies [wish].
-func (w *world) launchedAt(slot eni.Slot, subnet string) eni.Interface {
+// launchedAt adds a launch interface that satisfies [desiredInterface].
+func (w *minimalEC2) launchedAt(slot eni.Slot, subnet string) eni.Interface {
 	i := w.make(subnet, map[string]string{
 		identity.TagCluster: cluster, identity.TagNodeTemplate: "default", identity.TagNodeTemplateUID: "uid-t", identity.TagNoManage: "true",
 	})
@@ -25,9 +25,9 @@ func (w *world) launchedAt(slot eni.Slot, subnet string) eni.Interface {
 
 // A launch interface in the declared slot serves without a call.
 func TestALaunchedInterfaceServesANodeENIWithoutACall(t *testing.T) {
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	born := w.launchedAt(device(1), "s1")
-	p, _ := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	p, _ := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 	if w.calls != 0 {
 		t.Errorf("%d calls were made", w.calls)
 	}
@@ -36,7 +36,7 @@ func TestALaunchedInterfaceServesANodeENIWithoutACall(t *testing.T) {
 	}
 	observed := w.observe(p.Ledger)
 	observed.Snapshot = nil
-	if again := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), observed, w.now); again.NeedsDescribe {
+	if again := plan.Compute(desired(claim("a", desiredInterface(0, 1, "s1"))), observed, w.now); again.NeedsDescribe {
 		t.Error("a node at rest is looked at")
 	}
 }
@@ -54,9 +54,9 @@ func TestWhichLaunchedInterfacesServe(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
+			w := newMinimalEC2(limits(4))
 			born := w.launchedAt(tc.slot, tc.subnet)
-			p, _ := w.drive(desired(claim("a", wish(0, 1, "s1", "s2"))), nil)
+			p, _ := w.drive(desired(claim("a", desiredInterface(0, 1, "s1", "s2"))), nil)
 			if serves := p.Members[0].Interface.ID == born.ID; serves != tc.serves {
 				t.Errorf("serves: %t", serves)
 			}
@@ -73,12 +73,12 @@ func TestWhichLaunchedInterfacesServe(t *testing.T) {
 // TestThePrimaryInterfaceIsNeverAdopted: a NodeENI would change its groups and addresses, which the node's own network
 // needs.
 func TestThePrimaryInterfaceIsNeverAdopted(t *testing.T) {
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	for id := range w.interfaces {
 		delete(w.interfaces, id)
 	}
 	primary := w.launchedAt(eni.Primary, "s1")
-	asked := wish(0, eni.Primary.Device, "s1")
+	asked := desiredInterface(0, eni.Primary.Device, "s1")
 	asked.Spec = spec("sg-2")
 	p := w.follow(desired(claim("a", asked)), nil, 5, 5*time.Second)
 	if got := w.interfaces[primary.ID]; got.Groups[0] != primary.Groups[0] || p.Members[0].Interface == nil || p.Members[0].Interface.ID == primary.ID {
@@ -87,9 +87,9 @@ func TestThePrimaryInterfaceIsNeverAdopted(t *testing.T) {
 }
 
 func TestAnAdoptedInterfaceIsMendedAndKeepsItsTags(t *testing.T) {
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	born := w.launchedAt(device(1), "s1")
-	asked := wish(0, 1, "s1")
+	asked := desiredInterface(0, 1, "s1")
 	asked.Spec = spec("sg-2")
 	asked.Spec.Description, asked.Spec.SourceDestCheck, asked.Spec.IPv4Prefixes = "router", false, 1
 	w.drive(desired(claim("a", asked)), nil)
@@ -106,10 +106,10 @@ func TestAnAdoptedInterfaceIsMendedAndKeepsItsTags(t *testing.T) {
 // that replaces an adopted launch interface must not be as old as the epoch, or garbage collection would delete it as
 // an old leak.
 func TestAnInterfaceAfterAnAdoptedOneIsNew(t *testing.T) {
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	w.launchedAt(device(1), "s1")
-	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
-	p := plan.Compute(desired(claim("a", wish(0, 2, "s2"))), w.observe(ledger), w.now)
+	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
+	p := plan.Compute(desired(claim("a", desiredInterface(0, 2, "s2"))), w.observe(ledger), w.now)
 	if len(p.Actions) != 1 {
 		t.Fatalf("want one interface to be made:\n%s", p.Explain())
 	}
@@ -120,19 +120,19 @@ func TestAnInterfaceAfterAnAdoptedOneIsNew(t *testing.T) {
 
 // The loss of an interface of a live node is the worst failure: launch interfaces are never detached.
 func TestALaunchedInterfaceIsNeverRemoved(t *testing.T) {
-	asked := wish(0, 1, "s1")
+	asked := desiredInterface(0, 1, "s1")
 	for name, then := range map[string]plan.Claim{
 		"released":      {NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"},
-		"other subnet":  func() plan.Claim { c := claim("a", wish(0, 1, "s2")); c.ReplaceAllowed = true; return c }(),
-		"no wishes":     claim("a"),
-		"other index":   claim("a", wish(0, 2, "s1")),
+		"other subnet":  func() plan.Claim { c := claim("a", desiredInterface(0, 1, "s2")); c.ReplaceAllowed = true; return c }(),
+		"no interfaces": claim("a"),
+		"other index":   claim("a", desiredInterface(0, 2, "s1")),
 		"leaked":        {NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Leaked: true},
 		"held":          {NodeENI: "a", Owner: "uid-a", Mode: plan.Retain},
 		"still wanted":  claim("a", asked),
 		"nobody at all": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
+			w := newMinimalEC2(limits(4))
 			born := w.launchedAt(device(1), "s1")
 			_, ledger := w.drive(desired(claim("a", asked)), nil)
 			w.now = w.now.Add(time.Hour)
@@ -154,7 +154,7 @@ func TestMends(t *testing.T) {
 		return plan.InPlaceUpdate{InterfaceID: id, Owner: "default", OwnerUID: "uid-t", Description: &words, Groups: []string{"sg-2"}, DeleteOnTermination: &no, IPv4Prefixes: &two}
 	}
 	t.Run("are carried out", func(t *testing.T) {
-		w := newWorld(limits(4))
+		w := newMinimalEC2(limits(4))
 		born := w.launchedAt(device(1), "s1")
 		d := desired()
 		d.InPlaceUpdates = []plan.InPlaceUpdate{mend(born.ID)}
@@ -168,7 +168,7 @@ func TestMends(t *testing.T) {
 		}
 	})
 	t.Run("wait for a look", func(t *testing.T) {
-		w := newWorld(limits(4))
+		w := newMinimalEC2(limits(4))
 		born := w.launchedAt(device(1), "s1")
 		d, observed := desired(), w.observe(nil)
 		d.InPlaceUpdates, observed.Snapshot = []plan.InPlaceUpdate{mend(born.ID)}, nil
@@ -177,16 +177,16 @@ func TestMends(t *testing.T) {
 		}
 	})
 	t.Run("leave what a NodeENI has adopted", func(t *testing.T) {
-		w := newWorld(limits(4))
+		w := newMinimalEC2(limits(4))
 		born := w.launchedAt(device(1), "s1")
-		d := desired(claim("a", wish(0, 1, "s1")))
+		d := desired(claim("a", desiredInterface(0, 1, "s1")))
 		d.InPlaceUpdates = []plan.InPlaceUpdate{mend(born.ID)}
 		if w.drive(d, nil); w.calls != 0 {
 			t.Errorf("%d calls", w.calls)
 		}
 	})
 	t.Run("wait after a failure", func(t *testing.T) {
-		w := newWorld(limits(4))
+		w := newMinimalEC2(limits(4))
 		born := w.launchedAt(device(1), "s1")
 		d, observed := desired(), w.observe(nil)
 		d.InPlaceUpdates = []plan.InPlaceUpdate{mend(born.ID)}
@@ -199,9 +199,9 @@ func TestMends(t *testing.T) {
 
 // No create call was made for an adopted member, so its removal does not wait for an interface to become visible.
 func TestAnAdoptedMemberIsLetGoAtOnce(t *testing.T) {
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	w.launchedAt(device(1), "s1")
-	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 	observed := w.observe(ledger)
 	observed.ObservedSince = w.now
 	released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}

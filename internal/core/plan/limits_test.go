@@ -30,7 +30,7 @@ func TestAFullCardWaitsOnlyForASlotOfItsOwn(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, tc.foreign...)
+			w := newMinimalEC2(eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, tc.foreign...)
 			_, ledger := w.drive(desired(claim("a", tc.leaving)), nil)
 			w.now = w.now.Add(time.Hour)
 			released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
@@ -45,8 +45,8 @@ func TestAFullCardWaitsOnlyForASlotOfItsOwn(t *testing.T) {
 // TestThreeInterfacesOfANodeAtATime checks that no failure leaves more than three interfaces behind.
 func TestThreeInterfacesOfANodeAtATime(t *testing.T) {
 	const atATime = 3
-	w := newWorld(limits(8))
-	wanted := desired(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"), wish(2, 3, "s3"), wish(3, 4, "s4"), wish(4, 5, "s5"), wish(5, 6, "s6")))
+	w := newMinimalEC2(limits(8))
+	wanted := desired(claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"), desiredInterface(2, 3, "s3"), desiredInterface(3, 4, "s4"), desiredInterface(4, 5, "s5"), desiredInterface(5, 6, "s6")))
 	var ledger identity.Generations
 	for range 10 {
 		p := plan.Compute(wanted, w.observe(ledger), w.now)
@@ -77,14 +77,14 @@ func TestWhatCanNeverBeHadKeepsNoReplacementWaiting(t *testing.T) {
 		want     string
 	}{
 		"another NodeENI has no subnet in the zone": {claim("b"), true, "uid-a"},
-		"another NodeENI waits for its interface":   {claim("b", wish(0, 3, "s1")), true, ""},
+		"another NodeENI waits for its interface":   {claim("b", desiredInterface(0, 3, "s1")), true, ""},
 		"a selector has only a partial answer":      {claim("b"), false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(8))
-			c := claim("a", wish(0, 1, "s1"))
+			w := newMinimalEC2(limits(8))
+			c := claim("a", desiredInterface(0, 1, "s1"))
 			_, ledger := w.drive(desired(c), nil)
-			c = claim("a", wish(0, 1, "s2"))
+			c = claim("a", desiredInterface(0, 1, "s2"))
 			c.ReplaceAllowed, c.AllResolved = true, tc.resolved
 			tc.other.Unresolvable = []plan.Problem{{Reason: plan.NoSubnetInZone}}
 			if got := plan.Compute(desired(c, tc.other), w.observe(ledger), w.now).ReplaceCandidate; string(got) != tc.want {
@@ -97,8 +97,8 @@ func TestWhatCanNeverBeHadKeepsNoReplacementWaiting(t *testing.T) {
 // TestASlotStaysWithACallUnderWay has two NodeENIs request the same index. The interface of the second one exists
 // before EC2 answers the call for the first one.
 func TestASlotStaysWithACallUnderWay(t *testing.T) {
-	w := newWorld(limits(4))
-	d := desired(claim("a", wish(0, 1, "s1")), claim("b", wish(0, 1, "s2")))
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("a", desiredInterface(0, 1, "s1")), claim("b", desiredInterface(0, 1, "s2")))
 	planned := plan.Compute(d, w.observe(nil), w.now)
 	slots := map[string]eni.Slot{}
 	for _, action := range planned.Actions {
@@ -133,10 +133,10 @@ func TestNoInterfaceInUseMovesToACardWithoutRoom(t *testing.T) {
 		"the instance is full, and the interface makes room": {cards: []int{2, 2}, interfaces: 2, subnet: "s1", moves: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(eni.Limits{Cards: tc.cards, Interfaces: tc.interfaces, IPv4: 10}, tc.foreign...)
-			_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+			w := newMinimalEC2(eni.Limits{Cards: tc.cards, Interfaces: tc.interfaces, IPv4: 10}, tc.foreign...)
+			_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 			w.now = w.now.Add(time.Hour)
-			moved := wish(0, 1, tc.subnet)
+			moved := desiredInterface(0, 1, tc.subnet)
 			moved.Slot.Card = 1
 			o := w.observe(ledger)
 			o.ReplaceAllowed = true
@@ -154,8 +154,8 @@ func TestNoInterfaceInUseMovesToACardWithoutRoom(t *testing.T) {
 // TestAnInterfaceWithoutACardIsLookedAtAgain detaches an interface whose NodeENI requests a card that the type does not
 // have: no event reports the end of its instance.
 func TestAnInterfaceWithoutACardIsLookedAtAgain(t *testing.T) {
-	w := newWorld(limits(4))
-	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	w := newMinimalEC2(limits(4))
+	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 	for id, i := range w.interfaces {
 		if i.SubnetID == "s1" {
 			i.Attachment, i.Status = nil, eni.Available
@@ -163,7 +163,7 @@ func TestAnInterfaceWithoutACardIsLookedAtAgain(t *testing.T) {
 		}
 	}
 	w.now = w.now.Add(time.Hour)
-	elsewhere := wish(0, 1, "s1")
+	elsewhere := desiredInterface(0, 1, "s1")
 	elsewhere.Slot.Card = 1
 	d := desired(claim("a", elsewhere))
 	p := plan.Compute(d, w.observe(ledger), w.now)

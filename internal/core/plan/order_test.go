@@ -18,11 +18,11 @@ import (
 
 // inOrder declares subnets in an order, the first at the given index.
 func inOrder(first int, subnets ...string) plan.Claim {
-	var wishes []plan.DesiredInterface
+	var interfaces []plan.DesiredInterface
 	for n, subnet := range subnets {
-		wishes = append(wishes, wish(n, first+n, subnet))
+		interfaces = append(interfaces, desiredInterface(n, first+n, subnet))
 	}
-	return claim("a", wishes...)
+	return claim("a", interfaces...)
 }
 
 // TestAnEditUnderReplaceMovesOnlyWhatItMust edits subnets and device index under updatePolicy Replace. The order of the
@@ -115,7 +115,7 @@ func TestAnotherOrderIsDriftWhereOnlyOneIndexWillDo(t *testing.T) {
 		"a rollout": {replacing(after), plan.SlotTaken, "deviceIndexPolicy: Prefer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(8))
+			w := newMinimalEC2(limits(8))
 			_, ledger := w.drive(desired(inOrder(1, "s1", "s2")), nil)
 			o := w.observe(ledger)
 			o.ReplaceAllowed = true
@@ -166,7 +166,7 @@ func TestWhatWasTakenInPassingMovesNothing(t *testing.T) {
 // interface waits for that index while the second is attached, and neither moves afterwards.
 func TestASlotThatIsBeingFreedMovesNothing(t *testing.T) {
 	h := newHostile(nil, limits(8))
-	before, after := claim("old", wish(0, 1, "s9")), replacing(inOrder(1, "s1", "s2"))
+	before, after := claim("old", desiredInterface(0, 1, "s9")), replacing(inOrder(1, "s1", "s2"))
 	wanted := desired(before)
 	c := newRestartable(nil, h, func() plan.Desired { return wanted })
 	c.idle(time.Minute)

@@ -32,9 +32,9 @@ func TestOnlyInstancesOfTheClusterGetInterfaces(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
+			w := newMinimalEC2(limits(4))
 			w.instance.Tags = tc.tags
-			d := desired(claim("a", wish(0, 1, "s1")))
+			d := desired(claim("a", desiredInterface(0, 1, "s1")))
 			d.InstanceTags = known()
 			p := plan.Compute(d, w.observe(nil), w.now)
 			if got := p.Members[0].Why.Reason == plan.InstanceOutsideCluster; got != tc.refused {
@@ -56,7 +56,7 @@ func TestAnInstanceWithoutTheTagKeepsWhatItHas(t *testing.T) {
 		want plan.Reason
 	}{
 		"nothing else changes": {func(*plan.Claim) {}, ""},
-		"one more is wanted":   {func(c *plan.Claim) { c.Interfaces = append(c.Interfaces, wish(1, 2, "s2")) }, ""},
+		"one more is wanted":   {func(c *plan.Claim) { c.Interfaces = append(c.Interfaces, desiredInterface(1, 2, "s2")) }, ""},
 		"it is to be replaced": {func(c *plan.Claim) {
 			c.ReplaceAllowed, c.ExactSlot = true, true
 			c.Interfaces[0].Slot = eni.Slot{Device: 3}
@@ -64,8 +64,8 @@ func TestAnInstanceWithoutTheTagKeepsWhatItHas(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(6))
-			c := claim("a", wish(0, 1, "s1"))
+			w := newMinimalEC2(limits(6))
+			c := claim("a", desiredInterface(0, 1, "s1"))
 			_, ledger := w.drive(desired(c), nil)
 			before := w.ours()
 			tc.then(&c)
@@ -86,9 +86,9 @@ func TestAnInstanceWithoutTheTagKeepsWhatItHas(t *testing.T) {
 // TestWhatWasMadeIsNotAttachedToAnInstanceOutside removes the tag between the calls that create and attach an
 // interface. A deletion of the NodeENI still removes the interface.
 func TestWhatWasMadeIsNotAttachedToAnInstanceOutside(t *testing.T) {
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	w.instance.Tags = map[string]string{"eks:cluster-name": "blue"}
-	d := desired(claim("a", wish(0, 1, "s1")))
+	d := desired(claim("a", desiredInterface(0, 1, "s1")))
 	d.InstanceTags = known()
 	made := plan.Compute(d, w.observe(nil), w.now)
 	for _, action := range made.Actions {

@@ -26,8 +26,8 @@ func leakedAt(missing time.Time) plan.Claim {
 }
 
 func TestALeakThatIsAttachedIsAnnouncedBeforeItGoes(t *testing.T) {
-	w := newWorld(limits(4))
-	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	w := newMinimalEC2(limits(4))
+	w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 	w.pass(24 * time.Hour)
 	missed := w.now
 	leaked := desired(leakedAt(missed))
@@ -45,8 +45,8 @@ func TestALeakThatIsAttachedIsAnnouncedBeforeItGoes(t *testing.T) {
 }
 
 func TestALeakWithoutAnInstanceGoesAtOnce(t *testing.T) {
-	w := newWorld(limits(4))
-	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	w := newMinimalEC2(limits(4))
+	w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 	w.pass(24 * time.Hour)
 	o := w.observe(nil)
 	o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
@@ -64,12 +64,12 @@ func TestAnUnattachedInterfaceIsAttachingOnlyIfItIsDesired(t *testing.T) {
 		reason plan.Reason
 		want   plan.Phase
 	}{
-		"desired":                              {claim("a", wish(0, 1, "s1")), "", plan.Attaching},
+		"desired":                              {claim("a", desiredInterface(0, 1, "s1")), "", plan.Attaching},
 		"of a deleted NodeENI, not old enough": {leakedAt(time.Time{}), plan.Retained, plan.Pending},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
-			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+			w := newMinimalEC2(limits(4))
+			w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 			o := w.observe(nil)
 			o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
 			p := plan.Compute(desired(tc.claim), o, w.now)
@@ -93,8 +93,8 @@ func TestAgeCountsAlsoWhenTheInstanceIsGone(t *testing.T) {
 		"without a time": {func(tags map[string]string) { delete(tags, identity.TagCreatedAt) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
-			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+			w := newMinimalEC2(limits(4))
+			w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 			w.pass(24 * time.Hour)
 			o := w.observe(nil)
 			o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
@@ -113,8 +113,8 @@ func TestAPauseHoldsAlsoWhenTheInstanceIsGone(t *testing.T) {
 	for name, uid := range map[string]string{"of an unknown NodeENI": "uid-a", "of a network": string(identity.NetworkOwner("a"))} {
 		for _, paused := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, paused %t", name, paused), func(t *testing.T) {
-				w := newWorld(limits(4))
-				w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+				w := newMinimalEC2(limits(4))
+				w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 				w.pass(24 * time.Hour)
 				o := w.observe(nil)
 				o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
@@ -133,9 +133,9 @@ func TestAPauseHoldsAlsoWhenTheInstanceIsGone(t *testing.T) {
 // TestAnAttachThatNeverEnds expects that such an attach is canceled repeatedly with growing backoff, and needs a person
 // from the third time on.
 func TestAnAttachThatNeverEnds(t *testing.T) {
-	w := newWorld(limits(4))
-	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
-	d := desired(claim("a", wish(0, 1, "s1")))
+	w := newMinimalEC2(limits(4))
+	w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
+	d := desired(claim("a", desiredInterface(0, 1, "s1")))
 	available := func(undone int, ago time.Duration) plan.Observed {
 		o := w.observe(nil)
 		o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
@@ -174,24 +174,24 @@ func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
 		want   plan.Reason
 		says   string
 	}{
-		"its turn": {claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2")))}, want: plan.Replacing, says: "another node has had its turn"},
+		"its turn": {claims: []plan.Claim{replacing(claim("a", desiredInterface(0, 1, "s2")))}, want: plan.Replacing, says: "another node has had its turn"},
 		"selectors that are not all resolved": {
-			claims: []plan.Claim{unresolved(replacing(claim("a", wish(0, 1, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
+			claims: []plan.Claim{unresolved(replacing(claim("a", desiredInterface(0, 1, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
 			want: plan.Replacing, says: "selectors of its NodeENI are resolved",
 		},
 		"a member of another NodeENI that has no slot": {
-			claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2"))), exactly(claim("b", wish(0, 0, "s1")))},
+			claims: []plan.Claim{replacing(claim("a", desiredInterface(0, 1, "s2"))), exactly(claim("b", desiredInterface(0, 0, "s1")))},
 			change: func(o *plan.Observed) { o.ReplaceAllowed = true }, want: plan.Replacing,
 		},
 		"a slot that another holds": {
-			claims: []plan.Claim{exactly(replacing(claim("a", wish(0, 0, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
+			claims: []plan.Claim{exactly(replacing(claim("a", desiredInterface(0, 0, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
 			want: plan.SlotTaken,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
-			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+			w := newMinimalEC2(limits(4))
+			w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 			o := w.observe(nil)
 			o.ReplaceDenied = "another node has had its turn"
 			if tc.change != nil {
@@ -222,13 +222,13 @@ func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 		"refused too often":    {plan.Backoff{Class: eni.Transient, Count: 5}, device(2)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
-			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+			w := newMinimalEC2(limits(4))
+			w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 			o := w.observe(nil)
 			tc.failure.At, tc.failure.Removal = w.now, true
 			o.Backoffs = map[identity.Key]plan.Backoff{o.Owned[0].Member.Key: tc.failure}
 			released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release}
-			p := plan.Compute(desired(released, claim("b", wish(0, 1, "s2"))), o, w.now)
+			p := plan.Compute(desired(released, claim("b", desiredInterface(0, 1, "s2"))), o, w.now)
 			if got := p.Members[1]; got.Slot != tc.want || (got.Phase == plan.Creating) != (tc.want == device(2)) {
 				t.Errorf("want %s:\n%s", tc.want, p.Explain())
 			}
@@ -239,14 +239,14 @@ func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 // TestWhoHasNoSeatKeepsNobodyWaiting has foreign interfaces in the slots of the maximum number of unattached
 // interfaces.
 func TestWhoHasNoSeatKeepsNobodyWaiting(t *testing.T) {
-	w := newWorld(limits(8))
-	crowded := exactly(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"), wish(2, 3, "s3")))
+	w := newMinimalEC2(limits(8))
+	crowded := exactly(claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"), desiredInterface(2, 3, "s3")))
 	p := plan.Compute(desired(crowded), w.observe(nil), w.now)
 	for n, create := range p.Actions {
 		w.apply(create)
 		w.occupy(device(n + 1))
 	}
-	p = plan.Compute(desired(crowded, claim("b", wish(0, 4, "s4"))), w.observe(p.Ledger), w.now)
+	p = plan.Compute(desired(crowded, claim("b", desiredInterface(0, 4, "s4"))), w.observe(p.Ledger), w.now)
 	if len(p.Members) != 4 || p.Members[2].Phase != plan.Blocked || p.Members[3].Phase != plan.Creating {
 		t.Errorf("want three blocked interfaces, and one that is made:\n%s", p.Explain())
 	}
@@ -254,8 +254,8 @@ func TestWhoHasNoSeatKeepsNobodyWaiting(t *testing.T) {
 
 // TestFullSubnetsAreTriedInTurn tries the subnets of a selector in turn, also after all of them were full.
 func TestFullSubnetsAreTriedInTurn(t *testing.T) {
-	w := newWorld(limits(4))
-	d := desired(claim("a", wish(0, 1, "s1", "s2", "s3")))
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("a", desiredInterface(0, 1, "s1", "s2", "s3")))
 	var tried []string
 	failure := plan.Backoff{}
 	for range 5 {
@@ -281,8 +281,8 @@ func TestFullSubnetsAreTriedInTurn(t *testing.T) {
 
 // TestSubnetsKnownToBeFullAreNotTried checks that a fleet does not repeat create calls in a full subnet.
 func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
-	w := newWorld(limits(4))
-	d := desired(claim("a", wish(0, 1, "s1", "s2")))
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("a", desiredInterface(0, 1, "s1", "s2")))
 	o := w.observe(nil)
 	soon := w.now.Add(time.Minute)
 	o.FullSubnets = map[plan.SubnetDemand]plan.FullSubnet{{Owner: "uid-a", SubnetID: "s1"}: {Until: soon}}
@@ -299,8 +299,8 @@ func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
 // TestAFullSubnetIsNoNewsAgain checks that the message stays the same before an attempt, after it, and at the end of
 // the backoff.
 func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
-	w := newWorld(limits(4))
-	d, key := desired(claim("a", wish(0, 1, "s1"))), identity.Key{Owner: "uid-a"}
+	w := newMinimalEC2(limits(4))
+	d, key := desired(claim("a", desiredInterface(0, 1, "s1"))), identity.Key{Owner: "uid-a"}
 	failure := plan.Backoff{}.Next(eni.NoAddresses, "InsufficientFreeAddressesInSubnet", w.now)
 	o := w.observe(nil)
 	o.Backoffs = map[identity.Key]plan.Backoff{key: failure}
@@ -316,9 +316,9 @@ func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
 // TestASubnetWithoutABlockForAPrefix checks that the message on every node names missing blocks, and not missing
 // addresses. Interfaces without prefixes are still created in the subnet.
 func TestASubnetWithoutABlockForAPrefix(t *testing.T) {
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	withPrefixes := func(subnets ...string) plan.Claim {
-		c := claim("a", wish(0, 1, subnets...))
+		c := claim("a", desiredInterface(0, 1, subnets...))
 		c.Interfaces[0].Spec.IPv4Prefixes = 1
 		return c
 	}
@@ -360,7 +360,7 @@ func TestASubnetWithoutABlockForAPrefix(t *testing.T) {
 		o := w.observe(nil)
 		demand, known := full("s1", eni.NoPrefixes)
 		o.Backoffs, o.FullSubnets = refused, map[plan.SubnetDemand]plan.FullSubnet{demand: known}
-		if p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now); len(p.Actions) != 1 {
+		if p := plan.Compute(desired(claim("a", desiredInterface(0, 1, "s1"))), o, w.now); len(p.Actions) != 1 {
 			t.Errorf("no interface is created:\n%s", p.Explain())
 		}
 	})
@@ -369,8 +369,8 @@ func TestASubnetWithoutABlockForAPrefix(t *testing.T) {
 // TestWhatIsRefusedToOneHoldsUpNoOther has a member with two interfaces, as after a user restored the tags of one that
 // was replaced. EC2 refuses addresses to the one that stays; the other one is still removed.
 func TestWhatIsRefusedToOneHoldsUpNoOther(t *testing.T) {
-	w := newWorld(limits(4))
-	d, key := desired(claim("a", wish(0, 1, "s1"))), identity.Key{Owner: "uid-a"}
+	w := newMinimalEC2(limits(4))
+	d, key := desired(claim("a", desiredInterface(0, 1, "s1"))), identity.Key{Owner: "uid-a"}
 	w.drive(d, nil)
 	twin := w.make("s1", w.observe(nil).Owned[0].Tags)
 	w.interfaces[twin.ID] = twin
@@ -397,7 +397,7 @@ func TestWhatIsRefusedToOneHoldsUpNoOther(t *testing.T) {
 // TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade crashes after a create whose answer was lost, long
 // after the generation was stored, and then removes the desired interface.
 func TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade(t *testing.T) {
-	w := newWorld(limits(4))
+	w := newMinimalEC2(limits(4))
 	key := identity.Key{Owner: "uid-a"}
 	o := w.observe(identity.Generations{key: identity.GenerationAt(w.now.Add(-time.Hour))})
 	o.ObservedSince = w.now

@@ -82,8 +82,8 @@ func TestPrefixesFollowPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(limits(4))
-			d := desired(claim("n3", wish(0, 1, "s1")))
+			w := newMinimalEC2(limits(4))
+			d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 			settled, ledger := w.drive(d, nil)
 			i := *settled.Members[0].Interface
 			i.IPv4Prefixes = tc.have
@@ -117,8 +117,8 @@ func TestPrefixesFollowPods(t *testing.T) {
 // again before the agent noticed that the interface had lost it.
 func TestAStaleReadAfterAnUnassignmentAssignsNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(limits(4))
-	d := desired(claim("n3", wish(0, 1, "s1")))
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 	settled, ledger := w.drive(d, nil)
 	i := *settled.Members[0].Interface
 	i.IPv4Prefixes = blocks(0, 1)
@@ -183,8 +183,8 @@ func TestAddressesAndInterfacesStayWhileAReportMayBeLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(limits(4))
-			d := desired(claim("n3", wish(0, 1, "s1")))
+			w := newMinimalEC2(limits(4))
+			d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 			settled, ledger := w.drive(d, nil)
 			i := *settled.Members[0].Interface
 			i.IPv4Prefixes = blocks(0)
@@ -220,8 +220,8 @@ func TestAddressesAndInterfacesStayWhileAReportMayBeLost(t *testing.T) {
 func TestPrefixesInUseStay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(limits(4))
-		d := desired(claim("n3", wish(0, 1, "s1")))
+		w := newMinimalEC2(limits(4))
+		d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 		settled, ledger := w.drive(d, nil)
 		i := *settled.Members[0].Interface
 		n := rapid.IntRange(0, 6).Draw(rt, "prefixes")
@@ -300,8 +300,8 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(limits(4))
-			d := desired(claim("n3", wish(0, 1, "s1")))
+			w := newMinimalEC2(limits(4))
+			d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 			settled, ledger := w.drive(d, nil)
 			id := settled.Members[0].Interface.ID
 			d.Claims[0].Mode, d.Claims[0].Interfaces = plan.Release, nil
@@ -331,8 +331,8 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 // that pods use, so the other one is detached without a report.
 func TestASurplusInterfaceThatTheStateDoesNotListWaitsForNoAgent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(limits(4))
-	d := desired(claim("n3", wish(0, 1, "s1")))
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 	d.Claims[0].PodPrefixes.Pods = true
 	settled, ledger := w.drive(d, nil)
 	listed := settled.Members[0]
@@ -355,8 +355,8 @@ func TestASurplusInterfaceThatTheStateDoesNotListWaitsForNoAgent(t *testing.T) {
 func TestPrefixesOfAnOpenNetworkWithoutAReportStay(t *testing.T) {
 	t.Parallel()
 	for _, opened := range []bool{true, false} {
-		w := newWorld(limits(4))
-		d := desired(claim("n3", wish(0, 1, "s1")))
+		w := newMinimalEC2(limits(4))
+		d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 		settled, ledger := w.drive(d, nil)
 		i := *settled.Members[0].Interface
 		i.IPv4Prefixes = blocks(0)
@@ -373,8 +373,8 @@ func TestPrefixesOfAnOpenNetworkWithoutAReportStay(t *testing.T) {
 func TestAnOutdatedReportEvictsNoPod(t *testing.T) {
 	t.Parallel()
 	for _, outdated := range []bool{true, false} {
-		w := newWorld(limits(4))
-		d := desired(claim("n3", wish(0, 1, "s1")))
+		w := newMinimalEC2(limits(4))
+		d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 		settled, ledger := w.drive(d, nil)
 		id := settled.Members[0].Interface.ID
 		d.Claims[0].Mode, d.Claims[0].Interfaces, d.Claims[0].EvictPods = plan.Release, nil, true
@@ -403,9 +403,9 @@ func TestAddressesBeyondTheTypeNameTheirField(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := desired(claim("n3", wish(0, 1, "s1")))
+			d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 			d.Claims[0].PodPrefixes, d.Claims[0].Interfaces[0].Spec.AddressCounts = tc.demand, tc.counts
-			w := newWorld(limits(4))
+			w := newMinimalEC2(limits(4))
 			o := w.observe(nil)
 			p := plan.Compute(d, o, w.now)
 			if m := p.Members[0]; len(p.Actions) > 0 || m.Why.Reason != plan.AddressLimit || !strings.Contains(m.Why.Message, tc.field) {

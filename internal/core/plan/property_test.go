@@ -26,14 +26,14 @@ type story struct {
 	cloud   *hostile
 	intents *intents
 	c       *restartable
-	// mischief is set if other programs change the instance.
-	mischief bool
+	// interference is set if other programs change the instance.
+	interference bool
 }
 
 // trouble has the faults of a story.
 type trouble struct {
-	lag                                             int
-	faults, crashes, forgetful, strangers, mischief bool
+	lag                                                 int
+	faults, crashes, forgetful, strangers, interference bool
 }
 
 func newStory(rt *rapid.T, tr trouble) *story {
@@ -45,7 +45,7 @@ func newStory(rt *rapid.T, tr trouble) *story {
 		}
 	}
 	s.c = newRestartable(rt, s.cloud, s.intents.desired)
-	s.mischief = tr.mischief
+	s.interference = tr.interference
 	s.cloud.maxLag, s.cloud.faulty, s.c.crashes, s.c.forgetful = tr.lag, tr.faults, tr.crashes, tr.forgetful
 	s.cloud.judge = s.judge
 	return s
@@ -112,8 +112,8 @@ func (s *story) soleFor(claim plan.Claim, target eni.Interface) bool {
 func (s *story) upheaval(changes int) {
 	for range changes {
 		s.c.say("%s", s.intents.change())
-		if s.mischief {
-			s.c.say("%s", s.cloud.mischief())
+		if s.interference {
+			s.c.say("%s", s.cloud.interference())
 		}
 		s.c.reconcile()
 		s.c.idle(time.Duration(rapid.IntRange(0, 90).Draw(s.T, "seconds")) * time.Second)
@@ -275,9 +275,9 @@ func TestPlansReachWhatIsWanted(t *testing.T) {
 func TestATokenAlwaysSaysTheSame(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newStory(rt, trouble{faults: true, crashes: true, lag: 20, mischief: true, strangers: true})
+		s := newStory(rt, trouble{faults: true, crashes: true, lag: 20, interference: true, strangers: true})
 		for range rapid.IntRange(1, 5).Draw(rt, "times") {
-			s.c.say("%s", s.cloud.mischief())
+			s.c.say("%s", s.cloud.interference())
 			s.c.reconcile()
 			s.c.idle(time.Minute)
 		}
@@ -305,14 +305,14 @@ func TestChangesOfMindEndWell(t *testing.T) {
 func TestNothingIsLostOrDoubledInTrouble(t *testing.T) {
 	t.Parallel()
 	stories := map[string]trouble{
-		"lost requests and replies":         {faults: true},
-		"readings that lag":                 {lag: 20},
-		"crashes":                           {crashes: true, faults: true},
-		"crashes, and readings that lag":    {crashes: true, faults: true, lag: 20, strangers: true},
-		"crashes that lose the ledger":      {crashes: true, faults: true, forgetful: true},
-		"everything, as bad as it ever was": {crashes: true, faults: true, lag: 60, strangers: true, mischief: true},
-		"mischief":                          {mischief: true, strangers: true},
-		"mischief, and readings that lag":   {mischief: true, strangers: true, lag: 20},
+		"lost requests and replies":           {faults: true},
+		"readings that lag":                   {lag: 20},
+		"crashes":                             {crashes: true, faults: true},
+		"crashes, and readings that lag":      {crashes: true, faults: true, lag: 20, strangers: true},
+		"crashes that lose the ledger":        {crashes: true, faults: true, forgetful: true},
+		"everything, as bad as it ever was":   {crashes: true, faults: true, lag: 60, strangers: true, interference: true},
+		"interference":                        {interference: true, strangers: true},
+		"interference, and readings that lag": {interference: true, strangers: true, lag: 20},
 	}
 	for name, tr := range stories {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 
 // situation returns the state that a controller has in the middle of a story.
 func situation(rt *rapid.T) (plan.Desired, plan.Observed, time.Time) {
-	s := newStory(rt, trouble{faults: true, lag: 10, strangers: true, mischief: true})
+	s := newStory(rt, trouble{faults: true, lag: 10, strangers: true, interference: true})
 	s.upheaval(rapid.IntRange(1, 4).Draw(rt, "changes"))
 	look := s.cloud.look()
 	s.c.known.ObserveInstance(look)
@@ -110,13 +110,13 @@ func TestCopiedTagsMoveNothing(t *testing.T) {
 	for name, i := range strangers {
 		for word, standing := range standings {
 			t.Run(name+", "+word, func(t *testing.T) {
-				w := newWorld(limits(4))
+				w := newMinimalEC2(limits(4))
 				known := inventory.New(cluster)
 				known.ObserveInterfaces(start.Add(-time.Hour), stranger(i))
 				known.ObserveInterfaces(start, stranger(i))
 				o := w.observe(nil)
 				o.Owned, o.ReplaceAllowed = known.Of(instance), true
-				c := claim("a", wish(0, 3, "s9"))
+				c := claim("a", desiredInterface(0, 3, "s9"))
 				c.Mode, c.ReplaceAllowed, c.ExactSlot = standing, true, true
 				for _, action := range plan.Compute(desired(c), o, start).Actions {
 					if !strings.HasPrefix(action.String(), "create") {
@@ -129,8 +129,8 @@ func TestCopiedTagsMoveNothing(t *testing.T) {
 }
 
 func TestADeletedInterfaceThatIsStillShownHoldsNoSlot(t *testing.T) {
-	w := newWorld(limits(4))
-	c := claim("a", wish(0, 1, "s1"))
+	w := newMinimalEC2(limits(4))
+	c := claim("a", desiredInterface(0, 1, "s1"))
 	_, ledger := w.drive(desired(c), nil)
 	o := w.observe(ledger)
 	o.Owned = nil // The snapshot in o has it; the inventory is newer.
@@ -141,7 +141,7 @@ func TestADeletedInterfaceThatIsStillShownHoldsNoSlot(t *testing.T) {
 }
 
 func TestAnInterfaceAttachedElsewhereBlocksNobodyHere(t *testing.T) {
-	w := newWorld(limits(4), device(1))
+	w := newMinimalEC2(limits(4), device(1))
 	known := inventory.New(cluster)
 	known.ObserveInterfaces(start, stranger(eni.Interface{Status: eni.InUse, Attachment: &eni.Attachment{
 		ID: "x", InstanceID: "i-00000000000000002", Slot: device(1), Status: eni.AttachmentAttached,
@@ -150,7 +150,7 @@ func TestAnInterfaceAttachedElsewhereBlocksNobodyHere(t *testing.T) {
 	o.Owned = known.Of(instance)
 	leaving := claim("a")
 	leaving.Mode = plan.Release
-	p := plan.Compute(desired(leaving, claim("b", wish(0, 1, "s1"))), o, start)
+	p := plan.Compute(desired(leaving, claim("b", desiredInterface(0, 1, "s1"))), o, start)
 	if len(p.Actions) != 1 || p.Actions[0].(plan.Create).Slot != device(2) {
 		t.Errorf("the slot of another instance is none of this one's:\n%s", p.Explain())
 	}
@@ -159,8 +159,8 @@ func TestAnInterfaceAttachedElsewhereBlocksNobodyHere(t *testing.T) {
 // TestOneOfTwoGoesOnlyWhenTheOtherIsCertain has the controller start while a stale read still returns the predecessor
 // of a live interface.
 func TestOneOfTwoGoesOnlyWhenTheOtherIsCertain(t *testing.T) {
-	w := newWorld(limits(8))
-	c := claim("a", wish(0, 1, "s1"))
+	w := newMinimalEC2(limits(8))
+	c := claim("a", desiredInterface(0, 1, "s1"))
 	w.drive(desired(c), nil)
 	twin := w.ours()[0].Clone()
 	twin.ID, twin.Tags[identity.TagGeneration], twin.Attachment = "eni-twin", "9", nil
@@ -187,7 +187,7 @@ func TestOneOfTwoGoesOnlyWhenTheOtherIsCertain(t *testing.T) {
 
 func TestOneReplacementAtATime(t *testing.T) {
 	h := newHostile(nil, limits(8))
-	wanted := claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"), wish(2, 3, "s3"))
+	wanted := claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"), desiredInterface(2, 3, "s3"))
 	c := newRestartable(nil, h, func() plan.Desired { return desired(wanted) })
 	c.idle(time.Minute)
 	h.judge = func(operation string, target eni.Interface) {
@@ -197,7 +197,7 @@ func TestOneReplacementAtATime(t *testing.T) {
 			}
 		}
 	}
-	wanted = claim("a", wish(0, 1, "s7"), wish(1, 2, "s8"), wish(2, 3, "s9"))
+	wanted = claim("a", desiredInterface(0, 1, "s7"), desiredInterface(1, 2, "s8"), desiredInterface(2, 3, "s9"))
 	wanted.ReplaceAllowed = true
 	c.next = c.now()
 	c.idle(10 * time.Minute)

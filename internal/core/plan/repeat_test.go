@@ -65,8 +65,8 @@ func TestAnOpponentCostsFewCallsPerHour(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		field := rapid.SampledFrom(fields).Draw(rt, "field")
 		pause := time.Duration(rapid.IntRange(20, 400).Draw(rt, "seconds between plans")) * time.Second
-		w := newWorld(limits(4))
-		d := desired(claim("a", wish(0, 1, "s1")))
+		w := newMinimalEC2(limits(4))
+		d := desired(claim("a", desiredInterface(0, 1, "s1")))
 		_, ledger := w.drive(d, nil)
 		repeats, calls := plan.RepeatedUpdates{}, 0
 		var said string
@@ -96,8 +96,8 @@ func TestAnOpponentCostsFewCallsPerHour(t *testing.T) {
 // TestAReadingDecidesWhetherARepeatedChangeLasts has EC2 accept a change a second time. Before a read that is late
 // enough the plan has no reason, and without a read it requests one.
 func TestAReadingDecidesWhetherARepeatedChangeLasts(t *testing.T) {
-	w := newWorld(limits(4))
-	d := desired(claim("a", wish(0, 1, "s1")))
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("a", desiredInterface(0, 1, "s1")))
 	_, ledger := w.drive(d, nil)
 	i := w.ours()[0]
 	accepted := w.now

@@ -15,8 +15,8 @@ import (
 // An interface without a slot belongs to one NodeENI. It does not delay the rollouts of other NodeENIs on other
 // instances.
 func TestInRollout(t *testing.T) {
-	w := newWorld(limits(2))
-	a, full := claim("a", wish(0, 1, "s1")), claim("b", wish(0, 2, "s2"))
+	w := newMinimalEC2(limits(2))
+	a, full := claim("a", desiredInterface(0, 1, "s1")), claim("b", desiredInterface(0, 2, "s2"))
 	settled, ledger := w.drive(desired(a), nil)
 	if rest := settled.InRollout(); len(rest) > 0 {
 		t.Errorf("all is attached, and %v are in a rollout", rest)
@@ -33,8 +33,8 @@ func TestInRollout(t *testing.T) {
 
 // A member without a subnet in the zone delays no replacement, so no message says that one waits for it.
 func TestAReplacementWaitsForMembersThatCanExist(t *testing.T) {
-	w := newWorld(limits(2))
-	a, noSubnet, full := claim("a", wish(0, 1, "s1")), claim("b"), claim("c", wish(0, 2, "s2"))
+	w := newMinimalEC2(limits(2))
+	a, noSubnet, full := claim("a", desiredInterface(0, 1, "s1")), claim("b"), claim("c", desiredInterface(0, 2, "s2"))
 	noSubnet.Unresolvable = []plan.Problem{{Reason: plan.NoSubnetInZone}}
 	_, ledger := w.drive(desired(a), nil)
 	a.ReplaceAllowed, a.Interfaces[0].Subnets = true, []string{"s3"}

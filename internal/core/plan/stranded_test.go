@@ -43,7 +43,7 @@ func TestAnEditOfSubnetsInPlaceTakesOnlyWhatALivingListDrops(t *testing.T) {
 		before := rapid.SliceOfNDistinct(rapid.SampledFrom(here), 1, 3, rapid.ID).Draw(rt, "before")
 		all := append(here, "other-zone", "other-vpc", "unknown")
 		after := rapid.SliceOfNDistinct(rapid.SampledFrom(all), 1, 4, rapid.ID).Draw(rt, "after")
-		w := newWorld(limits(8))
+		w := newMinimalEC2(limits(8))
 		_, ledger := w.drive(desired(listing(before...)), nil)
 		live := w.ours()
 
@@ -61,7 +61,7 @@ func TestAnEditOfSubnetsInPlaceTakesOnlyWhatALivingListDrops(t *testing.T) {
 }
 
 func TestAnInterfaceWithoutASubnetForItsNodeSaysHowItGoes(t *testing.T) {
-	w := newWorld(limits(8))
+	w := newMinimalEC2(limits(8))
 	_, ledger := w.drive(desired(listing("s1")), nil)
 	p := w.follow(desired(listing("other-zone")), ledger, 3, time.Minute)
 	if len(p.Members) != 1 {
@@ -82,21 +82,21 @@ func TestAnInterfaceWithoutASubnetForItsNodeSaysHowItGoes(t *testing.T) {
 // interface, which keeps its groups and gets the same reason as a new one.
 func TestAnInterfaceInUseSaysWhyItKeepsItsGroups(t *testing.T) {
 	none := &plan.Problem{Reason: plan.SecurityGroupNotFound, Message: "there is no security group with ID sg-9 in VPC vpc-1, where the node is; create it there"}
-	lacking := claim("a", wish(0, 1, "s1"))
+	lacking := claim("a", desiredInterface(0, 1, "s1"))
 	lacking.SecurityGroupProblem, lacking.Interfaces[0].Spec.Groups = none, nil
 	t.Run("made for the NodeENI", func(t *testing.T) {
-		w := newWorld(limits(8))
-		_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+		w := newMinimalEC2(limits(8))
+		_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 		keepsItsGroups(t, w, w.follow(desired(lacking), ledger, 3, time.Minute), w.ours()[0].ID)
 	})
 	t.Run("launched with the instance", func(t *testing.T) {
-		w := newWorld(limits(8))
+		w := newMinimalEC2(limits(8))
 		born := w.launchedAt(device(1), "s1")
 		keepsItsGroups(t, w, w.follow(desired(lacking), nil, 3, time.Minute), born.ID)
 	})
 }
 
-func keepsItsGroups(t *testing.T, w *world, p plan.Plan, id string) {
+func keepsItsGroups(t *testing.T, w *minimalEC2, p plan.Plan, id string) {
 	t.Helper()
 	m := p.Members[0]
 	if m.Phase != plan.Attached || m.Ready() || m.Why.Reason != plan.SecurityGroupNotFound || !strings.Contains(m.Why.Message, id+" keeps the security groups that it has (sg-1)") {

@@ -28,12 +28,12 @@ func TestAnInterfaceWithoutAnOwnerIsNotDoubled(t *testing.T) {
 		"of another cluster":            {map[string]string{identity.TagNoManage: "true", identity.TagCluster: "elsewhere"}, device(1), "s1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
+			w := newMinimalEC2(limits(4))
 			foreign := w.make(tc.subnet, tc.tags)
 			foreign.Status = eni.InUse
 			foreign.Attachment = &eni.Attachment{ID: "attach-f", InstanceID: instance, Slot: tc.slot, Status: eni.AttachmentAttached}
 			w.interfaces[foreign.ID] = foreign
-			p := w.follow(desired(claim("a", wish(0, 1, "s1"))), nil, 10, 30*time.Second)
+			p := w.follow(desired(claim("a", desiredInterface(0, 1, "s1"))), nil, 10, 30*time.Second)
 			m := p.Members[0]
 			if blocked := m.Phase == plan.Blocked && m.Why.Reason == plan.NotImported && w.calls == 0; blocked != tc.blocked {
 				t.Errorf("%s %v after %d calls", m.Phase, m.Why, w.calls)

@@ -25,9 +25,9 @@ const (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// world is a minimal EC2 with one instance, enough to execute plans and check their result. Transitions of EC2 end in
+// minimalEC2 is an EC2 with one instance, enough to execute plans and check their result. Transitions of EC2 end in
 // pass.
-type world struct {
+type minimalEC2 struct {
 	now        time.Time
 	instance   eni.Instance
 	limits     eni.Limits
@@ -41,8 +41,8 @@ type world struct {
 	calls     int
 }
 
-func newWorld(limits eni.Limits, foreign ...eni.Slot) *world {
-	w := &world{
+func newMinimalEC2(limits eni.Limits, foreign ...eni.Slot) *minimalEC2 {
+	w := &minimalEC2{
 		now:        start,
 		instance:   eni.Instance{ID: instance, Type: "m5.xlarge", Zone: zone, VPCID: "vpc-1", State: eni.InstanceRunning},
 		limits:     limits,
@@ -58,14 +58,14 @@ func newWorld(limits eni.Limits, foreign ...eni.Slot) *world {
 }
 
 // occupy attaches a foreign interface at a slot.
-func (w *world) occupy(slot eni.Slot) {
+func (w *minimalEC2) occupy(slot eni.Slot) {
 	i := w.make("subnet-node", nil)
 	i.Status = eni.InUse
 	i.Attachment = &eni.Attachment{ID: "attach-" + i.ID, InstanceID: instance, Slot: slot, Status: eni.AttachmentAttached}
 	w.interfaces[i.ID] = i
 }
 
-func (w *world) make(subnet string, tags map[string]string) eni.Interface {
+func (w *minimalEC2) make(subnet string, tags map[string]string) eni.Interface {
 	w.serial++
 	return eni.Interface{
 		ID: fmt.Sprintf("eni-%04d", w.serial), Type: eni.Standard, Status: eni.Available, SubnetID: subnet,
@@ -74,7 +74,7 @@ func (w *world) make(subnet string, tags map[string]string) eni.Interface {
 }
 
 // apply executes one action as EC2 would, and panics if EC2 would refuse it, because a plan must not request that.
-func (w *world) apply(action plan.Action) {
+func (w *minimalEC2) apply(action plan.Action) {
 	w.calls++
 	switch a := action.(type) {
 	case plan.Create:
@@ -118,12 +118,12 @@ func (w *world) apply(action plan.Action) {
 	}
 }
 
-func (w *world) assign(i eni.Interface, c eni.AddressCounts) eni.Interface {
+func (w *minimalEC2) assign(i eni.Interface, c eni.AddressCounts) eni.Interface {
 	i = w.more(i, plan.AssignAddresses{Family: plan.IPv4, Addresses: c.SecondaryIPv4, Prefixes: c.IPv4Prefixes})
 	return w.more(i, plan.AssignAddresses{Family: plan.IPv6, Addresses: c.IPv6, Prefixes: c.IPv6Prefixes})
 }
 
-func (w *world) more(i eni.Interface, m plan.AssignAddresses) eni.Interface {
+func (w *minimalEC2) more(i eni.Interface, m plan.AssignAddresses) eni.Interface {
 	for range m.Addresses {
 		w.serial++
 		if m.Family == plan.IPv4 {
@@ -143,7 +143,7 @@ func (w *world) more(i eni.Interface, m plan.AssignAddresses) eni.Interface {
 	return i
 }
 
-func (w *world) must(id string) eni.Interface {
+func (w *minimalEC2) must(id string) eni.Interface {
 	i, ok := w.interfaces[id]
 	if !ok {
 		panic("no interface " + id)
@@ -151,7 +151,7 @@ func (w *world) must(id string) eni.Interface {
 	return i
 }
 
-func (w *world) held(slot eni.Slot) bool {
+func (w *minimalEC2) held(slot eni.Slot) bool {
 	for _, i := range w.interfaces {
 		if i.AttachedTo(instance) && i.Attachment.Slot == slot {
 			return true
@@ -161,7 +161,7 @@ func (w *world) held(slot eni.Slot) bool {
 }
 
 // end terminates the instance and detaches its interfaces.
-func (w *world) end() {
+func (w *minimalEC2) end() {
 	w.instance.State = eni.InstanceTerminated
 	for id, i := range w.interfaces {
 		i.Attachment, i.Status = nil, eni.Available
@@ -170,7 +170,7 @@ func (w *world) end() {
 }
 
 // pass lets time pass, in which EC2 completes its transitions.
-func (w *world) pass(d time.Duration) {
+func (w *minimalEC2) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 	for id, i := range w.interfaces {
 		if i.Attachment == nil {
@@ -188,7 +188,7 @@ func (w *world) pass(d time.Duration) {
 }
 
 // observe reads the complete state, with the evidence from calls.
-func (w *world) observe(ledger identity.Generations) plan.Observed {
+func (w *minimalEC2) observe(ledger identity.Generations) plan.Observed {
 	known := inventory.New(cluster)
 	look := &eni.InstanceSnapshot{At: w.now, Instance: w.instance}
 	for _, id := range slices.Sorted(maps.Keys(w.interfaces)) {
@@ -204,7 +204,7 @@ func (w *world) observe(ledger identity.Generations) plan.Observed {
 }
 
 // ours returns the interfaces created for NodeENIs, ordered by ID.
-func (w *world) ours() []eni.Interface {
+func (w *minimalEC2) ours() []eni.Interface {
 	var ours []eni.Interface
 	for _, id := range slices.Sorted(maps.Keys(w.interfaces)) {
 		if i := w.interfaces[id]; i.Tags[identity.TagCluster] == cluster {
@@ -215,7 +215,7 @@ func (w *world) ours() []eni.Interface {
 }
 
 // drive plans and executes until a plan has no actions and no requeue, and returns the last plan.
-func (w *world) drive(d plan.Desired, ledger identity.Generations) (plan.Plan, identity.Generations) {
+func (w *minimalEC2) drive(d plan.Desired, ledger identity.Generations) (plan.Plan, identity.Generations) {
 	for range 50 {
 		p := plan.Compute(d, w.observe(ledger), w.now)
 		ledger = p.Ledger
@@ -235,7 +235,7 @@ func (w *world) drive(d plan.Desired, ledger identity.Generations) (plan.Plan, i
 
 // follow plans and executes the given number of times with a pause in between, and returns the last plan. Interfaces
 // may be replaced.
-func (w *world) follow(d plan.Desired, ledger identity.Generations, times int, pause time.Duration) plan.Plan {
+func (w *minimalEC2) follow(d plan.Desired, ledger identity.Generations, times int, pause time.Duration) plan.Plan {
 	var p plan.Plan
 	for range times {
 		o := w.observe(ledger)
@@ -257,14 +257,14 @@ func spec(groups ...string) eni.Spec {
 	return eni.Spec{Description: "d", Groups: groups, SourceDestCheck: true, DeleteOnTermination: true}
 }
 
-func wish(ordinal, device int, subnets ...string) plan.DesiredInterface {
+func desiredInterface(ordinal, device int, subnets ...string) plan.DesiredInterface {
 	return plan.DesiredInterface{Ordinal: ordinal, Subnets: subnets, Slot: eni.Slot{Device: device}, Spec: spec()}
 }
 
-func claim(name string, wishes ...plan.DesiredInterface) plan.Claim {
-	c := plan.Claim{NodeENI: name, Owner: identity.Owner("uid-" + name), Mode: plan.Ensure, Interfaces: wishes, AllResolved: true}
-	if len(wishes) > 0 {
-		c.FirstSlot = wishes[0].Slot
+func claim(name string, interfaces ...plan.DesiredInterface) plan.Claim {
+	c := plan.Claim{NodeENI: name, Owner: identity.Owner("uid-" + name), Mode: plan.Ensure, Interfaces: interfaces, AllResolved: true}
+	if len(interfaces) > 0 {
+		c.FirstSlot = interfaces[0].Slot
 	}
 	return c
 }

@@ -34,9 +34,9 @@ type NodeENI struct {
 	// Accepted is set once a controller has added its finalizer to the NodeENI.
 	Accepted bool `json:"accepted"`
 	Deleting bool `json:"deleting,omitempty"`
-	// Unheard is set while no controller has observed the present generation or the deletion.
-	Unheard bool `json:"unheard,omitempty"`
-	Paused  bool `json:"paused,omitempty"`
+	// NotObserved is set while no controller has observed the present generation or the deletion.
+	NotObserved bool `json:"notObserved,omitempty"`
+	Paused      bool `json:"paused,omitempty"`
 	// Ready is the condition of that type; the zero Condition while there is none.
 	Ready      Condition   `json:"ready"`
 	Conditions []Condition `json:"conditions,omitempty"`
@@ -117,7 +117,7 @@ func (n NodeENI) Selects(labels map[string]string) bool {
 // unable reports whether the controller says that it can change nothing for the NodeENI, and knows none of its
 // interfaces.
 func (n NodeENI) unable() bool {
-	if n.Unheard || n.Ready.Status != "False" {
+	if n.NotObserved || n.Ready.Status != "False" {
 		return false
 	}
 	return !n.Accepted || n.Desired == 0 && (n.Ready.Reason == reasonUnreadable || n.Ready.Reason == reasonOtherName)

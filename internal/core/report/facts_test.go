@@ -111,7 +111,7 @@ func TestViewsDoNotChangeTheFleet(t *testing.T) {
 
 func TestANodeENIIsJSON(t *testing.T) {
 	n := nodeENI("multus", "False", 3, 5, 4)
-	n.Generation, n.Deleting, n.Unheard, n.Paused, n.Drifted, n.Subnets = 7, true, true, true, 2, []string{"subnet-1"}
+	n.Generation, n.Deleting, n.NotObserved, n.Paused, n.Drifted, n.Subnets = 7, true, true, true, 2, []string{"subnet-1"}
 	n.Ready.Message = "no free address"
 	n.Conditions = []report.Condition{n.Ready}
 	const want = `{
@@ -122,7 +122,7 @@ func TestANodeENIIsJSON(t *testing.T) {
  },
  "accepted": true,
  "deleting": true,
- "unheard": true,
+ "notObserved": true,
  "paused": true,
  "ready": {
   "type": "Ready",

@@ -32,7 +32,7 @@ type Card struct {
 	Index int        `json:"index"`
 	Used  int        `json:"used"`
 	Takes int        `json:"takes"`
-	Seats []SlotView `json:"slots"`
+	Slots []SlotView `json:"slots"`
 }
 
 // SlotView is one slot.
@@ -58,59 +58,59 @@ func NewNodeMap(n Node, look *eni.InstanceSnapshot, limits eni.Limits, unseen st
 		limits, _ = instancetype.Offline(n.Type)
 	}
 	p := NodeMap{Node: n, Unseen: unseen}
-	seats := map[eni.Slot]SlotView{}
+	views := map[eni.Slot]SlotView{}
 	if look != nil {
 		for _, i := range look.Interfaces {
 			if i.AttachedTo(n.InstanceID) {
-				seats[i.Attachment.Slot] = seatOf(i)
+				views[i.Attachment.Slot] = slotViewOf(i)
 			}
 		}
 	} else {
-		seats[eni.Primary] = SlotView{Owner: "primary", taken: true, style: terminal.Idle}
+		views[eni.Primary] = SlotView{Owner: "primary", taken: true, style: terminal.Idle}
 	}
 	for _, i := range n.Interfaces {
-		seat := i.slotView()
-		if there, occupied := seats[i.Slot]; i.Phase == "Attached" || occupied && there.ENIID == i.ENIID && i.ENIID != "" {
-			seats[i.Slot] = seat
+		view := i.slotView()
+		if there, occupied := views[i.Slot]; i.Phase == "Attached" || occupied && there.ENIID == i.ENIID && i.ENIID != "" {
+			views[i.Slot] = view
 		} else {
-			p.Waiting = append(p.Waiting, seat)
+			p.Waiting = append(p.Waiting, view)
 		}
 	}
-	p.Cards = cards(seats, limits)
+	p.Cards = cards(views, limits)
 	return p
 }
 
 // cards sorts slots by card and adds the free slots. Indices above the number of interfaces of a card exist: EC2 limits
 // the number of interfaces, and not the indices.
-func cards(seats map[eni.Slot]SlotView, limits eni.Limits) []Card {
+func cards(views map[eni.Slot]SlotView, limits eni.Limits) []Card {
 	var all []Card
 	number := len(limits.Cards)
-	for slot := range seats {
+	for slot := range views {
 		number = max(number, slot.Card+1)
 	}
 	for index := range number {
 		card := Card{Index: index, Takes: limits.MaxOnCard(index)}
-		for slot, seat := range seats {
+		for slot, view := range views {
 			if slot.Card == index {
-				seat.Device = slot.Device
-				card.Seats = append(card.Seats, seat)
+				view.Device = slot.Device
+				card.Slots = append(card.Slots, view)
 				card.Used++
 			}
 		}
 		for device, free := 0, card.Takes-card.Used; free > 0; device++ {
-			if !slices.ContainsFunc(card.Seats, func(s SlotView) bool { return s.taken && s.Device == device }) {
-				card.Seats = append(card.Seats, SlotView{Device: device, Owner: "free", style: terminal.Idle})
+			if !slices.ContainsFunc(card.Slots, func(s SlotView) bool { return s.taken && s.Device == device }) {
+				card.Slots = append(card.Slots, SlotView{Device: device, Owner: "free", style: terminal.Idle})
 				free--
 			}
 		}
-		slices.SortFunc(card.Seats, func(a, b SlotView) int { return cmp.Compare(a.Device, b.Device) })
+		slices.SortFunc(card.Slots, func(a, b SlotView) int { return cmp.Compare(a.Device, b.Device) })
 		all = append(all, card)
 	}
 	return all
 }
 
-// seatOf returns the slot of an interface as EC2 returns it.
-func seatOf(i eni.Interface) SlotView {
+// slotViewOf returns the slot of an interface as EC2 returns it.
+func slotViewOf(i eni.Interface) SlotView {
 	s := SlotView{Owner: ownerOf(i), ENIID: i.ID, SubnetID: i.SubnetID, taken: true, style: terminal.Idle,
 		State: string(i.Attachment.Status)}
 	if i.PrimaryIPv4.IsValid() {
@@ -187,7 +187,7 @@ func (v NodeMap) Text(p Page) string {
 		b.WriteString("\n" + c.text(p))
 	}
 	if len(v.Waiting) > 0 {
-		b.WriteString("\n" + p.paint(terminal.Strong, "in no slot") + "\n" + p.table(seatColumns(), seatRows(v.Waiting)))
+		b.WriteString("\n" + p.paint(terminal.Strong, "in no slot") + "\n" + p.table(slotColumns(), slotRows(v.Waiting)))
 	}
 	if v.Unseen != "" {
 		b.WriteString("\n" + p.paragraph("",
@@ -201,7 +201,7 @@ func (v NodeMap) Text(p Page) string {
 
 func (c Card) text(p Page) string {
 	var squares strings.Builder
-	for _, s := range c.Seats {
+	for _, s := range c.Slots {
 		square := "■"
 		if !s.taken {
 			square = "□"
@@ -213,19 +213,19 @@ func (c Card) text(p Page) string {
 		used = fmt.Sprintf("%d of %d used", c.Used, c.Takes)
 	}
 	return fmt.Sprintf("%s  %s  %s\n", p.paint(terminal.Strong, fmt.Sprintf("card %d", c.Index)), squares.String(), used) +
-		p.table(seatColumns(), seatRows(c.Seats))
+		p.table(slotColumns(), slotRows(c.Slots))
 }
 
-func seatColumns() []terminal.Column {
+func slotColumns() []terminal.Column {
 	return []terminal.Column{
 		{Title: "INDEX", Right: true}, {Title: "OWNER"}, {Title: "ENI", Dispensable: 1}, {Title: "ADDRESS", Dispensable: 2},
 		{Title: "SUBNET", Dispensable: 4}, {Title: "STATE"}, {Title: "LINK", Dispensable: 3},
 	}
 }
 
-func seatRows(seats []SlotView) [][]terminal.Cell {
+func slotRows(views []SlotView) [][]terminal.Cell {
 	var rows [][]terminal.Cell
-	for _, s := range seats {
+	for _, s := range views {
 		owner, state := terminal.Cell{Text: s.Owner}, terminal.Cell{Text: s.State, Style: s.style}
 		if s.style == terminal.Idle {
 			owner.Style = terminal.Idle

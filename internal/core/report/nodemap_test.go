@@ -37,7 +37,7 @@ func snapshot(interfaces ...eni.Interface) *eni.InstanceSnapshot {
 // slots are the slots of a map, each as "card/index owner ID".
 func slots(m report.NodeMap) (all []string) {
 	for _, c := range m.Cards {
-		for _, s := range c.Seats {
+		for _, s := range c.Slots {
 			all = append(all, strings.TrimSpace(fmt.Sprintf("%d/%d %s %s", c.Index, s.Device, s.Owner, s.ENIID)))
 		}
 	}
@@ -99,7 +99,7 @@ func TestASlotShowsWhatEC2Returns(t *testing.T) {
 	i := onInstance("eni-1", 0, 1, nil)
 	i.PrimaryIPv4, i.Attachment.Status = netip.MustParseAddr("10.0.0.9"), eni.AttachmentDetaching
 	got := report.NewNodeMap(node("a", "z"), snapshot(i), eni.Limits{Cards: []int{2}}, "").Cards
-	want := []report.Card{{Index: 0, Used: 1, Takes: 2, Seats: []report.SlotView{
+	want := []report.Card{{Index: 0, Used: 1, Takes: 2, Slots: []report.SlotView{
 		{Device: 0, Owner: "free"},
 		{Device: 1, Owner: "other", ENIID: "eni-1", PrivateIP: "10.0.0.9", SubnetID: "subnet-1", State: "detaching"},
 	}}}
@@ -161,7 +161,7 @@ func TestASlotShowsWhatTheStatusSays(t *testing.T) {
 			want := of
 			want.ENIID, want.PrivateIP, want.State, want.Link = i.ENIID, tc.address, tc.state, tc.link
 			m := report.NewNodeMap(node("a", "z", i), nil, eni.Limits{Cards: []int{3}}, "")
-			if diff := cmp.Diff(want, m.Cards[0].Seats[2], ignoreMood); diff != "" {
+			if diff := cmp.Diff(want, m.Cards[0].Slots[2], ignoreMood); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -261,7 +261,7 @@ func TestTheCardsOfANodeMap(t *testing.T) {
 			var got []string
 			for _, c := range report.NewNodeMap(n, look, tc.limits, "").Cards {
 				line := fmt.Sprintf("%d: %d of %d", c.Index, c.Used, c.Takes)
-				for _, s := range c.Seats {
+				for _, s := range c.Slots {
 					line += map[bool]string{true: " -", false: " "}[s.Owner == "free"] + fmt.Sprint(s.Device)
 				}
 				got = append(got, line)

@@ -76,11 +76,11 @@ func TestProgressSumsNodeENIs(t *testing.T) {
 			},
 		},
 		"its controller has not looked at the new spec": {
-			[]report.NodeENI{with(ready, func(n *report.NodeENI) { n.Unheard = true })},
+			[]report.NodeENI{with(ready, func(n *report.NodeENI) { n.NotObserved = true })},
 			report.Progress{Attached: 4, Desired: 4, NodeENIs: 1, Waiting: []string{"ready (NotReconciled)"}},
 		},
 		"it was stalled before the new spec": {
-			[]report.NodeENI{with(stalled("x"), func(n *report.NodeENI) { n.Unheard = true })},
+			[]report.NodeENI{with(stalled("x"), func(n *report.NodeENI) { n.NotObserved = true })},
 			report.Progress{Attached: 1, Desired: 3, Blocked: 2, NodeENIs: 1, Waiting: []string{"x (NotReconciled)"}},
 		},
 		"no controller has taken it up": {

@@ -271,12 +271,12 @@ func TestAllSlotsOfACardAreShown(t *testing.T) {
 		}
 		n := node("node-a1", "us-east-1a", attached("multus", rapid.IntRange(1, 6).Draw(rt, "device")))
 		for _, card := range report.NewNodeMap(n, nil, limits, "no credentials").Cards {
-			if want := max(card.Takes, card.Used); len(card.Seats) != want {
-				rt.Fatalf("card %d shows %d slots, want %d: %+v", card.Index, len(card.Seats), want, card.Seats)
+			if want := max(card.Takes, card.Used); len(card.Slots) != want {
+				rt.Fatalf("card %d shows %d slots, want %d: %+v", card.Index, len(card.Slots), want, card.Slots)
 			}
-			for i := 1; i < len(card.Seats); i++ {
-				if card.Seats[i-1].Device >= card.Seats[i].Device {
-					rt.Fatalf("card %d is not sorted by device index: %+v", card.Index, card.Seats)
+			for i := 1; i < len(card.Slots); i++ {
+				if card.Slots[i-1].Device >= card.Slots[i].Device {
+					rt.Fatalf("card %d is not sorted by device index: %+v", card.Index, card.Slots)
 				}
 			}
 		}

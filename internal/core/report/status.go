@@ -121,7 +121,7 @@ func (s Status) nodeTable(p Page) string {
 // state is the NodeENI in one word.
 func (n NodeENI) state() string {
 	switch {
-	case n.Deleting && n.Accepted && !n.Unheard:
+	case n.Deleting && n.Accepted && !n.NotObserved:
 		return "Deleting"
 	case n.Paused && !n.Deleting:
 		return reasonPaused
@@ -133,7 +133,7 @@ func (n NodeENI) state() string {
 }
 
 // reconciled reports whether the conditions are those of the present spec.
-func (n NodeENI) reconciled() bool { return n.unable() || n.Accepted && !n.Unheard }
+func (n NodeENI) reconciled() bool { return n.unable() || n.Accepted && !n.NotObserved }
 
 func (n NodeENI) readyCell() terminal.Cell {
 	if !n.reconciled() {

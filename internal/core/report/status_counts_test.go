@@ -242,7 +242,7 @@ func TestStatusPrintsNoEmptyTableOfNodes(t *testing.T) {
 func TestStatusHasTheseFieldsInJSON(t *testing.T) {
 	n := report.NodeENI{
 		Name: "multus", Created: now, Selector: map[string]string{"ng": "data"}, Generation: 3, Accepted: true,
-		Deleting: true, Unheard: true, Paused: true,
+		Deleting: true, NotObserved: true, Paused: true,
 		Ready:      report.Condition{Type: "Ready", Status: "False", Reason: "Blocked", Message: "no"},
 		Conditions: []report.Condition{{Type: "Stalled", Status: "True"}}, Nodes: 1, Desired: 2, Attached: 3, Blocked: 4,
 		Drifted: 5, Subnets: []string{"subnet-1"},
@@ -257,7 +257,7 @@ func TestStatusHasTheseFieldsInJSON(t *testing.T) {
       },
       "accepted": true,
       "deleting": true,
-      "unheard": true,
+      "notObserved": true,
       "paused": true,
       "ready": {
         "type": "Ready",

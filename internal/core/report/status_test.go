@@ -20,14 +20,14 @@ func TestStatusShowsNoConditionThatTheControllerDidNotRenew(t *testing.T) {
 	}{
 		"reconciled":                   {func(*report.NodeENI) {}, []string{"●", "True", "Attached"}},
 		"being deleted":                {func(n *report.NodeENI) { n.Deleting, n.Ready.Status = true, "False" }, []string{"✗", "False", "Deleting"}},
-		"deleted without a controller": {func(n *report.NodeENI) { n.Deleting, n.Unheard = true, true }, []string{"◐", "Unknown", "NotReconciled"}},
+		"deleted without a controller": {func(n *report.NodeENI) { n.Deleting, n.NotObserved = true, true }, []string{"◐", "Unknown", "NotReconciled"}},
 		"deleted, paused and without a controller": {
-			func(n *report.NodeENI) { n.Deleting, n.Paused, n.Unheard = true, true, true },
+			func(n *report.NodeENI) { n.Deleting, n.Paused, n.NotObserved = true, true, true },
 			[]string{"◐", "Unknown", "NotReconciled"},
 		},
-		"edited without a controller": {func(n *report.NodeENI) { n.Unheard = true }, []string{"◐", "Unknown", "NotReconciled"}},
+		"edited without a controller": {func(n *report.NodeENI) { n.NotObserved = true }, []string{"◐", "Unknown", "NotReconciled"}},
 		"made without a controller":   {func(n *report.NodeENI) { n.Accepted = false }, []string{"◐", "Unknown", "NotReconciled"}},
-		"paused without a controller": {func(n *report.NodeENI) { n.Paused, n.Unheard = true, true }, []string{"◐", "Unknown", "Paused"}},
+		"paused without a controller": {func(n *report.NodeENI) { n.Paused, n.NotObserved = true, true }, []string{"◐", "Unknown", "Paused"}},
 		"paused":                      {func(n *report.NodeENI) { n.Paused = true }, []string{"●", "True", "Paused"}},
 	}
 	for name, tc := range cases {

@@ -205,8 +205,8 @@ func screens() map[string]string {
 	wanted := func(name string) report.NodeENI { n, _ := f.NodeENI(name); return n }
 	unseen := nodeENI("unseen", "", 0, 0, 0)
 	unseen.Accepted = false
-	unheard := nodeENI("unheard", "True", 2, 2, 0)
-	unheard.Deleting, unheard.Unheard = true, true
+	notObserved := nodeENI("unobserved", "True", 2, 2, 0)
+	notObserved.Deleting, notObserved.NotObserved = true, true
 	nobody := nodeENI("nobody", "True", 0, 0, 0)
 	nobody.Selector = map[string]string{"ng": "user-plane"}
 	fargate := report.Node{Name: "fargate", NotEC2: "providerID \"x\" names no EC2 instance"}
@@ -231,7 +231,7 @@ func screens() map[string]string {
 		"why-nodeeni":      report.WhyNodeENI(f, wanted("multus-eni-config")).Text(page),
 		"why-fine":         report.WhyNodeENI(f, wanted("user-plane")).Text(page),
 		"why-unseen":       report.WhyNodeENI(f, unseen).Text(page),
-		"why-unheard":      report.WhyNodeENI(f, unheard).Text(page),
+		"why-not-observed": report.WhyNodeENI(f, notObserved).Text(page),
 		"why-nobody":       report.WhyNodeENI(f, nobody).Text(page),
 		"why-node":         report.WhyNode(f, find(f, "node-b1")).Text(page),
 		"why-node-other":   report.WhyNode(f, find(f, "node-c1")).Text(page),

@@ -44,7 +44,7 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 	case !n.Accepted && !n.Deleting:
 		w.Verdict = "No controller has taken it up."
 		w.Notes = append(w.Notes, notRunning)
-	case n.Deleting && n.Unheard:
+	case n.Deleting && n.NotObserved:
 		w.Verdict = "It is to be deleted, and no controller has taken note of that: its finalizer waits for one."
 		w.Notes = append(w.Notes, notRunning)
 	case n.Deleting:

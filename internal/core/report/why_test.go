@@ -26,10 +26,10 @@ func verdict(text string, notes ...string) report.Why {
 
 func TestWhyNodeENIExplainsTheFirstCauseThatApplies(t *testing.T) {
 	const (
-		unpause  = "Remove the annotation networking.k8s.aws/paused when changes may go on."
-		deleting = "It is being deleted, and goes when EC2 confirms that none of its interfaces is left."
-		unheard  = "It is to be deleted, and no controller has taken note of that: its finalizer waits for one."
-		paused   = "It is paused: nothing is made, changed or removed for it."
+		unpause     = "Remove the annotation networking.k8s.aws/paused when changes may go on."
+		deleting    = "It is being deleted, and goes when EC2 confirms that none of its interfaces is left."
+		notObserved = "It is to be deleted, and no controller has taken note of that: its finalizer waits for one."
+		paused      = "It is paused: nothing is made, changed or removed for it."
 	)
 	fine := func(text string) report.Why { w := verdict(text); w.Fine = true; return w }
 	for name, tc := range map[string]struct {
@@ -57,11 +57,11 @@ func TestWhyNodeENIExplainsTheFirstCauseThatApplies(t *testing.T) {
 			verdict("No controller has taken it up.", isItRunning),
 		},
 		"deleted before a controller took it up": {
-			func(n *report.NodeENI) { n.Accepted, n.Deleting, n.Unheard = false, true, true },
-			verdict(unheard, isItRunning),
+			func(n *report.NodeENI) { n.Accepted, n.Deleting, n.NotObserved = false, true, true },
+			verdict(notObserved, isItRunning),
 		},
 		"deleted while no controller runs": {
-			func(n *report.NodeENI) { n.Deleting, n.Unheard, n.Paused = true, true, true }, verdict(unheard, isItRunning),
+			func(n *report.NodeENI) { n.Deleting, n.NotObserved, n.Paused = true, true, true }, verdict(notObserved, isItRunning),
 		},
 		"being deleted":        {func(n *report.NodeENI) { n.Deleting = true }, verdict(deleting)},
 		"deleted, last report": {func(n *report.NodeENI) { n.Deleting, n.Accepted = true, false }, verdict(deleting)},

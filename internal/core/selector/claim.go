@@ -34,14 +34,14 @@ func (f Found) DesiredInterfaces(claim *plan.Claim, at Location, spec func(p Pla
 		claim.SecurityGroupProblem, groupIDs = &problems[0], nil
 	}
 	for _, p := range placements {
-		wish := plan.DesiredInterface{
+		desired := plan.DesiredInterface{
 			Ordinal: p.Ordinal,
 			Subnets: subnetIDs(p.Candidates),
 			Slot:    eni.Slot{Card: claim.FirstSlot.Card, Device: claim.FirstSlot.Device + p.Ordinal},
 			Spec:    spec(p, groupIDs),
 		}
-		wish.Spec.Description = strings.ReplaceAll(wish.Spec.Description, DeviceIndex, strconv.Itoa(wish.Slot.Device))
-		claim.Interfaces = append(claim.Interfaces, wish)
+		desired.Spec.Description = strings.ReplaceAll(desired.Spec.Description, DeviceIndex, strconv.Itoa(desired.Slot.Device))
+		claim.Interfaces = append(claim.Interfaces, desired)
 	}
 }
 

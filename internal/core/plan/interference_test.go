@@ -12,13 +12,13 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// mischief changes the instance or an interface as another program would, and returns a description.
-func (h *hostile) mischief() string {
+// interference changes the instance or an interface as another program would, and returns a description.
+func (h *hostile) interference() string {
 	kinds := []string{"nothing", "attach", "leave", "detach", "delete", "stop", "start", "assign", "unassign"}
-	kind := rapid.SampledFrom(kinds).Draw(h.rt, "mischief")
+	kind := rapid.SampledFrom(kinds).Draw(h.rt, "interference")
 	switch kind {
 	case "attach":
-		if slot := device(rapid.IntRange(1, 5).Draw(h.rt, "slot")); h.seat(slot) == nil {
+		if slot := device(rapid.IntRange(1, 5).Draw(h.rt, "slot")); h.checkSlot(slot) == nil {
 			h.occupy(slot)
 		}
 	case "leave":
