@@ -44,6 +44,7 @@ func TestAFailingNamespaceDelaysNoOther(t *testing.T) {
 		for time.Since(begin) < 10*time.Minute {
 			p.note(func() { p.dirty[failing] = true })
 			if time.Since(begin)%(10*time.Second) == 0 {
+				synctest.Wait()
 				address = address.Next()
 				p.note(func() { p.dirty[other] = true })
 				time.Sleep(2 * settle)
@@ -57,10 +58,11 @@ func TestAFailingNamespaceDelaysNoOther(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
+		synctest.Wait()
 		if reads < 10 || reads > 16 {
 			t.Errorf("%d reads of the failing namespace in ten minutes, want about one a minute", reads)
 		}
-		exists = false
+		p.note(func() { exists = false })
 		time.Sleep(lastReadRetry + time.Second)
 		synctest.Wait()
 		if _, complete := p.Namespaces(); !complete {
