@@ -70,7 +70,7 @@ test-measure: ## Measure what each suite costs, without and with the race detect
 ##@ Test for hours
 
 .PHONY: test-long
-test-long: test-cases test-soak test-seeds test-mutants test-guest test-node fuzz ## Run all that follows
+test-long: test-cases test-soak test-model test-seeds test-mutants test-guest test-node fuzz ## Run all that follows
 
 .PHONY: test-cases
 test-cases: ## Run unit tests with fifty times as many random cases, new ones every time
@@ -79,6 +79,10 @@ test-cases: ## Run unit tests with fifty times as many random cases, new ones ev
 .PHONY: test-soak
 test-soak: ## Run the suites of processes, nodes and virtual days at full length, with the programs of others
 	$(SUITES) MULTIENI_TESTS=long bin/suites run -race -timeout 4h -count=1 ./hack/... ./test/cni ./test/hostile ./test/netns ./test/programs ./test/scenario ./test/synctest/...
+
+.PHONY: test-model
+test-model: ## Visit every state of the interface protocol with more faults at once; see docs/model.md
+	$(SUITES) MULTIENI_TESTS=long bin/suites run -timeout 1h -count=1 ./test/model
 
 SIM_FIRST ?= $(shell date -u +%Y%m%d)00001
 

@@ -109,7 +109,7 @@ func (m address) pods(s addressState, node uint8, add *steps[addressState]) {
 			s.gone &^= setOf(node)
 			s.last = node
 		})
-	case s.up.has(node) && s.last != node:
+	case s.up.has(node) && s.last != node && s.up.has(s.last):
 		add.fair("the address goes from node #, since it came up elsewhere", node, down)
 	case s.up.has(node) && s.left.ends > 0:
 		add.free("the address goes from node #", node, func(s *addressState) { s.left.ends--; down(s) })

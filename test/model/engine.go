@@ -5,6 +5,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -88,47 +89,53 @@ type search[S comparable] struct {
 	states  []S
 	parents []int32
 	edges   []edge // of fair steps
+	depth   int    // of the states whose steps are known
 }
 
 type edge struct{ from, to int32 }
 
-// explore visits the reachable states, and ends at the first one that violates a property. If no state violates a safety
-// property, it looks for the first state from which no fair steps lead to rest. It gives up after limit states.
+// explore visits the reachable states, and ends at the first one that violates a safety property. If it finds none, it looks
+// for the first state from which no fair steps lead to rest, then for the first fair step that leaves it. It gives up after
+// limit states.
 func explore[S comparable](m machine[S], limit int) Outcome {
 	s := search[S]{machine: m, numbers: map[S]int32{}}
 	s.visit(m.initial(), 0)
-	var o Outcome
-	add := steps[S]{}
-	for level, at := len(s.states), int32(0); int(at) < len(s.states); at++ {
+	violation, complete := s.run(limit)
+	o := Outcome{States: len(s.states), Depth: s.depth, Complete: complete}
+	switch {
+	case violation != 0:
+		o.Violated, o.Trace = m.violated(s.states[violation]), s.trace(violation)
+	case complete:
+		o.Violated, o.Trace = s.unrest()
+	}
+	return o
+}
+
+// run visits the states after those in s. It returns the first one that violates a safety property, or 0.
+func (s *search[S]) run(limit int) (violation int32, complete bool) {
+	var add steps[S]
+	level := len(s.states)
+	for at := int32(0); int(at) < len(s.states); at++ {
+		if len(s.states) > limit {
+			return 0, false
+		}
 		if int(at) == level {
 			level = len(s.states)
-			o.Depth++
-		}
-		if len(s.states) > limit {
-			o.States = len(s.states)
-			return o
+			s.depth++
 		}
 		add.from, add.all = s.states[at], add.all[:0]
-		m.next(add.from, &add)
+		s.machine.next(add.from, &add)
 		for _, next := range add.all {
 			to, isNew := s.visit(next.to, at)
 			if next.fair && to != at {
 				s.edges = append(s.edges, edge{at, to})
 			}
-			if !isNew {
-				continue
-			}
-			if p := m.violated(next.to); p != 0 {
-				o.States, o.Violated, o.Trace = len(s.states), p, s.trace(to)
-				return o
+			if isNew && s.machine.violated(next.to) != 0 {
+				return to, false
 			}
 		}
 	}
-	o.States, o.Complete = len(s.states), true
-	if stuck, found := s.stuck(); found {
-		o.Violated, o.Trace = m.leftover(), s.trace(stuck)
-	}
-	return o
+	return 0, true
 }
 
 // visit returns the number of a state, and whether it is new.
@@ -149,55 +156,71 @@ func (s *search[S]) trace(to int32) []string {
 		return nil
 	}
 	from := s.parents[to]
-	add := steps[S]{from: s.states[from]}
+	return append(s.trace(from), s.name(edge{from, to}))
+}
+
+// name returns the name of a step.
+func (s *search[S]) name(e edge) string {
+	add := steps[S]{from: s.states[e.from]}
 	s.machine.next(add.from, &add)
 	for _, next := range add.all {
-		if next.to == s.states[to] {
-			return append(s.trace(from), next.String())
+		if next.to == s.states[e.to] {
+			return next.String()
 		}
 	}
 	panic("a step is not repeatable: next must depend on the state alone")
 }
 
+// unrest returns the property that is violated by the way to rest, with its steps, or 0.
+func (s *search[S]) unrest() (Property, []string) {
+	if stuck, found := s.stuck(); found {
+		return s.machine.leftover(), s.trace(stuck)
+	}
+	for _, e := range s.edges {
+		if s.machine.atRest(s.states[e.from]) && !s.machine.atRest(s.states[e.to]) {
+			return RestLasts, append(s.trace(e.from), s.name(e))
+		}
+	}
+	return 0, nil
+}
+
 // stuck returns the first state from which no fair steps lead to rest.
 func (s *search[S]) stuck() (first int32, found bool) {
-	begins := make([]int32, len(s.states)+1) // the place in sources of the edges to each state
-	for _, e := range s.edges {
-		begins[e.to+1]++
-	}
-	for n := range s.states {
-		begins[n+1] += begins[n]
-	}
-	sources := make([]int32, len(s.edges))
-	for filled, n := append([]int32(nil), begins...), 0; n < len(s.edges); n++ {
-		e := s.edges[n]
-		sources[filled[e.to]] = e.from
-		filled[e.to]++
-	}
+	before := s.predecessors()
 	reaches := make([]bool, len(s.states))
 	var queue []int32
-	reach := func(n int32) {
-		if !reaches[n] {
-			reaches[n] = true
-			queue = append(queue, n)
-		}
-	}
 	for n, state := range s.states {
 		if s.machine.atRest(state) {
-			reach(int32(n))
+			reaches[n] = true
+			queue = append(queue, int32(n))
 		}
 	}
-	for len(queue) > 0 {
-		at := queue[0]
-		queue = queue[1:]
-		for _, from := range sources[begins[at]:begins[at+1]] {
-			reach(from)
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, from := range before(queue[0]) {
+			if !reaches[from] {
+				reaches[from] = true
+				queue = append(queue, from)
+			}
 		}
 	}
-	for n, ok := range reaches {
-		if !ok {
-			return int32(n), true
-		}
+	n := slices.Index(reaches, false)
+	return int32(n), n >= 0
+}
+
+// predecessors returns a function that lists the states from which a fair step leads to a state.
+func (s *search[S]) predecessors() func(to int32) []int32 {
+	// The sources of the edges to a state are those from ends[to] up to ends[to+1], once each edge has moved its end down.
+	ends := make([]int32, len(s.states)+1)
+	for _, e := range s.edges {
+		ends[e.to]++
 	}
-	return 0, false
+	for n := range s.states {
+		ends[n+1] += ends[n]
+	}
+	sources := make([]int32, len(s.edges))
+	for _, e := range s.edges {
+		ends[e.to]--
+		sources[ends[e.to]] = e.from
+	}
+	return func(to int32) []int32 { return sources[ends[to]:ends[to+1]] }
 }

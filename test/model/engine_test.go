@@ -9,8 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// ladder is a machine that climbs by one or two rungs to the top, and can fall to the ground.
-type ladder struct{ top, broken, ground int }
+// ladder is a machine that climbs by one or two rungs to the top, breaks on one rung, and can fall to the ground from
+// another. It is at rest at the top, and on one more rung.
+type ladder struct{ top, broken, ground, rest int }
 
 func (l ladder) initial() int { return 0 }
 
@@ -32,7 +33,7 @@ func (l ladder) violated(s int) Property {
 	return 0
 }
 
-func (l ladder) atRest(s int) bool { return s == l.top }
+func (l ladder) atRest(s int) bool { return s == l.top || s == l.rest }
 
 func (ladder) leftover() Property { return NothingLeaks }
 
@@ -43,12 +44,14 @@ func TestExplore(t *testing.T) {
 		limit   int
 		want    Outcome
 	}{
-		"visits all states": {ladder{top: 5, broken: never, ground: never}, 100, Outcome{States: 6, Depth: 3, Complete: true}},
-		"finds the shortest way to a violation": {ladder{top: 5, broken: 4, ground: never}, 100,
+		"visits all states": {ladder{top: 5, broken: never, ground: never, rest: never}, 100, Outcome{States: 6, Depth: 3, Complete: true}},
+		"finds the shortest way to a violation": {ladder{top: 5, broken: 4, ground: never, rest: never}, 100,
 			Outcome{States: 5, Depth: 1, Violated: OrderFirst, Trace: []string{"two rungs from 0", "two rungs from 2"}}},
-		"finds a state without fair steps to rest": {ladder{top: 5, broken: never, ground: 2}, 100,
+		"finds a state without fair steps to rest": {ladder{top: 5, broken: never, ground: 2, rest: never}, 100,
 			Outcome{States: 7, Depth: 3, Complete: true, Violated: NothingLeaks, Trace: []string{"two rungs from 0", "falls from 2"}}},
-		"gives up": {ladder{top: 100, broken: never, ground: never}, 10, Outcome{States: 11, Depth: 5}},
+		"finds a step that leaves rest": {ladder{top: 5, broken: never, ground: never, rest: 2}, 100,
+			Outcome{States: 6, Depth: 3, Complete: true, Violated: RestLasts, Trace: []string{"two rungs from 0", "one rung from 2"}}},
+		"gives up": {ladder{top: 100, broken: never, ground: never, rest: never}, 10, Outcome{States: 11, Depth: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, explore(c.machine, c.limit)); diff != "" {

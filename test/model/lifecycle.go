@@ -24,6 +24,7 @@ type lifecycleFaults struct {
 	deletions   uint8 // a user deletes the object
 	tears       uint8 // a user removes the finalizer and deletes the object
 	kinds       uint8 // a user deletes the CustomResourceDefinition
+	ends        uint8 // the instance ends
 }
 
 // object is a NetworkInterface. Its UID is EC2's client token, so interface 2 is the one that EC2 makes for UID 2.
@@ -71,6 +72,7 @@ var writeNames = [...]string{post: "posts an object", record: "records interface
 
 type lifecycleState struct {
 	wanted, kindGone bool
+	ended            bool   // the instance, and with it its agent and its pods
 	object, cache    object // the object, and what the leader's cache has
 	lag              object // what a lagging API server shows to a new leader
 	next             uint8  // UID
@@ -114,7 +116,7 @@ func (m lifecycle) atRest(s lifecycleState) bool {
 	}
 	o := s.object
 	if s.wanted && (o.uid != 0 || s.next <= m.objects) {
-		return o.eni != 0 && !o.deleting && o.answered && s.ec2.attached == o.eni && s.ec2.exists == setOf(o.eni)
+		return o.eni != 0 && !o.deleting && o.open && s.ec2.attached == o.eni && s.ec2.exists == setOf(o.eni)
 	}
 	kept := s.ec2.attached != 0 && s.lost.has(s.ec2.attached) && s.ec2.exists == setOf(s.ec2.attached)
 	return o.uid == 0 && (s.ec2.exists == 0 || kept)
@@ -122,7 +124,9 @@ func (m lifecycle) atRest(s lifecycleState) bool {
 
 func (m lifecycle) next(s lifecycleState, add *steps[lifecycleState]) {
 	m.user(s, add)
-	m.node(s, add)
+	if !s.ended {
+		m.node(s, add)
+	}
 	m.cloud(s, add)
 	if s.left.leaders > 0 {
 		add.free("another leader takes over", 0, m.succeed)
@@ -179,7 +183,7 @@ func (m lifecycle) succeed(s *lifecycleState) {
 }
 
 func (m lifecycle) user(s lifecycleState, add *steps[lifecycleState]) {
-	if s.left.toggles > 0 {
+	if s.left.toggles > 0 && !s.ended {
 		name := "the NodeENI no longer wants the interface"
 		if !s.wanted {
 			name = "the NodeENI wants the interface again"
@@ -259,17 +263,34 @@ func (m lifecycle) node(s lifecycleState, add *steps[lifecycleState]) {
 	if s.uses != 0 && s.ec2.attached == s.uses && !s.pod {
 		add.free("a pod starts on interface #", s.uses, func(s *lifecycleState) { s.pod = true })
 	}
+	if s.left.ends > 0 {
+		add.free("the instance ends, and EC2 deletes what is attached", 0, func(s *lifecycleState) { s.end(true) })
+		add.free("the instance ends, and EC2 detaches what is attached", 0, func(s *lifecycleState) { s.end(false) })
+	}
 	if s.pod {
 		add.fair("the pod ends", 0, func(s *lifecycleState) { s.pod = false })
 	}
 }
 
+// end ends the instance. EC2 deletes its interface with it, or only detaches it.
+func (s *lifecycleState) end(deletes bool) {
+	s.left.ends--
+	s.ended, s.wanted, s.uses, s.pod = true, false, 0, false
+	if deletes {
+		s.ec2.exists &^= setOf(s.ec2.attached)
+	}
+	s.ec2.attached = 0
+}
+
 // held reports whether an agent holds an object's interface, or may.
-func (m lifecycle) held(o object) bool {
+func (m lifecycle) held(s lifecycleState, o object) bool {
+	if s.ended && m.keeps(EndedHoldsNothing) {
+		return false
+	}
 	return o.open || o.eni != 0 && o.takenOver && !o.answered && m.keeps(TakenOverHeld)
 }
 
 // final reports whether an object can never be held again.
-func (m lifecycle) final(o object) bool {
-	return o.uid != 0 && o.deleting && (!m.held(o) || !m.keeps(DetachFinal))
+func (m lifecycle) final(s lifecycleState, o object) bool {
+	return o.uid != 0 && o.deleting && (!m.held(s, o) || !m.keeps(DetachFinal))
 }

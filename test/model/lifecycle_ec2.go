@@ -81,7 +81,7 @@ func (m lifecycle) create(s *lifecycleState, uid uint8) {
 }
 
 func (lifecycle) attach(s *lifecycleState, eni uint8) {
-	if s.ec2.attached == 0 && s.ec2.exists.has(eni) {
+	if s.ec2.attached == 0 && s.ec2.exists.has(eni) && !s.ended {
 		s.ec2.attached = eni
 	}
 }

@@ -95,8 +95,8 @@ func (m lifecycle) serve(s lifecycleState, read cloud, add *steps[lifecycleState
 // remove carries out a deletion: detach, delete, and the end of the tombstone.
 func (m lifecycle) remove(s lifecycleState, read cloud, add *steps[lifecycleState]) {
 	o := s.cache
-	live := s.object.uid == o.uid && s.object.eni == o.eni && m.final(s.object)
-	if m.final(o) && o.eni != 0 && (live || !m.keeps(LiveRead)) {
+	live := s.object.uid == o.uid && s.object.eni == o.eni && m.final(s, s.object)
+	if m.final(s, o) && o.eni != 0 && (live || !m.keeps(LiveRead)) {
 		switch {
 		case read.attached == o.eni:
 			m.call(s, add, &detachCall, o.eni)
@@ -120,7 +120,7 @@ func (m lifecycle) ended(s lifecycleState, read cloud) bool {
 	case s.settled() && !s.ec2.exists.has(o.eni):
 		return true // vanished
 	default:
-		return m.final(o) && (s.removed.has(o.eni) || !m.keeps(FinishAnswered) && !read.exists.has(o.eni))
+		return m.final(s, o) && (s.removed.has(o.eni) || !m.keeps(FinishAnswered) && !read.exists.has(o.eni))
 	}
 }
 

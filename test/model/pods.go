@@ -133,9 +133,9 @@ func (m pods) atRest(s podsState) bool {
 	case !s.wanted || o.uid == 0 && s.next > m.objects:
 		return o.uid == 0 && (s.attached == 0 || s.lost)
 	case s.off:
-		return o.uid != 0 && !o.ordered() && s.attached == o.eni
+		return o.uid != 0 && !o.ordered() && !o.open && s.folder != openFolder && s.attached == o.eni
 	default:
-		return o.open && !o.ordered() && s.attached == o.eni && s.folder == openFolder && s.owner == note{o.uid, o.eni}
+		return s.read && s.current && o.open && !o.ordered() && s.attached == o.eni && s.folder == openFolder && s.owner == note{o.uid, o.eni}
 	}
 }
 

@@ -14,6 +14,7 @@ const (
 	KindKeepsInterfaces
 	OneInterface
 	NothingLeaks
+	RestLasts
 	OnePodPerAddress
 	PodsKeepPrefixes
 	PodsGetPrefixes
@@ -28,6 +29,7 @@ var properties = [...]string{
 	KindKeepsInterfaces: "no wanted interface is removed because its kind is deleted",
 	OneInterface:        "an object has one interface",
 	NothingLeaks:        "fair steps lead to what is wanted, and nothing else",
+	RestLasts:           "what is reached stays, without a fault or an order",
 	OnePodPerAddress:    "no two pods have one address",
 	PodsKeepPrefixes:    "no prefix is unassigned under a running pod",
 	PodsGetPrefixes:     "a pod starts only with a prefix that EC2 has on its interface",
@@ -65,6 +67,7 @@ const (
 	WritesNameUID
 	Fence
 	LetGo
+	EndedHoldsNothing
 	AttachLive
 
 	// Those of pods.
@@ -161,6 +164,8 @@ var requirements = []Requirement{
 		lifecycle{objects: 1, faults: lifecycleFaults{toggles: 1, leaders: 1}}.search},
 	{LetGo, "While the kind is being deleted, objects go without a call.", "1.7 C9", KindKeepsInterfaces,
 		lifecycle{objects: 1, faults: lifecycleFaults{kinds: 1}}.search},
+	{EndedHoldsNothing, "The hold on an interface of an ended instance does not count.", "1.4, 1.9", NothingLeaks,
+		lifecycle{objects: 1, faults: lifecycleFaults{ends: 1}}.search},
 	{AttachLive, "A live read precedes Attach of an interface that no status names.", "+", NothingLeaks,
 		lifecycle{objects: 2, lagging: true, faults: lifecycleFaults{leaders: 1, deletions: 1}}.search},
 
