@@ -118,13 +118,11 @@ func (m address) pods(s addressState, node uint8, add *steps[addressState]) {
 
 // agent adds the writes of a node's agent. It decides by the present version, or by an older one if its write is late.
 func (m address) agent(s addressState, node uint8, add *steps[addressState]) {
-	o := s.object
-	starts := s.up.has(node) && o.holder != node && !s.came.has(node) && !m.keeps(StartTakesNothing)
-	if !o.deleting && s.up.has(node) && (s.came.has(node) && o.holder != node || o.holder == 0 || starts) {
-		m.write(s, add, "the agent of node # writes itself as the holder", claim{node: node, came: s.came.has(node), current: true})
+	if !s.object.deleting && s.up.has(node) && m.claims(s, node) {
+		m.write(s, add, "the agent of node # writes itself as the holder",
+			claim{node: node, came: s.came.has(node), current: true})
 	}
-	holds := o.holder == node || o.holder != 0 && s.gone.has(node) && !m.keeps(HolderEmpties)
-	if !o.deleting && !s.up.has(node) && holds {
+	if !s.object.deleting && !s.up.has(node) && m.empties(s, node) {
 		m.write(s, add, "the agent of node # empties the holder", claim{node: node, empties: true, current: true})
 	}
 	if s.left.restarts > 0 && (s.came | s.gone).has(node) {
@@ -134,6 +132,20 @@ func (m address) agent(s addressState, node uint8, add *steps[addressState]) {
 			s.gone &^= setOf(node)
 		})
 	}
+}
+
+// claims reports whether the agent of a node with the address writes that: it came up, or no other node has it.
+func (m address) claims(s addressState, node uint8) bool {
+	if s.object.holder == node {
+		return false
+	}
+	return s.object.holder == 0 || s.came.has(node) || !m.keeps(StartTakesNothing)
+}
+
+// empties reports whether the agent of a node without the address writes that.
+func (m address) empties(s addressState, node uint8) bool {
+	another := s.object.holder != 0 && s.gone.has(node) && !m.keeps(HolderEmpties)
+	return s.object.holder == node || another
 }
 
 func (m address) write(s addressState, add *steps[addressState], name string, c claim) {
@@ -173,16 +185,7 @@ func (m address) arrivals(s addressState, add *steps[addressState]) {
 	if s.shown != s.at {
 		add.fair("EC2's reads catch up", 0, func(s *addressState) { s.shown = s.at })
 	}
-	for eni := uint8(1); eni <= 2; eni++ {
-		if s.lateAssign.has(eni) {
-			add.fair("a late call assigns the address to interface #", eni, func(s *addressState) { s.lateAssign &^= setOf(eni); s.assign(eni) })
-			add.fair("a late call never assigns the address to interface #", eni, func(s *addressState) { s.lateAssign &^= setOf(eni) })
-		}
-		if s.lateUnassign.has(eni) {
-			add.fair("a late call unassigns the address from interface #", eni, func(s *addressState) { s.lateUnassign &^= setOf(eni); s.unassign(eni) })
-			add.fair("a late call never unassigns the address from interface #", eni, func(s *addressState) { s.lateUnassign &^= setOf(eni) })
-		}
-	}
+	m.lateCalls(s, add)
 	if s.lateClaim.node != 0 {
 		add.fair("a late write of the agent of node # arrives", s.lateClaim.node, func(s *addressState) {
 			c := s.lateClaim
@@ -262,13 +265,11 @@ func (s *addressState) succeed() {
 // assigns moves the address to the holder, until a settled read shows it there.
 func (m address) assigns(s addressState, read uint8, add *steps[addressState]) {
 	o := s.cache
-	live := o == s.object || !m.keeps(AssignLive)
 	if o.holder == 0 || o.deleting {
 		return
 	}
-	if read != o.holder && live {
-		m.call(s, add, "the leader assigns the address to interface #", o.holder, (*addressState).assign,
-			func(s *addressState) *set { return &s.lateAssign })
+	if read != o.holder && m.knows(s) {
+		m.call(s, add, &assignCall, o.holder)
 	}
 	confirmed := read == o.holder && (s.settled() || !m.keeps(AssignUntilSettled))
 	if o == s.object && o.assigned != o.holder && confirmed {
@@ -279,25 +280,21 @@ func (m address) assigns(s addressState, read uint8, add *steps[addressState]) {
 	}
 }
 
+// knows reports whether the leader may call: a live read has shown what its cache has.
+func (m address) knows(s addressState) bool { return s.cache == s.object || !m.keeps(AssignLive) }
+
 // ends removes the object of an address that no node has, and takes the address from its interface.
 func (m address) ends(s addressState, read uint8, add *steps[addressState]) {
 	o := s.cache
 	if o.holder == 0 && !o.deleting {
-		add.fair("the leader deletes the object", 0, func(s *addressState) { m.delete(s, o == s.object) })
-		if s.left.leaders > 0 && !s.lateDelete {
-			add.free("the leader deletes the object, and another leader takes over before that arrives", 0, func(s *addressState) {
-				s.succeed()
-				s.lateDelete, s.deleteIsCurrent = true, o == s.object
-			})
-		}
+		m.order(s, add)
 	}
-	under := o.deleting || o.holder == 0 && !m.keeps(UnassignUnderTombstone)
-	live := o == s.object || !m.keeps(AssignLive)
-	if under && read != 0 && live {
-		m.call(s, add, "the leader unassigns the address from interface #", read, (*addressState).unassign,
-			func(s *addressState) *set { return &s.lateUnassign })
+	early := o.holder == 0 && !m.keeps(UnassignUnderTombstone)
+	if (o.deleting || early) && read != 0 && m.knows(s) {
+		m.call(s, add, &unassignCall, read)
 	}
-	if o.deleting && s.object.deleting && read == 0 && (s.settled() || !m.keeps(AddressFinishSettled)) {
+	settled := s.settled() || !m.keeps(AddressFinishSettled)
+	if o.deleting && s.object.deleting && read == 0 && settled {
 		add.fair("the leader removes the object's finalizer", 0, func(s *addressState) {
 			s.object = holding{}
 			s.changed()
@@ -305,14 +302,55 @@ func (m address) ends(s addressState, read uint8, add *steps[addressState]) {
 	}
 }
 
-// call adds a call of the leader: with EC2's answer, and without one.
-func (m address) call(s addressState, add *steps[addressState], name string, eni uint8, carry func(*addressState, uint8),
-	late func(*addressState) *set) {
-	add.fair(name, eni, func(s *addressState) { carry(s, eni) })
-	if s.left.lostAnswers > 0 && !late(&s).has(eni) {
-		add.free(name+", and gets no answer", eni, func(s *addressState) {
-			s.left.lostAnswers--
-			*late(s) |= setOf(eni)
+// order adds the DELETE of the object.
+func (m address) order(s addressState, add *steps[addressState]) {
+	current := s.cache == s.object
+	add.fair("the leader deletes the object", 0, func(s *addressState) { m.delete(s, current) })
+	if s.left.leaders > 0 && !s.lateDelete {
+		add.free("the leader deletes the object, and another leader takes over before that arrives", 0, func(s *addressState) {
+			s.succeed()
+			s.lateDelete, s.deleteIsCurrent = true, current
 		})
+	}
+}
+
+// addressCall is a kind of call to EC2.
+type addressCall struct {
+	name    string // after its subject
+	carry   func(*addressState, uint8)
+	pending func(*addressState) *set
+}
+
+var (
+	assignCall = addressCall{"assigns the address to interface #", (*addressState).assign,
+		func(s *addressState) *set { return &s.lateAssign }}
+	unassignCall = addressCall{"unassigns the address from interface #", (*addressState).unassign,
+		func(s *addressState) *set { return &s.lateUnassign }}
+)
+
+// call adds a call of the leader: with EC2's answer, and without one.
+func (address) call(s addressState, add *steps[addressState], c *addressCall, eni uint8) {
+	add.fair("the leader "+c.name, eni, func(s *addressState) { c.carry(s, eni) })
+	if s.left.lostAnswers > 0 && !c.pending(&s).has(eni) {
+		add.free("the leader "+c.name+", and gets no answer", eni, func(s *addressState) {
+			s.left.lostAnswers--
+			*c.pending(s) |= setOf(eni)
+		})
+	}
+}
+
+// lateCalls adds the late effects of calls.
+func (address) lateCalls(s addressState, add *steps[addressState]) {
+	for _, c := range []*addressCall{&assignCall, &unassignCall} {
+		for eni := uint8(1); eni <= 2; eni++ {
+			if !c.pending(&s).has(eni) {
+				continue
+			}
+			add.fair("a late call "+c.name, eni, func(s *addressState) {
+				*c.pending(s) &^= setOf(eni)
+				c.carry(s, eni)
+			})
+			add.fair("a late call never "+c.name, eni, func(s *addressState) { *c.pending(s) &^= setOf(eni) })
+		}
 	}
 }

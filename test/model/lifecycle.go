@@ -111,14 +111,14 @@ func (lifecycle) violated(s lifecycleState) Property {
 // atRest reports whether exactly the wanted interface exists. An attached interface without an object stays if its name
 // is not wanted: only the end of its instance proves that no pod uses it.
 func (m lifecycle) atRest(s lifecycleState) bool {
-	if s.late != (calls{}) || s.lateWrite.kind != noWrite || s.cache != s.object || s.shown != s.ec2 || s.kindGone {
+	if !s.settled() || s.cache != s.object || s.kindGone {
 		return false
 	}
-	o := s.object
+	o, attached := s.object, s.ec2.attached
 	if s.wanted && (o.uid != 0 || s.next <= m.objects) {
-		return o.eni != 0 && !o.deleting && o.open && s.ec2.attached == o.eni && s.ec2.exists == setOf(o.eni)
+		return o.open && !o.deleting && attached == o.eni && s.ec2.exists == setOf(o.eni)
 	}
-	kept := s.ec2.attached != 0 && s.lost.has(s.ec2.attached) && s.ec2.exists == setOf(s.ec2.attached)
+	kept := s.lost.has(attached) && s.ec2.exists == setOf(attached)
 	return o.uid == 0 && (s.ec2.exists == 0 || kept)
 }
 
@@ -190,6 +190,14 @@ func (m lifecycle) user(s lifecycleState, add *steps[lifecycleState]) {
 		}
 		add.free(name, 0, func(s *lifecycleState) { s.left.toggles--; s.wanted = !s.wanted })
 	}
+	if s.kindGone && s.object.uid == 0 {
+		add.fair("a user creates the CustomResourceDefinition again", 0, func(s *lifecycleState) { s.kindGone = false })
+	}
+	m.loss(s, add)
+}
+
+// loss adds what deletes an object that its NodeENI wants.
+func (m lifecycle) loss(s lifecycleState, add *steps[lifecycleState]) {
 	exists := s.object.uid != 0
 	if s.left.deletions > 0 && exists && !s.object.deleting {
 		add.free("a user deletes object #", s.object.uid, func(s *lifecycleState) {
@@ -197,14 +205,16 @@ func (m lifecycle) user(s lifecycleState, add *steps[lifecycleState]) {
 			m.delete(s)
 		})
 	}
-	loses := m.early || !exists || s.object.eni != 0 && s.ec2 == s.shown
-	if s.left.tears > 0 && exists && loses {
+	if !m.early && exists && (s.object.eni == 0 || s.ec2 != s.shown) {
+		return
+	}
+	if s.left.tears > 0 && exists {
 		add.free("a user removes the finalizer of object # and deletes it", s.object.uid, func(s *lifecycleState) {
 			s.left.tears--
 			s.abandon()
 		})
 	}
-	if s.left.kinds > 0 && !s.kindGone && loses {
+	if s.left.kinds > 0 && !s.kindGone {
 		add.free("a user deletes the CustomResourceDefinition", 0, func(s *lifecycleState) {
 			s.left.kinds--
 			s.kindGone = true
@@ -213,9 +223,6 @@ func (m lifecycle) user(s lifecycleState, add *steps[lifecycleState]) {
 				s.changed()
 			}
 		})
-	}
-	if s.kindGone && !exists {
-		add.fair("a user creates the CustomResourceDefinition again", 0, func(s *lifecycleState) { s.kindGone = false })
 	}
 }
 
@@ -235,11 +242,10 @@ func (m lifecycle) delete(s *lifecycleState) {
 	s.changed()
 }
 
-// node adds the steps of agent and pods.
+// node adds the steps of the agent.
 func (m lifecycle) node(s lifecycleState, add *steps[lifecycleState]) {
 	o := s.object
-	serves := o.eni != 0 && !o.deleting && s.ec2.attached == o.eni && (s.uses == 0 || s.uses == o.eni)
-	if serves && !o.open {
+	if m.opens(s) {
 		add.fair("the agent writes its hold on interface #", o.eni, func(s *lifecycleState) {
 			s.object.open, s.object.answered, s.uses = true, true, o.eni
 			s.changed()
@@ -260,15 +266,27 @@ func (m lifecycle) node(s lifecycleState, add *steps[lifecycleState]) {
 	if s.uses != 0 && o.eni != s.uses && !s.pod {
 		add.fair("the agent closes interface #, which no object names", s.uses, func(s *lifecycleState) { s.uses = 0 })
 	}
+	m.pods(s, add)
+}
+
+// opens reports whether the agent may write its hold.
+func (lifecycle) opens(s lifecycleState) bool {
+	o := s.object
+	serves := o.eni != 0 && !o.deleting && s.ec2.attached == o.eni
+	return serves && !o.open && (s.uses == 0 || s.uses == o.eni)
+}
+
+// pods adds starts and ends of pods, and the end of their instance.
+func (lifecycle) pods(s lifecycleState, add *steps[lifecycleState]) {
 	if s.uses != 0 && s.ec2.attached == s.uses && !s.pod {
 		add.free("a pod starts on interface #", s.uses, func(s *lifecycleState) { s.pod = true })
+	}
+	if s.pod {
+		add.fair("the pod ends", 0, func(s *lifecycleState) { s.pod = false })
 	}
 	if s.left.ends > 0 {
 		add.free("the instance ends, and EC2 deletes what is attached", 0, func(s *lifecycleState) { s.end(true) })
 		add.free("the instance ends, and EC2 detaches what is attached", 0, func(s *lifecycleState) { s.end(false) })
-	}
-	if s.pod {
-		add.fair("the pod ends", 0, func(s *lifecycleState) { s.pod = false })
 	}
 }
 

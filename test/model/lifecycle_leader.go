@@ -49,23 +49,35 @@ func unowned(o object, eni uint8) bool { return o.uid == 0 || o.eni != 0 && o.en
 // withoutENI adds the ways to a status.eniID: EC2's answer to the token, taking over, and creating.
 func (m lifecycle) withoutENI(s lifecycleState, read cloud, add *steps[lifecycleState]) {
 	o := s.cache
-	others := read.exists &^ setOf(o.uid)
-	if s.created.has(o.uid) || o.deleting && s.settled() && read.exists.has(o.uid) {
+	answered := s.created.has(o.uid)
+	if answered || o.deleting && s.settled() && read.exists.has(o.uid) {
 		m.write(s, add, write{kind: record, uid: o.uid, eni: o.uid, current: o == s.object})
 	}
 	for eni := uint8(1); eni <= m.objects; eni++ {
-		settled := s.settled() || !m.keeps(TakeOverSettled)
-		first := eni == read.attached || !others.has(read.attached) || !m.keeps(TakeOverAttached)
-		if others.has(eni) && others == read.exists && settled && first && m.keeps(TakeOverFirst) {
+		if m.takesOver(s, read, eni) {
 			m.write(s, add, write{kind: record, uid: o.uid, eni: eni, current: o == s.object})
 		}
 	}
-	if !o.deleting && s.wanted && !s.created.has(o.uid) && (others == 0 || others != read.exists || !m.keeps(TakeOverFirst)) {
+	if !o.deleting && s.wanted && !answered && m.creates(o, read) {
 		m.call(s, add, &createCall, o.uid)
 	}
 	if o.deleting && !m.keeps(DetachByID) && read.attached != 0 {
 		m.call(s, add, &detachCall, read.attached)
 	}
+}
+
+// takesOver reports whether the object of the leader's cache takes over an interface that has its name in a tag.
+func (m lifecycle) takesOver(s lifecycleState, read cloud, eni uint8) bool {
+	if !m.keeps(TakeOverFirst) || !s.settled() && m.keeps(TakeOverSettled) || read.exists.has(s.cache.uid) {
+		return false
+	}
+	first := eni == read.attached || read.attached == 0 || !m.keeps(TakeOverAttached)
+	return read.exists.has(eni) && first
+}
+
+// creates reports whether an object may have an interface made: there is none to take over, or its token was used.
+func (m lifecycle) creates(o object, read cloud) bool {
+	return read.exists == 0 || read.exists.has(o.uid) || !m.keeps(TakeOverFirst)
 }
 
 // serve attaches the interface of an object, and replaces an object whose interface vanished.
@@ -75,21 +87,26 @@ func (m lifecycle) serve(s lifecycleState, read cloud, add *steps[lifecycleState
 		return
 	}
 	eni := o.eni
-	if eni == 0 && s.created.has(o.uid) {
+	if eni == 0 {
 		eni = o.uid
 	}
-	live := o.eni != 0 || s.object.uid == o.uid && s.object.eni == 0 && !s.object.deleting
-	if s.wanted && read.exists.has(eni) && read.attached == 0 && (live || !m.keeps(AttachLive)) {
+	if m.attaches(s, eni) && read.exists.has(eni) && read.attached == 0 {
 		m.call(s, add, &attachCall, eni)
 	}
-	token := o.eni
-	if token == 0 {
-		token = o.uid
-	}
-	vanished := s.settled() && s.ec2.made.has(token) && !s.ec2.exists.has(token)
+	vanished := s.settled() && s.ec2.made.has(eni) && !s.ec2.exists.has(eni)
 	if !s.wanted || vanished {
 		m.write(s, add, write{kind: order, uid: o.uid})
 	}
+}
+
+// attaches reports whether the leader may attach the interface of its cached object: one that the status names, or one
+// that EC2 answered to it for an object that still waits for it.
+func (m lifecycle) attaches(s lifecycleState, eni uint8) bool {
+	if !s.wanted || s.cache.eni != 0 {
+		return s.wanted
+	}
+	waits := s.object.uid == s.cache.uid && s.object.eni == 0 && !s.object.deleting
+	return s.created.has(eni) && (waits || !m.keeps(AttachLive))
 }
 
 // remove carries out a deletion: detach, delete, and the end of the tombstone.

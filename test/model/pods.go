@@ -127,16 +127,24 @@ func (pods) violated(s podsState) Property { return s.broken }
 // atRest reports whether pods can start on the wanted interface, or no unwanted one is left.
 func (m pods) atRest(s podsState) bool {
 	o := s.object
-	switch {
-	case s.late.pending || s.lateOrder.kind != noOrder || s.lateCall || s.leasesLost:
+	if s.late.pending || s.lateOrder.kind != noOrder || s.lateCall || s.leasesLost {
 		return false
-	case !s.wanted || o.uid == 0 && s.next > m.objects:
-		return o.uid == 0 && (s.attached == 0 || s.lost)
-	case s.off:
-		return o.uid != 0 && !o.ordered() && !o.open && s.folder != openFolder && s.attached == o.eni
-	default:
-		return s.read && s.current && o.open && !o.ordered() && s.attached == o.eni && s.folder == openFolder && s.owner == note{o.uid, o.eni}
 	}
+	if !s.wanted || o.uid == 0 && s.next > m.objects {
+		return o.uid == 0 && (s.attached == 0 || s.lost)
+	}
+	reported := s.serves()
+	if s.off {
+		reported = !o.open && s.folder != openFolder
+	}
+	return o.uid != 0 && !o.ordered() && s.attached == o.eni && reported
+}
+
+// serves reports whether the agent holds the interface, and pods can start. If it does, it has seen the present object.
+func (s podsState) serves() bool {
+	o := s.object
+	opened := s.folder == openFolder && s.owner == note{o.uid, o.eni}
+	return o.open && opened && s.read && s.current
 }
 
 func (m pods) next(s podsState, add *steps[podsState]) {
@@ -179,15 +187,14 @@ func (m pods) user(s podsState, add *steps[podsState]) {
 // detached.
 func (m pods) controller(s podsState, add *steps[podsState]) {
 	o := s.object
-	if o.uid == 0 {
+	switch {
+	case o.uid == 0:
 		settled := !s.lateCall && s.lateOrder.kind == noOrder
 		if s.wanted && s.next <= m.objects && (s.attached == 0 || settled) {
 			add.fair("the leader posts object #, which has an interface", s.next, m.post)
 		}
-		return
-	}
-	switch {
 	case o.deleting:
+		m.remove(s, add)
 	case !s.wanted && !o.closed:
 		m.order(s, add, closeOrder)
 	case s.wanted && o.closed:
@@ -195,13 +202,21 @@ func (m pods) controller(s podsState, add *steps[podsState]) {
 	case !s.wanted && !o.held():
 		m.order(s, add, deleteOrder)
 	}
-	if o.deleting && !o.held() && s.attached == o.eni && !s.lateCall {
+}
+
+// remove carries out a deletion.
+func (m pods) remove(s podsState, add *steps[podsState]) {
+	o := s.object
+	if !o.held() && s.attached == o.eni && !s.lateCall {
 		add.fair("the leader detaches interface #", o.eni, (*podsState).detach)
 		if s.left.lateCalls > 0 {
-			add.free("the leader detaches interface #, and gets no answer", o.eni, func(s *podsState) { s.left.lateCalls--; s.lateCall = true })
+			add.free("the leader detaches interface #, and gets no answer", o.eni, func(s *podsState) {
+				s.left.lateCalls--
+				s.lateCall = true
+			})
 		}
 	}
-	if o.deleting && s.attached == 0 {
+	if s.attached == 0 {
 		add.fair("the leader removes the finalizer of object #", o.uid, func(s *podsState) {
 			s.object = heldObject{}
 			s.changed()
@@ -278,22 +293,19 @@ func (m pods) arrivals(s podsState, add *steps[podsState]) {
 // pod adds starts and ends of pods, which need no agent.
 func (m pods) pod(s podsState, add *steps[podsState]) {
 	ready := s.folder == openFolder && !s.lease && s.attached == s.owner.eni
-	if m.keeps(ReadUnderLock) {
-		if ready {
-			add.free("a pod starts on interface #", s.owner.eni, (*podsState).start)
-		}
-	} else {
-		if ready && !s.adding {
-			add.free("the CNI program reads that interface # is open", s.owner.eni, func(s *podsState) { s.adding = true })
-		}
-		if s.adding {
-			add.fair("the CNI program ends", 0, func(s *podsState) {
-				s.adding = false
-				if !s.lease && s.attached != 0 {
-					s.start()
-				}
-			})
-		}
+	if ready && m.keeps(ReadUnderLock) {
+		add.free("a pod starts on interface #", s.owner.eni, (*podsState).start)
+	}
+	if ready && !s.adding && !m.keeps(ReadUnderLock) {
+		add.free("the CNI program reads that interface # is open", s.owner.eni, func(s *podsState) { s.adding = true })
+	}
+	if s.adding {
+		add.fair("the CNI program ends", 0, func(s *podsState) {
+			s.adding = false
+			if !s.lease && s.attached != 0 {
+				s.start()
+			}
+		})
 	}
 	if s.running > 0 {
 		add.fair("a pod ends", 0, func(s *podsState) {

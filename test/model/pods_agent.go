@@ -70,59 +70,94 @@ func (m pods) forgotten(s podsState) bool {
 	return s.checkpoint.eni != s.view.eni
 }
 
+// asked reports whether the object that the agent sees asks it to serve the interface, and the agent can.
+func (s podsState) asked() bool {
+	return s.view.uid != 0 && !s.view.ordered() && !s.off && !s.leasesLost
+}
+
+// mine reports whether the folder is of the interface that the agent sees.
+func (s podsState) mine() bool { return s.folder != noFolder && s.owner.eni == s.view.eni }
+
 // open adds the steps to an open folder: the answer of the process, the hold, and the file.
 func (m pods) open(s podsState, add *steps[podsState]) {
 	v := s.view
-	serves := v.uid != 0 && !v.ordered() && !s.off && !s.leasesLost
-	if s.folder == noFolder && serves && s.attached == v.eni && (s.current || !m.keeps(FolderAfterLiveRead)) {
-		add.fair("the agent makes the folder of interface #", v.eni, func(s *podsState) { s.folder, s.owner = closedFolder, note{v.uid, v.eni} })
-	}
 	first := m.forgotten(s) || !m.keeps(CheckpointBeforeAnswer)
 	if v.uid != 0 && !s.written && s.current && (v.open || s.inUse() || first) {
 		m.answer(s, add, "the agent writes that its process answers for object #", v.open || s.inUse())
 	}
-	mine := s.folder != noFolder && s.owner.eni == v.eni && v.eni != 0
-	if serves && mine && s.current && !v.open && s.attached == v.eni {
+	if s.mine() && s.owner.uid != v.uid && s.written {
+		add.fair("the agent gives the folder to object #", v.uid, func(s *podsState) {
+			s.folder, s.owner.uid = closedFolder, v.uid
+		})
+	}
+	if s.asked() {
+		m.hold(s, add)
+	}
+	if s.left.boots > 0 && s.folder == openFolder && s.checkpoint != s.owner && s.written {
+		add.free("the agent writes interface # into its checkpoint", s.owner.eni, func(s *podsState) {
+			s.checkpoint, s.sinceBoot = s.owner, true
+		})
+	}
+}
+
+// hold adds the steps from an object that asks for it to an open folder.
+func (m pods) hold(s podsState, add *steps[podsState]) {
+	v := s.view
+	linked := s.attached == v.eni
+	if s.folder == noFolder && linked && (s.current || !m.keeps(FolderAfterLiveRead)) {
+		add.fair("the agent makes the folder of interface #", v.eni, func(s *podsState) {
+			s.folder, s.owner = closedFolder, note{v.uid, v.eni}
+		})
+	}
+	if s.mine() && linked && s.current && !v.open {
 		m.answer(s, add, "the agent writes its hold into object #", true)
 	}
-	if s.folder != noFolder && mine && s.owner.uid != v.uid && s.written {
-		add.fair("the agent gives the folder to object #", v.uid, func(s *podsState) { s.folder, s.owner.uid = closedFolder, v.uid })
-	}
-	holds := v.open && v.thisBoot && (s.written || !m.keeps(ProcessWritesFirst)) || !m.keeps(HoldFirst)
-	if serves && mine && s.owner.uid == v.uid && s.folder == closedFolder && holds {
+	if s.folder == closedFolder && s.owner == (note{v.uid, v.eni}) && m.holds(s) {
 		add.fair("the agent opens interface #", v.eni, func(s *podsState) {
 			s.folder, s.sinceBoot = openFolder, s.checkpoint != note{}
 		})
 	}
-	if s.left.boots > 0 && s.folder == openFolder && s.checkpoint != s.owner && s.written {
-		add.free("the agent writes interface # into its checkpoint", s.owner.eni, func(s *podsState) { s.checkpoint, s.sinceBoot = s.owner, true })
-	}
+}
+
+// holds reports whether the agent's process may open what it sees as held.
+func (m pods) holds(s podsState) bool {
+	written := s.written || !m.keeps(ProcessWritesFirst)
+	return s.view.open && s.view.thisBoot && written || !m.keeps(HoldFirst)
 }
 
 // close adds the steps that release an interface.
 func (m pods) close(s podsState, add *steps[podsState]) {
 	v := s.view
-	gone := s.owner.eni != v.eni || s.owner.uid != v.uid
+	gone := s.owner != note{v.uid, v.eni}
 	if s.folder == openFolder && (v.ordered() || s.off || gone) {
 		add.fair("the agent closes interface #", s.owner.eni, func(s *podsState) { s.folder = closedFolder })
 	}
-	shut := s.folder == noFolder || s.folder == closedFolder && s.owner.eni == v.eni
-	idle := !s.lease || !m.keeps(LetGoIdle)
-	noted := m.forgotten(s) || !m.keeps(CheckpointBeforeLetGo)
-	if v.uid != 0 && v.open && (v.ordered() || s.off) && s.current && s.written && shut && idle && noted && !s.leasesLost {
+	if v.open && (v.ordered() || s.off) && s.current && s.written && m.unused(s) {
 		m.answer(s, add, "the agent releases interface #", false)
 	}
-	done := v.uid == 0 || s.owner.eni != v.eni || !v.open && (v.ordered() || s.off)
+	done := s.owner.eni != v.eni || !v.open && (v.ordered() || s.off)
 	if s.folder == closedFolder && !s.lease && done && (s.current || gone) {
-		add.fair("the agent removes the folder of interface #", s.owner.eni, func(s *podsState) { s.folder, s.owner = noFolder, note{} })
+		add.fair("the agent removes the folder of interface #", s.owner.eni, func(s *podsState) {
+			s.folder, s.owner = noFolder, note{}
+		})
 	}
+}
+
+// unused reports whether the agent can prove that no pod uses the interface that it sees, and none can start.
+func (m pods) unused(s podsState) bool {
+	shut := s.folder == noFolder || s.folder == closedFolder && s.mine()
+	idle := !s.lease || !m.keeps(LetGoIdle)
+	noted := m.forgotten(s) || !m.keeps(CheckpointBeforeLetGo)
+	return shut && idle && noted && !s.leasesLost
 }
 
 // forget removes what the checkpoint has, once the node no longer serves it.
 func (m pods) forget(s podsState, add *steps[podsState]) {
 	unused := s.folder != openFolder && (!s.lease || !m.keeps(LetGoIdle))
 	if s.checkpoint != (note{}) && unused && !s.leasesLost {
-		add.fair("the agent's checkpoint forgets interface #", s.checkpoint.eni, func(s *podsState) { s.checkpoint, s.sinceBoot = note{}, false })
+		add.fair("the agent's checkpoint forgets interface #", s.checkpoint.eni, func(s *podsState) {
+			s.checkpoint, s.sinceBoot = note{}, false
+		})
 	}
 }
 

@@ -64,6 +64,7 @@ type prefixState struct {
 	view       lists
 	current    bool // the view is the present version
 	read       bool // this process has read the object
+	booted     bool // no process has read it since the node booted
 	written    bool // this process has written the object
 	lateAnswer listWrite
 	removed    bool // this process took the prefix out of the file to release it
@@ -171,10 +172,10 @@ func (s *prefixState) unassign() {
 }
 
 // apply carries out a write as the API server does.
-func (m prefix) apply(s *prefixState, w listWrite) bool {
+func (m prefix) apply(s *prefixState, w listWrite) {
 	byAgent := w.change == release || w.change == withdraw
 	if !w.current && (!byAgent || m.keeps(ReleaseNamesVersion)) {
-		return false
+		return
 	}
 	o := &s.object
 	switch w.change {
@@ -183,7 +184,7 @@ func (m prefix) apply(s *prefixState, w listWrite) bool {
 	case giveBack:
 		o.granted, o.returning = false, true
 	case forgetPrefix:
-		o.returning = false
+		o.returning, s.wrote = false, false
 		if m.keeps(NewestRead) {
 			s.seen = false
 		}
@@ -193,7 +194,6 @@ func (m prefix) apply(s *prefixState, w listWrite) bool {
 		o.released = false
 	}
 	s.changed()
-	return true
 }
 
 // changed notes that the object has another version.
@@ -244,37 +244,55 @@ func (m prefix) call(s prefixState, add *steps[prefixState], name string, carry 
 // grants adds what gives the prefix to pods.
 func (m prefix) grants(s prefixState, add *steps[prefixState]) {
 	o := s.object
-	listed := o.granted || o.returning && m.keeps(ReturningBlocksGrant)
-	busy := s.unsure() && m.keeps(OnePrefixCall)
-	if s.needed && !o.granted && !s.answered && !busy && (!o.returning || !m.keeps(AssignAfterReturning)) {
-		m.call(s, add, "assigns the prefix", func(s *prefixState) { s.answered, s.own = !s.own, true },
-			(*prefixState).assigning)
+	if s.needed && !o.granted && m.assigns(s) {
+		m.call(s, add, "assigns the prefix", func(s *prefixState) { s.answered, s.own = !s.own, true }, (*prefixState).assigning)
 	}
 	for _, shown := range []bool{s.own, s.shown} {
 		if shown != s.seen {
 			add.add("the leader reads EC2", 0, shown == s.own, func(s *prefixState) { s.seen = shown })
 		}
 	}
-	if (s.answered || s.seen && !s.unsure()) && !listed {
+	listed := o.granted || o.returning && m.keeps(ReturningBlocksGrant)
+	if !listed && (s.answered || s.seen && !s.unsure()) {
 		m.write(s, add, grant)
 	}
+}
+
+// assigns reports whether nothing is under way that an Assign could meet.
+func (m prefix) assigns(s prefixState) bool {
+	busy := s.unsure() && m.keeps(OnePrefixCall)
+	waits := s.object.returning && m.keeps(AssignAfterReturning)
+	return !s.answered && !busy && !waits
 }
 
 // returns adds what takes the prefix back.
 func (m prefix) returns(s prefixState, add *steps[prefixState]) {
 	o := s.object
-	if o.granted && (o.released || !m.keeps(ReturnReleased) && !s.needed) {
+	if o.granted && (o.released || !s.needed && !m.keeps(ReturnReleased)) {
 		m.write(s, add, giveBack)
 	}
-	ordered := o.returning || !m.keeps(ReturnBeforeCall) && o.granted && o.released
-	own := s.wrote || s.settled() || !m.keeps(FoundReturningWaits)
-	if ordered && own && (!s.unsure() || !m.keeps(OnePrefixCall)) {
+	early := o.granted && o.released && !m.keeps(ReturnBeforeCall)
+	if (o.returning || early) && m.unassigns(s) {
 		m.call(s, add, "unassigns the prefix", (*prefixState).unassign, (*prefixState).unassigning)
 	}
-	settled := s.settled() && !s.own || !m.keeps(ForgetSettled) && (!s.own || !s.shown)
-	if o.returning && settled {
+	if o.returning && m.forgets(s) {
 		m.write(s, add, forgetPrefix)
 	}
+}
+
+// unassigns reports whether nothing is under way that an Unassign could meet.
+func (m prefix) unassigns(s prefixState) bool {
+	busy := s.unsure() && m.keeps(OnePrefixCall)
+	waits := !s.wrote && !s.settled() && m.keeps(FoundReturningWaits)
+	return !busy && !waits
+}
+
+// forgets reports whether a read shows the interface without the prefix.
+func (m prefix) forgets(s prefixState) bool {
+	if m.keeps(ForgetSettled) {
+		return s.settled() && !s.own
+	}
+	return !s.own || !s.shown
 }
 
 func (m prefix) podsAndFaults(s prefixState, add *steps[prefixState]) {
@@ -298,7 +316,7 @@ func (m prefix) podsAndFaults(s prefixState, add *steps[prefixState]) {
 	if s.left.boots > 0 {
 		add.free("the node boots", 0, func(s *prefixState) {
 			s.left.boots--
-			s.file, s.pod = false, false
+			s.file, s.pod, s.booted = false, false, true
 			s.restart()
 		})
 	}
@@ -308,21 +326,39 @@ func (s *prefixState) restart() { s.read, s.written, s.current, s.removed = fals
 
 // agent adds the steps of the agent's process.
 func (m prefix) agent(s prefixState, add *steps[prefixState]) {
-	if s.checkpoint && !s.file && !s.read && s.own {
-		add.free("the agent uses the prefix by its checkpoint, without the API server", 0, func(s *prefixState) { s.file = true })
+	if s.checkpoint && s.booted && s.own {
+		add.free("the agent uses the prefix by its checkpoint, without the API server", 0, func(s *prefixState) {
+			s.file, s.booted = true, false
+		})
 	}
 	if !s.current {
-		add.fair("the agent reads the object", 0, func(s *prefixState) { s.view, s.current, s.read = s.object, true, true })
+		add.fair("the agent reads the object", 0, func(s *prefixState) {
+			s.view, s.current, s.read, s.booted = s.object, true, true, false
+		})
 	}
 	if !s.read {
-		add.free("the agent reads an older version of the object", 0, func(s *prefixState) { s.read = true })
+		add.free("the agent reads an older version of the object", 0, func(s *prefixState) { s.read, s.booted = true, false })
 		return
 	}
 	if s.current && !s.written {
-		add.fair("the agent writes that its process answers", 0, func(s *prefixState) { s.changed(); s.current, s.written = true, true })
+		add.fair("the agent writes that its process answers", 0, func(s *prefixState) {
+			s.changed()
+			s.current, s.written = true, true
+		})
 	}
+	m.note(s, add)
 	if s.written || !m.keeps(ReleaseAfterOwnWrite) {
 		m.use(s, add)
+	}
+}
+
+// note adds the steps of the checkpoint.
+func (prefix) note(s prefixState, add *steps[prefixState]) {
+	if s.left.boots > 0 && s.file && !s.checkpoint {
+		add.free("the agent writes the prefix into its checkpoint", 0, func(s *prefixState) { s.checkpoint = true })
+	}
+	if s.checkpoint && !s.file {
+		add.fair("the agent's checkpoint forgets the prefix", 0, func(s *prefixState) { s.checkpoint = false })
 	}
 }
 
@@ -335,23 +371,25 @@ func (m prefix) use(s prefixState, add *steps[prefixState]) {
 	if s.file && (!v.usable() || !s.needed) {
 		add.fair("the agent takes the prefix out of the file", 0, func(s *prefixState) { s.file, s.removed = false, true })
 	}
-	if s.left.boots > 0 && s.file && !s.checkpoint {
-		add.free("the agent writes the prefix into its checkpoint", 0, func(s *prefixState) { s.checkpoint = true })
+	if !s.current {
+		return
 	}
-	if s.checkpoint && !s.file {
-		add.fair("the agent's checkpoint forgets the prefix", 0, func(s *prefixState) { s.checkpoint = false })
-	}
-	idle := !s.pod || !m.keeps(ReleaseIdle)
-	noted := !s.checkpoint || !m.keeps(CheckpointBeforeRelease)
-	if s.current && s.removed && !s.file && v.usable() && idle && noted && !s.needed {
+	if v.usable() && !s.needed && m.unused(s) {
 		m.answer(s, add, release)
 	}
-	if s.current && v.released && (s.needed || !v.granted) {
+	if v.released && (s.needed || !v.granted) {
 		m.answer(s, add, withdraw)
 	}
-	if s.current && s.removed && (!v.granted || s.needed && !v.released) {
+	if s.removed && (!v.granted || s.needed && !v.released) {
 		add.fair("the agent no longer keeps the prefix out of the file", 0, func(s *prefixState) { s.removed = false })
 	}
+}
+
+// unused reports whether the agent can prove that no pod uses the prefix, and none can start to.
+func (m prefix) unused(s prefixState) bool {
+	idle := !s.pod || !m.keeps(ReleaseIdle)
+	noted := !s.checkpoint || !m.keeps(CheckpointBeforeRelease)
+	return s.removed && !s.file && idle && noted
 }
 
 // answer adds a write of the agent over the version that it has read.
