@@ -3,8 +3,8 @@
 
 package model
 
-// address is a floating address: pods on two nodes bring it up, and EC2 delivers it to the interface of its last holder.
-// Interface 1 is on node 1, interface 2 on node 2.
+// address is a floating address: pods on two nodes bring it up, and EC2 delivers it to the interface of its last
+// holder. Interface 1 is on node 1, interface 2 on node 2.
 type address struct {
 	protocol
 	faults addressFaults
@@ -192,7 +192,9 @@ func (m address) arrivals(s addressState, add *steps[addressState]) {
 			s.lateClaim = claim{}
 			m.apply(s, c)
 		})
-		add.fair("a late write of the agent of node # is lost", s.lateClaim.node, func(s *addressState) { s.lateClaim = claim{} })
+		add.fair("a late write of the agent of node # is lost", s.lateClaim.node, func(s *addressState) {
+			s.lateClaim = claim{}
+		})
 	}
 	if s.lateDelete {
 		add.fair("a former leader's write arrives: it deletes the object", 0, func(s *addressState) {
@@ -200,7 +202,9 @@ func (m address) arrivals(s addressState, add *steps[addressState]) {
 			s.lateDelete, s.deleteIsCurrent = false, false
 			m.delete(s, current)
 		})
-		add.fair("a former leader's write is lost", 0, func(s *addressState) { s.lateDelete, s.deleteIsCurrent = false, false })
+		add.fair("a former leader's write is lost", 0, func(s *addressState) {
+			s.lateDelete, s.deleteIsCurrent = false, false
+		})
 	}
 }
 
@@ -307,10 +311,11 @@ func (m address) order(s addressState, add *steps[addressState]) {
 	current := s.cache == s.object
 	add.fair("the leader deletes the object", 0, func(s *addressState) { m.delete(s, current) })
 	if s.left.leaders > 0 && !s.lateDelete {
-		add.free("the leader deletes the object, and another leader takes over before that arrives", 0, func(s *addressState) {
+		late := func(s *addressState) {
 			s.succeed()
 			s.lateDelete, s.deleteIsCurrent = true, current
-		})
+		}
+		add.free("the leader deletes the object, and another leader takes over before that arrives", 0, late)
 	}
 }
 

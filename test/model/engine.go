@@ -94,9 +94,9 @@ type search[S comparable] struct {
 
 type edge struct{ from, to int32 }
 
-// explore visits the reachable states, and ends at the first one that violates a safety property. If it finds none, it looks
-// for the first state from which no fair steps lead to rest, then for the first fair step that leaves it. It gives up after
-// limit states.
+// explore visits the reachable states, and ends at the first one that violates a safety property. If it finds none, it
+// looks for the first state from which no fair steps lead to rest, then for the first fair step that leaves it. It
+// gives up after limit states.
 func explore[S comparable](m machine[S], limit int) Outcome {
 	s := search[S]{machine: m, numbers: map[S]int32{}}
 	s.visit(m.initial(), 0)

@@ -44,13 +44,16 @@ func TestExplore(t *testing.T) {
 		limit   int
 		want    Outcome
 	}{
-		"visits all states": {ladder{top: 5, broken: never, ground: never, rest: never}, 100, Outcome{States: 6, Depth: 3, Complete: true}},
+		"visits all states": {ladder{top: 5, broken: never, ground: never, rest: never}, 100,
+			Outcome{States: 6, Depth: 3, Complete: true}},
 		"finds the shortest way to a violation": {ladder{top: 5, broken: 4, ground: never, rest: never}, 100,
 			Outcome{States: 5, Depth: 1, Violated: OrderFirst, Trace: []string{"two rungs from 0", "two rungs from 2"}}},
 		"finds a state without fair steps to rest": {ladder{top: 5, broken: never, ground: 2, rest: never}, 100,
-			Outcome{States: 7, Depth: 3, Complete: true, Violated: NothingLeaks, Trace: []string{"two rungs from 0", "falls from 2"}}},
+			Outcome{States: 7, Depth: 3, Complete: true, Violated: NothingLeaks,
+				Trace: []string{"two rungs from 0", "falls from 2"}}},
 		"finds a step that leaves rest": {ladder{top: 5, broken: never, ground: never, rest: 2}, 100,
-			Outcome{States: 6, Depth: 3, Complete: true, Violated: RestLasts, Trace: []string{"two rungs from 0", "one rung from 2"}}},
+			Outcome{States: 6, Depth: 3, Complete: true, Violated: RestLasts,
+				Trace: []string{"two rungs from 0", "one rung from 2"}}},
 		"gives up": {ladder{top: 100, broken: never, ground: never, rest: never}, 10, Outcome{States: 11, Depth: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {

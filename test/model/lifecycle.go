@@ -3,8 +3,8 @@
 
 package model
 
-// lifecycle is the life of the interfaces of one name on one node: the object, the calls to EC2, and leaders that replace
-// each other. The agent is atomic here; the machine of pods has its steps.
+// lifecycle is the life of the interfaces of one name on one node: the object, the calls to EC2, and leaders that
+// replace each other. The agent is atomic here; the machine of pods has its steps.
 type lifecycle struct {
 	protocol
 	objects uint8 // with this name, at most, one after the other
@@ -68,7 +68,12 @@ const (
 	finish // the finalizer goes
 )
 
-var writeNames = [...]string{post: "posts an object", record: "records interface # in the status", order: "deletes object #", finish: "removes the finalizer of object #"}
+var writeNames = [...]string{
+	post:   "posts an object",
+	record: "records interface # in the status",
+	order:  "deletes object #",
+	finish: "removes the finalizer of object #",
+}
 
 type lifecycleState struct {
 	wanted, kindGone bool
@@ -138,8 +143,8 @@ func (m lifecycle) next(s lifecycleState, add *steps[lifecycleState]) {
 		add.free("the lagging API server catches up", 0, func(s *lifecycleState) { s.lag = s.object })
 	}
 	if s.lateWrite.kind != noWrite {
-		add.fair("a former leader's write arrives: it "+writeNames[s.lateWrite.kind], s.lateWrite.number(), func(s *lifecycleState) {
-			w := s.lateWrite
+		w := s.lateWrite
+		add.fair("a former leader's write arrives: it "+writeNames[w.kind], w.number(), func(s *lifecycleState) {
 			s.lateWrite = write{}
 			m.apply(s, w)
 		})
@@ -155,8 +160,8 @@ func (m lifecycle) next(s lifecycleState, add *steps[lifecycleState]) {
 	}
 }
 
-// settled reports whether nothing that earlier leaders or unanswered calls began can take effect, and reads are current:
-// the condition that a settled read waits for.
+// settled reports whether nothing that earlier leaders or unanswered calls began can take effect, and reads are
+// current: the condition that a settled read waits for.
 func (s lifecycleState) settled() bool {
 	return s.late == calls{} && s.lateWrite.kind == noWrite && s.shown == s.ec2
 }

@@ -13,18 +13,20 @@ type call struct {
 }
 
 var (
-	createCall = call{"creates interface #", func(c *calls) *set { return &c.create }, lifecycle.create, func(s *lifecycleState, eni uint8) {
-		if s.ec2.exists.has(eni) {
-			s.created |= setOf(eni)
-		}
-	}}
+	createCall = call{"creates interface #", func(c *calls) *set { return &c.create }, lifecycle.create,
+		func(s *lifecycleState, eni uint8) {
+			if s.ec2.exists.has(eni) {
+				s.created |= setOf(eni)
+			}
+		}}
 	attachCall = call{"attaches interface #", func(c *calls) *set { return &c.attach }, lifecycle.attach, nil}
 	detachCall = call{"detaches interface #", func(c *calls) *set { return &c.detach }, lifecycle.detach, nil}
-	removeCall = call{"deletes interface #", func(c *calls) *set { return &c.remove }, lifecycle.deleteENI, func(s *lifecycleState, eni uint8) {
-		if !s.ec2.exists.has(eni) {
-			s.created, s.removed = s.created&^setOf(eni), s.removed|setOf(eni)
-		}
-	}}
+	removeCall = call{"deletes interface #", func(c *calls) *set { return &c.remove }, lifecycle.deleteENI,
+		func(s *lifecycleState, eni uint8) {
+			if !s.ec2.exists.has(eni) {
+				s.created, s.removed = s.created&^setOf(eni), s.removed|setOf(eni)
+			}
+		}}
 )
 
 // call adds a call of the leader: with EC2's answer, and without one.

@@ -82,4 +82,8 @@ func TestDocument(t *testing.T) {
 			t.Errorf("docs/model.md does not have the limit %q", l.Text)
 		}
 	}
+	token := model.Requirements()[model.Token-1]
+	if example := token.Search(token.Rule).String(); !strings.Contains(string(page), example) {
+		t.Errorf("docs/model.md does not have this counterexample:\n%s", example)
+	}
 }

@@ -4,8 +4,8 @@
 package model
 
 // pods is the hold of a node on an interface: agent processes, files on the node, boots, pods, and the orders of the
-// controller. Each pod gets the one address that the interface has. The machine lifecycle has the controller's caches and
-// its calls to EC2.
+// controller. Each pod gets the one address that the interface has. The machine lifecycle has the controller's caches
+// and its calls to EC2.
 type pods struct {
 	protocol
 	objects uint8 // with this name, at most, one after the other
@@ -109,7 +109,11 @@ const (
 	deleteOrder
 )
 
-var orderNames = [...]string{closeOrder: "closes object #", reopenOrder: "opens object # again", deleteOrder: "deletes object #"}
+var orderNames = [...]string{
+	closeOrder:  "closes object #",
+	reopenOrder: "opens object # again",
+	deleteOrder: "deletes object #",
+}
 
 func (m pods) search(without Rule) Outcome {
 	m.without = without
@@ -247,7 +251,10 @@ func (m pods) order(s podsState, add *steps[podsState], kind orderKind) {
 	name := "the leader " + orderNames[kind]
 	add.fair(name, o.uid, func(s *podsState) { s.apply(o) })
 	if s.left.lateOrders > 0 && s.lateOrder.kind == noOrder {
-		add.free(name+", and another leader takes over before it arrives", o.uid, func(s *podsState) { s.left.lateOrders--; s.lateOrder = o })
+		add.free(name+", and another leader takes over before it arrives", o.uid, func(s *podsState) {
+			s.left.lateOrders--
+			s.lateOrder = o
+		})
 	}
 }
 

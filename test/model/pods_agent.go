@@ -28,9 +28,8 @@ func (m pods) agent(s podsState, add *steps[podsState]) {
 func (m pods) openByCheckpoint(s podsState, add *steps[podsState]) {
 	booted := !s.sinceBoot || !m.keeps(CheckpointOfEarlierBoot)
 	if s.folder == noFolder && s.checkpoint != (note{}) && booted && !s.read && !s.off && s.attached == s.checkpoint.eni {
-		add.free("the agent opens interface # by its checkpoint, without the API server", s.checkpoint.eni, func(s *podsState) {
-			s.folder, s.owner, s.sinceBoot = openFolder, s.checkpoint, true
-		})
+		opened := func(s *podsState) { s.folder, s.owner, s.sinceBoot = openFolder, s.checkpoint, true }
+		add.free("the agent opens interface # by its checkpoint, without the API server", s.checkpoint.eni, opened)
 	}
 }
 
@@ -81,8 +80,7 @@ func (s podsState) mine() bool { return s.folder != noFolder && s.owner.eni == s
 // open adds the steps to an open folder: the answer of the process, the hold, and the file.
 func (m pods) open(s podsState, add *steps[podsState]) {
 	v := s.view
-	first := m.forgotten(s) || !m.keeps(CheckpointBeforeAnswer)
-	if v.uid != 0 && !s.written && s.current && (v.open || s.inUse() || first) {
+	if !s.written && m.answers(s) {
 		m.answer(s, add, "the agent writes that its process answers for object #", v.open || s.inUse())
 	}
 	if s.mine() && s.owner.uid != v.uid && s.written {
@@ -98,6 +96,13 @@ func (m pods) open(s podsState, add *steps[podsState]) {
 			s.checkpoint, s.sinceBoot = s.owner, true
 		})
 	}
+}
+
+// answers reports whether a process of the agent may write the object that it sees: the checkpoint must not have what is
+// not in use.
+func (m pods) answers(s podsState) bool {
+	forgotten := m.forgotten(s) || !m.keeps(CheckpointBeforeAnswer)
+	return s.view.uid != 0 && s.current && (s.view.open || s.inUse() || forgotten)
 }
 
 // hold adds the steps from an object that asks for it to an open folder.
@@ -128,19 +133,24 @@ func (m pods) holds(s podsState) bool {
 // close adds the steps that release an interface.
 func (m pods) close(s podsState, add *steps[podsState]) {
 	v := s.view
-	gone := s.owner != note{v.uid, v.eni}
-	if s.folder == openFolder && (v.ordered() || s.off || gone) {
+	ordered, gone := v.ordered() || s.off, s.owner != note{v.uid, v.eni}
+	if s.folder == openFolder && (ordered || gone) {
 		add.fair("the agent closes interface #", s.owner.eni, func(s *podsState) { s.folder = closedFolder })
 	}
-	if v.open && (v.ordered() || s.off) && s.current && s.written && m.unused(s) {
+	if v.open && ordered && s.current && s.written && m.unused(s) {
 		m.answer(s, add, "the agent releases interface #", false)
 	}
-	done := s.owner.eni != v.eni || !v.open && (v.ordered() || s.off)
-	if s.folder == closedFolder && !s.lease && done && (s.current || gone) {
+	if s.folder == closedFolder && !s.lease && s.folderEnds(ordered, gone) {
 		add.fair("the agent removes the folder of interface #", s.owner.eni, func(s *podsState) {
 			s.folder, s.owner = noFolder, note{}
 		})
 	}
+}
+
+// folderEnds reports whether the agent needs the folder no longer: it is of another interface, or the hold has ended.
+func (s podsState) folderEnds(ordered, gone bool) bool {
+	ended := !s.view.open && ordered
+	return s.owner.eni != s.view.eni || ended && (s.current || gone)
 }
 
 // unused reports whether the agent can prove that no pod uses the interface that it sees, and none can start.

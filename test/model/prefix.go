@@ -44,8 +44,13 @@ const (
 	withdraw
 )
 
-var changeNames = [...]string{grant: "grants the prefix", giveBack: "moves the prefix to returning", forgetPrefix: "forgets the returned prefix",
-	release: "releases the prefix", withdraw: "withdraws its release"}
+var changeNames = [...]string{
+	grant:        "grants the prefix",
+	giveBack:     "moves the prefix to returning",
+	forgetPrefix: "forgets the returned prefix",
+	release:      "releases the prefix",
+	withdraw:     "withdraws its release",
+}
 
 type prefixState struct {
 	needed     bool
@@ -132,7 +137,11 @@ func (m prefix) arrivals(s prefixState, add *steps[prefixState]) {
 		add.fair("a late call never assigns the prefix", 0, func(s *prefixState) { s.lateAssign = false; s.sure() })
 	}
 	if s.lateUnassign {
-		add.fair("a late call unassigns the prefix", 0, func(s *prefixState) { s.lateUnassign = false; s.unassign(); s.sure() })
+		add.fair("a late call unassigns the prefix", 0, func(s *prefixState) {
+			s.lateUnassign = false
+			s.unassign()
+			s.sure()
+		})
 		add.fair("a late call never unassigns the prefix", 0, func(s *prefixState) { s.lateUnassign = false; s.sure() })
 	}
 	for _, late := range []struct {
@@ -163,6 +172,9 @@ func (s *prefixState) sure() {
 
 // unsure reports whether a call of the leader can take effect still, or is not in reads.
 func (s prefixState) unsure() bool { return s.unsureAssign || s.unsureUnassign }
+
+// assign gives the prefix to the interface. EC2 answers with what it has given.
+func (s *prefixState) assign() { s.answered, s.own = !s.own, true }
 
 func (s *prefixState) unassign() {
 	if s.own && s.pod {
@@ -209,10 +221,11 @@ func (m prefix) write(s prefixState, add *steps[prefixState], change listChange)
 		s.wrote = s.wrote || change == giveBack
 	})
 	if s.left.leaders > 0 && s.lateWrite.change == noChange {
-		add.free("the leader "+changeNames[change]+", and another leader takes over before that arrives", 0, func(s *prefixState) {
+		late := func(s *prefixState) {
 			s.succeed()
 			s.lateWrite = w
-		})
+		}
+		add.free("the leader "+changeNames[change]+", and another leader takes over before that arrives", 0, late)
 	}
 }
 
@@ -230,7 +243,8 @@ func (s *prefixState) assigning() inFlight { return inFlight{&s.lateAssign, &s.u
 func (s *prefixState) unassigning() inFlight { return inFlight{&s.lateUnassign, &s.unsureUnassign} }
 
 // call adds a call of the leader: with EC2's answer, and without one.
-func (m prefix) call(s prefixState, add *steps[prefixState], name string, carry func(*prefixState), late func(*prefixState) inFlight) {
+func (prefix) call(s prefixState, add *steps[prefixState], name string, carry func(*prefixState),
+	late func(*prefixState) inFlight) {
 	add.fair("the leader "+name, 0, carry)
 	if s.left.lostAnswers > 0 && !*late(&s).pending {
 		add.free("the leader "+name+", and gets no answer", 0, func(s *prefixState) {
@@ -245,7 +259,7 @@ func (m prefix) call(s prefixState, add *steps[prefixState], name string, carry 
 func (m prefix) grants(s prefixState, add *steps[prefixState]) {
 	o := s.object
 	if s.needed && !o.granted && m.assigns(s) {
-		m.call(s, add, "assigns the prefix", func(s *prefixState) { s.answered, s.own = !s.own, true }, (*prefixState).assigning)
+		m.call(s, add, "assigns the prefix", (*prefixState).assign, (*prefixState).assigning)
 	}
 	for _, shown := range []bool{s.own, s.shown} {
 		if shown != s.seen {
@@ -371,9 +385,14 @@ func (m prefix) use(s prefixState, add *steps[prefixState]) {
 	if s.file && (!v.usable() || !s.needed) {
 		add.fair("the agent takes the prefix out of the file", 0, func(s *prefixState) { s.file, s.removed = false, true })
 	}
-	if !s.current {
-		return
+	if s.current {
+		m.report(s, add)
 	}
+}
+
+// report adds what the agent tells about the prefix, over the present version.
+func (m prefix) report(s prefixState, add *steps[prefixState]) {
+	v := s.view
 	if v.usable() && !s.needed && m.unused(s) {
 		m.answer(s, add, release)
 	}
