@@ -16,7 +16,7 @@ type lifecycle struct {
 	faults  lifecycleFaults
 }
 
-// lifecycleFaults are the numbers of the faults and changes of mind that a run may have.
+// lifecycleFaults are the numbers of the faults and orders that a run may have.
 type lifecycleFaults struct {
 	toggles     uint8 // the NodeENI stops to want the interface, or wants it again
 	leaders     uint8 // another leader takes over

@@ -14,7 +14,7 @@ type pods struct {
 	faults  podsFaults
 }
 
-// podsFaults are the numbers of the faults and changes of mind that a run may have.
+// podsFaults are the numbers of the faults and orders that a run may have.
 type podsFaults struct {
 	toggles     uint8 // the NodeENI stops to want the interface, or wants it again
 	deletions   uint8 // a user deletes the object
@@ -79,7 +79,7 @@ type podsState struct {
 	read    bool // this process has read the object
 	written bool // this process has written the object
 	late    answer
-	// leasesLost: the hold is of this boot and its folder is not there, so pods can have addresses that no lease shows
+	// leasesLost means that the hold is of this boot and its folder is not there: pods can have addresses without a lease.
 	leasesLost bool
 	// the node
 	folder     folderState

@@ -98,8 +98,8 @@ func (m pods) open(s podsState, add *steps[podsState]) {
 	}
 }
 
-// answers reports whether a process of the agent may write the object that it sees: the checkpoint must not have what is
-// not in use.
+// answers reports whether a process of the agent may write the object that it sees: what it reports as not in use must
+// not be in the checkpoint.
 func (m pods) answers(s podsState) bool {
 	forgotten := m.forgotten(s) || !m.keeps(CheckpointBeforeAnswer)
 	return s.view.uid != 0 && s.current && (s.view.open || s.inUse() || forgotten)
