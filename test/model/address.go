@@ -273,7 +273,7 @@ func (m address) assigns(s addressState, read uint8, add *steps[addressState]) {
 		return
 	}
 	if read != o.holder && m.knows(s) {
-		m.call(s, add, &assignCall, o.holder)
+		m.call(s, add, assignCall, o.holder)
 	}
 	confirmed := read == o.holder && (s.settled() || !m.keeps(AssignUntilSettled))
 	if o == s.object && o.assigned != o.holder && confirmed {
@@ -295,7 +295,7 @@ func (m address) ends(s addressState, read uint8, add *steps[addressState]) {
 	}
 	early := o.holder == 0 && !m.keeps(UnassignUnderTombstone)
 	if (o.deleting || early) && read != 0 && m.knows(s) {
-		m.call(s, add, &unassignCall, read)
+		m.call(s, add, unassignCall, read)
 	}
 	settled := s.settled() || !m.keeps(AddressFinishSettled)
 	if o.deleting && s.object.deleting && read == 0 && settled {
@@ -327,9 +327,9 @@ type addressCall struct {
 }
 
 var (
-	assignCall = addressCall{"assigns the address to interface #", (*addressState).assign,
+	assignCall = &addressCall{"assigns the address to interface #", (*addressState).assign,
 		func(s *addressState) *set { return &s.lateAssign }}
-	unassignCall = addressCall{"unassigns the address from interface #", (*addressState).unassign,
+	unassignCall = &addressCall{"unassigns the address from interface #", (*addressState).unassign,
 		func(s *addressState) *set { return &s.lateUnassign }}
 )
 
@@ -346,7 +346,7 @@ func (address) call(s addressState, add *steps[addressState], c *addressCall, en
 
 // lateCalls adds the late effects of calls.
 func (address) lateCalls(s addressState, add *steps[addressState]) {
-	for _, c := range []*addressCall{&assignCall, &unassignCall} {
+	for _, c := range []*addressCall{assignCall, unassignCall} {
 		for eni := uint8(1); eni <= 2; eni++ {
 			if !c.pending(&s).has(eni) {
 				continue

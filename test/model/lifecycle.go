@@ -155,8 +155,8 @@ func (m lifecycle) next(s lifecycleState, add *steps[lifecycleState]) {
 		m.leader(s, s.stale(), add)
 	}
 	if s.former != 0 {
-		m.call(s, add, &createCall, s.former)
-		m.call(s, add, &attachCall, s.former)
+		m.call(s, add, createCall, s.former)
+		m.call(s, add, attachCall, s.former)
 	}
 }
 

@@ -13,15 +13,15 @@ type call struct {
 }
 
 var (
-	createCall = call{"creates interface #", func(c *calls) *set { return &c.create }, lifecycle.create,
+	createCall = &call{"creates interface #", func(c *calls) *set { return &c.create }, lifecycle.create,
 		func(s *lifecycleState, eni uint8) {
 			if s.ec2.exists.has(eni) {
 				s.created |= setOf(eni)
 			}
 		}}
-	attachCall = call{"attaches interface #", func(c *calls) *set { return &c.attach }, lifecycle.attach, nil}
-	detachCall = call{"detaches interface #", func(c *calls) *set { return &c.detach }, lifecycle.detach, nil}
-	removeCall = call{"deletes interface #", func(c *calls) *set { return &c.remove }, lifecycle.deleteENI,
+	attachCall = &call{"attaches interface #", func(c *calls) *set { return &c.attach }, lifecycle.attach, nil}
+	detachCall = &call{"detaches interface #", func(c *calls) *set { return &c.detach }, lifecycle.detach, nil}
+	removeCall = &call{"deletes interface #", func(c *calls) *set { return &c.remove }, lifecycle.deleteENI,
 		func(s *lifecycleState, eni uint8) {
 			if !s.ec2.exists.has(eni) {
 				s.created, s.removed = s.created&^setOf(eni), s.removed|setOf(eni)
@@ -32,7 +32,7 @@ var (
 // call adds a call of the leader: with EC2's answer, and without one.
 func (m lifecycle) call(s lifecycleState, add *steps[lifecycleState], c *call, eni uint8) {
 	ordered := func(s *lifecycleState) {
-		if (c == &detachCall || c == &removeCall) && s.kindGone && s.wanted {
+		if (c == detachCall || c == removeCall) && s.kindGone && s.wanted {
 			s.broken = KindKeepsInterfaces
 		}
 	}
@@ -57,7 +57,7 @@ func (m lifecycle) cloud(s lifecycleState, add *steps[lifecycleState]) {
 	if s.shown != s.ec2 {
 		add.fair("EC2's reads catch up", 0, func(s *lifecycleState) { s.shown = s.ec2 })
 	}
-	for _, c := range []*call{&createCall, &attachCall, &detachCall, &removeCall} {
+	for _, c := range []*call{createCall, attachCall, detachCall, removeCall} {
 		for eni := uint8(1); eni <= m.objects; eni++ {
 			if !c.pending(&s.late).has(eni) {
 				continue

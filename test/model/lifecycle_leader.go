@@ -10,8 +10,8 @@ func (m lifecycle) leader(s lifecycleState, read cloud, add *steps[lifecycleStat
 	if s.object.uid == 0 && s.wanted && !s.kindGone && s.next <= m.objects {
 		m.write(s, add, write{kind: post})
 		if !m.keeps(ObjectFirst) && !read.exists.has(s.next) {
-			m.call(s, add, &createCall, s.next)
-			m.call(s, add, &attachCall, s.next)
+			m.call(s, add, createCall, s.next)
+			m.call(s, add, attachCall, s.next)
 		}
 	}
 	if o.uid == 0 {
@@ -35,10 +35,10 @@ func (m lifecycle) collect(s lifecycleState, read cloud, add *steps[lifecycleSta
 	for eni := uint8(1); eni <= m.objects; eni++ {
 		owned := !unowned(s.cache, eni) || !unowned(s.object, eni) && m.keeps(UnownedLive)
 		if read.exists.has(eni) && read.attached != eni && s.settled() && !s.kindGone && !owned {
-			m.call(s, add, &removeCall, eni)
+			m.call(s, add, removeCall, eni)
 		}
 		if read.attached == eni && s.settled() && !owned && !m.keeps(UnownedStays) {
-			m.call(s, add, &detachCall, eni)
+			m.call(s, add, detachCall, eni)
 		}
 	}
 }
@@ -59,10 +59,10 @@ func (m lifecycle) withoutENI(s lifecycleState, read cloud, add *steps[lifecycle
 		}
 	}
 	if !o.deleting && s.wanted && !answered && m.creates(o, read) {
-		m.call(s, add, &createCall, o.uid)
+		m.call(s, add, createCall, o.uid)
 	}
 	if o.deleting && !m.keeps(DetachByID) && read.attached != 0 {
-		m.call(s, add, &detachCall, read.attached)
+		m.call(s, add, detachCall, read.attached)
 	}
 }
 
@@ -91,7 +91,7 @@ func (m lifecycle) serve(s lifecycleState, read cloud, add *steps[lifecycleState
 		eni = o.uid
 	}
 	if m.attaches(s, eni) && read.exists.has(eni) && read.attached == 0 {
-		m.call(s, add, &attachCall, eni)
+		m.call(s, add, attachCall, eni)
 	}
 	vanished := s.settled() && s.ec2.made.has(eni) && !s.ec2.exists.has(eni)
 	if !s.wanted || vanished {
@@ -116,9 +116,9 @@ func (m lifecycle) remove(s lifecycleState, read cloud, add *steps[lifecycleStat
 	if m.final(s, o) && o.eni != 0 && (live || !m.keeps(LiveRead)) {
 		switch {
 		case read.attached == o.eni:
-			m.call(s, add, &detachCall, o.eni)
+			m.call(s, add, detachCall, o.eni)
 		case read.exists.has(o.eni):
-			m.call(s, add, &removeCall, o.eni)
+			m.call(s, add, removeCall, o.eni)
 		}
 	}
 	if m.ended(s, read) {
