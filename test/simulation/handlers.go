@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -48,7 +48,9 @@ func (p *process) heard(k kind, c change) {
 			for _, name := range p.nodes.DuplicateNodes(context.Background(), versions...) {
 				p.enqueue(nodeQueue, name, 0)
 			}
-			p.enqueueSelecting(versions)
+			for _, version := range versions {
+				p.enqueueSelecting(version.(*corev1.Node))
+			}
 		}
 	case nodeENIs:
 		p.heardOfNodeENI(c.name(), versions, update)
@@ -90,13 +92,12 @@ func (p *process) enqueue(q queueName, key string, after time.Duration) {
 	p.queues[q].add(key, p.run.now.Add(after))
 }
 
-// enqueueSelecting enqueues the NodeENIs that select any of the versions of a Node.
-func (p *process) enqueueSelecting(versions []client.Object) {
+// enqueueSelecting enqueues the NodeENIs that a version of a Node concerns.
+func (p *process) enqueueSelecting(version *corev1.Node) {
+	concerned := p.nodeENIs.Concerned(context.Background(), version)
 	for _, object := range p.informers.known(nodeENIs) {
-		for _, version := range versions {
-			if controller.Selector(object.(*v1alpha1.NodeENI).Spec).Matches(labels.Set(version.GetLabels())) {
-				p.enqueue(nodeENIQueue, object.GetName(), gathering)
-			}
+		if concerned(object.(*v1alpha1.NodeENI)) {
+			p.enqueue(nodeENIQueue, object.GetName(), gathering)
 		}
 	}
 }

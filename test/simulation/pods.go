@@ -141,8 +141,8 @@ func (r *run) findPodHosts() {
 				continue
 			}
 			if h := r.pods.hosts[ref.ID]; h != nil {
-				if !c.isNodeOf(h.node, ref.ID) {
-					h.node, h.checkpoint = c.nodesOf(ref.ID)[0].Name, nil // it booted, and registered under another name
+				if owner := c.nodesOf(ref.ID)[0].Name; owner != h.node {
+					h.node, h.checkpoint = owner, nil // it booted, and registered under another name
 					h.reboot()
 				}
 				continue
@@ -154,16 +154,6 @@ func (r *run) findPodHosts() {
 			}
 		}
 	}
-}
-
-// isNodeOf reports whether the Node of a name names an instance.
-func (c *cluster) isNodeOf(name, instance string) bool {
-	node, exists := c.api.get(nodes, name).(*corev1.Node)
-	if !exists {
-		return false
-	}
-	ref, err := eni.ParseProviderID(node.Spec.ProviderID)
-	return err == nil && ref.ID == instance
 }
 
 func (h *podHost) act() {

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/internal/controller"
@@ -264,7 +264,7 @@ func (p *process) heardOfRefusals() {
 	for _, name := range slices.Sorted(slices.Values(p.refusedWrites.Changed())) {
 		for _, object := range p.informers.known(nodes) {
 			if object.GetName() == name {
-				p.enqueueSelecting([]client.Object{object})
+				p.enqueueSelecting(object.(*corev1.Node))
 			}
 		}
 	}

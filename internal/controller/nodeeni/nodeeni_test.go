@@ -169,6 +169,28 @@ func (s *stage) read() *v1alpha1.NodeENI {
 	return &n
 }
 
+// TestANodeConcernsWhatSelectsItsInstance checks which changes of Nodes reach a NodeENI: the status names the older Node
+// of an instance, even one that the NodeENI does not select.
+func TestANodeConcernsWhatSelectsItsInstance(t *testing.T) {
+	cases := map[string]struct {
+		changed  *corev1.Node
+		others   []client.Object
+		concerns bool
+	}{
+		"it is selected":                   {changed: selected("n1"), concerns: true},
+		"another Node is selected":         {changed: unselected("n1"), others: []client.Object{selected("n2")}},
+		"its instance's other is selected": {changed: unselected("n1"), others: []client.Object{secondName("n1")}, concerns: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := setStage(t, &cloud{}, tc.others...)
+			if got := s.reconciler.Concerned(t.Context(), tc.changed)(declared()); got != tc.concerns {
+				t.Errorf("the change concerns the NodeENI: %t", got)
+			}
+		})
+	}
+}
+
 // TestWhatANodeENISays computes the status from the nodes' states.
 func TestWhatANodeENISays(t *testing.T) {
 	attached := v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}

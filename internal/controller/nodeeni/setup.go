@@ -5,6 +5,7 @@ package nodeeni
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/panics"
 )
 
@@ -52,7 +54,7 @@ func (r *Reconciler) enqueueReported(_ context.Context, e event.UpdateEvent, q c
 	q.AddAfter(request(nodeENI), r.bursts.reread(nodeENI.Name, nodeENI.Status.Nodes, r.Now()))
 }
 
-// enqueueOf enqueues the NodeENIs that select a node.
+// enqueueOf enqueues the NodeENIs that a node concerns.
 func (r *Reconciler) enqueueOf(ctx context.Context, q controller.Queue, name string) error {
 	var node corev1.Node
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil {
@@ -94,9 +96,25 @@ func (r *Reconciler) enqueueOwners(ctx context.Context, q controller.Queue, obje
 }
 
 func (r *Reconciler) enqueueSelecting(ctx context.Context, q controller.Queue, object client.Object) {
-	r.enqueue(ctx, q, object.GetName(), func(n *v1alpha1.NodeENI) bool {
-		return controller.Selector(n.Spec).Matches(labels.Set(object.GetLabels()))
-	})
+	r.enqueue(ctx, q, object.GetName(), r.Concerned(ctx, object.(*corev1.Node)))
+}
+
+// Concerned returns whether a change of a Node concerns a NodeENI: it selects the Node, or another Node of the same
+// instance, which gets the instance or loses it.
+func (r *Reconciler) Concerned(ctx context.Context, node *corev1.Node) func(*v1alpha1.NodeENI) bool {
+	its := []labels.Set{node.Labels}
+	if ref, err := eni.ParseProviderID(node.Spec.ProviderID); err == nil {
+		var same corev1.NodeList
+		if err := r.Client.List(ctx, &same, controller.OfInstance(ref.ID), client.UnsafeDisableDeepCopy); err != nil {
+			r.Log.Error("Nodes of an instance could not be listed", "instance", ref.ID, "err", err)
+		}
+		for n := range same.Items {
+			its = append(its, same.Items[n].Labels)
+		}
+	}
+	return func(n *v1alpha1.NodeENI) bool {
+		return slices.ContainsFunc(its, func(set labels.Set) bool { return controller.Selector(n.Spec).Matches(set) })
+	}
 }
 
 // enqueue enqueues the NodeENIs that a change concerns. A change without a node has the shortest delay.
