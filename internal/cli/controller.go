@@ -211,6 +211,8 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 // services are the parts of AWS that the controller calls.
 type services struct {
 	ec2 *awsec2.Client
+	// permit returns an error once another process may be the leader.
+	permit func() error
 	// refusals are the reads that EC2 refuses.
 	refusals *controller.Refusals
 	groups   awsautoscaling.Client
@@ -262,7 +264,7 @@ func connectAWS(
 		},
 	})
 	telemetry.RegisterBuckets(s.Metrics, client.Buckets)
-	return &services{ec2: client, refusals: refusals,
+	return &services{ec2: client, permit: permit, refusals: refusals,
 		groups: awsautoscaling.Client{API: autoscaling.NewFromConfig(cfg)}}, nil
 }
 
@@ -292,7 +294,7 @@ func wire(
 		Members: maxParallelMembers, Removals: o.MaxConcurrentENICleanup,
 		MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
 		Resync:        o.ResyncPeriod, Poll: o.PollInterval,
-		Confirm: name.Confirm, Refusals: aws.refusals, Attachments: definitions, AttachmentsChanged: definitionsChanged,
+		Permit: aws.permit, Confirm: name.Confirm, Refusals: aws.refusals, Attachments: definitions, AttachmentsChanged: definitionsChanged,
 		Attached: telemetry.NewAttachTimes(s.Metrics).Observe, Now: time.Now, Log: s.Log, Traces: s.Traces,
 	})
 	registerMetrics(s.Metrics, c)

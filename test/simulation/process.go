@@ -111,6 +111,7 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	quiet := slog.New(listener{slog.DiscardHandler, p})
 	controllers := assembly.New(assembly.Options{
 		Client: kubernetes{p: p}, Reader: directReader{p: p}, Events: discardEvents{}, EC2: cloud{p}, Cluster: c.name,
+		Permit:          p.permit,
 		ConcurrentNodes: 1, ConcurrentNodeENIs: 1, Members: 64, Removals: 64, MaxUnattached: mostUnattached,
 		Resync: resyncPeriod, Poll: pollPeriod, Now: p.now, Log: quiet,
 		Group: func() executor.Group { return &coroutines{p: p} },

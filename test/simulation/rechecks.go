@@ -110,15 +110,18 @@ func (r *run) waitsForEC2(key string) bool {
 
 // hasFormerInstance reports whether an interface exists on an instance that was a Node, by its tags or by the ledger.
 func (c *cluster) hasFormerInstance(node string) bool {
-	var former []v1alpha1.PreviousInstance
+	var former []string
 	if state, is := c.api.get(states, node).(*v1alpha1.NodeENIState); is {
-		former = state.Spec.PreviousInstances
+		former = append(former, state.Spec.InstanceID)
+		for _, previous := range state.Spec.PreviousInstances {
+			former = append(former, previous.InstanceID)
+		}
 	}
 	return slices.ContainsFunc(c.run.truth().owned[c.name], func(i eni.Interface) bool {
 		instanceID := spotOf(i).instanceID
 		of := c.nodesOf(instanceID)
-		recorded := slices.ContainsFunc(former, func(p v1alpha1.PreviousInstance) bool { return p.InstanceID == instanceID })
-		return (i.Tags[identity.TagNode] == node || recorded) && (len(of) == 0 || of[0].Name != node)
+		recorded := i.Tags[identity.TagNode] == node || slices.Contains(former, instanceID)
+		return recorded && (len(of) == 0 || of[0].Name != node)
 	})
 }
 

@@ -50,7 +50,7 @@ func TestLeaderIsLost(t *testing.T) {
 
 				lost := time.Now()
 				tc.lose(first)
-				c.Join(1, "a") // leaves work to the other, whatever the first one can still do
+				c.Join(1, "a") // leaves work to the other, in every case
 				t.Logf("all is well %s later", c.Converge(10*time.Minute))
 				if <-first.Ended; (first.Err == nil) != tc.ends {
 					t.Errorf("the leader that was lost ended with %v", first.Err)

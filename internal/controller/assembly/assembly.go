@@ -67,6 +67,8 @@ type Options struct {
 	Resync, Poll time.Duration
 	// Confirm confirms the cluster's name before the first list of its interfaces; nil confirms every name.
 	Confirm func(context.Context) error
+	// Permit returns an error once another process may be the leader; nil permits always.
+	Permit func() error
 	// Refusals are the reads that EC2 refuses; nil for none.
 	Refusals *controller.Refusals
 	// Attachments are the states of the NetworkAttachmentDefinitions; AttachmentsChanged receives the NodeENIs whose state
@@ -116,7 +118,7 @@ func New(o Options) *Controllers {
 			Members: o.Members, Removals: o.Removals, Group: o.Group,
 			Addresses: addresses.NewReservations(o.EC2, o.Now), Now: o.Now,
 		}),
-		Limiter: o.EC2, GC: c.GC, InFlight: inFlight, Ledgers: ledgers,
+		Limiter: o.EC2, Permit: o.Permit, GC: c.GC, InFlight: inFlight, Ledgers: ledgers,
 		RefusedWrites: c.RefusedWrites, Repairs: c.InPlaceUpdates,
 		MaxUnattached: o.MaxUnattached, Cluster: o.Cluster, InstanceTags: o.InstanceTags, Concurrency: o.ConcurrentNodes,
 		Go: o.Go, Now: o.Now, Log: o.Log, Traces: o.Traces, Attached: o.Attached,

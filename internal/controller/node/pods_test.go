@@ -4,6 +4,7 @@
 package node_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/node"
 )
 
 // served returns the first interface of the NodeENIState, with the settings for the agent.
@@ -73,6 +75,24 @@ func TestAStatusWithPodsReplacesNoNewerOne(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAFormerLeaderSaysNothingAboutPods lets a controller read the newest state after it lost its lease: what it knows
+// of EC2 can still be older than what its successor changed.
+func TestAFormerLeaderSaysNothingAboutPods(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pods := &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentHostDevice}
+		s.both(func(c client.Client) { s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.Pods = pods }) })
+		s.must(s.play(2 * time.Minute))
+		s.with(func(o *node.Options) { o.Permit = func() error { return errors.New("the lease is lost") } })
+		s.both(func(c client.Client) { s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.MTU = new(int32(1400)) }) })
+		if err := s.play(2 * time.Minute); err == nil || !strings.Contains(err.Error(), "the lease is lost") {
+			t.Errorf("the reconciliation returned %v", err)
+		}
+		if got := s.served().MTU; got != 0 {
+			t.Errorf("the state has MTU %d", got)
+		}
+	})
 }
 
 // TestADeletedStateTakesNoInterfaceFromPods deletes the NodeENIState, and with it the agent's report, before the label

@@ -62,6 +62,8 @@ type Options struct {
 	Resolver *resolver.Resolver
 	Applier  *executor.Applier
 	Limiter  Limiter
+	// Permit returns an error once another process may be the leader; nil permits always.
+	Permit   func() error
 	GC       *gc.Collector
 	InFlight *controller.InFlight
 	Ledgers  *controller.PreviousLedgers

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
@@ -58,7 +59,7 @@ func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.T
 	state.Status = after
 	write := status.Write
 	if servesPods(before) || servesPods(after) {
-		write = status.WriteLocked // a former leader must not list prefixes again that were unassigned since
+		write = r.writePermitted
 	}
 	if err := write(ctx, r.Client, v1alpha1.FieldOwnerController, state); err != nil {
 		return time.Time{}, err
@@ -66,6 +67,18 @@ func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.T
 	r.recordEvents(s.snapshot, before.Interfaces, after.Interfaces)
 	r.announceOmitted(s.snapshot, before, after)
 	return time.Time{}, nil
+}
+
+// writePermitted writes a status over the version that was read, while this process certainly is the leader. A former
+// leader must not list prefixes again that were unassigned since: the version refuses what it read before its successor's
+// writes, and the permission what it read after them.
+func (r *Reconciler) writePermitted(ctx context.Context, c client.Client, owner string, object client.Object) error {
+	if r.Permit != nil {
+		if err := r.Permit(); err != nil {
+			return fmt.Errorf("write the status of NodeENIState %s: not sent: %w", object.GetName(), err)
+		}
+	}
+	return status.WriteLocked(ctx, c, owner, object)
 }
 
 // servesPods reports whether a status lists an interface whose addresses pods use.
