@@ -4,9 +4,12 @@
 package simulation_test
 
 import (
+	"fmt"
 	"maps"
+	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,6 +42,7 @@ func TestSimulation(t *testing.T) {
 	}
 	workers.Wait()
 	s.tell(t, time.Since(begun))
+	s.writeTraces(t)
 	if s.seeds < fullSeeds || t.Failed() {
 		return
 	}
@@ -56,6 +60,7 @@ type sweep struct {
 	next                          atomic.Int64
 
 	mu       sync.Mutex
+	traces   []string
 	failed   int
 	total    int
 	virtual  time.Duration
@@ -104,6 +109,7 @@ func (s *sweep) crashAt(t *testing.T, point string) {
 func (s *sweep) add(t *testing.T, options simulation.Options, partial bool, result simulation.Result) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.traces = append(s.traces, fmt.Sprintf("%12d %-5t %016x", options.Seed, partial, result.Hash))
 	s.total += result.Steps
 	s.virtual += result.Virtual
 	s.coverage.Add(result.Coverage)
@@ -112,6 +118,19 @@ func (s *sweep) add(t *testing.T, options simulation.Options, partial bool, resu
 		report(t, options, partial, result)
 	}
 	return s.failed < s.failures
+}
+
+// writeTraces writes, to the file that SIM_TRACES names, a line for each run: its seed, whether a part of it stayed
+// broken, and the hash of its trace. Two sources with equal files behave alike.
+func (s *sweep) writeTraces(t *testing.T) {
+	file, is := os.LookupEnv("SIM_TRACES")
+	if !is {
+		return
+	}
+	slices.Sort(s.traces)
+	if err := os.WriteFile(file, []byte(strings.Join(s.traces, "\n")+"\n"), 0o600); err != nil {
+		t.Error(err)
+	}
 }
 
 func (s *sweep) tell(t *testing.T, took time.Duration) {
