@@ -12,6 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // Placement is the planned slot of one interface on an instance, or why it has none.
@@ -36,10 +37,10 @@ func (m *ENIManager) PlanENIs(ctx context.Context, instanceID string, options []
 	if err != nil {
 		return nil, explained(err)
 	}
-	desired := plan.Desired{Cluster: planned, Node: planned, InstanceID: instanceID}
+	desired := render.Declared{Cluster: planned, Node: planned, InstanceID: instanceID}
 	for i, o := range options {
-		desired.Claims = append(desired.Claims, plan.Claim{
-			NodeENI: planned, Owner: identity.Owner(fmt.Sprintf("%06d", i)), Mode: plan.Ensure, AllResolved: true,
+		desired.Claims = append(desired.Claims, render.Claim{
+			NodeENI: planned, Owner: identity.Owner(fmt.Sprintf("%06d", i)), Mode: render.Ensure, AllResolved: true,
 			Interfaces: []plan.DesiredInterface{{Subnets: []string{o.SubnetID},
 				Slot: eni.Slot{Card: o.NetworkCardIndex, Device: o.DeviceIndex}, Spec: eni.Spec{
 					Groups: o.SecurityGroupIDs, SourceDestCheck: true, DeleteOnTermination: o.DeleteOnTermination,

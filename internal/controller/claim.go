@@ -10,12 +10,13 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
 // NewClaim returns what a NodeENI requests of any instance, without its mode and its desired interfaces.
-func NewClaim(nodeENI *v1alpha1.NodeENI) plan.Claim {
-	return plan.Claim{
+func NewClaim(nodeENI *v1alpha1.NodeENI) render.Claim {
+	return render.Claim{
 		PodPrefixes: podPrefixes(nodeENI.Spec.Pods), EvictPods: evictsPods(nodeENI.Spec.Pods), NodeENI: nodeENI.Name,
 		Owner:          identity.Owner(nodeENI.UID),
 		FirstSlot:      eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex)},
@@ -25,8 +26,8 @@ func NewClaim(nodeENI *v1alpha1.NodeENI) plan.Claim {
 }
 
 // ResolveClaim sets the desired interfaces of a NodeENI at a location from the matches of its selectors.
-func ResolveClaim(claim *plan.Claim, spec v1alpha1.NodeENISpec, found selector.Found, at selector.Location) {
-	found.DesiredInterfaces(claim, at, func(_ selector.Placement, groupIDs []string) eni.Spec {
+func ResolveClaim(claim *render.Claim, spec v1alpha1.NodeENISpec, found selector.Found, at selector.Location) {
+	claim.Resolve(found, at, func(_ selector.Placement, groupIDs []string) eni.Spec {
 		return interfaceSpec(spec, groupIDs)
 	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/observer"
@@ -174,7 +175,7 @@ func (j *Joiner) CleanUpTerminated(ctx context.Context, instanceID string) error
 		if state := look.Instance.State; !state.Terminating() && state != eni.InstanceMissing {
 			return fmt.Errorf("clean up after instance %s: %w: it is %s", instanceID, ErrInstanceRunning, state)
 		}
-		p := r.compute(look, plan.Desired{Cluster: j.Config.Cluster, Node: instanceID, InstanceID: instanceID},
+		p := r.compute(look, render.Declared{Cluster: j.Config.Cluster, Node: instanceID, InstanceID: instanceID},
 			eni.Limits{}, nil)
 		r.do(ctx, p.Actions)
 		if !slices.ContainsFunc(networksOf(r.watch.Of(instanceID).Owned), outlivesInstance) {
@@ -207,7 +208,7 @@ func (j *Joiner) Importable(ctx context.Context, instanceID string) (importer.Re
 	owned.Interfaces = slices.DeleteFunc(slices.Clone(look.Interfaces), func(i eni.Interface) bool {
 		return identity.HasNoOwner(i.Tags)
 	})
-	return importer.FindUnowned(j.Config.Desired(owned, found).Desired, look.Interfaces,
+	return importer.FindUnowned(j.Config.Desired(owned, found).Declared, look.Interfaces,
 		identity.GenerationAt(look.Instance.LaunchedAt)), nil
 }
 

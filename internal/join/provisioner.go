@@ -14,6 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/observer"
 )
@@ -84,7 +85,7 @@ func (r *run) settle(ctx context.Context) error {
 	r.failed = false
 	next := func(calls *executor.Pipeline) (again bool, err error) {
 		r.demand = r.Config.Desired(r.look, found)
-		r.plan = r.compute(r.look, r.demand.Desired, r.limits, calls.InFlight())
+		r.plan = r.compute(r.look, r.demand.Declared, r.limits, calls.InFlight())
 		r.announce(ctx, r.plan.Actions)
 		calls.Start(ctx, r.plan.Actions, func() {})
 		return false, nil
@@ -95,7 +96,7 @@ func (r *run) settle(ctx context.Context) error {
 
 // compute plans for the instance. The generation of its members is the time at which the instance was launched, so that
 // all processes use the same client token.
-func (r *run) compute(look eni.InstanceSnapshot, d plan.Desired, limits eni.Limits, inFlight []plan.Action) plan.Plan {
+func (r *run) compute(look eni.InstanceSnapshot, d render.Declared, limits eni.Limits, inFlight []plan.Action) plan.Plan {
 	for _, claim := range d.Claims {
 		for _, desired := range claim.Interfaces {
 			key := identity.Key{Owner: claim.Owner, Ordinal: desired.Ordinal}
@@ -103,11 +104,12 @@ func (r *run) compute(look eni.InstanceSnapshot, d plan.Desired, limits eni.Limi
 		}
 	}
 	known := r.watch.Of(r.instanceID)
-	p := plan.Compute(d, plan.Observed{
+	o := plan.Observed{
 		Owned: networksOf(known.Owned), UsedGenerations: known.UsedGenerations,
 		RemovedExternally: known.RemovedExternally, MissingSince: missingSince(known),
 		Snapshot: &look, Limits: limits, Ledger: r.ledger, Backoffs: r.backoffs, InFlight: inFlight,
-	}, r.Now())
+	}
+	p := plan.Compute(render.Interfaces(d, render.Evidence{}, o, r.Now()).Desired, o, r.Now())
 	r.ledger = p.Ledger
 	return p
 }

@@ -46,7 +46,7 @@ func originMutants() []Mutant {
 			"$lowest, $err := $s.$Free(2)\n$lowest = $lowest[max(0, len($lowest)-1):]",
 		}}},
 		{Name: "launch interfaces are not seen", Like: "aws-multi-eni-controller", Edits: []Edit{{
-			core + "plan", "if !$taken && $i.$AttachedTo($p.$InstanceID)", "if $taken && $i.$AttachedTo($p.$InstanceID)",
+			core + "render", "if !$taken && $i.$AttachedTo($p.$InstanceID)", "if $taken && $i.$AttachedTo($p.$InstanceID)",
 		}}},
 		{Name: "launch interfaces are tagged again", Like: "a controller that adopts by tags", Edits: []Edit{{
 			core + "plan", "slices.DeleteFunc($changes($desired, nil, $i, $p.$demandFor($m, $i)), $isTags)",
@@ -125,9 +125,10 @@ func actionMutants() []Mutant {
 		"$i.$Status, $i.$Attachment = $eni.InUse,"
 	return []Mutant{
 		{Name: "a replacement without drift", Like: "a controller that compares with what it last applied", Edits: []Edit{{
-			core + "plan", "$m.$Drift = $fixedDrift(*$m.$desired, $m.$target(), $m.$record.$Interface)",
-			"$m.$Drift = $fixedDrift(*$m.$desired, $m.$target(), $m.$record.$Interface)\n" +
-				"if $m.claim.ReplaceAllowed && p.now.Hour() == 0 {\n$m.$Drift = []Drift{{\"slot\", \"another\", \"this\"}}\n}",
+			core + "render", "$i.$Drift = $fixedDrift(*$desired, $i.$Target, $record.$Interface)",
+			"$i.$Drift = $fixedDrift(*$desired, $i.$Target, $record.$Interface)\n" +
+				"if $i.ReplaceAllowed && r.now.Hour() == 0 {\n" +
+				"$i.$Drift = []plan.Drift{{Field: \"slot\", Want: \"another\", Have: \"this\"}}\n}",
 		}}},
 		{Name: "two replacements on a node", Like: "a rollout that counts nodes alone", Edits: []Edit{{
 			core + "plan", "if $n < 0 || len($p.$plan.$Unsettled) > 0 {", "if $n < 0 {",
@@ -138,8 +139,9 @@ func actionMutants() []Mutant {
 				"$limit > 0 {",
 		}}},
 		{Name: "a plan forgets the calls under way", Like: "a controller that plans from its cache alone", Edits: []Edit{
-			{core + "plan", "$p.Owned = $o.$expected()", ""},
-			{core + "plan", "($own < 0 || $paired) && $p.$mayBecomeVisible($key)",
+			{core + "plan", "$p.Owned = $o.$Expected()", ""},
+			{core + "render", "$r.Owned = $o.$Expected()", ""},
+			{core + "render", "($own < 0 || $paired) && $p.$mayBecomeVisible($key)",
 				"$own < -1 && ($paired || $p.$mayBecomeVisible($key))"},
 		}},
 		{Name: "tags are written again after the attach", Like: "VPC CNI", Edits: []Edit{{
@@ -156,7 +158,7 @@ func actionMutants() []Mutant {
 			core + "plan", "$p.$lastRead($m).Sub($since) >= AttachTimeout", "$p.$lastRead($m).Sub($since) >= time.Second",
 		}}},
 		{Name: "a pause does not hold what is done on a node", Like: "a pause that is read for NodeENIs alone",
-			Edits: []Edit{{core + "plan", "case $c.NodePaused:", "case $c.NodePaused && $c.NodeENIDeleting:"}}},
+			Edits: []Edit{{core + "render", "case $c.NodePaused:", "case $c.NodePaused && $c.NodeENIDeleting:"}}},
 		{Name: "Ready is what one node says", Like: "aws-multi-eni-controller, whose status lists what was tried last",
 			Edits: []Edit{
 				{nodeENIPackage, "case len(blocked) > 0:", "case len(blocked) > 0 && st.Attached == 0:"},
@@ -177,13 +179,13 @@ func ownershipMutants() []Mutant {
 	const proof = "if $r.$Attachment == nil || $p.$isRecorded($r) {"
 	return []Mutant{
 		{Name: "tags are proof", Like: "a collector that believes tags", Edits: []Edit{
-			{core + "plan", "return !$p.isAttachedToRunning($r) || ", "return true || !$p.isAttachedToRunning($r) || "},
-			{core + "plan", proof, "if true || $r.$Attachment == nil || $p.$isRecorded($r) {"},
+			{core + "render", "return !$p.isAttachedToRunning($r) || ", "return true || !$p.isAttachedToRunning($r) || "},
+			{core + "render", proof, "if true || $r.$Attachment == nil || $p.$isRecorded($r) {"},
 		}},
 		{Name: "copied tags are those of what they name", Like: "a controller that looks its interfaces up by tags",
 			Edits: []Edit{
-				{core + "plan", "$p.inLedger($r) && $p.$hasUniqueIdentity($r)", "$p.inLedger($r)"},
-				{core + "plan", proof, "if true || $r.$Attachment == nil || $p.$isRecorded($r) {"},
+				{core + "render", "$p.inLedger($r) && $p.$hasUniqueIdentity($r)", "$p.inLedger($r)"},
+				{core + "render", proof, "if true || $r.$Attachment == nil || $p.$isRecorded($r) {"},
 			}},
 		{Name: "leaks are judged without the UID", Like: "a collector that compares names",
 			Edits: []Edit{{collectors, "_, $there := $alive[$owner]", "$there := len($alive) > 0"}}},
@@ -191,10 +193,10 @@ func ownershipMutants() []Mutant {
 			Edits: []Edit{{core + "identity", "return MassLossGrace", "return AttachedOrphanGrace"}}},
 		{Name: "what an earlier NodeENI of the name left is made again",
 			Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{
-				{core + "plan", "$dead.$Leaked && $dead.$NodeENI == $claim.$NodeENI",
+				{core + "render", "$dead.$Leaked && $dead.$NodeENI == $claim.$NodeENI",
 					"$dead.$Leaked && $dead.$NodeENI == $claim.$NodeENI && $dead.$NodeENI == \"\""},
-				{core + "plan", "if $m.$desired != nil && $r.$Member.$NodeENI == $m.$NodeENI && ",
-					"if $m.$desired != nil && $r.$Member.$NodeENI == \"\" && "},
+				{core + "render", "if $record.$Member.$NodeENI == $nodeENI && $r.inUseMatching(",
+					"if $record.$Member.$NodeENI == \"\" && $nodeENI != \"\" && $r.inUseMatching("},
 			}},
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/report"
 	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/panics"
@@ -37,7 +37,7 @@ type dryRun struct {
 	now            time.Time
 
 	// claims return the claim of each NodeENI on a node at a location, in the order of nodeENIs.
-	claims []func(selector.Location) plan.Claim
+	claims []func(selector.Location) render.Claim
 	// stateOf finds a node's state by its name.
 	stateOf map[string]*v1alpha1.NodeENIState
 }
@@ -122,7 +122,7 @@ func (d *dryRun) resolve(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("resolve the security groups of NodeENI %s: %w", n.Name, err)
 		}
-		d.claims = append(d.claims, func(at selector.Location) plan.Claim {
+		d.claims = append(d.claims, func(at selector.Location) render.Claim {
 			claim := controller.NewClaim(n)
 			controller.ResolveClaim(&claim, n.Spec, selector.Found{Subnets: subnets, Groups: groups}, at)
 			return claim
@@ -148,8 +148,8 @@ func (d *dryRun) simulateNode(ctx context.Context, node *corev1.Node, ref eni.In
 	return forecast.Simulate(wanted, facts, d.now).Of(d.names), nil
 }
 
-func (d *dryRun) desired(node *corev1.Node, instanceID string, at selector.Location) plan.Desired {
-	wanted := plan.Desired{Cluster: d.cloud.cluster, Node: node.Name, InstanceID: instanceID,
+func (d *dryRun) desired(node *corev1.Node, instanceID string, at selector.Location) render.Declared {
+	wanted := render.Declared{Cluster: d.cloud.cluster, Node: node.Name, InstanceID: instanceID,
 		InstanceTags: d.cloud.instanceTags}
 	for i := range d.nodeENIs {
 		wanted.Claims = append(wanted.Claims, d.claim(i, node, at))
@@ -157,15 +157,15 @@ func (d *dryRun) desired(node *corev1.Node, instanceID string, at selector.Locat
 	return wanted
 }
 
-func (d *dryRun) claim(i int, node *corev1.Node, at selector.Location) plan.Claim {
+func (d *dryRun) claim(i int, node *corev1.Node, at selector.Location) render.Claim {
 	n := &d.nodeENIs[i]
-	standing, why := plan.ModeFor(plan.SelectionFacts{
+	standing, why := render.ModeFor(render.SelectionFacts{
 		NodeENIKnown: true, NodeENIDeleting: !n.DeletionTimestamp.IsZero() || slices.Contains(d.removed, n.Name),
 		NodePresent: true, Selected: controller.Selector(n.Spec).Matches(labels.Set(node.Labels)),
 		NodeENIPaused: controller.Paused(n), NodePaused: controller.Paused(node),
 	})
 	claim := controller.NewClaim(n)
-	if standing == plan.Ensure {
+	if standing == render.Ensure {
 		claim = d.claims[i](at)
 	}
 	claim.Mode, claim.Why = standing, why

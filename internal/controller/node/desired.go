@@ -18,6 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/observer"
 )
@@ -26,16 +27,17 @@ import (
 func (r *Reconciler) plan(ctx context.Context, run *instanceRun, inFlight []plan.Action) (result, error) {
 	s, instanceID, look := run.snapshot, run.instanceID, run.look
 	known := r.Observer.Of(instanceID)
-	observed, err := r.observe(ctx, s, instanceID, known, look)
+	observed, evidence, err := r.observe(ctx, s, instanceID, known, look)
 	if err != nil {
 		return result{}, err
 	}
 	observed.InFlight, observed.MovesFrom = inFlight, run.movesFrom
-	desired, err := r.desire(ctx, s, instanceID, s.instanceRef(instanceID, known, look), known)
+	declared, err := r.declare(ctx, s, instanceID, s.instanceRef(instanceID, known, look), known)
 	if err != nil {
 		return result{}, err
 	}
-	p := plan.Compute(desired.Desired, observed, r.Now())
+	rendered := render.Interfaces(declared.Declared, evidence, observed, r.Now())
+	p := plan.Compute(rendered.Desired, observed, r.Now())
 	if observed.ReplaceAllowed, observed.ReplaceDenied, err = r.acquireReplacement(ctx, s, instanceID, p); err != nil {
 		return result{}, err
 	}
@@ -43,23 +45,23 @@ func (r *Reconciler) plan(ctx context.Context, run *instanceRun, inFlight []plan
 		return result{}, err
 	}
 	if p.ReplaceCandidate != "" || p.EvictCandidate != "" {
-		p = plan.Compute(desired.Desired, observed, r.Now())
+		p = plan.Compute(rendered.Desired, observed, r.Now())
 	}
 	if observed.ReplaceDenied != "" || observed.EvictDenied != "" {
 		p.RequeueAt = sooner(p.RequeueAt, r.Now().Add(replaceCheck))
 	}
 	p.RequeueAt = sooner(p.RequeueAt, r.reportsProveAt(s))
-	r.judged(s, instanceID, p)
+	r.judged(s, instanceID, rendered)
 	for _, after := range r.recordLatency(s.name, instanceID, p.Members) {
 		r.Attached(after)
 	}
-	return result{instanceID: instanceID, plan: p, generations: desired.generations}, nil
+	return result{instanceID: instanceID, plan: p, unverified: rendered.Unverified, generations: declared.generations}, nil
 }
 
-// observe converts what is known about an instance.
+// observe converts what is known about an instance: its state, and the evidence about its interfaces.
 func (r *Reconciler) observe(
 	ctx context.Context, s *snapshot, instanceID string, known observer.NodeInventory, look *eni.InstanceSnapshot,
-) (plan.Observed, error) {
+) (plan.Observed, render.Evidence, error) {
 	attempts, fullSubnets := r.attempts(instanceID)
 	observed := plan.Observed{
 		NodeRegistered: s.present(instanceID), Owned: known.Owned, UsedGenerations: known.UsedGenerations,
@@ -71,33 +73,34 @@ func (r *Reconciler) observe(
 		DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: attempts.RepeatedUpdates,
 		Evictions: attempts.Evictions,
 	}
-	if err := r.addEvidence(ctx, s, instanceID, known, &observed); err != nil {
-		return observed, err
+	states, err := r.statesOf(ctx, s, instanceID)
+	if err != nil {
+		return observed, render.Evidence{}, err
 	}
-	var err error
+	observed.Requested = controller.RequestedAddresses(known.Requested, states...)
+	evidence := s.evidence(states, instanceID)
 	if observed.Following, err = r.following(ctx, s); err != nil {
-		return observed, err
+		return observed, evidence, err
 	}
 	if look == nil || look.Instance.Type == "" {
-		return observed, nil
+		return observed, evidence, nil
 	}
-	limits, err := r.Limiter.Limits(ctx, look.Instance.Type)
-	observed.Limits = limits
-	return observed, err
+	observed.Limits, err = r.Limiter.Limits(ctx, look.Instance.Type)
+	return observed, evidence, err
 }
 
-// desired is what the NodeENIs request for one instance.
-type desired struct {
-	plan.Desired
+// declared is what the NodeENIs request for one instance.
+type declared struct {
+	render.Declared
 	// generations are those of the NodeENIs that the plan of the node's own instance is based on.
 	generations map[types.UID]int64
 }
 
-// desire returns the desired interfaces of one instance of the node.
-func (r *Reconciler) desire(ctx context.Context, s *snapshot, instanceID string, at selector.Location,
-	known observer.NodeInventory) (desired, error) {
+// declare returns what is declared for one instance of the node.
+func (r *Reconciler) declare(ctx context.Context, s *snapshot, instanceID string, at selector.Location,
+	known observer.NodeInventory) (declared, error) {
 	present := s.present(instanceID)
-	d := desired{generations: map[types.UID]int64{}, Desired: plan.Desired{
+	d := declared{generations: map[types.UID]int64{}, Declared: render.Declared{
 		Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, InstanceTags: r.InstanceTags, NodeAbsent: !present,
 		Paused: s.paused(),
 	}}
@@ -107,7 +110,7 @@ func (r *Reconciler) desire(ctx context.Context, s *snapshot, instanceID string,
 	for n := range s.nodeENIs {
 		claim, err := r.claim(ctx, s, &s.nodeENIs[n], present, at)
 		if err != nil {
-			return desired{}, err
+			return declared{}, err
 		}
 		d.Claims = append(d.Claims, claim)
 		if present {
@@ -119,18 +122,18 @@ func (r *Reconciler) desire(ctx context.Context, s *snapshot, instanceID string,
 }
 
 // leaks releases the interfaces whose NodeENI is confirmed not to exist.
-func (r *Reconciler) leaks(s *snapshot, known observer.NodeInventory) []plan.Claim {
-	var claims []plan.Claim
+func (r *Reconciler) leaks(s *snapshot, known observer.NodeInventory) []render.Claim {
+	var claims []render.Claim
 	for _, record := range known.Owned {
 		m := record.Member
-		listed := slices.ContainsFunc(claims, func(c plan.Claim) bool { return c.Owner == m.Owner })
+		listed := slices.ContainsFunc(claims, func(c render.Claim) bool { return c.Owner == m.Owner })
 		absence, gone := r.GC.Gone(m.Owner)
 		if listed || s.nodeENI(m.Owner) != nil || !gone {
 			continue
 		}
-		claim := plan.Claim{NodeENI: m.NodeENI, Owner: m.Owner, Leaked: true, MissingSince: absence.Since,
+		claim := render.Claim{NodeENI: m.NodeENI, Owner: m.Owner, Leaked: true, MissingSince: absence.Since,
 			Grace: absence.Grace}
-		claim.Mode, claim.Why = plan.ModeFor(plan.SelectionFacts{NodeENIGone: true, NodePaused: s.paused()})
+		claim.Mode, claim.Why = render.ModeFor(render.SelectionFacts{NodeENIGone: true, NodePaused: s.paused()})
 		claims = append(claims, claim)
 	}
 	return claims
@@ -139,9 +142,9 @@ func (r *Reconciler) leaks(s *snapshot, known observer.NodeInventory) []plan.Cla
 // claim returns the claim of one NodeENI. It resolves the selectors only where the NodeENI may create interfaces now,
 // or after a pause.
 func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI, present bool,
-	at selector.Location) (plan.Claim, error) {
+	at selector.Location) (render.Claim, error) {
 	claim := controller.NewClaim(nodeENI)
-	circumstances := plan.SelectionFacts{
+	circumstances := render.SelectionFacts{
 		NodeENIKnown: true, NodeENIDeleting: !nodeENI.DeletionTimestamp.IsZero(),
 		NodePresent: present, Selected: present && selects(nodeENI, s.node.Labels),
 		DuplicateSelected: slices.ContainsFunc(s.duplicateNodes, func(n corev1.Node) bool {
@@ -150,8 +153,8 @@ func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.N
 		NodeENIPaused: controller.Paused(nodeENI), NodePaused: s.paused(),
 	}
 	claim.Selects = circumstances.Selected
-	claim.Mode, claim.Why = plan.ModeFor(circumstances)
-	if unpaused, _ := plan.ModeFor(circumstances.Unpaused()); unpaused != plan.Ensure {
+	claim.Mode, claim.Why = render.ModeFor(circumstances)
+	if unpaused, _ := render.ModeFor(circumstances.Unpaused()); unpaused != render.Ensure {
 		return claim, nil
 	}
 	subnets, err := r.Resolver.Subnets(ctx, controller.SubnetTerms(nodeENI.Spec))
@@ -279,42 +282,47 @@ func (r *Reconciler) beginCreates(s *snapshot, actions []plan.Action) (end func(
 	return end, true
 }
 
-// addEvidence adds what NodeENIStates say about an instance's interfaces, under any name of the instance.
-func (r *Reconciler) addEvidence(ctx context.Context, s *snapshot, instanceID string, known observer.NodeInventory,
-	observed *plan.Observed) error {
+// statesOf returns the NodeENIStates of an instance, under any name of the instance.
+func (r *Reconciler) statesOf(ctx context.Context, s *snapshot, instanceID string) ([]v1alpha1.NodeENIState, error) {
 	states, err := r.states(ctx, controller.OfInstance(instanceID))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	states = slices.DeleteFunc(slices.Clone(states), func(other v1alpha1.NodeENIState) bool {
 		return other.Name == s.name
 	})
-	observed.OtherLedgers, observed.Copies = identity.Generations{}, map[string]bool{}
-	for n := range states {
-		for key, generation := range generations(ledgerOf(states[n].Spec, instanceID)) {
-			observed.OtherLedgers[key] = max(observed.OtherLedgers[key], generation)
-		}
-	}
 	if s.state != nil { // it may be newer than the cache
 		states = append(states, *s.state)
 	}
-	observed.HasState = len(states) > 0
+	return states, nil
+}
+
+// evidence returns what NodeENIStates say about an instance's interfaces.
+func (s *snapshot) evidence(states []v1alpha1.NodeENIState, instanceID string) render.Evidence {
+	e := render.Evidence{
+		OtherLedgers: identity.Generations{}, HasState: len(states) > 0, Copies: map[string]bool{},
+	}
 	for n := range states {
-		observed.Recorded = append(observed.Recorded, recorded(&states[n], instanceID)...)
+		e.Recorded = append(e.Recorded, recorded(&states[n], instanceID)...)
 		for _, u := range states[n].Status.Unverified {
-			observed.Copies[u.ENIID] = u.Copy
+			e.Copies[u.ENIID] = u.Copy
+		}
+		if states[n].Name == s.name {
+			continue
+		}
+		for key, generation := range generations(ledgerOf(states[n].Spec, instanceID)) {
+			e.OtherLedgers[key] = max(e.OtherLedgers[key], generation)
 		}
 	}
-	observed.Requested = controller.RequestedAddresses(known.Requested, states...)
-	return nil
+	return e
 }
 
 // recorded returns the interfaces that a state lists for members.
-func recorded(state *v1alpha1.NodeENIState, instanceID string) []plan.Recorded {
-	var all []plan.Recorded
+func recorded(state *v1alpha1.NodeENIState, instanceID string) []render.Recorded {
+	var all []render.Recorded
 	for _, i := range state.Status.Interfaces {
 		if i.ENIID != "" && !i.Unverified {
-			all = append(all, plan.Recorded{
+			all = append(all, render.Recorded{
 				ID: i.ENIID, Key: identity.Key{Owner: identity.Owner(i.NodeENIUID), Ordinal: int(i.Ordinal)},
 				Generation: identity.Generation(i.Generation),
 				Attached:   i.InstanceID == instanceID && i.AttachmentID != "",
@@ -326,14 +334,14 @@ func recorded(state *v1alpha1.NodeENIState, instanceID string) []plan.Recorded {
 
 // judged reports to the observer which interfaces are verified and which are not, and emits Events for those that
 // became unverified.
-func (r *Reconciler) judged(s *snapshot, instanceID string, p plan.Plan) {
-	denied := make([]string, len(p.Unverified))
-	for n, u := range p.Unverified {
+func (r *Reconciler) judged(s *snapshot, instanceID string, rendered render.Rendering) {
+	denied := make([]string, len(rendered.Unverified))
+	for n, u := range rendered.Unverified {
 		denied[n] = u.ID
 	}
-	newly := r.Observer.Judged(r.Now(), instanceID, p.Verified, denied)
+	newly := r.Observer.Judged(r.Now(), instanceID, rendered.Verified, denied)
 	var all []nodeEvent
-	for _, u := range p.Unverified {
+	for _, u := range rendered.Unverified {
 		if slices.Contains(newly, u.ID) {
 			r.Log.Warn("an interface is left alone", "node", s.name, "nodeeni", u.Member.NodeENI, "interface", u.ID,
 				"why", u.Message)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // TestRecordedInterfaces reads the state of a node that was one instance and is another: only an attached interface of
@@ -25,7 +25,7 @@ func TestRecordedInterfaces(t *testing.T) {
 		{Member: member, InstanceID: "i-1"},
 	}}}
 	key := identity.Key{Owner: "uid", Ordinal: 1}
-	want := []plan.Recorded{
+	want := []render.Recorded{
 		{ID: "eni-attached", Key: key, Generation: 7, Attached: true},
 		{ID: "eni-created", Key: key, Generation: 7},
 		{ID: "eni-of-another-instance", Key: key, Generation: 7},

@@ -24,6 +24,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/executor"
 )
 
@@ -257,17 +258,19 @@ func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceI
 		Owned: known.Owned, UsedGenerations: known.UsedGenerations, ObservedSince: known.Since,
 		Ledger: s.ledger(instanceID), Backoffs: attempts.Backoffs,
 	}
-	if err := r.addEvidence(ctx, s, instanceID, known, &observed); err != nil {
+	states, err := r.statesOf(ctx, s, instanceID)
+	if err != nil {
 		return s, result{}, err
 	}
+	evidence := s.evidence(states, instanceID)
 	if len(observed.Ledger) > 0 {
-		var err error
-		if observed.OtherLedgers, err = r.liveLedger(ctx, s.release[instanceID], instanceID); err != nil {
+		if evidence.OtherLedgers, err = r.liveLedger(ctx, s.release[instanceID], instanceID); err != nil {
 			return s, result{}, err
 		}
 	}
-	p := plan.ReleaseInstance(observed, r.Now())
-	s, err := r.store(ctx, s, instanceID, nil, p)
+	var p plan.Plan
+	p.Ledger, p.RequeueAt = render.ReleaseInstance(evidence, observed, r.Now())
+	s, err = r.store(ctx, s, instanceID, nil, p)
 	return s, result{instanceID: instanceID, plan: p}, err
 }
 

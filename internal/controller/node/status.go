@@ -19,6 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/status"
 )
 
@@ -29,6 +30,8 @@ const mostUnverified = 64
 type result struct {
 	instanceID string
 	plan       plan.Plan
+	// unverified are the interfaces that are retained because only their tags say that they belong to the cluster.
+	unverified []render.Unverified
 	// generations are those of the NodeENIs that a plan of the node's own instance is based on.
 	generations map[types.UID]int64
 	// waiting are the members that wait for a worker.
@@ -77,7 +80,7 @@ func (s reconciled) status() v1alpha1.NodeENIStateStatus {
 	)
 	for _, one := range s.results {
 		members = append(members, one.plan.Members...)
-		st.Unverified = append(st.Unverified, unverified(one.plan)...)
+		st.Unverified = append(st.Unverified, unverified(one.unverified)...)
 	}
 	st.Unverified = st.Unverified[:min(len(st.Unverified), mostUnverified)]
 	before := s.state.Status
@@ -113,9 +116,9 @@ func (s reconciled) status() v1alpha1.NodeENIStateStatus {
 	return st
 }
 
-func unverified(p plan.Plan) []v1alpha1.UnverifiedInterface {
+func unverified(retained []render.Unverified) []v1alpha1.UnverifiedInterface {
 	var all []v1alpha1.UnverifiedInterface
-	for _, u := range p.Unverified {
+	for _, u := range retained {
 		all = append(all, v1alpha1.UnverifiedInterface{ENIID: u.ID, Copy: u.Copy, Message: clip(u.Message, 1024)})
 	}
 	return all

@@ -12,6 +12,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 func TestEachActionIsOneOperationOfEC2(t *testing.T) {
@@ -121,7 +122,7 @@ func TestMoreCallsNeverTakeLessTime(t *testing.T) {
 }
 
 func TestAForecastDoesNotDependOnTheTimeOfDay(t *testing.T) {
-	d := desired(plan.Ensure, desiredInterface("subnet-1", 0), desiredInterface("subnet-2", 1))
+	d := desired(render.Ensure, desiredInterface("subnet-1", 0), desiredInterface("subnet-2", 1))
 	first := forecast.Calls(forecast.Simulate(d, facts(), now).Actions)
 	later := forecast.Calls(forecast.Simulate(d, facts(), now.Add(1000*time.Hour)).Actions)
 	if len(first) == 0 || len(first) != len(later) {

@@ -10,6 +10,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // A user wants to know the effect of a NodeENI with two interfaces on an instance that has room for one, and how long a
@@ -21,8 +22,8 @@ func ExampleSimulate() {
 			Spec: eni.Spec{Groups: []string{"sg-1"}, SourceDestCheck: true, DeleteOnTermination: true},
 		}
 	}
-	desired := plan.Desired{Cluster: "prod", Node: "node-1", InstanceID: "i-0123456789abcdef0", Claims: []plan.Claim{{
-		NodeENI: "storage", Owner: "0bf0a4c2", Mode: plan.Ensure, AllResolved: true,
+	desired := render.Declared{Cluster: "prod", Node: "node-1", InstanceID: "i-0123456789abcdef0", Claims: []render.Claim{{
+		NodeENI: "storage", Owner: "0bf0a4c2", Mode: render.Ensure, AllResolved: true,
 		Interfaces: []plan.DesiredInterface{want(0, "subnet-a"), want(1, "subnet-b")},
 	}}}
 	attached := &eni.Attachment{InstanceID: desired.InstanceID, Status: eni.AttachmentAttached}

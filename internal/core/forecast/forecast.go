@@ -13,6 +13,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // maxRounds is more than any instance needs: a round serves every interface of the instance that does not wait for
@@ -52,11 +53,12 @@ type Input struct {
 
 // Simulate executes the plans for one instance in a model until no action is left. It assumes that everything happens
 // that only takes time.
-func Simulate(d plan.Desired, facts Input, now time.Time) Outcome {
+func Simulate(d render.Declared, facts Input, now time.Time) Outcome {
 	m := newModel(d, facts, now)
 	var outcome Outcome
 	for range maxRounds {
-		p := plan.Compute(d, m.observe(), m.now)
+		o := m.observe()
+		p := plan.Compute(render.Interfaces(d, render.Evidence{}, o, m.now).Desired, o, m.now)
 		outcome.Members, m.ledger = p.Members, p.Ledger
 		for _, action := range p.Actions {
 			m.carryOut(action)
@@ -75,7 +77,7 @@ func Simulate(d plan.Desired, facts Input, now time.Time) Outcome {
 
 // model is a model of one instance.
 type model struct {
-	d          plan.Desired
+	d          render.Declared
 	instance   eni.Instance
 	limits     eni.Limits
 	ledger     identity.Generations
@@ -86,7 +88,7 @@ type model struct {
 	made       int
 }
 
-func newModel(d plan.Desired, facts Input, now time.Time) *model {
+func newModel(d render.Declared, facts Input, now time.Time) *model {
 	m := &model{
 		d: d, instance: facts.Look.Instance, limits: facts.Limits, ledger: facts.Ledger,
 		interfaces: map[string]eni.Interface{}, requested: facts.Requested, networks: maps.Clone(facts.PodNetworks), now: now,

@@ -13,6 +13,7 @@ import (
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -27,8 +28,8 @@ func desiredInterface(subnet string, ordinal int) plan.DesiredInterface {
 	}
 }
 
-func desired(standing plan.Mode, interfaces ...plan.DesiredInterface) plan.Desired {
-	return plan.Desired{Cluster: "c", Node: "n", InstanceID: instanceID, Claims: []plan.Claim{{
+func desired(standing render.Mode, interfaces ...plan.DesiredInterface) render.Declared {
+	return render.Declared{Cluster: "c", Node: "n", InstanceID: instanceID, Claims: []render.Claim{{
 		NodeENI: "multus", Owner: "uid", Mode: standing, Why: "it is asked for", Interfaces: interfaces, AllResolved: true, ReplaceAllowed: true,
 	}}}
 }
@@ -68,33 +69,33 @@ func TestWhatAPlanComesTo(t *testing.T) {
 	more := desiredInterface("subnet-1", 0)
 	more.Spec.IPv4Prefixes = 2
 	cases := map[string]struct {
-		desired plan.Desired
+		desired render.Declared
 		facts   forecast.Input
 		calls   map[string]int
 		ends    []plan.Phase
 	}{
 		"an interface is made with three calls": {
-			desired(plan.Ensure, desiredInterface("subnet-1", 0)), facts(),
+			desired(render.Ensure, desiredInterface("subnet-1", 0)), facts(),
 			map[string]int{"CreateNetworkInterface": 1, "AttachNetworkInterface": 1, "ModifyNetworkInterfaceAttribute": 1}, []plan.Phase{plan.Attached},
 		},
 		"addresses come with the create call": {
-			desired(plan.Ensure, addresses), facts(),
+			desired(render.Ensure, addresses), facts(),
 			map[string]int{"CreateNetworkInterface": 1, "AttachNetworkInterface": 1, "ModifyNetworkInterfaceAttribute": 1}, []plan.Phase{plan.Attached},
 		},
 		"what does not fit is blocked": {
-			desired(plan.Ensure, desiredInterface("subnet-1", 0), desiredInterface("subnet-2", 1), desiredInterface("subnet-3", 2)), facts(),
+			desired(render.Ensure, desiredInterface("subnet-1", 0), desiredInterface("subnet-2", 1), desiredInterface("subnet-3", 2)), facts(),
 			map[string]int{"CreateNetworkInterface": 2, "AttachNetworkInterface": 2, "ModifyNetworkInterfaceAttribute": 2},
 			[]plan.Phase{plan.Attached, plan.Attached, plan.Blocked},
 		},
-		"nothing to do": {desired(plan.Ensure, desiredInterface("subnet-1", 0)), facts(owned("subnet-1")), map[string]int{}, []plan.Phase{plan.Attached}},
+		"nothing to do": {desired(render.Ensure, desiredInterface("subnet-1", 0)), facts(owned("subnet-1")), map[string]int{}, []plan.Phase{plan.Attached}},
 		"more addresses": {
-			desired(plan.Ensure, more), facts(fewer), map[string]int{"AssignPrivateIpAddresses": 1}, []plan.Phase{plan.Attached},
+			desired(render.Ensure, more), facts(fewer), map[string]int{"AssignPrivateIpAddresses": 1}, []plan.Phase{plan.Attached},
 		},
 		"removed with two calls": {
-			desired(plan.Release), facts(owned("subnet-1")), map[string]int{"DetachNetworkInterface": 1, "DeleteNetworkInterface": 1}, nil,
+			desired(render.Release), facts(owned("subnet-1")), map[string]int{"DetachNetworkInterface": 1, "DeleteNetworkInterface": 1}, nil,
 		},
 		"replaced": {
-			desired(plan.Ensure, desiredInterface("subnet-2", 0)), facts(owned("subnet-1")),
+			desired(render.Ensure, desiredInterface("subnet-2", 0)), facts(owned("subnet-1")),
 			map[string]int{
 				"DetachNetworkInterface": 1, "DeleteNetworkInterface": 1,
 				"CreateNetworkInterface": 1, "AttachNetworkInterface": 1, "ModifyNetworkInterfaceAttribute": 1,

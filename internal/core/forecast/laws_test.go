@@ -16,13 +16,14 @@ import (
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // exact compares addresses as values.
 var exact = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
 
 // drawn returns a random declaration for an instance, and a random interface of its first member or none.
-func drawn(t *rapid.T) (plan.Desired, forecast.Input) {
+func drawn(t *rapid.T) (render.Declared, forecast.Input) {
 	var interfaces []plan.DesiredInterface
 	subnets := rapid.SampledFrom([]string{"subnet-1", "subnet-2"})
 	for ordinal := range rapid.IntRange(0, 3).Draw(t, "interfaces") {
@@ -34,7 +35,7 @@ func drawn(t *rapid.T) (plan.Desired, forecast.Input) {
 			w.Spec.IPv6Prefixes = rapid.IntRange(0, 3).Draw(t, "IPv6 prefixes")
 		}))
 	}
-	modes := rapid.SampledFrom([]plan.Mode{plan.Ensure, plan.Release, plan.Retain, plan.Paused})
+	modes := rapid.SampledFrom([]render.Mode{render.Ensure, render.Release, render.Retain, render.Paused})
 	d := desired(modes.Draw(t, "mode"), interfaces...)
 	if !rapid.Bool().Draw(t, "exists") {
 		return d, facts()
@@ -100,10 +101,10 @@ func TestAForecastFitsTheInstance(t *testing.T) {
 // TestAForecastChangesNoInput checks that the caller's facts are the same after a forecast that removes, changes and
 // evicts, and that the same facts give the same forecast.
 func TestAForecastChangesNoInput(t *testing.T) {
-	input := func() (plan.Desired, forecast.Input) {
+	input := func() (render.Declared, forecast.Input) {
 		in := podsOn(plan.PodNetwork{Used: 1, Pods: []string{"upf/a"}})
 		in.PodNetworks["eni-2"] = plan.PodNetwork{Free: 16}
-		d := desired(plan.Ensure, desiredInterface("subnet-2", 0), desiredInterface("subnet-3", 1))
+		d := desired(render.Ensure, desiredInterface("subnet-2", 0), desiredInterface("subnet-3", 1))
 		d.Claims[0].EvictPods = true
 		return d, in
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // podsOn returns the input for an instance whose pods use eni-1 according to the report.
@@ -46,7 +47,7 @@ func TestSimulateRemovesAnInterfaceOfPods(t *testing.T) {
 		"a pod without a name cannot be evicted": {report: plan.PodNetwork{Used: 1}, evict: true, reason: plan.InUseByPods},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := desired(plan.Release)
+			d := desired(render.Release)
 			d.Claims[0].EvictPods, d.Claims[0].PodPrefixes.Pods = tc.evict, true
 			outcome := forecast.Simulate(d, podsOn(tc.report), now)
 			if diff := cmp.Diff(tc.want, texts(outcome.Actions)); diff != "" {
@@ -73,7 +74,7 @@ func TestSimulateRemovesAnInterfaceOfPods(t *testing.T) {
 // TestSimulateGrowsWithPods checks that one call assigns the prefixes that pods need, and that the prefixes then
 // count as free: the forecast ends.
 func TestSimulateGrowsWithPods(t *testing.T) {
-	d := desired(plan.Ensure, desiredInterface("subnet-1", 0))
+	d := desired(render.Ensure, desiredInterface("subnet-1", 0))
 	d.Claims[0].PodPrefixes = plan.PrefixDemand{Pods: true, Max: 8, Spare: 20}
 	outcome := forecast.Simulate(d, podsOn(plan.PodNetwork{Used: 16, Free: 0, Pods: []string{"upf/a"}}), now)
 	if diff := cmp.Diff([]string{"set 2 more IPv4 prefixes of eni-1"}, texts(outcome.Actions)); diff != "" {
@@ -102,7 +103,7 @@ func TestSimulateUnassignsRequestedAddressesOnly(t *testing.T) {
 			in := facts(i)
 			in.Requested = map[string]eni.Addresses{"eni-1": {SecondaryIPv4: tc.requested}}
 			one := changed(desiredInterface("subnet-1", 0), func(w *plan.DesiredInterface) { w.Spec.SecondaryIPv4 = 1 })
-			outcome := forecast.Simulate(desired(plan.Ensure, one), in, now)
+			outcome := forecast.Simulate(desired(render.Ensure, one), in, now)
 			if diff := cmp.Diff(tc.want, texts(outcome.Actions)); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // texts returns the actions in words, in their order.
@@ -66,7 +67,7 @@ func TestSimulateListsTheCallsOfANewInterface(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			outcome := forecast.Simulate(desired(plan.Ensure, changed(desiredInterface("subnet-1", 0), tc.change)), facts(), now)
+			outcome := forecast.Simulate(desired(render.Ensure, changed(desiredInterface("subnet-1", 0), tc.change)), facts(), now)
 			if diff := cmp.Diff(tc.want, texts(outcome.Actions)); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}
@@ -93,21 +94,21 @@ func TestSimulateCompletesWhatEC2IsDoing(t *testing.T) {
 	detach, remove := "detach eni-1: it is asked for", "delete eni-1: it is asked for"
 	attached := []plan.Phase{plan.Attached}
 	for name, tc := range map[string]struct {
-		mode plan.Mode
+		mode render.Mode
 		now  eni.Interface
 		want []string
 		ends []plan.Phase
 	}{
-		"a creation":              {plan.Ensure, in(eni.Pending, ""), []string{attach, keep}, attached},
-		"an attachment":           {plan.Ensure, in(eni.InUse, eni.AttachmentAttaching), nil, attached},
-		"a detachment":            {plan.Ensure, in(eni.InUse, eni.AttachmentDetaching), []string{attach, keep}, attached},
-		"a detachment to the end": {plan.Release, in(eni.InUse, eni.AttachmentDetaching), []string{remove}, nil},
-		"a detachment, read late": {plan.Release, in(eni.Detaching, ""), []string{remove}, nil},
-		"an attachment to remove": {plan.Release, in(eni.InUse, eni.AttachmentAttaching), []string{detach, remove}, nil},
+		"a creation":              {render.Ensure, in(eni.Pending, ""), []string{attach, keep}, attached},
+		"an attachment":           {render.Ensure, in(eni.InUse, eni.AttachmentAttaching), nil, attached},
+		"a detachment":            {render.Ensure, in(eni.InUse, eni.AttachmentDetaching), []string{attach, keep}, attached},
+		"a detachment to the end": {render.Release, in(eni.InUse, eni.AttachmentDetaching), []string{remove}, nil},
+		"a detachment, read late": {render.Release, in(eni.Detaching, ""), []string{remove}, nil},
+		"an attachment to remove": {render.Release, in(eni.InUse, eni.AttachmentAttaching), []string{detach, remove}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := desired(tc.mode)
-			if tc.mode == plan.Ensure {
+			if tc.mode == render.Ensure {
 				d = desired(tc.mode, desiredInterface("subnet-1", 0))
 			}
 			outcome := forecast.Simulate(d, facts(tc.now), now)
@@ -127,7 +128,7 @@ func TestSimulateCompletesWhatEC2IsDoing(t *testing.T) {
 func TestSimulateShowsANewInterfaceAsEC2Would(t *testing.T) {
 	in := facts()
 	in.Look.Instance.VPCID, in.Look.Instance.State = "vpc-1", eni.InstancePending
-	d := desired(plan.Ensure, changed(desiredInterface("subnet-1", 0), func(w *plan.DesiredInterface) {
+	d := desired(render.Ensure, changed(desiredInterface("subnet-1", 0), func(w *plan.DesiredInterface) {
 		w.Spec.Description, w.Spec.SecondaryIPv4, w.Spec.IPv6Prefixes = "storage", 2, 1
 		w.Spec.Tags = map[string]string{"team": "core"}
 	}))

@@ -15,6 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // The tags of the other controller's interfaces.
@@ -43,10 +44,10 @@ type Result struct {
 	Passed  []Skipped
 }
 
-// Find returns the members that interfaces of the other controller on an instance become. Desired has the claims of all
-// NodeENIs on the instance. Every member that is found gets the generation.
-func Find(d plan.Desired, interfaces []eni.Interface, generation identity.Generation) Result {
-	f := finder{Desired: d, generation: generation, taken: map[identity.Key]bool{}}
+// Find returns the members that interfaces of the other controller on an instance become. The declared state has the
+// claims of all NodeENIs on the instance. Every member that is found gets the generation.
+func Find(d render.Declared, interfaces []eni.Interface, generation identity.Generation) Result {
+	f := finder{Declared: d, generation: generation, taken: map[identity.Key]bool{}}
 	for _, i := range bySlot(interfaces) {
 		if i.Tags[TagManagedBy] == ManagedBy {
 			f.named(i)
@@ -59,8 +60,8 @@ func Find(d plan.Desired, interfaces []eni.Interface, generation identity.Genera
 // functions are an example: their tags only make the VPC CNI ignore them. An interface at the desired subnet and slot
 // comes before one in the subnet alone. The interfaces must be all that are attached to the instance: interfaces of
 // ours occupy their members.
-func FindUnowned(d plan.Desired, interfaces []eni.Interface, generation identity.Generation) Result {
-	f := finder{Desired: d, generation: generation, taken: map[identity.Key]bool{}}
+func FindUnowned(d render.Declared, interfaces []eni.Interface, generation identity.Generation) Result {
+	f := finder{Declared: d, generation: generation, taken: map[identity.Key]bool{}}
 	var unowned []eni.Interface
 	for _, i := range bySlot(interfaces) {
 		switch member, verdict := identity.Read(d.Cluster, i.Tags); {
@@ -88,7 +89,7 @@ func FindUnowned(d plan.Desired, interfaces []eni.Interface, generation identity
 
 // finder is one search on an instance.
 type finder struct {
-	plan.Desired
+	render.Declared
 	Result
 	generation identity.Generation
 	taken      map[identity.Key]bool
@@ -111,14 +112,14 @@ func (f *finder) skip(member identity.Member, subnetID string) {
 // match assigns the interface to the first free member that fits, and reports whether there is one.
 func (f *finder) match(i eni.Interface, fits func(plan.DesiredInterface) bool) bool {
 	for _, claim := range f.Claims {
-		if claim.Mode == plan.Ensure && f.adoptFor(claim, i, fits) {
+		if claim.Mode == render.Ensure && f.adoptFor(claim, i, fits) {
 			return true
 		}
 	}
 	return false
 }
 
-func (f *finder) adoptFor(claim plan.Claim, i eni.Interface, fits func(plan.DesiredInterface) bool) bool {
+func (f *finder) adoptFor(claim render.Claim, i eni.Interface, fits func(plan.DesiredInterface) bool) bool {
 	for _, desired := range claim.Interfaces {
 		key := identity.Key{Owner: claim.Owner, Ordinal: desired.Ordinal}
 		if f.taken[key] || !fits(desired) {
@@ -149,12 +150,12 @@ func (f *finder) namedOr(i eni.Interface) (why string) {
 	if !i.AttachedTo(f.InstanceID) {
 		return "it is not attached, so nothing says that it is this cluster's"
 	}
-	at := slices.IndexFunc(f.Claims, func(c plan.Claim) bool { return c.NodeENI == name })
+	at := slices.IndexFunc(f.Claims, func(c render.Claim) bool { return c.NodeENI == name })
 	if at < 0 {
 		return fmt.Sprintf("there is no NodeENI %q", name)
 	}
 	claim := f.Claims[at]
-	if claim.Mode != plan.Ensure {
+	if claim.Mode != render.Ensure {
 		return fmt.Sprintf("NodeENI %s does not want it: %s", name, claim.Why)
 	}
 	if !f.adoptFor(claim, i, func(w plan.DesiredInterface) bool { return slices.Contains(w.Subnets, i.SubnetID) }) {

@@ -12,6 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/importer"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 const instanceID = "i-00000000000000001"
@@ -30,10 +31,10 @@ func legacy(id, nodeENI, subnet string, device int, edit ...func(*eni.Interface)
 }
 
 func TestFind(t *testing.T) {
-	claim := plan.Claim{NodeENI: "multus", Owner: "uid", Mode: plan.Ensure, Interfaces: []plan.DesiredInterface{
+	claim := render.Claim{NodeENI: "multus", Owner: "uid", Mode: render.Ensure, Interfaces: []plan.DesiredInterface{
 		{Ordinal: 0, Subnets: []string{"subnet-1"}}, {Ordinal: 1, Subnets: []string{"subnet-2"}},
 	}}
-	released := plan.Claim{NodeENI: "old", Owner: "uid-old", Mode: plan.Release, Why: "the labels do not match"}
+	released := render.Claim{NodeENI: "old", Owner: "uid-old", Mode: render.Release, Why: "the labels do not match"}
 	detached := func(i *eni.Interface) { i.Attachment = nil }
 	cases := map[string]struct {
 		interfaces []eni.Interface
@@ -60,7 +61,7 @@ func TestFind(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := plan.Desired{Cluster: "c", Node: "n", InstanceID: instanceID, Claims: []plan.Claim{claim, released}}
+			d := render.Declared{Cluster: "c", Node: "n", InstanceID: instanceID, Claims: []render.Claim{claim, released}}
 			got := importer.Find(d, tc.interfaces, 7)
 			ordinals := map[string]int{}
 			for _, m := range got.Matches {
@@ -97,9 +98,9 @@ func TestFindUnowned(t *testing.T) {
 	desiredInterface := func(ordinal int, subnet string) plan.DesiredInterface {
 		return plan.DesiredInterface{Ordinal: ordinal, Subnets: []string{subnet}, Slot: eni.Slot{Device: ordinal + 1}}
 	}
-	claims := []plan.Claim{
-		{NodeENI: "old", Owner: "uid-old", Mode: plan.Release, Interfaces: []plan.DesiredInterface{desiredInterface(0, "subnet-1")}},
-		{NodeENI: "multus", Owner: "uid", Mode: plan.Ensure, Interfaces: []plan.DesiredInterface{desiredInterface(0, "subnet-1"), desiredInterface(1, "subnet-2"), desiredInterface(2, "subnet-1")}},
+	claims := []render.Claim{
+		{NodeENI: "old", Owner: "uid-old", Mode: render.Release, Interfaces: []plan.DesiredInterface{desiredInterface(0, "subnet-1")}},
+		{NodeENI: "multus", Owner: "uid", Mode: render.Ensure, Interfaces: []plan.DesiredInterface{desiredInterface(0, "subnet-1"), desiredInterface(1, "subnet-2"), desiredInterface(2, "subnet-1")}},
 	}
 	ours := func(ordinal int) func(*eni.Interface) {
 		return func(i *eni.Interface) {
@@ -127,7 +128,7 @@ func TestFindUnowned(t *testing.T) {
 		"of another instance":            {[]eni.Interface{unowned("eni-1", "subnet-1", 1, func(i *eni.Interface) { i.Attachment.InstanceID = "i-2" })}, map[string]int{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := importer.FindUnowned(plan.Desired{Cluster: "c", Node: "n", InstanceID: instanceID, Claims: claims}, tc.interfaces, 7)
+			got := importer.FindUnowned(render.Declared{Cluster: "c", Node: "n", InstanceID: instanceID, Claims: claims}, tc.interfaces, 7)
 			ordinals := map[string]int{}
 			for _, m := range got.Matches {
 				ordinals[m.Interface.ID] = m.Member.Ordinal

@@ -10,12 +10,13 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
 // Desired is what the networks request for one instance.
 type Desired struct {
-	plan.Desired
+	render.Declared
 	// Served are interfaces that already serve a network, so that no second one is created: those of NodeENIs, and
 	// those without an owner.
 	Served []eni.Interface
@@ -24,7 +25,7 @@ type Desired struct {
 // Desired returns what the networks request for the instance of a snapshot. found holds the matches of the selectors of
 // each network, in the order of the networks.
 func (c Config) Desired(look eni.InstanceSnapshot, found []selector.Found) Desired {
-	d := Desired{Desired: plan.Desired{
+	d := Desired{Declared: render.Declared{
 		Cluster: c.Cluster, Node: cmp.Or(look.Instance.PrivateDNSName, look.Instance.ID), InstanceID: look.Instance.ID,
 	}}
 	taken := map[string]bool{}
@@ -45,12 +46,12 @@ func (c Config) Desired(look eni.InstanceSnapshot, found []selector.Found) Desir
 }
 
 // claim returns the claim of the network at a location.
-func (n Network) claim(found selector.Found, at selector.Location) plan.Claim {
-	claim := plan.Claim{
-		NodeENI: n.Name, Owner: identity.NetworkOwner(n.Name), Mode: plan.Ensure,
+func (n Network) claim(found selector.Found, at selector.Location) render.Claim {
+	claim := render.Claim{
+		NodeENI: n.Name, Owner: identity.NetworkOwner(n.Name), Mode: render.Ensure,
 		FirstSlot: eni.Slot{Card: n.NetworkCardIndex, Device: n.DeviceIndex}, ExactSlot: n.DeviceIndexPolicy == "Exact",
 	}
-	found.DesiredInterfaces(&claim, at, n.spec)
+	claim.Resolve(found, at, n.spec)
 	// An instance that joins keeps an interface in excess of the desired ones: no user error is certain here.
 	claim.AllResolved = false
 	return claim

@@ -20,6 +20,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
@@ -128,7 +129,7 @@ func TestClaimOfANetwork(t *testing.T) {
 			if diff := cmp.Diff(tc.want, claim.Interfaces, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if claim.Mode != plan.Ensure || claim.NodeENI != "n3" || claim.Owner != identity.NetworkOwner("n3") || claim.ExactSlot != tc.exact {
+			if claim.Mode != render.Ensure || claim.NodeENI != "n3" || claim.Owner != identity.NetworkOwner("n3") || claim.ExactSlot != tc.exact {
 				t.Errorf("the claim is %+v", claim)
 			}
 			if claim.AllResolved {

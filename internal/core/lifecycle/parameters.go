@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/selector"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // The parameters of the CloudFormation templates for Multus node groups. There is a parameter of subnets for each zone:
@@ -170,7 +170,7 @@ func networks(zones []ZoneSubnets, groups []string) ([]Network, error) {
 func legacy(name string, subnets []string, group string, deviceIndex int) Network {
 	return Network{
 		Name: name, SubnetIDs: subnets, SecurityGroupIDs: []string{group}, DeviceIndex: deviceIndex,
-		SourceDestCheck: new(bool), IPv6: true, Description: "VRF" + selector.DeviceIndex,
+		SourceDestCheck: new(bool), IPv6: true, Description: "VRF" + render.DeviceIndex,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
@@ -83,14 +84,14 @@ func TestNetworksKeepTheirOrderAndFound(t *testing.T) {
 	six, three := spec, spec
 	six.IPv6 = 1
 	three.Groups, three.LowestFree = []string{"sg-1"}, true
-	claim := func(name, subnet string, device int, spec eni.Spec) plan.Claim {
+	claim := func(name, subnet string, device int, spec eni.Spec) render.Claim {
 		slot := eni.Slot{Device: device}
-		return plan.Claim{
-			NodeENI: name, Owner: identity.NetworkOwner(name), Mode: plan.Ensure, FirstSlot: slot,
+		return render.Claim{
+			NodeENI: name, Owner: identity.NetworkOwner(name), Mode: render.Ensure, FirstSlot: slot,
 			Interfaces: []plan.DesiredInterface{{Subnets: []string{subnet}, Slot: slot, Spec: spec}},
 		}
 	}
-	want := []plan.Claim{claim("n6", "subnet-a2", 1, six), claim("n3", "subnet-a1", 2, three)}
+	want := []render.Claim{claim("n6", "subnet-a2", 1, six), claim("n3", "subnet-a1", 2, three)}
 	if diff := cmp.Diff(want, d.Claims, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)
 	}

@@ -147,7 +147,7 @@ func (s step) explainAddresses(d addressDemand) step {
 	if d.network != nil && !d.settledAt.IsZero() {
 		s = s.requeue(d.settledAt)
 	}
-	if m.desired == nil || i == nil || s.Phase != Attached || s.Why.Reason != "" {
+	if m.Settings == nil || i == nil || s.Phase != Attached || s.Why.Reason != "" {
 		return s
 	}
 	if d.inUse(i.Addresses) {
@@ -160,7 +160,7 @@ func (s step) explainAddresses(d addressDemand) step {
 	if d.limit > 0 {
 		s.Why = Problem{PrefixesLimited,
 			fmt.Sprintf("pods.ipv4.prefixes.max of NodeENI %s is %d, and an interface of %s takes %d prefixes in addition to "+
-				"its addresses; it grows up to that; lower max, or use a larger instance type", m.NodeENI, m.claim.PodPrefixes.Max,
+				"its addresses; it grows up to that; lower max, or use a larger instance type", m.NodeENI, m.PodPrefixes.Max,
 				d.instanceType, d.limit)}
 		return s
 	}
@@ -170,8 +170,8 @@ func (s step) explainAddresses(d addressDemand) step {
 
 // keptAddresses returns the problem of an interface that keeps more addresses of one form than its NodeENI asks for;
 // the zero Problem if it does not.
-func (m *member) keptAddresses(i *eni.Interface, d addressDemand) Problem {
-	want, have, ours := m.desired.Spec.AddressCounts, i.Counts(), i.Common(d.requested).Counts()
+func (m *Interface) keptAddresses(i *eni.Interface, d addressDemand) Problem {
+	want, have, ours := m.Settings.Spec.AddressCounts, i.Counts(), i.Common(d.requested).Counts()
 	for _, form := range []struct {
 		name             string
 		want, have, ours int

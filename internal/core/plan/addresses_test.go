@@ -52,7 +52,7 @@ func TestCountsOfAddressesAreFloors(t *testing.T) {
 			w.interfaces[i.ID], w.requested[i.ID] = i, eni.Addresses{SecondaryIPv4: tc.recorded}
 
 			d.Claims[0].Interfaces[0].Spec.SecondaryIPv4 = tc.want
-			p := plan.Compute(d, w.observe(ledger), w.now)
+			p := compute(d, w.observe(ledger), w.now)
 			var unassigned []netip.Addr
 			assigned := 0
 			for _, action := range p.Actions {

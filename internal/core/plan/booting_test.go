@@ -31,7 +31,7 @@ func TestWhatAnInstanceIsInNoStateFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newMinimalEC2(limits(4))
 			ready := desired(claim("a", desiredInterface(0, 1, "s1")))
-			made := plan.Compute(ready, w.observe(nil), w.now)
+			made := compute(ready, w.observe(nil), w.now)
 			w.instance.State = tc.state
 			for _, step := range []string{"create", "attach"} {
 				if step == "attach" {
@@ -39,7 +39,7 @@ func TestWhatAnInstanceIsInNoStateFor(t *testing.T) {
 				}
 				observed := w.observe(made.Ledger)
 				observed.NodeRegistered = tc.joined
-				p := plan.Compute(ready, observed, w.now)
+				p := compute(ready, observed, w.now)
 				if acts := len(p.Actions) > 0; acts != tc.acts {
 					t.Errorf("%s: %v, because %v", step, p.Actions, p.Members[0].Why)
 				}
@@ -56,20 +56,20 @@ func TestWhatAnInstanceIsInNoStateFor(t *testing.T) {
 func TestAnInstanceThatDoesNotRunAfterAll(t *testing.T) {
 	w := newMinimalEC2(limits(4))
 	ready := desired(claim("a", desiredInterface(0, 1, "s1")))
-	made := plan.Compute(ready, w.observe(nil), w.now)
+	made := compute(ready, w.observe(nil), w.now)
 	w.apply(made.Actions[0])
 	w.instance.State = eni.InstancePending
 	observed := w.observe(made.Ledger)
 	observed.NodeRegistered = true
-	attach := plan.Compute(ready, observed, w.now).Actions[0]
+	attach := compute(ready, observed, w.now).Actions[0]
 
 	refused := &eni.APIError{Class: eni.WrongState, Message: "not running"}
 	observed.Backoffs = map[identity.Key]plan.Backoff{attach.Of().Key: plan.Backoff{}.WithFailure(attach, refused, w.now)}
-	p := plan.Compute(ready, observed, w.now)
+	p := compute(ready, observed, w.now)
 	if len(p.Actions) > 0 || p.RequeueAt.Sub(w.now) != time.Second {
 		t.Fatalf("%v, and again after %s", p.Actions, p.RequeueAt.Sub(w.now))
 	}
-	if again := plan.Compute(ready, observed, p.RequeueAt).Actions; len(again) == 0 || again[0] != attach {
+	if again := compute(ready, observed, p.RequeueAt).Actions; len(again) == 0 || again[0] != attach {
 		t.Errorf("then %v, want %v", again, attach)
 	}
 }

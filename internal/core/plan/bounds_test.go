@@ -10,6 +10,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 var spoilt = identity.Key{Owner: "uid-a"}
@@ -33,7 +34,7 @@ func TestGenerationsThatSomebodyWrote(t *testing.T) {
 			o.UsedGenerations[spoilt] = tc.spent
 			for second := range 3 {
 				now := start.Add(time.Duration(second) * time.Second)
-				p := plan.Compute(desired(claim("a", desiredInterface(0, 1, "subnet-a"))), o, now)
+				p := compute(desired(claim("a", desiredInterface(0, 1, "subnet-a"))), o, now)
 				if blocked := p.Members[0].Phase == plan.Blocked; blocked != tc.blocked || len(p.Actions) == 0 != tc.blocked {
 					t.Fatalf("blocked %t, actions %v", blocked, p.Actions)
 				}
@@ -53,11 +54,11 @@ func TestAGenerationOfTheFutureIsNoTime(t *testing.T) {
 	w := newMinimalEC2(limits(4))
 	o := w.observe(identity.Generations{spoilt: future})
 	o.ObservedSince = start.Add(-inventory.VisibilityWindow)
-	if p := plan.Compute(desired(), o, start); len(p.Ledger) != 0 {
+	if p := compute(desired(), o, start); len(p.Ledger) != 0 {
 		t.Errorf("the ledger keeps %v until %s", p.Ledger, p.RequeueAt)
 	}
 	o.UsedGenerations, o.RemovedExternally = identity.Generations{spoilt: future}, map[identity.Key]time.Time{spoilt: start}
-	p := plan.Compute(desired(claim("a", desiredInterface(0, 1, "subnet-a"))), o, start.Add(plan.RecreateAfter))
+	p := compute(desired(claim("a", desiredInterface(0, 1, "subnet-a"))), o, start.Add(plan.RecreateAfter))
 	if len(p.Actions) != 1 {
 		t.Errorf("nothing is made before %s", p.RequeueAt)
 	}
@@ -78,14 +79,14 @@ func TestALedgerHasRoomForAllThatMatters(t *testing.T) {
 		ledger[m.Key] = m.Generation
 	}
 	kept := claim("a")
-	kept.Mode = plan.Retain
+	kept.Mode = render.Retain
 	o := w.observe(ledger)
-	p := plan.Compute(desired(kept), o, start)
+	p := compute(desired(kept), o, start)
 	if _, is := p.Ledger[promised]; !is || len(p.Ledger) != plan.MaxLedger {
 		t.Errorf("%d entries; the one that nothing else tells of is kept: %t", len(p.Ledger), is)
 	}
 	o.Ledger = p.Ledger
-	if again := plan.Compute(desired(kept), o, start); len(again.Ledger) != plan.MaxLedger {
+	if again := compute(desired(kept), o, start); len(again.Ledger) != plan.MaxLedger {
 		t.Errorf("%d entries the second time", len(again.Ledger))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // placed is the final state of an interface.
@@ -45,56 +46,56 @@ func reasons(p plan.Plan) []plan.Reason {
 func device(n int) eni.Slot { return eni.Slot{Device: n} }
 
 func TestComputeReachesWhatIsWanted(t *testing.T) {
-	exact := func(c plan.Claim) plan.Claim { c.ExactSlot = true; return c }
+	exact := func(c render.Claim) render.Claim { c.ExactSlot = true; return c }
 	cases := map[string]struct {
 		limits  eni.Limits
 		foreign []eni.Slot
-		claims  []plan.Claim
+		claims  []render.Claim
 		want    []placed
 		reasons []plan.Reason
 	}{
 		"one subnet": {
-			limits: limits(4), claims: []plan.Claim{claim("a", desiredInterface(0, 2, "s1"))},
+			limits: limits(4), claims: []render.Claim{claim("a", desiredInterface(0, 2, "s1"))},
 			want: []placed{{"s1", device(2)}}, reasons: []plan.Reason{""},
 		},
 		"subnets in listed order at rising indices": {
-			limits: limits(4), claims: []plan.Claim{claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"))},
+			limits: limits(4), claims: []render.Claim{claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"))},
 			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reasons: []plan.Reason{"", ""},
 		},
 		"a preferred index that is taken moves up": {
-			limits: limits(4), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{claim("a", desiredInterface(0, 1, "s1"))},
+			limits: limits(4), foreign: []eni.Slot{device(1)}, claims: []render.Claim{claim("a", desiredInterface(0, 1, "s1"))},
 			want: []placed{{"s1", device(2)}}, reasons: []plan.Reason{""},
 		},
 		"an exact index that is taken blocks": {
-			limits: limits(4), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{exact(claim("a", desiredInterface(0, 1, "s1")))},
+			limits: limits(4), foreign: []eni.Slot{device(1)}, claims: []render.Claim{exact(claim("a", desiredInterface(0, 1, "s1")))},
 			reasons: []plan.Reason{plan.SlotTaken},
 		},
 		"an exact claim is seated before a preferring one": {
-			limits: limits(4), claims: []plan.Claim{claim("a", desiredInterface(0, 1, "s1")), exact(claim("b", desiredInterface(0, 1, "s2")))},
+			limits: limits(4), claims: []render.Claim{claim("a", desiredInterface(0, 1, "s1")), exact(claim("b", desiredInterface(0, 1, "s2")))},
 			want: []placed{{"s2", device(1)}, {"s1", device(2)}}, reasons: []plan.Reason{"", ""},
 		},
 		"a full instance blocks what does not fit": {
-			limits: limits(3), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{claim("a", desiredInterface(0, 2, "s1"), desiredInterface(1, 3, "s2"))},
+			limits: limits(3), foreign: []eni.Slot{device(1)}, claims: []render.Claim{claim("a", desiredInterface(0, 2, "s1"), desiredInterface(1, 3, "s2"))},
 			want: []placed{{"s1", device(2)}}, reasons: []plan.Reason{"", plan.InstanceFull},
 		},
 		"a card the type does not have blocks": {
-			limits: limits(4), claims: []plan.Claim{claim("a", plan.DesiredInterface{Subnets: []string{"s1"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
+			limits: limits(4), claims: []render.Claim{claim("a", plan.DesiredInterface{Subnets: []string{"s1"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
 			reasons: []plan.Reason{plan.NoSuchNetworkCard},
 		},
 		"cards have slots of their own": {
 			limits: eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, foreign: []eni.Slot{{Device: 1}},
-			claims: []plan.Claim{claim("a", plan.DesiredInterface{Subnets: []string{"s1"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
+			claims: []render.Claim{claim("a", plan.DesiredInterface{Subnets: []string{"s1"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
 			want:   []placed{{"s1", eni.Slot{Card: 1, Device: 1}}}, reasons: []plan.Reason{""},
 		},
 		"a full card blocks while the instance has room on another": {
 			limits: eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, foreign: []eni.Slot{{Device: 1}},
-			claims:  []plan.Claim{claim("a", desiredInterface(0, 1, "s1")), claim("b", plan.DesiredInterface{Subnets: []string{"s2"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
+			claims:  []render.Claim{claim("a", desiredInterface(0, 1, "s1")), claim("b", plan.DesiredInterface{Subnets: []string{"s2"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
 			want:    []placed{{"s2", eni.Slot{Card: 1, Device: 1}}},
 			reasons: []plan.Reason{plan.InstanceFull, ""},
 		},
 		"more addresses than an interface takes block": {
 			limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 4},
-			claims: []plan.Claim{claim("a", func() plan.DesiredInterface {
+			claims: []render.Claim{claim("a", func() plan.DesiredInterface {
 				w := desiredInterface(0, 1, "s1")
 				w.Spec.IPv4Prefixes = 4
 				return w
@@ -102,8 +103,8 @@ func TestComputeReachesWhatIsWanted(t *testing.T) {
 			reasons: []plan.Reason{plan.AddressLimit},
 		},
 		"what cannot be wished for is seen as blocked": {
-			limits: limits(4), claims: []plan.Claim{{
-				NodeENI: "a", Owner: "uid-a", Mode: plan.Ensure, AllResolved: true,
+			limits: limits(4), claims: []render.Claim{{
+				NodeENI: "a", Owner: "uid-a", Mode: render.Ensure, AllResolved: true,
 				Unresolvable: []plan.Problem{{Reason: plan.NoSubnetInZone}},
 			}},
 			reasons: []plan.Reason{plan.NoSubnetInZone},
@@ -141,7 +142,7 @@ func TestSourceDestCheckIsOffBeforeTheAttach(t *testing.T) {
 	var seen []string
 	var ledger identity.Generations
 	for range 4 {
-		p := plan.Compute(desired(claim("a", off)), w.observe(ledger), w.now)
+		p := compute(desired(claim("a", off)), w.observe(ledger), w.now)
 		ledger = p.Ledger
 		for _, a := range p.Actions {
 			switch a := a.(type) {
@@ -166,73 +167,75 @@ func TestChange(t *testing.T) {
 	before := claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"))
 	elsewhere := []plan.Problem{{Reason: plan.NoSubnetInZone, Message: "none is in the node's zone; add one"}}
 	cases := map[string]struct {
-		change func(*minimalEC2, *plan.Claim)
+		change func(*minimalEC2, *render.Claim)
 		want   []placed
 		reason plan.Reason
 		drift  bool
 	}{
-		"nothing": {change: func(*minimalEC2, *plan.Claim) {}, want: []placed{{"s1", device(1)}, {"s2", device(2)}}},
-		"the first subnet is dropped": {change: func(_ *minimalEC2, c *plan.Claim) {
+		"nothing": {change: func(*minimalEC2, *render.Claim) {}, want: []placed{{"s1", device(1)}, {"s2", device(2)}}},
+		"the first subnet is dropped": {change: func(_ *minimalEC2, c *render.Claim) {
 			c.Interfaces = []plan.DesiredInterface{desiredInterface(0, 1, "s2")}
 		}, want: []placed{{"s2", device(2)}}},
-		"the last subnet is dropped": {change: func(_ *minimalEC2, c *plan.Claim) {
+		"the last subnet is dropped": {change: func(_ *minimalEC2, c *render.Claim) {
 			c.Interfaces = []plan.DesiredInterface{desiredInterface(0, 1, "s1")}
 		}, want: []placed{{"s1", device(1)}}},
 		"a subnet is added": {
-			change: func(_ *minimalEC2, c *plan.Claim) { c.Interfaces = append(c.Interfaces, desiredInterface(2, 3, "s3")) },
-			want:   []placed{{"s1", device(1)}, {"s2", device(2)}, {"s3", device(3)}},
+			change: func(_ *minimalEC2, c *render.Claim) {
+				c.Interfaces = append(c.Interfaces, desiredInterface(2, 3, "s3"))
+			},
+			want: []placed{{"s1", device(1)}, {"s2", device(2)}, {"s3", device(3)}},
 		},
 		"a subnet is put in front": {
-			change: func(_ *minimalEC2, c *plan.Claim) {
+			change: func(_ *minimalEC2, c *render.Claim) {
 				c.Interfaces = []plan.DesiredInterface{desiredInterface(0, 1, "s0"), desiredInterface(1, 2, "s1"), desiredInterface(2, 3, "s2")}
 			},
 			want: []placed{{"s1", device(1)}, {"s2", device(2)}, {"s0", device(3)}},
 		},
 		"subnets are not all resolved": {
-			change: func(_ *minimalEC2, c *plan.Claim) {
+			change: func(_ *minimalEC2, c *render.Claim) {
 				c.Interfaces, c.AllResolved = []plan.DesiredInterface{desiredInterface(0, 1, "s1")}, false
 			},
 			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Retained,
 		},
 		"a subnet is exchanged": {
-			change: func(_ *minimalEC2, c *plan.Claim) {
+			change: func(_ *minimalEC2, c *render.Claim) {
 				c.Interfaces = []plan.DesiredInterface{desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s9")}
 			},
 			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, drift: true,
 		},
 		"only a subnet of another zone is left": {
-			change: func(_ *minimalEC2, c *plan.Claim) { c.Interfaces, c.Unresolvable = nil, elsewhere },
+			change: func(_ *minimalEC2, c *render.Claim) { c.Interfaces, c.Unresolvable = nil, elsewhere },
 			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Drifted, drift: true,
 		},
 		"only a subnet of another zone is left, and interfaces may be replaced": {
-			change: func(_ *minimalEC2, c *plan.Claim) {
+			change: func(_ *minimalEC2, c *render.Claim) {
 				c.Interfaces, c.Unresolvable, c.ReplaceAllowed = nil, elsewhere, true
 			},
 			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Drifted, drift: true,
 		},
 		"only a subnet of another zone is left, and the claim is released": {
-			change: func(_ *minimalEC2, c *plan.Claim) {
-				c.Interfaces, c.Unresolvable, c.Mode = nil, elsewhere, plan.Release
+			change: func(_ *minimalEC2, c *render.Claim) {
+				c.Interfaces, c.Unresolvable, c.Mode = nil, elsewhere, render.Release
 			},
 		},
 		"a subnet is exchanged and may be replaced": {
-			change: func(_ *minimalEC2, c *plan.Claim) {
+			change: func(_ *minimalEC2, c *render.Claim) {
 				c.ReplaceAllowed, c.Interfaces = true, []plan.DesiredInterface{desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s9")}
 			},
 			want: []placed{{"s1", device(1)}, {"s9", device(2)}},
 		},
 		"a subnet is exchanged, may be replaced, and all is paused": {
-			change: func(_ *minimalEC2, c *plan.Claim) {
-				c.ReplaceAllowed, c.Mode, c.Interfaces = true, plan.Paused, []plan.DesiredInterface{desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s9"), desiredInterface(2, 3, "s3")}
+			change: func(_ *minimalEC2, c *render.Claim) {
+				c.ReplaceAllowed, c.Mode, c.Interfaces = true, render.Paused, []plan.DesiredInterface{desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s9"), desiredInterface(2, 3, "s3")}
 			},
 			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Retained, drift: true,
 		},
-		"the claim is released": {change: func(_ *minimalEC2, c *plan.Claim) { c.Mode = plan.Release }, want: nil},
+		"the claim is released": {change: func(_ *minimalEC2, c *render.Claim) { c.Mode = render.Release }, want: nil},
 		"the claim is held": {
-			change: func(_ *minimalEC2, c *plan.Claim) { c.Mode, c.Interfaces = plan.Retain, nil },
+			change: func(_ *minimalEC2, c *render.Claim) { c.Mode, c.Interfaces = render.Retain, nil },
 			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Retained,
 		},
-		"the instance ends": {change: func(w *minimalEC2, _ *plan.Claim) { w.end() }, want: nil},
+		"the instance ends": {change: func(w *minimalEC2, _ *render.Claim) { w.end() }, want: nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -291,7 +294,7 @@ func TestNoCallWithoutALook(t *testing.T) {
 	w := newMinimalEC2(limits(4))
 	o := w.observe(nil)
 	o.Snapshot = nil
-	p := plan.Compute(desired(claim("a", desiredInterface(0, 1, "s1"))), o, w.now)
+	p := compute(desired(claim("a", desiredInterface(0, 1, "s1"))), o, w.now)
 	if len(p.Actions) > 0 || !p.NeedsDescribe {
 		t.Errorf("a plan without a look must only ask for one:\n%s", p.Explain())
 	}
@@ -306,7 +309,7 @@ func TestAnInterfaceMissingFromOneReadingIsWaitedFor(t *testing.T) {
 	_, ledger := w.drive(desired(c), nil)
 	o := w.observe(ledger)
 	o.Owned[0].Missing = true
-	p := plan.Compute(desired(c), o, w.now)
+	p := compute(desired(c), o, w.now)
 	if len(p.Actions) > 0 || reasons(p)[0] != plan.NotVisible || p.RequeueAt.IsZero() {
 		t.Errorf("want no action and another look:\n%s", p.Explain())
 	}
@@ -316,14 +319,14 @@ func TestForceComesOnlyAfterALongWait(t *testing.T) {
 	w := newMinimalEC2(limits(4))
 	c := claim("a", desiredInterface(0, 1, "s1"))
 	_, ledger := w.drive(desired(c), nil)
-	c.Mode = plan.Release
-	for _, a := range plan.Compute(desired(c), w.observe(ledger), w.now).Actions {
+	c.Mode = render.Release
+	for _, a := range compute(desired(c), w.observe(ledger), w.now).Actions {
 		w.apply(a)
 	}
 	o := w.observe(ledger)
 	o.Owned[0].DetachingSince = w.now
 	o.Owned[0].LastRead = w.now.Add(plan.ForcedDetachAfter - time.Second)
-	p := plan.Compute(desired(c), o, w.now.Add(plan.ForcedDetachAfter))
+	p := compute(desired(c), o, w.now.Add(plan.ForcedDetachAfter))
 	if len(p.Actions) > 0 {
 		t.Errorf("acts too early, by what was seen:\n%s", p.Explain())
 	}
@@ -331,7 +334,7 @@ func TestForceComesOnlyAfterALongWait(t *testing.T) {
 		t.Errorf("%q does not announce force", p.Members[0].Why.Message)
 	}
 	o.Owned[0].LastRead = w.now.Add(plan.ForcedDetachAfter)
-	p = plan.Compute(desired(c), o, w.now.Add(plan.ForcedDetachAfter))
+	p = compute(desired(c), o, w.now.Add(plan.ForcedDetachAfter))
 	if len(p.Actions) != 1 || !p.Actions[0].(plan.Detach).Force {
 		t.Errorf("want one forced detach:\n%s", p.Explain())
 	}
@@ -346,7 +349,7 @@ func TestADeviceIsAskedForOnlyAfterALook(t *testing.T) {
 	moved.ExactSlot, moved.ReplaceAllowed = true, true
 	o := w.observe(ledger)
 	o.DetachBlocked, o.ReplaceAllowed, o.Snapshot = map[string]string{o.Owned[0].ID: "a program drives it"}, true, nil
-	if p := plan.Compute(desired(moved), o, w.now); !p.NeedsDescribe {
+	if p := compute(desired(moved), o, w.now); !p.NeedsDescribe {
 		t.Errorf("want a look before the node is asked to let go:\n%s", p.Explain())
 	}
 }
@@ -357,7 +360,7 @@ func TestASlotThatAReplacementWaitsForIsLookedAtAgain(t *testing.T) {
 	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 	moved := claim("a", desiredInterface(0, 2, "s1"))
 	moved.ExactSlot, moved.ReplaceAllowed = true, true
-	p := plan.Compute(desired(moved), w.observe(ledger), w.now)
+	p := compute(desired(moved), w.observe(ledger), w.now)
 	if reasons(p)[0] != plan.SlotTaken || p.RequeueAt.Sub(w.now) != 5*time.Minute {
 		t.Errorf("looked at again after %s, want SlotTaken and 5m:\n%s", p.RequeueAt.Sub(w.now), p.Explain())
 	}
@@ -368,20 +371,20 @@ func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
 	w := newMinimalEC2(limits(4))
 	c := claim("a", desiredInterface(0, 1, "s1"))
 	_, ledger := w.drive(desired(c), nil)
-	c.Mode = plan.Release
+	c.Mode = render.Release
 	o := w.observe(ledger)
 	o.DetachBlocked = map[string]string{o.Owned[0].ID: ""} // a device that is as declared needs no reason
-	p := plan.Compute(desired(c), o, w.now)
+	p := compute(desired(c), o, w.now)
 	if len(p.Actions) > 0 || p.Members[0].Phase != plan.Detaching || reasons(p)[0] != plan.WaitingForDeviceRelease || p.RequeueAt.IsZero() {
 		t.Errorf("want no action, and a member on its way out:\n%s", p.Explain())
 	}
 	o.DetachBlocked = nil
-	if p := plan.Compute(desired(c), o, w.now); len(p.Actions) != 1 {
+	if p := compute(desired(c), o, w.now); len(p.Actions) != 1 {
 		t.Errorf("want a detach once the node has let go:\n%s", p.Explain())
 	}
-	c.Mode = plan.Ensure
+	c.Mode = render.Ensure
 	o.DetachBlocked = map[string]string{o.Owned[0].ID: "a program has it open"}
-	if p := plan.Compute(desired(c), o, w.now); len(p.Actions) > 0 || p.Members[0].Phase != plan.Attached {
+	if p := compute(desired(c), o, w.now); len(p.Actions) > 0 || p.Members[0].Phase != plan.Attached {
 		t.Errorf("want no action as long as the interface is wanted:\n%s", p.Explain())
 	}
 }
@@ -391,7 +394,7 @@ func TestAUsedUpGenerationIsNeverUsedAgain(t *testing.T) {
 	w := newMinimalEC2(limits(4))
 	o := w.observe(identity.Generations{key: identity.GenerationAt(start) + 5})
 	o.UsedGenerations = identity.Generations{key: identity.GenerationAt(start) + 5}
-	p := plan.Compute(desired(claim("a", desiredInterface(0, 1, "s1"))), o, start)
+	p := compute(desired(claim("a", desiredInterface(0, 1, "s1"))), o, start)
 	if got := p.Ledger[key]; got <= identity.GenerationAt(start)+5 {
 		t.Errorf("generation %d was used before", got)
 	}
@@ -402,40 +405,14 @@ func TestALostCreationKeepsItsLedgerEntryUntilItWouldShow(t *testing.T) {
 	ledger := identity.Generations{key: identity.GenerationAt(start)}
 	w := newMinimalEC2(limits(4))
 	released := claim("a")
-	released.Mode = plan.Release
-	p := plan.Compute(desired(released), w.observe(ledger), start.Add(time.Minute))
+	released.Mode = render.Release
+	p := compute(desired(released), w.observe(ledger), start.Add(time.Minute))
 	if _, kept := p.Ledger[key]; !kept || p.RequeueAt.IsZero() {
 		t.Errorf("the entry is gone after a minute")
 	}
-	p = plan.Compute(desired(released), w.observe(ledger), start.Add(3*time.Minute))
+	p = compute(desired(released), w.observe(ledger), start.Add(3*time.Minute))
 	if len(p.Ledger) > 0 {
 		t.Errorf("the entry is still there after three minutes")
-	}
-}
-
-func TestJudge(t *testing.T) {
-	cases := map[string]struct {
-		in   plan.SelectionFacts
-		want plan.Mode
-	}{
-		"selected":                 {plan.SelectionFacts{NodeENIKnown: true, NodePresent: true, Selected: true}, plan.Ensure},
-		"label gone":               {plan.SelectionFacts{NodeENIKnown: true, NodePresent: true}, plan.Release},
-		"NodeENI deleted":          {plan.SelectionFacts{NodeENIKnown: true, NodeENIDeleting: true, NodePresent: true, Selected: true}, plan.Release},
-		"NodeENI deleted, no node": {plan.SelectionFacts{NodeENIKnown: true, NodeENIDeleting: true}, plan.Release},
-		"no node":                  {plan.SelectionFacts{NodeENIKnown: true, Selected: true}, plan.Retain},
-		"NodeENI paused":           {plan.SelectionFacts{NodeENIKnown: true, NodeENIPaused: true, NodePresent: true, Selected: true}, plan.Paused},
-		"node paused, label gone":  {plan.SelectionFacts{NodeENIKnown: true, NodePaused: true, NodePresent: true}, plan.Paused},
-		"pause lifted":             {plan.SelectionFacts{NodeENIKnown: true, NodeENIPaused: true, NodePaused: true, NodePresent: true}.Unpaused(), plan.Release},
-		"no NodeENI":               {plan.SelectionFacts{NodePresent: true, Selected: true}, plan.Retain},
-		"label gone from one Node": {plan.SelectionFacts{NodeENIKnown: true, NodePresent: true, DuplicateSelected: true}, plan.Retain},
-		"deleted, on two Nodes":    {plan.SelectionFacts{NodeENIKnown: true, NodeENIDeleting: true, NodePresent: true, DuplicateSelected: true}, plan.Release},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got, _ := plan.ModeFor(tc.in); got != tc.want {
-				t.Errorf("got %v, want %v", got, tc.want)
-			}
-		})
 	}
 }
 
@@ -444,7 +421,7 @@ func TestAnAttachIsOverdueOnlyByWhatWasShown(t *testing.T) {
 	c := claim("a", desiredInterface(0, 1, "s1"))
 	var ledger identity.Generations
 	for range 2 { // create, attach
-		p := plan.Compute(desired(c), w.observe(ledger), w.now)
+		p := compute(desired(c), w.observe(ledger), w.now)
 		ledger = p.Ledger
 		for _, a := range p.Actions {
 			w.apply(a)
@@ -463,7 +440,7 @@ func TestAnAttachIsOverdueOnlyByWhatWasShown(t *testing.T) {
 			o := w.observe(ledger)
 			o.Snapshot.At = late
 			o.Owned[0].AttachingSince, o.Owned[0].LastRead = w.now, tc.shown
-			p := plan.Compute(desired(c), o, late)
+			p := compute(desired(c), o, late)
 			detaches := slices.ContainsFunc(p.Actions, func(a plan.Action) bool { _, is := a.(plan.Detach); return is })
 			if detaches != tc.stuck {
 				t.Errorf("detaches: %t, want %t\n%s", detaches, tc.stuck, p.Explain())
@@ -479,8 +456,8 @@ func TestNamesInTagsAreMended(t *testing.T) {
 	r.Interface.Tags = r.Member.Tags(start, nil)
 	now := start.Add(time.Hour)
 	look := &eni.InstanceSnapshot{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
-	d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{asks("upf", "s1")}}
-	p := plan.Compute(d, plan.Observed{Owned: []inventory.Record{r}, Snapshot: look, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4}}, now)
+	d := render.Declared{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []render.Claim{asks("upf", "s1")}}
+	p := compute(d, plan.Observed{Owned: []inventory.Record{r}, Snapshot: look, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4}}, now)
 	if len(p.Actions) != 1 {
 		t.Fatalf("the actions are %v", p.Actions)
 	}

@@ -45,12 +45,12 @@ func TestACorrectionIsTriedAtOnce(t *testing.T) {
 			}
 			member := &d.Claims[0].Interfaces[0]
 			member.Spec.Groups = []string{"sg-refused"}
-			first := plan.Compute(d, w.observe(nil), w.now).Actions[0]
+			first := compute(d, w.observe(nil), w.now).Actions[0]
 			tc.edit(member)
 			o := w.observe(nil)
 			refused := &eni.APIError{Class: tc.class, Operation: "the call"}
 			o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: plan.Backoff{}.WithFailure(first, refused, w.now)}
-			if p := plan.Compute(d, o, w.now); len(p.Actions) > 0 != tc.acts {
+			if p := compute(d, o, w.now); len(p.Actions) > 0 != tc.acts {
 				t.Errorf("it acts %t, want %t after %s was refused:\n%s", len(p.Actions) > 0, tc.acts, first, p.Explain())
 			}
 		})
@@ -65,7 +65,7 @@ func TestARefusedUpdateDelaysNoOther(t *testing.T) {
 	w.drive(d, nil)
 	spec := &d.Claims[0].Interfaces[0].Spec
 	spec.Groups, spec.Description = []string{"sg-refused"}, "n6"
-	both := plan.Compute(d, w.observe(nil), w.now).Actions
+	both := compute(d, w.observe(nil), w.now).Actions
 	if len(both) != 2 {
 		t.Fatalf("want a description and security groups, have %v", both)
 	}
@@ -81,7 +81,7 @@ func TestARefusedUpdateDelaysNoOther(t *testing.T) {
 	} {
 		o := w.observe(nil)
 		o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: step.backoff}
-		if p := plan.Compute(d, o, w.now); len(p.Actions) != step.want {
+		if p := compute(d, o, w.now); len(p.Actions) != step.want {
 			t.Errorf("%s there are %d actions, want %d:\n%s", step.name, len(p.Actions), step.want, p.Explain())
 		}
 	}
@@ -100,7 +100,7 @@ func TestARefusedAddressOfAPodDelaysNoOther(t *testing.T) {
 		o.PodNetworks = map[string]plan.PodNetwork{id: network(1)}
 		o.Following = map[string]plan.Following{id: {Ranges: []netip.Prefix{floating}, Held: held(addresses(200, 201))}}
 		o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: backoff}
-		for _, action := range plan.Compute(d, o, w.now).Actions {
+		for _, action := range compute(d, o, w.now).Actions {
 			calls = append(calls, action.(plan.Change).To.String())
 			backoff = backoff.WithFailure(action, &eni.APIError{Class: eni.Invalid, Operation: "the call"}, w.now)
 			break // the calls for an interface stop at the first that fails
@@ -122,13 +122,13 @@ func TestARefusedAddressOfAPodDelaysNoOther(t *testing.T) {
 func TestAnUnattachedInterfaceWaitsForARefusedUpdate(t *testing.T) {
 	w := newMinimalEC2(limits(4))
 	d := desired(claim("a", desiredInterface(0, 1, "s1")))
-	w.apply(plan.Compute(d, w.observe(nil), w.now).Actions[0])
+	w.apply(compute(d, w.observe(nil), w.now).Actions[0])
 	d.Claims[0].Interfaces[0].Spec.Groups = []string{"sg-refused"}
-	update := plan.Compute(d, w.observe(nil), w.now).Actions[0]
+	update := compute(d, w.observe(nil), w.now).Actions[0]
 	o := w.observe(nil)
 	o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: plan.Backoff{}.WithFailure(update,
 		&eni.APIError{Class: eni.Invalid, Operation: "the call"}, w.now)}
-	if p := plan.Compute(d, o, w.now); len(p.Actions) > 0 {
+	if p := compute(d, o, w.now); len(p.Actions) > 0 {
 		t.Errorf("want no action after %s was refused:\n%s", update, p.Explain())
 	}
 }
@@ -140,15 +140,15 @@ func TestCorrectedTagsAreWrittenAtOnce(t *testing.T) {
 	w.drive(d, nil)
 	tags := func(value string) { d.Claims[0].Interfaces[0].Spec.Tags = map[string]string{"team": value} }
 	tags("a value that EC2 refuses")
-	first := plan.Compute(d, w.observe(nil), w.now).Actions[0]
+	first := compute(d, w.observe(nil), w.now).Actions[0]
 	o := w.observe(nil)
 	o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: plan.Backoff{}.WithFailure(first,
 		&eni.APIError{Class: eni.Invalid, Operation: "CreateTags"}, w.now)}
-	if p := plan.Compute(d, o, w.now); len(p.Actions) > 0 {
+	if p := compute(d, o, w.now); len(p.Actions) > 0 {
 		t.Errorf("it repeats a refused call at once:\n%s", p.Explain())
 	}
 	tags("ran")
-	if p := plan.Compute(d, o, w.now); len(p.Actions) != 1 || !plan.WritesTags(p.Actions[0]) {
+	if p := compute(d, o, w.now); len(p.Actions) != 1 || !plan.WritesTags(p.Actions[0]) {
 		t.Errorf("it does not write the corrected tags:\n%s", p.Explain())
 	}
 }

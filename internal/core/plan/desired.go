@@ -4,67 +4,82 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// Desired is the desired state of one instance.
+// Desired is the desired state of one instance, as package render returns it.
 type Desired struct {
 	// Cluster, Node and InstanceID become tags of every new interface.
 	Cluster, Node, InstanceID string
 	// NodeAbsent is set if the API server has no Node for the instance. The state of the instance must then be read
 	// from EC2.
 	NodeAbsent bool
-	// Paused is set if a user paused the node. Claims have their own mode; this is for interfaces without a claim.
-	Paused bool
 	// InstanceTags are tags; an instance without one of them gets no interface. If empty, every instance gets
 	// interfaces.
 	InstanceTags []eni.InstanceTag
-	// Claims has one claim for each NodeENI that desires, or still has, interfaces here.
-	Claims []Claim
+	// Interfaces are all interfaces that are desired, or that exist and may be changed or reported. The planner allocates
+	// slots and plans calls in their order.
+	Interfaces []Interface
 	// InPlaceUpdates are the differences of launch interfaces to update in place.
 	InPlaceUpdates []InPlaceUpdate
 }
 
-// Claim is what one NodeENI asks for on the instance.
-type Claim struct {
-	NodeENI string
-	Owner   identity.Owner
-	Mode    Mode
-	// Selects is set if the labels of a present Node match.
-	Selects bool
-	// Why says in words why the claim is released or retained.
-	Why string
-	// Leaked is set on a released claim whose NodeENI does not exist any more. The planner removes its interfaces only
-	// if they are old enough to be leaks. It retains attached ones for Grace after MissingSince, the time of the first
-	// absence of the NodeENI.
-	Leaked       bool
-	MissingSince time.Time
-	Grace        time.Duration
-	// Interfaces are the desired interfaces in the order of the NodeENI's subnets. Those of a paused claim serve only to
-	// report drift.
-	Interfaces []DesiredInterface
-	// FirstSlot is the requested slot of the first interface.
-	FirstSlot eni.Slot
-	// Unresolvable has, for each interface that could not be resolved, the reason: for example no subnet in the zone.
-	Unresolvable []Problem
+// Goal says what to do about an interface.
+type Goal int
+
+const (
+	// Retain leaves an interface as it is.
+	Retain Goal = iota
+	// Ensure creates an interface, attaches it and updates it in place.
+	Ensure
+	// Release detaches an interface and deletes it.
+	Release
+)
+
+// Interface is one interface of the instance: a desired one with the existing interface that serves it, a desired one
+// without, or an existing one that nothing desires.
+type Interface struct {
+	// Member is the state from which the plan begins. With Retain and Release its Why is the reason.
+	Member
+	Goal Goal
+	// Settings is the desired interface; nil if nothing desires it, or if it cannot exist on the instance.
+	Settings *DesiredInterface
+	// Record is the existing interface, and Launched the launch interface that serves instead of one; nil without it.
+	Record   *inventory.Record
+	Launched *eni.Interface
+	// Target is the slot where an existing interface belongs.
+	Target eni.Slot
+	// Problem is the reason why the interface cannot be created.
+	Problem *Problem
 	// SecurityGroupProblem is the reason why the security groups are unknown. While it is set, the planner creates no
 	// interface and changes no groups.
 	SecurityGroupProblem *Problem
-	// AllResolved is set if every selector of the NodeENI was resolved. Only then does the planner remove surplus
-	// interfaces: a failed or partial answer is no reason to remove one.
-	AllResolved bool
 	// ExactSlot accepts only the requested slot.
 	ExactSlot bool
+	// ReplaceAllowed allows the replacement of a live interface for a change that cannot be made in place, once
+	// AllResolved is set: every selector of the NodeENI was resolved.
+	ReplaceAllowed, AllResolved bool
 	// PodPrefixes is the demand of pods for IPv4 prefixes.
 	PodPrefixes PrefixDemand
+	// IsPodNetwork is set if the interface may be a network for pods that the state of the node does not list yet.
+	IsPodNetwork bool
 	// EvictPods is set if multieni evicts the pods that use an interface before its removal. Otherwise the removal waits
 	// for them.
 	EvictPods bool
-	// ReplaceAllowed allows the replacement of a live interface for a change that cannot be made in place.
-	ReplaceAllowed bool
+	// Predecessor is an existing interface that this one may turn out to be. Until that is certain, none is created.
+	Predecessor string
+	// EntersLedger is set if the plan's ledger must name a released interface, although only its tags say that it belongs
+	// to the cluster.
+	EntersLedger bool
+	// NeedsFreshRead is set if only a fresh read of the instance shows what to do about the interface.
+	NeedsFreshRead bool
+	// RequeueAt is the time from which something else may have to be done about a retained interface; zero if only an
+	// event changes that.
+	RequeueAt time.Time
 }
 
 // DesiredInterface is one desired interface.
@@ -76,68 +91,12 @@ type DesiredInterface struct {
 	Spec    eni.Spec
 }
 
+// Allows reports whether the interface may be in a subnet.
+func (w DesiredInterface) Allows(subnetID string) bool { return slices.Contains(w.Subnets, subnetID) }
+
 // Problem is a reason why the desired state cannot be reached, with a message for people: the object, the cause and the
 // next step.
 type Problem struct {
 	Reason  Reason
 	Message string
-}
-
-// Mode says what a NodeENI may do on an instance.
-type Mode int
-
-const (
-	// Retain claims keep their interfaces; nothing is created, changed or removed.
-	Retain Mode = iota
-	// Ensure claims get their desired interfaces.
-	Ensure
-	// Release claims lose their interfaces, for a confirmed reason.
-	Release
-	// Paused claims keep their interfaces in every case, until a user ends the pause.
-	Paused
-)
-
-// SelectionFacts are the facts that determine the mode of a claim.
-type SelectionFacts struct {
-	// NodeENIKnown is set if the API server has the NodeENI, NodeENIDeleting if a user deleted it, and NodeENIGone if a
-	// live read confirmed that it does not exist any more.
-	NodeENIKnown, NodeENIDeleting, NodeENIGone bool
-	// NodePresent is set if a Node names this instance, and Selected if its labels match the NodeENI's selector.
-	NodePresent, Selected bool
-	// DuplicateSelected is set if the labels of another Node that names the instance match.
-	DuplicateSelected bool
-	// NodeENIPaused and NodePaused are set by users, by annotation.
-	NodeENIPaused, NodePaused bool
-}
-
-// Unpaused returns the facts without the pauses.
-func (c SelectionFacts) Unpaused() SelectionFacts {
-	c.NodeENIPaused, c.NodePaused = false, false
-	return c
-}
-
-// ModeFor returns what a NodeENI may do on an instance, and why. Only a requested or confirmed deletion, and the labels
-// of a present Node, are reasons to remove interfaces; an absent object is none. The end of the instance is not a fact
-// about a claim: [Compute] handles it.
-func ModeFor(c SelectionFacts) (Mode, string) {
-	switch {
-	case c.NodeENIPaused:
-		return Paused, "its NodeENI is paused"
-	case c.NodePaused:
-		return Paused, "its node is paused"
-	case c.NodeENIGone:
-		return Release, "its NodeENI does not exist any more"
-	case !c.NodeENIKnown:
-		return Retain, "its NodeENI is not known to the API server"
-	case c.NodeENIDeleting:
-		return Release, "its NodeENI is being deleted"
-	case !c.NodePresent:
-		return Retain, "the API server has no Node for the instance"
-	case !c.Selected && c.DuplicateSelected:
-		return Retain, "the labels of another Node that names the instance match its NodeENI"
-	case !c.Selected:
-		return Release, "the node's labels no longer match its NodeENI"
-	default:
-		return Ensure, ""
-	}
 }

@@ -3,18 +3,18 @@
 
 // Package plan decides what to do about the interfaces of one instance.
 //
-// [Compute] takes the desired state ([Desired]), the observed state ([Observed]) and the time, and returns a [Plan]:
+// [Compute] takes the desired state ([Desired]), which package render makes of the declarations, the observed state
+// ([Observed]) and the time, and returns a [Plan]:
 // the ledger to store first, the calls to make now, the state of every member, and the time of the next plan. It is a
 // pure function; its callers gather the input and execute the plan. A plan only contains calls that can be made at
 // once. Callers then compute the next plan, until one has no actions.
 //
 // All NodeENIs of one instance are planned together, so that two of them never race for a slot. The reading tour:
 //
-//   - desired.go: [Claim] is what one NodeENI asks for on the instance; [ModeFor] says what it may do.
+//   - desired.go: [Interface] is one interface, with its goal.
 //   - observed.go: the state of EC2, the ledger and earlier failures.
-//   - match.go: which existing interface belongs to which desired one.
 //   - slots.go: the holders of slots, and the allocation of free ones.
-//   - drift.go: the differences of an interface, and the calls that update it in place.
+//   - drift.go: the calls that update an interface in place, and what happens to one that differs otherwise.
 //   - compute.go and transitions.go: a member's life: create, attach, update, and detach, delete.
 //   - action.go: the calls, each with its effect on the interface, which simulation and inventory share.
 //   - explain.go: a plan in words.

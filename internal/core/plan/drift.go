@@ -18,35 +18,6 @@ type Drift struct {
 // String implements [fmt.Stringer].
 func (d Drift) String() string { return fmt.Sprintf("%s: want %s, have %s", d.Field, d.Want, d.Have) }
 
-// target returns the slot where an interface belongs: the requested one, or its present one if the NodeENI allows that.
-// Prefer allows every index of the card from the first requested one on. The order of subnets counts only when an
-// interface is created: no interface in use is detached for it.
-func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
-	if i.Attachment == nil || c.ExactSlot {
-		return wanted
-	}
-	if have := i.Attachment.Slot; have.Card == c.FirstSlot.Card && have.Device >= c.FirstSlot.Device {
-		return have
-	}
-	return wanted
-}
-
-// target returns the slot where a member with an interface belongs.
-func (m *member) target() eni.Slot { return m.claim.target(m.desired.Slot, m.record.Interface) }
-
-// fixedDrift lists the differences that cannot be updated in place: EC2 binds an interface to its subnet, and an
-// attachment to its slot. The target is the slot where the interface belongs.
-func fixedDrift(desired DesiredInterface, target eni.Slot, i eni.Interface) []Drift {
-	var drift []Drift
-	if !desired.allows(i.SubnetID) {
-		drift = append(drift, Drift{"subnet", strings.Join(desired.Subnets, " or "), i.SubnetID})
-	}
-	if i.Attachment != nil && i.Attachment.Slot != target {
-		drift = append(drift, Drift{"slot", target.String(), i.Attachment.Slot.String()})
-	}
-	return drift
-}
-
 // changes lists the attributes to update in place, in the order of the calls.
 func changes(desired DesiredInterface, tags map[string]string, i eni.Interface, addresses addressDemand) []Attribute {
 	var wanted []Attribute
@@ -71,13 +42,13 @@ func changes(desired DesiredInterface, tags map[string]string, i eni.Interface, 
 
 // addressProblem returns the problem of more addresses than one interface of the instance type supports, with the
 // fields to lower; nil for fewer.
-func addressProblem(m *member, limits eni.Limits, instanceType string) *Problem {
-	want := m.desired.Spec.AddressCounts
+func addressProblem(m *Interface, limits eni.Limits, instanceType string) *Problem {
+	want := m.Settings.Spec.AddressCounts
 	v4, v6 := want.SecondaryIPv4+want.IPv4Prefixes, want.IPv6+want.IPv6Prefixes
 	switch {
 	case limits.IPv4 > 0 && 1+v4 > limits.IPv4:
 		field := "secondaryPrivateIPAddressCount or ipv4PrefixCount"
-		if m.claim.PodPrefixes.Max > 0 { // it excludes the other fields
+		if m.PodPrefixes.Max > 0 { // it excludes the other fields
 			field = "pods.ipv4.prefixes.min"
 		}
 		return &Problem{AddressLimit, fmt.Sprintf(
@@ -98,11 +69,11 @@ func (p *planner) explainDrift(s step) step {
 	switch {
 	case len(m.Drift) == 0 || s.Why.Reason != "":
 		return s
-	case !m.claim.ReplaceAllowed:
+	case !m.ReplaceAllowed:
 		s.Why = Problem{Drifted, fmt.Sprintf(
 			"%s has differences that only a new interface can correct (%s); set updatePolicy: Replace, or change the "+
 				"NodeENI back",
-			m.record.ID, joinWords(m.Drift))}
+			m.Record.ID, joinWords(m.Drift))}
 		return s
 	}
 	if forbids := p.forbidsReplacement(m); forbids != nil {
@@ -124,7 +95,7 @@ func joinWords(all []Drift) string {
 
 // explainGroups says that an interface in use keeps its security groups, because the desired ones are unknown.
 func (s step) explainGroups(i eni.Interface) step {
-	if no := s.m.claim.SecurityGroupProblem; no != nil && s.Phase == Attached && s.Why.Reason == "" {
+	if no := s.m.SecurityGroupProblem; no != nil && s.Phase == Attached && s.Why.Reason == "" {
 		s.Why = Problem{no.Reason, fmt.Sprintf("%s keeps the security groups that it has (%s), since %s",
 			i.ID, strings.Join(i.Groups, ", "), no.Message)}
 	}

@@ -65,7 +65,7 @@ func (a EvictionAttempt) retry() time.Time {
 // evict plans the eviction of the pods that use an interface that is being removed, and completes the member's reason.
 // An interface that is being replaced already has the permission of its rollout; the others wait for theirs.
 func (p *planner) evict(s step, network PodNetwork) step {
-	if s.m.desired == nil {
+	if s.m.Settings == nil {
 		s.evictCandidate = s.Owner
 		if cmp.Or(p.plan.EvictCandidate, s.Owner) != s.Owner || !p.EvictAllowed {
 			s.Why.Message += "; multieni evicts them (pods.onRemoval: Evict) after those of other interfaces"
@@ -76,7 +76,7 @@ func (p *planner) evict(s step, network PodNetwork) step {
 		}
 	}
 	s.Why.Message += "; multieni evicts them (pods.onRemoval: Evict)"
-	last := p.Evictions[s.m.record.ID]
+	last := p.Evictions[s.m.Record.ID]
 	if last.Refusal != "" {
 		s.Why.Reason = EvictionRefused
 		s.Why.Message += fmt.Sprintf(" and tries again at least every %s: %s", minutes(evictLastDelay), last.Refusal)
@@ -88,7 +88,7 @@ func (p *planner) evict(s step, network PodNetwork) step {
 	case p.Snapshot == nil:
 		s.needsFreshRead = true // evict pods only for a detach that EC2's own state allows
 	default:
-		s.evictions = append(s.evictions, Eviction{s.m.Member.Member, s.m.record.ID, network.Pods, s.m.removeReason})
+		s.evictions = append(s.evictions, Eviction{s.m.Member.Member, s.m.Record.ID, network.Pods, s.m.Why.Message})
 	}
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // TestPodsAreEvictedBeforeARemoval removes an interface that pods use, of a NodeENI that evicts them.
@@ -51,7 +52,7 @@ func TestPodsAreEvictedBeforeARemoval(t *testing.T) {
 			d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 			settled, ledger := w.drive(d, nil)
 			id := settled.Members[0].Interface.ID
-			d.Claims[0].Mode, d.Claims[0].Interfaces, d.Claims[0].EvictPods = plan.Release, nil, !tc.wait
+			d.Claims[0].Mode, d.Claims[0].Interfaces, d.Claims[0].EvictPods = render.Release, nil, !tc.wait
 			tc.last.At = tc.last.At.Add(w.now.Sub(newMinimalEC2(limits(4)).now))
 			o, used := w.observe(ledger), network(1)
 			if tc.nameless {
@@ -64,7 +65,7 @@ func TestPodsAreEvictedBeforeARemoval(t *testing.T) {
 			if tc.last.Refusals > 0 || tc.next > 0 || strings.HasPrefix(name, "the last attempt") {
 				o.Evictions = map[string]plan.EvictionAttempt{id: tc.last}
 			}
-			p := plan.Compute(d, o, w.now)
+			p := compute(d, o, w.now)
 			var pods []string
 			for _, e := range p.Evictions {
 				pods = append(pods, e.Pods...)
@@ -96,11 +97,11 @@ func TestAnEvictionFollowsAFreshRead(t *testing.T) {
 	w := newMinimalEC2(limits(4))
 	d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 	settled, ledger := w.drive(d, nil)
-	d.Claims[0].Mode, d.Claims[0].Interfaces, d.Claims[0].EvictPods = plan.Release, nil, true
+	d.Claims[0].Mode, d.Claims[0].Interfaces, d.Claims[0].EvictPods = render.Release, nil, true
 	o := w.observe(ledger)
 	o.PodNetworks, o.EvictAllowed = map[string]plan.PodNetwork{settled.Members[0].Interface.ID: network(1)}, true
 	o.Snapshot = nil
-	if p := plan.Compute(d, o, w.now); len(p.Evictions) > 0 || !p.NeedsDescribe {
+	if p := compute(d, o, w.now); len(p.Evictions) > 0 || !p.NeedsDescribe {
 		t.Errorf("evictions %v, a read is needed: %t; want none and a read", p.Evictions, p.NeedsDescribe)
 	}
 }
@@ -117,7 +118,7 @@ func TestAReplacementEvictsWithItsOwnPermission(t *testing.T) {
 	o.PodNetworks = map[string]plan.PodNetwork{settled.Members[0].Interface.ID: network(1)}
 	for _, allowed := range []bool{false, true} {
 		o.ReplaceAllowed = allowed
-		p := plan.Compute(d, o, w.now)
+		p := compute(d, o, w.now)
 		if evicts := len(p.Evictions) == 1; evicts != allowed || len(p.Actions) > 0 || p.EvictCandidate != "" {
 			t.Errorf("allowed %t: evictions %v, actions %v, candidate %q", allowed, p.Evictions, p.Actions, p.EvictCandidate)
 		}

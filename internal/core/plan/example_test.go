@@ -9,6 +9,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // A NodeENI asks for two interfaces on an instance that has room for one. The first plan needs a snapshot of the
@@ -18,23 +19,26 @@ func ExampleCompute() {
 	want := func(ordinal int, subnet string) plan.DesiredInterface {
 		return plan.DesiredInterface{Ordinal: ordinal, Subnets: []string{subnet}, Slot: eni.Slot{Device: 1 + ordinal}, Spec: eni.Spec{Groups: []string{"sg-1"}}}
 	}
-	desired := plan.Desired{Cluster: "prod", Node: "node-1", InstanceID: "i-0123456789abcdef0", Claims: []plan.Claim{{
-		NodeENI: "storage", Owner: "0bf0a4c2", Mode: plan.Ensure, AllResolved: true,
+	declared := render.Declared{Cluster: "prod", Node: "node-1", InstanceID: "i-0123456789abcdef0", Claims: []render.Claim{{
+		NodeENI: "storage", Owner: "0bf0a4c2", Mode: render.Ensure, AllResolved: true,
 		Interfaces: []plan.DesiredInterface{want(0, "subnet-a"), want(1, "subnet-b")},
 	}}}
 	observed := plan.Observed{Limits: eni.Limits{Cards: []int{2}, Interfaces: 2, IPv4: 10}}
-	fmt.Println("needs a snapshot:", plan.Compute(desired, observed, now).NeedsDescribe)
+	next := func() plan.Plan {
+		return plan.Compute(render.Interfaces(declared, render.Evidence{}, observed, now).Desired, observed, now)
+	}
+	fmt.Println("needs a snapshot:", next().NeedsDescribe)
 
 	observed.Snapshot = &eni.InstanceSnapshot{
-		Instance:   eni.Instance{ID: desired.InstanceID, Type: "m5.large", State: eni.InstanceRunning},
+		Instance:   eni.Instance{ID: declared.InstanceID, Type: "m5.large", State: eni.InstanceRunning},
 		At:         now,
-		Interfaces: []eni.Interface{{ID: "eni-0", Status: eni.InUse, Attachment: &eni.Attachment{InstanceID: desired.InstanceID, Status: eni.AttachmentAttached}}},
+		Interfaces: []eni.Interface{{ID: "eni-0", Status: eni.InUse, Attachment: &eni.Attachment{InstanceID: declared.InstanceID, Status: eni.AttachmentAttached}}},
 	}
-	ledger := plan.Compute(desired, observed, now).Ledger
+	ledger := next().Ledger
 	fmt.Println("members to store before the first call:", len(ledger))
 
 	observed.Ledger = ledger
-	p := plan.Compute(desired, observed, now)
+	p := next()
 	for _, action := range p.Actions {
 		if create, is := action.(plan.Create); is {
 			fmt.Println("create in", create.SubnetID, "for ordinal", create.Member.Ordinal)

@@ -12,6 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // intent is one NodeENI as users change it.
@@ -26,15 +27,15 @@ type intent struct {
 	spec                   eni.Spec
 }
 
-func (n intent) claim() plan.Claim {
-	c := plan.Claim{
+func (n intent) claim() render.Claim {
+	c := render.Claim{
 		NodeENI: n.name, Owner: identity.Owner(n.uid), AllResolved: !n.unresolved, ExactSlot: n.exact, ReplaceAllowed: n.replace,
 		Selects: n.selected && !n.nodeAbsent, FirstSlot: device(n.base),
 	}
-	c.Mode, c.Why = plan.ModeFor(plan.SelectionFacts{
+	c.Mode, c.Why = render.ModeFor(render.SelectionFacts{
 		NodeENIKnown: true, NodeENIDeleting: n.deleting, NodeENIPaused: n.paused, NodePresent: !n.nodeAbsent, Selected: n.selected,
 	})
-	if c.Mode == plan.Ensure {
+	if c.Mode == render.Ensure {
 		for ordinal, subnet := range n.subnets {
 			c.Interfaces = append(c.Interfaces, plan.DesiredInterface{Ordinal: ordinal, Subnets: []string{subnet}, Slot: device(n.base + ordinal), Spec: n.spec})
 		}
@@ -90,8 +91,8 @@ func (f *intents) spec() eni.Spec {
 }
 
 // desired is the desired state of all of them.
-func (f *intents) desired() plan.Desired {
-	d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, NodeAbsent: f.absent}
+func (f *intents) desired() render.Declared {
+	d := render.Declared{Cluster: cluster, Node: nodeName, InstanceID: instance, NodeAbsent: f.absent}
 	for _, n := range f.all {
 		n.nodeAbsent = f.absent
 		d.Claims = append(d.Claims, n.claim())

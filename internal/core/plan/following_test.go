@@ -93,7 +93,7 @@ func TestAddressesFollowPods(t *testing.T) {
 			}
 			o.Following = map[string]plan.Following{i.ID: {Ranges: []netip.Prefix{floating}, Held: held(tc.held), Contended: tc.contended}}
 
-			p := plan.Compute(d, o, w.now)
+			p := compute(d, o, w.now)
 			got := changesOf(p)
 			if diff := cmp.Diff(addressChanges{tc.reassigned, tc.unassigned, tc.assigned}, got, sameAddress, cmp.AllowUnexported(addressChanges{})); diff != "" {
 				t.Errorf("changes differ (-want +got):\n%s", diff)
@@ -152,7 +152,7 @@ func TestAnAddressThatComesBackIsNotReverted(t *testing.T) {
 		claim := plan.AddressClaim{Address: addresses(200)[0], Sequence: sequence + 1}
 		o.PodNetworks = map[string]plan.PodNetwork{id: {Claims: []plan.AddressClaim{claim}}}
 		o.Following = map[string]plan.Following{id: {Ranges: []netip.Prefix{floating}, Held: []plan.HeldAddress{{Address: claim.Address, Sequence: claim.Sequence}}}}
-		p := plan.Compute(d, o, w.now)
+		p := compute(d, o, w.now)
 		if len(p.Actions) != 1 {
 			t.Fatalf("claim %d: the plan has %v", sequence+1, p.Actions)
 		}
@@ -187,7 +187,7 @@ func TestAddressesOfPodsStay(t *testing.T) {
 		}
 		holds = slices.DeleteFunc(holds, func(a netip.Addr) bool { return !slices.Contains(claimed, a) })
 		o.Following = map[string]plan.Following{i.ID: {Ranges: []netip.Prefix{floating}, Held: held(holds)}}
-		got := changesOf(plan.Compute(d, o, w.now))
+		got := changesOf(compute(d, o, w.now))
 		for _, address := range got.unassigned {
 			if slices.Contains(claimed, address) && o.PodNetworks != nil || !slices.Contains(recorded, address) || o.PodNetworks == nil {
 				rt.Errorf("%s is unassigned", address)
@@ -228,12 +228,12 @@ func TestAddressesWaitForEarlierMoves(t *testing.T) {
 			from := w.now.Add(time.Second)
 			for _, look := range []*eni.InstanceSnapshot{o.Snapshot, nil} {
 				o.MovesFrom, o.Snapshot = from, look
-				p := plan.Compute(d, o, w.now)
+				p := compute(d, o, w.now)
 				if len(p.Actions) > 0 || p.NeedsDescribe || p.RequeueAt.Equal(from) != tc.waits {
 					t.Errorf("the plan has %v, needs a read: %t, and waits until %s", p.Actions, p.NeedsDescribe, p.RequeueAt)
 				}
 				o.MovesFrom = time.Time{}
-				p = plan.Compute(d, o, w.now)
+				p = compute(d, o, w.now)
 				if changes := append(p.Actions, p.Proposed...); plan.MovesAddresses(changes) != tc.waits {
 					t.Errorf("after the wait the plan has %v", changes)
 				}
@@ -255,7 +255,7 @@ func TestAMessageListsFewContenders(t *testing.T) {
 		contended.Others = append(contended.Others, plan.AddressClaim{Node: "node-2"})
 	}
 	o.Following = map[string]plan.Following{id: {Ranges: []netip.Prefix{floating}, Contended: []plan.ContendedAddress{contended}}}
-	why := plan.Compute(d, o, w.now).Members[0].Why
+	why := compute(d, o, w.now).Members[0].Why
 	if why.Reason != plan.Contended || !strings.Contains(why.Message, "497 further pods") || strings.Count(why.Message, "node-2") != plan.MaxContenders {
 		t.Errorf("%s: %s", why.Reason, why.Message)
 	}
@@ -281,7 +281,7 @@ func TestARefusedAddressOfAPodLeavesTheInterfaceReady(t *testing.T) {
 		failure := plan.Backoff{}.Next(class, "the request was refused", w.now)
 		failure.Action = plan.Change{Member: m.Member, InterfaceID: id, To: move}
 		o.Backoffs = map[identity.Key]plan.Backoff{m.Key: {Updates: map[string]plan.Backoff{plan.FieldOf(move): failure}}}
-		p := plan.Compute(d, o, w.now)
+		p := compute(d, o, w.now)
 		why := p.Members[0].Why
 		if why.Reason != reason || p.Members[0].Ready() != (class == eni.Invalid) || len(p.Actions) > 0 || p.RequeueAt.IsZero() {
 			t.Errorf("%s: ready %t, %s: %s; actions %v", class, p.Members[0].Ready(), why.Reason, why.Message, p.Actions)

@@ -11,11 +11,11 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// expected returns the interfaces as they will be if EC2 accepts all calls in flight, so that this plan matches
+// Expected returns the interfaces as they will be if EC2 accepts all calls in flight, so that this plan matches
 // interfaces like the plan after the answers. An interface that is being created has no ID and is not verified yet, so
 // no other one is removed in its favor. An interface that is being deleted counts as missing, because it may not exist
 // any more.
-func (o Observed) expected() []inventory.Record {
+func (o Observed) Expected() []inventory.Record {
 	records := slices.Clone(o.Owned)
 	for _, action := range o.InFlight {
 		if create, is := action.(Create); is {
@@ -92,7 +92,7 @@ func (o Observed) waitsForAnswer(action Action) bool {
 }
 
 // awaitAnswer says that EC2 has not answered a create call yet.
-func (m *member) awaitAnswer() step {
+func (m *Interface) awaitAnswer() step {
 	s := m.begin(Creating)
 	s.Interface, s.Why = nil, Problem{InProgress, "EC2 was asked to make the interface and has not answered yet"}
 	return s

@@ -10,11 +10,12 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // halfReplaced returns a world in which the first of two interfaces has left its slot because its NodeENI has another
 // subnet now, and the plan for it, which creates the interface in the new subnet and deletes the old one.
-func halfReplaced(t *testing.T) (*minimalEC2, plan.Desired, plan.Create, plan.Delete, plan.Plan) {
+func halfReplaced(t *testing.T) (*minimalEC2, render.Declared, plan.Create, plan.Delete, plan.Plan) {
 	t.Helper()
 	w := newMinimalEC2(limits(4))
 	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"))), nil)
@@ -23,13 +24,13 @@ func halfReplaced(t *testing.T) (*minimalEC2, plan.Desired, plan.Create, plan.De
 	d := desired(exchanged)
 	observed := w.observe(ledger)
 	observed.ReplaceAllowed = true
-	planned := plan.Compute(d, observed, w.now)
+	planned := compute(d, observed, w.now)
 	if _, detaches := planned.Actions[0].(plan.Detach); !detaches {
 		t.Fatalf("planned %v, want a detach", planned.Actions)
 	}
 	w.apply(planned.Actions[0])
 	w.pass(time.Minute)
-	planned = plan.Compute(d, w.observe(planned.Ledger), w.now)
+	planned = compute(d, w.observe(planned.Ledger), w.now)
 	var create plan.Create
 	var remove plan.Delete
 	for _, action := range planned.Actions {
@@ -84,7 +85,7 @@ func TestAReplacementIsMadeOnce(t *testing.T) {
 			if s.lost {
 				observed.Backoffs = map[identity.Key]plan.Backoff{create.Member.Key: plan.Backoff{}.Next(eni.Transient, "no answer", w.now.Add(-time.Minute))}
 			}
-			for _, action := range plan.Compute(d, observed, w.now).Actions {
+			for _, action := range compute(d, observed, w.now).Actions {
 				again, creates := action.(plan.Create)
 				if creates && (!s.lost || again.Member.Token() != create.Member.Token()) {
 					t.Errorf("another one is to be made: %v, generation %d, after generation %d", again.Member.Key, again.Member.Generation, create.Member.Generation)
@@ -105,14 +106,14 @@ func TestAnAttachUnderWayLeavesNoRoom(t *testing.T) {
 		interfaces = append(interfaces, desiredInterface(n, n+1, "s1"))
 	}
 	d := desired(claim("a", interfaces...))
-	planned := plan.Compute(d, w.observe(nil), w.now)
+	planned := compute(d, w.observe(nil), w.now)
 	for _, action := range planned.Actions {
 		w.apply(action)
 	}
-	attaching := plan.Compute(d, w.observe(planned.Ledger), w.now)
+	attaching := compute(d, w.observe(planned.Ledger), w.now)
 	observed := w.observe(attaching.Ledger)
 	observed.InFlight = attaching.Actions
-	if next := plan.Compute(d, observed, w.now); len(attaching.Actions) != plan.MaxUnattached || len(next.Actions) > 0 {
+	if next := compute(d, observed, w.now); len(attaching.Actions) != plan.MaxUnattached || len(next.Actions) > 0 {
 		t.Errorf("%v are under way, and %v is to begin", attaching.Actions, next.Actions)
 	}
 }
@@ -125,12 +126,12 @@ func TestOneInterfaceIsReplacedAtATime(t *testing.T) {
 	exchanged.ReplaceAllowed = true
 	observed := w.observe(ledger)
 	observed.ReplaceAllowed = true
-	planned := plan.Compute(desired(exchanged), observed, w.now)
+	planned := compute(desired(exchanged), observed, w.now)
 	if len(planned.Actions) != 1 {
 		t.Fatalf("planned %v, want a detach", planned.Actions)
 	}
 	observed.InFlight = planned.Actions
-	if next := plan.Compute(desired(exchanged), observed, w.now); len(next.Actions) > 0 || len(next.Unsettled) == 0 {
+	if next := compute(desired(exchanged), observed, w.now); len(next.Actions) > 0 || len(next.Unsettled) == 0 {
 		t.Errorf("%v is under way, and %v is to begin", planned.Actions, next.Actions)
 	}
 }

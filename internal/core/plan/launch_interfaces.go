@@ -11,7 +11,7 @@ import (
 )
 
 // Launch interfaces belong to their instance: they are updated in place, and never detached or deleted. A launch
-// interface in the slot and an allowed subnet of a desired interface serves that one.
+// interface in the slot and an allowed subnet of a desired interface serves that one; see package render.
 
 // InPlaceUpdate is the desired attributes of a launch interface; nil attributes stay as they are.
 type InPlaceUpdate struct {
@@ -26,44 +26,16 @@ type InPlaceUpdate struct {
 	Tags map[string]string
 }
 
-// launchedFor returns the launch interface in the slot of the desired one, if no other desired one has it.
-func (p *planner) launchedFor(desired *DesiredInterface) *eni.Interface {
-	for n := range p.Launched {
-		i := &p.Launched[n]
-		taken := slices.ContainsFunc(p.members, func(m *member) bool {
-			return m.launchInterface != nil && m.launchInterface.ID == i.ID
-		})
-		if !taken && i.AttachedTo(p.InstanceID) && i.Attachment.Slot == desired.Slot && i.Attachment.Slot != eni.Primary &&
-			desired.allows(i.SubnetID) {
-			return i
-		}
-	}
-	return nil
-}
-
-// adoptLaunchInterfaces makes launch interfaces members. Their entry in the ledger keeps the node's state.
-func (p *planner) adoptLaunchInterfaces(
-	claim *Claim, desired *DesiredInterface, key identity.Key, launched *eni.Interface,
-) {
-	m := &member{claim: claim, desired: desired, launchInterface: launched, Member: Member{
-		Member: p.identity(claim, key), Desired: true, Interface: launched, RequestedSlot: desired.Slot, Slot: desired.Slot,
-	}}
-	if m.Generation == 0 {
-		m.Generation = identity.Adopted
-	}
-	p.add(m)
-}
-
 // retainLaunchInterface updates an adopted launch interface in place, except its tags: they say that EC2 deletes it
 // with its instance.
-func (p *planner) retainLaunchInterface(m *member) step {
-	i := *m.launchInterface
+func (p *planner) retainLaunchInterface(m *Interface) step {
+	i := *m.Launched
 	s := m.begin(phaseOf(i)).record()
 	if backoff := p.backoff(m); backoff != nil {
 		return s.wait(*backoff)
 	}
-	desired := *m.desired
-	if m.claim.SecurityGroupProblem != nil {
+	desired := *m.Settings
+	if m.SecurityGroupProblem != nil {
 		desired.Spec.Groups = nil
 	}
 	todo := slices.DeleteFunc(changes(desired, nil, i, p.demandFor(m, i)), isTags)
@@ -81,14 +53,14 @@ func (p *planner) updateLaunchInterface(update InPlaceUpdate) step {
 	n := slices.IndexFunc(p.Launched, func(i eni.Interface) bool {
 		return i.ID == update.InterfaceID && i.AttachedTo(p.InstanceID)
 	})
-	isAdopted := slices.ContainsFunc(p.members, func(m *member) bool {
-		return m.launchInterface != nil && m.launchInterface.ID == update.InterfaceID
+	isAdopted := slices.ContainsFunc(p.members, func(m *Interface) bool {
+		return m.Launched != nil && m.Launched.ID == update.InterfaceID
 	})
 	if n < 0 || isAdopted || p.ended {
 		return step{}
 	}
 	i := p.Launched[n]
-	m := &member{Member: Member{Member: identity.Member{
+	m := &Interface{Member: Member{Member: identity.Member{
 		Cluster: p.Cluster, NodeENI: update.Owner, Node: p.Node, InstanceID: p.InstanceID,
 		Key: identity.Key{Owner: identity.Owner(update.OwnerUID),
 			Ordinal: i.Attachment.Slot.Card<<8 | i.Attachment.Slot.Device},

@@ -10,6 +10,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // launchedAt adds a launch interface that satisfies [desiredInterface].
@@ -36,7 +37,7 @@ func TestALaunchedInterfaceServesANodeENIWithoutACall(t *testing.T) {
 	}
 	observed := w.observe(p.Ledger)
 	observed.Snapshot = nil
-	if again := plan.Compute(desired(claim("a", desiredInterface(0, 1, "s1"))), observed, w.now); again.NeedsDescribe {
+	if again := compute(desired(claim("a", desiredInterface(0, 1, "s1"))), observed, w.now); again.NeedsDescribe {
 		t.Error("a node at rest is looked at")
 	}
 }
@@ -109,7 +110,7 @@ func TestAnInterfaceAfterAnAdoptedOneIsNew(t *testing.T) {
 	w := newMinimalEC2(limits(4))
 	w.launchedAt(device(1), "s1")
 	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
-	p := plan.Compute(desired(claim("a", desiredInterface(0, 2, "s2"))), w.observe(ledger), w.now)
+	p := compute(desired(claim("a", desiredInterface(0, 2, "s2"))), w.observe(ledger), w.now)
 	if len(p.Actions) != 1 {
 		t.Fatalf("want one interface to be made:\n%s", p.Explain())
 	}
@@ -121,13 +122,13 @@ func TestAnInterfaceAfterAnAdoptedOneIsNew(t *testing.T) {
 // The loss of an interface of a live node is the worst failure: launch interfaces are never detached.
 func TestALaunchedInterfaceIsNeverRemoved(t *testing.T) {
 	asked := desiredInterface(0, 1, "s1")
-	for name, then := range map[string]plan.Claim{
-		"released":      {NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"},
-		"other subnet":  func() plan.Claim { c := claim("a", desiredInterface(0, 1, "s2")); c.ReplaceAllowed = true; return c }(),
+	for name, then := range map[string]render.Claim{
+		"released":      {NodeENI: "a", Owner: "uid-a", Mode: render.Release, Why: "its NodeENI is being deleted"},
+		"other subnet":  func() render.Claim { c := claim("a", desiredInterface(0, 1, "s2")); c.ReplaceAllowed = true; return c }(),
 		"no interfaces": claim("a"),
 		"other index":   claim("a", desiredInterface(0, 2, "s1")),
-		"leaked":        {NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Leaked: true},
-		"held":          {NodeENI: "a", Owner: "uid-a", Mode: plan.Retain},
+		"leaked":        {NodeENI: "a", Owner: "uid-a", Mode: render.Release, Leaked: true},
+		"held":          {NodeENI: "a", Owner: "uid-a", Mode: render.Retain},
 		"still wanted":  claim("a", asked),
 		"nobody at all": {},
 	} {
@@ -172,7 +173,7 @@ func TestMends(t *testing.T) {
 		born := w.launchedAt(device(1), "s1")
 		d, observed := desired(), w.observe(nil)
 		d.InPlaceUpdates, observed.Snapshot = []plan.InPlaceUpdate{mend(born.ID)}, nil
-		if p := plan.Compute(d, observed, w.now); !p.NeedsDescribe || len(p.Actions) > 0 {
+		if p := compute(d, observed, w.now); !p.NeedsDescribe || len(p.Actions) > 0 {
 			t.Errorf("without a look: %v", p.Actions)
 		}
 	})
@@ -191,7 +192,7 @@ func TestMends(t *testing.T) {
 		d, observed := desired(), w.observe(nil)
 		d.InPlaceUpdates = []plan.InPlaceUpdate{mend(born.ID)}
 		observed.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-t", Ordinal: 1}: {Class: eni.Unauthorized, At: w.now, Count: 1}}
-		if p := plan.Compute(d, observed, w.now); len(p.Actions) > 0 || p.RequeueAt.IsZero() {
+		if p := compute(d, observed, w.now); len(p.Actions) > 0 || p.RequeueAt.IsZero() {
 			t.Errorf("at once again: %v", p.Actions)
 		}
 	})
@@ -204,8 +205,8 @@ func TestAnAdoptedMemberIsLetGoAtOnce(t *testing.T) {
 	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 	observed := w.observe(ledger)
 	observed.ObservedSince = w.now
-	released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
-	if p := plan.Compute(desired(released), observed, w.now); len(ledger) != 1 || len(p.Ledger) > 0 || len(p.Actions) > 0 {
+	released := render.Claim{NodeENI: "a", Owner: "uid-a", Mode: render.Release, Why: "its NodeENI is being deleted"}
+	if p := compute(desired(released), observed, w.now); len(ledger) != 1 || len(p.Ledger) > 0 || len(p.Actions) > 0 {
 		t.Errorf("ledger %v, then %v, actions %v", ledger, p.Ledger, p.Actions)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // TestAFullCardWaitsOnlyForASlotOfItsOwn removes an interface from one of two cards of an instance. The other card is
@@ -33,8 +34,8 @@ func TestAFullCardWaitsOnlyForASlotOfItsOwn(t *testing.T) {
 			w := newMinimalEC2(eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, tc.foreign...)
 			_, ledger := w.drive(desired(claim("a", tc.leaving)), nil)
 			w.now = w.now.Add(time.Hour)
-			released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
-			p := plan.Compute(desired(released, claim("b", tc.wanted)), w.observe(ledger), w.now)
+			released := render.Claim{NodeENI: "a", Owner: "uid-a", Mode: render.Release, Why: "its NodeENI is being deleted"}
+			p := compute(desired(released, claim("b", tc.wanted)), w.observe(ledger), w.now)
 			if got := reasons(p); got[len(got)-1] != tc.want {
 				t.Errorf("the reason is %s, want %s:\n%s", got[len(got)-1], tc.want, p.Explain())
 			}
@@ -49,7 +50,7 @@ func TestThreeInterfacesOfANodeAtATime(t *testing.T) {
 	wanted := desired(claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"), desiredInterface(2, 3, "s3"), desiredInterface(3, 4, "s4"), desiredInterface(4, 5, "s5"), desiredInterface(5, 6, "s6")))
 	var ledger identity.Generations
 	for range 10 {
-		p := plan.Compute(wanted, w.observe(ledger), w.now)
+		p := compute(wanted, w.observe(ledger), w.now)
 		ledger = p.Ledger
 		for _, action := range p.Actions {
 			w.apply(action)
@@ -72,7 +73,7 @@ func TestThreeInterfacesOfANodeAtATime(t *testing.T) {
 
 func TestWhatCanNeverBeHadKeepsNoReplacementWaiting(t *testing.T) {
 	for name, tc := range map[string]struct {
-		other    plan.Claim
+		other    render.Claim
 		resolved bool
 		want     string
 	}{
@@ -87,7 +88,7 @@ func TestWhatCanNeverBeHadKeepsNoReplacementWaiting(t *testing.T) {
 			c = claim("a", desiredInterface(0, 1, "s2"))
 			c.ReplaceAllowed, c.AllResolved = true, tc.resolved
 			tc.other.Unresolvable = []plan.Problem{{Reason: plan.NoSubnetInZone}}
-			if got := plan.Compute(desired(c, tc.other), w.observe(ledger), w.now).ReplaceCandidate; string(got) != tc.want {
+			if got := compute(desired(c, tc.other), w.observe(ledger), w.now).ReplaceCandidate; string(got) != tc.want {
 				t.Errorf("would replace one of %q, want %q", got, tc.want)
 			}
 		})
@@ -99,7 +100,7 @@ func TestWhatCanNeverBeHadKeepsNoReplacementWaiting(t *testing.T) {
 func TestASlotStaysWithACallUnderWay(t *testing.T) {
 	w := newMinimalEC2(limits(4))
 	d := desired(claim("a", desiredInterface(0, 1, "s1")), claim("b", desiredInterface(0, 1, "s2")))
-	planned := plan.Compute(d, w.observe(nil), w.now)
+	planned := compute(d, w.observe(nil), w.now)
 	slots := map[string]eni.Slot{}
 	for _, action := range planned.Actions {
 		slots[action.Of().NodeENI] = action.(plan.Create).Slot
@@ -110,7 +111,7 @@ func TestASlotStaysWithACallUnderWay(t *testing.T) {
 	w.apply(planned.Actions[1])
 	o := w.observe(planned.Ledger)
 	o.InFlight = planned.Actions[:1]
-	for _, action := range plan.Compute(d, o, w.now).Actions {
+	for _, action := range compute(d, o, w.now).Actions {
 		if attach, is := action.(plan.Attach); is && attach.Slot != device(2) {
 			t.Errorf("the second interface is to be attached at %s, which is given to the first one", attach.Slot)
 		}
@@ -140,7 +141,7 @@ func TestNoInterfaceInUseMovesToACardWithoutRoom(t *testing.T) {
 			moved.Slot.Card = 1
 			o := w.observe(ledger)
 			o.ReplaceAllowed = true
-			p := plan.Compute(desired(replacing(claim("a", moved))), o, w.now)
+			p := compute(desired(replacing(claim("a", moved))), o, w.now)
 			if moves := len(p.Actions) > 0; moves != tc.moves {
 				t.Errorf("the interface is given up: %t, want %t:\n%s", moves, tc.moves, p.Explain())
 			}
@@ -166,7 +167,7 @@ func TestAnInterfaceWithoutACardIsLookedAtAgain(t *testing.T) {
 	elsewhere := desiredInterface(0, 1, "s1")
 	elsewhere.Slot.Card = 1
 	d := desired(claim("a", elsewhere))
-	p := plan.Compute(d, w.observe(ledger), w.now)
+	p := compute(d, w.observe(ledger), w.now)
 	if p.Members[0].Why.Reason != plan.NoSuchNetworkCard || p.RequeueAt.Sub(w.now) != 5*time.Minute {
 		t.Fatalf("%s, planned again after %s, want NoSuchNetworkCard and 5m:\n%s", p.Members[0].Why.Reason, p.RequeueAt.Sub(w.now), p.Explain())
 	}
@@ -174,10 +175,10 @@ func TestAnInterfaceWithoutACardIsLookedAtAgain(t *testing.T) {
 	w.now = p.RequeueAt
 	blind := w.observe(ledger)
 	blind.Snapshot, blind.Limits = nil, eni.Limits{}
-	if p = plan.Compute(d, blind, w.now); !p.NeedsDescribe {
+	if p = compute(d, blind, w.now); !p.NeedsDescribe {
 		t.Errorf("the instance is not looked at, and its end not seen:\n%s", p.Explain())
 	}
-	if p = plan.Compute(d, w.observe(ledger), w.now); len(p.Actions) != 1 {
+	if p = compute(d, w.observe(ledger), w.now); len(p.Actions) != 1 {
 		t.Errorf("%v, want the interface deleted:\n%s", p.Actions, p.Explain())
 	}
 }

@@ -27,13 +27,6 @@ type Observed struct {
 	Limits eni.Limits
 	// Ledger holds the stored generation of each member.
 	Ledger identity.Generations
-	// OtherLedgers has the members of the instance in the ledgers of the nodes that had the instance before.
-	OtherLedgers identity.Generations
-	// HasState is set if the instance has a NodeENIState, under any name.
-	HasState bool
-	// Recorded are the interfaces that NodeENIStates name; Copies are those that they name as copies.
-	Recorded []Recorded
-	Copies   map[string]bool
 	// Requested has, by interface ID, the addresses and prefixes that EC2's answers to our calls named. The planner
 	// unassigns only these.
 	Requested map[string]eni.Addresses
@@ -49,7 +42,7 @@ type Observed struct {
 	Backoffs map[identity.Key]Backoff
 	// MissingSince is the time of EC2's first answer that it does not know the instance; zero if it knows it.
 	MissingSince time.Time
-	// InFlight are the calls of earlier plans without an answer. Their effects are expected (see expected), and actions
+	// InFlight are the calls of earlier plans without an answer. Their effects are expected (see [Observed.Expected]), and actions
 	// that depend on an answer wait for it.
 	InFlight []Action
 	// DetachBlocked says, by interface ID, why the node has not released an interface yet: a program in user space uses
@@ -83,6 +76,16 @@ type Observed struct {
 	RepeatedUpdates RepeatedUpdates
 	// FullSubnets are the subnets in which a NodeENI temporarily creates no interface.
 	FullSubnets map[SubnetDemand]FullSubnet
+}
+
+// Ended reports whether the instance has ended, or has been unknown to EC2 for so long that it counts as ended.
+func (o Observed) Ended(now time.Time) bool {
+	if o.Snapshot == nil {
+		return false
+	}
+	state := o.Snapshot.Instance.State
+	return state.Terminating() || state == eni.InstanceMissing && !o.MissingSince.IsZero() &&
+		now.Sub(o.MissingSince) >= InstanceGrace
 }
 
 // SubnetDemand is the demand of a NodeENI in a subnet. A subnet can be full for one demand and not for another:

@@ -14,10 +14,11 @@ import (
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // inOrder declares subnets in an order, the first at the given index.
-func inOrder(first int, subnets ...string) plan.Claim {
+func inOrder(first int, subnets ...string) render.Claim {
 	var interfaces []plan.DesiredInterface
 	for n, subnet := range subnets {
 		interfaces = append(interfaces, desiredInterface(n, first+n, subnet))
@@ -30,7 +31,7 @@ func inOrder(first int, subnets ...string) plan.Claim {
 func TestAnEditUnderReplaceMovesOnlyWhatItMust(t *testing.T) {
 	for name, tc := range map[string]struct {
 		foreign       []eni.Slot
-		before, after plan.Claim
+		before, after render.Claim
 		want          []placed
 		detached      int
 	}{
@@ -65,7 +66,7 @@ func TestAnEditUnderReplaceMovesOnlyWhatItMust(t *testing.T) {
 				h.occupy(slot)
 			}
 			wanted := tc.before
-			c := newRestartable(nil, h, func() plan.Desired { return desired(wanted) })
+			c := newRestartable(nil, h, func() render.Declared { return desired(wanted) })
 			c.idle(time.Minute)
 			detached := countDetaches(t, h, &wanted)
 			wanted = replacing(tc.after)
@@ -85,7 +86,7 @@ func TestAnEditUnderReplaceMovesOnlyWhatItMust(t *testing.T) {
 
 // countDetaches counts from now on the detaches of desired interfaces, and fails the test if one happens while another
 // desired interface is not attached.
-func countDetaches(t interface{ Errorf(string, ...any) }, h *hostile, wanted *plan.Claim) *int {
+func countDetaches(t interface{ Errorf(string, ...any) }, h *hostile, wanted *render.Claim) *int {
 	detached := new(int)
 	h.judge = func(operation string, target eni.Interface) {
 		is := func(i eni.Interface) bool { return slices.Contains(subnetsOf(*wanted), i.SubnetID) }
@@ -107,7 +108,7 @@ func countDetaches(t interface{ Errorf(string, ...any) }, h *hostile, wanted *pl
 func TestAnotherOrderIsDriftWhereOnlyOneIndexWillDo(t *testing.T) {
 	after := exactly(inOrder(1, "s2", "s1"))
 	for name, tc := range map[string]struct {
-		after  plan.Claim
+		after  render.Claim
 		reason plan.Reason
 		remedy string
 	}{
@@ -119,7 +120,7 @@ func TestAnotherOrderIsDriftWhereOnlyOneIndexWillDo(t *testing.T) {
 			_, ledger := w.drive(desired(inOrder(1, "s1", "s2")), nil)
 			o := w.observe(ledger)
 			o.ReplaceAllowed = true
-			p := plan.Compute(desired(tc.after), o, w.now)
+			p := compute(desired(tc.after), o, w.now)
 			var got []string
 			for _, m := range p.Members {
 				for _, d := range m.Drift {
@@ -147,7 +148,7 @@ func TestAnotherOrderIsDriftWhereOnlyOneIndexWillDo(t *testing.T) {
 func TestWhatWasTakenInPassingMovesNothing(t *testing.T) {
 	h := newHostile(nil, limits(8))
 	wanted := replacing(inOrder(1, "s1", "s2"))
-	c := newRestartable(nil, h, func() plan.Desired { return desired(wanted) })
+	c := newRestartable(nil, h, func() render.Declared { return desired(wanted) })
 	c.idle(time.Minute)
 	for _, i := range h.ours() {
 		if i.SubnetID == "s1" {
@@ -168,10 +169,10 @@ func TestASlotThatIsBeingFreedMovesNothing(t *testing.T) {
 	h := newHostile(nil, limits(8))
 	before, after := claim("old", desiredInterface(0, 1, "s9")), replacing(inOrder(1, "s1", "s2"))
 	wanted := desired(before)
-	c := newRestartable(nil, h, func() plan.Desired { return wanted })
+	c := newRestartable(nil, h, func() render.Declared { return wanted })
 	c.idle(time.Minute)
 	detached := countDetaches(t, h, &after)
-	before.Mode = plan.Release
+	before.Mode = render.Release
 	wanted = desired(before, after)
 	c.next = c.now()
 	c.idle(30 * time.Minute)
@@ -181,7 +182,7 @@ func TestASlotThatIsBeingFreedMovesNothing(t *testing.T) {
 	}
 }
 
-func subnetsOf(c plan.Claim) (subnets []string) {
+func subnetsOf(c render.Claim) (subnets []string) {
 	for _, w := range c.Interfaces {
 		subnets = append(subnets, w.Subnets...)
 	}
@@ -196,14 +197,14 @@ func TestNoOrderMovesAnInterfaceInUse(t *testing.T) {
 			h.occupy(device(n))
 		}
 		index := rapid.IntRange(1, 3).Draw(rt, "device index")
-		var wanted plan.Claim
+		var wanted render.Claim
 		declare := func() {
 			order := rapid.Permutation([]string{"s1", "s2", "s3", "s4", "s5"}).Draw(rt, "order")
 			wanted = replacing(inOrder(index, order[:rapid.IntRange(1, len(order)).Draw(rt, "how many")]...))
 		}
 		declare()
 		detached := countDetaches(rt, h, &wanted)
-		c := newRestartable(rt, h, func() plan.Desired { return desired(wanted) })
+		c := newRestartable(rt, h, func() render.Declared { return desired(wanted) })
 		c.idle(time.Minute)
 		for range rapid.IntRange(1, 4).Draw(rt, "edits") {
 			declare()
@@ -231,9 +232,9 @@ func TestTwoNodeENIsReachTheirIndices(t *testing.T) {
 		stranger := rapid.IntRange(1, 4).Draw(rt, "stranger")
 		h.occupy(device(stranger))
 		subnets := map[string][]string{"a": {"s1", "s2"}, "b": {"s3", "s4", "s5"}}
-		var wanted plan.Desired
+		var wanted render.Declared
 		declare := func() {
-			wanted = plan.Desired{}
+			wanted = render.Declared{}
 			for _, name := range []string{"a", "b"} {
 				order := rapid.Permutation(subnets[name]).Draw(rt, name)
 				c := inOrder(rapid.IntRange(1, 3).Draw(rt, "device index"), order...)
@@ -242,7 +243,7 @@ func TestTwoNodeENIsReachTheirIndices(t *testing.T) {
 			}
 		}
 		declare()
-		c := newRestartable(rt, h, func() plan.Desired { return wanted })
+		c := newRestartable(rt, h, func() render.Declared { return wanted })
 		c.idle(time.Minute)
 		for range rapid.IntRange(1, 3).Draw(rt, "edits") {
 			declare()

@@ -10,6 +10,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // A Node names its instance in providerID, which the creator of the Node writes. These tests have instances outside the
@@ -36,7 +37,7 @@ func TestOnlyInstancesOfTheClusterGetInterfaces(t *testing.T) {
 			w.instance.Tags = tc.tags
 			d := desired(claim("a", desiredInterface(0, 1, "s1")))
 			d.InstanceTags = known()
-			p := plan.Compute(d, w.observe(nil), w.now)
+			p := compute(d, w.observe(nil), w.now)
 			if got := p.Members[0].Why.Reason == plan.InstanceOutsideCluster; got != tc.refused {
 				t.Errorf("refused: %t, want %t:\n%s", got, tc.refused, p.Explain())
 			}
@@ -51,13 +52,13 @@ func TestOnlyInstancesOfTheClusterGetInterfaces(t *testing.T) {
 // upgrade.
 func TestAnInstanceWithoutTheTagKeepsWhatItHas(t *testing.T) {
 	cases := map[string]struct {
-		then func(*plan.Claim)
+		then func(*render.Claim)
 		// want is the reason of the attached interface.
 		want plan.Reason
 	}{
-		"nothing else changes": {func(*plan.Claim) {}, ""},
-		"one more is wanted":   {func(c *plan.Claim) { c.Interfaces = append(c.Interfaces, desiredInterface(1, 2, "s2")) }, ""},
-		"it is to be replaced": {func(c *plan.Claim) {
+		"nothing else changes": {func(*render.Claim) {}, ""},
+		"one more is wanted":   {func(c *render.Claim) { c.Interfaces = append(c.Interfaces, desiredInterface(1, 2, "s2")) }, ""},
+		"it is to be replaced": {func(c *render.Claim) {
 			c.ReplaceAllowed, c.ExactSlot = true, true
 			c.Interfaces[0].Slot = eni.Slot{Device: 3}
 		}, plan.InstanceOutsideCluster},
@@ -90,16 +91,16 @@ func TestWhatWasMadeIsNotAttachedToAnInstanceOutside(t *testing.T) {
 	w.instance.Tags = map[string]string{"eks:cluster-name": "blue"}
 	d := desired(claim("a", desiredInterface(0, 1, "s1")))
 	d.InstanceTags = known()
-	made := plan.Compute(d, w.observe(nil), w.now)
+	made := compute(d, w.observe(nil), w.now)
 	for _, action := range made.Actions {
 		w.apply(action)
 	}
 	w.instance.Tags = nil
-	if p := plan.Compute(d, w.observe(made.Ledger), w.now); len(p.Actions) > 0 || p.Members[0].Phase != plan.Blocked {
+	if p := compute(d, w.observe(made.Ledger), w.now); len(p.Actions) > 0 || p.Members[0].Phase != plan.Blocked {
 		t.Fatalf("want it blocked, and no calls:\n%s", p.Explain())
 	}
-	released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
-	d.Claims = []plan.Claim{released}
+	released := render.Claim{NodeENI: "a", Owner: "uid-a", Mode: render.Release, Why: "its NodeENI is being deleted"}
+	d.Claims = []render.Claim{released}
 	if w.follow(d, identity.Generations{}, 5, time.Minute); len(w.ours()) > 0 {
 		t.Errorf("%v is left", w.ours())
 	}

@@ -4,7 +4,6 @@
 package plan_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,13 +15,14 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // These tests check the waits of the planner, their length and their reasons in the status.
 
 // leakedAt returns the claim of a NodeENI that does not exist and was first absent at the given time.
-func leakedAt(missing time.Time) plan.Claim {
-	return plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Leaked: true, MissingSince: missing, Grace: identity.AttachedOrphanGrace}
+func leakedAt(missing time.Time) render.Claim {
+	return render.Claim{NodeENI: "a", Owner: "uid-a", Mode: render.Release, Leaked: true, MissingSince: missing, Grace: identity.AttachedOrphanGrace}
 }
 
 func TestALeakThatIsAttachedIsAnnouncedBeforeItGoes(t *testing.T) {
@@ -34,7 +34,7 @@ func TestALeakThatIsAttachedIsAnnouncedBeforeItGoes(t *testing.T) {
 	for after, want := range map[time.Duration]plan.Reason{
 		0: plan.Orphaned, identity.AttachedOrphanGrace - time.Second: plan.Orphaned, identity.AttachedOrphanGrace: plan.Removing,
 	} {
-		p := plan.Compute(leaked, w.observe(nil), missed.Add(after))
+		p := compute(leaked, w.observe(nil), missed.Add(after))
 		if got := reasons(p); !slices.Equal(got, []plan.Reason{want}) || (len(p.Actions) > 0) != (want == plan.Removing) {
 			t.Errorf("after %s: %s", after, p.Explain())
 		}
@@ -44,23 +44,11 @@ func TestALeakThatIsAttachedIsAnnouncedBeforeItGoes(t *testing.T) {
 	}
 }
 
-func TestALeakWithoutAnInstanceGoesAtOnce(t *testing.T) {
-	w := newMinimalEC2(limits(4))
-	w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
-	w.pass(24 * time.Hour)
-	o := w.observe(nil)
-	o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
-	p := plan.Compute(desired(leakedAt(w.now)), o, w.now)
-	if len(p.Actions) != 1 {
-		t.Errorf("want it deleted:\n%s", p.Explain())
-	}
-}
-
 // TestAnUnattachedInterfaceIsAttachingOnlyIfItIsDesired checks the phase of an unattached interface that waits for its
 // removal: no call attaches it.
 func TestAnUnattachedInterfaceIsAttachingOnlyIfItIsDesired(t *testing.T) {
 	for name, tc := range map[string]struct {
-		claim  plan.Claim
+		claim  render.Claim
 		reason plan.Reason
 		want   plan.Phase
 	}{
@@ -72,61 +60,11 @@ func TestAnUnattachedInterfaceIsAttachingOnlyIfItIsDesired(t *testing.T) {
 			w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 			o := w.observe(nil)
 			o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
-			p := plan.Compute(desired(tc.claim), o, w.now)
+			p := compute(desired(tc.claim), o, w.now)
 			if m := p.Members[0]; m.Phase != tc.want || m.Why.Reason != tc.reason {
 				t.Errorf("want phase %s for reason %q:\n%s", tc.want, tc.reason, p.Explain())
 			}
 		})
-	}
-}
-
-// TestAgeCountsAlsoWhenTheInstanceIsGone checks that the plan deletes an interface of a terminated instance and an
-// unknown NodeENI only if it is certainly old.
-func TestAgeCountsAlsoWhenTheInstanceIsGone(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change  func(tags map[string]string)
-		deleted bool
-	}{
-		"surely old":     {func(map[string]string) {}, true},
-		"of unknown age": {func(tags map[string]string) { tags[identity.TagCreatedAt] = "0" }, false},
-		"made later":     {func(tags map[string]string) { tags[identity.TagCreatedAt] = "95617584000" }, false},
-		"without a time": {func(tags map[string]string) { delete(tags, identity.TagCreatedAt) }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newMinimalEC2(limits(4))
-			w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
-			w.pass(24 * time.Hour)
-			o := w.observe(nil)
-			o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
-			tc.change(o.Owned[0].Tags)
-			o.Snapshot.Instance.State = eni.InstanceTerminated
-			if p := plan.Compute(desired(), o, w.now); (len(p.Actions) == 1) != tc.deleted {
-				t.Errorf("want it deleted: %t\n%s", tc.deleted, p.Explain())
-			}
-		})
-	}
-}
-
-// TestAPauseHoldsAlsoWhenTheInstanceIsGone checks that an interface without a claim also stays while the node is
-// paused, whether its owner is an unknown NodeENI or a network.
-func TestAPauseHoldsAlsoWhenTheInstanceIsGone(t *testing.T) {
-	for name, uid := range map[string]string{"of an unknown NodeENI": "uid-a", "of a network": string(identity.NetworkOwner("a"))} {
-		for _, paused := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, paused %t", name, paused), func(t *testing.T) {
-				w := newMinimalEC2(limits(4))
-				w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
-				w.pass(24 * time.Hour)
-				o := w.observe(nil)
-				o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
-				o.Owned[0].Member.Owner = identity.Owner(uid)
-				o.Snapshot.Instance.State = eni.InstanceTerminated
-				d := desired()
-				d.Paused = paused
-				if p := plan.Compute(d, o, w.now); (len(p.Actions) == 0) != paused {
-					t.Errorf("want it left alone: %t\n%s", paused, p.Explain())
-				}
-			})
-		}
 	}
 }
 
@@ -158,7 +96,7 @@ func TestAnAttachThatNeverEnds(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := plan.Compute(d, available(tc.undone, tc.ago), w.now)
+			p := compute(d, available(tc.undone, tc.ago), w.now)
 			if got := p.Members[0]; got.Phase != tc.phase || got.Why.Reason != tc.want || (len(p.Actions) == 0) != (tc.phase == plan.Blocked) {
 				t.Errorf("want %s %q:\n%s", tc.phase, tc.want, p.Explain())
 			}
@@ -169,22 +107,22 @@ func TestAnAttachThatNeverEnds(t *testing.T) {
 // TestReplacementSaysWhatItWaitsFor gives drift to a live interface that may be replaced, and blocks the replacement.
 func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
 	cases := map[string]struct {
-		claims []plan.Claim
+		claims []render.Claim
 		change func(*plan.Observed)
 		want   plan.Reason
 		says   string
 	}{
-		"its turn": {claims: []plan.Claim{replacing(claim("a", desiredInterface(0, 1, "s2")))}, want: plan.Replacing, says: "another node has had its turn"},
+		"its turn": {claims: []render.Claim{replacing(claim("a", desiredInterface(0, 1, "s2")))}, want: plan.Replacing, says: "another node has had its turn"},
 		"selectors that are not all resolved": {
-			claims: []plan.Claim{unresolved(replacing(claim("a", desiredInterface(0, 1, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
+			claims: []render.Claim{unresolved(replacing(claim("a", desiredInterface(0, 1, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
 			want: plan.Replacing, says: "selectors of its NodeENI are resolved",
 		},
 		"a member of another NodeENI that has no slot": {
-			claims: []plan.Claim{replacing(claim("a", desiredInterface(0, 1, "s2"))), exactly(claim("b", desiredInterface(0, 0, "s1")))},
+			claims: []render.Claim{replacing(claim("a", desiredInterface(0, 1, "s2"))), exactly(claim("b", desiredInterface(0, 0, "s1")))},
 			change: func(o *plan.Observed) { o.ReplaceAllowed = true }, want: plan.Replacing,
 		},
 		"a slot that another holds": {
-			claims: []plan.Claim{exactly(replacing(claim("a", desiredInterface(0, 0, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
+			claims: []render.Claim{exactly(replacing(claim("a", desiredInterface(0, 0, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
 			want: plan.SlotTaken,
 		},
 	}
@@ -197,7 +135,7 @@ func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&o)
 			}
-			p := plan.Compute(desired(tc.claims...), o, w.now)
+			p := compute(desired(tc.claims...), o, w.now)
 			if got := p.Members[0]; got.Why.Reason != tc.want || !strings.Contains(got.Why.Message, tc.says) || len(got.Drift) == 0 || len(p.Actions) > 0 {
 				t.Errorf("want the reason %s that says %q, a drift and no call:\n%s", tc.want, tc.says, p.Explain())
 			}
@@ -205,11 +143,11 @@ func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
-func replacing(c plan.Claim) plan.Claim { c.ReplaceAllowed = true; return c }
+func replacing(c render.Claim) render.Claim { c.ReplaceAllowed = true; return c }
 
-func unresolved(c plan.Claim) plan.Claim { c.AllResolved = false; return c }
+func unresolved(c render.Claim) render.Claim { c.AllResolved = false; return c }
 
-func exactly(c plan.Claim) plan.Claim { c.ExactSlot = true; return c }
+func exactly(c render.Claim) render.Claim { c.ExactSlot = true; return c }
 
 // TestAPreferredSlotIsNotWaitedForInVain has EC2 refuse to free the requested slot.
 func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
@@ -227,8 +165,8 @@ func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 			o := w.observe(nil)
 			tc.failure.At, tc.failure.Removal = w.now, true
 			o.Backoffs = map[identity.Key]plan.Backoff{o.Owned[0].Member.Key: tc.failure}
-			released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release}
-			p := plan.Compute(desired(released, claim("b", desiredInterface(0, 1, "s2"))), o, w.now)
+			released := render.Claim{NodeENI: "a", Owner: "uid-a", Mode: render.Release}
+			p := compute(desired(released, claim("b", desiredInterface(0, 1, "s2"))), o, w.now)
 			if got := p.Members[1]; got.Slot != tc.want || (got.Phase == plan.Creating) != (tc.want == device(2)) {
 				t.Errorf("want %s:\n%s", tc.want, p.Explain())
 			}
@@ -241,12 +179,12 @@ func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 func TestWhoHasNoSeatKeepsNobodyWaiting(t *testing.T) {
 	w := newMinimalEC2(limits(8))
 	crowded := exactly(claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"), desiredInterface(2, 3, "s3")))
-	p := plan.Compute(desired(crowded), w.observe(nil), w.now)
+	p := compute(desired(crowded), w.observe(nil), w.now)
 	for n, create := range p.Actions {
 		w.apply(create)
 		w.occupy(device(n + 1))
 	}
-	p = plan.Compute(desired(crowded, claim("b", desiredInterface(0, 4, "s4"))), w.observe(p.Ledger), w.now)
+	p = compute(desired(crowded, claim("b", desiredInterface(0, 4, "s4"))), w.observe(p.Ledger), w.now)
 	if len(p.Members) != 4 || p.Members[2].Phase != plan.Blocked || p.Members[3].Phase != plan.Creating {
 		t.Errorf("want three blocked interfaces, and one that is made:\n%s", p.Explain())
 	}
@@ -267,7 +205,7 @@ func TestFullSubnetsAreTriedInTurn(t *testing.T) {
 		if failure.Count > 0 {
 			o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: failure}
 		}
-		p := plan.Compute(d, o, now)
+		p := compute(d, o, now)
 		if len(p.Actions) != 1 {
 			t.Fatal(p.Explain())
 		}
@@ -286,11 +224,11 @@ func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
 	o := w.observe(nil)
 	soon := w.now.Add(time.Minute)
 	o.FullSubnets = map[plan.SubnetDemand]plan.FullSubnet{{Owner: "uid-a", SubnetID: "s1"}: {Until: soon}}
-	if p := plan.Compute(d, o, w.now); len(p.Actions) != 1 || p.Actions[0].(plan.Create).SubnetID != "s2" {
+	if p := compute(d, o, w.now); len(p.Actions) != 1 || p.Actions[0].(plan.Create).SubnetID != "s2" {
 		t.Errorf("want it made in s2:\n%s", p.Explain())
 	}
 	o.FullSubnets[plan.SubnetDemand{Owner: "uid-a", SubnetID: "s2"}] = plan.FullSubnet{Until: soon.Add(time.Minute)}
-	p := plan.Compute(d, o, w.now)
+	p := compute(d, o, w.now)
 	if len(p.Actions) != 0 || p.Members[0].Why.Reason != plan.SubnetFull || !p.RequeueAt.Equal(soon) {
 		t.Errorf("want it blocked until %s:\n%s", soon, p.Explain())
 	}
@@ -305,9 +243,9 @@ func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
 	o := w.observe(nil)
 	o.Backoffs = map[identity.Key]plan.Backoff{key: failure}
 	o.FullSubnets = map[plan.SubnetDemand]plan.FullSubnet{{Owner: "uid-a", SubnetID: "s1"}: {Until: failure.Retry().Add(time.Minute), Class: eni.NoAddresses}}
-	refused := plan.Compute(d, o, w.now.Add(time.Second)).Members[0]
+	refused := compute(d, o, w.now.Add(time.Second)).Members[0]
 	o.Snapshot = nil
-	waiting := plan.Compute(d, o, failure.Retry()).Members[0]
+	waiting := compute(d, o, failure.Retry()).Members[0]
 	if refused.Phase != waiting.Phase || refused.Why != waiting.Why || refused.Why.Reason != plan.SubnetFull {
 		t.Errorf("%s %s, and then %s %s", refused.Phase, refused.Why, waiting.Phase, waiting.Why)
 	}
@@ -317,7 +255,7 @@ func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
 // addresses. Interfaces without prefixes are still created in the subnet.
 func TestASubnetWithoutABlockForAPrefix(t *testing.T) {
 	w := newMinimalEC2(limits(4))
-	withPrefixes := func(subnets ...string) plan.Claim {
+	withPrefixes := func(subnets ...string) render.Claim {
 		c := claim("a", desiredInterface(0, 1, subnets...))
 		c.Interfaces[0].Spec.IPv4Prefixes = 1
 		return c
@@ -334,7 +272,7 @@ func TestASubnetWithoutABlockForAPrefix(t *testing.T) {
 		demand, known := full("s1", eni.NoPrefixes)
 		first.FullSubnets = map[plan.SubnetDemand]plan.FullSubnet{demand: known}
 		other.FullSubnets = first.FullSubnets
-		one, two := plan.Compute(desired(withPrefixes("s1")), first, w.now).Members[0].Why, plan.Compute(desired(withPrefixes("s1")), other, w.now).Members[0].Why
+		one, two := compute(desired(withPrefixes("s1")), first, w.now).Members[0].Why, compute(desired(withPrefixes("s1")), other, w.now).Members[0].Why
 		if one.Reason != plan.NoFreePrefix || one != two || !strings.Contains(one.Message, "s1") || !strings.Contains(one.Message, "create-subnet-cidr-reservation") {
 			t.Errorf("%s, and another node %s", one, two)
 		}
@@ -344,7 +282,7 @@ func TestASubnetWithoutABlockForAPrefix(t *testing.T) {
 		s1, known1 := full("s1", eni.NoAddresses)
 		s2, known2 := full("s2", eni.NoPrefixes)
 		o.FullSubnets = map[plan.SubnetDemand]plan.FullSubnet{s1: known1, s2: known2}
-		if p := plan.Compute(desired(withPrefixes("s1", "s2")), o, w.now); len(p.Actions) != 0 || p.Members[0].Why.Reason != plan.NoFreePrefix {
+		if p := compute(desired(withPrefixes("s1", "s2")), o, w.now); len(p.Actions) != 0 || p.Members[0].Why.Reason != plan.NoFreePrefix {
 			t.Errorf("%s", p.Explain())
 		}
 	})
@@ -352,7 +290,7 @@ func TestASubnetWithoutABlockForAPrefix(t *testing.T) {
 		failure := plan.Backoff{}.Next(eni.NoAddresses, "full", w.now).Next(eni.NoPrefixes, "no block", w.now)
 		o := w.observe(nil)
 		o.Backoffs = map[identity.Key]plan.Backoff{key: failure}
-		if p := plan.Compute(desired(withPrefixes("s1", "s2")), o, w.now); len(p.Actions) != 0 {
+		if p := compute(desired(withPrefixes("s1", "s2")), o, w.now); len(p.Actions) != 0 {
 			t.Errorf("a third attempt without a wait:\n%s", p.Explain())
 		}
 	})
@@ -360,7 +298,7 @@ func TestASubnetWithoutABlockForAPrefix(t *testing.T) {
 		o := w.observe(nil)
 		demand, known := full("s1", eni.NoPrefixes)
 		o.Backoffs, o.FullSubnets = refused, map[plan.SubnetDemand]plan.FullSubnet{demand: known}
-		if p := plan.Compute(desired(claim("a", desiredInterface(0, 1, "s1"))), o, w.now); len(p.Actions) != 1 {
+		if p := compute(desired(claim("a", desiredInterface(0, 1, "s1"))), o, w.now); len(p.Actions) != 1 {
 			t.Errorf("no interface is created:\n%s", p.Explain())
 		}
 	})
@@ -385,7 +323,7 @@ func TestWhatIsRefusedToOneHoldsUpNoOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := w.observe(nil)
 			o.Backoffs = map[identity.Key]plan.Backoff{key: plan.Backoff{}.WithFailure(tc.action, refused, w.now)}
-			p := plan.Compute(d, o, w.now)
+			p := compute(d, o, w.now)
 			leaves := slices.ContainsFunc(p.Actions, func(a plan.Action) bool { d, is := a.(plan.Delete); return is && d.InterfaceID == twin.ID })
 			if leaves != tc.leaves {
 				t.Errorf("%s is deleted: %t, want %t\n%s", twin.ID, leaves, tc.leaves, p.Explain())
@@ -401,11 +339,11 @@ func TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade(t *testing.T)
 	key := identity.Key{Owner: "uid-a"}
 	o := w.observe(identity.Generations{key: identity.GenerationAt(w.now.Add(-time.Hour))})
 	o.ObservedSince = w.now
-	released := desired(plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release})
-	if p := plan.Compute(released, o, w.now); len(p.Ledger) != 1 || p.RequeueAt.IsZero() {
+	released := desired(render.Claim{NodeENI: "a", Owner: "uid-a", Mode: render.Release})
+	if p := compute(released, o, w.now); len(p.Ledger) != 1 || p.RequeueAt.IsZero() {
 		t.Errorf("the promise is dropped at once:\n%s", p.Explain())
 	}
-	if p := plan.Compute(released, o, w.now.Add(inventory.VisibilityWindow)); len(p.Ledger) != 0 {
+	if p := compute(released, o, w.now.Add(inventory.VisibilityWindow)); len(p.Ledger) != 0 {
 		t.Errorf("the promise is kept for ever:\n%s", p.Explain())
 	}
 }

@@ -124,9 +124,9 @@ func (o Observed) podNetwork(id string) *PodNetwork {
 }
 
 // demandFor returns the demand for addresses of a member's interface.
-func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
-	d := addressDemand{want: m.desired.Spec.AddressCounts, requested: p.Requested[i.ID], network: p.podNetwork(i.ID)}
-	d.most, d.instanceType, d.addressLimit = m.claim.PodPrefixes, p.slots.instanceType, p.Limits.IPv4
+func (p *planner) demandFor(m *Interface, i eni.Interface) addressDemand {
+	d := addressDemand{want: m.Settings.Spec.AddressCounts, requested: p.Requested[i.ID], network: p.podNetwork(i.ID)}
+	d.most, d.instanceType, d.addressLimit = m.PodPrefixes, p.slots.instanceType, p.Limits.IPv4
 	d.following, d.movesFrom = p.Following[i.ID], p.MovesFrom
 	d.settledAt = p.prefixesSettledAt(i.ID)
 	d.separately = p.Backoffs[m.Key].Updates[fieldOfMoves].Count > 0
@@ -171,12 +171,12 @@ func (p *planner) prefixesSettledAt(id string) (at time.Time) {
 // reportMayBeLost reports whether the report about a member's interface may be lost: a user may have deleted the state
 // that had it. If the present state does not list the interface as a network for pods, a report that is still missing
 // at the given time proves that it is none.
-func (p *planner) reportMayBeLost(m *member) (lost bool, until time.Time) {
-	if m.record == nil {
+func (p *planner) reportMayBeLost(m *Interface) (lost bool, until time.Time) {
+	if m.Record == nil {
 		return false, time.Time{}
 	}
-	until, lost = p.ReportsLost[m.record.ID]
-	if _, listed := p.PodsDraining[m.record.ID]; listed {
+	until, lost = p.ReportsLost[m.Record.ID]
+	if _, listed := p.PodsDraining[m.Record.ID]; listed {
 		return lost, time.Time{}
 	}
 	return p.now.Before(until), until
@@ -184,33 +184,24 @@ func (p *planner) reportMayBeLost(m *member) (lost bool, until time.Time) {
 
 // podsDraining reports whether a member's interface is a network for pods, and whether the state of the node lets it
 // drain. The state does not list a network that was declared after its last write.
-func (p *planner) podsDraining(m *member) (draining, isNetwork bool) {
-	draining, listed := p.PodsDraining[m.record.ID]
-	return draining, listed || m.claim != nil && m.claim.PodPrefixes.Pods && !p.listsAnother(m)
-}
-
-// listsAnother reports whether the state of the node lists another interface of the member as a network for pods. It
-// lists only one per member while that is attached, so no agent lets pods use this one.
-func (p *planner) listsAnother(m *member) bool {
-	return slices.ContainsFunc(p.Recorded, func(r Recorded) bool {
-		_, isNetwork := p.PodsDraining[r.ID]
-		return isNetwork && r.Key == m.Key && r.ID != m.record.ID
-	})
+func (p *planner) podsDraining(m *Interface) (draining, isNetwork bool) {
+	draining, listed := p.PodsDraining[m.Record.ID]
+	return draining, listed || m.IsPodNetwork
 }
 
 // keptForPods reports whether an interface that is being removed stays attached because of pods. Pods can start without
 // the agent, so a report without pods proves nothing: the node drains the network first, and then the agent reports it
 // as drained. Without a report, an interface is unused only if the agent has not opened its network to pods: another
 // agent on the node, one without pod networks or of another release, can have removed the report.
-func (p *planner) keptForPods(m *member) bool {
-	network := p.podNetwork(m.record.ID)
+func (p *planner) keptForPods(m *Interface) bool {
+	network := p.podNetwork(m.Record.ID)
 	draining, isNetwork := p.podsDraining(m)
 	switch {
 	case p.ended:
 		return false
 	case network != nil:
 		return !network.Drained || isNetwork && !draining
-	case isNetwork && !draining, p.PodsOpened[m.record.ID]:
+	case isNetwork && !draining, p.PodsOpened[m.Record.ID]:
 		return true
 	default:
 		lost, _ := p.reportMayBeLost(m)
@@ -225,12 +216,12 @@ const withoutPodNetworks = "the agent of the node does not report them; run it w
 // waitForPods waits until no pod can use an interface that is being removed, and evicts the pods if the NodeENI asks
 // for it.
 func (p *planner) waitForPods(s step) step {
-	id, network := s.m.record.ID, p.podNetwork(s.m.record.ID)
+	id, network := s.m.Record.ID, p.podNetwork(s.m.Record.ID)
 	draining, isNetwork := p.podsDraining(s.m)
 	if _, until := p.reportMayBeLost(s.m); network == nil && !isNetwork {
 		s.Why.Message = fmt.Sprintf("%s will be removed (%s), and is detached at %s unless the agent of the node reports "+
 			"that it is in use: the interface is older than the NodeENIState of the node, so an earlier report may be lost",
-			id, s.m.removeReason, until.UTC().Format(time.RFC3339))
+			id, s.m.Why.Message, until.UTC().Format(time.RFC3339))
 		return s.requeue(until)
 	}
 	s = s.requeue(p.now.Add(foreignSlotRecheck))
@@ -241,22 +232,22 @@ func (p *planner) waitForPods(s step) step {
 	switch {
 	case network == nil && p.PodsOpened[id], outdated && network.Used == 0:
 		s.Why.Message = fmt.Sprintf("%s will be removed (%s), and is not detached because pods may have addresses of it: %s",
-			id, s.m.removeReason, withoutPodNetworks)
+			id, s.m.Why.Message, withoutPodNetworks)
 		return s
 	case network == nil, network.Used == 0:
 		s.Why.Message = fmt.Sprintf("%s will be removed (%s), and is detached when the agent of the node reports that no "+
 			"pod can get an address of it; if the node has no agent any more, start it or terminate the "+
-			"instance", id, s.m.removeReason)
+			"instance", id, s.m.Why.Message)
 		return s
 	}
 	s.Why = Problem{InUseByPods,
 		fmt.Sprintf("%s will be removed (%s), and is not detached while pods have addresses of it: %s",
-			id, s.m.removeReason, network.pods())}
+			id, s.m.Why.Message, network.pods())}
 	switch {
 	case outdated: // the pods may be others by now
 		s.Why.Message += "; " + withoutPodNetworks
 		return s
-	case s.m.claim.EvictPods:
+	case s.m.EvictPods:
 		return p.evict(s, *network)
 	}
 	s.Why.Message += "; delete or move the pods, or set pods.onRemoval: Evict"

@@ -4,8 +4,6 @@
 package plan_test
 
 import (
-	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,9 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // block returns the nth /28 of a subnet.
@@ -98,7 +96,7 @@ func TestPrefixesFollowPods(t *testing.T) {
 			if tc.report != nil {
 				o.PodNetworks = map[string]plan.PodNetwork{i.ID: *tc.report}
 			}
-			p := plan.Compute(d, o, w.now)
+			p := compute(d, o, w.now)
 			assigned, unassigned := prefixChanges(p)
 			if diff := cmp.Diff(texts(tc.unassigned), texts(unassigned)); diff != "" {
 				t.Errorf("unassigned prefixes differ (-want +got):\n%s", diff)
@@ -134,7 +132,7 @@ func TestAStaleReadAfterAnUnassignmentAssignsNothing(t *testing.T) {
 		o := w.observe(ledger)
 		o.PodNetworks = map[string]plan.PodNetwork{i.ID: drained(network(1, 0), 1)}
 		o.RepeatedUpdates = plan.RepeatedUpdates{i.ID: {plan.FieldOf(unassigned.To): unassigned}}
-		p := plan.Compute(d, o, w.now.Add(tc.after))
+		p := compute(d, o, w.now.Add(tc.after))
 		if assigned, _ := prefixChanges(p); assigned != tc.assigned || p.RequeueAt.IsZero() != (assigned > 0) {
 			t.Errorf("%s after %v was unassigned %d prefixes are assigned, want %d; the next plan is at %s", tc.after, tc.last,
 				assigned, tc.assigned, p.RequeueAt)
@@ -199,9 +197,9 @@ func TestAddressesAndInterfacesStayWhileAReportMayBeLost(t *testing.T) {
 				o.PodsDraining = map[string]bool{i.ID: true}
 			}
 			if tc.removed {
-				d.Claims[0].Mode, d.Claims[0].Interfaces = plan.Release, nil
+				d.Claims[0].Mode, d.Claims[0].Interfaces = render.Release, nil
 			}
-			p := plan.Compute(d, o, w.now)
+			p := compute(d, o, w.now)
 			if diff := cmp.Diff(tc.want, kinds(p)); diff != "" {
 				t.Errorf("actions differ (-want +got):\n%s", diff)
 			}
@@ -247,7 +245,7 @@ func TestPrefixesInUseStay(t *testing.T) {
 		o := w.observe(ledger)
 		o.PodNetworks = map[string]plan.PodNetwork{i.ID: report}
 
-		assigned, unassigned := prefixChanges(plan.Compute(d, o, w.now))
+		assigned, unassigned := prefixChanges(compute(d, o, w.now))
 		for _, prefix := range unassigned {
 			if use := report.Prefixes[prefix]; !use.Drained || use.Used > 0 || !slices.Contains(requested.IPv4Prefixes, prefix) {
 				rt.Fatalf("%s is unassigned, which is reported as %+v, of the requested %v", prefix, use, requested.IPv4Prefixes)
@@ -304,7 +302,7 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 			d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 			settled, ledger := w.drive(d, nil)
 			id := settled.Members[0].Interface.ID
-			d.Claims[0].Mode, d.Claims[0].Interfaces = plan.Release, nil
+			d.Claims[0].Mode, d.Claims[0].Interfaces = render.Release, nil
 			d.Claims[0].PodPrefixes.Pods = tc.spec
 			o := w.observe(ledger)
 			o.PodsDraining, o.PodNetworks = map[string]bool{}, map[string]plan.PodNetwork{}
@@ -315,7 +313,7 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 			if tc.report != nil {
 				o.PodNetworks[id] = *tc.report
 			}
-			p := plan.Compute(d, o, w.now)
+			p := compute(d, o, w.now)
 			m := p.Members[0]
 			if len(p.Actions) > 0 != tc.detach || m.Why.Reason != tc.reason || !strings.Contains(m.Why.Message, tc.message) {
 				t.Errorf("actions %v, %+v; want a detach: %t, and %s with %q", p.Actions, m.Why, tc.detach, tc.reason, tc.message)
@@ -324,29 +322,6 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 				t.Errorf("the node is to drain the network: %t", m.DrainPods)
 			}
 		})
-	}
-}
-
-// TestASurplusInterfaceThatTheStateDoesNotListWaitsForNoAgent has two interfaces of one member. The state lists the one
-// that pods use, so the other one is detached without a report.
-func TestASurplusInterfaceThatTheStateDoesNotListWaitsForNoAgent(t *testing.T) {
-	t.Parallel()
-	w := newMinimalEC2(limits(4))
-	d := desired(claim("n3", desiredInterface(0, 1, "s1")))
-	d.Claims[0].PodPrefixes.Pods = true
-	settled, ledger := w.drive(d, nil)
-	listed := settled.Members[0]
-	tags := maps.Clone(listed.Interface.Tags)
-	tags[identity.TagGeneration] = fmt.Sprint(listed.Generation + 1)
-	surplus := w.tagged(device(3), tags)
-	w.verified[surplus.ID] = true
-	o := w.observe(ledger)
-	o.Recorded = []plan.Recorded{{ID: listed.Interface.ID, Key: listed.Key, Generation: listed.Generation, Attached: true}}
-	o.PodsDraining = map[string]bool{listed.Interface.ID: false}
-	o.PodNetworks = map[string]plan.PodNetwork{listed.Interface.ID: network(1)}
-	p := plan.Compute(d, o, w.now)
-	if len(p.Actions) != 1 || !strings.Contains(p.Explain(), "another interface of the NodeENI is in its subnet") {
-		t.Errorf("want the surplus interface to be detached:\n%s", p.Explain())
 	}
 }
 
@@ -363,7 +338,7 @@ func TestPrefixesOfAnOpenNetworkWithoutAReportStay(t *testing.T) {
 		w.interfaces[i.ID], w.requested[i.ID] = i, i.Addresses
 		o := w.observe(ledger)
 		o.PodsDraining, o.PodsOpened = map[string]bool{i.ID: true}, map[string]bool{i.ID: opened}
-		if p := plan.Compute(d, o, w.now); len(p.Actions) > 0 == opened {
+		if p := compute(d, o, w.now); len(p.Actions) > 0 == opened {
 			t.Errorf("actions %v of a network that is open: %t", p.Actions, opened)
 		}
 	}
@@ -377,12 +352,12 @@ func TestAnOutdatedReportEvictsNoPod(t *testing.T) {
 		d := desired(claim("n3", desiredInterface(0, 1, "s1")))
 		settled, ledger := w.drive(d, nil)
 		id := settled.Members[0].Interface.ID
-		d.Claims[0].Mode, d.Claims[0].Interfaces, d.Claims[0].EvictPods = plan.Release, nil, true
+		d.Claims[0].Mode, d.Claims[0].Interfaces, d.Claims[0].EvictPods = render.Release, nil, true
 		report := network(1)
 		report.Outdated = outdated
 		o := w.observe(ledger)
 		o.PodsDraining, o.PodNetworks = map[string]bool{id: true}, map[string]plan.PodNetwork{id: report}
-		if p := plan.Compute(d, o, w.now); p.EvictCandidate == "" != outdated {
+		if p := compute(d, o, w.now); p.EvictCandidate == "" != outdated {
 			t.Errorf("evictions for %q with an outdated report: %t", p.EvictCandidate, outdated)
 		}
 	}
@@ -407,7 +382,7 @@ func TestAddressesBeyondTheTypeNameTheirField(t *testing.T) {
 			d.Claims[0].PodPrefixes, d.Claims[0].Interfaces[0].Spec.AddressCounts = tc.demand, tc.counts
 			w := newMinimalEC2(limits(4))
 			o := w.observe(nil)
-			p := plan.Compute(d, o, w.now)
+			p := compute(d, o, w.now)
 			if m := p.Members[0]; len(p.Actions) > 0 || m.Why.Reason != plan.AddressLimit || !strings.Contains(m.Why.Message, tc.field) {
 				t.Errorf("actions %v, %+v; want none, AddressLimit and %q", p.Actions, m.Why, tc.field)
 			}

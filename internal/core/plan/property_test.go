@@ -16,6 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 func ownerOf(i eni.Interface) string { return i.Tags[identity.TagNodeENIUID] }
@@ -66,7 +67,7 @@ func (s *story) judge(operation string, target eni.Interface) {
 		s.fail("%s of %s, which is not ours to touch where it is", operation, target.ID)
 	}
 	if owner := s.intents.find(ownerOf(target)); owner != nil {
-		if standing := owner.claim().Mode; standing != plan.Ensure && standing != plan.Release {
+		if standing := owner.claim().Mode; standing != render.Ensure && standing != render.Release {
 			s.fail("%s of %s, which is to be left as it is", operation, target.ID)
 		}
 	}
@@ -84,7 +85,7 @@ func (s *story) judgeRemoval(operation string, target eni.Interface) {
 	}
 	claim := owner.claim()
 	switch {
-	case claim.Mode == plan.Release:
+	case claim.Mode == render.Release:
 	case !claim.AllResolved && !claim.ReplaceAllowed:
 		s.fail("%s of %s while the subnets of its NodeENI are not resolved", operation, target.ID)
 	case len(claim.Interfaces) == 0 && operation == "detach" && target.Attachment != nil && target.Attachment.Status == eni.AttachmentAttached:
@@ -97,7 +98,7 @@ func (s *story) judgeRemoval(operation string, target eni.Interface) {
 }
 
 // soleFor reports whether the interface is the only one of its claim in a desired subnet.
-func (s *story) soleFor(claim plan.Claim, target eni.Interface) bool {
+func (s *story) soleFor(claim render.Claim, target eni.Interface) bool {
 	wanted := slices.ContainsFunc(claim.Interfaces, func(w plan.DesiredInterface) bool { return slices.Contains(w.Subnets, target.SubnetID) })
 	twins := 0
 	for _, i := range s.cloud.ours() {
@@ -146,7 +147,7 @@ func (s *story) calm() {
 func (s *story) settled() {
 	have := map[string][]eni.Interface{}
 	for _, i := range s.cloud.ours() {
-		if !s.c.forgetful || !slices.Contains(denied(s.c.last), i.ID) {
+		if !s.c.forgetful || !slices.Contains(s.c.denied, i.ID) {
 			have[ownerOf(i)] = append(have[ownerOf(i)], i)
 		}
 	}
@@ -159,13 +160,13 @@ func (s *story) settled() {
 	}
 }
 
-func (s *story) settledClaim(claim plan.Claim, have []eni.Interface) {
+func (s *story) settledClaim(claim render.Claim, have []eni.Interface) {
 	switch claim.Mode {
-	case plan.Release:
+	case render.Release:
 		if len(have) > 0 {
 			s.fail("%s is released and has %d interfaces", claim.Owner, len(have))
 		}
-	case plan.Ensure:
+	case render.Ensure:
 		seen := map[string]bool{}
 		for _, m := range s.c.last.Members {
 			if m.Owner != claim.Owner {
@@ -192,7 +193,7 @@ func (s *story) settledClaim(claim plan.Claim, have []eni.Interface) {
 }
 
 // settledMember checks one member of a desired claim.
-func (s *story) settledMember(claim plan.Claim, m plan.Member) {
+func (s *story) settledMember(claim render.Claim, m plan.Member) {
 	switch {
 	case !m.Desired:
 		if claim.AllResolved {
@@ -221,7 +222,7 @@ func (s *story) settledMember(claim plan.Claim, m plan.Member) {
 	}
 }
 
-func (s *story) attributes(claim plan.Claim, m plan.Member) {
+func (s *story) attributes(claim render.Claim, m plan.Member) {
 	want := claim.Interfaces[0].Spec
 	i := *m.Interface
 	got := eni.Spec{
@@ -245,7 +246,7 @@ func (s *story) requestedOf(i eni.Interface, want eni.AddressCounts) eni.Address
 }
 
 // justified checks that there was no slot for a blocked member.
-func (s *story) justified(claim plan.Claim, m plan.Member) {
+func (s *story) justified(claim render.Claim, m plan.Member) {
 	attached, taken := 0, false
 	for _, i := range s.cloud.now() {
 		if i.AttachedTo(instance) {

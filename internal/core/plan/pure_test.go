@@ -18,10 +18,11 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 // situation returns the state that a controller has in the middle of a story.
-func situation(rt *rapid.T) (plan.Desired, plan.Observed, time.Time) {
+func situation(rt *rapid.T) (render.Declared, plan.Observed, time.Time) {
 	s := newStory(rt, trouble{faults: true, lag: 10, strangers: true, interference: true})
 	s.upheaval(rapid.IntRange(1, 4).Draw(rt, "changes"))
 	look := s.cloud.look()
@@ -41,7 +42,7 @@ func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		d, o, now := situation(rt)
-		ordered := plan.Compute(d, o, now)
+		ordered := compute(d, o, now)
 
 		d.Claims = shuffled(rt, d.Claims)
 		o.Owned = shuffled(rt, o.Owned)
@@ -53,7 +54,7 @@ func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
 				d.Claims[n].Interfaces[w].Spec.Groups = shuffled(rt, claim.Interfaces[w].Spec.Groups)
 			}
 		}
-		mixed := plan.Compute(d, o, now)
+		mixed := compute(d, o, now)
 		if diff := cmp.Diff(said(ordered), said(mixed)); diff != "" {
 			rt.Errorf("another order of the same facts makes another plan:\n%s", diff)
 		}
@@ -74,7 +75,7 @@ func TestComputeLeavesItsArgumentsAlone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		d, o, now := situation(rt)
-		before := plan.Desired{Claims: slices.Clone(d.Claims)}
+		before := render.Declared{Claims: slices.Clone(d.Claims)}
 		for n := range before.Claims {
 			before.Claims[n].Interfaces = slices.Clone(d.Claims[n].Interfaces)
 		}
@@ -82,7 +83,7 @@ func TestComputeLeavesItsArgumentsAlone(t *testing.T) {
 		for n := range owned {
 			owned[n].Interface = owned[n].Clone()
 		}
-		plan.Compute(d, o, now)
+		compute(d, o, now)
 		if !reflect.DeepEqual(before.Claims, d.Claims) || !reflect.DeepEqual(owned, o.Owned) || !maps.Equal(ledger, o.Ledger) {
 			rt.Error("Compute changed what it was given")
 		}
@@ -106,7 +107,7 @@ func TestCopiedTagsMoveNothing(t *testing.T) {
 		"one of an AWS service":           {Status: eni.InUse, RequesterManaged: true, Attachment: attached(instance, device(1))},
 		"one that is on another instance": {Status: eni.InUse, Attachment: attached("i-00000000000000002", device(1))},
 	}
-	standings := map[string]plan.Mode{"wanted": plan.Ensure, "released": plan.Release, "held": plan.Retain}
+	standings := map[string]render.Mode{"wanted": render.Ensure, "released": render.Release, "held": render.Retain}
 	for name, i := range strangers {
 		for word, standing := range standings {
 			t.Run(name+", "+word, func(t *testing.T) {
@@ -118,7 +119,7 @@ func TestCopiedTagsMoveNothing(t *testing.T) {
 				o.Owned, o.ReplaceAllowed = known.Of(instance), true
 				c := claim("a", desiredInterface(0, 3, "s9"))
 				c.Mode, c.ReplaceAllowed, c.ExactSlot = standing, true, true
-				for _, action := range plan.Compute(desired(c), o, start).Actions {
+				for _, action := range compute(desired(c), o, start).Actions {
 					if !strings.HasPrefix(action.String(), "create") {
 						t.Errorf("planned: %s", action)
 					}
@@ -134,7 +135,7 @@ func TestADeletedInterfaceThatIsStillShownHoldsNoSlot(t *testing.T) {
 	_, ledger := w.drive(desired(c), nil)
 	o := w.observe(ledger)
 	o.Owned = nil // The snapshot in o has it; the inventory is newer.
-	p := plan.Compute(desired(c), o, w.now)
+	p := compute(desired(c), o, w.now)
 	if len(p.Actions) != 1 || p.Actions[0].(plan.Create).Slot != device(1) {
 		t.Errorf("want a new interface for the slot that is free:\n%s", p.Explain())
 	}
@@ -149,8 +150,8 @@ func TestAnInterfaceAttachedElsewhereBlocksNobodyHere(t *testing.T) {
 	o := w.observe(nil)
 	o.Owned = known.Of(instance)
 	leaving := claim("a")
-	leaving.Mode = plan.Release
-	p := plan.Compute(desired(leaving, claim("b", desiredInterface(0, 1, "s1"))), o, start)
+	leaving.Mode = render.Release
+	p := compute(desired(leaving, claim("b", desiredInterface(0, 1, "s1"))), o, start)
 	if len(p.Actions) != 1 || p.Actions[0].(plan.Create).Slot != device(2) {
 		t.Errorf("the slot of another instance is none of this one's:\n%s", p.Explain())
 	}
@@ -171,15 +172,15 @@ func TestOneOfTwoGoesOnlyWhenTheOtherIsCertain(t *testing.T) {
 	for n := range o.Owned {
 		o.Owned[n].Confirmed = false
 	}
-	p := plan.Compute(desired(c), o, w.now)
+	p := compute(desired(c), o, w.now)
 	if len(p.Actions) > 0 || p.RequeueAt.IsZero() {
 		t.Errorf("want nothing done, and another look:\n%s", p.Explain())
 	}
 	o.Snapshot = nil
-	if p := plan.Compute(desired(c), o, w.now); !p.NeedsDescribe {
+	if p := compute(desired(c), o, w.now); !p.NeedsDescribe {
 		t.Error("only looking can make it certain")
 	}
-	p = plan.Compute(desired(c), w.observe(nil), w.now)
+	p = compute(desired(c), w.observe(nil), w.now)
 	if len(p.Actions) != 1 || p.Actions[0].(plan.Delete).InterfaceID != twin.ID {
 		t.Errorf("want the twin deleted:\n%s", p.Explain())
 	}
@@ -188,7 +189,7 @@ func TestOneOfTwoGoesOnlyWhenTheOtherIsCertain(t *testing.T) {
 func TestOneReplacementAtATime(t *testing.T) {
 	h := newHostile(nil, limits(8))
 	wanted := claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"), desiredInterface(2, 3, "s3"))
-	c := newRestartable(nil, h, func() plan.Desired { return desired(wanted) })
+	c := newRestartable(nil, h, func() render.Declared { return desired(wanted) })
 	c.idle(time.Minute)
 	h.judge = func(operation string, target eni.Interface) {
 		for _, i := range h.ours() {

@@ -13,9 +13,9 @@ import (
 
 // remove removes an interface: plain detach, wait, delete. A forced detach is the last resort.
 func (p *planner) remove(s step) step {
-	m, i := s.m, s.m.record.Interface
-	s.Desired = m.desired != nil
-	s.Why = Problem{Removing, fmt.Sprintf("%s is being removed: %s", i.ID, m.removeReason)}
+	m, i := s.m, s.m.Record.Interface
+	s.Desired = m.Settings != nil
+	s.Why = Problem{Removing, fmt.Sprintf("%s is being removed: %s", i.ID, m.Why.Message)}
 	_, s.DrainPods = p.podsDraining(m)
 	if i.Attachment != nil && !i.AttachedTo(p.InstanceID) {
 		s.Why.Message = fmt.Sprintf("%s must be removed, but another program attached it to %s; detach it there", i.ID,
@@ -28,7 +28,7 @@ func (p *planner) remove(s step) step {
 	switch {
 	case i.Attachment == nil && i.Status == eni.Available:
 		s.Phase = Deleting
-		return s.act(Delete{Member: m.Member.Member, InterfaceID: i.ID, Why: m.removeReason})
+		return s.act(Delete{Member: m.Member.Member, InterfaceID: i.ID, Why: m.Why.Message})
 	case p.ended && i.Attachment != nil:
 		return p.progress(s).requeue(p.now.Add(terminationRecheck))
 	case i.Attachment == nil, i.Attachment.Status == eni.AttachmentAttaching && !p.overdue(m):
@@ -42,7 +42,7 @@ func (p *planner) remove(s step) step {
 	}
 	s.Phase = Detaching
 	return s.announceForce().act(Detach{
-		Member: m.Member.Member, InterfaceID: i.ID, AttachmentID: i.Attachment.ID, Why: m.removeReason,
+		Member: m.Member.Member, InterfaceID: i.ID, AttachmentID: i.Attachment.ID, Why: m.Why.Message,
 	})
 }
 
@@ -51,7 +51,7 @@ func (p *planner) waitForRelease(s step) step {
 	s.Phase = Detaching // makes the node release the device
 	s.Why = Problem{WaitingForDeviceRelease,
 		fmt.Sprintf("%s will be removed (%s), and is detached when the node has released it: %s",
-			s.m.record.ID, s.m.removeReason, cmp.Or(p.DetachBlocked[s.m.record.ID], "a program in user space drives it"))}
+			s.m.Record.ID, s.m.Why.Message, cmp.Or(p.DetachBlocked[s.m.Record.ID], "a program in user space drives it"))}
 	s.needsFreshRead = p.Snapshot == nil // release the device only for a detach that EC2's own state allows
 	return s.requeue(p.now.Add(foreignSlotRecheck))
 }
@@ -65,13 +65,13 @@ func (s step) announceForce() step {
 
 // forceIfStuck forces the detach of an interface that EC2 does not detach otherwise.
 func (p *planner) forceIfStuck(s step) step {
-	m, since := s.m, s.m.record.DetachingSince
-	if m.record.Attachment == nil || since.IsZero() || p.lastRead(m).Sub(since) < ForcedDetachAfter {
+	m, since := s.m, s.m.Record.DetachingSince
+	if m.Record.Attachment == nil || since.IsZero() || p.lastRead(m).Sub(since) < ForcedDetachAfter {
 		return s
 	}
 	return s.act(Detach{
-		Member: m.Member.Member, InterfaceID: m.record.ID, AttachmentID: m.record.Attachment.ID, Force: true,
+		Member: m.Member.Member, InterfaceID: m.Record.ID, AttachmentID: m.Record.Attachment.ID, Force: true,
 		Why: fmt.Sprintf("%s, and a plain detach has not completed since %s",
-			cmp.Or(m.removeReason, "it must be attached again"), since.UTC().Format(time.RFC3339)),
+			cmp.Or(m.Why.Message, "it must be attached again"), since.UTC().Format(time.RFC3339)),
 	})
 }

@@ -76,7 +76,7 @@ func TestAnOpponentCostsFewCallsPerHour(t *testing.T) {
 			w.interfaces[i.ID] = i
 			o := w.observe(ledger)
 			o.RepeatedUpdates = repeats
-			p := plan.Compute(d, o, w.now)
+			p := compute(d, o, w.now)
 			said = string(p.Members[0].Why.Reason) + " " + p.Members[0].Why.Message
 			for _, action := range p.Actions {
 				w.apply(action)
@@ -110,7 +110,7 @@ func TestAReadingDecidesWhetherARepeatedChangeLasts(t *testing.T) {
 		if !look {
 			o.Snapshot, o.Owned[0].LastRead = nil, accepted
 		}
-		return plan.Compute(d, o, w.now)
+		return compute(d, o, w.now)
 	}
 	for name, tc := range map[string]struct {
 		p      plan.Plan

@@ -21,12 +21,12 @@ func TestInRollout(t *testing.T) {
 	if rest := settled.InRollout(); len(rest) > 0 {
 		t.Errorf("all is attached, and %v are in a rollout", rest)
 	}
-	stuck := plan.Compute(desired(a, full), w.observe(ledger), w.now)
+	stuck := compute(desired(a, full), w.observe(ledger), w.now)
 	if got := stuck.InRollout(); !slices.Equal(got, []identity.Owner{full.Owner}) {
 		t.Errorf("%v are in a rollout, want %s alone", got, full.Owner)
 	}
 	a.ReplaceAllowed, a.Interfaces[0].Subnets = true, []string{"s3"}
-	if exchanged := plan.Compute(desired(a), w.observe(ledger), w.now); !slices.Contains(exchanged.InRollout(), a.Owner) {
+	if exchanged := compute(desired(a), w.observe(ledger), w.now); !slices.Contains(exchanged.InRollout(), a.Owner) {
 		t.Errorf("%v are in a rollout, want %s", exchanged.InRollout(), a.Owner)
 	}
 }
@@ -38,7 +38,7 @@ func TestAReplacementWaitsForMembersThatCanExist(t *testing.T) {
 	noSubnet.Unresolvable = []plan.Problem{{Reason: plan.NoSubnetInZone}}
 	_, ledger := w.drive(desired(a), nil)
 	a.ReplaceAllowed, a.Interfaces[0].Subnets = true, []string{"s3"}
-	p := plan.Compute(desired(a, noSubnet, full), w.observe(ledger), w.now)
+	p := compute(desired(a, noSubnet, full), w.observe(ledger), w.now)
 	if why := p.Members[0].Why; why.Reason != plan.Replacing || !strings.Contains(why.Message, "interface 0 of NodeENI c is attached") {
 		t.Errorf("%+v, want that it waits for interface 0 of NodeENI c", why)
 	}

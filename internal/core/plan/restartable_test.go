@@ -16,6 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/executor"
 )
 
@@ -25,7 +26,7 @@ type restartable struct {
 	rt    *rapid.T
 	cloud *hostile
 	// desired returns the present desired state.
-	desired func() plan.Desired
+	desired func() render.Declared
 	// crashes makes it crash sometimes; forgetful makes it also lose the ledger then.
 	crashes, forgetful bool
 
@@ -41,10 +42,12 @@ type restartable struct {
 	listed time.Time
 	next   time.Time
 	last   plan.Plan
+	// denied are the interfaces that the last plan leaves for a person.
+	denied []string
 	log    []string
 }
 
-func newRestartable(rt *rapid.T, cloud *hostile, desired func() plan.Desired) *restartable {
+func newRestartable(rt *rapid.T, cloud *hostile, desired func() render.Declared) *restartable {
 	c := &restartable{rt: rt, cloud: cloud, desired: desired, mayReplace: true, ledger: identity.Generations{}, recorded: map[string]eni.Addresses{}}
 	c.restart()
 	return c
@@ -83,10 +86,11 @@ func (c *restartable) reconcile() (crashed bool) {
 		if look != nil {
 			o.Limits = c.cloud.limits
 		}
-		c.last = plan.Compute(c.desired(), o, c.now())
+		rendered := render.Interfaces(c.desired(), render.Evidence{}, o, c.now())
+		c.last, c.denied = plan.Compute(rendered.Desired, o, c.now()), denied(rendered)
 		c.next = c.last.RequeueAt
 		c.record(c.last)
-		c.known.Judged(c.now(), instance, c.last.Verified, denied(c.last))
+		c.known.Judged(c.now(), instance, rendered.Verified, c.denied)
 		if c.last.NeedsDescribe {
 			seen := c.cloud.look()
 			look = &seen
@@ -123,10 +127,10 @@ func (c *restartable) record(p plan.Plan) {
 	}
 }
 
-// denied returns the IDs of the interfaces that a plan retains as unverified.
-func denied(p plan.Plan) []string {
+// denied returns the IDs of the interfaces that a rendering retains as unverified.
+func denied(r render.Rendering) []string {
 	var ids []string
-	for _, u := range p.Unverified {
+	for _, u := range r.Unverified {
 		ids = append(ids, u.ID)
 	}
 	return ids

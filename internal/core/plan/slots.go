@@ -139,12 +139,12 @@ func holderOf(i eni.Interface) string {
 }
 
 // cannotBeMade says why EC2, or the controller, cannot create the member's interface in any slot.
-func (p *planner) cannotBeMade(m *member) *Problem {
-	if problem := p.notImported(m.desired); problem != nil {
+func (p *planner) cannotBeMade(m *Interface) *Problem {
+	if problem := p.notImported(m.Settings); problem != nil {
 		return problem
 	}
-	if m.claim.SecurityGroupProblem != nil {
-		return m.claim.SecurityGroupProblem
+	if m.SecurityGroupProblem != nil {
+		return m.SecurityGroupProblem
 	}
 	return addressProblem(m, p.Limits, p.slots.instanceType)
 }

@@ -12,8 +12,8 @@ import (
 // step is the part of a plan that concerns one member. The functions that compute it change neither the planner nor the
 // member; [planner.apply] adds it to the plan.
 type step struct {
-	// m is the member as matched with existing interfaces; Member is the member as the plan reports it.
-	m *member
+	// m is the member as rendered; Member is the member as the plan reports it.
+	m *Interface
 	Member
 	// recorded is set if the ledger of the plan must name the member's generation.
 	recorded bool
@@ -36,8 +36,8 @@ type wait struct {
 }
 
 // begin returns a step that does nothing.
-func (m *member) begin(phase Phase) step {
-	s := step{m: m, Member: m.Member, needsFreshRead: m.needsFreshRead}
+func (m *Interface) begin(phase Phase) step {
+	s := step{m: m, Member: m.Member, recorded: m.EntersLedger, needsFreshRead: m.NeedsFreshRead}
 	s.Phase = phase
 	return s
 }

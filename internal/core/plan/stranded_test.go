@@ -13,6 +13,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
@@ -23,14 +24,14 @@ var zoned = []eni.Subnet{
 }
 
 // listing returns the claim of a NodeENI with a list of subnets; EC2 may not know some of them.
-func listing(ids ...string) plan.Claim {
+func listing(ids ...string) render.Claim {
 	c := claim("a")
 	c.FirstSlot = device(1)
 	found := selector.Found{
 		Subnets: selector.MatchSubnets(selector.SubnetTerms{IDs: ids}, zoned),
 		Groups:  selector.MatchGroups(selector.GroupTerms{IDs: []string{"sg-1"}}, []eni.SecurityGroup{{ID: "sg-1", VPCID: "vpc-1"}}),
 	}
-	found.DesiredInterfaces(&c, selector.Location{Zone: zone, VPCID: "vpc-1"}, func(_ selector.Placement, groups []string) eni.Spec { return spec(groups...) })
+	c.Resolve(found, selector.Location{Zone: zone, VPCID: "vpc-1"}, func(_ selector.Placement, groups []string) eni.Spec { return spec(groups...) })
 	return c
 }
 

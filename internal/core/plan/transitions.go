@@ -15,84 +15,47 @@ import (
 )
 
 // next returns the step of a member.
-func (p *planner) next(m *member) step {
+func (p *planner) next(m *Interface) step {
 	switch {
-	case m.launchInterface != nil:
+	case m.Launched != nil:
 		return p.retainLaunchInterface(m)
-	case m.record == nil:
+	case m.Record == nil:
 		return p.create(m)
-	case m.record.ID == "":
+	case m.Record.ID == "":
 		return m.awaitAnswer()
 	}
-	s := m.begin(phaseOf(m.record.Interface))
+	s := m.begin(phaseOf(m.Record.Interface))
 	switch {
-	case m.record.Missing:
+	case m.Record.Missing:
 		s.Why = Problem{NotVisible, fmt.Sprintf(
-			"EC2's last answer omits %s; multieni reads it again before it treats it as deleted", m.record.ID)}
+			"EC2's last answer omits %s; multieni reads it again before it treats it as deleted", m.Record.ID)}
 		return s.requeue(p.now.Add(uncertainRecheck))
-	case m.removeReason != "":
+	case m.Goal == Release:
 		return p.remove(s)
-	case m.withoutSubnet != "":
-		s.Why = Problem{Drifted, fmt.Sprintf("%s in %s stays as it is: %s", m.record.ID, m.record.SubnetID, m.withoutSubnet)}
-		return s.record()
-	case m.desired == nil:
-		return p.retain(s)
+	case m.Goal == Retain:
+		s.recorded, s.requeueAt = !m.Unverified, m.RequeueAt
+		return s
 	default:
 		return p.explainDrift(p.reconcileExisting(s.record()))
 	}
 }
 
-// retain leaves an interface without a desired one as it is.
-func (p *planner) retain(s step) step {
-	m := s.m
-	s.Why = Problem{Retained, p.whyRetained(m)}
-	s.recorded = !m.Unverified
-	switch {
-	case m.needsFreshRead:
-		return s.requeue(p.now.Add(uncertainRecheck))
-	case m.claim.Leaked && m.claim.Mode == Release && identity.PastMinLeakAge(m.record.Tags, p.now):
-		s.Why.Reason = Orphaned
-		return s.requeue(m.claim.MissingSince.Add(m.claim.Grace)).requeue(p.now.Add(identity.AttachedOrphanGrace))
-	}
-	return s
-}
-
 // phaseIn returns the phase of a member whose step may not have been computed yet.
-func phaseIn(m *member) string {
+func phaseIn(m *Interface) string {
 	switch {
-	case m.problem != nil:
-		return fmt.Sprintf("%s: %s", Blocked, m.problem.Message)
-	case m.record == nil:
+	case m.Problem != nil:
+		return fmt.Sprintf("%s: %s", Blocked, m.Problem.Message)
+	case m.Record == nil:
 		return string(Pending)
 	default:
-		return string(phaseOf(m.record.Interface))
+		return string(phaseOf(m.Record.Interface))
 	}
-}
-
-func (p *planner) whyRetained(m *member) string {
-	if m.needsFreshRead {
-		return fmt.Sprintf("%s is left as it is until EC2 shows for certain which interface takes its place", m.record.ID)
-	}
-	if m.claim.Leaked && identity.PastMinLeakAge(m.record.Tags, p.now) {
-		return fmt.Sprintf("NodeENI %s does not exist any more; its interface %s stays attached for %s after "+
-			"multieni first found that, because workloads may use it; create the NodeENI again, which adopts the interface, "+
-			"or set the annotation %s on the node",
-			m.NodeENI, m.record.ID, m.claim.Grace, identity.Prefix+"paused")
-	}
-	if m.claim.Leaked {
-		return fmt.Sprintf("%s is left as it is: its %s tag does not say that it is older than %s", m.record.ID,
-			identity.TagCreatedAt, identity.MinLeakAge)
-	}
-	if m.claim.Why != "" {
-		return fmt.Sprintf("%s is left as it is: %s", m.record.ID, m.claim.Why)
-	}
-	return fmt.Sprintf("%s is left as it is: not all selectors of its NodeENI could be resolved", m.record.ID)
 }
 
 // create creates the interface of a member without one, once its slot is certain.
-func (p *planner) create(m *member) step {
+func (p *planner) create(m *Interface) step {
 	s := m.begin(Pending)
-	if m.problem != nil {
+	if m.Problem != nil {
 		return p.blockOn(s)
 	}
 	if p.Snapshot != nil && !p.attachable() {
@@ -107,7 +70,7 @@ func (p *planner) create(m *member) step {
 	}
 	tried := 0
 	if IsFull(failure.Class) {
-		tried = failure.Count % len(m.desired.Subnets)
+		tried = failure.Count % len(m.Settings.Subnets)
 	}
 	// After a full subnet the planner tries the next one at once; after the last one, it waits for the backoff.
 	if backoff := p.backoff(m); tried == 0 && backoff != nil {
@@ -124,7 +87,7 @@ func (p *planner) create(m *member) step {
 				"delete the NodeENIState of the node, and restart the controller", identity.TagGeneration)}})
 	}
 	s.Phase, s.Generation = Creating, generation
-	return s.record().act(Create{Member: s.Member.Member, SubnetID: subnet, Slot: m.Slot, Spec: m.desired.Spec})
+	return s.record().act(Create{Member: s.Member.Member, SubnetID: subnet, Slot: m.Slot, Spec: m.Settings.Spec})
 }
 
 // createMayBePending reports whether an earlier attempt may have created the interface without EC2 returning it yet.
@@ -132,8 +95,8 @@ func (p *planner) create(m *member) step {
 // controller of that attempt may have attached the interface and ended; a ledger with the next generation would be no
 // evidence for it. An interface of a network needs no evidence, and a booting node does not wait for one that an
 // earlier attempt deleted.
-func (p *planner) createMayBePending(m *member, failure Backoff) bool {
-	mayBeLost := m.desired.Spec.LowestFree || !m.Owner.IsNetwork()
+func (p *planner) createMayBePending(m *Interface, failure Backoff) bool {
+	mayBeLost := m.Settings.Spec.LowestFree || !m.Owner.IsNetwork()
 	return failure.Class == eni.IdempotencyMismatch && mayBeLost && p.now.Before(failure.visibleAt())
 }
 
@@ -152,10 +115,10 @@ func (p *planner) untilVisible(failure Backoff) wait {
 
 // subnetWithCapacity returns the first of the member's subnets that is not known to be full, starting at the given one.
 // If all are full, it returns the time of the next attempt.
-func (p *planner) subnetWithCapacity(m *member, from int) (subnet string, freeAt time.Time) {
-	for n := range m.desired.Subnets {
-		id := m.desired.Subnets[(from+n)%len(m.desired.Subnets)]
-		until := p.FullSubnets[DemandOf(m.Owner, id, m.desired.Spec)].Until
+func (p *planner) subnetWithCapacity(m *Interface, from int) (subnet string, freeAt time.Time) {
+	for n := range m.Settings.Subnets {
+		id := m.Settings.Subnets[(from+n)%len(m.Settings.Subnets)]
+		until := p.FullSubnets[DemandOf(m.Owner, id, m.Settings.Spec)].Until
 		if !p.now.Before(until) {
 			return id, time.Time{}
 		}
@@ -166,7 +129,7 @@ func (p *planner) subnetWithCapacity(m *member, from int) (subnet string, freeAt
 
 // failure returns the failure of the member's last call. It returns none if EC2 refused the call and the member needs a
 // different one by now, for example because a user corrected the NodeENI.
-func (p *planner) failure(m *member) Backoff {
+func (p *planner) failure(m *Interface) Backoff {
 	failure := p.Backoffs[m.Key]
 	if m.withoutPrefixes(failure) || needsCorrection(failure.Class) && p.isCorrected(m, failure.Action) {
 		return Backoff{}
@@ -175,19 +138,19 @@ func (p *planner) failure(m *member) Backoff {
 }
 
 // withoutPrefixes reports whether EC2 had no free prefix for the member, and the member needs none any more.
-func (m *member) withoutPrefixes(failure Backoff) bool {
-	return failure.Class == eni.NoPrefixes && m.record == nil && m.desired != nil && !hasPrefixes(m.desired.Spec)
+func (m *Interface) withoutPrefixes(failure Backoff) bool {
+	return failure.Class == eni.NoPrefixes && m.Record == nil && m.Settings != nil && !hasPrefixes(m.Settings.Spec)
 }
 
 // isCorrected reports whether the member no longer needs the call that EC2 refused.
-func (p *planner) isCorrected(m *member, refused Action) bool {
-	if m.desired == nil {
+func (p *planner) isCorrected(m *Interface, refused Action) bool {
+	if m.Settings == nil {
 		return false
 	}
 	switch refused := refused.(type) {
 	case Create:
-		return m.record != nil || !slices.ContainsFunc(m.desired.Subnets, func(id string) bool {
-			return requests(Create{SubnetID: id, Spec: m.desired.Spec}, refused)
+		return m.Record != nil || !slices.ContainsFunc(m.Settings.Subnets, func(id string) bool {
+			return requests(Create{SubnetID: id, Spec: m.Settings.Spec}, refused)
 		})
 	default:
 		return false
@@ -197,11 +160,11 @@ func (p *planner) isCorrected(m *member, refused Action) bool {
 // noRoom says that EC2 can create no interface in any of the member's subnets. The text does not depend on which node
 // found out and when. A subnet without a block for a prefix takes precedence over one without addresses, because it
 // explains more.
-func (p *planner) noRoom(m *member) Problem {
-	subnets := m.desired.Subnets
+func (p *planner) noRoom(m *Interface) Problem {
+	subnets := m.Settings.Subnets
 	noPrefix := p.Backoffs[m.Key].Class == eni.NoPrefixes
 	for _, id := range subnets {
-		noPrefix = noPrefix || p.FullSubnets[DemandOf(m.Owner, id, m.desired.Spec)].Class == eni.NoPrefixes
+		noPrefix = noPrefix || p.FullSubnets[DemandOf(m.Owner, id, m.Settings.Spec)].Class == eni.NoPrefixes
 	}
 	if noPrefix {
 		return Problem{NoFreePrefix, fmt.Sprintf(
@@ -215,18 +178,18 @@ func (p *planner) noRoom(m *member) Problem {
 }
 
 // creationDelay returns why the creation of another interface has to wait, or nil.
-func (p *planner) creationDelay(m *member) *wait {
+func (p *planner) creationDelay(m *Interface) *wait {
 	lost, wasLost := p.RemovedExternally[m.Key]
 	made := p.UsedGenerations[m.Key].Time()
 	if made.After(lost) {
 		made = lost // a number from another source, and no time
 	}
 	soon := p.now.Add(uncertainRecheck)
-	switch orphan := p.orphanMatching(m); {
-	case orphan != "":
+	switch {
+	case m.Predecessor != "":
 		return &wait{until: soon, why: Problem{InProgress, fmt.Sprintf(
 			"%s was created for an earlier NodeENI of this name; multieni adopts it once it is certain that the earlier "+
-				"NodeENI does not exist any more", orphan)}}
+				"NodeENI does not exist any more", m.Predecessor)}}
 	case p.CreationBlocked != "":
 		return &wait{until: soon, why: Problem{TooManyUnattached, p.CreationBlocked}}
 	case wasLost && lost.Sub(made) < RecreateAfter && p.now.Before(made.Add(RecreateAfter)):
@@ -242,7 +205,7 @@ func (p *planner) creationDelay(m *member) *wait {
 
 // generation returns the generation for the member's create call: the stored one, unless it is known to be used. A new
 // generation is the time in seconds, so that it is unused even after a loss of the ledger.
-func (p *planner) generation(m *member, failure Backoff) identity.Generation {
+func (p *planner) generation(m *Interface, failure Backoff) identity.Generation {
 	stored, spent := p.plan.Ledger[m.Key], p.UsedGenerations[m.Key]
 	if stored > max(spent, identity.Adopted) && failure.Class != eni.IdempotencyMismatch {
 		return stored
@@ -251,19 +214,19 @@ func (p *planner) generation(m *member, failure Backoff) identity.Generation {
 }
 
 // backoff returns the wait after the member's last failure, or nil.
-func (p *planner) backoff(m *member) *wait {
+func (p *planner) backoff(m *Interface) *wait {
 	failure := p.failure(m)
 	if failure.Count == 0 || !p.now.Before(failure.Retry()) {
 		return nil
 	}
 	w := wait{why: failure.problem(), until: failure.Retry()}
-	if IsFull(failure.Class) && m.record == nil {
+	if IsFull(failure.Class) && m.Record == nil {
 		w.why = p.noRoom(m)
 	}
-	if failure.Class == eni.SlotTaken && m.desired != nil && !m.hasSlot() && !m.claim.ExactSlot {
+	if failure.Class == eni.SlotTaken && m.Settings != nil && !m.hasSlot() && !m.ExactSlot {
 		// Only a fresh read shows whether a slot without a refusal is left.
 		w.needsFreshRead = p.Snapshot == nil
-		if full := p.slots.wouldBeFull(m.desired.Slot); full != nil {
+		if full := p.slots.wouldBeFull(m.Settings.Slot); full != nil {
 			w.why = *full
 		}
 	}
@@ -284,7 +247,7 @@ func (p *planner) instanceNotReady() wait {
 
 // reconcileExisting brings an existing interface to its desired slot and attributes.
 func (p *planner) reconcileExisting(s step) step {
-	m, i := s.m, s.m.record.Interface
+	m, i := s.m, s.m.Record.Interface
 	if s.Phase == Pending {
 		s.Phase = Attaching // it is desired, so an attach call follows
 	}
@@ -299,7 +262,7 @@ func (p *planner) reconcileExisting(s step) step {
 		return p.forceIfStuck(p.progress(s))
 	case i.Status == eni.Pending:
 		return p.progress(s)
-	case m.problem != nil:
+	case m.Problem != nil:
 		return p.blockOn(s)
 	case backoff != nil:
 		return s.wait(*backoff)
@@ -327,12 +290,12 @@ func (p *planner) updateAndAttach(s step) step {
 	if p.isRefusedUpdate(m) {
 		return p.updateInPlace(s)
 	}
-	return p.updateInPlace(s).act(Attach{Member: m.Member.Member, InterfaceID: m.record.ID, Slot: m.Slot})
+	return p.updateInPlace(s).act(Attach{Member: m.Member.Member, InterfaceID: m.Record.ID, Slot: m.Slot})
 }
 
 // changeBackoff returns the backoff of an existing interface, or nil. A refused removal delays nothing once the
 // interface need not be removed any more.
-func (p *planner) changeBackoff(m *member) *wait {
+func (p *planner) changeBackoff(m *Interface) *wait {
 	if p.Backoffs[m.Key].Removal && len(m.Drift) == 0 {
 		return nil
 	}
@@ -340,16 +303,16 @@ func (p *planner) changeBackoff(m *member) *wait {
 }
 
 // overdue reports whether an attach takes too long.
-func (p *planner) overdue(m *member) bool {
-	since := m.record.AttachingSince
-	return m.record.Attachment != nil && !since.IsZero() && p.lastRead(m).Sub(since) >= AttachTimeout
+func (p *planner) overdue(m *Interface) bool {
+	since := m.Record.AttachingSince
+	return m.Record.Attachment != nil && !since.IsZero() && p.lastRead(m).Sub(since) >= AttachTimeout
 }
 
 // lastRead returns the time of the state that the plan has of an interface. Without a snapshot it is now, so that the
 // plan requests one; with one it is the time of the last read that was not stale.
-func (p *planner) lastRead(m *member) time.Time {
+func (p *planner) lastRead(m *Interface) time.Time {
 	if p.Snapshot != nil {
-		return m.record.LastRead
+		return m.Record.LastRead
 	}
 	return p.now
 }
@@ -358,41 +321,41 @@ func (p *planner) lastRead(m *member) time.Time {
 func (p *planner) reattach(s step) step {
 	s.Why = p.stuck(s.m)
 	return s.act(Detach{
-		Member: s.m.Member.Member, InterfaceID: s.m.record.ID, AttachmentID: s.m.record.Attachment.ID,
+		Member: s.m.Member.Member, InterfaceID: s.m.Record.ID, AttachmentID: s.m.Record.Attachment.ID,
 		Why: fmt.Sprintf("EC2 has not attached it within %s", AttachTimeout),
 	})
 }
 
 // attachAfter returns the time of the next attempt to attach an interface after several that EC2 did not complete.
-func (m *member) attachAfter() time.Time {
-	if m.record.FailedAttaches < maxAttachRetries {
+func (m *Interface) attachAfter() time.Time {
+	if m.Record.FailedAttaches < maxAttachRetries {
 		return time.Time{}
 	}
-	wait := foreignSlotRecheck << min(m.record.FailedAttaches-maxAttachRetries, 3)
-	return m.record.LastFailedAttach.Add(min(wait, maxBackoff))
+	wait := foreignSlotRecheck << min(m.Record.FailedAttaches-maxAttachRetries, 3)
+	return m.Record.LastFailedAttach.Add(min(wait, maxBackoff))
 }
 
 // stuck says that EC2 does not complete the attach. After several attempts the reason is one that needs a person.
-func (p *planner) stuck(m *member) Problem {
-	if m.record.FailedAttaches < maxAttachRetries {
+func (p *planner) stuck(m *Interface) Problem {
+	if m.Record.FailedAttaches < maxAttachRetries {
 		return Problem{Retrying, fmt.Sprintf("EC2 has not attached %s within %s; it is detached and attached again",
-			m.record.ID, AttachTimeout)}
+			m.Record.ID, AttachTimeout)}
 	}
 	return Problem{AttachStuck, fmt.Sprintf(
 		"EC2 did not complete the attachment of %[2]s in %[1]d attempts; multieni retries at growing intervals. "+
 			"Check whether instance %[3]s is healthy; a stop and start of it can help",
-		m.record.FailedAttaches, m.record.ID, p.InstanceID)}
+		m.Record.FailedAttaches, m.Record.ID, p.InstanceID)}
 }
 
 // changes returns the attributes of the member's existing interface to update in place.
-func (p *planner) changes(m *member) []Attribute {
-	tags := m.Member.Member.DesiredTags(m.desired.Spec.Tags)
-	return changes(*m.desired, tags, m.record.Interface, p.demandFor(m, m.record.Interface))
+func (p *planner) changes(m *Interface) []Attribute {
+	tags := m.Member.Member.DesiredTags(m.Settings.Spec.Tags)
+	return changes(*m.Settings, tags, m.Record.Interface, p.demandFor(m, m.Record.Interface))
 }
 
 // updateInPlace changes the attributes of an existing interface.
 func (p *planner) updateInPlace(s step) step {
-	m, i := s.m, s.m.record.Interface
+	m, i := s.m, s.m.Record.Interface
 	todo := p.changes(m)
 	onlyTags := false
 	if i.Tags[identity.TagNodeENIUID] != string(m.Owner) {
@@ -402,16 +365,16 @@ func (p *planner) updateInPlace(s step) step {
 		todo = slices.DeleteFunc(todo, func(a Attribute) bool { return !isTags(a) })
 		onlyTags = len(todo) == all
 	}
-	s = p.update(s.explainGroups(i), i, m.record.LastRead, todo)
+	s = p.update(s.explainGroups(i), i, m.Record.LastRead, todo)
 	if refused := p.refusedTags(m, todo); refused != nil && onlyTags {
 		s.Why = Problem{Retrying, fmt.Sprintf("%s already serves the NodeENI, but its tags do not say so yet: %s",
-			m.record.ID, refused.why.Message)}
+			m.Record.ID, refused.why.Message)}
 	}
 	return s.explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
 }
 
 // refusedTags returns the wait of the tags among the attributes, or nil.
-func (p *planner) refusedTags(m *member, todo []Attribute) *wait {
+func (p *planner) refusedTags(m *Interface, todo []Attribute) *wait {
 	if n := slices.IndexFunc(todo, isTags); n >= 0 {
 		return p.updateBackoff(m, todo[n])
 	}
@@ -419,13 +382,13 @@ func (p *planner) refusedTags(m *member, todo []Attribute) *wait {
 }
 
 // isRefusedUpdate reports whether an update of the member's interface, except its tags, waits after a failure.
-func (p *planner) isRefusedUpdate(m *member) bool {
+func (p *planner) isRefusedUpdate(m *Interface) bool {
 	return slices.ContainsFunc(p.changes(m), func(a Attribute) bool { return !isTags(a) && p.updateBackoff(m, a) != nil })
 }
 
 // updateBackoff returns the wait of an update of one field after its last failure, or nil. The failure delays no other
 // field.
-func (p *planner) updateBackoff(m *member, to Attribute) *wait {
+func (p *planner) updateBackoff(m *Interface, to Attribute) *wait {
 	failure, failed := p.Backoffs[m.Key].Updates[FieldOf(to)]
 	if !failed || !p.now.Before(failure.Retry()) {
 		return nil
@@ -445,10 +408,10 @@ func isTags(a Attribute) bool {
 func (p *planner) progress(s step) step {
 	switch {
 	case s.Why.Reason != "":
-	case s.m.record.FailedAttaches >= maxAttachRetries:
+	case s.m.Record.FailedAttaches >= maxAttachRetries:
 		s.Why = p.stuck(s.m)
 	default:
-		s.Why = Problem{InProgress, fmt.Sprintf("EC2 reports %s as %s", s.m.record.ID, inWords(s.m.record))}
+		s.Why = Problem{InProgress, fmt.Sprintf("EC2 reports %s as %s", s.m.Record.ID, inWords(s.m.Record))}
 	}
 	return s.requeue(p.now.Add(pollRecheck))
 }
@@ -463,11 +426,11 @@ func inWords(r *inventory.Record) string {
 // blockOn names the obstacle of a member, and requeues: no event reports that a foreign interface was removed, or that
 // an instance without the interface ended.
 func (p *planner) blockOn(s step) step {
-	s = s.because(*s.m.problem)
+	s = s.because(*s.m.Problem)
 	switch reason := s.Why.Reason; {
 	case reason == InProgress:
 		return s.requeue(p.now.Add(uncertainRecheck))
-	case s.m.record != nil, slices.Contains([]Reason{SlotTaken, InstanceFull, NotImported, InstanceOutsideCluster},
+	case s.m.Record != nil, slices.Contains([]Reason{SlotTaken, InstanceFull, NotImported, InstanceOutsideCluster},
 		reason):
 		return s.requeue(p.now.Add(foreignSlotRecheck))
 	}

@@ -15,7 +15,7 @@ import (
 // one, as the published Multus functions leave interfaces. Creating another would give the node two in one subnet.
 func (w DesiredInterface) FilledBy(i eni.Interface, instanceID string) bool {
 	return identity.HasNoOwner(i.Tags) && i.AttachedTo(instanceID) && i.Attachment.Slot == w.Slot &&
-		w.Slot != eni.Primary && w.allows(i.SubnetID)
+		w.Slot != eni.Primary && w.Allows(i.SubnetID)
 }
 
 // notImported returns the problem of an interface without an owner that fills the desired one, or nil. The planner

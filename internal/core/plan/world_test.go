@@ -14,6 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 const (
@@ -214,10 +215,15 @@ func (w *minimalEC2) ours() []eni.Interface {
 	return ours
 }
 
+// compute renders and plans, as a node's reconciler does.
+func compute(d render.Declared, o plan.Observed, now time.Time) plan.Plan {
+	return plan.Compute(render.Interfaces(d, render.Evidence{}, o, now).Desired, o, now)
+}
+
 // drive plans and executes until a plan has no actions and no requeue, and returns the last plan.
-func (w *minimalEC2) drive(d plan.Desired, ledger identity.Generations) (plan.Plan, identity.Generations) {
+func (w *minimalEC2) drive(d render.Declared, ledger identity.Generations) (plan.Plan, identity.Generations) {
 	for range 50 {
-		p := plan.Compute(d, w.observe(ledger), w.now)
+		p := compute(d, w.observe(ledger), w.now)
 		ledger = p.Ledger
 		for _, action := range p.Actions {
 			w.apply(action)
@@ -230,17 +236,17 @@ func (w *minimalEC2) drive(d plan.Desired, ledger identity.Generations) (plan.Pl
 			w.now = w.now.Add(inventory.VisibilityWindow)
 		}
 	}
-	panic("the plan never settles:\n" + plan.Compute(d, w.observe(ledger), w.now).Explain())
+	panic("the plan never settles:\n" + compute(d, w.observe(ledger), w.now).Explain())
 }
 
 // follow plans and executes the given number of times with a pause in between, and returns the last plan. Interfaces
 // may be replaced.
-func (w *minimalEC2) follow(d plan.Desired, ledger identity.Generations, times int, pause time.Duration) plan.Plan {
+func (w *minimalEC2) follow(d render.Declared, ledger identity.Generations, times int, pause time.Duration) plan.Plan {
 	var p plan.Plan
 	for range times {
 		o := w.observe(ledger)
 		o.ReplaceAllowed = true
-		p = plan.Compute(d, o, w.now)
+		p = compute(d, o, w.now)
 		ledger = p.Ledger
 		for _, action := range p.Actions {
 			w.apply(action)
@@ -261,16 +267,16 @@ func desiredInterface(ordinal, device int, subnets ...string) plan.DesiredInterf
 	return plan.DesiredInterface{Ordinal: ordinal, Subnets: subnets, Slot: eni.Slot{Device: device}, Spec: spec()}
 }
 
-func claim(name string, interfaces ...plan.DesiredInterface) plan.Claim {
-	c := plan.Claim{NodeENI: name, Owner: identity.Owner("uid-" + name), Mode: plan.Ensure, Interfaces: interfaces, AllResolved: true}
+func claim(name string, interfaces ...plan.DesiredInterface) render.Claim {
+	c := render.Claim{NodeENI: name, Owner: identity.Owner("uid-" + name), Mode: render.Ensure, Interfaces: interfaces, AllResolved: true}
 	if len(interfaces) > 0 {
 		c.FirstSlot = interfaces[0].Slot
 	}
 	return c
 }
 
-func desired(claims ...plan.Claim) plan.Desired {
-	return plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: claims}
+func desired(claims ...render.Claim) render.Declared {
+	return render.Declared{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: claims}
 }
 
 func limits(n int) eni.Limits { return eni.Limits{Cards: []int{n}, Interfaces: n, IPv4: 15, IPv6: 15} }

@@ -279,23 +279,3 @@ func shuffle[T any](t *rapid.T, list []T) []T {
 	source.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list
 }
-
-// TestADescriptionNamesTheDeviceIndex checks that each interface of a list has its requested index in its description.
-func TestADescriptionNamesTheDeviceIndex(t *testing.T) {
-	next := subnet("subnet-a3", "data-a3", "vpc-1", "z-a", 10)
-	found := selector.Found{
-		Subnets: selector.MatchSubnets(selector.SubnetTerms{IDs: []string{"subnet-a1", "subnet-a3"}}, append(slices.Clone(fleet), next)),
-		Groups:  selector.MatchGroups(selector.GroupTerms{}, nil),
-	}
-	claim := plan.Claim{FirstSlot: eni.Slot{Device: 2}}
-	found.DesiredInterfaces(&claim, selector.Location{Zone: "z-a", VPCID: "vpc-1"}, func(selector.Placement, []string) eni.Spec {
-		return eni.Spec{Description: "VRF{deviceIndex} of {cnf}"}
-	})
-	var got []string
-	for _, w := range claim.Interfaces {
-		got = append(got, w.Spec.Description)
-	}
-	if diff := cmp.Diff([]string{"VRF2 of {cnf}", "VRF3 of {cnf}"}, got); diff != "" {
-		t.Error(diff)
-	}
-}

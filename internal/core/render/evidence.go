@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package render
 
 import (
 	"cmp"
@@ -16,6 +16,17 @@ import (
 // Every program with ec2:CreateTags can copy and invent tags. Tags therefore suffice to adopt and delete unattached
 // interfaces, but not to detach one. A detach needs other evidence: a ledger that names the interface or its
 // generation, or a call of this process.
+
+// Evidence is what NodeENIStates say about the interfaces of an instance.
+type Evidence struct {
+	// OtherLedgers has the members of the instance in the ledgers of the nodes that had the instance before.
+	OtherLedgers identity.Generations
+	// HasState is set if the instance has a NodeENIState, under any name.
+	HasState bool
+	// Recorded are the interfaces that NodeENIStates name; Copies are those that they name as copies.
+	Recorded []Recorded
+	Copies   map[string]bool
+}
 
 // Recorded is an interface that a NodeENIState names as that of a member.
 type Recorded struct {
@@ -39,26 +50,26 @@ type Unverified struct {
 
 // isAttachedToRunning reports whether the interface is attached to an instance that continues to run: this one, or
 // another one that a user attached it to.
-func (p *planner) isAttachedToRunning(r inventory.Record) bool {
-	return r.Attachment != nil && r.Attachment.Status != eni.AttachmentDetached &&
-		(!p.ended || !r.AttachedTo(p.InstanceID))
+func (r *renderer) isAttachedToRunning(record inventory.Record) bool {
+	return record.Attachment != nil && record.Attachment.Status != eni.AttachmentDetached &&
+		(!r.ended || !record.AttachedTo(r.InstanceID))
 }
 
 // verified reports whether there is evidence besides the tags that an interface belongs to the cluster, or its removal
 // harms no instance.
-func (p *planner) verified(r inventory.Record) bool {
-	return !p.isAttachedToRunning(r) || r.Member.Owner.IsNetwork() || p.hasEvidence(r)
+func (r *renderer) verified(record inventory.Record) bool {
+	return !r.isAttachedToRunning(record) || record.Member.Owner.IsNetwork() || r.hasEvidence(record)
 }
 
 // hasEvidence reports whether there is evidence besides the tags that an interface belongs to the cluster.
-func (p *planner) hasEvidence(r inventory.Record) bool {
-	return p.isRecorded(r) || p.inLedger(r) && p.hasUniqueIdentity(r)
+func (r *renderer) hasEvidence(record inventory.Record) bool {
+	return r.isRecorded(record) || r.inLedger(record) && r.hasUniqueIdentity(record)
 }
 
 // inLedger reports whether a ledger names the identity in an interface's tags.
-func (p *planner) inLedger(r inventory.Record) bool {
-	for _, ledger := range []identity.Generations{p.Observed.Ledger, p.OtherLedgers} {
-		if generation, is := ledger[r.Member.Key]; is && generation == r.Member.Generation {
+func (r *renderer) inLedger(record inventory.Record) bool {
+	for _, ledger := range []identity.Generations{r.Ledger, r.OtherLedgers} {
+		if generation, is := ledger[record.Member.Key]; is && generation == record.Member.Generation {
 			return true
 		}
 	}
@@ -66,14 +77,14 @@ func (p *planner) inLedger(r inventory.Record) bool {
 }
 
 // isRecorded reports whether a call of ours or a ledger named the ID of this interface.
-func (p *planner) isRecorded(r inventory.Record) bool {
-	return r.Verified || slices.ContainsFunc(p.Recorded, func(known Recorded) bool { return known.ID == r.ID })
+func (r *renderer) isRecorded(record inventory.Record) bool {
+	return record.Verified || slices.ContainsFunc(r.Recorded, func(known Recorded) bool { return known.ID == record.ID })
 }
 
 // hasUniqueIdentity reports whether no other interface has the same identity. EC2 creates one interface per client
 // token, so one of two has copied tags, and nothing says which.
-func (p *planner) hasUniqueIdentity(r inventory.Record) bool {
-	return !slices.ContainsFunc(p.Owned, func(other inventory.Record) bool { return sameIdentity(other, r) })
+func (r *renderer) hasUniqueIdentity(record inventory.Record) bool {
+	return !slices.ContainsFunc(r.Owned, func(other inventory.Record) bool { return sameIdentity(other, record) })
 }
 
 // sameIdentity reports whether two interfaces have the same identity.
@@ -83,60 +94,60 @@ func sameIdentity(a, b inventory.Record) bool {
 
 // whyCopy says why the identity in an attached interface's tags is known to be another one's; "" if it may be its own.
 // The identity of a deleted interface is never used again.
-func (p *planner) whyCopy(r inventory.Record) (why string) {
-	if r.Attachment == nil || p.isRecorded(r) {
+func (r *renderer) whyCopy(record inventory.Record) (why string) {
+	if record.Attachment == nil || r.isRecorded(record) {
 		return ""
 	}
-	if p.Copies[r.ID] {
+	if r.Copies[record.ID] {
 		return "the tags are those of another interface"
 	}
-	for _, known := range p.Recorded {
-		if known.Attached && known.Key == r.Member.Key && known.Generation == r.Member.Generation {
+	for _, known := range r.Recorded {
+		if known.Attached && known.Key == record.Member.Key && known.Generation == record.Member.Generation {
 			return "the tags are those of " + known.ID
 		}
 	}
-	for _, other := range p.Owned {
-		if sameIdentity(other, r) && other.Verified && other.Attachment != nil {
+	for _, other := range r.Owned {
+		if sameIdentity(other, record) && other.Verified && other.Attachment != nil {
 			return "the tags are those of " + other.ID
 		}
 	}
-	if spent, is := p.UsedGenerations[r.Member.Key]; is && spent >= r.Member.Generation {
+	if spent, is := r.UsedGenerations[record.Member.Key]; is && spent >= record.Member.Generation {
 		return "the tags are those of a deleted interface"
 	}
 	return ""
 }
 
 // withoutCopies returns the interfaces that are not known to be copies.
-func (p *planner) withoutCopies() []inventory.Record {
+func (r *renderer) withoutCopies() []inventory.Record {
 	var others []inventory.Record
-	for _, r := range p.Owned {
-		if why := p.whyCopy(r); why != "" && !p.ended {
-			p.exclude(r, why)
+	for _, record := range r.Owned {
+		if why := r.whyCopy(record); why != "" && !r.ended {
+			r.exclude(record, why)
 			continue
 		}
-		others = append(others, r)
+		others = append(others, record)
 	}
 	return others
 }
 
 // isAdoptable reports whether an unverified interface may serve a desired one that has no interface: the ledger, which
 // was lost or restored, does not name it and has no later generation. An interface on another instance serves none.
-func (p *planner) isAdoptable(r inventory.Record) bool {
-	isHere := r.Attachment == nil || r.AttachedTo(p.InstanceID)
-	return isHere && r.Member.Generation > p.plan.Ledger[r.Member.Key]
+func (r *renderer) isAdoptable(record inventory.Record) bool {
+	isHere := record.Attachment == nil || record.AttachedTo(r.InstanceID)
+	return isHere && record.Member.Generation > r.Ledger[record.Member.Key]
 }
 
 // accepts reports whether tags alone suffice as evidence for a released claim. They do if a NodeENI that is being
 // deleted selects the node, and the node's ledger was lost: an operator removes multieni after its ledgers. The ledger
 // of a NodeENI is also empty after its last interface is removed, but then a state exists or this process saw the
 // removal. An interface on another instance is left to a person.
-func (p *planner) accepts(claim *Claim, r inventory.Record) bool {
-	return claim.Selects && !claim.Leaked && !p.HasState && r.AttachedTo(p.InstanceID) && !p.removedOne(claim.Owner)
+func (r *renderer) accepts(claim *Claim, record inventory.Record) bool {
+	return claim.Selects && !claim.Leaked && !r.HasState && record.AttachedTo(r.InstanceID) && !r.removedOne(claim.Owner)
 }
 
 // removedOne reports whether an interface of the owner was deleted on this instance while this process ran.
-func (p *planner) removedOne(owner identity.Owner) bool {
-	for key := range p.UsedGenerations {
+func (r *renderer) removedOne(owner identity.Owner) bool {
+	for key := range r.UsedGenerations {
 		if key.Owner == owner {
 			return true
 		}
@@ -145,59 +156,59 @@ func (p *planner) removedOne(owner identity.Owner) bool {
 }
 
 // credible returns the interfaces of a NodeENI that may serve its desired ones, and retains the others.
-func (p *planner) credible(owned []inventory.Record) []inventory.Record {
+func (r *renderer) credible(owned []inventory.Record) []inventory.Record {
 	var credible []inventory.Record
-	for _, r := range owned {
-		if p.verified(r) || p.isAdoptable(r) {
-			credible = append(credible, r)
+	for _, record := range owned {
+		if r.verified(record) || r.isAdoptable(record) {
+			credible = append(credible, record)
 			continue
 		}
-		p.exclude(r, "")
+		r.exclude(record, "")
 	}
 	return credible
 }
 
 // excludeSurplus retains the unverified surplus interfaces, and returns the rest.
-func (p *planner) excludeSurplus(surplus []int, owned []inventory.Record) []int {
+func (r *renderer) excludeSurplus(surplus []int, owned []inventory.Record) []int {
 	var verified []int
 	for _, i := range surplus {
-		if p.verified(owned[i]) {
+		if r.verified(owned[i]) {
 			verified = append(verified, i)
 			continue
 		}
-		p.exclude(owned[i], "")
+		r.exclude(owned[i], "")
 	}
 	return verified
 }
 
 // noteVerified lists the interfaces with evidence besides their tags, and those that serve a desired one because no
 // verified interface exists.
-func (p *planner) noteVerified() {
-	for _, m := range p.members {
-		if m.record != nil && !m.Unverified && p.isAttachedToRunning(*m.record) && !m.Owner.IsNetwork() {
-			p.plan.Verified = append(p.plan.Verified, m.record.ID)
+func (r *renderer) noteVerified() {
+	for _, i := range r.out.Interfaces {
+		if i.Record != nil && !i.Unverified && r.isAttachedToRunning(*i.Record) && !i.Owner.IsNetwork() {
+			r.out.Verified = append(r.out.Verified, i.Record.ID)
 		}
 	}
-	slices.SortFunc(p.plan.Unverified, func(a, b Unverified) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(r.out.Unverified, func(a, b Unverified) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // exclude retains an interface; copied says why its tags are known to be another one's.
-func (p *planner) exclude(r inventory.Record, copied string) {
-	p.plan.Unverified = append(p.plan.Unverified, Unverified{
-		ID: r.ID, Member: r.Member, Copy: copied != "", Message: p.whyExcluded(r, copied),
+func (r *renderer) exclude(record inventory.Record, copied string) {
+	r.out.Unverified = append(r.out.Unverified, Unverified{
+		ID: record.ID, Member: record.Member, Copy: copied != "", Message: r.whyExcluded(record, copied),
 	})
 }
 
-func (p *planner) whyExcluded(r inventory.Record, copied string) string {
+func (r *renderer) whyExcluded(record inventory.Record, copied string) string {
 	why := "no NodeENIState of the instance names it"
 	switch {
 	case copied != "":
 		why = copied
-	case p.NodeAbsent && len(p.Observed.Ledger) == 0:
-		why = fmt.Sprintf("no Node and no NodeENIState names instance %s", p.InstanceID)
+	case r.NodeAbsent && len(r.Ledger) == 0:
+		why = fmt.Sprintf("no Node and no NodeENIState names instance %s", r.InstanceID)
 	}
 	return fmt.Sprintf("%s carries this cluster's tags, but nothing else says that multieni created it: %s. multieni "+
 		"leaves it as it is. "+
 		"If it is not multieni's, remove its %s tags; if it is, detach it, and multieni deletes it",
-		r.ID, why, identity.Prefix)
+		record.ID, why, identity.Prefix)
 }

@@ -1,22 +1,22 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package render
 
 import (
 	"cmp"
 	"maps"
 	"slices"
 
-	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // preJoinWithoutClaim returns the pre-join interfaces of networks without a claim.
 func preJoinWithoutClaim(claims []Claim, byOwner map[identity.Owner][]inventory.Record) []inventory.Record {
-	return slices.DeleteFunc(withoutClaim(claims, byOwner), func(r inventory.Record) bool {
-		return !r.Member.Owner.IsNetwork()
+	return slices.DeleteFunc(withoutClaim(claims, byOwner), func(record inventory.Record) bool {
+		return !record.Member.Owner.IsNetwork()
 	})
 }
 
@@ -36,8 +36,8 @@ func missingOrphans(claims []Claim, byOwner map[identity.Owner][]inventory.Recor
 	var missing []inventory.Record
 	for _, c := range claims {
 		if c.Leaked {
-			missing = append(missing, slices.DeleteFunc(slices.Clone(byOwner[c.Owner]), func(r inventory.Record) bool {
-				return !r.Missing
+			missing = append(missing, slices.DeleteFunc(slices.Clone(byOwner[c.Owner]), func(record inventory.Record) bool {
+				return !record.Missing
 			})...)
 		}
 	}
@@ -46,10 +46,10 @@ func missingOrphans(claims []Claim, byOwner map[identity.Owner][]inventory.Recor
 
 // inAdoptionOrder puts the claims in the ledger first: they keep the interfaces that they adopted, even before the tags
 // say so.
-func (p *planner) inAdoptionOrder(claims []Claim) []*Claim {
+func (r *renderer) inAdoptionOrder(claims []Claim) []*Claim {
 	var known, others []*Claim
 	for n := range claims {
-		if slices.ContainsFunc(slices.Collect(maps.Keys(p.Observed.Ledger)), func(key identity.Key) bool {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(r.Ledger)), func(key identity.Key) bool {
 			return key.Owner == claims[n].Owner
 		}) {
 			known = append(known, &claims[n])
@@ -64,31 +64,31 @@ func (p *planner) inAdoptionOrder(claims []Claim) []*Claim {
 // pre-join interfaces, and orphans in use of a lost NodeENI with the same name, so that a user who creates lost
 // NodeENIs again loses no interface. They become members of the claim. Their tags are updated in place like any other
 // attribute, so that other processes know.
-func (p *planner) adoptOrphans(claim *Claim, byOwner map[identity.Owner][]inventory.Record) {
-	if p.ended || claim.Mode != Ensure || claim.Owner.IsNetwork() {
+func (r *renderer) adoptOrphans(claim *Claim, byOwner map[identity.Owner][]inventory.Record) {
+	if r.ended || claim.Mode != Ensure || claim.Owner.IsNetwork() {
 		return
 	}
-	for _, dead := range p.Claims {
+	for _, dead := range r.Claims {
 		if dead.Mode == Release && dead.Leaked && dead.NodeENI == claim.NodeENI {
-			byOwner[dead.Owner] = p.adoptFrom(claim, byOwner, byOwner[dead.Owner], p.bestOrphan)
+			byOwner[dead.Owner] = r.adoptFrom(claim, byOwner, byOwner[dead.Owner], r.bestOrphan)
 		}
 	}
-	p.preJoin = p.adoptFrom(claim, byOwner, p.preJoin, func(desired DesiredInterface, joined []inventory.Record) int {
-		return p.preJoinMatching(claim, desired, joined)
+	r.preJoin = r.adoptFrom(claim, byOwner, r.preJoin, func(desired plan.DesiredInterface, joined []inventory.Record) int {
+		return r.preJoinMatching(claim, desired, joined)
 	})
 }
 
 // adoptFrom assigns the chosen interfaces to the claim, and returns the others.
-func (p *planner) adoptFrom(
+func (r *renderer) adoptFrom(
 	claim *Claim, byOwner map[identity.Owner][]inventory.Record, from []inventory.Record,
-	choose func(DesiredInterface, []inventory.Record) int,
+	choose func(plan.DesiredInterface, []inventory.Record) int,
 ) []inventory.Record {
 	if len(from) == 0 {
 		return from
 	}
 	owned, left := byOwner[claim.Owner], slices.Clone(from)
-	pairs := match(claim.Interfaces, owned, p.InstanceID, p.verified)
-	ordinal := p.ordinals(claim, pairs, owned)
+	pairs := match(claim.Interfaces, owned, r.InstanceID, r.verified)
+	ordinal := r.ordinals(claim, pairs, owned)
 	for w, desired := range claim.Interfaces {
 		if _, paired := pairs.byDesired[w]; paired {
 			continue
@@ -97,12 +97,12 @@ func (p *planner) adoptFrom(
 		if i < 0 {
 			continue
 		}
-		r := left[i]
+		record := left[i]
 		left = slices.Delete(left, i, i+1)
-		generation := r.Member.Generation
-		r.Member = p.identity(claim, identity.Key{Owner: claim.Owner, Ordinal: ordinal[w]})
-		r.Member.Generation = generation
-		owned = append(slices.Clip(owned), r)
+		generation := record.Member.Generation
+		record.Member = r.identity(claim, identity.Key{Owner: claim.Owner, Ordinal: ordinal[w]})
+		record.Member.Generation = generation
+		owned = append(slices.Clip(owned), record)
 	}
 	byOwner[claim.Owner] = owned
 	return left
@@ -110,20 +110,20 @@ func (p *planner) adoptFrom(
 
 // bestOrphan returns the index of the interface in use that matches a desired one best, or -1. One with its ordinal is
 // best.
-func (p *planner) bestOrphan(desired DesiredInterface, orphans []inventory.Record) int {
+func (r *renderer) bestOrphan(desired plan.DesiredInterface, orphans []inventory.Record) int {
 	best := -1
-	rank := func(r inventory.Record) int {
+	rank := func(record inventory.Record) int {
 		switch {
-		case !p.verified(r):
+		case !r.verified(record):
 			return 2
-		case r.Member.Ordinal != desired.Ordinal:
+		case record.Member.Ordinal != desired.Ordinal:
 			return 1
 		default:
 			return 0
 		}
 	}
-	for i, r := range orphans {
-		if !r.Missing && p.inUseMatching(desired, r) && (best < 0 || rank(r) < rank(orphans[best])) {
+	for i, record := range orphans {
+		if !record.Missing && r.inUseMatching(desired, record) && (best < 0 || rank(record) < rank(orphans[best])) {
 			best = i
 		}
 	}
@@ -132,16 +132,16 @@ func (p *planner) bestOrphan(desired DesiredInterface, orphans []inventory.Recor
 
 // inUseMatching reports whether an interface is attached to the instance, or about to be, in a subnet that the desired
 // one allows.
-func (p *planner) inUseMatching(desired DesiredInterface, r inventory.Record) bool {
-	return r.AttachedTo(p.InstanceID) && r.Attachment.Status != eni.AttachmentDetaching && desired.allows(r.SubnetID)
+func (r *renderer) inUseMatching(desired plan.DesiredInterface, record inventory.Record) bool {
+	return r.live(&record) && desired.Allows(record.SubnetID)
 }
 
-// orphanMatching returns the ID of the interface that may be adopted for a member without one, or "". Its tags have the
-// NodeENI's name, and it is uncertain whether the interface, or the NodeENI that it was created for, exists.
-func (p *planner) orphanMatching(m *member) string {
-	for _, r := range p.unknown {
-		if m.desired != nil && r.Member.NodeENI == m.NodeENI && p.inUseMatching(*m.desired, r) {
-			return r.ID
+// orphanMatching returns the ID of the interface that may be adopted for a desired one without one, or "". Its tags
+// have the NodeENI's name, and it is uncertain whether the interface, or the NodeENI that it was created for, exists.
+func (r *renderer) orphanMatching(nodeENI string, desired *plan.DesiredInterface) string {
+	for _, record := range r.unknown {
+		if record.Member.NodeENI == nodeENI && r.inUseMatching(*desired, record) {
+			return record.ID
 		}
 	}
 	return ""
@@ -150,27 +150,27 @@ func (p *planner) orphanMatching(m *member) string {
 // preJoinMatching returns the index of the pre-join interface that matches a desired one best, or -1. An interface of a
 // network with the NodeENI's name is best, then the one in the requested slot. The interface of a network with another
 // NodeENI's name is left to that NodeENI.
-func (p *planner) preJoinMatching(claim *Claim, desired DesiredInterface, joined []inventory.Record) int {
+func (r *renderer) preJoinMatching(claim *Claim, desired plan.DesiredInterface, joined []inventory.Record) int {
 	best := -1
-	rank := func(r inventory.Record) int {
+	rank := func(record inventory.Record) int {
 		switch {
-		case r.Member.NodeENI == claim.NodeENI:
+		case record.Member.NodeENI == claim.NodeENI:
 			return 0
-		case r.Attachment != nil && r.Attachment.Slot == desired.Slot:
+		case record.Attachment != nil && record.Attachment.Slot == desired.Slot:
 			return 1
 		default:
 			return 2
 		}
 	}
-	for i, r := range joined {
-		elsewhere := r.Attachment != nil && !r.AttachedTo(p.InstanceID)
-		others := r.Member.NodeENI != claim.NodeENI && slices.ContainsFunc(p.Claims, func(c Claim) bool {
-			return c.NodeENI == r.Member.NodeENI
+	for i, record := range joined {
+		elsewhere := record.Attachment != nil && !record.AttachedTo(r.InstanceID)
+		others := record.Member.NodeENI != claim.NodeENI && slices.ContainsFunc(r.Claims, func(c Claim) bool {
+			return c.NodeENI == record.Member.NodeENI
 		})
-		if r.Missing || elsewhere || others || !desired.allows(r.SubnetID) {
+		if record.Missing || elsewhere || others || !desired.Allows(record.SubnetID) {
 			continue
 		}
-		if best < 0 || cmp.Or(cmp.Compare(rank(r), rank(joined[best])), cmp.Compare(r.ID, joined[best].ID)) < 0 {
+		if best < 0 || cmp.Or(cmp.Compare(rank(record), rank(joined[best])), cmp.Compare(record.ID, joined[best].ID)) < 0 {
 			best = i
 		}
 	}

@@ -1,0 +1,37 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"strings"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// target returns the slot where an interface belongs: the requested one, or its present one if the NodeENI allows that.
+// Prefer allows every index of the card from the first requested one on. The order of subnets counts only when an
+// interface is created: no interface in use is detached for it.
+func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
+	if i.Attachment == nil || c.ExactSlot {
+		return wanted
+	}
+	if have := i.Attachment.Slot; have.Card == c.FirstSlot.Card && have.Device >= c.FirstSlot.Device {
+		return have
+	}
+	return wanted
+}
+
+// fixedDrift lists the differences that cannot be updated in place: EC2 binds an interface to its subnet, and an
+// attachment to its slot. The target is the slot where the interface belongs.
+func fixedDrift(desired plan.DesiredInterface, target eni.Slot, i eni.Interface) []plan.Drift {
+	var drift []plan.Drift
+	if !desired.Allows(i.SubnetID) {
+		drift = append(drift, plan.Drift{Field: "subnet", Want: strings.Join(desired.Subnets, " or "), Have: i.SubnetID})
+	}
+	if i.Attachment != nil && i.Attachment.Slot != target {
+		drift = append(drift, plan.Drift{Field: "slot", Want: target.String(), Have: i.Attachment.Slot.String()})
+	}
+	return drift
+}
