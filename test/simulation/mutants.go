@@ -101,7 +101,7 @@ func beliefMutants() []Mutant {
 		{Name: "next free index from the cache", Like: "Cilium", Edits: []Edit{
 			{core + "plan", "if !$known || $i.$Attachment != nil && $i.$Attachment.$Slot == $eni.$Primary {",
 				"if $i.$Attachment != nil && $i.$Attachment.$Slot == $eni.$Primary && ($known || !$known) {"},
-			{core + "plan", "$s.$markUnusable($slot, $refusal, $lookedAt, $p.$now)", "_, _, _ = $slot, $refusal, $lookedAt"},
+			{core + "plan", "$s.markUnusable($slot, $refusal, $lookedAt, $now)", "_, _, _ = $slot, $refusal, $lookedAt"},
 		}},
 		{Name: "a list replaces newer facts", Like: "Cilium", Edits: []Edit{
 			absent,
@@ -131,15 +131,15 @@ func actionMutants() []Mutant {
 				"$i.$Drift = []plan.Drift{{Field: \"slot\", Want: \"another\", Have: \"this\"}}\n}",
 		}}},
 		{Name: "two replacements on a node", Like: "a rollout that counts nodes alone", Edits: []Edit{{
-			core + "plan", "if $n < 0 || len($p.$plan.$Unsettled) > 0 {", "if $n < 0 {",
+			core + "fleet", "if len($drifted) == 0 || len($r.$Unsettled) > 0 || $outside {", "if len($drifted) == 0 || $outside {",
 		}}},
 		{Name: "maxUnavailable is ignored", Like: "aws-multi-eni-controller, which has no rollout", Edits: []Edit{{
-			nodePackage, "if $r.$mayReplace(string($p.$ReplaceCandidate), $instanceID, $limit, $instancesOf($unavailable)) {",
-			"if $r.$mayReplace(string($p.$ReplaceCandidate), $instanceID, 100*$limit, $instancesOf($unavailable)) || " +
+			nodePackage, "if $r.$mayReplace(string($owner), $instanceID, $limit, $instancesOf($unavailable)) {",
+			"if $r.$mayReplace(string($owner), $instanceID, 100*$limit, $instancesOf($unavailable)) || " +
 				"$limit > 0 {",
 		}}},
 		{Name: "a plan forgets the calls under way", Like: "a controller that plans from its cache alone", Edits: []Edit{
-			{core + "plan", "$p.Owned = $o.$Expected()", ""},
+			{core + "plan", "range $o.Expected() {", "range $o.Owned {"},
 			{core + "render", "$r.Owned = $o.$Expected()", ""},
 			{core + "render", "($own < 0 || $paired) && $p.$mayBecomeVisible($key)",
 				"$own < -1 && ($paired || $p.$mayBecomeVisible($key))"},

@@ -16,6 +16,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/render"
@@ -37,17 +38,21 @@ func (r *Reconciler) plan(ctx context.Context, run *instanceRun, inFlight []plan
 		return result{}, err
 	}
 	rendered := render.Interfaces(declared.Declared, evidence, observed, r.Now())
-	p := plan.Compute(rendered.Desired, observed, r.Now())
-	if observed.ReplaceAllowed, observed.ReplaceDenied, err = r.acquireReplacement(ctx, s, instanceID, p); err != nil {
+	rollout := fleet.Next(rendered.Desired, observed, r.Now())
+	replace, err := r.acquireReplacement(ctx, s, instanceID, rollout.Candidate)
+	if err != nil {
 		return result{}, err
 	}
-	if observed.EvictAllowed, observed.EvictDenied, err = r.acquireEviction(ctx, s, instanceID, p); err != nil {
+	p := plan.Compute(rollout.Decide(rendered.Desired, replace), observed, r.Now())
+	if instanceID == s.instance.ID {
+		r.releaseReplacements(instanceID, rollout.Owners(p)...)
+	}
+	evict, err := r.acquireEviction(ctx, s, instanceID, fleet.EvictCandidate(p))
+	if err != nil {
 		return result{}, err
 	}
-	if p.ReplaceCandidate != "" || p.EvictCandidate != "" {
-		p = plan.Compute(rendered.Desired, observed, r.Now())
-	}
-	if observed.ReplaceDenied != "" || observed.EvictDenied != "" {
+	p = fleet.Evict(p, evict, r.evictions(instanceID), look != nil, r.Now())
+	if replace.Denied != "" || evict.Denied != "" {
 		p.RequeueAt = sooner(p.RequeueAt, r.Now().Add(replaceCheck))
 	}
 	p.RequeueAt = sooner(p.RequeueAt, r.reportsProveAt(s))
@@ -71,7 +76,6 @@ func (r *Reconciler) observe(
 		PodNetworks: s.podNetworks(), PodsDraining: s.podsDraining(), PodsOpened: s.podsOpened(),
 		ReportsLost:   r.reportsLost(s),
 		DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: attempts.RepeatedUpdates,
-		Evictions: attempts.Evictions,
 	}
 	states, err := r.statesOf(ctx, s, instanceID)
 	if err != nil {
@@ -185,34 +189,31 @@ func (r *Reconciler) readFormerSubnets(ctx context.Context, s *snapshot, results
 	return s.withFormerSubnets(subnets), nil
 }
 
-// acquireReplacement reports whether the plan may replace a live interface: whether the rollout has reached the
-// instance. If not, it returns what the node waits for; the text changes only if that does. An instance keeps its
-// permission for a NodeENI until the plan of its Node lacks nothing of that NodeENI, or until no Node and no
-// NodeENIState names the instance.
+// acquireReplacement asks for the permission to replace a live interface of the owner, if any: whether the rollout has
+// reached the instance. If not, the permission says what the node waits for; the text changes only if that does. An
+// instance keeps its permission for a NodeENI until the plan of its Node lacks nothing of that NodeENI, or until no
+// Node and no NodeENIState names the instance.
 func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instanceID string,
-	p plan.Plan) (may bool, denied string, err error) {
-	if instanceID == s.instance.ID {
-		r.releaseReplacements(instanceID, p.InRollout()...)
-	}
-	nodeENI := s.nodeENI(p.ReplaceCandidate)
+	owner identity.Owner) (fleet.Permission, error) {
+	nodeENI := s.nodeENI(owner)
 	if nodeENI == nil {
-		return false, "", nil
+		return fleet.Permission{}, nil
 	}
 	limit := int(max(1, nodeENI.Spec.MaxUnavailable))
 	// The instance itself may be in the list, and an instance with a new name has two NodeENIStates. Therefore twice the
 	// limit plus one is enough.
 	unavailable, err := r.states(ctx, controller.StatesNotReady(nodeENI.UID), client.Limit(2*(int64(limit)+1)))
 	if err != nil {
-		return false, "", err
+		return fleet.Permission{}, err
 	}
-	if err := r.releaseUnknown(ctx, string(p.ReplaceCandidate)); err != nil {
-		return false, "", err
+	if err := r.releaseUnknown(ctx, string(owner)); err != nil {
+		return fleet.Permission{}, err
 	}
-	if r.mayReplace(string(p.ReplaceCandidate), instanceID, limit, instancesOf(unavailable)) {
-		return true, "", nil
+	if r.mayReplace(string(owner), instanceID, limit, instancesOf(unavailable)) {
+		return fleet.Permission{Granted: true}, nil
 	}
-	return false, fmt.Sprintf("it is the node's turn: no more than %d at a time (maxUnavailable) are without an "+
-		"interface of NodeENI %s", limit, nodeENI.Name), nil
+	return fleet.Permission{Denied: fmt.Sprintf("it is the node's turn: no more than %d at a time (maxUnavailable) "+
+		"are without an interface of NodeENI %s", limit, nodeENI.Name)}, nil
 }
 
 // releaseUnknown ends the permissions to replace of instances that no Node and no NodeENIState names any more: no later

@@ -23,6 +23,8 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/fleet"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/text"
 )
@@ -175,24 +177,32 @@ func (s *snapshot) podsDraining() map[string]bool {
 	return controller.PodsDraining(s.state)
 }
 
-// acquireEviction reports whether the plan may evict the pods of an interface that is removed and not replaced. The
-// permission is that of replacements: at most maxUnavailable instances have it at a time. Instances without the
-// interface do not count, since they never get it back. An instance keeps the permission until no pod uses the
-// interface.
+// acquireEviction asks for the permission to evict the pods of an interface of the owner, if any, that is removed and
+// not replaced. The permission is that of replacements: at most maxUnavailable instances have it at a time. Instances
+// without the interface do not count, since they never get it back. An instance keeps the permission until no pod uses
+// the interface.
 func (r *Reconciler) acquireEviction(ctx context.Context, s *snapshot, instanceID string,
-	p plan.Plan) (may bool, denied string, err error) {
-	nodeENI := s.nodeENI(p.EvictCandidate)
-	if p.EvictCandidate == "" || nodeENI == nil {
-		return false, "", nil
+	owner identity.Owner) (fleet.Permission, error) {
+	nodeENI := s.nodeENI(owner)
+	if nodeENI == nil {
+		return fleet.Permission{}, nil
 	}
-	if err := r.releaseUnknown(ctx, string(p.EvictCandidate)); err != nil {
-		return false, "", err
+	if err := r.releaseUnknown(ctx, string(owner)); err != nil {
+		return fleet.Permission{}, err
 	}
 	limit := int(max(1, nodeENI.Spec.MaxUnavailable))
-	if r.mayReplace(string(p.EvictCandidate), instanceID, limit, nil) {
-		return true, "", nil
+	if r.mayReplace(string(owner), instanceID, limit, nil) {
+		return fleet.Permission{Granted: true}, nil
 	}
-	return false, fmt.Sprintf("it evicts on no more than %s at a time (maxUnavailable)", text.Count(limit, "node")), nil
+	return fleet.Permission{Denied: fmt.Sprintf("it evicts on no more than %s at a time (maxUnavailable)",
+		text.Count(limit, "node"))}, nil
+}
+
+// evictions returns the last attempts to evict the pods of an instance's interfaces.
+func (r *Reconciler) evictions(instanceID string) map[string]fleet.Attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.Attempts.Of(instanceID).Evictions
 }
 
 // evictPods makes one attempt to evict pods, and records the API server's refusals.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -57,8 +58,7 @@ func Simulate(d render.Declared, facts Input, now time.Time) Outcome {
 	m := newModel(d, facts, now)
 	var outcome Outcome
 	for range maxRounds {
-		o := m.observe()
-		p := plan.Compute(render.Interfaces(d, render.Evidence{}, o, m.now).Desired, o, m.now)
+		p := m.plan()
 		outcome.Members, m.ledger = p.Members, p.Ledger
 		for _, action := range p.Actions {
 			m.carryOut(action)
@@ -119,8 +119,16 @@ func (m *model) observe() plan.Observed {
 	return plan.Observed{
 		NodeRegistered: true, Owned: known.Of(m.d.InstanceID), Snapshot: &look, Limits: m.limits, Ledger: m.ledger,
 		Requested:   m.requested,
-		PodNetworks: m.networks, PodsDraining: draining, ReplaceAllowed: true, EvictAllowed: true,
+		PodNetworks: m.networks, PodsDraining: draining,
 	}
+}
+
+// plan plans as a controller that has every permission.
+func (m *model) plan() plan.Plan {
+	o, granted := m.observe(), fleet.Permission{Granted: true}
+	desired := render.Interfaces(m.d, render.Evidence{}, o, m.now).Desired
+	p := plan.Compute(fleet.Next(desired, o, m.now).Decide(desired, granted), o, m.now)
+	return fleet.Evict(p, granted, nil, true, m.now)
 }
 
 // underway reports whether EC2 would still be changing an interface.

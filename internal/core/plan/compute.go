@@ -66,16 +66,9 @@ type Plan struct {
 	Proposed      []Action
 	// RequeueAt is the time of the next plan if no event comes earlier; zero for none.
 	RequeueAt time.Time
-	// Unsettled are the owners of desired members that are not attached. No interface is replaced meanwhile.
-	Unsettled []identity.Owner
-	// ReplaceCandidate is the owner whose member is being replaced, or would be with
-	// [Observed.ReplaceAllowed]; empty if there is none.
-	ReplaceCandidate identity.Owner
-	// Evictions are the pods to evict now.
+	// Evictions are the pods that use interfaces to be removed, of NodeENIs that evict them. Package fleet decides which
+	// of them to evict now.
 	Evictions []Eviction
-	// EvictCandidate is the owner whose pods are being evicted for a removal without a replacement, or would be with
-	// [Observed.EvictAllowed]; empty if there is none.
-	EvictCandidate identity.Owner
 }
 
 // Phase is the phase of a member.
@@ -126,7 +119,6 @@ func (m Member) Ready() bool {
 func Compute(d Desired, o Observed, now time.Time) Plan {
 	p := newPlanner(d, o, now)
 	p.allocateSlots()
-	p.selectReplacement()
 	steps := make([]step, len(p.members))
 	for n, m := range p.members {
 		steps[n] = p.next(m)
@@ -144,7 +136,7 @@ type planner struct {
 	Observed
 	now     time.Time
 	ended   bool
-	slots   *slotTable
+	slots   *Slots
 	members []*Interface
 	// unattached counts the interfaces that exist, or are about to, and still wait for their attachment.
 	unattached int
@@ -153,7 +145,7 @@ type planner struct {
 
 func newPlanner(d Desired, o Observed, now time.Time) *planner {
 	p := &planner{Desired: d, Observed: o, now: now, ended: o.Ended(now)}
-	p.Owned = o.Expected()
+	p.slots = ObservedSlots(d, o, now)
 	p.plan.Ledger = maps.Clone(o.Ledger)
 	if p.plan.Ledger == nil {
 		p.plan.Ledger = identity.Generations{}
@@ -161,7 +153,6 @@ func newPlanner(d Desired, o Observed, now time.Time) *planner {
 	for _, i := range d.Interfaces {
 		p.members = append(p.members, &i)
 	}
-	p.slots = p.observedSlots()
 	return p
 }
 
@@ -172,7 +163,7 @@ func (p *planner) allocateSlots() {
 	var unplaced []*Interface
 	for _, m := range p.members {
 		switch {
-		case m.Goal == Release && m.Record.AttachedTo(p.InstanceID):
+		case m.Goal == Release && m.Settings == nil && m.Record.AttachedTo(p.InstanceID): // no successor takes its slot
 			if !p.refused(m) {
 				p.slots.freeWhenGone(m.Slot)
 			}

@@ -348,8 +348,8 @@ func TestADeviceIsAskedForOnlyAfterALook(t *testing.T) {
 	moved := claim("a", desiredInterface(0, 2, "s1"))
 	moved.ExactSlot, moved.ReplaceAllowed = true, true
 	o := w.observe(ledger)
-	o.DetachBlocked, o.ReplaceAllowed, o.Snapshot = map[string]string{o.Owned[0].ID: "a program drives it"}, true, nil
-	if p := compute(desired(moved), o, w.now); !p.NeedsDescribe {
+	o.DetachBlocked, o.Snapshot = map[string]string{o.Owned[0].ID: "a program drives it"}, nil
+	if p := computeWith(desired(moved), o, granted, w.now); !p.NeedsDescribe {
 		t.Errorf("want a look before the node is asked to let go:\n%s", p.Explain())
 	}
 }

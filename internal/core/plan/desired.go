@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
@@ -24,8 +25,18 @@ type Desired struct {
 	// Interfaces are all interfaces that are desired, or that exist and may be changed or reported. The planner allocates
 	// slots and plans calls in their order.
 	Interfaces []Interface
+	// Replacement is the decision of package fleet about the replacement of an interface.
+	Replacement Replacement
 	// InPlaceUpdates are the differences of launch interfaces to update in place.
 	InPlaceUpdates []InPlaceUpdate
+}
+
+// Replacement says which live interface is replaced next.
+type Replacement struct {
+	// Owner is the owner of that interface; empty if none is replaced.
+	Owner identity.Owner
+	// Denied says why the interface is not replaced yet; empty if it is.
+	Denied string
 }
 
 // Goal says what to do about an interface.
@@ -80,6 +91,14 @@ type Interface struct {
 	// RequeueAt is the time from which something else may have to be done about a retained interface; zero if only an
 	// event changes that.
 	RequeueAt time.Time
+}
+
+// IsUnsettled reports whether a desired interface is not attached to the instance in its slot yet. One that cannot exist
+// on the instance is not unsettled: it would block every replacement.
+func (i Interface) IsUnsettled(instanceID string) bool {
+	launched := i.Launched != nil && i.Launched.Ready()
+	attached := i.Record != nil && i.Record.Ready() && i.Record.AttachedTo(instanceID)
+	return i.Desired && i.Settings != nil && !launched && !attached
 }
 
 // DesiredInterface is one desired interface.

@@ -3,11 +3,11 @@
 
 // Package plan decides what to do about the interfaces of one instance.
 //
-// [Compute] takes the desired state ([Desired]), which package render makes of the declarations, the observed state
-// ([Observed]) and the time, and returns a [Plan]:
-// the ledger to store first, the calls to make now, the state of every member, and the time of the next plan. It is a
-// pure function; its callers gather the input and execute the plan. A plan only contains calls that can be made at
-// once. Callers then compute the next plan, until one has no actions.
+// Package render makes the desired state ([Desired]) of the declarations, and package fleet adds which interface may be
+// replaced. [Compute] takes the desired state, the observed state ([Observed]) and the time, and returns a [Plan]: the
+// ledger to store first, the calls to make now, the state of every member, and the time of the next plan. It is a pure
+// function; its callers gather the input and execute the plan. A plan only contains calls that can be made at once.
+// Callers then compute the next plan, until one has no actions.
 //
 // All NodeENIs of one instance are planned together, so that two of them never race for a slot. The reading tour:
 //

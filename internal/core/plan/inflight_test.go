@@ -22,9 +22,7 @@ func halfReplaced(t *testing.T) (*minimalEC2, render.Declared, plan.Create, plan
 	exchanged := claim("a", desiredInterface(0, 1, "s3"), desiredInterface(1, 2, "s2"))
 	exchanged.ReplaceAllowed = true
 	d := desired(exchanged)
-	observed := w.observe(ledger)
-	observed.ReplaceAllowed = true
-	planned := compute(d, observed, w.now)
+	planned := computeWith(d, w.observe(ledger), granted, w.now)
 	if _, detaches := planned.Actions[0].(plan.Detach); !detaches {
 		t.Fatalf("planned %v, want a detach", planned.Actions)
 	}
@@ -125,13 +123,12 @@ func TestOneInterfaceIsReplacedAtATime(t *testing.T) {
 	exchanged := claim("a", desiredInterface(0, 1, "s3"), desiredInterface(1, 2, "s4"))
 	exchanged.ReplaceAllowed = true
 	observed := w.observe(ledger)
-	observed.ReplaceAllowed = true
-	planned := compute(desired(exchanged), observed, w.now)
+	planned := computeWith(desired(exchanged), observed, granted, w.now)
 	if len(planned.Actions) != 1 {
 		t.Fatalf("planned %v, want a detach", planned.Actions)
 	}
 	observed.InFlight = planned.Actions
-	if next := compute(desired(exchanged), observed, w.now); len(next.Actions) > 0 || len(next.Unsettled) == 0 {
+	if next := computeWith(desired(exchanged), observed, granted, w.now); len(next.Actions) > 0 {
 		t.Errorf("%v is under way, and %v is to begin", planned.Actions, next.Actions)
 	}
 }

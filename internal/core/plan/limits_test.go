@@ -71,30 +71,6 @@ func TestThreeInterfacesOfANodeAtATime(t *testing.T) {
 	}
 }
 
-func TestWhatCanNeverBeHadKeepsNoReplacementWaiting(t *testing.T) {
-	for name, tc := range map[string]struct {
-		other    render.Claim
-		resolved bool
-		want     string
-	}{
-		"another NodeENI has no subnet in the zone": {claim("b"), true, "uid-a"},
-		"another NodeENI waits for its interface":   {claim("b", desiredInterface(0, 3, "s1")), true, ""},
-		"a selector has only a partial answer":      {claim("b"), false, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newMinimalEC2(limits(8))
-			c := claim("a", desiredInterface(0, 1, "s1"))
-			_, ledger := w.drive(desired(c), nil)
-			c = claim("a", desiredInterface(0, 1, "s2"))
-			c.ReplaceAllowed, c.AllResolved = true, tc.resolved
-			tc.other.Unresolvable = []plan.Problem{{Reason: plan.NoSubnetInZone}}
-			if got := compute(desired(c, tc.other), w.observe(ledger), w.now).ReplaceCandidate; string(got) != tc.want {
-				t.Errorf("would replace one of %q, want %q", got, tc.want)
-			}
-		})
-	}
-}
-
 // TestASlotStaysWithACallUnderWay has two NodeENIs request the same index. The interface of the second one exists
 // before EC2 answers the call for the first one.
 func TestASlotStaysWithACallUnderWay(t *testing.T) {
@@ -139,9 +115,7 @@ func TestNoInterfaceInUseMovesToACardWithoutRoom(t *testing.T) {
 			w.now = w.now.Add(time.Hour)
 			moved := desiredInterface(0, 1, tc.subnet)
 			moved.Slot.Card = 1
-			o := w.observe(ledger)
-			o.ReplaceAllowed = true
-			p := compute(desired(replacing(claim("a", moved))), o, w.now)
+			p := computeWith(desired(replacing(claim("a", moved))), w.observe(ledger), granted, w.now)
 			if moves := len(p.Actions) > 0; moves != tc.moves {
 				t.Errorf("the interface is given up: %t, want %t:\n%s", moves, tc.moves, p.Explain())
 			}

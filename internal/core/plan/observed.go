@@ -64,14 +64,6 @@ type Observed struct {
 	// ReportsLost has, by ID, the interfaces that are older than the record of the agent's reports: a report about them
 	// may be lost. An interface that the record does not list as a network for pods by the given time is none.
 	ReportsLost map[string]time.Time
-	// Evictions has the last attempts to evict pods, by the ID of the interface that they use.
-	Evictions map[string]EvictionAttempt
-	// EvictAllowed allows the eviction of the pods of [Plan.EvictCandidate] now; EvictDenied says why not.
-	EvictAllowed bool
-	EvictDenied  string
-	// ReplaceAllowed allows the replacement of one member of this instance now; ReplaceDenied says why not.
-	ReplaceAllowed bool
-	ReplaceDenied  string
 	// RepeatedUpdates are the changes that EC2 accepted.
 	RepeatedUpdates RepeatedUpdates
 	// FullSubnets are the subnets in which a NodeENI temporarily creates no interface.

@@ -118,9 +118,7 @@ func TestAnotherOrderIsDriftWhereOnlyOneIndexWillDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newMinimalEC2(limits(8))
 			_, ledger := w.drive(desired(inOrder(1, "s1", "s2")), nil)
-			o := w.observe(ledger)
-			o.ReplaceAllowed = true
-			p := compute(desired(tc.after), o, w.now)
+			p := computeWith(desired(tc.after), w.observe(ledger), granted, w.now)
 			var got []string
 			for _, m := range p.Members {
 				for _, d := range m.Drift {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -107,22 +108,22 @@ func TestAnAttachThatNeverEnds(t *testing.T) {
 // TestReplacementSaysWhatItWaitsFor gives drift to a live interface that may be replaced, and blocks the replacement.
 func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
 	cases := map[string]struct {
-		claims []render.Claim
-		change func(*plan.Observed)
-		want   plan.Reason
-		says   string
+		claims  []render.Claim
+		replace fleet.Permission
+		want    plan.Reason
+		says    string
 	}{
-		"its turn": {claims: []render.Claim{replacing(claim("a", desiredInterface(0, 1, "s2")))}, want: plan.Replacing, says: "another node has had its turn"},
+		"its turn": {claims: []render.Claim{replacing(claim("a", desiredInterface(0, 1, "s2")))}, replace: fleet.Permission{Denied: "another node has had its turn"}, want: plan.Replacing, says: "another node has had its turn"},
 		"selectors that are not all resolved": {
-			claims: []render.Claim{unresolved(replacing(claim("a", desiredInterface(0, 1, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
+			claims: []render.Claim{unresolved(replacing(claim("a", desiredInterface(0, 1, "s2"))))}, replace: granted,
 			want: plan.Replacing, says: "selectors of its NodeENI are resolved",
 		},
 		"a member of another NodeENI that has no slot": {
-			claims: []render.Claim{replacing(claim("a", desiredInterface(0, 1, "s2"))), exactly(claim("b", desiredInterface(0, 0, "s1")))},
-			change: func(o *plan.Observed) { o.ReplaceAllowed = true }, want: plan.Replacing,
+			claims:  []render.Claim{replacing(claim("a", desiredInterface(0, 1, "s2"))), exactly(claim("b", desiredInterface(0, 0, "s1")))},
+			replace: granted, want: plan.Replacing,
 		},
 		"a slot that another holds": {
-			claims: []render.Claim{exactly(replacing(claim("a", desiredInterface(0, 0, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
+			claims: []render.Claim{exactly(replacing(claim("a", desiredInterface(0, 0, "s2"))))}, replace: granted,
 			want: plan.SlotTaken,
 		},
 	}
@@ -130,12 +131,7 @@ func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newMinimalEC2(limits(4))
 			w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
-			o := w.observe(nil)
-			o.ReplaceDenied = "another node has had its turn"
-			if tc.change != nil {
-				tc.change(&o)
-			}
-			p := compute(desired(tc.claims...), o, w.now)
+			p := computeWith(desired(tc.claims...), w.observe(nil), tc.replace, w.now)
 			if got := p.Members[0]; got.Why.Reason != tc.want || !strings.Contains(got.Why.Message, tc.says) || len(got.Drift) == 0 || len(p.Actions) > 0 {
 				t.Errorf("want the reason %s that says %q, a drift and no call:\n%s", tc.want, tc.says, p.Explain())
 			}

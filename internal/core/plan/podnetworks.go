@@ -213,8 +213,8 @@ func (p *planner) keptForPods(m *Interface) bool {
 const withoutPodNetworks = "the agent of the node does not report them; run it with pod networks (pods.enabled=true " +
 	"in the values of the chart), or terminate the instance"
 
-// waitForPods waits until no pod can use an interface that is being removed, and evicts the pods if the NodeENI asks
-// for it.
+// waitForPods waits until no pod can use an interface that is being removed, and names the pods to evict if the NodeENI
+// asks for it.
 func (p *planner) waitForPods(s step) step {
 	id, network := s.m.Record.ID, p.podNetwork(s.m.Record.ID)
 	draining, isNetwork := p.podsDraining(s.m)
@@ -248,7 +248,10 @@ func (p *planner) waitForPods(s step) step {
 		s.Why.Message += "; " + withoutPodNetworks
 		return s
 	case s.m.EvictPods:
-		return p.evict(s, *network)
+		s.evictions = append(s.evictions, Eviction{
+			Member: s.m.Member.Member, InterfaceID: id, Pods: network.Pods, Why: s.m.Why.Message, Replaces: s.m.Settings != nil,
+		})
+		return s
 	}
 	s.Why.Message += "; delete or move the pods, or set pods.onRemoval: Evict"
 	return s

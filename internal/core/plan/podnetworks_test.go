@@ -357,8 +357,8 @@ func TestAnOutdatedReportEvictsNoPod(t *testing.T) {
 		report.Outdated = outdated
 		o := w.observe(ledger)
 		o.PodsDraining, o.PodNetworks = map[string]bool{id: true}, map[string]plan.PodNetwork{id: report}
-		if p := compute(d, o, w.now); p.EvictCandidate == "" != outdated {
-			t.Errorf("evictions for %q with an outdated report: %t", p.EvictCandidate, outdated)
+		if p := compute(d, o, w.now); (len(p.Evictions) == 0) != outdated {
+			t.Errorf("evictions %v with an outdated report: %t", p.Evictions, outdated)
 		}
 	}
 }

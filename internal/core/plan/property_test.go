@@ -211,7 +211,7 @@ func (s *story) settledMember(claim render.Claim, m plan.Member) {
 	case !m.Ready():
 		s.fail("%s[%d] is %s", m.Owner, m.Ordinal, m.Phase)
 	case len(m.Drift) > 0:
-		if claim.ReplaceAllowed && claim.AllResolved && !claim.ExactSlot && len(s.c.last.Unsettled) == 0 {
+		if claim.ReplaceAllowed && claim.AllResolved && !claim.ExactSlot && len(s.c.unsettled) == 0 {
 			s.fail("%s may be replaced and is not: %v", m.Interface.ID, m.Drift)
 		}
 	case claim.ExactSlot && m.Slot != m.RequestedSlot:

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -29,7 +30,7 @@ func situation(rt *rapid.T) (render.Declared, plan.Observed, time.Time) {
 	s.c.known.ObserveInstance(look)
 	return s.intents.desired(), plan.Observed{
 		Owned: s.c.known.Of(instance), UsedGenerations: s.c.known.UsedGenerations(instance), Snapshot: &look, Limits: s.cloud.limits,
-		Ledger: s.c.ledger, Backoffs: s.c.failures, ReplaceAllowed: rapid.Bool().Draw(rt, "may replace"),
+		Ledger: s.c.ledger, Backoffs: s.c.failures,
 	}, s.c.now()
 }
 
@@ -42,7 +43,8 @@ func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		d, o, now := situation(rt)
-		ordered := compute(d, o, now)
+		replace := fleet.Permission{Granted: rapid.Bool().Draw(rt, "may replace")}
+		ordered := computeWith(d, o, replace, now)
 
 		d.Claims = shuffled(rt, d.Claims)
 		o.Owned = shuffled(rt, o.Owned)
@@ -54,7 +56,7 @@ func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
 				d.Claims[n].Interfaces[w].Spec.Groups = shuffled(rt, claim.Interfaces[w].Spec.Groups)
 			}
 		}
-		mixed := compute(d, o, now)
+		mixed := computeWith(d, o, replace, now)
 		if diff := cmp.Diff(said(ordered), said(mixed)); diff != "" {
 			rt.Errorf("another order of the same facts makes another plan:\n%s", diff)
 		}
@@ -83,7 +85,7 @@ func TestComputeLeavesItsArgumentsAlone(t *testing.T) {
 		for n := range owned {
 			owned[n].Interface = owned[n].Clone()
 		}
-		compute(d, o, now)
+		computeWith(d, o, granted, now)
 		if !reflect.DeepEqual(before.Claims, d.Claims) || !reflect.DeepEqual(owned, o.Owned) || !maps.Equal(ledger, o.Ledger) {
 			rt.Error("Compute changed what it was given")
 		}
@@ -116,10 +118,10 @@ func TestCopiedTagsMoveNothing(t *testing.T) {
 				known.ObserveInterfaces(start.Add(-time.Hour), stranger(i))
 				known.ObserveInterfaces(start, stranger(i))
 				o := w.observe(nil)
-				o.Owned, o.ReplaceAllowed = known.Of(instance), true
+				o.Owned = known.Of(instance)
 				c := claim("a", desiredInterface(0, 3, "s9"))
 				c.Mode, c.ReplaceAllowed, c.ExactSlot = standing, true, true
-				for _, action := range compute(desired(c), o, start).Actions {
+				for _, action := range computeWith(desired(c), o, granted, start).Actions {
 					if !strings.HasPrefix(action.String(), "create") {
 						t.Errorf("planned: %s", action)
 					}

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -44,7 +45,9 @@ type restartable struct {
 	last   plan.Plan
 	// denied are the interfaces that the last plan leaves for a person.
 	denied []string
-	log    []string
+	// unsettled are the owners of desired interfaces that were not attached at the last plan.
+	unsettled []identity.Owner
+	log       []string
 }
 
 func newRestartable(rt *rapid.T, cloud *hostile, desired func() render.Declared) *restartable {
@@ -81,13 +84,15 @@ func (c *restartable) reconcile() (crashed bool) {
 	for range 12 {
 		o := plan.Observed{
 			Owned: c.known.Of(instance), UsedGenerations: c.known.UsedGenerations(instance), RemovedExternally: c.known.RemovedExternally(instance), Snapshot: look, Ledger: c.ledger, Backoffs: maps.Clone(c.failures),
-			ReplaceAllowed: c.mayReplace, ObservedSince: c.since, RepeatedUpdates: c.repeats, Requested: c.requested(),
+			ObservedSince: c.since, RepeatedUpdates: c.repeats, Requested: c.requested(),
 		}
 		if look != nil {
 			o.Limits = c.cloud.limits
 		}
 		rendered := render.Interfaces(c.desired(), render.Evidence{}, o, c.now())
-		c.last, c.denied = plan.Compute(rendered.Desired, o, c.now()), denied(rendered)
+		rollout := fleet.Next(rendered.Desired, o, c.now())
+		c.last = plan.Compute(rollout.Decide(rendered.Desired, fleet.Permission{Granted: c.mayReplace}), o, c.now())
+		c.denied, c.unsettled = denied(rendered), rollout.Unsettled
 		c.next = c.last.RequeueAt
 		c.record(c.last)
 		c.known.Judged(c.now(), instance, rendered.Verified, c.denied)

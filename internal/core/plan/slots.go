@@ -14,8 +14,8 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// slotTable has the slots of one instance: the interface in each slot, and how many more the instance supports.
-type slotTable struct {
+// Slots are the slots of one instance: the interface in each slot, and how many more the instance supports.
+type Slots struct {
 	instanceType string
 	limits       eni.Limits
 	// holders describes the holder of each taken slot, for people.
@@ -30,38 +30,38 @@ type slotTable struct {
 	refused map[eni.Slot]bool
 }
 
-// observedSlots returns the slots as the snapshot shows them. For our own interfaces it uses the inventory, which can
-// be newer: an interface in the snapshot that the inventory does not have was deleted, and has no slot.
-func (p *planner) observedSlots() *slotTable {
-	s := &slotTable{limits: p.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{},
+// ObservedSlots returns the slots as the snapshot shows them. For our own interfaces it uses the inventory, which can be
+// newer: an interface in the snapshot that the inventory does not have was deleted, and has no slot.
+func ObservedSlots(d Desired, o Observed, now time.Time) *Slots {
+	s := &Slots{limits: o.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{},
 		reserved: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}
-	for _, r := range p.Owned {
-		s.occupy(r.Interface, p.InstanceID)
+	for _, r := range o.Expected() {
+		s.occupy(r.Interface, d.InstanceID)
 	}
-	for _, i := range p.Launched {
-		s.occupy(i, p.InstanceID)
+	for _, i := range o.Launched {
+		s.occupy(i, d.InstanceID)
 	}
 	var lookedAt time.Time
-	if p.Snapshot != nil {
-		lookedAt, s.instanceType = p.Snapshot.At, p.Snapshot.Instance.Type
-		for _, i := range p.Snapshot.Interfaces {
-			member, verdict := identity.Read(p.Cluster, i.Tags)
-			known := verdict == identity.Owned && member.InstanceID == p.InstanceID
+	if o.Snapshot != nil {
+		lookedAt, s.instanceType = o.Snapshot.At, o.Snapshot.Instance.Type
+		for _, i := range o.Snapshot.Interfaces {
+			member, verdict := identity.Read(d.Cluster, i.Tags)
+			known := verdict == identity.Owned && member.InstanceID == d.InstanceID
 			if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {
-				s.occupy(i, p.InstanceID)
+				s.occupy(i, d.InstanceID)
 			}
 		}
 	}
-	for slot, refusal := range p.refusals() {
-		s.markUnusable(slot, refusal, lookedAt, p.now)
+	for slot, refusal := range o.refusals() {
+		s.markUnusable(slot, refusal, lookedAt, now)
 	}
 	return s
 }
 
 // refusals returns EC2's refusals by slot, over all members: a slot that one member cannot use is unusable for all.
-func (p *planner) refusals() map[eni.Slot]UnusableSlot {
+func (o Observed) refusals() map[eni.Slot]UnusableSlot {
 	all := map[eni.Slot]UnusableSlot{}
-	for _, failure := range p.Backoffs {
+	for _, failure := range o.Backoffs {
 		for slot, refusal := range failure.UnusableSlots {
 			known := all[slot]
 			if refusal.At.Before(known.At) {
@@ -76,7 +76,7 @@ func (p *planner) refusals() map[eni.Slot]UnusableSlot {
 // markUnusable treats a slot as taken if EC2 reported it as taken but returns no interface there. After a forced detach
 // an index can stay unusable until the instance is stopped and started (EC2 user guide, "Detach a network interface").
 // After the second refusal no further snapshot is necessary.
-func (s *slotTable) markUnusable(slot eni.Slot, refusal UnusableSlot, lookedAt, now time.Time) {
+func (s *Slots) markUnusable(slot eni.Slot, refusal UnusableSlot, lookedAt, now time.Time) {
 	if s.holders[slot] != "" {
 		return
 	}
@@ -90,7 +90,7 @@ const unusableSlot = "EC2, which shows no interface there; stopping and starting
 
 // wouldBeFull reports why no further interface fits if EC2 keeps refusing, so that retries of one slot after another do
 // not change the status.
-func (s *slotTable) wouldBeFull(slot eni.Slot) *Problem {
+func (s *Slots) wouldBeFull(slot eni.Slot) *Problem {
 	pessimist := *s
 	pessimist.holders = maps.Clone(s.holders)
 	for refused := range s.refused {
@@ -99,7 +99,7 @@ func (s *slotTable) wouldBeFull(slot eni.Slot) *Problem {
 	return pessimist.room(slot)
 }
 
-func (s *slotTable) occupy(i eni.Interface, instanceID string) {
+func (s *Slots) occupy(i eni.Interface, instanceID string) {
 	if !i.AttachedTo(instanceID) {
 		return
 	}
@@ -113,10 +113,10 @@ func (s *slotTable) occupy(i eni.Interface, instanceID string) {
 }
 
 // freeWhenGone records that the controller is freeing a slot.
-func (s *slotTable) freeWhenGone(slot eni.Slot) { s.leaving[slot] = true }
+func (s *Slots) freeWhenGone(slot eni.Slot) { s.leaving[slot] = true }
 
 // reserve reserves a slot, so that members that accept another one do not take it.
-func (s *slotTable) reserve(slot eni.Slot) { s.reserved[slot] = true }
+func (s *Slots) reserve(slot eni.Slot) { s.reserved[slot] = true }
 
 const vpcCNI = "the VPC CNI"
 
@@ -151,7 +151,7 @@ func (p *planner) cannotBeMade(m *Interface) *Problem {
 
 // allocate returns a slot for a desired interface and marks it taken: the requested one or, unless only that one is
 // allowed, the next free index above it on the same card.
-func (s *slotTable) allocate(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Problem) {
+func (s *Slots) allocate(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Problem) {
 	if exact && s.holders[asked] != "" {
 		return asked, s.whyTaken(asked)
 	}
@@ -170,7 +170,7 @@ func (s *slotTable) allocate(asked eni.Slot, exact bool, forWhom string) (eni.Sl
 }
 
 // whyTaken says why the only allowed slot is not available. Room elsewhere on the instance does not matter then.
-func (s *slotTable) whyTaken(slot eni.Slot) *Problem {
+func (s *Slots) whyTaken(slot eni.Slot) *Problem {
 	if s.leaving[slot] {
 		return s.waitForSlot(slot)
 	}
@@ -179,7 +179,7 @@ func (s *slotTable) whyTaken(slot eni.Slot) *Problem {
 }
 
 // room reports why no further interface fits on the card of the slot. If the limits are unknown, EC2 decides.
-func (s *slotTable) room(slot eni.Slot) *Problem {
+func (s *Slots) room(slot eni.Slot) *Problem {
 	if !s.limits.Known() {
 		return nil
 	}
@@ -214,18 +214,18 @@ func (s *slotTable) room(slot eni.Slot) *Problem {
 }
 
 // moreRoom says what a user can do about a full instance.
-func (s *slotTable) moreRoom() string {
+func (s *Slots) moreRoom() string {
 	if s.cni {
 		return "use a larger instance type, ask for fewer interfaces, or let the VPC CNI keep fewer warm ENIs"
 	}
 	return "use a larger instance type, or ask for fewer interfaces"
 }
 
-func (s *slotTable) waitForSlot(slot eni.Slot) *Problem {
+func (s *Slots) waitForSlot(slot eni.Slot) *Problem {
 	return &Problem{InProgress, fmt.Sprintf("waiting for %s: %s is leaving it", slot, s.holders[slot])}
 }
 
-func (s *slotTable) list() string {
+func (s *Slots) list() string {
 	slots := slices.SortedFunc(maps.Keys(s.holders), eni.CompareSlots)
 	words := make([]string, len(slots))
 	for n, slot := range slots {

@@ -5,8 +5,6 @@ package plan
 
 import (
 	"time"
-
-	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // step is the part of a plan that concerns one member. The functions that compute it change neither the planner nor the
@@ -18,9 +16,8 @@ type step struct {
 	// recorded is set if the ledger of the plan must name the member's generation.
 	recorded bool
 	actions  []Action
-	// evictions are the pods to evict, and evictCandidate is the owner whose pods come next; see [Plan.EvictCandidate].
-	evictions      []Eviction
-	evictCandidate identity.Owner
+	// evictions are the pods to evict.
+	evictions []Eviction
 	// needsFreshRead is set if only a fresh read shows whether the step is right.
 	needsFreshRead bool
 	// requeueAt is the earliest time at which the step needs another plan; zero for none.
@@ -88,9 +85,6 @@ func (p *planner) apply(s step) {
 	}
 	p.plan.Actions = append(p.plan.Actions, s.actions...)
 	p.plan.Evictions = append(p.plan.Evictions, s.evictions...)
-	if p.plan.EvictCandidate == "" {
-		p.plan.EvictCandidate = s.evictCandidate
-	}
 	if !s.requeueAt.IsZero() {
 		p.requeueAt(s.requeueAt)
 	}

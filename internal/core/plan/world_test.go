@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -215,9 +216,17 @@ func (w *minimalEC2) ours() []eni.Interface {
 	return ours
 }
 
-// compute renders and plans, as a node's reconciler does.
+// compute renders and plans, as a node's reconciler does that may replace no interface.
 func compute(d render.Declared, o plan.Observed, now time.Time) plan.Plan {
-	return plan.Compute(render.Interfaces(d, render.Evidence{}, o, now).Desired, o, now)
+	return computeWith(d, o, fleet.Permission{}, now)
+}
+
+// granted is the permission to replace an interface.
+var granted = fleet.Permission{Granted: true}
+
+func computeWith(d render.Declared, o plan.Observed, replace fleet.Permission, now time.Time) plan.Plan {
+	rendered := render.Interfaces(d, render.Evidence{}, o, now).Desired
+	return plan.Compute(fleet.Next(rendered, o, now).Decide(rendered, replace), o, now)
 }
 
 // drive plans and executes until a plan has no actions and no requeue, and returns the last plan.
@@ -244,9 +253,7 @@ func (w *minimalEC2) drive(d render.Declared, ledger identity.Generations) (plan
 func (w *minimalEC2) follow(d render.Declared, ledger identity.Generations, times int, pause time.Duration) plan.Plan {
 	var p plan.Plan
 	for range times {
-		o := w.observe(ledger)
-		o.ReplaceAllowed = true
-		p = compute(d, o, w.now)
+		p = computeWith(d, w.observe(ledger), granted, w.now)
 		ledger = p.Ledger
 		for _, action := range p.Actions {
 			w.apply(action)

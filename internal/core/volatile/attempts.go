@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 )
@@ -26,7 +27,7 @@ type InstanceAttempts struct {
 	// RepeatedUpdates are the updates that EC2 accepted. They reveal an attribute that another program reverts.
 	RepeatedUpdates plan.RepeatedUpdates
 	// Evictions are the last attempts to evict the pods of interfaces, by interface ID.
-	Evictions map[string]plan.EvictionAttempt
+	Evictions map[string]fleet.Attempt
 }
 
 // Of returns the attempts for an instance. Later attempts do not change the result.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/volatile"
@@ -80,7 +81,7 @@ func TestAttemptsCountRefusedEvictions(t *testing.T) {
 	var a volatile.Attempts
 	a.RecordEviction("i-1", "eni-1", "a budget", start)
 	a.RecordEviction("i-1", "eni-1", "a budget", start.Add(time.Minute))
-	want := map[string]plan.EvictionAttempt{"eni-1": {At: start.Add(time.Minute), Refusals: 2, Refusal: "a budget"}}
+	want := map[string]fleet.Attempt{"eni-1": {At: start.Add(time.Minute), Refusals: 2, Refusal: "a budget"}}
 	if diff := cmp.Diff(want, a.Of("i-1").Evictions); diff != "" {
 		t.Errorf("after two refusals (-want +got):\n%s", diff)
 	}
