@@ -273,7 +273,8 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 	case plan.UnassignAddresses:
 		err = a.unassign(ctx, c.InterfaceID, to)
 	}
-	if err != nil || c.Repetition { // a repeated change counts once EC2 returns it
+	_, answered := c.To.(plan.AssignAddresses) // its answer has the addresses; the next call would assign others
+	if err != nil || c.Repetition && !answered { // a repeated change counts once EC2 returns it
 		return err
 	}
 	a.note(c.InterfaceID, after, inventory.Effect{Aspect: plan.FieldOf(c.To), IsVisible: c.To.IsSatisfiedBy})

@@ -259,6 +259,29 @@ func TestAReadDuringTheCallAddsNoAddressTwice(t *testing.T) {
 	}
 }
 
+// TestARepeatedChangeCounts repeats changes that EC2 accepted before. A change by another program can have reverted the
+// first one, so only a read shows whether the second one lasts; but EC2's answer names the addresses that it assigned.
+func TestARepeatedChangeCounts(t *testing.T) {
+	cases := map[string]struct {
+		to     plan.Attribute
+		counts bool
+	}{
+		"a description":        {plan.Description("x"), false},
+		"a number of prefixes": {plan.AssignAddresses{Family: plan.IPv4, Prefixes: 1}, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := known()
+			before, _ := v.Interface("eni-1")
+			repeated := plan.Change{Member: member(0), InterfaceID: "eni-1", To: tc.to, Repetition: true}
+			applier(cloud((&recorder{}).call), v).Do(t.Context(), []plan.Action{repeated})
+			if after, _ := v.Interface("eni-1"); inventory.Equal(before, after) == tc.counts {
+				t.Errorf("the inventory has %+v", after)
+			}
+		})
+	}
+}
+
 func TestAFailureIsNotNoted(t *testing.T) {
 	refused := &eni.APIError{Class: eni.Unauthorized}
 	r := recorder{fails: map[string]error{"detach attach-1 false": refused, "delete eni-1": refused, "description eni-1 x": refused}}
