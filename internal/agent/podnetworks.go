@@ -172,7 +172,6 @@ func ServeNetwork(
 ) v1alpha1.PodNetworkState {
 	marks := marks(facts.Last)
 	network.Draining = Draining(i, facts.Last)
-	network.KeepReturned(facts.Before, facts.Now)
 	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
 		keepMarks(family, facts.Before, i.ENIID, marks, facts.Now)
 	}

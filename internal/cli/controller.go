@@ -145,14 +145,14 @@ func findEnvironment(log *slog.Logger) (Environment, error) {
 // RunController runs a controller until the context ends, or the leader lease is lost. A process may run several, each
 // with a registry of its own for its metrics.
 func RunController(ctx context.Context, o options.Controller, s Environment) error {
-	permit, lock, err := newLock(s.Kubernetes, o)
+	lead, err := newLeadership(s.Kubernetes, o)
 	if err != nil {
 		return err
 	}
 	if err := waitForCRDs(ctx, s.Kubernetes, o.ProbeAddress, s.Log); err != nil {
 		return err
 	}
-	mgr, err := newManager(s.Kubernetes, o, lock)
+	mgr, err := newManager(s.Kubernetes, o, lead.lock)
 	if err != nil {
 		return err
 	}
@@ -163,12 +163,12 @@ func RunController(ctx context.Context, o options.Controller, s Environment) err
 	}
 	name := &clustername.Guard{Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Namespace: recordNamespace(o),
 		Name: o.ClusterName, Log: s.Log}
-	aws, err := connectAWS(ctx, mgr.GetAPIReader(), allOf(permit, name.Permit), o, s)
+	aws, err := connectAWS(ctx, mgr.GetAPIReader(), allOf(lead.permit, name.Permit), o, s)
 	if err != nil {
 		return err
 	}
 	name.EC2 = aws.ec2
-	if err := wire(ctx, mgr, aws, name, o, s); err != nil {
+	if err := wire(ctx, mgr, aws, name, lead, o, s); err != nil {
 		return err
 	}
 	s.Log.Info("starting", "version", version.String(), "cluster", o.ClusterName)
@@ -211,8 +211,6 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 // services are the parts of AWS that the controller calls.
 type services struct {
 	ec2 *awsec2.Client
-	// permit returns an error once another process may be the leader.
-	permit func() error
 	// refusals are the reads that EC2 refuses.
 	refusals *controller.Refusals
 	groups   awsautoscaling.Client
@@ -264,7 +262,7 @@ func connectAWS(
 		},
 	})
 	telemetry.RegisterBuckets(s.Metrics, client.Buckets)
-	return &services{ec2: client, permit: permit, refusals: refusals,
+	return &services{ec2: client, refusals: refusals,
 		groups: awsautoscaling.Client{API: autoscaling.NewFromConfig(cfg)}}, nil
 }
 
@@ -280,7 +278,8 @@ func nodeRegion(ctx context.Context, reader client.Reader) string {
 
 // wire connects the controllers with each other and with the manager.
 func wire(
-	ctx context.Context, mgr manager.Manager, aws *services, name *clustername.Guard, o options.Controller, s Environment,
+	ctx context.Context, mgr manager.Manager, aws *services, name *clustername.Guard, lead leadership,
+	o options.Controller, s Environment,
 ) error {
 	instanceTags, err := options.ParseInstanceTags(o.InstanceTags)
 	if err != nil {
@@ -294,8 +293,8 @@ func wire(
 		Members: maxParallelMembers, Removals: o.MaxConcurrentENICleanup,
 		MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
 		Resync:        o.ResyncPeriod, Poll: o.PollInterval,
-		Permit: aws.permit, Confirm: name.Confirm, Refusals: aws.refusals, Attachments: definitions, AttachmentsChanged: definitionsChanged,
-		Attached: telemetry.NewAttachTimes(s.Metrics).Observe, Now: time.Now, Log: s.Log, Traces: s.Traces,
+		Permit: lead.permit, Confirm: name.Confirm, Refusals: aws.refusals, Attachments: definitions, AttachmentsChanged: definitionsChanged,
+		Attached: telemetry.NewAttachTimes(s.Metrics).Observe, Era: lead.era, Now: time.Now, Log: s.Log, Traces: s.Traces,
 	})
 	registerMetrics(s.Metrics, c)
 	if err := c.SetupWithManager(ctx, mgr); err != nil {

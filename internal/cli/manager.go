@@ -29,31 +29,41 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/options"
 )
 
-// newLock returns the leader lease, and a function that returns an error unless the process certainly holds it. Both
-// are nil without leader election.
-func newLock(access *rest.Config, o options.Controller) (permit func() error, lock resourcelock.Interface, err error) {
+// leadership is the part of a process in leader election.
+type leadership struct {
+	// lock is the leader lease, and permit returns an error unless the process certainly holds it. Both are nil without
+	// leader election.
+	lock   resourcelock.Interface
+	permit func() error
+	// era returns the era of the process. Without leader election it begins now: another process may have run before.
+	era func() era.Era
+}
+
+func newLeadership(access *rest.Config, o options.Controller) (leadership, error) {
 	if !o.LeaderElect {
-		return nil, nil, nil
+		now := era.Era{Since: time.Now()}
+		return leadership{era: func() era.Era { return now }}, nil
 	}
 	namespace, err := leaseNamespace(o)
 	if err != nil {
-		return nil, nil, err
+		return leadership{}, err
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, nil, err
+		return leadership{}, err
 	}
 	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
-	lock, err = resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName, identity, access,
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName, identity, access,
 		renewDeadline(o))
 	if err != nil {
-		return nil, nil, fmt.Errorf("set up the leader lease: %w", err)
+		return leadership{}, fmt.Errorf("set up the leader lease: %w", err)
 	}
 	fence := &controller.Fence{Deadline: o.LeaseDuration, Now: time.Now}
-	return fence.Check, fence.Wrap(lock), nil
+	return leadership{lock: fence.Wrap(lock), permit: fence.Check, era: fence.Era}, nil
 }
 
 // leaseNamespace returns the namespace of the leader lease.

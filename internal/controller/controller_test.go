@@ -210,49 +210,6 @@ func TestInFlight(t *testing.T) {
 	leaveLate()
 }
 
-// TestLedgers checks whether ledgers account for what earlier processes created.
-func TestLedgers(t *testing.T) {
-	speaking := func(uids ...types.UID) *v1alpha1.NodeENIState {
-		var state v1alpha1.NodeENIState
-		for _, uid := range uids {
-			state.Spec.Members = append(state.Spec.Members, v1alpha1.Member{NodeENIUID: uid})
-		}
-		return &state
-	}
-	previous := func(uid types.UID) *v1alpha1.NodeENIState {
-		return &v1alpha1.NodeENIState{Spec: v1alpha1.NodeENIStateSpec{PreviousInstances: []v1alpha1.PreviousInstance{{Members: speaking(uid).Spec.Members}}}}
-	}
-	cases := map[string]struct {
-		happens  func(*controller.PreviousLedgers)
-		selected []string
-		want     bool
-	}{
-		"no node is selected":                      {want: true},
-		"a node was not read yet":                  {selected: []string{"n"}},
-		"a node had no ledger":                     {func(l *controller.PreviousLedgers) { l.Read("n", nil) }, []string{"n"}, false},
-		"a node had no ledger, and has one by now": {func(l *controller.PreviousLedgers) { l.Read("n", nil); l.Read("n", speaking()) }, []string{"n"}, false},
-		"a ledger speaks of others only":           {func(l *controller.PreviousLedgers) { l.Read("n", speaking("b")) }, []string{"n"}, true},
-		"a ledger speaks of it":                    {func(l *controller.PreviousLedgers) { l.Read("n", speaking("a", "b")) }, []string{"n"}, false},
-		"a ledger spoke of it and is lost":         {func(l *controller.PreviousLedgers) { l.Read("n", speaking("a")); l.Read("n", nil) }, []string{"n"}, false},
-		"what it said is settled":                  {func(l *controller.PreviousLedgers) { l.Read("n", speaking("a", "b")); l.Settled("n", "a") }, []string{"n"}, true},
-		"what it said of another is settled":       {func(l *controller.PreviousLedgers) { l.Read("n", speaking("a", "b")); l.Settled("n", "b") }, []string{"n"}, false},
-		"a node that is not selected any more":     {func(l *controller.PreviousLedgers) { l.Read("n", speaking("a")) }, nil, false},
-		"a previous instance of a node":            {func(l *controller.PreviousLedgers) { l.Read("n", previous("a")) }, nil, false},
-		"one node of two":                          {func(l *controller.PreviousLedgers) { l.Read("n", speaking()); l.Read("m", nil) }, []string{"n", "m"}, false},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			var l controller.PreviousLedgers
-			if tc.happens != nil {
-				tc.happens(&l)
-			}
-			if got := l.AllAccountedFor("a", tc.selected); got != tc.want {
-				t.Errorf("ledgers account for it: %t, want %t", got, tc.want)
-			}
-		})
-	}
-}
-
 // lock is a lease whose calls fail on demand and take some time.
 type lock struct {
 	resourcelock.Interface
@@ -299,5 +256,31 @@ func TestTheFence(t *testing.T) {
 	}
 	if renew(""); open() {
 		t.Error("open after the lease was given up")
+	}
+}
+
+// TestTheEraBeginsWithTheLease gets the lease, renews it and gives it up.
+func TestTheEraBeginsWithTheLease(t *testing.T) {
+	now := start
+	failure := errors.New("another process holds it")
+	fence := &controller.Fence{Deadline: 10 * time.Second, Now: func() time.Time { return now }}
+	guarded := fence.Wrap(lock{identity: "me", call: func() error { return failure }})
+	steps := []struct {
+		what, holder string
+		failure      error
+		want         time.Time
+	}{
+		{"another process holds it", "me", failure, time.Time{}},
+		{"it got the lease", "me", nil, start.Add(2 * time.Second)},
+		{"it renewed the lease", "me", nil, start.Add(2 * time.Second)},
+		{"a renewal failed", "me", failure, start.Add(2 * time.Second)},
+		{"it gave the lease up", "", nil, start.Add(2 * time.Second)},
+	}
+	for _, step := range steps {
+		now, failure = now.Add(time.Second), step.failure
+		_ = guarded.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: step.holder})
+		if got := fence.Era().Since; !got.Equal(step.want) {
+			t.Errorf("%s: the era began at %s, want %s", step.what, got, step.want)
+		}
 	}
 }

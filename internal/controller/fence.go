@@ -10,19 +10,22 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/multieni/multieni/internal/core/era"
 )
 
 // Fence keeps a process from changing anything after it lost its lease without noticing, for example because it was
-// suspended. It records when the lease was last renewed, by the process's own clock.
+// suspended. It records when the process got the lease and when it last renewed it, by the process's own clock.
 type Fence struct {
 	// Deadline is how long after a renewal the process certainly still holds the lease.
 	Deadline time.Duration
 	// Now returns the current time. It must not go back, like a monotonic clock.
 	Now func() time.Time
 
-	// mu guards renewed.
+	// mu guards renewed and era.
 	mu      sync.Mutex
 	renewed time.Time
+	era     era.Era
 }
 
 // Wrap returns a lock that also records every successful renewal.
@@ -41,10 +44,21 @@ func (f *Fence) Check() error {
 	return nil
 }
 
+// Era returns the era of the process. It begins with the call that got the lease: a lease is only given after it
+// expired or was given up, and the holder before began its last call earlier, by its own fence.
+func (f *Fence) Era() era.Era {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.era
+}
+
 func (f *Fence) note(begun time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.renewed = begun
+	if f.era.Since.IsZero() {
+		f.era.Since = begun
+	}
 }
 
 type fencedLock struct {

@@ -85,7 +85,14 @@ func StatesNotReady(uid types.UID) client.ListOption {
 
 // Owners returns the UIDs of the NodeENIs that the ledger or the status of a state names, without duplicates.
 func Owners(state *v1alpha1.NodeENIState) []string {
-	uids := OwnersInSpec(state.Spec)
+	var uids []string
+	ledgers := [][]v1alpha1.Member{state.Spec.Members}
+	for _, previous := range state.Spec.PreviousInstances {
+		ledgers = append(ledgers, previous.Members)
+	}
+	for _, m := range slices.Concat(ledgers...) {
+		uids = append(uids, string(m.NodeENIUID))
+	}
 	for _, i := range state.Status.Interfaces {
 		uids = append(uids, string(i.NodeENIUID))
 	}

@@ -47,6 +47,12 @@ func parseAddresses(recorded []string) eni.Addresses {
 	return a
 }
 
+// ParsePrefixes parses the prefixes among the output of AddressTexts.
+func ParsePrefixes(recorded []string) []netip.Prefix {
+	a := parseAddresses(recorded)
+	return slices.Concat(a.IPv4Prefixes, a.IPv6Prefixes)
+}
+
 // RequestedAddresses returns the requested addresses by interface ID: from EC2's answers to this process or, for other
 // interfaces, from the records of earlier processes.
 func RequestedAddresses(known map[string]eni.Addresses, states ...v1alpha1.NodeENIState) map[string]eni.Addresses {

@@ -273,8 +273,9 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 	case plan.UnassignAddresses:
 		err = a.unassign(ctx, c.InterfaceID, to)
 	}
-	_, answered := c.To.(plan.AssignAddresses) // its answer has the addresses; the next call would assign others
-	if err != nil || c.Repetition && !answered { // a repeated change counts once EC2 returns it
+	// A repeated change counts once EC2 returns it. But EC2's answer names the addresses that it assigned.
+	_, answered := c.To.(plan.AssignAddresses)
+	if err != nil || c.Repetition && !answered {
 		return err
 	}
 	a.note(c.InterfaceID, after, inventory.Effect{Aspect: plan.FieldOf(c.To), IsVisible: c.To.IsSatisfiedBy})

@@ -340,14 +340,6 @@ func (o *Observer) DescribeInstance(ctx context.Context, instanceID string) (eni
 	return look, nil
 }
 
-// IsPastVisibilityWindow reports whether EC2 now returns every interface that existed when the Observer started. Before
-// that, a previous leader may have created interfaces that no read returns yet.
-func (o *Observer) IsPastVisibilityWindow() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return !o.since.IsZero() && !o.Now().Before(o.since.Add(inventory.VisibilityWindow))
-}
-
 // ListRemaining lists the remaining interfaces of a NodeENI in EC2, and enqueues their nodes. Denied interfaces do not
 // count: no NodeENI waits for them.
 func (o *Observer) ListRemaining(ctx context.Context, owner identity.Owner) ([]eni.Interface, error) {

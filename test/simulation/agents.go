@@ -68,8 +68,7 @@ func (h *podHost) replaceAgent() {
 	r.note(nil, "%s: node %s has an agent that %s", h.c.name, h.node, h.agent)
 }
 
-// remembersPrefixes reports whether a file says that a prefix drains or has returned to EC2. docs/reliability.md says what
-// such a file is needed for.
+// remembersPrefixes reports whether a file says that a prefix drains. No agent loses such a file here.
 func (h *podHost) remembersPrefixes() bool {
 	for _, file := range h.files {
 		for _, family := range []*podnet.Family{file.IPv4, file.IPv6} {
@@ -77,7 +76,7 @@ func (h *podHost) remembersPrefixes() bool {
 				return true
 			}
 		}
-		if file.Draining || len(file.Returned) > 0 {
+		if file.Draining {
 			return true
 		}
 	}

@@ -35,10 +35,11 @@ type request struct {
 	made *eni.Interface
 	slot eni.Slot
 	// attachment is the ID that a detach names; reassigns has the addresses that a call moves, and unassigns those that
-	// it removes.
+	// it removes. assigns has the numbers of addresses that EC2 chooses.
 	attachment string
 	reassigns  []netip.Addr
 	unassigns  eni.Addresses
+	assigns    eni.AddressCounts
 }
 
 // CreateInterface implements [executor.Cloud].
@@ -150,7 +151,9 @@ func (c cloud) PutTags(_ context.Context, id string, tags map[string]string) err
 
 // AssignIPv4 implements [executor.Cloud].
 func (c cloud) AssignIPv4(_ context.Context, id string, addresses, prefixes int) (added eni.Addresses, err error) {
-	err = c.p.call(request{action: "AssignPrivateIpAddresses", target: id, mutates: true}, func(at ec2.Call) error {
+	q := request{action: "AssignPrivateIpAddresses", target: id, mutates: true,
+		assigns: eni.AddressCounts{SecondaryIPv4: addresses, IPv4Prefixes: prefixes}}
+	err = c.p.call(q, func(at ec2.Call) error {
 		out, err := c.p.run.model.AssignPrivateIPAddresses(at, &ec2.AssignPrivateIPAddressesInput{
 			NetworkInterfaceID: id, SecondaryPrivateIPAddressCount: unlessZero(addresses), IPv4PrefixCount: unlessZero(prefixes),
 		})
@@ -181,7 +184,9 @@ func (c cloud) ReassignIPv4(_ context.Context, id string, addresses []netip.Addr
 
 // AssignIPv6 implements [executor.Cloud].
 func (c cloud) AssignIPv6(_ context.Context, id string, addresses, prefixes int) (added eni.Addresses, err error) {
-	err = c.p.call(request{action: "AssignIpv6Addresses", target: id, mutates: true}, func(at ec2.Call) error {
+	q := request{action: "AssignIpv6Addresses", target: id, mutates: true,
+		assigns: eni.AddressCounts{IPv6: addresses, IPv6Prefixes: prefixes}}
+	err = c.p.call(q, func(at ec2.Call) error {
 		out, err := c.p.run.model.AssignIPv6Addresses(at, &ec2.AssignIPv6AddressesInput{
 			NetworkInterfaceID: id, IPv6AddressCount: unlessZero(addresses), IPv6PrefixCount: unlessZero(prefixes),
 		})

@@ -35,6 +35,7 @@ func (r *run) step() {
 	for _, c := range r.clusters {
 		for _, p := range c.processes {
 			if p.runs() {
+				p.lead()
 				p.options(add)
 			}
 		}

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // mostForeignAddresses is how many addresses others assign to one interface: the smallest instance type takes ten.
@@ -97,6 +99,39 @@ func (r *run) unassignForeign(i eni.Interface, address netip.Addr) {
 func (r *run) unassigning(p *process, q request) {
 	if theirs := q.unassigns.Common(eni.Addresses{SecondaryIPv4: r.foreign.on[q.target]}).SecondaryIPv4; len(theirs) > 0 {
 		r.violate("I15", "%s unassigns %v from %s, which another program assigned", p.name, theirs, q.target)
+	}
+}
+
+// noteCounts records the numbers of addresses that a NodeENI declares.
+func (r *run) noteCounts(c *cluster, nodeENI *v1alpha1.NodeENI) {
+	spec, key := nodeENI.Spec, c.name+"/"+nodeENI.Name
+	most := r.watch.counts[key]
+	most.SecondaryIPv4 = max(most.SecondaryIPv4, int(spec.SecondaryPrivateIPAddressCount))
+	most.IPv4Prefixes = max(most.IPv4Prefixes, leastPrefixes(spec))
+	if spec.Pods != nil && spec.Pods.IPv4 != nil {
+		most.IPv4Prefixes = max(most.IPv4Prefixes, int(spec.Pods.IPv4.Prefixes.Max))
+	}
+	most.IPv6 = max(most.IPv6, int(spec.IPv6AddressCount))
+	r.watch.counts[key] = most
+}
+
+// assigning checks I15: no call lets EC2 choose addresses that the interface has already. Such a call has no client
+// token, and no record names the addresses of a second one.
+func (r *run) assigning(p *process, q request) {
+	i := r.truth().interfaces[q.target]
+	most, known := r.watch.counts[p.cluster.name+"/"+i.Tags[identity.TagNodeENI]]
+	if q.assigns == (eni.AddressCounts{}) || !known || r.watch.tampered(q.target) {
+		return
+	}
+	r.judged("I15")
+	others := eni.Addresses{SecondaryIPv4: slices.Concat(r.foreign.on[i.ID],
+		slices.Collect(maps.Keys(r.followers.brought[i.ID])))}
+	have, more := i.Without(others).Counts(), q.assigns
+	if have.SecondaryIPv4+more.SecondaryIPv4 > most.SecondaryIPv4 && more.SecondaryIPv4 > 0 ||
+		have.IPv4Prefixes+more.IPv4Prefixes > most.IPv4Prefixes && more.IPv4Prefixes > 0 ||
+		have.IPv6+more.IPv6 > most.IPv6 && more.IPv6 > 0 {
+		r.violate("I15", "%s assigns %+v to %s, which has %+v, and at most %+v were ever declared: %s", p.name, more, q.target,
+			have, most, describe(i))
 	}
 }
 

@@ -30,6 +30,8 @@ type invariantState struct {
 	// removable is the last time, with the version of the API server, at which there was a reason to remove an
 	// interface.
 	removable map[string]reason
+	// counts has, by cluster and NodeENI name, the largest numbers of addresses that a user ever declared.
+	counts map[string]eni.AddressCounts
 	// gone is the same for interfaces that do not exist yet: since or until when a site had a reason to have none.
 	gone map[site]reason
 	// refused counts how many times in a row EC2 refused a member's client token.
@@ -101,7 +103,7 @@ type site struct {
 
 func newWatch() invariantState {
 	return invariantState{
-		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{},
+		removable: map[string]reason{}, counts: map[string]eni.AddressCounts{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{},
 		refused: map[string]int{}, identity: map[string]map[string]string{},
 		copies: map[string]bool{}, elsewhere: map[string]bool{}, strangers: map[string]*foreignInterface{},
 		hosts: map[string]string{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{},
@@ -132,6 +134,9 @@ func (w *invariantState) tampered(id string) bool {
 // changed runs at every change in an API server.
 func (r *run) changed(c *cluster, k kind, change change) {
 	r.notePauses(c, k, change)
+	if k == nodeENIs && change.after != nil {
+		r.noteCounts(c, change.after.(*v1alpha1.NodeENI))
+	}
 	switch {
 	case k == states:
 		r.noteHolds(c, change)
@@ -191,6 +196,7 @@ func (r *run) calling(p *process, q request) {
 		r.violate("I1", "%s %s %s, which is not of its cluster: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.holdingStill(p, q)
+	r.assigning(p, q)
 	r.unassigning(p, q)
 	r.unassigningPrefixes(p, q)
 	r.moving(p, q)

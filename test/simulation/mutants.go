@@ -265,9 +265,12 @@ func podMutants() []Mutant {
 			}}},
 		{Name: "a prefix is returned without being drained", Like: "a controller that trusts the last report",
 			Edits: []Edit{{core + "plan", "return !$known.$Drained || $known.$Used > 0", "return $known.$Used > 0"}}},
-		{Name: "an address is unassigned while a pod has it", Like: "a controller that compares with the declaration alone",
-			Edits: []Edit{{core + "plan", "return !$d.$follows($a) || $d.$isClaimed($a)", "return !$d.$follows($a)"}}},
 		{Name: "a former leader lists what its successor unassigned", Like: "a fence around EC2 alone",
 			Edits: []Edit{{nodePackage, "if err := $r.Permit(); err != nil {", "if err := $r.Permit(); false && err != nil {"}}},
+		{Name: "a new leader assigns at once", Like: "a controller that trusts its first read", Edits: []Edit{{
+			core + "plan", "$at := $p.$Era.SettledAt()", "$at := time.Time{}",
+		}}},
+		{Name: "an address is unassigned while a pod has it", Like: "a controller that compares with the declaration alone",
+			Edits: []Edit{{core + "plan", "return !$d.$follows($a) || $d.$isClaimed($a)", "return !$d.$follows($a)"}}},
 	}
 }

@@ -113,7 +113,7 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 		Client: kubernetes{p: p}, Reader: directReader{p: p}, Events: discardEvents{}, EC2: cloud{p}, Cluster: c.name,
 		Permit:          p.permit,
 		ConcurrentNodes: 1, ConcurrentNodeENIs: 1, Members: 64, Removals: 64, MaxUnattached: mostUnattached,
-		Resync: resyncPeriod, Poll: pollPeriod, Now: p.now, Log: quiet,
+		Resync: resyncPeriod, Poll: pollPeriod, Era: p.fence.Era, Now: p.now, Log: quiet,
 		Group: func() executor.Group { return &coroutines{p: p} },
 		Go: func(work func(context.Context)) {
 			work(context.Background())
@@ -295,6 +295,13 @@ func (c reconcileContext) Err() error {
 		return context.Canceled
 	}
 	return nil
+}
+
+// lead gets the lease, which the replica wins at its start.
+func (p *process) lead() {
+	if p.fence.Era().Since.IsZero() {
+		p.renew()
+	}
 }
 
 // renew renews the lease, as the elector of a process that is not stopped does all the time.

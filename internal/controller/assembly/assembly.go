@@ -24,6 +24,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
@@ -80,6 +81,8 @@ type Options struct {
 	// Group and Go run concurrent calls and deferred work; goroutines do if they are nil.
 	Group func() executor.Group
 	Go    func(work func(life context.Context))
+	// Era returns the era of this process. It is called only while the process leads.
+	Era func() era.Era
 	// Now returns the current time.
 	Now func() time.Time
 	Log *slog.Logger
@@ -103,7 +106,7 @@ type Controllers struct {
 // New connects controllers.
 func New(o Options) *Controllers {
 	c := &Controllers{InPlaceUpdates: &controller.InPlaceUpdates{}, RefusedWrites: &controller.RejectedWrites{}}
-	inFlight, ledgers := &controller.InFlight{}, &controller.PreviousLedgers{}
+	inFlight := &controller.InFlight{}
 	c.GC = gc.New(gc.Options{Reader: o.Reader, Period: o.Resync, Now: o.Now, Log: o.Log, Traces: o.Traces})
 	c.Observer = observer.New(o.EC2, observer.Options{
 		Cluster: o.Cluster, Resync: o.Resync, Poll: o.Poll, Now: o.Now, Log: o.Log,
@@ -118,14 +121,14 @@ func New(o Options) *Controllers {
 			Members: o.Members, Removals: o.Removals, Group: o.Group,
 			Addresses: addresses.NewReservations(o.EC2, o.Now), Now: o.Now,
 		}),
-		Limiter: o.EC2, Permit: o.Permit, GC: c.GC, InFlight: inFlight, Ledgers: ledgers,
+		Limiter: o.EC2, Permit: o.Permit, GC: c.GC, InFlight: inFlight, Era: o.Era,
 		RefusedWrites: c.RefusedWrites, Repairs: c.InPlaceUpdates,
 		MaxUnattached: o.MaxUnattached, Cluster: o.Cluster, InstanceTags: o.InstanceTags, Concurrency: o.ConcurrentNodes,
 		Go: o.Go, Now: o.Now, Log: o.Log, Traces: o.Traces, Attached: o.Attached,
 	})
 	c.NodeENIs = nodeeni.New(nodeeni.Options{
 		Client: o.Client, Reader: o.Reader, Events: o.Events, Observer: c.Observer, Resolver: c.Resolver,
-		InFlight: inFlight, Ledgers: ledgers, Refusals: o.Refusals, RefusedWrites: c.RefusedWrites,
+		InFlight: inFlight, Era: o.Era, Refusals: o.Refusals, RefusedWrites: c.RefusedWrites,
 		Attachments: o.Attachments, AttachmentsChanged: o.AttachmentsChanged,
 		Reresolve: ResolveInterval, ReresolveMissing: ResolveMissingInterval, Concurrency: o.ConcurrentNodeENIs,
 		Now: o.Now, Log: o.Log,

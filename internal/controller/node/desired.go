@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,7 +73,7 @@ func (r *Reconciler) observe(
 		NodeRegistered: s.present(instanceID), Owned: known.Owned, UsedGenerations: known.UsedGenerations,
 		RemovedExternally: known.RemovedExternally,
 		MissingSince:      known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: attempts.Backoffs,
-		CreationBlocked: r.checkUnattached(s), ObservedSince: known.Since, FullSubnets: fullSubnets,
+		CreationBlocked: r.checkUnattached(s), Era: r.Era(), FullSubnets: fullSubnets,
 		PodNetworks: s.podNetworks(), PodsDraining: s.podsDraining(), PodsOpened: s.podsOpened(),
 		ReportsLost:   r.reportsLost(s),
 		DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: attempts.RepeatedUpdates,
@@ -82,6 +83,7 @@ func (r *Reconciler) observe(
 		return observed, render.Evidence{}, err
 	}
 	observed.Requested = controller.RequestedAddresses(known.Requested, states...)
+	observed.ListedPrefixes = listedPrefixes(states)
 	evidence := s.evidence(states, instanceID)
 	if observed.Following, err = r.following(ctx, s); err != nil {
 		return observed, evidence, err
@@ -316,6 +318,20 @@ func (s *snapshot) evidence(states []v1alpha1.NodeENIState, instanceID string) r
 		}
 	}
 	return e
+}
+
+// listedPrefixes returns, by interface ID, the prefixes that states list.
+func listedPrefixes(states []v1alpha1.NodeENIState) map[string][]netip.Prefix {
+	listed := map[string][]netip.Prefix{}
+	for n := range states {
+		for _, i := range states[n].Status.Interfaces {
+			if i.Unverified {
+				continue
+			}
+			listed[i.ENIID] = append(listed[i.ENIID], controller.ParsePrefixes(slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes))...)
+		}
+	}
+	return listed
 }
 
 // recorded returns the interfaces that a state lists for members.

@@ -75,10 +75,6 @@ func (r *Reconciler) patchLedger(ctx context.Context, s *snapshot,
 	if err := r.Client.Patch(ctx, after, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
 		return s, fmt.Errorf("store the ledger of node %s: %w", s.name, err)
 	}
-	promised := controller.OwnersInSpec(wanted)
-	r.Ledgers.Settled(s.name, slices.DeleteFunc(controller.OwnersInSpec(s.state.Spec), func(uid string) bool {
-		return slices.Contains(promised, uid)
-	})...)
 	return s.withLedger(after, nil), nil
 }
 

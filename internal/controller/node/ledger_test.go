@@ -51,31 +51,6 @@ func TestWithoutTheDefinitionOfTheLedger(t *testing.T) {
 	}
 }
 
-// TestLedgersAreRememberedOnlyWhileTheyAreAskedFor checks that a controller does not keep the ledgers of all former
-// nodes.
-func TestLedgersAreRememberedOnlyWhileTheyAreAskedFor(t *testing.T) {
-	for name, tc := range map[string]struct {
-		after time.Duration
-		want  bool
-	}{
-		"while EC2 may not show what an earlier controller made": {0, true},
-		"not when EC2 would show it":                             {3 * time.Minute, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.must(s.play(time.Minute))
-				s.restart()
-				s.must(s.play(tc.after))
-				s.reconciler.Ledgers = &controller.PreviousLedgers{}
-				s.must(s.play(time.Minute))
-				if got := s.reconciler.Ledgers.AllAccountedFor("uid-other", []string{nodeName}); got != tc.want {
-					t.Errorf("the ledger of the node is remembered: %t, want %t", got, tc.want)
-				}
-			})
-		})
-	}
-}
-
 // forgetLedgers removes the NodeENIStates with their definition.
 func (s *stage) forgetLedgers() {
 	s.Helper()

@@ -33,6 +33,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/controllertest"
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/observer"
@@ -130,12 +131,13 @@ func (s *stage) restart() {
 	quiet := slog.New(slog.DiscardHandler)
 	s.observer = observer.New(s.cloud, observer.Options{Cluster: cluster, Resync: time.Minute, Poll: time.Second, Now: time.Now, Log: quiet})
 	s.inFlight = &controller.InFlight{}
+	began := era.Era{Since: time.Now()}
 	s.reconciler = node.New(node.Options{
 		Client: s.cache, Reader: s.api, Events: s.events, Observer: s.observer,
 		Resolver: resolver.New(s.cloud, resolver.Options{Fresh: time.Hour, Doubtful: time.Minute, Now: time.Now}),
 		Applier:  executor.New(s.cloud, s.observer, executor.Options{Members: 1, Removals: 1, Now: time.Now}),
 		Limiter:  s.cloud, GC: gc.New(gc.Options{Reader: s.api, Period: time.Minute, Now: time.Now, Log: quiet}),
-		InFlight: s.inFlight, Ledgers: &controller.PreviousLedgers{}, RefusedWrites: &controller.RejectedWrites{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
+		InFlight: s.inFlight, Era: func() era.Era { return began }, RefusedWrites: &controller.RejectedWrites{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
 		Traces: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)), Attached: func(after time.Duration) { s.waited = append(s.waited, after) },
 	})
 	s.start()

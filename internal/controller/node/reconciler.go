@@ -28,6 +28,7 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/ratelimit"
@@ -67,7 +68,8 @@ type Options struct {
 	Permit   func() error
 	GC       *gc.Collector
 	InFlight *controller.InFlight
-	Ledgers  *controller.PreviousLedgers
+	// Era returns the era of this process.
+	Era func() era.Era
 	// RefusedWrites holds the objects that the API server refuses to store.
 	RefusedWrites *controller.RejectedWrites
 	// Repairs holds the in-place updates for launch interfaces.

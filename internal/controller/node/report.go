@@ -93,7 +93,6 @@ func (r *Reconciler) releaseState(ctx context.Context, s reconciled) error {
 	}
 	released, err := r.release(ctx, s.snapshot)
 	if released {
-		r.Ledgers.Settled(s.name, controller.OwnersInSpec(s.state.Spec)...)
 		r.recordEvents(s.snapshot, s.state.Status.Interfaces, nil)
 	}
 	return err

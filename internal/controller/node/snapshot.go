@@ -69,9 +69,6 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*snapshot, error)
 	if err != nil {
 		return nil, err
 	}
-	if !r.Observer.IsPastVisibilityWindow() { // later no part asks, and nodes come and go for as long as the process lives
-		r.Ledgers.Read(name, state)
-	}
 	// They are only read. Copies, with up to a hundred attachments each, were the largest allocation of a reconciliation.
 	var all v1alpha1.NodeENIList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -230,8 +231,9 @@ func (s *snapshot) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 	if i.PrimaryIPv4.IsValid() {
 		state.PrivateIP = i.PrimaryIPv4.String()
 	}
-	state.SecondaryPrivateIPs, state.IPv4Prefixes = controller.Texts(i.SecondaryIPv4), controller.Texts(i.IPv4Prefixes)
-	state.IPv6Addresses, state.IPv6Prefixes = controller.Texts(i.IPv6), controller.Texts(i.IPv6Prefixes)
+	usable := i.Without(eni.Addresses{IPv4Prefixes: m.Withheld, IPv6Prefixes: m.Withheld})
+	state.SecondaryPrivateIPs, state.IPv4Prefixes = controller.Texts(i.SecondaryIPv4), controller.Texts(usable.IPv4Prefixes)
+	state.IPv6Addresses, state.IPv6Prefixes = controller.Texts(i.IPv6), controller.Texts(usable.IPv6Prefixes)
 	state.RequestedAddresses = controller.AddressTexts(m.Requested)
 	if i.Attachment != nil {
 		// Before that, the slot depends on how current the inventory is.

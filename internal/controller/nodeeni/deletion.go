@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -39,8 +40,8 @@ func (r *Reconciler) removeFinalizer(
 	if len(states.Items) > 0 && !r.ledgersUndefined(ctx) {
 		return false, nil, nil
 	}
-	if hidden, err := r.mayBeInvisible(ctx, nodeENI); hidden || err != nil {
-		return false, nil, err
+	if r.mayBeInvisible(uid) {
+		return false, nil, nil
 	}
 	left, err = r.Observer.ListRemaining(ctx, identity.Owner(uid))
 	if err != nil || len(left) > 0 {
@@ -68,22 +69,11 @@ func (r *Reconciler) strays(left []eni.Interface) []eni.Interface {
 	})
 }
 
-// mayBeInvisible reports whether an earlier process may have created an interface for the NodeENI that EC2 does not
-// return yet. That is possible shortly after this process began, if a ledger is missing. The observer knows what this
-// process created or requested.
-func (r *Reconciler) mayBeInvisible(ctx context.Context, nodeENI *v1alpha1.NodeENI) (bool, error) {
-	if _, ours := r.accepted.Load(nodeENI.UID); ours || r.Observer.IsPastVisibilityWindow() {
-		return false, nil
-	}
-	nodes, err := r.selected(ctx, nodeENI)
-	if err != nil {
-		return false, err
-	}
-	names := make([]string, len(nodes))
-	for n := range nodes {
-		names[n] = nodes[n].Name
-	}
-	return !r.Ledgers.AllAccountedFor(string(nodeENI.UID), names), nil
+// mayBeInvisible reports whether an earlier leader may have created an interface for the NodeENI that EC2 does not
+// return yet. The observer knows what this process created or requested.
+func (r *Reconciler) mayBeInvisible(uid types.UID) bool {
+	_, ours := r.accepted.Load(uid)
+	return !ours && r.Now().Before(r.Era().VisibleAt())
 }
 
 // removing is the outcome of a NodeENI that is being deleted.
@@ -101,8 +91,8 @@ func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.O
 	}
 	message := fmt.Sprintf("%s being removed", text.Count(len(interfaces), "interface"))
 	if f.hidden && len(interfaces) == 0 {
-		message = "no interface is known; EC2 gets two minutes to return what an earlier controller may have created on " +
-			"nodes whose NodeENIState is missing"
+		message = "no interface is known; EC2 gets two minutes from the change of the leader to return what an earlier " +
+			"leader may have created"
 	}
 	if f.refused != "" {
 		message += "; " + f.refused

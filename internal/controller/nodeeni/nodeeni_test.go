@@ -27,6 +27,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/controllertest"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -125,19 +126,19 @@ type stage struct {
 	*testing.T
 	kube          client.Client
 	inFlight      *controller.InFlight
-	ledgers       *controller.PreviousLedgers
 	refusedWrites *controller.RejectedWrites
 	attachments   *controller.AttachmentDefinitions
 	events        *events.FakeRecorder
 	observer      *observer.Observer
 	reconciler    *nodeeni.Reconciler
+	era           era.Era
 	now           time.Time
 }
 
 func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	s := &stage{T: t, inFlight: &controller.InFlight{}, ledgers: &controller.PreviousLedgers{}, refusedWrites: &controller.RejectedWrites{}, attachments: &controller.AttachmentDefinitions{}, events: events.NewFakeRecorder(10), now: start}
+	s := &stage{T: t, inFlight: &controller.InFlight{}, refusedWrites: &controller.RejectedWrites{}, attachments: &controller.AttachmentDefinitions{}, events: events.NewFakeRecorder(10), era: era.Era{Since: start.Add(-time.Hour)}, now: start}
 	clock := func() time.Time { return s.now }
 	watch := observer.New(c, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
 	if err := watch.ResyncOnce(t.Context()); err != nil {
@@ -145,7 +146,7 @@ func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 	}
 	s.kube, s.observer = controllertest.API(t, objects...), watch
 	s.reconciler = nodeeni.New(nodeeni.Options{
-		Client: s.kube, Reader: s.kube, Observer: watch, InFlight: s.inFlight, Ledgers: s.ledgers, RefusedWrites: s.refusedWrites, Attachments: s.attachments, Events: s.events, Reresolve: time.Hour, ReresolveMissing: time.Minute,
+		Client: s.kube, Reader: s.kube, Observer: watch, InFlight: s.inFlight, Era: func() era.Era { return s.era }, RefusedWrites: s.refusedWrites, Attachments: s.attachments, Events: s.events, Reresolve: time.Hour, ReresolveMissing: time.Minute,
 		Resolver: resolver.New(c, resolver.Options{Now: clock}), Concurrency: 1, Now: clock, Log: quiet,
 	})
 	return s
@@ -413,10 +414,9 @@ func TestADeletionNamesTheLedgerItWaitsFor(t *testing.T) {
 	}
 }
 
-// TestTheFinalizerStaysWhileEC2MayHideSomething deletes a NodeENI without any known interface, on a node that it
-// selects.
+// TestTheFinalizerStaysWhileEC2MayHideSomething deletes a NodeENI without any known interface. The process leads since
+// the start.
 func TestTheFinalizerStaysWhileEC2MayHideSomething(t *testing.T) {
-	spoke := state("n1", v1alpha1.InterfaceState{})
 	cases := map[string]struct {
 		// accepted means that this process added the finalizer.
 		accepted bool
@@ -424,13 +424,9 @@ func TestTheFinalizerStaysWhileEC2MayHideSomething(t *testing.T) {
 		age      time.Duration
 		gone     bool
 	}{
-		"an earlier process may have made something":     {age: inventory.VisibilityWindow - time.Second},
-		"EC2 would show what an earlier process made":    {age: inventory.VisibilityWindow, gone: true},
-		"no earlier process can have made anything":      {accepted: true, gone: true},
-		"the ledger of the node had nothing to say":      {happens: func(s *stage) { s.ledgers.Read("n1", &v1alpha1.NodeENIState{}) }, gone: true},
-		"the node never had a ledger":                    {happens: func(s *stage) { s.ledgers.Read("n1", nil) }},
-		"what the ledger said is settled":                {happens: func(s *stage) { s.ledgers.Read("n1", spoke); s.ledgers.Settled("n1", "uid") }, gone: true},
-		"the ledger was lost before it was settled":      {happens: func(s *stage) { s.ledgers.Read("n1", spoke) }},
+		"an earlier leader may have made something":      {age: inventory.VisibilityWindow - time.Second},
+		"EC2 would show what an earlier leader made":     {age: inventory.VisibilityWindow, gone: true},
+		"no earlier leader can have made anything":       {accepted: true, gone: true},
 		"a call of this process had no answer":           {accepted: true, happens: func(s *stage) { s.observer.RecordUnansweredCreate(start, "uid") }, age: inventory.VisibilityWindow - time.Second},
 		"EC2 would show what a call without answer made": {accepted: true, happens: func(s *stage) { s.observer.RecordUnansweredCreate(start, "uid") }, age: inventory.VisibilityWindow, gone: true},
 		"a call for another NodeENI of it had no answer": {accepted: true, happens: func(s *stage) { s.observer.RecordUnansweredCreate(start, "uid-2") }, gone: true},
@@ -450,7 +446,7 @@ func TestTheFinalizerStaysWhileEC2MayHideSomething(t *testing.T) {
 			if tc.happens != nil {
 				tc.happens(s)
 			}
-			s.now = start.Add(tc.age)
+			s.era.Since, s.now = start, start.Add(tc.age)
 			if err := s.reconcile(); err != nil {
 				t.Fatal(err)
 			}

@@ -27,6 +27,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
 )
@@ -44,7 +45,8 @@ type Options struct {
 	Observer *observer.Observer
 	Resolver *resolver.Resolver
 	InFlight *controller.InFlight
-	Ledgers  *controller.PreviousLedgers
+	// Era returns the era of this process.
+	Era func() era.Era
 	// Refusals holds the reads that EC2 refuses; nil for none. Events emits events; nil emits none.
 	Refusals *controller.Refusals
 	// RefusedWrites holds the objects that the API server refuses to store.
@@ -264,15 +266,13 @@ func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f f
 	if f.nodes, err = r.selected(ctx, nodeENI); err != nil {
 		return f, nil, err
 	}
-	if f.hidden, err = r.mayBeInvisible(ctx, nodeENI); err != nil {
-		return f, nil, err
-	}
 	var states v1alpha1.NodeENIStateList
 	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID), client.UnsafeDisableDeepCopy); err != nil {
 		return f, nil, err
 	}
 	f.attachments.AttachmentResult, f.attachments.known = r.Attachments.Of(nodeENI.Name)
 	f.now, f.states, f.unstored = r.Now(), states.Items, map[string]string{}
+	f.hidden = r.mayBeInvisible(nodeENI.UID)
 	for _, node := range f.nodes {
 		if why := r.RefusedWrites.Of(controller.ObjectRef{Kind: "NodeENIState", Name: node.Name}); why != "" {
 			f.unstored[node.Name] = why

@@ -32,6 +32,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/reservation"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/internal/status"
@@ -43,8 +44,6 @@ const (
 	rereadInterval  = 10 * time.Minute
 	recheckInterval = time.Minute
 	requestInterval = 5 * time.Second
-	// visibilityWindow is the time in which EC2 may not return a new reservation.
-	visibilityWindow = 2 * time.Minute
 )
 
 // EC2 is what the reconciler needs from EC2 itself.
@@ -214,7 +213,7 @@ func (r *Reconciler) delete(ctx context.Context, id string) error {
 
 // expect stores a new reservation until EC2 certainly returns it.
 func (r *Reconciler) expect(subnetID string, made eni.SubnetReservation) {
-	r.expected[subnetID] = append(r.expected[subnetID], expectation{made, r.Now().Add(visibilityWindow)})
+	r.expected[subnetID] = append(r.expected[subnetID], expectation{made, r.Now().Add(inventory.VisibilityWindow)})
 }
 
 // reservations returns EC2's reservations of a subnet and the expected ones.
@@ -248,7 +247,7 @@ func (r *Reconciler) remove(ctx context.Context, object *v1alpha1.SubnetReservat
 	if err := r.release(ctx, object); err != nil {
 		return reconcile.Result{}, errors.Join(err, r.write(ctx, object, object.Status.Reservations, undeleted(err)))
 	}
-	if left := visibilityWindow - r.Now().Sub(r.deletingSince[object.Name]); left > 0 && mayBeInvisible(object) {
+	if left := inventory.VisibilityWindow - r.Now().Sub(r.deletingSince[object.Name]); left > 0 && mayBeInvisible(object) {
 		return reconcile.Result{RequeueAfter: left}, r.write(ctx, object, object.Status.Reservations, status.Outcome{
 			State: status.Progressing, Reason: v1alpha1.ReasonDeleting,
 			Message: "EC2 gets two minutes to return a reservation whose request was not answered",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/reservation"
 	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/core/text"
@@ -148,7 +149,7 @@ func (r *Reconciler) settle(s *snapshot) {
 			since = r.Now()
 			r.leavingSince[key] = since
 		}
-		if r.Now().Sub(since) < visibilityWindow || s.undeleted {
+		if r.Now().Sub(since) < inventory.VisibilityWindow || s.undeleted {
 			return false
 		}
 		delete(r.leavingSince, key)

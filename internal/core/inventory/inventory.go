@@ -27,7 +27,8 @@ const (
 	// StaleReadWindow is the time after one of our calls in which a read without its effect is considered stale. EC2
 	// documents no bound; its advice is to allow for "a few minutes" (EC2 API reference, "Eventual consistency").
 	StaleReadWindow = 60 * time.Second
-	// VisibilityWindow is the time after its creation in which an interface may exist although EC2 does not return it.
+	// VisibilityWindow is the time after its creation in which an interface, or a reservation in a subnet, may exist
+	// although EC2 does not return it.
 	VisibilityWindow = 2 * time.Minute
 	// AbsenceConfirmation is the least time between the two reads that prove that an interface does not exist any more.
 	AbsenceConfirmation = 30 * time.Second

@@ -27,6 +27,9 @@ type addressDemand struct {
 	// settledAt is the time from which a read certainly shows the effect of the last call that unassigned prefixes; zero
 	// if it does now.
 	settledAt time.Time
+	// countedAt is the time from which a read certainly counts all addresses that EC2 assigned by a number; zero if it
+	// does now.
+	countedAt time.Time
 	// recheckAt is the time from which a missing report proves that no pod uses the interface; zero if that does not
 	// depend on the time.
 	recheckAt time.Time
@@ -89,17 +92,19 @@ func (d addressDemand) lags(have eni.Addresses) bool {
 // changes returns the changes that bring the addresses of an interface to the desired counts. They unassign surplus
 // addresses from the end, so that the oldest stay, and before they assign others, because both share one limit.
 func (d addressDemand) changes(have eni.Addresses) []Attribute {
-	surplus, requested, counts := d.surplus(have), have.Common(d.requested), have.Counts()
-	others := slices.DeleteFunc(slices.Clone(have.SecondaryIPv4), d.follows)
+	surplus, requested := d.surplus(have), have.Common(d.requested)
 	fewer := func(family Family, surplus eni.Addresses) Attribute {
 		return UnassignAddresses{Family: family, Surplus: surplus, Requested: requested}
 	}
-	kept := have.Without(surplus)
+	kept, lacking := have.Without(surplus), d.lacking(have)
+	switch {
+	case !d.countedAt.IsZero():
+		lacking = eni.AddressCounts{}
+	case d.lags(kept):
+		lacking.IPv4Prefixes, lacking.IPv6Prefixes = 0, 0
+	}
 	more := func(family Family, addresses, prefixes int) Attribute {
-		if d.lags(kept) {
-			prefixes = 0
-		}
-		return AssignAddresses{Family: family, Addresses: max(0, addresses), Prefixes: max(0, prefixes), Had: counts,
+		return AssignAddresses{Family: family, Addresses: addresses, Prefixes: prefixes, Had: have.Counts(),
 			Requested: requested}
 	}
 	changes := append([]Attribute{
@@ -107,10 +112,22 @@ func (d addressDemand) changes(have eni.Addresses) []Attribute {
 		fewer(IPv6, eni.Addresses{IPv6: surplus.IPv6, IPv6Prefixes: surplus.IPv6Prefixes}),
 	}, d.moves(kept)...)
 	return append(changes,
-		more(IPv4, d.want.SecondaryIPv4-len(others), 0),
-		more(IPv4, 0, max(d.want.IPv4Prefixes, d.grown)-counts.IPv4Prefixes),
-		more(IPv6, d.want.IPv6-counts.IPv6, 0),
-		more(IPv6, 0, d.want.IPv6Prefixes-counts.IPv6Prefixes))
+		more(IPv4, lacking.SecondaryIPv4, 0),
+		more(IPv4, 0, lacking.IPv4Prefixes),
+		more(IPv6, lacking.IPv6, 0),
+		more(IPv6, 0, lacking.IPv6Prefixes))
+}
+
+// lacking returns the numbers of addresses to assign.
+func (d addressDemand) lacking(have eni.Addresses) eni.AddressCounts {
+	counts := have.Counts()
+	others := slices.DeleteFunc(slices.Clone(have.SecondaryIPv4), d.follows)
+	return eni.AddressCounts{
+		SecondaryIPv4: max(0, d.want.SecondaryIPv4-len(others)),
+		IPv4Prefixes:  max(0, max(d.want.IPv4Prefixes, d.grown)-counts.IPv4Prefixes),
+		IPv6:          max(0, d.want.IPv6-counts.IPv6),
+		IPv6Prefixes:  max(0, d.want.IPv6Prefixes-counts.IPv6Prefixes),
+	}
 }
 
 // last returns the last n of all; n may be negative or too large.
@@ -141,6 +158,9 @@ func (d addressDemand) inUse(have eni.Addresses) bool {
 // record, or an earlier release had no records.
 func (s step) explainAddresses(d addressDemand) step {
 	m, i := s.m, s.Interface
+	if i != nil && !d.countedAt.IsZero() && d.lacking(i.Addresses) != (eni.AddressCounts{}) {
+		s = s.requeue(d.countedAt)
+	}
 	if i != nil && !d.recheckAt.IsZero() && d.inUse(i.Addresses) {
 		s = s.requeue(d.recheckAt)
 	}

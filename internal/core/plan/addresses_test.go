@@ -6,11 +6,15 @@ package plan_test
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -74,6 +78,71 @@ func TestCountsOfAddressesAreFloors(t *testing.T) {
 				t.Errorf("the reason is %q and ready is %t, want %q and true", m.Why.Reason, m.Ready(), tc.reason)
 			}
 		})
+	}
+}
+
+// TestAddressesAreAssignedOnceAReadCountsThem asks for two addresses more while an earlier call, by this process or by an
+// earlier leader, may have assigned some that a read does not show.
+func TestAddressesAreAssignedOnceAReadCountsThem(t *testing.T) {
+	t.Parallel()
+	const window, second = inventory.StaleReadWindow, time.Second
+	two := plan.AssignAddresses{Family: plan.IPv4, Addresses: 2}
+	for name, tc := range map[string]struct {
+		// leads is how long the process leads, and read how long ago the read began.
+		leads, read time.Duration
+		// failed is how long ago a call for addresses failed; zero for none.
+		failed time.Duration
+		class  eni.Class
+		want   int
+		wait   time.Duration
+	}{
+		"the process leads for long":                       {leads: time.Hour, want: 2},
+		"it got the lease just before":                     {wait: window},
+		"it got the lease a window ago":                    {leads: window, want: 2},
+		"the read began before that":                       {leads: window + second, read: 2 * second, wait: -second},
+		"a call had no answer":                             {leads: time.Hour, failed: window - second, class: eni.Transient, wait: second},
+		"a call had no answer a window ago":                {leads: time.Hour, failed: window, class: eni.Transient, want: 2},
+		"EC2 refused a call":                               {leads: time.Hour, failed: window - second, class: eni.Throttled, want: 2},
+		"a call had no answer, and it got the lease later": {leads: 2 * second, failed: window - second, class: eni.Transient, wait: window - 2*second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newMinimalEC2(limits(4))
+			d := desired(claim("n3", desiredInterface(0, 1, "s1")))
+			_, ledger := w.drive(d, nil)
+			d.Claims[0].Interfaces[0].Spec.SecondaryIPv4 = 2
+			o := w.observe(ledger)
+			o.Era, o.Snapshot.At = era.Era{Since: w.now.Add(-tc.leads)}, w.now.Add(-tc.read)
+			if tc.failed > 0 {
+				o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-n3"}: {Updates: map[string]plan.Backoff{
+					plan.FieldOf(two): {Action: plan.Change{To: two}, Class: tc.class, At: w.now.Add(-tc.failed), Count: 1},
+				}}}
+			}
+			p := compute(d, o, w.now)
+			assigned := 0
+			for _, action := range p.Actions {
+				assigned += action.(plan.Change).To.(plan.AssignAddresses).Addresses
+			}
+			if assigned != tc.want {
+				t.Errorf("%d addresses are assigned, want %d", assigned, tc.want)
+			}
+			if tc.want == 0 && !p.RequeueAt.Equal(w.now.Add(tc.wait)) {
+				t.Errorf("planned again at %s, want %s", p.RequeueAt, w.now.Add(tc.wait))
+			}
+		})
+	}
+}
+
+// TestOnlyMissingAddressesWaitForAnEra checks that a leader's start plans no interface again that has all addresses.
+func TestOnlyMissingAddressesWaitForAnEra(t *testing.T) {
+	t.Parallel()
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("n3", desiredInterface(0, 1, "s1")))
+	_, ledger := w.drive(d, nil)
+	o := w.observe(ledger)
+	o.Era.Since = w.now
+	if p := compute(d, o, w.now); !p.RequeueAt.IsZero() {
+		t.Errorf("planned again at %s", p.RequeueAt)
 	}
 }
 

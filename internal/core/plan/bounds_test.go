@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -53,7 +54,7 @@ func TestAGenerationOfTheFutureIsNoTime(t *testing.T) {
 	const future = 95617584000
 	w := newMinimalEC2(limits(4))
 	o := w.observe(identity.Generations{spoilt: future})
-	o.ObservedSince = start.Add(-inventory.VisibilityWindow)
+	o.Era = era.Era{Since: start.Add(-inventory.VisibilityWindow)}
 	if p := compute(desired(), o, start); len(p.Ledger) != 0 {
 		t.Errorf("the ledger keeps %v until %s", p.Ledger, p.RequeueAt)
 	}

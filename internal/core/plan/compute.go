@@ -6,6 +6,7 @@ package plan
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -104,6 +105,8 @@ type Member struct {
 	DrainPods bool
 	// Drift lists the differences that only a replacement can correct.
 	Drift []Drift
+	// Withheld are prefixes of the interface that pods must not use yet: an earlier leader may have unassigned them.
+	Withheld []netip.Prefix
 	// Requested are the addresses and prefixes of the interface that EC2's answers to our calls named. Other programs
 	// assigned the others.
 	Requested eni.Addresses
@@ -121,7 +124,7 @@ func Compute(d Desired, o Observed, now time.Time) Plan {
 	p.allocateSlots()
 	steps := make([]step, len(p.members))
 	for n, m := range p.members {
-		steps[n] = p.next(m)
+		steps[n] = p.withhold(p.next(m))
 		p.apply(steps[n])
 	}
 	for _, update := range p.InPlaceUpdates {

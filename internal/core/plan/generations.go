@@ -84,7 +84,7 @@ func (o Observed) VisibleBy(key identity.Key, generation identity.Generation, no
 	if tried.After(now.Add(clockSkew)) {
 		tried = time.Time{} // another program wrote it; it is no time
 	}
-	for _, at := range []time.Time{o.Backoffs[key].At, o.ObservedSince} {
+	for _, at := range []time.Time{o.Backoffs[key].At, o.Era.Since} {
 		if at.After(tried) {
 			tried = at
 		}

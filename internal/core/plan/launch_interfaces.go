@@ -69,8 +69,11 @@ func (p *planner) updateLaunchInterface(update InPlaceUpdate) step {
 	if backoff := p.backoff(m); backoff != nil {
 		return s.wait(*backoff)
 	}
-	todo := update.attributes(i, addressDemand{requested: p.Requested[i.ID], network: p.podNetwork(i.ID)})
-	return p.update(s, i, p.now, todo)
+	d := addressDemand{requested: p.Requested[i.ID], network: p.podNetwork(i.ID), countedAt: p.countedAt(m)}
+	if !d.countedAt.IsZero() && (update.IPv4Prefixes != nil || update.IPv6Prefixes != nil) {
+		s = s.requeue(d.countedAt)
+	}
+	return p.update(s, i, p.now, update.attributes(i, d))
 }
 
 // attributes returns the attributes of the interface that differ from the update. The argument addresses has the counts

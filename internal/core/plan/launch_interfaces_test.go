@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/render"
@@ -204,7 +205,7 @@ func TestAnAdoptedMemberIsLetGoAtOnce(t *testing.T) {
 	w.launchedAt(device(1), "s1")
 	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
 	observed := w.observe(ledger)
-	observed.ObservedSince = w.now
+	observed.Era = era.Era{Since: w.now}
 	released := render.Claim{NodeENI: "a", Owner: "uid-a", Mode: render.Release, Why: "its NodeENI is being deleted"}
 	if p := compute(desired(released), observed, w.now); len(ledger) != 1 || len(p.Ledger) > 0 || len(p.Actions) > 0 {
 		t.Errorf("ledger %v, then %v, actions %v", ledger, p.Ledger, p.Actions)

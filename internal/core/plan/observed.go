@@ -4,9 +4,11 @@
 package plan
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 )
@@ -34,8 +36,8 @@ type Observed struct {
 	UsedGenerations identity.Generations
 	// RemovedExternally has the times at which interfaces of members disappeared without a call of ours.
 	RemovedExternally map[identity.Key]time.Time
-	// ObservedSince is the start of this process's observation. Earlier calls may be in flight without being known.
-	ObservedSince time.Time
+	// Era is the era of this process. Calls of earlier leaders may take effect without being known.
+	Era era.Era
 	// CreationBlocked says why the controller may create no interface in the cluster at present; empty if it may.
 	CreationBlocked string
 	// Backoffs are the last failures of each member.
@@ -50,6 +52,8 @@ type Observed struct {
 	DetachBlocked map[string]string
 	// PodNetworks has, by interface ID, the agent's report about the pods that use an interface.
 	PodNetworks map[string]PodNetwork
+	// ListedPrefixes has, by interface ID, the prefixes that NodeENIStates list, so that pods may use them.
+	ListedPrefixes map[string][]netip.Prefix
 	// PodsDraining has, by interface ID, the interfaces that are networks for pods on the node. The value is true if the
 	// node must drain the network.
 	PodsDraining map[string]bool

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
@@ -334,7 +335,7 @@ func TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade(t *testing.T)
 	w := newMinimalEC2(limits(4))
 	key := identity.Key{Owner: "uid-a"}
 	o := w.observe(identity.Generations{key: identity.GenerationAt(w.now.Add(-time.Hour))})
-	o.ObservedSince = w.now
+	o.Era = era.Era{Since: w.now}
 	released := desired(render.Claim{NodeENI: "a", Owner: "uid-a", Mode: render.Release})
 	if p := compute(released, o, w.now); len(p.Ledger) != 1 || p.RequeueAt.IsZero() {
 		t.Errorf("the promise is dropped at once:\n%s", p.Explain())

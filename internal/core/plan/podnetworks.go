@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -128,7 +129,7 @@ func (p *planner) demandFor(m *Interface, i eni.Interface) addressDemand {
 	d := addressDemand{want: m.Settings.Spec.AddressCounts, requested: p.Requested[i.ID], network: p.podNetwork(i.ID)}
 	d.most, d.instanceType, d.addressLimit = m.PodPrefixes, p.slots.instanceType, p.Limits.IPv4
 	d.following, d.movesFrom = p.Following[i.ID], p.MovesFrom
-	d.settledAt = p.prefixesSettledAt(i.ID)
+	d.settledAt, d.countedAt = p.prefixesSettledAt(i.ID), p.countedAt(m)
 	d.separately = p.Backoffs[m.Key].Updates[fieldOfMoves].Count > 0
 	if room := p.Limits.IPv4 - 1 - len(i.SecondaryIPv4); p.Limits.IPv4 > 0 && d.most.Max > room {
 		d.limit = max(room, 1) // a minimum above the limit is AddressLimit
@@ -166,6 +167,85 @@ func (p *planner) prefixesSettledAt(id string) (at time.Time) {
 		}
 	}
 	return at
+}
+
+// settledAt returns the time from which a read of a member's interface certainly shows all changes of its addresses:
+// those by earlier leaders, and those by calls of this process without an answer. EC2 has no client token for these
+// calls.
+func (p *planner) settledAt(m *Interface) time.Time {
+	at := p.Era.SettledAt()
+	for _, last := range p.unanswered(m) {
+		if until := last.At.Add(inventory.StaleReadWindow); until.After(at) {
+			at = until
+		}
+	}
+	return at
+}
+
+// unanswered returns the last calls for the addresses of a member's interface that EC2 did not answer.
+func (p *planner) unanswered(m *Interface) []Backoff {
+	return slices.DeleteFunc(slices.Collect(maps.Values(p.Backoffs[m.Key].Updates)), func(last Backoff) bool {
+		change, _ := last.Action.(Change)
+		switch change.To.(type) {
+		case AssignAddresses, UnassignAddresses:
+			return last.Class != eni.Transient
+		default:
+			return true
+		}
+	})
+}
+
+// countedAt returns settledAt, or zero if the read on which calls depend is later.
+func (p *planner) countedAt(m *Interface) time.Time {
+	at, read := p.settledAt(m), p.now
+	if p.Snapshot != nil {
+		read = p.Snapshot.At
+	}
+	if !read.Before(at) {
+		return time.Time{}
+	}
+	return at
+}
+
+// readAt returns when the read of a member's interface began; zero if that is not known.
+func (p *planner) readAt(m *Interface) time.Time {
+	switch {
+	case p.Snapshot != nil:
+		return p.Snapshot.At
+	case m.Record != nil:
+		return m.Record.LastRead
+	default:
+		return time.Time{}
+	}
+}
+
+// withhold adds the prefixes that pods must not use yet. A read can still show a prefix that an earlier leader or a call
+// without an answer unassigned, and EC2 may have assigned it to another interface since. Until a read certainly shows
+// that, pods use only prefixes that the state of the node lists. It is written over the version that was read, so no
+// earlier leader can list one again.
+func (p *planner) withhold(s step) step {
+	i, at := s.Interface, p.settledAt(s.m)
+	if i == nil || !p.readAt(s.m).Before(at) {
+		return s
+	}
+	_, listed := p.PodsDraining[i.ID]
+	if _, lost := p.ReportsLost[i.ID]; !listed && !lost {
+		return s // no pod uses its prefixes
+	}
+	s.Withheld = without(slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes), p.ListedPrefixes[i.ID])
+	for _, last := range p.unanswered(s.m) {
+		if change, is := last.Action.(Change).To.(UnassignAddresses); is {
+			s.Withheld = slices.Concat(s.Withheld, change.Surplus.IPv4Prefixes, change.Surplus.IPv6Prefixes)
+		}
+	}
+	switch {
+	case len(s.Withheld) == 0:
+	case p.now.Before(at):
+		s = s.requeue(at)
+	default:
+		s.needsFreshRead = true
+	}
+	return s
 }
 
 // reportMayBeLost reports whether the report about a member's interface may be lost: a user may have deleted the state

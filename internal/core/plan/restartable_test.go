@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
@@ -84,7 +85,7 @@ func (c *restartable) reconcile() (crashed bool) {
 	for range 12 {
 		o := plan.Observed{
 			Owned: c.known.Of(instance), UsedGenerations: c.known.UsedGenerations(instance), RemovedExternally: c.known.RemovedExternally(instance), Snapshot: look, Ledger: c.ledger, Backoffs: maps.Clone(c.failures),
-			ObservedSince: c.since, RepeatedUpdates: c.repeats, Requested: c.requested(),
+			Era: era.Era{Since: c.since}, RepeatedUpdates: c.repeats, Requested: c.requested(),
 		}
 		if look != nil {
 			o.Limits = c.cloud.limits

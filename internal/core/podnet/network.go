@@ -62,16 +62,6 @@ type Network struct {
 	// Draining is set if no further pod gets an address: the interface must be removed, or the API server does not know
 	// yet that pods can attach.
 	Draining bool `json:"draining,omitempty"`
-	// Returned are drained prefixes that the interface lost, the newest last.
-	Returned []ReturnedPrefix `json:"returned,omitempty"`
-}
-
-// ReturnedPrefix is a prefix that returned to EC2.
-type ReturnedPrefix struct {
-	CIDR netip.Prefix `json:"cidr"`
-	At   time.Time    `json:"at"`
-	// ListedSince is the time since which the interface is listed with the prefix again; zero if it is not.
-	ListedSince time.Time `json:"listedSince,omitzero"`
 }
 
 // Family is the IPv4 or the IPv6 part of a pod network.

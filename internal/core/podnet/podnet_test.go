@@ -304,46 +304,6 @@ func TestUsageOfHostDevice(t *testing.T) {
 	}
 }
 
-// A former leader, or a late read, may list a prefix once more that returned to EC2. Pods use it only after it has been
-// listed for a minute.
-func TestAReturnedPrefixIsUsedAgainAfterAMinute(t *testing.T) {
-	for name, drain := range map[string]func(*podnet.Network){
-		"the prefix drained":  func(n *podnet.Network) { n.IPv4.Prefixes[1].Draining = true },
-		"the network drained": func(n *podnet.Network) { n.Draining = true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			const returned = "10.0.4.32/28"
-			file := network(ipv4("10.0.4.16/28", returned), nil)
-			drain(&file)
-			returnAndList(t, file, returned)
-		})
-	}
-}
-
-func returnAndList(t *testing.T, file podnet.Network, returned string) {
-	t.Helper()
-	for _, step := range []struct {
-		after time.Duration
-		lists []string
-		want  int
-	}{
-		{0, []string{"10.0.4.16/28"}, 1},
-		{time.Minute, []string{"10.0.4.16/28", returned}, 1},
-		{time.Minute + 59*time.Second, []string{"10.0.4.16/28", returned}, 1},
-		{2 * time.Minute, []string{"10.0.4.16/28"}, 1}, // the leader corrected it
-		{3 * time.Minute, []string{"10.0.4.16/28", returned}, 1},
-		{4 * time.Minute, []string{"10.0.4.16/28", returned}, 2},
-		{5 * time.Minute, []string{"10.0.4.16/28", returned}, 2},
-	} {
-		next := network(ipv4(step.lists...), nil)
-		next.KeepReturned(file, start.Add(step.after))
-		if got := len(next.IPv4.Prefixes); got != step.want {
-			t.Errorf("after %v pods use %d prefixes, want %d", step.after, got, step.want)
-		}
-		file = next
-	}
-}
-
 func TestDrain(t *testing.T) {
 	both := []string{"10.0.4.16/28", "10.0.4.32/28"}
 	for name, c := range map[string]struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -232,7 +233,7 @@ func TestReleaseInstance(t *testing.T) {
 		"nothing is known of it":           {next: inventory.VisibilityWindow},
 		"nothing was heard of it for long": {after: inventory.VisibilityWindow},
 		"it was started anew a minute ago": {
-			o: plan.Observed{ObservedSince: start.Add(time.Hour)}, after: time.Hour + time.Minute, next: inventory.VisibilityWindow - time.Minute,
+			o: plan.Observed{Era: era.Era{Since: start.Add(time.Hour)}}, after: time.Hour + time.Minute, next: inventory.VisibilityWindow - time.Minute,
 		},
 		"its creation failed a minute ago": {
 			o:     plan.Observed{Backoffs: map[identity.Key]plan.Backoff{own: {At: start.Add(time.Hour)}}},
