@@ -20,7 +20,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
@@ -312,47 +311,6 @@ func TestPlansThatCannotBeMade(t *testing.T) {
 				t.Fatalf("it did not fail, and printed:\n%s", r.out)
 			}
 			wants(t, r.failure.Error(), tc.want...)
-		})
-	}
-}
-
-func TestWaitShowsProgressAndEnds(t *testing.T) {
-	cases := map[string]struct {
-		prepare func(*cluster)
-		args    []string
-		fails   string
-		says    string
-	}{
-		"all is ready": {func(*cluster) {}, []string{"multus"}, "", "████████████████████  1/1 attached, 1/1 NodeENIs ready\n"},
-		"stalled": {func(c *cluster) { c.stall() }, []string{"--fail-if-stalled"}, "a user has to change something for multus (NoSubnetInZone); kubectl eni status says why",
-			"░░░░░░░░░░░░░░░░░░░░  0/1 attached, 1 blocked, 0/1 NodeENIs ready\n"},
-		"the time is over": {func(c *cluster) { c.block("InProgress", "EC2 attaches") }, []string{"--timeout", "2s"}, "not ready after 2s: multus (InProgress)",
-			"0/1 attached, 1 blocked"},
-		"a node that the NodeENI does not know of yet": {func(c *cluster) {
-			c.node("node-a2", "us-east-1a", "i-0a20000000000000a", map[string]string{"ng": "multi-eni"})
-		}, []string{"--timeout", "2s"}, "not ready after 2s: multus (Progressing)", "0/1 NodeENIs ready"},
-		"an older generation": {func(c *cluster) {
-			var n v1alpha1.NodeENI
-			must(c.t, c.Get(c.t.Context(), client.ObjectKey{Name: "multus"}, &n))
-			n.Spec.Description = "changed"
-			must(c.t, c.Update(c.t.Context(), &n))
-		}, []string{"--timeout", "2s"}, "not ready after 2s: multus (NotReconciled)", "0/1 NodeENIs ready"},
-		"no time at all": {func(*cluster) {}, []string{"--timeout", "0s"}, "found no NodeENI in 0s", ""},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			tc.prepare(readyCluster(t))
-			r := run(t, "", append([]string{"wait"}, tc.args...)...)
-			if (r.failure != nil) != (tc.fails != "") {
-				t.Fatalf("failure: %v, want %q", r.failure, tc.fails)
-			}
-			if r.failure != nil {
-				wants(t, r.failure.Error(), tc.fails)
-			}
-			wants(t, r.err, tc.says)
-			if r.out != "" {
-				t.Errorf("progress belongs on standard error, and this is on standard output: %q", r.out)
-			}
 		})
 	}
 }

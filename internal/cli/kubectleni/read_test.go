@@ -167,7 +167,6 @@ func TestRefusedArguments(t *testing.T) {
 		"why of a node as a NodeENI":         {[]string{"why", "nodeeni/node-a1"}, []string{"nothing is named nodeeni/node-a1"}},
 		"an unknown node":                    {[]string{"node", "node-z9"}, []string{"there is no node node-z9", "see kubectl get nodes"}},
 		"node of nothing":                    {[]string{"node"}, []string{"specify one name: eni node NAME"}},
-		"wait for an unknown NodeENI":        {[]string{"wait", "user-plane"}, []string{"there is no NodeENI user-plane; see kubectl get nodeenis"}},
 		"plan of no file":                    {[]string{"plan"}, []string{"specify the NodeENIs with -f FILE, or -f - for standard input"}},
 		"plan of a missing file":             {[]string{"plan", "-f", "/does/not/exist.yaml"}, []string{"/does/not/exist.yaml", "no such file"}},
 		"import from another program":        {[]string{"import", "--from", "terraform"}, []string{"--from=terraform: it can be aws-multi-eni-controller or multus-function"}},
@@ -197,8 +196,6 @@ func TestWhatMayNotBeReadIsNamed(t *testing.T) {
 		"NodeENIs for status":      {"/nodeenis", []string{"status"}, "list NodeENIs: "},
 		"nodes for topology":       {"/nodes", []string{"topology"}, "list Nodes: "},
 		"NodeENIStates for why":    {"/nodeenistates", []string{"why", "multus"}, "list NodeENIStates: "},
-		"NodeENIs for wait":        {"/nodeenis", []string{"wait"}, "list NodeENIs: "},
-		"nodes for wait at end":    {"/nodes", []string{"wait"}, "list the Nodes of NodeENI multus: "},
 		"the namespace for leaks":  {"/kube-system", []string{"leaks"}, "or set --cluster-name"},
 		"the namespace for import": {"/kube-system", []string{"import"}, "which names the cluster in EC2 tags"},
 	}
@@ -279,7 +276,6 @@ func TestNamesAreCompleted(t *testing.T) {
 	}{
 		"why":    {[]string{"__complete", "why", ""}, "multus\nnode-a1\nnode-b1\n:4\n"},
 		"node":   {[]string{"__complete", "node", ""}, "node-a1\nnode-b1\n:4\n"},
-		"wait":   {[]string{"__complete", "wait", ""}, "multus\n:4\n"},
 		"format": {[]string{"__complete", "topology", "-o", ""}, "svg\nwide\njson\nyaml\n:4\n"},
 	}
 	for name, tc := range cases {

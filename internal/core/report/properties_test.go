@@ -62,7 +62,7 @@ func anyFleet(rt *rapid.T) report.Fleet {
 // texts are the views of a fleet on a page.
 func texts(f report.Fleet, p report.Page) map[string]string {
 	all := map[string]string{
-		"status": report.NewStatus(f, now).Text(p), "topology": report.NewTopology(f).Text(p), "progress": report.NewProgress(f.NodeENIs).Line(p) + "\n",
+		"status": report.NewStatus(f, now).Text(p), "topology": report.NewTopology(f).Text(p),
 	}
 	for _, n := range f.NodeENIs {
 		all["why "+n.Name] = report.WhyNodeENI(f, n).Text(p)

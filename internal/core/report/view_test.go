@@ -253,11 +253,6 @@ func screens() map[string]string {
 		"subnets":          subnets().Text(page),
 		"subnets-colours":  subnets().Text(report.Page{Width: 100, Colours: true}),
 		"subnets-none":     report.Subnets{}.Text(page),
-		"wait":             report.NewProgress(f.NodeENIs).Line(page) + "\n",
-		"wait-nobody":      report.NewProgress([]report.NodeENI{nobody}).Line(page) + "\n",
-		"wait-left":        report.NewProgress(f.NodeENIs).Left() + "\n",
-		"wait-narrow":      report.NewProgress(f.NodeENIs).Line(narrow) + "\n",
-		"progress-colours": report.NewProgress(f.NodeENIs[1:]).Line(report.Page{Colours: true}) + "\n",
 	}
 }
 
@@ -356,24 +351,12 @@ func TestOnlyWhatIsOldAndUnattachedIsCollected(t *testing.T) {
 	}
 }
 
-func TestProgressEnds(t *testing.T) {
-	stalled := nodeENI("x", "False", 1, 1, 0)
-	stalled.Conditions = []report.Condition{{Type: "Stalled", Status: "True"}}
-	cases := map[string]struct {
-		nodeENIs    []report.NodeENI
-		done, stuck bool
-	}{
-		"nothing to wait for":       {nil, true, false},
-		"all ready":                 {[]report.NodeENI{nodeENI("x", "True", 1, 1, 1)}, true, false},
-		"one goes on by itself":     {[]report.NodeENI{nodeENI("x", "False", 1, 1, 0), stalled}, false, false},
-		"what is left waits for us": {[]report.NodeENI{nodeENI("y", "True", 1, 1, 1), stalled}, false, true},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if p := report.NewProgress(tc.nodeENIs); p.Done != tc.done || p.Stuck != tc.stuck {
-				t.Errorf("%+v", p)
-			}
-		})
+// A sign in colour takes one column, as one without.
+func TestWrappedLinesAreIndentedBelowTheirFirstWord(t *testing.T) {
+	checks := report.Checks{{Check: "quota", Grade: report.OK, Found: "many words that do not fit a narrow page"}}
+	const want = "\x1b[32m●\x1b[0m quota: many words\n  that do not fit a\n  narrow page\n\n1 in order, 0 warnings, 0 failed\n"
+	if got := checks.Text(report.Page{Width: 20, Colours: true}); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 
