@@ -114,8 +114,7 @@ func TestAddressesOfWhereaboutsFollowTheirPods(t *testing.T) {
 	}
 	w.apply(whereaboutsDefinitions)
 	w.apply(followed)
-	block := netip.MustParsePrefix("10.0.64.208/28")
-	networkA, networkB := a.whereabouts(program, block), b.whereabouts(program, block)
+	networkA, networkB := a.whereabouts(program), b.whereabouts(program)
 	podA, podB := a.connected("own-a"), b.connected("own-b")
 	atA := addresses(t, a.mustAdd(networkA, podA, "net1"))
 	atB := addresses(t, b.mustAdd(networkB, podB, "net1"))

@@ -15,32 +15,38 @@ import (
 	"testing"
 
 	"github.com/containernetworking/cni/libcni"
+	"sigs.k8s.io/yaml"
 
-	"github.com/multieni/multieni/internal/core/netattach"
 	"github.com/multieni/multieni/internal/dev/assets"
 )
 
-// whereabouts puts the plugin into the folders of the node's runtime, and returns the network that kubectl eni nads
-// --whereabouts prints for a block of subnetA. The file of a whereabouts installation that names the kubeconfig is in a
-// folder of the test.
-func (k *worker) whereabouts(program string, block netip.Prefix) *libcni.NetworkConfigList {
+// whereabouts puts the plugin into the folders of the node's runtime, and returns the network of
+// examples/whereabouts.yaml. The file of a whereabouts installation that names the kubeconfig is in a folder of the
+// test.
+func (k *worker) whereabouts(program string) *libcni.NetworkConfigList {
 	k.Helper()
 	if err := os.Symlink(program, filepath.Join(k.plugins, "whereabouts")); err != nil {
 		k.Fatal(err)
 	}
-	definition := netattach.WhereaboutsDefinitions([]netattach.Range{{
-		Network: netattach.Network{NodeENI: "n3"}, Zone: "us-east-1a", Subnet: netip.MustParsePrefix("10.0.64.0/20"), Block: block,
-	}})[0]
+	example, err := os.ReadFile("../../examples/whereabouts.yaml")
+	if err != nil {
+		k.Fatal(err)
+	}
+	documents := strings.Split(string(example), "---\n")
+	var definition struct{ Spec struct{ Config string } }
+	if err := yaml.Unmarshal([]byte(documents[len(documents)-1]), &definition); err != nil {
+		k.Fatal(err)
+	}
 	installed := filepath.Join(k.TempDir(), "whereabouts.conf")
 	if err := os.WriteFile(installed, fmt.Appendf(nil, `{"log_level": "error", "kubernetes": {"kubeconfig": %q}}`, k.Kubeconfig), 0o600); err != nil {
 		k.Fatal(err)
 	}
-	const plugin = `"type":"whereabouts"`
-	if !strings.Contains(definition.Config, plugin) {
-		k.Fatalf("the definition has no %s: %s", plugin, definition.Config)
+	const plugin = `"type": "whereabouts"`
+	if !strings.Contains(definition.Spec.Config, plugin) {
+		k.Fatalf("the definition has no %s: %s", plugin, definition.Spec.Config)
 	}
-	list, err := libcni.ConfListFromBytes([]byte(strings.Replace(definition.Config, plugin,
-		plugin+fmt.Sprintf(`,"configuration_path":%q`, installed), 1)))
+	list, err := libcni.ConfListFromBytes([]byte(strings.Replace(definition.Spec.Config, plugin,
+		plugin+fmt.Sprintf(`, "configuration_path": %q`, installed), 1)))
 	if err != nil {
 		k.Fatal(err)
 	}
@@ -75,7 +81,7 @@ func TestAddressesOfWhereabouts(t *testing.T) {
 	w.apply(whereaboutsDefinitions)
 	w.kubectl("", "wait", "nodeeni", "n3", "--for=condition=Ready", "--timeout=60s")
 	block := netip.MustParsePrefix("10.0.64.208/28")
-	networkA, networkB := a.whereabouts(program, block), b.whereabouts(program, block)
+	networkA, networkB := a.whereabouts(program), b.whereabouts(program)
 	for _, k := range []*worker{a, b} {
 		eventually(t, "the link net-n3 of "+k.name, func() bool { return strings.Contains(k.links.IP("link show"), "net-n3") })
 	}

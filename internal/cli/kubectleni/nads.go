@@ -22,7 +22,6 @@ import (
 
 func newNADs() *cobra.Command {
 	var s screen
-	var whereabouts bool
 	c := &cobra.Command{
 		Use:   "nads [NODEENI]...",
 		Short: "Print the NetworkAttachmentDefinitions of NodeENIs with pods",
@@ -32,25 +31,14 @@ controller has no permission to write them, or to preview them. For a NodeENI wi
 the definition has no namespace, for kubectl apply -n. What you apply is yours: the controller
 neither changes nor deletes it.
 
-With --whereabouts, the addresses come from the IPAM plugin of that name, and from the blocks
-that SubnetReservations of type Explicit reserve in the subnets of the NodeENIs: one definition
-for each block, because a subnet is in one zone. EC2 delivers packets to an address only after
-your own program requested it for the interface of the pod's node; see docs/own-addresses.md.
-
 The command only reads the Kubernetes API.`,
 		Example: `  kubectl eni nads
-  kubectl eni nads n3 | kubectl apply -f -
-  kubectl eni nads n3 --whereabouts`,
+  kubectl eni nads n3 | kubectl apply -f -`,
 		ValidArgsFunction: s.completeNames(nodeENIList),
 		RunE: s.show(func(c *cobra.Command, api client.Client, names []string) (textOutput, error) {
-			if whereabouts {
-				return renderWhereabouts(c, api, names)
-			}
 			return renderNADs(c, api, names)
 		}),
 	}
-	c.Flags().BoolVar(&whereabouts, "whereabouts", false,
-		"print definitions for whereabouts, from SubnetReservations of type Explicit")
 	s.bind(c, "yaml", "json")
 	return c
 }
@@ -71,7 +59,7 @@ func renderNADs(c *cobra.Command, api client.Reader, names []string) (nads, erro
 				"kubectl explain nodeeni.spec.pods", name)
 		case nodeENIs.Items[at].Spec.Pods.Attachment == v1alpha1.PodAttachmentObserved:
 			return nads{}, fmt.Errorf("NodeENI %s has pods.attachment Observed, so its NetworkAttachmentDefinition is yours; "+
-				"docs/own-addresses.md has one, and --whereabouts prints those for whereabouts", name)
+				"docs/own-addresses.md has one", name)
 		}
 	}
 	var all nads

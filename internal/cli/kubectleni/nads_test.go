@@ -5,7 +5,6 @@ package kubectleni_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -75,45 +74,4 @@ func TestNADsNameWhatIsMissing(t *testing.T) {
 		}
 		wants(t, r.failure.Error(), want)
 	}
-}
-
-// TestNADsForWhereabouts has the blocks of the reservations in two of three zones.
-func TestNADsForWhereabouts(t *testing.T) {
-	c := newCluster(t)
-	n3 := withPods("n3", nil)
-	n3.Spec.SubnetIDs = []string{"subnet-00000000000000002", "subnet-00000000000000001", "subnet-00000000000000003"}
-	subnets := []v1alpha1.ResolvedSubnet{
-		{ID: "subnet-00000000000000001", Zone: "us-east-1a", CIDR: "10.0.4.0/24"},
-		{ID: "subnet-00000000000000002", Zone: "us-east-1a", CIDR: "10.0.5.0/24"},
-		{ID: "subnet-00000000000000003", Zone: "us-east-1b", CIDR: "10.0.6.0/24"},
-	}
-	n3.Status.Subnets = subnets
-	c.put(n3)
-	wants(t, run(t, "", "nads", "--whereabouts").failure.Error(), "no SubnetReservation of type Explicit has a reserved block")
-
-	reservation := func(name string, of v1alpha1.SubnetReservationType, blocks ...v1alpha1.ReservedBlock) {
-		c.put(&v1alpha1.SubnetReservation{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       v1alpha1.SubnetReservationSpec{SubnetIDs: n3.Spec.SubnetIDs, Type: of, PrefixLength: new(int32(25))},
-			Status:     v1alpha1.SubnetReservationStatus{Reservations: blocks},
-		})
-	}
-	reservation("pods", v1alpha1.SubnetReservationExplicit,
-		v1alpha1.ReservedBlock{SubnetID: "subnet-00000000000000001", CIDR: "10.0.4.128/25", ID: "scr-1"},
-		v1alpha1.ReservedBlock{SubnetID: "subnet-00000000000000002", CIDR: "10.0.5.128/25", ID: "scr-2"},
-		v1alpha1.ReservedBlock{SubnetID: "subnet-00000000000000003", CIDR: "10.0.6.128/25"}, // EC2 has not reserved it
-	)
-	reservation("prefixes", v1alpha1.SubnetReservationPrefix, v1alpha1.ReservedBlock{SubnetID: "subnet-00000000000000003", CIDR: "10.0.6.64/26", ID: "scr-4"})
-	got := succeeds(t, "nads", "n3", "--whereabouts")
-	wants(t, got, "name: n3-us-east-1a\n", `"master":"net-n3_1"`, `"range":"10.0.4.0/24","range_start":"10.0.4.128","range_end":"10.0.4.254"`,
-		"name: n3--1-us-east-1a\n", `"range_start":"10.0.5.128"`)
-	if strings.Contains(got, "10.0.6.") {
-		t.Errorf("a block that is not reserved, or for prefixes, has a definition:\n%s", got)
-	}
-	wants(t, run(t, "", "nads", "--whereabouts", "none").failure.Error(), "there is no NodeENI none; see kubectl get nodeeni")
-
-	byName := withPods("by-name", nil)
-	byName.Spec.SubnetIDs, byName.Spec.SubnetNames, byName.Status.Subnets = nil, []string{"multus"}, subnets
-	c.put(byName)
-	wants(t, run(t, "", "nads", "--whereabouts", "by-name").failure.Error(), "NodeENI by-name selects 2 subnets of zone us-east-1a", "list them as subnetIDs")
 }

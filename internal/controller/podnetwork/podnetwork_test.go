@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -299,12 +298,8 @@ func TestADefinitionOfSomebodyElseIsNotTouched(t *testing.T) {
 // The controller deletes only what has its owner reference: definitions that a user applied stay, those that kubectl eni
 // nads prints and those with a copied label.
 func TestDefinitionsThatAUserAppliedStay(t *testing.T) {
-	whereabouts := func(*v1alpha1.NodeENI) []*unstructured.Unstructured {
-		ranges := []netattach.Range{{
-			Network: netattach.Network{NodeENI: "n3"}, Zone: "us-east-1a",
-			Subnet: netip.MustParsePrefix("10.0.64.0/20"), Block: netip.MustParsePrefix("10.0.64.192/26"),
-		}}
-		return []*unstructured.Unstructured{podnetwork.Object("", netattach.WhereaboutsDefinitions(ranges)[0])}
+	own := func(*v1alpha1.NodeENI) []*unstructured.Unstructured {
+		return []*unstructured.Unstructured{podnetwork.Object("", netattach.Definition{Name: "n3-us-east-1a", Config: `{"type":"ipvlan"}`})}
 	}
 	render := func(n *v1alpha1.NodeENI) []*unstructured.Unstructured { return podnetwork.Render(n, "") }
 	labelled := func(n *v1alpha1.NodeENI) []*unstructured.Unstructured {
@@ -317,9 +312,9 @@ func TestDefinitionsThatAUserAppliedStay(t *testing.T) {
 		printed func(*v1alpha1.NodeENI) []*unstructured.Unstructured
 		want    []string
 	}{
-		"for whereabouts, with attachment Observed": {
+		"one of the user, with attachment Observed": {
 			func(p *v1alpha1.NodeENIPods) { *p = v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentObserved} },
-			whereabouts, []string{"upf/n3-us-east-1a"},
+			own, []string{"upf/n3-us-east-1a"},
 		},
 		"without namespaces":             {func(p *v1alpha1.NodeENIPods) { p.Namespaces = nil }, render, []string{"upf/n3"}},
 		"in a namespace that it names":   {func(*v1alpha1.NodeENIPods) {}, render, []string{"smf/n3", "upf/n3"}},

@@ -65,16 +65,3 @@ func (s Subnet) space() (*netipx.IPSet, error) {
 	}
 	return b.IPSet()
 }
-
-// UsableRange returns the addresses of a block that interfaces and pods of the subnet can have; false if it has none.
-func UsableRange(subnet, block netip.Prefix) (netipx.IPRange, bool) {
-	usable, err := Subnet{CIDR: subnet}.space()
-	if err != nil {
-		return netipx.IPRange{}, false
-	}
-	ranges := intersection(usable, setOfPrefix(block)).Ranges()
-	if len(ranges) == 0 {
-		return netipx.IPRange{}, false
-	}
-	return ranges[0], true
-}

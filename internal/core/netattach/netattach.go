@@ -93,7 +93,6 @@ type plugin struct {
 	Mode    string  `json:"mode,omitempty"`
 	Network string  `json:"network,omitempty"`
 	IPAM    *plugin `json:"ipam,omitempty"`
-	*whereabouts
 }
 
 // Count returns the number of networks of a NodeENI, at least 1: the largest number of subnets that a zone has of those
