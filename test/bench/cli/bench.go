@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/multieni/multieni/test/bench/agents"
 	"github.com/multieni/multieni/test/bench/report"
 	"github.com/multieni/multieni/test/bench/scenario"
 	"github.com/multieni/multieni/test/synctest/bubble"
@@ -121,7 +122,7 @@ func (s settings) run(ctx context.Context, out, progress io.Writer) error {
 			live = append(live, c)
 			continue
 		}
-		result := measure(c, screen, func() (*scenario.Outcome, error) { return runVirtual(ctx, c, screen.show) })
+		result := measure(c, screen, func() (*scenario.Outcome, error) { return s.runAlone(ctx, c, screen) })
 		if ctx.Err() != nil {
 			break
 		}
@@ -140,6 +141,18 @@ func (s settings) run(ctx context.Context, out, progress io.Writer) error {
 		return err
 	}
 	return errors.Join(s.keep(r, progress), ctx.Err(), defect(r))
+}
+
+// runAlone runs a scenario that shares nothing with others.
+func (s settings) runAlone(ctx context.Context, c scenario.Scenario, screen *screen) (*scenario.Outcome, error) {
+	if !c.Agents {
+		return runVirtual(ctx, c, screen.show)
+	}
+	dir := filepath.Join(s.dir, c.ID)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return agents.Run(ctx, agents.Full(c.Nodes), dir, screen.show)
 }
 
 // defect returns an error if a figure is a defect and not only a miss.

@@ -38,6 +38,8 @@ type Result struct {
 	Title string `json:"title"`
 	Nodes int    `json:"nodes"`
 	Live  bool   `json:"live"`
+	// Agents is set if prototypes of agents ran against a real API server.
+	Agents bool `json:"agents,omitempty"`
 	// Speed is how many times faster than EC2 the simulated one ran, in a live scenario.
 	Speed float64 `json:"speed,omitempty"`
 	// Controller is the command that was measured, in a live scenario.
@@ -61,7 +63,7 @@ type Row struct {
 
 // New returns the result of a scenario. After an error the outcome is nil, or has the measurements until then.
 func New(s scenario.Scenario, o *scenario.Outcome, took time.Duration, err error) Result {
-	r := Result{ID: s.ID, Title: s.Title, Nodes: s.Nodes, Live: s.Live, Speed: s.Speed, Seconds: took.Seconds()}
+	r := Result{ID: s.ID, Title: s.Title, Nodes: s.Nodes, Live: s.Live, Agents: s.Agents, Speed: s.Speed, Seconds: took.Seconds()}
 	if err != nil {
 		r.Error = err.Error()
 	}

@@ -48,6 +48,9 @@ func (r Result) conditions() string {
 	if r.Live {
 		return fmt.Sprintf("%s; %s nodes; API server, EC2 at %g x; took %s", r.Controller, thousands(r.Nodes), r.Speed, took)
 	}
+	if r.Agents {
+		return fmt.Sprintf("%s nodes; API server, no EC2; took %s", thousands(r.Nodes), took)
+	}
 	return fmt.Sprintf("%s nodes; virtual time; took %s", thousands(r.Nodes), took)
 }
 

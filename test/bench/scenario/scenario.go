@@ -50,6 +50,10 @@ const (
 	APILatency     = "apiWriteP99"
 	RSS            = "rss"
 	PeakRSS        = "peakRSSRatio"
+	ServerPerENI   = "apiServerCPUPerENI"
+	IdleServer     = "apiServerIdleCPU"
+	LinkToReadyP50 = "linkToReadyP50"
+	LinkToReadyP99 = "linkToReadyP99"
 )
 
 // LimitSuffix is added to the key of a measurement for its limit, if a run itself measures how much EC2 allowed.
@@ -64,6 +68,8 @@ type Scenario struct {
 	InstantCalls bool
 	// Live scenarios run the controller as a process against a real API server; others run it in virtual time.
 	Live bool
+	// Agents scenarios run prototypes of agents against a real API server, without a controller process.
+	Agents bool
 	// Nodes is the size of the fleet. Quick is its size in the small set; 0 excludes the scenario from that set.
 	Nodes, Quick int
 	// Figures returns the figures for a fleet of that size, without measurements.
@@ -73,7 +79,7 @@ type Scenario struct {
 }
 
 // Catalogue returns all scenarios, in the order in which they run and are shown.
-func Catalogue() []Scenario { return slices.Concat(virtual(), live()) }
+func Catalogue() []Scenario { return slices.Concat(virtual(), live(), agents()) }
 
 // Choose returns the scenarios that a word selects: all, small, virtual, live, or IDs separated by commas, each
 // optionally with a colon and another size of its fleet.
@@ -84,7 +90,7 @@ func Choose(word string) ([]Scenario, error) {
 		case word == "small" && s.Quick > 0:
 			s.Nodes = s.Quick
 			chosen = append(chosen, s)
-		case word == "all", word == "virtual" && !s.Live, word == "live" && s.Live:
+		case word == "all", word == "virtual" && !s.Live && !s.Agents, word == "live" && s.Live:
 			chosen = append(chosen, s)
 		}
 	}

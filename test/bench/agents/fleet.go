@@ -1,0 +1,393 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agents
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/multieni/multieni/internal/dev/assets"
+	"github.com/multieni/multieni/internal/dev/cluster"
+	"github.com/multieni/multieni/test/bench/scenario"
+)
+
+const (
+	instanceLabel = "bench.multieni.dev/instance"
+	bootID        = "6f1c2f3e-0000-4000-8000-000000000000"
+	readiness     = "MultiENIReady"
+	// settled is how many interfaces each node has at the beginning.
+	settled = 2
+	// interval is the time from one attachment to the next: EC2 attaches five per second for an account.
+	interval = 200 * time.Millisecond
+	// atOnce is how many nodes are made at a time.
+	atOnce = 16
+)
+
+//go:embed networkinterfaces.yaml
+var definition []byte
+
+// Load is what the API server works for.
+type Load struct {
+	Nodes int
+	// Attachments is how many interfaces are attached while the bench measures.
+	Attachments int
+	// Quiet is how long the bench measures the API server before the attachments.
+	Quiet time.Duration
+}
+
+// Full is the load of the scenario: a minute of attachments.
+func Full(nodes int) Load { return Load{Nodes: nodes, Attachments: 300, Quiet: 20 * time.Second} }
+
+// fleet is an API server with nodes, their agents and a controller.
+type fleet struct {
+	kube    kubernetes.Interface
+	objects dynamic.ResourceInterface
+	server  procfs.Proc
+	agents  []*agent
+	show    func(scenario.Progress)
+
+	running *errgroup.Group
+	mu      sync.Mutex
+	// linked is when the link of an interface appeared, ready how long after that its node was reported as ready.
+	linked map[string]time.Time
+	ready  []time.Duration
+}
+
+// Run measures a fleet. It writes files into a folder, which must exist.
+func Run(ctx context.Context, l Load, dir string, show func(scenario.Progress)) (o *scenario.Outcome, err error) {
+	servers, err := cluster.Start(ctx, cluster.Options{Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, servers.Stop()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	f, err := connect(servers.Config, show)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	f.running = group
+	values, err := f.measure(ctx, l)
+	cancel()
+	if err = errors.Join(f.running.Wait(), err); err != nil {
+		return nil, err
+	}
+	return &scenario.Outcome{Measured: values}, nil
+}
+
+func connect(config *rest.Config, show func(scenario.Progress)) (*fleet, error) {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(definition, &crd); err != nil {
+		return nil, err
+	}
+	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{
+		CRDs: []*apiextensionsv1.CustomResourceDefinition{&crd}}); err != nil {
+		return nil, err
+	}
+	access := rest.CopyConfig(config)
+	access.QPS = -1
+	kube, err := kubernetes.NewForConfig(access)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(access)
+	if err != nil {
+		return nil, err
+	}
+	server, err := apiServer()
+	return &fleet{
+		kube: kube, server: server, show: show, linked: map[string]time.Time{},
+		objects: objects.Resource(schema.GroupVersionResource{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name,
+			Resource: crd.Spec.Names.Plural}),
+	}, err
+}
+
+// apiServer returns the process of the API server, a child of this one.
+func apiServer() (procfs.Proc, error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return procfs.Proc{}, err
+	}
+	at := slices.IndexFunc(all, func(p procfs.Proc) bool {
+		stat, err := p.Stat()
+		return err == nil && stat.PPID == os.Getpid() && stat.Comm == assets.APIServer
+	})
+	if at < 0 {
+		return procfs.Proc{}, fmt.Errorf("no child of this process is a %s", assets.APIServer)
+	}
+	return all[at], nil
+}
+
+// measure makes the fleet, and then attaches interfaces.
+func (f *fleet) measure(ctx context.Context, l Load) (map[string]float64, error) {
+	if err := f.join(ctx, l.Nodes); err != nil {
+		return nil, err
+	}
+	if err := f.control(ctx); err != nil {
+		return nil, err
+	}
+	idle, err := f.load(func() error { return sleep(ctx, l.Quiet) })
+	if err != nil {
+		return nil, err
+	}
+	busy, err := f.load(func() error { return f.attach(ctx, l.Attachments) })
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slices.Sort(f.ready)
+	return map[string]float64{
+		scenario.IdleServer:     1000 * idle.processors(),
+		scenario.ServerPerENI:   (busy.cpu - idle.processors()*busy.clock.Seconds()) / float64(l.Attachments),
+		scenario.LinkToReadyP50: f.ready[len(f.ready)/2].Seconds(),
+		scenario.LinkToReadyP99: f.ready[len(f.ready)*99/100].Seconds(),
+	}, nil
+}
+
+// use is how much processor time, in seconds, the API server used in a time by the clock.
+type use struct {
+	cpu   float64
+	clock time.Duration
+}
+
+func (u use) processors() float64 { return u.cpu / u.clock.Seconds() }
+
+// load measures the API server during work.
+func (f *fleet) load(work func() error) (use, error) {
+	before, err := f.server.Stat()
+	if err != nil {
+		return use{}, err
+	}
+	begun := time.Now()
+	if err := work(); err != nil {
+		return use{}, err
+	}
+	after, err := f.server.Stat()
+	return use{after.CPUTime() - before.CPUTime(), time.Since(begun)}, err
+}
+
+// join makes the Nodes and objects, and starts the agents.
+func (f *fleet) join(ctx context.Context, nodes int) error {
+	group, making := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	f.agents = make([]*agent, nodes)
+	for n := range nodes {
+		f.agents[n] = f.newAgent(n)
+		group.Go(func() error {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(n)}}
+			if _, err := f.kube.CoreV1().Nodes().Create(making, node, metav1.CreateOptions{}); err != nil {
+				return err
+			}
+			for ordinal := range settled {
+				if _, err := f.declare(making, n, ordinal); err != nil {
+					return err
+				}
+			}
+			return f.agents[n].start(ctx)
+		})
+		f.show(scenario.Progress{Phase: "nodes join", Ready: n, Done: float64(n) / float64(nodes)})
+	}
+	return group.Wait()
+}
+
+// declare creates the object of an interface.
+func (f *fleet) declare(ctx context.Context, node, ordinal int) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion("bench.multieni.dev/v1alpha1")
+	object.SetKind("NetworkInterface")
+	object.SetName(fmt.Sprintf("storage-%s-%d", instanceID(node), ordinal))
+	object.SetLabels(map[string]string{instanceLabel: instanceID(node), "bench.multieni.dev/nodeeni": "storage"})
+	object.SetFinalizers([]string{"bench.multieni.dev/eni"})
+	var subnets []any
+	for n := range 3 {
+		subnets = append(subnets, map[string]any{"id": fmt.Sprintf("subnet-%017x", n), "cidr": fmt.Sprintf("10.%d.0.0/16", n)})
+	}
+	object.Object["spec"] = map[string]any{
+		"instanceID": instanceID(node), "zone": "us-east-1a", "ordinal": int64(ordinal), "nodeName": nodeName(node),
+		"revision": "3b5d5c3712955042", "description": "interface of a bench", "subnets": subnets,
+		"securityGroupIDs": []any{"sg-00000000000000001", "sg-00000000000000002"},
+		"slot":             map[string]any{"networkCardIndex": int64(0), "deviceIndex": int64(ordinal + 1)},
+		"tags":             map[string]any{"team": "storage", "stage": "production", "cost-center": "4711"},
+	}
+	return f.objects.Create(ctx, object, metav1.CreateOptions{FieldManager: "multieni"})
+}
+
+// control makes Nodes ready whose objects an agent has answered, as the controller of the design does.
+func (f *fleet) control(ctx context.Context) error {
+	list, err := f.objects.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return err
+	}
+	changes, err := f.objects.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	if err != nil {
+		return err
+	}
+	f.run(func() error {
+		defer changes.Stop()
+		for event := range changes.ResultChan() {
+			object, is := event.Object.(*unstructured.Unstructured)
+			if !is {
+				return ignoreEnd(ctx, fmt.Errorf("watch of all objects: %v", event.Object))
+			}
+			if open, _, _ := unstructured.NestedBool(object.Object, "status", "node", "open"); open {
+				f.run(func() error { return ignoreEnd(ctx, f.becomesReady(ctx, object)) })
+			}
+		}
+		return f.ended(ctx, "watch of all objects")
+	})
+	return nil
+}
+
+// becomesReady reports a Node as ready, once for each interface.
+func (f *fleet) becomesReady(ctx context.Context, object *unstructured.Unstructured) error {
+	node, _, _ := unstructured.NestedString(object.Object, "spec", "nodeName")
+	id, _, _ := unstructured.NestedString(object.Object, "status", "eniID")
+	f.mu.Lock()
+	since, waits := f.linked[id]
+	delete(f.linked, id)
+	f.mu.Unlock()
+	if !waits {
+		return nil
+	}
+	if err := f.setReady(ctx, node, corev1.ConditionTrue); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ready = append(f.ready, time.Since(since))
+	return nil
+}
+
+// attach attaches one interface after the other, and waits until all their nodes are ready.
+func (f *fleet) attach(ctx context.Context, attachments int) error {
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	for n := range attachments {
+		f.run(func() error { return ignoreEnd(ctx, f.attachOne(ctx, n)) })
+		f.show(scenario.Progress{Phase: "interfaces are attached", Ready: n, Done: float64(n) / float64(attachments)})
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for begun := time.Now(); ; {
+		f.mu.Lock()
+		ready := len(f.ready)
+		f.mu.Unlock()
+		if ready == attachments {
+			return nil
+		}
+		if time.Since(begun) > time.Minute {
+			return fmt.Errorf("%d of %d nodes are ready a minute after the last attachment", ready, attachments)
+		}
+		if err := sleep(ctx, interval); err != nil {
+			return err
+		}
+	}
+}
+
+// attachOne makes the API server's writes of one attachment: the object, the Node that is not ready, and the status once
+// EC2 has attached the interface. The link appears at that time.
+func (f *fleet) attachOne(ctx context.Context, n int) error {
+	node, ordinal := n%len(f.agents), settled+n/len(f.agents)
+	object, err := f.declare(ctx, node, ordinal)
+	if err != nil {
+		return err
+	}
+	if err := f.setReady(ctx, nodeName(node), corev1.ConditionFalse); err != nil {
+		return err
+	}
+	id := fmt.Sprintf("eni-%017x", n+1)
+	f.mu.Lock()
+	f.linked[id] = time.Now()
+	f.mu.Unlock()
+	select {
+	case f.agents[node].links <- id:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return f.applyStatus(ctx, object, "multieni", map[string]any{
+		"eniID": id, "attachmentID": "eni-attach-0123456789abcdef0", "macAddress": "02:00:00:00:00:01", "privateIP": "10.0.0.7",
+		"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "Attached", "message": "attached",
+			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339), "observedGeneration": object.GetGeneration()}},
+	})
+}
+
+// applyStatus applies a part of a status over the version that was read.
+func (f *fleet) applyStatus(ctx context.Context, read *unstructured.Unstructured, manager string, status map[string]any) error {
+	applied := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+	applied.SetAPIVersion(read.GetAPIVersion())
+	applied.SetKind(read.GetKind())
+	applied.SetName(read.GetName())
+	applied.SetResourceVersion(read.GetResourceVersion())
+	_, err := f.objects.ApplyStatus(ctx, read.GetName(), applied, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	return err
+}
+
+// setReady writes the condition of a Node.
+func (f *fleet) setReady(ctx context.Context, node string, is corev1.ConditionStatus) error {
+	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":%q,"status":%q,"reason":"Bench","message":""}]}}`, readiness, is)
+	_, err := f.kube.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+func isUnready(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == readiness && c.Status == corev1.ConditionFalse
+	})
+}
+
+// run runs a part of the fleet, whose error ends the measurement.
+func (f *fleet) run(part func() error) { f.running.Go(part) }
+
+// ended is the error of a watch that ended before the measurement.
+func (f *fleet) ended(ctx context.Context, what string) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("the %s ended", what)
+}
+
+// ignoreEnd returns nil for an error that the end of the measurement caused.
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func nodeName(n int) string   { return fmt.Sprintf("node-%04d", n) }
+func instanceID(n int) string { return fmt.Sprintf("i-%017x", n+1) }
