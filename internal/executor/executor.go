@@ -273,12 +273,17 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 	case plan.UnassignAddresses:
 		err = a.unassign(ctx, c.InterfaceID, to)
 	}
-	// A repeated change counts once EC2 returns it. But EC2's answer names the addresses that it assigned.
+	// A repeated change counts once EC2 returns it. But EC2's answer names the addresses that it assigned, and a read
+	// shows the call once it has these: another one may have as many.
 	_, answered := c.To.(plan.AssignAddresses)
 	if err != nil || c.Repetition && !answered {
 		return err
 	}
-	a.note(c.InterfaceID, after, inventory.Effect{Aspect: plan.FieldOf(c.To), IsVisible: c.To.IsSatisfiedBy})
+	visible := c.To.IsSatisfiedBy
+	if answered {
+		visible = func(i eni.Interface) bool { return after(i).Counts() == i.Counts() }
+	}
+	a.note(c.InterfaceID, after, inventory.Effect{Aspect: plan.FieldOf(c.To), IsVisible: visible})
 	return nil
 }
 

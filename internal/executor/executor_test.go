@@ -259,6 +259,22 @@ func TestAReadDuringTheCallAddsNoAddressTwice(t *testing.T) {
 	}
 }
 
+// TestACallShowsOnceAReadHasItsAddresses reads an interface that has as many addresses as the call requested, but another
+// one: a read from before the call, with an address that moved there.
+func TestACallShowsOnceAReadHasItsAddresses(t *testing.T) {
+	v := known()
+	before, _ := v.Interface("eni-1")
+	more := plan.AssignAddresses{Family: plan.IPv4, Addresses: 1, Had: before.Counts()}
+	applier(cloud((&recorder{}).call), v).Do(t.Context(), []plan.Action{plan.Change{Member: member(0), InterfaceID: "eni-1", To: more}})
+	noted, _ := v.Interface("eni-1")
+	assigned := noted.SecondaryIPv4[len(noted.SecondaryIPv4)-1]
+	before.SecondaryIPv4 = append(slices.Clone(before.SecondaryIPv4), netip.MustParseAddr("10.0.9.9"))
+	v.ObserveInterfaces(start.Add(61*time.Second), before)
+	if after, _ := v.Interface("eni-1"); !slices.Contains(after.SecondaryIPv4, assigned) {
+		t.Errorf("the inventory has %v, without %s", after.SecondaryIPv4, assigned)
+	}
+}
+
 // TestARepeatedChangeCounts repeats changes that EC2 accepted before. A change by another program can have reverted the
 // first one, so only a read shows whether the second one lasts; but EC2's answer names the addresses that it assigned.
 func TestARepeatedChangeCounts(t *testing.T) {

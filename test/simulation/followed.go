@@ -210,6 +210,13 @@ func (h *podHost) newClaim(address netip.Addr, at metav1.MicroTime) v1alpha1.Pod
 	return v1alpha1.PodAddressClaim{Address: address.String(), Sequence: at.UnixMicro() + h.sequence, Since: at}
 }
 
+// floats reports whether an address is in a range that the cluster's NodeENIs declare.
+func (c *cluster) floats(address netip.Addr) bool {
+	return slices.ContainsFunc(c.floatingRanges(29), func(text string) bool {
+		return netip.MustParsePrefix(text).Contains(address)
+	})
+}
+
 // moving checks I18: a call moves only an address that a pod on the interface brought up, within declared ranges. It
 // moves none from the interface that a live claim known to the process names, unless the claim is outlived. The cache
 // of the process may have a claim that the API server does not have any more, as the process knows from a read past the
@@ -217,10 +224,7 @@ func (h *podHost) newClaim(address netip.Addr, at metav1.MicroTime) v1alpha1.Pod
 func (r *run) moving(p *process, q request) {
 	for _, address := range q.reassigns {
 		r.judged("I18")
-		declared := slices.ContainsFunc(p.cluster.floatingRanges(29), func(text string) bool {
-			return netip.MustParsePrefix(text).Contains(address)
-		})
-		if !declared || !r.followers.brought[q.target][address] {
+		if !p.cluster.floats(address) || !r.followers.brought[q.target][address] {
 			r.violate("I18", "%s moves %s to %s, where no pod brought it up within the declared ranges", p.name,
 				address, q.target)
 		}

@@ -4,7 +4,6 @@
 package simulation
 
 import (
-	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -116,7 +115,8 @@ func (r *run) noteCounts(c *cluster, nodeENI *v1alpha1.NodeENI) {
 }
 
 // assigning checks I15: no call lets EC2 choose addresses that the interface has already. Such a call has no client
-// token, and no record names the addresses of a second one.
+// token, and no record names the addresses of a second one. Addresses within the ranges of pods do not count, since they
+// leave the interface again: EC2 can choose one.
 func (r *run) assigning(p *process, q request) {
 	i := r.truth().interfaces[q.target]
 	most, known := r.watch.counts[p.cluster.name+"/"+i.Tags[identity.TagNodeENI]]
@@ -124,14 +124,14 @@ func (r *run) assigning(p *process, q request) {
 		return
 	}
 	r.judged("I15")
-	others := eni.Addresses{SecondaryIPv4: slices.Concat(r.foreign.on[i.ID],
-		slices.Collect(maps.Keys(r.followers.brought[i.ID])))}
+	ofPods := slices.DeleteFunc(slices.Clone(i.SecondaryIPv4), func(a netip.Addr) bool { return !p.cluster.floats(a) })
+	others := eni.Addresses{SecondaryIPv4: slices.Concat(r.foreign.on[i.ID], ofPods)}
 	have, more := i.Without(others).Counts(), q.assigns
 	if have.SecondaryIPv4+more.SecondaryIPv4 > most.SecondaryIPv4 && more.SecondaryIPv4 > 0 ||
 		have.IPv4Prefixes+more.IPv4Prefixes > most.IPv4Prefixes && more.IPv4Prefixes > 0 ||
 		have.IPv6+more.IPv6 > most.IPv6 && more.IPv6 > 0 {
-		r.violate("I15", "%s assigns %+v to %s, which has %+v, and at most %+v were ever declared: %s", p.name, more, q.target,
-			have, most, describe(i))
+		r.violate("I15", "%s assigns %+v to %s, which has %v, without others %+v, and at most %+v were ever declared: %s", p.name, more, q.target,
+			i.SecondaryIPv4, have, most, describe(i))
 	}
 }
 

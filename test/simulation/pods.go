@@ -365,7 +365,7 @@ func (r *run) hasWhole(id string) bool {
 }
 
 // heldForPods reports whether an interface may have pods that no agent can report: the state of its Node is that of
-// another instance.
+// another instance, or no Node names the instance any more and a state under a former name waits.
 func (c *cluster) heldForPods(i eni.Interface) bool {
 	if i.Attachment == nil || !c.run.pods.excused {
 		return false
@@ -374,13 +374,21 @@ func (c *cluster) heldForPods(i eni.Interface) bool {
 	if host == nil || host.c != c {
 		return false
 	}
+	waits := func(said v1alpha1.InterfaceState) bool { // no agent reports under the name
+		return said.ENIID == i.ID && strings.Contains(said.Message, "terminate the instance")
+	}
+	former := func(object client.Object) bool {
+		return object.GetName() != host.node && slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, waits)
+	}
+	if len(c.nodesOf(host.instance)) == 0 && slices.ContainsFunc(c.api.all(states), former) {
+		return true
+	}
 	state := c.state(host.node)
 	if state == nil || state.Spec.InstanceID == host.instance {
 		return false
 	}
 	told := slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
-		waits := strings.Contains(said.Message, "terminate the instance") // no agent reports under the name
-		return said.ENIID == i.ID && (said.Pods != nil && said.Pods.Draining || waits)
+		return said.ENIID == i.ID && said.Pods != nil && said.Pods.Draining || waits(said)
 	})
 	return told || !c.run.truth().ended(state.Spec.InstanceID)
 }
