@@ -19,6 +19,10 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=networking.k8s.aws, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("AddressAssignment"):
+		return &apiv1alpha1.AddressAssignmentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AddressHolder"):
+		return &apiv1alpha1.AddressHolderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Attachment"):
 		return &apiv1alpha1.AttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AWSNodeTemplate"):
@@ -39,6 +43,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DriftPolicyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EligibleType"):
 		return &apiv1alpha1.EligibleTypeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FloatingAddress"):
+		return &apiv1alpha1.FloatingAddressApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FloatingAddressSpec"):
+		return &apiv1alpha1.FloatingAddressSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FloatingAddressStatus"):
+		return &apiv1alpha1.FloatingAddressStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InstanceTypeSelector"):
 		return &apiv1alpha1.InstanceTypeSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InterfacePods"):
@@ -71,8 +81,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NodeENIStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObservedNodeENI"):
 		return &apiv1alpha1.ObservedNodeENIApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PodAddressClaim"):
-		return &apiv1alpha1.PodAddressClaimApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodIPv4"):
 		return &apiv1alpha1.PodIPv4ApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodIPv4Prefixes"):

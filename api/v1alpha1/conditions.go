@@ -23,6 +23,8 @@ const (
 	ConditionPodNetworkReady = "PodNetworkReady"
 	// ConditionDrifted is True while a node differs from the AWSNodeTemplate it was launched from.
 	ConditionDrifted = "Drifted"
+	// ConditionContended is True while pods on two nodes have a FloatingAddress.
+	ConditionContended = "Contended"
 )
 
 // Reasons of Ready, Reconciling and Stalled.

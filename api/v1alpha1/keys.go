@@ -4,8 +4,8 @@
 package v1alpha1
 
 // Finalizer keeps a NodeENI until all of its interfaces are deleted, a NodeENIState until EC2 confirms that the
-// interfaces of its node are deleted, an AWSNodeTemplate until its launch templates are deleted, and a
-// SubnetReservation until its reservations are deleted.
+// interfaces of its node are deleted, an AWSNodeTemplate until its launch templates are deleted, a SubnetReservation until
+// its reservations are deleted, and a FloatingAddress until no interface has its address.
 const Finalizer = "networking.k8s.aws/finalizer"
 
 // FieldOwnerController is the field owner under which the controller applies specs of NodeENIStates and every status.

@@ -3,8 +3,6 @@
 
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 // NodeENIPods makes the interfaces of a NodeENI a network that pods attach to
 // with Multus.
 //
@@ -325,57 +323,6 @@ type PodNetworkState struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	PodsOmitted int32 `json:"podsOmitted,omitempty"`
-
-	// claims are the addresses within the floating ranges that pods have on links
-	// of the interface, in numerical order. A claim stays in the list while a pod
-	// has the address, even if the range is no longer declared, and for 60 seconds
-	// after that.
-	// +optional
-	// +listType=map
-	// +listMapKey=address
-	// +kubebuilder:validation:MaxItems=64
-	Claims []PodAddressClaim `json:"claims,omitempty"`
-
-	// claimsOmitted is the number of claims that the list omits: the newest ones.
-	// The controller does not assign their addresses.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	ClaimsOmitted int32 `json:"claimsOmitted,omitempty"`
-}
-
-// MaxClaimsOfNetwork is the largest number of claims that a [PodNetworkState]
-// lists. An interface takes 64 IPv4 addresses at most, with its primary one
-// (EC2 user guide, "Maximum IP addresses per network interface").
-const MaxClaimsOfNetwork = 64
-
-// PodAddressClaim is an address that a pod brought up itself.
-type PodAddressClaim struct {
-	// address is the address.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=39
-	Address string `json:"address"`
-
-	// sequence is larger than that of every earlier claim of the node. An address
-	// that goes and comes back is a new claim.
-	// +required
-	// +kubebuilder:validation:Minimum=1
-	Sequence int64 `json:"sequence"`
-
-	// since is the time on the node at which the address appeared.
-	// +required
-	Since metav1.MicroTime `json:"since"`
-
-	// releasedAt is the time on the node at which the address disappeared. A
-	// released claim does not move the address.
-	// +optional
-	ReleasedAt *metav1.MicroTime `json:"releasedAt,omitempty"`
-
-	// podIP is an address on another link of the pod's network namespace. It
-	// identifies the pod. It is empty if the namespace has no such address.
-	// +optional
-	// +kubebuilder:validation:MaxLength=39
-	PodIP string `json:"podIP,omitempty"`
 }
 
 // MaxPodsOfNetwork is the largest number of pods that a [PodNetworkState]

@@ -19,6 +19,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&NodeENIState{}, &NodeENIStateList{},
 		&AWSNodeTemplate{}, &AWSNodeTemplateList{},
 		&SubnetReservation{}, &SubnetReservationList{},
+		&FloatingAddress{}, &FloatingAddressList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -90,11 +90,11 @@ type Agent struct {
 	// metadata is nil if there is no metadata service.
 	metadata *metadata
 	pace     *rate.Limiter
-	// claims are the last address claims by interface ID, sequences numbers them.
-	claims    map[string][]podaddress.Claim
-	sequences podaddress.Sequences
-	// budget bounds new claims; waiting is the number of addresses that wait for it, by interface ID.
-	budget  claimBudget
+	// present are the addresses that pods brought up, by interface ID; arrivals numbers them.
+	present  map[string][]podaddress.Presence
+	arrivals podaddress.Arrivals
+	// budget bounds those that come up; waiting is the number of addresses that wait for it, by interface ID.
+	budget  addressBudget
 	waiting map[string]int
 	// found are the addresses that pods have on links of the interfaces, as of the last pass. foundAll is set if the
 	// observer read the namespaces of all pods.
@@ -120,8 +120,8 @@ const (
 
 // New returns an agent.
 func New(o Options) *Agent {
-	a := &Agent{Options: o, devices: map[string]string{}, claims: map[string][]podaddress.Claim{},
-		budget: newClaimBudget(), waiting: map[string]int{},
+	a := &Agent{Options: o, devices: map[string]string{}, present: map[string][]podaddress.Presence{},
+		budget: newAddressBudget(), waiting: map[string]int{},
 		failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
 	if o.Metadata != nil {
 		a.metadata = newMetadata(o.Metadata)
@@ -151,6 +151,8 @@ type snapshot struct {
 	// networksUnknown is set if the agent cannot tell the networks. It writes no report then: one without them would allow
 	// the controller to detach interfaces that pods use.
 	networksUnknown bool
+	// unrecalled is why the addresses of the process before are not known.
+	unrecalled error
 }
 
 // reconcile configures the desired links, reports their state, and returns when to run again without an event. A
@@ -168,13 +170,13 @@ func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
 	return a.next(s), errors.Join(failure, a.publish(ctx, s))
 }
 
-// publish reports the state of the interfaces on both objects. Neither write waits for the other: a pod may be waiting
-// for this node.
+// publish reports the state of the interfaces on both objects, and the addresses that pods brought up. No write waits
+// for another: a pod may be waiting for this node.
 func (a *Agent) publish(ctx context.Context, s *snapshot) error {
 	if s.recalled {
 		return nil // there is no API server to report to
 	}
-	var reported, marked error
+	var reported, marked, held error
 	var writes sync.WaitGroup
 	writes.Go(func() {
 		reported = panics.AsError("the report of node "+a.Node, func() error { return a.report(ctx, s) })
@@ -182,8 +184,11 @@ func (a *Agent) publish(ctx context.Context, s *snapshot) error {
 	writes.Go(func() {
 		marked = panics.AsError("the mark of node "+a.Node, func() error { return a.updateNode(ctx, s) })
 	})
+	writes.Go(func() {
+		held = panics.AsError("the addresses of node "+a.Node, func() error { return a.hold(ctx, s) })
+	})
 	writes.Wait()
-	return errors.Join(reported, marked)
+	return errors.Join(reported, marked, held)
 }
 
 // gather collects the desired state, and the last answer of instance metadata.

@@ -30,20 +30,26 @@ import (
 // writeTimeout is the time limit of a write: the agent does not reconcile links meanwhile.
 const writeTimeout = 10 * time.Second
 
-// API is the part of the Kubernetes API that an agent needs: two objects by the name of the node. It is small because
-// the memory is used on every node.
+// API is the part of the Kubernetes API that an agent needs: two objects by the name of the node, and the addresses that
+// its pods bring up. It is small because the memory is used on every node.
 type API struct {
 	node          string
 	states, nodes object
+	addresses     addressAPI
 	// changed has something to receive after a change that the agent may have to act on.
 	changed chan struct{}
 	log     *slog.Logger
 }
 
-// object is one watched object of the API server.
-type object struct {
+// endpoint is a resource of the API server.
+type endpoint struct {
 	rest.Interface
 	resource string
+}
+
+// object is one watched object of the API server.
+type object struct {
+	endpoint
 	store    cache.Store
 	informer cache.Controller
 }
@@ -79,16 +85,17 @@ func Connect(access *rest.Config, node string) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
 	}
-	a.states = a.object(states, "nodeenistates", &v1alpha1.NodeENIState{})
-	a.nodes = a.object(nodes, "nodes", &corev1.Node{})
+	a.states = a.object(states, "nodeenistates", node, &v1alpha1.NodeENIState{})
+	a.nodes = a.object(nodes, "nodes", node, &corev1.Node{})
+	a.addresses = addressAPI{client: states, followed: map[string]*followedAddress{}}
 	return a, nil
 }
 
-func (a *API) object(client rest.Interface, resource string, kind runtime.Object) object {
-	o := object{Interface: client, resource: resource}
-	byName := fields.OneTermEqualSelector("metadata.name", a.node)
-	source := revision.Guard(cache.NewListWatchFromClient(client, resource, "", byName), func(err error) {
-		a.log.Warn("the agent reads its objects from the API server again", "resource", resource, "err", err)
+func (a *API) object(client rest.Interface, of, name string, kind runtime.Object) object {
+	o := object{endpoint: endpoint{client, of}}
+	byName := fields.OneTermEqualSelector("metadata.name", name)
+	source := revision.Guard(cache.NewListWatchFromClient(client, of, "", byName), func(err error) {
+		a.log.Warn("the agent reads its objects from the API server again", "resource", of, "err", err)
 	})
 	o.store, o.informer = cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: source, ObjectType: kind, Transform: trim,
@@ -122,6 +129,7 @@ func (a *API) watch(ctx context.Context, log *slog.Logger) {
 		a.wake() // a missing object is a change, too
 	}
 	both.Wait()
+	a.addresses.running.Wait()
 }
 
 // Synced reports whether both objects have been read from the API server, or are known not to exist.
@@ -187,7 +195,7 @@ func interfacesReady(node *corev1.Node) *corev1.NodeCondition {
 }
 
 // patch sends a change of an object, or of one of its subresources, and fills in the changed object.
-func (o object) patch(ctx context.Context, name string, change change, became runtime.Object) error {
+func (o endpoint) patch(ctx context.Context, name string, change change, became runtime.Object) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	request := o.Patch(change.kind).Resource(o.resource).Name(name).SubResource(change.of...).Body(change.content)

@@ -65,7 +65,7 @@ func (a *Agent) next(s *snapshot) time.Duration {
 	}
 	for _, waiting := range a.waiting {
 		if waiting > 0 {
-			return min(a.Resync, claimRetry)
+			return min(a.Resync, arrivalRetry)
 		}
 	}
 	if len(s.networks) > 0 {

@@ -113,6 +113,10 @@ func serve(t *testing.T, state *v1alpha1.NodeENIState, node *corev1.Node, patche
 	node.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+		if strings.Contains(r.URL.Path, "/floatingaddresses") {
+			bookOf(t).ServeHTTP(w, r)
+			return
+		}
 		revision := metav1.ListMeta{ResourceVersion: "1"}
 		var object, list any = state, &v1alpha1.NodeENIStateList{
 			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NodeENIStateList"}, ListMeta: revision, Items: []v1alpha1.NodeENIState{*state},

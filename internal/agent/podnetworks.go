@@ -54,14 +54,16 @@ func isTaken(files map[string]string, network, eni string) bool {
 	return files[network] != eni && slices.Contains(slices.Collect(maps.Values(files)), eni)
 }
 
-// EndNetwork completes the report about a network that the state of the node no longer lists. It reports whether no pod
-// has an address, so that the file of the network can be removed; the network drains until then.
-func EndNetwork(network podnet.Network, leases []podnet.Lease, now time.Time, report *v1alpha1.PodNetworkState) bool {
+// EndNetwork completes the report about a network that the state of the node no longer lists. The argument brought is the
+// number of addresses that pods brought up themselves. It reports whether no pod has an address, so that the file of the network can be removed; the network drains until then.
+func EndNetwork(
+	network podnet.Network, leases []podnet.Lease, brought int, now time.Time, report *v1alpha1.PodNetworkState,
+) bool {
 	usage := network.Usage(leases, now)
 	complete(report, usage, nil)
-	completeDraining(report, true)
+	completeDraining(report, true, brought)
 	explainUnreadable(report, usage)
-	return report.Used == 0 && liveClaims(report) == 0
+	return report.Used == 0 && brought == 0
 }
 
 // OneOfEachInterface returns the networks without further ones of an interface, which the API server would refuse. Two
@@ -181,7 +183,7 @@ func ServeNetwork(
 	usage := network.Usage(facts.Leases, facts.Now)
 	complete(&report, usage, drained)
 	if network.Draining {
-		completeDraining(&report, i.Pods.Draining)
+		completeDraining(&report, i.Pods.Draining, facts.Brought)
 	}
 	explainUnreadable(&report, usage)
 	return report
@@ -216,14 +218,14 @@ func drainedPrefixes(network, before podnet.Network, leases []podnet.Lease, mark
 
 // completeDraining reports why no further pod gets an address of a network. The CNI program reads the file under the
 // lock of the leases, so no pod gets one once the file is written.
-func completeDraining(state *v1alpha1.PodNetworkState, removed bool) {
+func completeDraining(state *v1alpha1.PodNetworkState, removed bool, brought int) {
 	state.Ready = false
 	if !removed {
 		state.Reason = v1alpha1.ReasonNetworkPending
 		state.Message = "pods can attach once the controller has recorded this report"
 		return
 	}
-	state.Drained, state.Reason = state.Used == 0 && liveClaims(state) == 0, v1alpha1.ReasonNetworkDraining
+	state.Drained, state.Reason = state.Used == 0 && brought == 0, v1alpha1.ReasonNetworkDraining
 	state.Message = "no further pod gets an address of the interface, because it will be removed or its NodeENI no " +
 		"longer has pods"
 }

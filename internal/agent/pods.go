@@ -66,10 +66,10 @@ func (a *Agent) keepNetworks(ctx context.Context, s *snapshot) error {
 	for network, file := range present {
 		interfaces[network] = file.ENI
 	}
+	served := ServedNetworks(s.state, interfaces)
+	a.observe(ctx, s)
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
-	served := ServedNetworks(s.state, interfaces)
-	a.observe(s)
 	var failures []error
 	for _, network := range slices.Sorted(maps.Keys(served)) {
 		state, err := a.serveNetwork(ctx, s, network, served[network])
@@ -89,7 +89,7 @@ func (a *Agent) keepNetworks(ctx context.Context, s *snapshot) error {
 	}))
 	s.networks = OneOfEachInterface(s.networks)
 	slices.SortFunc(s.networks, func(x, y v1alpha1.PodNetworkState) int { return strings.Compare(x.Network, y.Network) })
-	a.forgetClaims(s)
+	a.forgetPresent(s)
 	return errors.Join(failures...)
 }
 
@@ -100,17 +100,17 @@ func (a *Agent) serveNetwork(
 ) (state v1alpha1.PodNetworkState, err error) {
 	last := LastReport(s.state, network, i.ENIID)
 	state = v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Prefixes: MarkedPrefixes(last)}
-	a.addClaims(s, &state, floating(i.Pods))
+	brought := a.updatePresent(s, i.ENIID, floating(i.Pods))
 	if fault := problem(i, s.observed); fault != nil && (!i.Pods.Draining || s.metadata == nil) {
 		state.Reason, state.Message = fault.Reason, text.Clip(fault.Message, maxMessage)
 		return state, nil
 	}
-	if err := a.keepNetwork(ctx, i, &state, last); err != nil {
+	if err := a.keepNetwork(ctx, i, &state, last, brought); err != nil {
 		explainFailure(&state, err)
 		return state, err
 	}
 	if i.Pods.Attachment == v1alpha1.PodAttachmentObserved {
-		a.completeObserved(&state)
+		a.completeObserved(&state, brought)
 	} else {
 		a.limit(&state)
 	}
@@ -173,7 +173,7 @@ func (a *Agent) endNetwork(
 		return nil, os.Remove(path) // no pod gets an address with an invalid file, and no report could name the interface
 	}
 	state := &v1alpha1.PodNetworkState{Network: network.Name, NodeENI: network.NodeENI, ENIID: network.ENI}
-	a.addClaims(s, state, nil)
+	brought := a.updatePresent(s, network.ENI, nil)
 	store, err := podlease.OpenContext(ctx, a.LeasesDir, network.Name)
 	if err != nil {
 		return state, err
@@ -184,7 +184,7 @@ func (a *Agent) endNetwork(
 	if err != nil {
 		return state, err
 	}
-	ended := EndNetwork(network, leases, now, state)
+	ended := EndNetwork(network, leases, brought, now, state)
 	state.Drained = state.Drained && a.waiting[network.ENI] == 0
 	if ended && a.seesAll(network.ENI) {
 		if err := os.Remove(path); err != nil {
@@ -205,7 +205,7 @@ func (a *Agent) endNetwork(
 
 // keepNetwork writes the file of one network under the lock of its leases, and completes its state.
 func (a *Agent) keepNetwork(
-	ctx context.Context, i v1alpha1.InterfaceState, state, last *v1alpha1.PodNetworkState,
+	ctx context.Context, i v1alpha1.InterfaceState, state, last *v1alpha1.PodNetworkState, brought int,
 ) error {
 	store, err := podlease.OpenContext(ctx, a.LeasesDir, state.Network)
 	if err != nil {
@@ -224,7 +224,7 @@ func (a *Agent) keepNetwork(
 	}
 	before, _ := podnet.ParseNetwork(present) // an invalid file is written again
 	network := PodNetwork(i, a.Node, a.DefaultMTU)
-	report := ServeNetwork(&network, i, NetworkFacts{Last: last, Before: before, Leases: leases, Now: now}, *state)
+	report := ServeNetwork(&network, i, NetworkFacts{Last: last, Before: before, Leases: leases, Brought: brought, Now: now}, *state)
 	content, err := network.Encode()
 	if err != nil {
 		return fmt.Errorf("write the file of network %s: %w", state.Network, err)
@@ -269,12 +269,13 @@ type NetworkFacts struct {
 	// Before is the network in the present file; the zero value if there is none.
 	Before podnet.Network
 	Leases []podnet.Lease
-	Now    time.Time
+	// Brought is the number of addresses that pods brought up themselves.
+	Brought int
+	Now     time.Time
 }
 
 // podsDue reports whether a report that differs only in pod networks is due. It is due at once if a network becomes
-// drained, or is drained no longer, or if claims changed: pods or the controller wait for it. Other reports follow
-// every podInterval.
+// drained, or is drained no longer: the controller waits for it. Other reports follow every podInterval.
 func (a *Agent) podsDue(s *snapshot) bool {
 	if equality.Semantic.DeepEqual(s.networks, s.state.Status.PodNetworks) {
 		return false
@@ -286,17 +287,6 @@ func (a *Agent) podsDue(s *snapshot) bool {
 		}
 		return drained
 	}
-	claims := func(networks []v1alpha1.PodNetworkState) map[string][]v1alpha1.PodAddressClaim {
-		claims := map[string][]v1alpha1.PodAddressClaim{}
-		for _, n := range networks {
-			for _, claim := range n.Claims {
-				claim.PodIP = "" // a pod can change it at will, and only messages have it
-				claims[n.ENIID] = append(claims[n.ENIID], claim)
-			}
-		}
-		return claims
-	}
 	return !maps.Equal(phases(s.networks), phases(s.state.Status.PodNetworks)) ||
-		!equality.Semantic.DeepEqual(claims(s.networks), claims(s.state.Status.PodNetworks)) ||
 		time.Since(a.podsReported) >= podInterval
 }

@@ -172,6 +172,27 @@ func pauseNodeTemplates(ctx context.Context, api client.Client) (left int, err e
 	return left, nil
 }
 
+// removeAddresses removes the FloatingAddresses and their finalizers: without interfaces no address is assigned any more,
+// and no controller removes the finalizers once multieni is uninstalled.
+func removeAddresses(ctx context.Context, api client.Client) error {
+	var all v1alpha1.FloatingAddressList
+	if err := listed(api.List(ctx, &all)); err != nil {
+		return fmt.Errorf("list FloatingAddresses: %w", err)
+	}
+	for i := range all.Items {
+		object := &all.Items[i]
+		before := object.DeepCopy()
+		err := api.Delete(ctx, object)
+		if controllerutil.RemoveFinalizer(object, v1alpha1.Finalizer) && err == nil {
+			err = api.Patch(ctx, object, client.MergeFrom(before))
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("remove FloatingAddress %s: %w", object.Name, err)
+		}
+	}
+	return nil
+}
+
 // isDrained prints that nothing is left, unless there was an error.
 func isDrained(out io.Writer, err error) error {
 	if err == nil {
@@ -225,6 +246,11 @@ func drainOnce(ctx context.Context, api client.Client) (left report.Remains, err
 		return left, err
 	}
 	left.NodeENIs, left.Nodes, left.Reservations = len(nodeENIs.Items), len(states.Items), len(reservations.Items)
+	if left.NodeENIs+left.Nodes == 0 {
+		if err := removeAddresses(ctx, api); err != nil {
+			return left, err
+		}
+	}
 	for _, state := range states.Items {
 		left.Interfaces += len(state.Status.Interfaces) + int(state.Status.InterfacesOmitted)
 		left.Held = append(left.Held, heldOn(state)...)

@@ -81,3 +81,35 @@ func TestADrainNamesWhatHoldsIt(t *testing.T) {
 		}
 	}
 }
+
+// No controller removes the finalizers of FloatingAddresses after an uninstallation, and agents make none without
+// interfaces.
+func TestADrainLeavesNoAddress(t *testing.T) {
+	address := &v1alpha1.FloatingAddress{ObjectMeta: metav1.ObjectMeta{Name: "subnet-00000000000000001-10.0.4.200", Finalizers: []string{v1alpha1.Finalizer}}}
+	for name, tc := range map[string]struct {
+		api  client.Client
+		left int
+	}{
+		"an interface is left": {drained(t), 1},
+		"nothing else is left": {func() client.Client {
+			scheme := runtime.NewScheme()
+			if err := v1alpha1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			return fake.NewClientBuilder().WithScheme(scheme).Build()
+		}(), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := tc.api.Create(t.Context(), address.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := drainOnce(t.Context(), tc.api); err != nil {
+				t.Fatal(err)
+			}
+			var all v1alpha1.FloatingAddressList
+			if err := tc.api.List(t.Context(), &all); err != nil || len(all.Items) != tc.left {
+				t.Errorf("%d addresses are left, want %d (%v)", len(all.Items), tc.left, err)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,21 +21,22 @@ import (
 const (
 	stateOwners  = "nodeENIUIDs"
 	stateLacking = "lackingNodeENIUIDs"
-	stateClaims  = "claimedAddresses"
+	addressENIs  = "eniIDs"
 )
 
 // InstanceIDs is the index of Nodes and NodeENIStates by instance.
 const InstanceIDs = "instanceIDs"
 
-// Index indexes NodeENIStates by the UIDs of the NodeENIs that they name, by the UIDs of the NodeENIs that lack
-// interfaces, and by the addresses that pods claim. It indexes both NodeENIStates and Nodes by instance.
+// Index indexes NodeENIStates by the UIDs of the NodeENIs that they name, and by the UIDs of the NodeENIs that lack
+// interfaces. It indexes both NodeENIStates and Nodes by instance, and FloatingAddresses by interface.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, i := range []struct {
 		object client.Object
 		fields []string
 	}{
-		{&v1alpha1.NodeENIState{}, []string{stateOwners, stateLacking, stateClaims, InstanceIDs}},
+		{&v1alpha1.NodeENIState{}, []string{stateOwners, stateLacking, InstanceIDs}},
 		{&corev1.Node{}, []string{InstanceIDs}},
+		{&v1alpha1.FloatingAddress{}, []string{addressENIs}},
 	} {
 		for _, field := range i.fields {
 			values := func(object client.Object) []string { return Indexed(object, field) }
@@ -59,11 +61,11 @@ func Indexed(object client.Object, field string) []string {
 			return Owners(object)
 		case stateLacking:
 			return OwnersNotReady(object)
-		case stateClaims:
-			return ClaimedAddresses(object)
 		case InstanceIDs:
 			return instancesOf(object)
 		}
+	case *v1alpha1.FloatingAddress:
+		return InterfacesOf(object)
 	}
 	return nil
 }
@@ -71,6 +73,44 @@ func Indexed(object client.Object, field string) []string {
 // OfInstance is the list option for the Nodes, and for the NodeENIStates, of an instance.
 func OfInstance(id string) client.ListOption {
 	return client.MatchingFields{InstanceIDs: id}
+}
+
+// AddressesOn is the list option for the FloatingAddresses whose pods use an interface, or that were assigned to it.
+func AddressesOn(interfaceID string) client.ListOption {
+	return client.MatchingFields{addressENIs: interfaceID}
+}
+
+// Holders returns the holder and the contender of an address, as far as there are any.
+func Holders(address *v1alpha1.FloatingAddress) []*v1alpha1.AddressHolder {
+	return slices.DeleteFunc([]*v1alpha1.AddressHolder{address.Status.Holder, address.Status.Contender},
+		func(h *v1alpha1.AddressHolder) bool { return h == nil })
+}
+
+// InterfacesOf returns the interfaces that an address names, without duplicates.
+func InterfacesOf(address *v1alpha1.FloatingAddress) []string {
+	var ids []string
+	for _, holder := range Holders(address) {
+		ids = append(ids, holder.ENIID)
+	}
+	if address.Status.Assignment != nil {
+		ids = append(ids, address.Status.Assignment.ENIID)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// FloatingRanges returns the ranges in which addresses of an interface follow pods.
+func FloatingRanges(pods *v1alpha1.InterfacePods) []netip.Prefix {
+	if pods == nil {
+		return nil
+	}
+	var ranges []netip.Prefix
+	for _, text := range pods.Floating {
+		if r, err := netip.ParsePrefix(text); err == nil {
+			ranges = append(ranges, r)
+		}
+	}
+	return ranges
 }
 
 // StatesOf is the list option for the NodeENIStates that name a NodeENI.

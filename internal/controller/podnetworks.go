@@ -31,7 +31,6 @@ func PodNetworks(state *v1alpha1.NodeENIState) map[string]plan.PodNetwork {
 			network.Pods = append(network.Pods, pod.Namespace+"/"+pod.Name)
 		}
 		network.Pods = slices.Compact(network.Pods) // pods of one name differ in their UIDs
-		network.Claims, network.ClaimsOmitted = AddressClaims(state, reported), int(reported.ClaimsOmitted)
 		networks[reported.ENIID] = network
 	}
 	return networks

@@ -8,7 +8,6 @@ package executor
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -95,8 +94,6 @@ func ClassOf(action plan.Action) ratelimit.Class {
 		switch action.To.(type) {
 		case plan.DeleteOnTermination, plan.SourceDestCheck:
 			return ratelimit.Attach
-		case plan.ReassignAddresses:
-			return ratelimit.Move
 		}
 	}
 	return ratelimit.Update
@@ -268,8 +265,6 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 		err = a.cloud.PutTags(ctx, c.InterfaceID, to)
 	case plan.AssignAddresses:
 		after, err = a.assign(ctx, c.InterfaceID, to)
-	case plan.ReassignAddresses:
-		err = a.reassign(ctx, c.InterfaceID, to)
 	case plan.UnassignAddresses:
 		err = a.unassign(ctx, c.InterfaceID, to)
 	}
@@ -302,26 +297,6 @@ func (a *Applier) assign(
 		i.Addresses = i.With(added) // a read during the call can have them already
 		return i
 	}, err
-}
-
-// reassign moves addresses to an interface, and records that the interfaces with other claims lost them.
-func (a *Applier) reassign(ctx context.Context, id string, to plan.ReassignAddresses) error {
-	if err := a.cloud.ReassignIPv4(ctx, id, to.Addresses()); err != nil {
-		return err
-	}
-	a.notes.RecordRequested(a.Now(), id, to.Requested, eni.Addresses{SecondaryIPv4: to.Addresses()}, eni.Addresses{})
-	for _, held := range to.Held {
-		lost := eni.Addresses{SecondaryIPv4: []netip.Addr{held.Address}}
-		for _, other := range held.Others {
-			a.note(other, func(i eni.Interface) eni.Interface {
-				i.SecondaryIPv4 = i.Without(lost).SecondaryIPv4
-				return i
-			}, inventory.Effect{Aspect: plan.FieldOf(to), IsVisible: func(i eni.Interface) bool {
-				return !slices.Contains(i.SecondaryIPv4, held.Address)
-			}})
-		}
-	}
-	return nil
 }
 
 func (a *Applier) unassign(ctx context.Context, id string, fewer plan.UnassignAddresses) error {

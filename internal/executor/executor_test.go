@@ -450,16 +450,3 @@ func TestRemovalsOfAnInstanceAreBounded(t *testing.T) {
 		}
 	})
 }
-
-// A pod waits for its address, so its move comes before changes and removals, but after the interfaces that nodes wait
-// for.
-func TestMovesComeBeforeChanges(t *testing.T) {
-	inOrder := []plan.Action{
-		plan.Attach{}, plan.Change{To: plan.ReassignAddresses{}}, plan.Detach{}, plan.Change{To: plan.AssignAddresses{}},
-	}
-	for n := range len(inOrder) - 1 {
-		if first, second := executor.ClassOf(inOrder[n]), executor.ClassOf(inOrder[n+1]); first <= second {
-			t.Errorf("%T has class %s and %T has class %s, want a lower one", inOrder[n], first, inOrder[n+1], second)
-		}
-	}
-}

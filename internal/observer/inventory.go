@@ -4,6 +4,7 @@
 package observer
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
@@ -184,4 +185,25 @@ func (o *Observer) LaunchedFrom(nodeTemplateUID string) map[string][]eni.Interfa
 		}
 	}
 	return all
+}
+
+// Record returns what is known of an owned interface.
+func (o *Observer) Record(id string) (inventory.Record, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.Record(id)
+}
+
+// WithAddress returns the IDs of the known interfaces in a subnet that have a secondary IPv4 address, in order.
+func (o *Observer) WithAddress(subnetID string, address netip.Addr) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.WithAddress(subnetID, address)
+}
+
+// Since returns when the first list began; zero before it.
+func (o *Observer) Since() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.since
 }

@@ -104,6 +104,9 @@ func TestAgentRoleWritesNothingElse(t *testing.T) {
 	for _, rule := range agentRules(t) {
 		for _, resource := range rule.Resources {
 			resource, part, _ := strings.Cut(resource, "/")
+			if allowed := addressVerbs[part]; resource == "floatingaddresses" && slices.Equal(rule.Verbs, allowed) {
+				continue // TestAgentsWriteTheAddressesOfTheirNode
+			}
 			guard, known := guards[resource]
 			if !known || len(rule.ResourceNames)+len(rule.NonResourceURLs) > 0 || !slices.Equal(rule.APIGroups, []string{guard.kind.Group}) {
 				t.Fatalf("the role has a rule that this test cannot judge: %v", rule)

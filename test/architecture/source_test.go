@@ -116,6 +116,7 @@ func unguarded(s source) []string {
 	product := beneath("cmd", "internal", "lib")(s.dir()) && !beneath("internal/dev")(s.dir()) && !s.isTest()
 	exempt := map[string]int{
 		"internal/agent/api.go":                 2, // run client-go's informers, which recover and report on their own
+		"internal/agent/addressapi.go":          1, // runs such an informer too
 		"internal/agent/loop.go":                2, // wait in files of their own: api.go, which is above, and metadata.go, which recovers
 		"internal/cli/definitions.go":           1, // serves HTTP, and net/http recovers
 		"internal/cli/enimanager/probes.go":     1, // the same

@@ -100,7 +100,7 @@ func newPodClusterOf(t *testing.T, account awssim.World) *podCluster {
 func (w *podCluster) removeObjects() {
 	w.Helper()
 	w.kubectl("", "delete", "pods", "--all", "-n", "upf", "--grace-period=0", "--force")
-	const kinds = "nodeenis,nodeenistates"
+	const kinds = "nodeenis,nodeenistates,floatingaddresses"
 	for name := range strings.Lines(w.kubectl("", "get", kinds, "-o", "name")) {
 		w.kubectl("", "patch", strings.TrimSpace(name), "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
 	}

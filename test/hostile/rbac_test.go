@@ -51,6 +51,7 @@ func TestPermissions(t *testing.T) {
 	s.label(names("node", 0, 4)...)
 	s.holds(afterwards, wanted(names("node", 0, 4)))
 	s.reports(afterwards, "both", 8)
+	s.liveWithAddress()
 	s.unlabel(nodeName("node", 0))
 	s.holds(afterwards, wanted(names("node", 1, 4)))
 	s.must(s.kube.Delete(t.Context(), &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: "both"}}))
@@ -216,8 +217,40 @@ func (s *stage) liveWithReservation() {
 	})
 }
 
+// liveWithAddress has an agent hold an address that no range contains: the controller says so of an address without a
+// holder, and deletes it.
+func (s *stage) liveWithAddress() {
+	s.Helper()
+	const ip = "10.0.0.200"
+	address := &v1alpha1.FloatingAddress{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.FloatingAddressName(subnet(0, 0), ip), Finalizers: []string{v1alpha1.Finalizer}},
+		Spec:       v1alpha1.FloatingAddressSpec{SubnetID: subnet(0, 0), Address: ip},
+	}
+	s.must(s.kube.Create(s.Context(), address))
+	key := client.ObjectKeyFromObject(address)
+	s.eventually(afterwards, "nobody holds the address", func() string {
+		s.must(s.kube.Get(s.Context(), key, address))
+		if len(address.Status.Conditions) == 0 {
+			return "it says nothing"
+		}
+		return ""
+	})
+	var state v1alpha1.NodeENIState
+	s.must(s.kube.Get(s.Context(), client.ObjectKey{Name: nodeName("node", 0)}, &state))
+	address.Status.Sequence, address.Status.Holder = 1, &v1alpha1.AddressHolder{
+		NodeName: state.Name, ENIID: state.Status.Interfaces[0].ENIID, Since: metav1.Now(),
+	}
+	s.must(s.kube.Status().Update(s.Context(), address))
+	s.eventually(afterwards, "the address is gone", func() string {
+		if err := s.kube.Get(s.Context(), key, address); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("it is there: %v %v", err, address.Status.Conditions)
+		}
+		return ""
+	})
+}
+
 // unprovoked are permissions that this life does not use: to patch an event that repeats within minutes, to list where
-// an API server does not stream a first list, to read the cluster's service range, which the user data of this node
+// an API server does not stream a first list, to read a FloatingAddress before its address is unassigned, to read the cluster's service range, which the user data of this node
 // template does not name, and to change the recorded name of the cluster.
 var unprovoked = map[permission]bool{
 	{"patch", "events.k8s.io", "events"}:               true,
@@ -229,6 +262,8 @@ var unprovoked = map[permission]bool{
 	{"update", "", "configmaps"}:                       true,
 
 	{"list", "networking.k8s.aws", "subnetreservations"}: true,
+	{"list", "networking.k8s.aws", "floatingaddresses"}:  true,
+	{"get", "networking.k8s.aws", "floatingaddresses"}:   true,
 }
 
 // grants returns what the manifests grant the controller.

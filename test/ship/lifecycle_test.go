@@ -285,7 +285,7 @@ func (s *site) nothingIsLeft() {
 			s.Errorf("%s is left in EC2, %s", i.NetworkInterfaceID, i.Status)
 		}
 	}
-	for _, list := range []client.ObjectList{&v1alpha1.NodeENIList{}, &v1alpha1.NodeENIStateList{}} {
+	for _, list := range []client.ObjectList{&v1alpha1.NodeENIList{}, &v1alpha1.NodeENIStateList{}, &v1alpha1.FloatingAddressList{}} {
 		err := s.kube.List(s.Context(), list)
 		content, _ := json.Marshal(list)
 		if err == nil && bytes.Contains(content, []byte(`"uid"`)) {
@@ -326,7 +326,7 @@ func (s *site) finishNamespaces() {
 // forgetDefinitions removes the definitions, as in a cluster that never had multieni.
 func (s *site) forgetDefinitions() {
 	s.Helper()
-	s.kubectl("delete", "crd", "--ignore-not-found", "--timeout=5m", "nodeenis.networking.k8s.aws", "nodeenistates.networking.k8s.aws", "awsnodetemplates.networking.k8s.aws", "subnetreservations.networking.k8s.aws")
+	s.kubectl("delete", "crd", "--ignore-not-found", "--timeout=5m", "nodeenis.networking.k8s.aws", "nodeenistates.networking.k8s.aws", "awsnodetemplates.networking.k8s.aws", "subnetreservations.networking.k8s.aws", "floatingaddresses.networking.k8s.aws")
 }
 
 // The whole life of an installation, with the commands of the documents.
@@ -383,6 +383,7 @@ func (s *site) walkThrough() {
 func (s *site) uninstallInUse() {
 	s.install()
 	s.attach()
+	s.bringUp()
 	s.declareSecrets() // which is an AWSNodeTemplate
 	s.runJobs()
 	s.helm("uninstall", release)
@@ -394,6 +395,7 @@ func (s *site) uninstallInUse() {
 func (s *site) uninstallWithoutController() {
 	s.install()
 	s.attach()
+	s.bringUp()
 	s.kubectl("delete", "deployment", "-n", "eni-controller-system", "eni-controller")
 	s.stop()
 	s.runJobs()
@@ -414,6 +416,7 @@ func (s *site) deleteDefinitionFirst() {
 func (s *site) deleteDefinitionsAtOnce() {
 	s.install()
 	s.attach()
+	s.bringUp()
 	s.forgetDefinitions()
 	s.runJobs()
 	s.helm("uninstall", release)

@@ -65,6 +65,7 @@ func (h *podHost) replaceAgent() {
 		return
 	}
 	h.report = nil // of the agent before
+	h.restartHolds()
 	r.note(nil, "%s: node %s has an agent that %s", h.c.name, h.node, h.agent)
 }
 

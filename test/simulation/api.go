@@ -33,10 +33,11 @@ const (
 	nodeENIs
 	states
 	subnetReservations
+	floatingAddresses
 	kinds
 )
 
-var kindNames = [kinds]string{"Node", "NodeENI", "NodeENIState", "SubnetReservation"}
+var kindNames = [kinds]string{"Node", "NodeENI", "NodeENIState", "SubnetReservation", "FloatingAddress"}
 
 func (k kind) String() string { return kindNames[k] }
 
@@ -55,6 +56,8 @@ func (k kind) empty() client.Object {
 		return &v1alpha1.NodeENI{}
 	case subnetReservations:
 		return &v1alpha1.SubnetReservation{}
+	case floatingAddresses:
+		return &v1alpha1.FloatingAddress{}
 	default:
 		return &v1alpha1.NodeENIState{}
 	}
@@ -70,6 +73,8 @@ func kindOf(object any) kind {
 		return states
 	case *v1alpha1.SubnetReservation:
 		return subnetReservations
+	case *v1alpha1.FloatingAddress, *v1alpha1.FloatingAddressList:
+		return floatingAddresses
 	default:
 		panic(fmt.Sprintf("the simulated API server has no %T", object))
 	}

@@ -76,6 +76,8 @@ func add(into client.ObjectList, object client.Object) {
 		into.Items = append(into.Items, *object.(*v1alpha1.NodeENI))
 	case *v1alpha1.NodeENIStateList:
 		into.Items = append(into.Items, *object.(*v1alpha1.NodeENIState))
+	case *v1alpha1.FloatingAddressList:
+		into.Items = append(into.Items, *object.(*v1alpha1.FloatingAddress))
 	}
 }
 
@@ -136,6 +138,8 @@ func assign(into client.Object, from runtime.Object) {
 		*into = *from.(*v1alpha1.NodeENIState)
 	case *v1alpha1.SubnetReservation:
 		*into = *from.(*v1alpha1.SubnetReservation)
+	case *v1alpha1.FloatingAddress:
+		*into = *from.(*v1alpha1.FloatingAddress)
 	}
 }
 
@@ -148,11 +152,17 @@ func (c kubernetes) Create(_ context.Context, object client.Object, _ ...client.
 func (c kubernetes) Delete(_ context.Context, object client.Object, opts ...client.DeleteOption) error {
 	options := (&client.DeleteOptions{}).ApplyOptions(opts)
 	var uid types.UID
+	var version string
 	if options.Preconditions != nil {
-		uid = ptr.Deref(options.Preconditions.UID, "")
+		uid, version = ptr.Deref(options.Preconditions.UID, ""), ptr.Deref(options.Preconditions.ResourceVersion, "")
 	}
 	return c.p.write("delete", object, func() (client.Object, error) {
-		return nil, c.p.api().delete(kindOf(object), object.GetName(), uid)
+		k := kindOf(object)
+		stored := c.p.api().get(k, object.GetName())
+		if stored != nil && version != "" && version != stored.GetResourceVersion() {
+			return nil, apierrors.NewConflict(k.resource(), object.GetName(), fmt.Errorf("the version is another"))
+		}
+		return nil, c.p.api().delete(k, object.GetName(), uid)
 	})
 }
 
@@ -175,6 +185,9 @@ func (c kubernetes) Patch(_ context.Context, object client.Object, patch client.
 			}
 			if err == nil && k == subnetReservations {
 				after.(*v1alpha1.SubnetReservation).Status = current.(*v1alpha1.SubnetReservation).Status
+			}
+			if err == nil && k == floatingAddresses {
+				after.(*v1alpha1.FloatingAddress).Status = current.(*v1alpha1.FloatingAddress).Status
 			}
 			if err == nil && k == states {
 				after.(*v1alpha1.NodeENIState).Status = current.(*v1alpha1.NodeENIState).Status
@@ -209,7 +222,7 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 	uid, _ := metadata["uid"].(string)
 	resourceVersion, _ := metadata["resourceVersion"].(string)
 	k := states
-	for _, other := range []kind{nodeENIs, subnetReservations} {
+	for _, other := range []kind{nodeENIs, subnetReservations, floatingAddresses} {
 		if content["kind"] == kindNames[other] {
 			k = other
 		}
@@ -235,6 +248,12 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 				w.p.lint(k, name, status.Lint(st.Conditions, current.Generation))
 				w.p.run.note(w.p, "says of SubnetReservation %s:%s", name, reservedBlocks(st.Reservations))
 				current.Status = st
+			case *v1alpha1.FloatingAddress:
+				st := into.(*v1alpha1.FloatingAddress).Status
+				w.p.run.stamp(current.Status.Conditions, st.Conditions)
+				w.p.lint(k, name, status.Lint(st.Conditions, current.Generation))
+				w.p.run.note(w.p, "says of %s: %s", name, assignmentDigest(st))
+				current.Status.Assignment, current.Status.Conditions = st.Assignment, st.Conditions
 			case *v1alpha1.NodeENIState:
 				st := into.(*v1alpha1.NodeENIState).Status
 				w.p.run.stamp(current.Status.Conditions, st.Conditions)

@@ -7,7 +7,7 @@
 // What runs is the product: the reconcilers of internal/controller, the observer with its inventory, the resolver, the
 // planner and the applier. Only what lies beyond their ports is simulated. The files:
 //
-//   - api.go is the API server: four kinds of objects, resource versions, finalizers, a log of changes.
+//   - api.go is the API server: five kinds of objects, resource versions, finalizers, a log of changes.
 //   - informer.go is what one process has received of that log; client.go is the client.Client over both.
 //   - cloud.go, cloud_read.go and convert.go are the ports to EC2, over the model of package awssim/ec2.
 //   - coroutines.go interleaves the calls for the interfaces of one instance.

@@ -249,6 +249,9 @@ func (r *run) changeAttributes(i eni.Interface) {
 func (c *cluster) troubleWatch() {
 	for _, p := range c.processes {
 		k := kind(c.run.pick(int(c.run.reserving.kinds())))
+		if f := c.run.followers; f.acts && f.random.IntN(3) == 0 {
+			k = floatingAddresses
+		}
 		lasts := time.Duration(c.run.pick(300)) * time.Second
 		p.heldUntil[k] = c.run.now.Add(lasts)
 		p.lost[k] = c.run.chance(0.5)

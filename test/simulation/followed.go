@@ -4,6 +4,8 @@
 package simulation
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,15 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/podaddress"
 )
 
 const (
-	// claimRetention is how long an agent reports an address that is gone.
-	claimRetention = time.Minute
-	// plannedBefore is how long a planned call can wait for the calls before it. A claim that came since is served by the
-	// next plan.
+	// plannedBefore is how long a call can be under way after the controller has read the holder.
 	plannedBefore = 10 * time.Second
 	// mostBrought is how many addresses pods bring up on one interface: the smallest instance type takes ten.
 	mostBrought = 3
@@ -36,13 +37,15 @@ type followers struct {
 	acts   bool
 	// brought has every address that a pod ever brought up on an interface.
 	brought map[string]map[netip.Addr]bool
+	// assigned has the addresses that processes assigned, as INTERFACE ADDRESS.
+	assigned map[string]bool
 	// healed are the hosts whose pods brought up addresses after the healing.
 	healed map[*podHost]bool
 }
 
 func newFollowers(seed uint64) *followers {
 	f := &followers{random: rand.New(rand.NewPCG(seed, 0xf1)), brought: map[string]map[netip.Addr]bool{},
-		healed: map[*podHost]bool{}}
+		assigned: map[string]bool{}, healed: map[*podHost]bool{}}
 	f.acts = f.random.IntN(2) == 0
 	return f
 }
@@ -147,6 +150,9 @@ func (h *podHost) bringUp(i eni.Interface) {
 		return
 	}
 	h.brought[i.ID][address] = true
+	if h.agent == servesPods {
+		h.came[v1alpha1.FloatingAddressName(i.SubnetID, address.String())] = true
+	}
 	if f.brought[i.ID] == nil {
 		f.brought[i.ID] = map[netip.Addr]bool{}
 	}
@@ -172,42 +178,130 @@ func (h *podHost) forgetBrought() {
 	maps.DeleteFunc(h.brought, func(id string, _ map[netip.Addr]bool) bool { return !used[id] })
 }
 
-// claims returns what the agent reports about an interface's addresses, from its last report and the present state of
-// the kernel.
-func (h *podHost) claims(id string, ranges []netip.Prefix,
-	last *v1alpha1.PodNetworkState) (now []v1alpha1.PodAddressClaim) {
-	reported := map[netip.Addr]bool{}
-	at := metav1.NewMicroTime(h.c.run.now)
-	if last != nil {
-		for _, claim := range last.Claims {
-			address := netip.MustParseAddr(claim.Address)
-			switch present := h.brought[id][address]; {
-			case present && claim.ReleasedAt == nil:
-			case present:
-				claim = h.newClaim(address, at)
-			case claim.ReleasedAt == nil:
-				claim.ReleasedAt = &at
-			case h.c.run.now.Sub(claim.ReleasedAt.Time) >= claimRetention:
-				continue
-			}
-			reported[address], now = true, append(now, claim)
-		}
-	}
-	for address := range h.brought[id] {
+// present returns the addresses of an interface that the agent knows pods to have.
+func (h *podHost) present(id, subnetID string, ranges []netip.Prefix) (addresses []netip.Addr) {
+	for _, address := range slices.SortedFunc(maps.Keys(h.brought[id]), netip.Addr.Compare) {
 		declared := slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
-		if declared && !reported[address] {
-			now = append(now, h.newClaim(address, at))
+		if declared || h.follows[v1alpha1.FloatingAddressName(subnetID, address.String())] {
+			addresses = append(addresses, address)
 		}
 	}
-	slices.SortFunc(now, func(a, b v1alpha1.PodAddressClaim) int {
-		return netip.MustParseAddr(a.Address).Compare(netip.MustParseAddr(b.Address))
-	})
-	return now
+	return addresses
 }
 
-func (h *podHost) newClaim(address netip.Addr, at metav1.MicroTime) v1alpha1.PodAddressClaim {
-	h.sequence++
-	return v1alpha1.PodAddressClaim{Address: address.String(), Sequence: at.UnixMicro() + h.sequence, Since: at}
+// restartHolds is what a new agent knows of addresses: those that name its node. It saw none come up.
+func (h *podHost) restartHolds() {
+	h.holds, h.came, h.follows = nil, map[string]bool{}, map[string]bool{}
+	for _, object := range h.c.api.all(floatingAddresses) {
+		for _, holder := range controller.Holders(object.(*v1alpha1.FloatingAddress)) {
+			if holder.NodeName == h.node {
+				h.follows[object.GetName()] = true
+			}
+		}
+	}
+}
+
+// decideHolds lets the agent decide, by the present versions of the objects, what it writes about addresses.
+func (h *podHost) decideHolds() {
+	h.holds = nil
+	if h.heard == nil || h.agent != servesPods {
+		return
+	}
+	type place struct {
+		subnetID, eniID string
+		address         netip.Addr
+	}
+	at := map[string]place{}
+	for _, i := range h.heard.Status.Interfaces {
+		if i.ENIID == "" || !h.hasLink(i.ENIID) {
+			continue
+		}
+		for _, address := range h.present(i.ENIID, i.SubnetID, controller.FloatingRanges(i.Pods)) {
+			name := v1alpha1.FloatingAddressName(i.SubnetID, address.String())
+			at[name], h.follows[name] = place{i.SubnetID, i.ENIID, address}, true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.follows)) {
+		one, present := at[name]
+		object, _ := h.c.api.get(floatingAddresses, name).(*v1alpha1.FloatingAddress)
+		observed := agent.ObservedAddress(object)
+		me := podaddress.Owner{Node: h.node, InterfaceID: one.eniID}
+		switch write := podaddress.Decide(me, present, h.came[name], observed); write {
+		case podaddress.WriteNothing:
+			if !present {
+				delete(h.follows, name)
+			}
+		case podaddress.Create:
+			h.holds = append(h.holds, func() { h.createAddress(one.subnetID, one.eniID, one.address) })
+		default:
+			h.holds = append(h.holds, func() { h.writeAddress(object, write, one.eniID) })
+		}
+	}
+}
+
+// writeHolds carries out the writes, which may be old by now.
+func (h *podHost) writeHolds() {
+	for _, hold := range h.holds {
+		hold()
+	}
+	h.holds = nil
+}
+
+func (h *podHost) createAddress(subnetID, eniID string, address netip.Addr) {
+	made, err := h.c.api.create(&v1alpha1.FloatingAddress{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.FloatingAddressName(subnetID, address.String()),
+			Finalizers: []string{v1alpha1.Finalizer}},
+		Spec: v1alpha1.FloatingAddressSpec{SubnetID: subnetID, Address: address.String()},
+	})
+	if err == nil {
+		h.writeAddress(made.(*v1alpha1.FloatingAddress), podaddress.Hold, eniID)
+	}
+}
+
+// writeAddress writes over the version that the agent has read, and nothing into an object that is being deleted.
+func (h *podHost) writeAddress(object *v1alpha1.FloatingAddress, write podaddress.Write, eniID string) {
+	mine := v1alpha1.AddressHolder{NodeName: h.node, ENIID: eniID, Since: metav1.NewTime(h.c.run.now)}
+	patch, err := json.Marshal(map[string]any{"status": agent.ChangedAddress(object.Status, write, mine)})
+	if err != nil {
+		panic(err)
+	}
+	name := object.Name
+	_, err = h.c.api.update(floatingAddresses, name, object.ResourceVersion, func(o client.Object) (client.Object, error) {
+		if !o.GetDeletionTimestamp().IsZero() {
+			return nil, errors.New("no pod becomes the holder of an object that is being deleted")
+		}
+		return merge(o, patch)
+	})
+	h.c.run.note(nil, "%s: the agent of node %s writes %s: %s (%v)", h.c.name, h.node, name, patch, err)
+	if err == nil && write == podaddress.Hold {
+		delete(h.came, name)
+	}
+}
+
+// assignmentDigest summarizes what a controller says of an address, for the trace.
+func assignmentDigest(st v1alpha1.FloatingAddressStatus) string {
+	text := "no assignment"
+	if a := st.Assignment; a != nil {
+		text = fmt.Sprintf("assigned to %s for holder %d, found %t", a.ENIID, a.Sequence, a.Found)
+	}
+	for _, c := range st.Conditions {
+		text += fmt.Sprintf(", %s %s %s", c.Type, c.Status, c.Reason)
+	}
+	return text
+}
+
+// holding returns the object of an address in the subnet of an interface, or nil.
+func (c *cluster) holding(id string, address netip.Addr) *v1alpha1.FloatingAddress {
+	name := v1alpha1.FloatingAddressName(c.run.truth().interfaces[id].SubnetID, address.String())
+	object, _ := c.api.get(floatingAddresses, name).(*v1alpha1.FloatingAddress)
+	return object
+}
+
+// holdsStill reports whether the object names an interface as the holder, and has named it for longer than a call can be
+// under way.
+func (r *run) holdsStill(object *v1alpha1.FloatingAddress, id string) bool {
+	return object != nil && object.DeletionTimestamp.IsZero() && object.Status.Holder != nil &&
+		object.Status.Holder.ENIID == id && r.now.Sub(object.Status.Holder.Since.Time) > plannedBefore
 }
 
 // floats reports whether an address is in a range that the cluster's NodeENIs declare.
@@ -218,9 +312,7 @@ func (c *cluster) floats(address netip.Addr) bool {
 }
 
 // moving checks I18: a call moves only an address that a pod on the interface brought up, within declared ranges. It
-// moves none from the interface that a live claim known to the process names, unless the claim is outlived. The cache
-// of the process may have a claim that the API server does not have any more, as the process knows from a read past the
-// cache.
+// takes none from the holder that the API server has, unless the call was under way when that became the holder.
 func (r *run) moving(p *process, q request) {
 	for _, address := range q.reassigns {
 		r.judged("I18")
@@ -228,86 +320,119 @@ func (r *run) moving(p *process, q request) {
 			r.violate("I18", "%s moves %s to %s, where no pod brought it up within the declared ranges", p.name,
 				address, q.target)
 		}
+		object := p.cluster.holding(q.target, address)
+		if object != nil && object.Status.Holder != nil && object.Status.Holder.ENIID != q.target && !p.expired &&
+			r.holdsStill(object, object.Status.Holder.ENIID) {
+			r.violate("I18", "%s moves %s to %s, and %s has been its holder for long", p.name, address, q.target,
+				object.Status.Holder.ENIID)
+		}
+		r.followers.assigned[q.target+" "+address.String()] = true
 	}
 	for _, address := range q.unassigns.SecondaryIPv4 {
-		claimed := func(object client.Object) bool {
-			claim := liveClaim(object.(*v1alpha1.NodeENIState), q.target, address)
-			return claim != nil && r.now.Sub(claim.Since.Time) > plannedBefore &&
-				!r.outlived(object.GetName(), q.target, address)
-		}
-		if slices.ContainsFunc(p.informers.known(states), claimed) &&
-			slices.ContainsFunc(p.cluster.api.all(states), claimed) {
+		object := p.cluster.holding(q.target, address)
+		if r.holdsStill(object, q.target) && !p.expired && r.hasBrought(q.target, address) {
 			r.violate("I18", "%s unassigns %s from %s, where a pod has it", p.name, address, q.target)
 		}
 	}
 }
 
-// outlived reports whether the claim of a node on an address of an interface is older than the pods of the instance: it
-// booted, and registered under another name, so no agent changes the claim any more.
-func (r *run) outlived(node, id string, address netip.Addr) bool {
+// hasBrought reports whether a pod has an address on an interface.
+func (r *run) hasBrought(id string, address netip.Addr) bool {
 	i, exists := r.truth().interfaces[id]
 	if !exists || i.Attachment == nil {
 		return false
 	}
 	host := r.pods.hosts[i.Attachment.InstanceID]
-	return host != nil && host.node != node && !host.brought[id][address]
+	return host != nil && host.brought[id][address]
 }
 
-func liveClaim(state *v1alpha1.NodeENIState, id string, address netip.Addr) *v1alpha1.PodAddressClaim {
-	for _, network := range state.Status.PodNetworks {
-		for n, claim := range network.Claims {
-			if network.ENIID == id && claim.Address == address.String() && claim.ReleasedAt == nil {
-				return &network.Claims[n]
-			}
-		}
-	}
-	return nil
-}
-
-// followedOn returns the addresses of an interface that pods have, or had shortly before.
-func followedOn(state *v1alpha1.NodeENIState, id string) (addresses []netip.Addr) {
-	for _, network := range state.Status.PodNetworks {
-		for _, claim := range controller.AddressClaims(state, network) {
-			if claim.InterfaceID == id {
-				addresses = append(addresses, claim.Address)
-			}
-		}
-	}
-	return addresses
-}
-
-// checkFollowed checks that each address with a live claim is on the interface of a claim.
-// [expectedClaim.wrongAddresses] checks that EC2 has no address of the ranges without a claim.
+// checkFollowed checks that each address that pods have is on the interface of one of them, which is its holder, and
+// that nothing is left of an address that no pod has.
 func (c *cluster) checkFollowed() *Violation {
-	wanted, holders, claimants := c.claims(), map[netip.Addr]string{}, map[netip.Addr][]string{}
-	serves := func(id string) bool { // an interface that must be removed, or is retained, stays as it is
-		i, exists := c.run.truth().interfaces[id]
-		_, is := wanted[spotOf(i)]
-		return exists && is && !c.run.watch.tampered(id)
-	}
+	claimants := c.claimants()
+	at := map[netip.Addr]string{}
 	for _, i := range c.run.truth().ordered {
 		for _, address := range i.SecondaryIPv4 {
-			holders[address] = i.ID
-		}
-	}
-	inPrefix := func(address netip.Addr) bool { // pods can get an address of a prefix, and EC2 moves none
-		return slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
-			return slices.ContainsFunc(i.IPv4Prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
-		})
-	}
-	for _, object := range c.api.all(states) {
-		for _, claim := range controller.FollowingClaims(object.(*v1alpha1.NodeENIState)) {
-			if !claim.Released && serves(claim.InterfaceID) {
-				claimants[claim.Address] = append(claimants[claim.Address], claim.InterfaceID)
-			}
+			at[address] = i.ID
 		}
 	}
 	for _, address := range slices.SortedFunc(maps.Keys(claimants), netip.Addr.Compare) {
 		c.run.judged("I18")
-		if !slices.Contains(claimants[address], holders[address]) && !inPrefix(address) {
-			return &Violation{"I18", fmt.Sprintf("%s is on %q, and pods have it on %v", address, holders[address],
-				claimants[address])}
+		object := c.holding(claimants[address][0], address)
+		if inPrefix(c.run.truth().ordered, address) { // pods can get an address of a prefix, and EC2 moves none
+			continue
+		}
+		if object == nil || object.Status.Holder == nil || object.Status.Holder.ENIID != at[address] ||
+			!slices.Contains(claimants[address], at[address]) {
+			return &Violation{"I18", fmt.Sprintf("%s is on %q, and pods have it on %v: %s", address, at[address],
+				claimants[address], holdingDigest(object))}
+		}
+	}
+	for _, object := range c.api.all(floatingAddresses) {
+		address := object.(*v1alpha1.FloatingAddress)
+		holder := address.Status.Holder
+		if holder == nil || !c.run.hasBrought(holder.ENIID, netip.MustParseAddr(address.Spec.Address)) {
+			return &Violation{"I18", fmt.Sprintf("no pod has %s, and its object is there: %s", address.Name,
+				holdingDigest(address))}
+		}
+	}
+	return c.checkLeftAddresses(at)
+}
+
+// checkLeftAddresses checks that EC2 has no address that a process assigned and that has no object.
+func (c *cluster) checkLeftAddresses(at map[netip.Addr]string) *Violation {
+	wanted := c.claims()
+	for _, address := range slices.SortedFunc(maps.Keys(at), netip.Addr.Compare) {
+		id := at[address]
+		i := c.run.truth().interfaces[id]
+		_, served := wanted[spotOf(i)]
+		ours := c.run.followers.assigned[id+" "+address.String()] && !slices.Contains(c.run.foreign.on[id], address)
+		if ours && served && !c.run.watch.tampered(id) && c.holding(id, address) == nil {
+			return &Violation{"I18", fmt.Sprintf("%s has %s, and no pod holds it", id, address)}
 		}
 	}
 	return nil
+}
+
+func holdingDigest(object *v1alpha1.FloatingAddress) string {
+	if object == nil {
+		return "it has no object"
+	}
+	holder := "no pod"
+	if object.Status.Holder != nil {
+		holder = object.Status.Holder.NodeName + " " + object.Status.Holder.ENIID
+	}
+	return "held by " + holder + ", " + assignmentDigest(object.Status)
+}
+
+func inPrefix(all []eni.Interface, address netip.Addr) bool {
+	return slices.ContainsFunc(all, func(i eni.Interface) bool {
+		return slices.ContainsFunc(i.IPv4Prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
+	})
+}
+
+// claimants returns the interfaces on which pods have an address within the ranges of the interface. An interface that
+// must be removed, or is retained, stays as it is.
+func (c *cluster) claimants() map[netip.Addr][]string {
+	wanted, all := c.claims(), map[netip.Addr][]string{}
+	for _, object := range c.api.all(states) {
+		state := object.(*v1alpha1.NodeENIState)
+		for _, said := range state.Status.Interfaces {
+			i, exists := c.run.truth().interfaces[said.ENIID]
+			_, is := wanted[spotOf(i)]
+			if !exists || !is || c.run.watch.tampered(said.ENIID) || said.Phase != v1alpha1.PhaseAttached ||
+				i.Attachment == nil || c.run.pods.hosts[i.Attachment.InstanceID] == nil {
+				continue
+			}
+			host := c.run.pods.hosts[i.Attachment.InstanceID]
+			ranges := controller.FloatingRanges(said.Pods)
+			for address := range host.brought[i.ID] {
+				declared := slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
+				if host.node == state.Name && declared {
+					all[address] = append(all[address], i.ID)
+				}
+			}
+		}
+	}
+	return all
 }

@@ -141,11 +141,10 @@ func (c *cluster) requested(i eni.Interface) eni.Addresses {
 	for _, object := range c.api.all(states) {
 		state := object.(*v1alpha1.NodeENIState)
 		if requested, recorded := controller.RequestedAddresses(nil, *state)[i.ID]; recorded {
-			used := eni.Addresses{SecondaryIPv4: followedOn(state, i.ID)}
 			if c.run.hasWhole(i.ID) {
-				used = i.Addresses
+				return eni.Addresses{}
 			}
-			return i.Common(requested).Without(used)
+			return i.Common(requested)
 		}
 	}
 	return eni.Addresses{}

@@ -58,14 +58,23 @@ func (p *process) heard(k kind, c change) {
 		if !isUpdate || controller.SpecOrLifeChanged().Update(update) {
 			p.enqueue(reservationQueue, c.name(), 0)
 		}
+	case floatingAddresses:
+		p.enqueue(addressQueue, c.name(), 0)
+		for _, version := range versions {
+			for _, holder := range controller.Holders(version.(*v1alpha1.FloatingAddress)) {
+				if state, is := p.informers.views[states].objects[holder.NodeName].(*v1alpha1.NodeENIState); is {
+					p.enqueueOwners(state)
+				}
+			}
+		}
 	case states:
 		if !isUpdate || node.StateChanged().Update(update) {
 			p.enqueue(nodeQueue, c.name(), 0)
 		}
-		before, _ := c.before.(*v1alpha1.NodeENIState)
-		after, _ := c.after.(*v1alpha1.NodeENIState)
-		for _, name := range p.nodes.Contenders(context.Background(), before, after) {
-			p.enqueue(nodeQueue, name, 0)
+		if !isUpdate || controller.StatusChanged().Update(update) {
+			for _, name := range p.addresses.Concerned(context.Background(), versions[len(versions)-1].(*v1alpha1.NodeENIState)) {
+				p.enqueue(addressQueue, name, 0)
+			}
 		}
 		for _, version := range versions {
 			p.enqueueOwners(version.(*v1alpha1.NodeENIState))

@@ -270,7 +270,8 @@ func podMutants() []Mutant {
 		{Name: "a new leader assigns at once", Like: "a controller that trusts its first read", Edits: []Edit{{
 			core + "plan", "$at := $p.$Era.SettledAt()", "$at := time.Time{}",
 		}}},
-		{Name: "an address is unassigned while a pod has it", Like: "a controller that compares with the declaration alone",
-			Edits: []Edit{{core + "plan", "return !$d.$follows($a) || $d.$isClaimed($a)", "return !$d.$follows($a)"}}},
+		{Name: "an assignment for an earlier holder counts for the present one", Like: "a controller that trusts its status",
+			Edits: []Edit{{core + "floating", "$there := slices.Contains(f.At, i.ID)",
+				"$there := slices.Contains(f.At, i.ID) || a.Assignment != nil"}}},
 	}
 }

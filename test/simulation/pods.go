@@ -51,11 +51,13 @@ type podHost struct {
 	// leases are those of the CNI program, using the pods that have them, both by network.
 	leases map[string][]podnet.Lease
 	using  map[string][]runningPod
-	// brought has, by interface, the addresses that its pods brought up themselves; sequence numbers the claims.
-	brought  map[string]map[netip.Addr]bool
-	sequence int64
-	// report is what the agent is about to write; nil for nothing.
+	// brought has, by interface, the addresses that its pods brought up themselves.
+	brought map[string]map[netip.Addr]bool
+	// came has, by name, the addresses that the agent saw come up and has not written; follows those that it watches.
+	came, follows map[string]bool
+	// report is what the agent is about to write; nil for nothing. holds are its writes about addresses.
 	report func()
+	holds  []func()
 }
 
 func newPods(seed uint64) *pods {
@@ -151,6 +153,7 @@ func (r *run) findPodHosts() {
 				c: c, node: object.GetName(), instance: ref.ID, files: map[string]podnet.Network{},
 				leases: map[string][]podnet.Lease{},
 				using:  map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{},
+				came: map[string]bool{}, follows: map[string]bool{},
 			}
 		}
 	}
@@ -201,6 +204,7 @@ func (h *podHost) read() {
 
 // serve writes the files of the networks that the agent knows, and makes its next report.
 func (h *podHost) serve() {
+	h.decideHolds()
 	if h.heard == nil {
 		return
 	}
@@ -235,9 +239,9 @@ func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 			Prefixes: agent.MarkedPrefixes(last)}
 		files[network] = h.files[network]
 		if h.hasLink(i.ENIID) || i.Pods.Draining {
-			report.Claims = h.claims(i.ENIID, controller.FloatingRanges(i.Pods), last)
 			file := agent.PodNetwork(i, h.node, defaultMTU)
-			facts := agent.NetworkFacts{Last: last, Before: h.readFile(network), Leases: h.leases[network], Now: h.now()}
+			facts := agent.NetworkFacts{Last: last, Before: h.readFile(network), Leases: h.leases[network], Now: h.now(),
+				Brought: len(h.present(i.ENIID, i.SubnetID, controller.FloatingRanges(i.Pods)))}
 			served := agent.ServeNetwork(&file, i, facts, report)
 			if _, err := file.Encode(); err == nil { // the range of the subnet may be unknown yet
 				files[network], report = file, served
@@ -263,9 +267,8 @@ func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 		}
 		report := v1alpha1.PodNetworkState{
 			Network: network, NodeENI: file.NodeENI, ENIID: file.ENI,
-			Claims: h.claims(file.ENI, nil, agent.LastReport(h.heard, network, file.ENI)),
 		}
-		if !agent.EndNetwork(file, h.leases[network], h.now(), &report) {
+		if !agent.EndNetwork(file, h.leases[network], len(h.brought[file.ENI]), h.now(), &report) {
 			file.Draining = true
 			files[network], reports = file, append(reports, report)
 		}
@@ -280,6 +283,7 @@ func (h *podHost) write() {
 		h.report()
 		h.report = nil
 	}
+	h.writeHolds()
 }
 
 // startPod starts pods on a network of the node, without agent and API server.
@@ -317,6 +321,7 @@ func (h *podHost) reboot() {
 	}
 	h.files, h.lost, h.report = map[string]podnet.Network{}, nil, nil
 	h.forgetBrought()
+	h.restartHolds()
 	if h.heard = h.checkpoint; h.heard != nil && h.agent == servesPods {
 		h.serveNetworks()
 	}
@@ -337,12 +342,6 @@ func summary(reports []v1alpha1.PodNetworkState) string {
 		for _, p := range n.Prefixes {
 			if p.Phase != v1alpha1.PodPrefixActive {
 				text += fmt.Sprintf(" %s %s", p.CIDR, p.Phase)
-			}
-		}
-		for _, claim := range n.Claims {
-			text += " " + claim.Address
-			if claim.ReleasedAt != nil {
-				text += " (released)"
 			}
 		}
 		all = append(all, text)

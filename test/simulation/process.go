@@ -19,6 +19,7 @@ import (
 
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/assembly"
+	"github.com/multieni/multieni/internal/controller/floatingaddress"
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
@@ -48,6 +49,7 @@ type process struct {
 	collector *gc.Collector
 	nodes     *node.Reconciler
 	nodeENIs  *nodeeni.Reconciler
+	addresses *floatingaddress.Reconciler
 	reserver  *subnetreservation.Reconciler
 	queues    [queues]*queue
 	// refusedWrites are the states that the API server refuses to store.
@@ -121,7 +123,7 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 		},
 	})
 	p.collector, p.observer, p.refusedWrites = controllers.GC, controllers.Observer, controllers.RefusedWrites
-	p.nodes, p.nodeENIs = controllers.Nodes, controllers.NodeENIs
+	p.nodes, p.nodeENIs, p.addresses = controllers.Nodes, controllers.NodeENIs, controllers.FloatingAddresses
 	p.reserver = subnetreservation.New(subnetreservation.Options{
 		Client: kubernetes{p: p}, Reader: directReader{p: p}, Resolver: controllers.Resolver, EC2: reservingCloud{cloud{p}},
 		Cluster: c.name,
@@ -164,6 +166,8 @@ func (p *process) reconcile(q queueName, key string) {
 			result, err = p.nodes.Reconcile(ctx, request)
 		case nodeENIQueue:
 			result, err = p.nodeENIs.Reconcile(ctx, request)
+		case addressQueue:
+			result, err = p.addresses.Reconcile(ctx, request)
 		default:
 			result, err = p.reserver.Reconcile(ctx, request)
 		}

@@ -16,10 +16,13 @@ const (
 	nodeQueue queueName = iota
 	nodeENIQueue
 	reservationQueue
+	addressQueue
 	queues
 )
 
-func (q queueName) String() string { return [queues]string{"node", "NodeENI", "SubnetReservation"}[q] }
+func (q queueName) String() string {
+	return [queues]string{"node", "NodeENI", "SubnetReservation", "FloatingAddress"}[q]
+}
 
 // The rate limit of the product's queues (internal/controller, Backoff).
 const (

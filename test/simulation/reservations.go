@@ -73,10 +73,10 @@ func newReserving(seed uint64) *reserving {
 	return v
 }
 
-// kinds is the number of kinds of objects that a process watches.
+// kinds is the number of kinds of objects whose events can be troubled.
 func (v *reserving) kinds() kind {
 	if v.acts {
-		return kinds
+		return subnetReservations + 1
 	}
 	return subnetReservations
 }

@@ -188,6 +188,33 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+- name: com.github.multieni.multieni.api.v1alpha1.AddressAssignment
+  map:
+    fields:
+    - name: eniID
+      type:
+        scalar: string
+    - name: found
+      type:
+        scalar: boolean
+    - name: sequence
+      type:
+        scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.AddressHolder
+  map:
+    fields:
+    - name: eniID
+      type:
+        scalar: string
+    - name: nodeName
+      type:
+        scalar: string
+    - name: podIP
+      type:
+        scalar: string
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.multieni.multieni.api.v1alpha1.AddressMode
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Architecture
@@ -332,6 +359,56 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: shape
       type:
         scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.FloatingAddress
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.FloatingAddressSpec
+    - name: status
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.FloatingAddressStatus
+- name: com.github.multieni.multieni.api.v1alpha1.FloatingAddressSpec
+  map:
+    fields:
+    - name: address
+      type:
+        scalar: string
+    - name: subnetID
+      type:
+        scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.FloatingAddressStatus
+  map:
+    fields:
+    - name: assignment
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.AddressAssignment
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: contender
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.AddressHolder
+    - name: holder
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.AddressHolder
+    - name: sequence
+      type:
+        scalar: numeric
 - name: com.github.multieni.multieni.api.v1alpha1.IPv4Allocation
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.InPlacePolicy
@@ -1067,24 +1144,6 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Phase
   scalar: string
-- name: com.github.multieni.multieni.api.v1alpha1.PodAddressClaim
-  map:
-    fields:
-    - name: address
-      type:
-        scalar: string
-    - name: podIP
-      type:
-        scalar: string
-    - name: releasedAt
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
-    - name: sequence
-      type:
-        scalar: numeric
-    - name: since
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
 - name: com.github.multieni.multieni.api.v1alpha1.PodAttachment
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.PodIPv4
@@ -1141,17 +1200,6 @@ var schemaYAML = typed.YAMLObject(`types:
   map:
     fields:
     - name: capacity
-      type:
-        scalar: numeric
-    - name: claims
-      type:
-        list:
-          elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.PodAddressClaim
-          elementRelationship: associative
-          keys:
-          - address
-    - name: claimsOmitted
       type:
         scalar: numeric
     - name: drained
@@ -1544,8 +1592,6 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsOperationType
   scalar: string
-- name: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
-  scalar: untyped
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
   map:
     fields:

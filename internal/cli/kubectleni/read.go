@@ -26,6 +26,8 @@ type objects struct {
 	nodeENIs []v1alpha1.NodeENI
 	states   []v1alpha1.NodeENIState
 	nodes    []corev1.Node
+	// addresses are those that pods brought up themselves.
+	addresses []v1alpha1.FloatingAddress
 }
 
 func read(ctx context.Context, api client.Reader) (objects, error) {
@@ -37,11 +39,15 @@ func read(ctx context.Context, api client.Reader) (objects, error) {
 	if err := api.List(ctx, &states); err != nil {
 		return o, unlisted("NodeENIStates", err)
 	}
-	o.states = states.Items
+	var addresses v1alpha1.FloatingAddressList
+	if err := api.List(ctx, &addresses); err != nil {
+		return o, unlisted("FloatingAddresses", err)
+	}
+	o.states, o.addresses = states.Items, addresses.Items
 	return o, nil
 }
 
-// readWanted reads everything except NodeENIStates: before multieni is installed, neither they nor their definition
+// readWanted reads what users declare: before multieni is installed, neither the other kinds nor their definitions
 // exist.
 func readWanted(ctx context.Context, api client.Reader) (objects, error) {
 	var o objects
@@ -93,7 +99,32 @@ func (o objects) fleet() report.Fleet {
 		addState(&node, state)
 		f.Nodes = append(f.Nodes, node)
 	}
+	for n := range f.Nodes {
+		for i := range f.Nodes[n].Interfaces {
+			o.addAddresses(&f.Nodes[n].Interfaces[i])
+		}
+	}
 	return f
+}
+
+// addAddresses adds the addresses of pods on an interface, and what one of them says if the interface itself has no
+// reason.
+func (o objects) addAddresses(i *report.Interface) {
+	for n := range o.addresses {
+		a := &o.addresses[n]
+		if i.ENIID == "" || !slices.Contains(controller.InterfacesOf(a), i.ENIID) {
+			continue
+		}
+		i.Foreign = slices.DeleteFunc(i.Foreign, func(other string) bool { return other == a.Spec.Address })
+		if holder := a.Status.Holder; holder != nil && holder.ENIID == i.ENIID {
+			i.Followed = append(i.Followed, a.Spec.Address)
+		}
+		for _, kind := range []string{v1alpha1.ConditionContended, v1alpha1.ConditionStalled} {
+			if c := meta.FindStatusCondition(a.Status.Conditions, kind); c != nil && i.Reason == "" {
+				i.Reason, i.Message = c.Reason, c.Message
+			}
+		}
+	}
 }
 
 // nameOwningNodes names the owning Node of each Node whose instance belongs to another one. The facts are in the order of
@@ -191,13 +222,6 @@ func interfaceFacts(i v1alpha1.InterfaceState, status v1alpha1.NodeENIStateStatu
 	}
 	for _, d := range i.Drift {
 		facts.Drift = append(facts.Drift, fmt.Sprintf("%s: %s wanted, %s there", d.Field, d.Want, d.Have))
-	}
-	for _, network := range status.PodNetworks {
-		for _, claim := range network.Claims {
-			if network.ENIID == i.ENIID && claim.ReleasedAt == nil {
-				facts.Followed = append(facts.Followed, claim.Address)
-			}
-		}
 	}
 	for _, l := range status.Links {
 		if l.MACAddress == i.MACAddress && i.MACAddress != "" {

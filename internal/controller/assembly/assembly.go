@@ -20,6 +20,7 @@ import (
 
 	"github.com/multieni/multieni/internal/addresses"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/floatingaddress"
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
@@ -97,6 +98,8 @@ type Controllers struct {
 	GC       *gc.Collector
 	Nodes    *node.Reconciler
 	NodeENIs *nodeeni.Reconciler
+	// FloatingAddresses are the addresses that pods bring up themselves.
+	FloatingAddresses *floatingaddress.Reconciler
 	// InPlaceUpdates are the updates of launch interfaces, which the AWSNodeTemplate controller declares.
 	InPlaceUpdates *controller.InPlaceUpdates
 	// RefusedWrites are the objects that the API server refuses to store.
@@ -133,6 +136,10 @@ func New(o Options) *Controllers {
 		Reresolve: ResolveInterval, ReresolveMissing: ResolveMissingInterval, Concurrency: o.ConcurrentNodeENIs,
 		Now: o.Now, Log: o.Log,
 	})
+	c.FloatingAddresses = floatingaddress.New(floatingaddress.Options{
+		Client: o.Client, Reader: o.Reader, Observer: c.Observer, EC2: o.EC2, Limiter: o.EC2,
+		Concurrency: o.ConcurrentNodes, Now: o.Now, Log: o.Log, Traces: o.Traces,
+	})
 	return c
 }
 
@@ -149,6 +156,9 @@ func (c *Controllers) SetupWithManager(ctx context.Context, mgr manager.Manager)
 	}
 	if err := c.NodeENIs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the NodeENI controller up: %w", err)
+	}
+	if err := c.FloatingAddresses.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set the FloatingAddress controller up: %w", err)
 	}
 	return nil
 }

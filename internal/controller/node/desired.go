@@ -33,7 +33,7 @@ func (r *Reconciler) plan(ctx context.Context, run *instanceRun, inFlight []plan
 	if err != nil {
 		return result{}, err
 	}
-	observed.InFlight, observed.MovesFrom = inFlight, run.movesFrom
+	observed.InFlight = inFlight
 	declared, err := r.declare(ctx, s, instanceID, s.instanceRef(instanceID, known, look), known)
 	if err != nil {
 		return result{}, err
@@ -85,7 +85,7 @@ func (r *Reconciler) observe(
 	observed.Requested = controller.RequestedAddresses(known.Requested, states...)
 	observed.ListedPrefixes = listedPrefixes(states)
 	evidence := s.evidence(states, instanceID)
-	if observed.Following, err = r.following(ctx, s); err != nil {
+	if observed.Floating, err = r.floatingAddresses(ctx, s); err != nil {
 		return observed, evidence, err
 	}
 	if look == nil || look.Instance.Type == "" {

@@ -125,9 +125,6 @@ type instanceRun struct {
 	// snapshot and look are the latest; look is nil until the instance was read.
 	snapshot *snapshot
 	look     *eni.InstanceSnapshot
-	// movesFrom is when the addresses of the instance that follow pods may change again, as of the beginning of the run;
-	// zero if they may in this run.
-	movesFrom time.Time
 	// result is that of the last plan.
 	result result
 }
@@ -136,7 +133,7 @@ type instanceRun struct {
 func (r *Reconciler) reconcileInstance(
 	ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, v *workerSlot,
 ) (*snapshot, result, error) {
-	run := &instanceRun{r: r, slot: v, instanceID: instanceID, snapshot: s, look: look, movesFrom: r.movesFrom(instanceID)}
+	run := &instanceRun{r: r, slot: v, instanceID: instanceID, snapshot: s, look: look}
 	done, err := r.Applier.Run(maxRounds,
 		func(calls *executor.Pipeline) (bool, error) { return run.next(ctx, calls) },
 		func(outcomes []executor.Outcome) { r.note(run.snapshot, instanceID, outcomes) })
@@ -186,7 +183,6 @@ func (run *instanceRun) describe(ctx context.Context) (again bool, err error) {
 	if !again {
 		return false, nil
 	}
-	run.r.recordMoves(run.instanceID, run.result.plan.Proposed)
 	look, err := run.r.Observer.DescribeInstance(ctx, run.instanceID)
 	if err != nil {
 		return false, err
@@ -201,7 +197,6 @@ func (run *instanceRun) describe(ctx context.Context) (again bool, err error) {
 func (run *instanceRun) begin(ctx context.Context, p plan.Plan, calls *executor.Pipeline) bool {
 	r, s := run.r, run.snapshot
 	awaited, trailing := splitDeferrable(p.Actions)
-	r.recordMoves(run.instanceID, p.Actions)
 	if len(p.Actions) > 0 {
 		r.Log.Debug("plan", "node", s.name, "instance", run.instanceID, "plan", explained{p})
 	}

@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/cache"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/core/eni"
@@ -107,8 +106,6 @@ type Reconciler struct {
 	workers *ratelimit.Workers
 	// creationBlocked reports whether the last plan found too many unattached interfaces in the cluster.
 	creationBlocked bool
-	// podNames has the names of pods by their IP addresses, for messages.
-	podNames *cache.Cache[string]
 	// admitted receives the names of nodes that waited at the semaphore and are admitted.
 	admitted chan string
 	// background receives work that no reconciliation waits for. Its capacity is the limit of the semaphore.
@@ -125,7 +122,7 @@ func New(options Options) *Reconciler {
 	}
 	w := ratelimit.NewWorkers(options.Concurrency)
 	r := &Reconciler{
-		Options: options, workers: w, podNames: cache.New[string](options.Now),
+		Options: options, workers: w,
 		admitted: make(chan string, 4*w.Width()), background: make(chan func(context.Context), options.Concurrency),
 	}
 	if r.Go == nil {

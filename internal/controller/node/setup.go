@@ -60,13 +60,6 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			r.addStale(e.ObjectNew.GetName())
 			q.Add(request(e.ObjectNew.GetName()))
 		}}, builder.WithPredicates(LinkVanished())).
-		Watches(&v1alpha1.NodeENIState{}, handler.Funcs{
-			CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.enqueueContenders(ctx, q, nil, e.Object) },
-			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-				r.enqueueContenders(ctx, q, e.ObjectOld, e.ObjectNew)
-			},
-			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.enqueueContenders(ctx, q, e.Object, nil) },
-		}).
 		Watches(&v1alpha1.SubnetReservation{}, handler.EnqueueRequestsFromMapFunc(r.followersOf),
 			builder.WithPredicates(blocksChanged())).
 		WatchesRawSource(source.Func(r.enqueueObserved)).
@@ -119,14 +112,6 @@ func RelevantNodeENIChange() predicate.Predicate {
 
 func (r *Reconciler) enqueueDuplicateNodes(ctx context.Context, q queue, versions ...client.Object) {
 	for _, name := range r.DuplicateNodes(ctx, versions...) {
-		q.Add(request(name))
-	}
-}
-
-func (r *Reconciler) enqueueContenders(ctx context.Context, q queue, was, now client.Object) {
-	before, _ := was.(*v1alpha1.NodeENIState)
-	after, _ := now.(*v1alpha1.NodeENIState)
-	for _, name := range r.Contenders(ctx, before, after) {
 		q.Add(request(name))
 	}
 }

@@ -44,8 +44,6 @@ type snapshot struct {
 	release map[string]string
 	// formerSubnets are the subnets of interfaces that their NodeENIs no longer select, by ID.
 	formerSubnets map[string]eni.Subnet
-	// claims has the claims of other nodes on addresses that the node claims, as far as a plan asked for them.
-	claims *claimsIndex
 	// confirmed are the owners that were read from the API server itself, together with the node.
 	confirmed map[identity.Owner]bool
 }
@@ -80,7 +78,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*snapshot, error)
 	}
 	s := &snapshot{
 		name: name, registration: node, state: state, nodeENIs: slices.DeleteFunc(all.Items, unaccepted),
-		neverHadPods: neverHadPods, claims: newClaimsIndex(), confirmed: map[identity.Owner]bool{},
+		neverHadPods: neverHadPods, confirmed: map[identity.Owner]bool{},
 	}
 	if slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return usesReservations(&n) }) {
 		var reservations v1alpha1.SubnetReservationList

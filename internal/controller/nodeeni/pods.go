@@ -33,14 +33,15 @@ type attachments struct {
 type podNetwork struct {
 	v1alpha1.PodNetworkState
 	node string
-	// limit says that the interface takes fewer prefixes or addresses than pods need, or that pods have one address; ""
-	// for neither.
+	// limit says that the interface takes fewer prefixes or addresses than pods need, or that pods on two nodes have one
+	// address; "" for neither.
 	limit string
 }
 
 // podNetworks returns the pod networks of the NodeENI, in the order of nodes. If an instance's Node got another name,
-// two states can have reports: the one of the state that lists the interface counts.
-func podNetworks(interfaces []located, states []v1alpha1.NodeENIState) []podNetwork {
+// two states can have reports: the one of the state that lists the interface counts. The argument floating has, by
+// interface ID, why an address of a pod is not where its pod is.
+func podNetworks(interfaces []located, states []v1alpha1.NodeENIState, floating map[string]string) []podNetwork {
 	type report struct{ node, eni string }
 	reports := map[report]podNetwork{}
 	for _, s := range states {
@@ -51,9 +52,8 @@ func podNetworks(interfaces []located, states []v1alpha1.NodeENIState) []podNetw
 	var all []podNetwork
 	for _, i := range interfaces {
 		if network, reported := reports[report{i.node, i.ENIID}]; reported && i.ENIID != "" {
-			if slices.Contains([]plan.Reason{plan.PrefixesLimited, plan.AddressesLimited, plan.AddressRefused,
-				plan.Contended},
-				plan.Reason(i.Reason)) {
+			network.limit = floating[i.ENIID]
+			if plan.Reason(i.Reason) == plan.PrefixesLimited {
 				network.limit = i.Message
 			}
 			all = append(all, network)

@@ -270,6 +270,9 @@ func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f f
 	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID), client.UnsafeDisableDeepCopy); err != nil {
 		return f, nil, err
 	}
+	if f.floating, err = r.floating(ctx, nodeENI, states.Items); err != nil {
+		return f, nil, err
+	}
 	f.attachments.AttachmentResult, f.attachments.known = r.Attachments.Of(nodeENI.Name)
 	f.now, f.states, f.unstored = r.Now(), states.Items, map[string]string{}
 	f.hidden = r.mayBeInvisible(nodeENI.UID)

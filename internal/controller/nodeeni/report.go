@@ -52,6 +52,9 @@ type facts struct {
 	strays []eni.Interface
 	// attachments is the state of the NetworkAttachmentDefinitions.
 	attachments attachments
+	// floating has, by interface ID, why an address that a pod brought up is not where the pod is, or on which nodes pods
+	// have it.
+	floating map[string]string
 	// hidden is set while EC2 may not return every existing interface.
 	hidden bool
 }
@@ -79,7 +82,7 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	}
 	st.AttachmentsOmitted += int32(len(interfaces) - len(listed))
 	st.Subnets, st.SecurityGroups = resolvedSubnets(nodeENI, f), resolvedGroups(nodeENI, f)
-	networks := podNetworks(interfaces, f.states)
+	networks := podNetworks(interfaces, f.states, f.floating)
 	st.PodNetworks = countPods(nodeENI, networks)
 	subnets, groups := subnetCondition(f), groupCondition(f, interfaces)
 	st.Conditions = status.Summarize(nodeENI.Status.Conditions, nodeENI.Generation,

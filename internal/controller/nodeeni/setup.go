@@ -34,6 +34,8 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&v1alpha1.NodeENI{}, handler.Funcs{UpdateFunc: r.enqueueReported},
 			builder.WithPredicates(controller.StatusChanged())).
 		Watches(&v1alpha1.NodeENIState{}, controller.EachVersion(r.enqueueOwners)).
+		Watches(&v1alpha1.FloatingAddress{}, controller.EachVersion(r.enqueueAddress),
+			builder.WithPredicates(addressExplained())).
 		Watches(&corev1.Node{}, controller.EachVersion(r.enqueueSelecting),
 			builder.WithPredicates(controller.NodeIdentityChanged())).
 		WatchesRawSource(source.Func(func(ctx context.Context, q controller.Queue) error {

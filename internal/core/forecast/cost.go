@@ -36,8 +36,6 @@ func changeOperation(to plan.Attribute) string {
 			return "AssignIpv6Addresses"
 		}
 		return "AssignPrivateIpAddresses"
-	case plan.ReassignAddresses:
-		return "AssignPrivateIpAddresses"
 	case plan.UnassignAddresses:
 		if a.Family == plan.IPv6 {
 			return "UnassignIpv6Addresses"

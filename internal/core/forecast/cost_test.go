@@ -30,7 +30,6 @@ func TestEachActionIsOneOperationOfEC2(t *testing.T) {
 		"more IPv4 addresses":  {plan.Change{To: plan.AssignAddresses{Family: plan.IPv4, Addresses: 1}}, "AssignPrivateIpAddresses"},
 		"more IPv6 prefixes":   {plan.Change{To: plan.AssignAddresses{Family: plan.IPv6, Prefixes: 1}}, "AssignIpv6Addresses"},
 		"fewer IPv4 addresses": {plan.Change{To: plan.UnassignAddresses{Family: plan.IPv4}}, "UnassignPrivateIpAddresses"},
-		"addresses that move":  {plan.Change{To: plan.ReassignAddresses{}}, "AssignPrivateIpAddresses"},
 		"a check switched off": {plan.Change{To: plan.SourceDestCheck(false)}, "ModifyNetworkInterfaceAttribute"},
 		"a description":        {plan.Change{To: plan.Description("storage")}, "ModifyNetworkInterfaceAttribute"},
 		"fewer IPv6 addresses": {plan.Change{To: plan.UnassignAddresses{Family: plan.IPv6}}, "UnassignIpv6Addresses"},

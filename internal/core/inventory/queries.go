@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -130,4 +131,35 @@ func (v *Inventory) records(entries map[string]*entry) []Record {
 		records = append(records, r)
 	}
 	return records
+}
+
+// Record returns the record of an owned interface.
+func (v *Inventory) Record(id string) (Record, bool) {
+	e, known := v.entries[id]
+	if !known {
+		return Record{}, false
+	}
+	r := e.Record
+	r.Interface = e.Clone()
+	return r, true
+}
+
+// WithAddress returns the IDs of the interfaces in a subnet that have a secondary IPv4 address, in order.
+func (v *Inventory) WithAddress(subnetID string, address netip.Addr) []string {
+	var ids []string
+	has := func(i eni.Interface) bool { return i.SubnetID == subnetID && slices.Contains(i.SecondaryIPv4, address) }
+	for id, e := range v.entries {
+		if has(e.Interface) {
+			ids = append(ids, id)
+		}
+	}
+	for _, interfaces := range v.launched.byInstance {
+		for id, one := range interfaces {
+			if _, owned := v.entries[id]; !owned && has(one.Interface) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }

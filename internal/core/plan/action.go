@@ -68,8 +68,7 @@ type Change struct {
 }
 
 // Attribute is the desired value of one attribute that EC2 can update in place. The set is closed: [Groups],
-// [Description], [SourceDestCheck], [DeleteOnTermination], [Tags], [AssignAddresses], [UnassignAddresses] and
-// [ReassignAddresses].
+// [Description], [SourceDestCheck], [DeleteOnTermination], [Tags], [AssignAddresses] and [UnassignAddresses].
 type Attribute interface {
 	// Apply returns the interface with the desired value.
 	Apply(eni.Interface) eni.Interface

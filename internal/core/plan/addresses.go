@@ -39,27 +39,34 @@ type addressDemand struct {
 	// limit is the largest number of IPv4 prefixes that the instance type supports, if pods may need more; else 0.
 	limit        int
 	instanceType string
-	// addressLimit is the number of IPv4 addresses and prefixes that the instance type supports; 0 if it is not known.
-	addressLimit int
-	// following are the addresses that follow pods.
-	following Following
-	// movesFrom is the time before which these do not change; zero if they may change now.
-	movesFrom time.Time
-	// separately is set after EC2 refused to assign several of them in one call.
-	separately bool
+	// floating are the addresses of the interface that follow pods.
+	floating Floating
+}
+
+// Floating are the addresses of an interface that follow pods. They are neither floor nor surplus: the planner does not
+// count them, and unassigns none.
+type Floating struct {
+	// Ranges are the declared ranges.
+	Ranges []netip.Prefix
+	// Addresses are those that were assigned before an edit of the ranges.
+	Addresses []netip.Addr
+}
+
+// fixed returns the addresses without those that follow pods.
+func (f Floating) fixed(all []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool {
+		return slices.Contains(f.Addresses, a) ||
+			slices.ContainsFunc(f.Ranges, func(r netip.Prefix) bool { return r.Contains(a) })
+	})
 }
 
 // surplus returns the addresses to unassign: the newest requested ones beyond the desired counts that no pod needs.
 func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
 	ours := have.Common(d.requested)
-	var abandoned []netip.Addr
-	if d.movesFrom.IsZero() {
-		abandoned = d.abandoned(ours.SecondaryIPv4)
-	}
-	ours.SecondaryIPv4 = slices.DeleteFunc(slices.Clone(ours.SecondaryIPv4), d.follows) // these do not count
+	ours.SecondaryIPv4 = d.floating.fixed(ours.SecondaryIPv4)
 	free, counts := releasable(ours, d.network), ours.Counts()
 	surplus := eni.Addresses{
-		SecondaryIPv4: append(abandoned, last(free.SecondaryIPv4, counts.SecondaryIPv4-d.want.SecondaryIPv4)...),
+		SecondaryIPv4: last(free.SecondaryIPv4, counts.SecondaryIPv4-d.want.SecondaryIPv4),
 		IPv4Prefixes:  last(free.IPv4Prefixes, counts.IPv4Prefixes-d.want.IPv4Prefixes),
 		IPv6:          last(free.IPv6, counts.IPv6-d.want.IPv6),
 		IPv6Prefixes:  last(free.IPv6Prefixes, counts.IPv6Prefixes-d.want.IPv6Prefixes),
@@ -107,21 +114,20 @@ func (d addressDemand) changes(have eni.Addresses) []Attribute {
 		return AssignAddresses{Family: family, Addresses: addresses, Prefixes: prefixes, Had: have.Counts(),
 			Requested: requested}
 	}
-	changes := append([]Attribute{
+	return []Attribute{
 		fewer(IPv4, eni.Addresses{SecondaryIPv4: surplus.SecondaryIPv4, IPv4Prefixes: surplus.IPv4Prefixes}),
 		fewer(IPv6, eni.Addresses{IPv6: surplus.IPv6, IPv6Prefixes: surplus.IPv6Prefixes}),
-	}, d.moves(kept)...)
-	return append(changes,
 		more(IPv4, lacking.SecondaryIPv4, 0),
 		more(IPv4, 0, lacking.IPv4Prefixes),
 		more(IPv6, lacking.IPv6, 0),
-		more(IPv6, 0, lacking.IPv6Prefixes))
+		more(IPv6, 0, lacking.IPv6Prefixes),
+	}
 }
 
 // lacking returns the numbers of addresses to assign.
 func (d addressDemand) lacking(have eni.Addresses) eni.AddressCounts {
 	counts := have.Counts()
-	others := slices.DeleteFunc(slices.Clone(have.SecondaryIPv4), d.follows)
+	others := d.floating.fixed(have.SecondaryIPv4)
 	return eni.AddressCounts{
 		SecondaryIPv4: max(0, d.want.SecondaryIPv4-len(others)),
 		IPv4Prefixes:  max(0, max(d.want.IPv4Prefixes, d.grown)-counts.IPv4Prefixes),
@@ -143,7 +149,7 @@ func (d addressDemand) inUse(have eni.Addresses) bool {
 	if d.network == nil {
 		return false
 	}
-	have.SecondaryIPv4 = slices.DeleteFunc(slices.Clone(have.SecondaryIPv4), d.follows)
+	have.SecondaryIPv4 = d.floating.fixed(have.SecondaryIPv4)
 	most := d
 	most.want.IPv4Prefixes = max(d.want.IPv4Prefixes, d.most.Max)
 	without := most
@@ -191,7 +197,9 @@ func (s step) explainAddresses(d addressDemand) step {
 // keptAddresses returns the problem of an interface that keeps more addresses of one form than its NodeENI asks for;
 // the zero Problem if it does not.
 func (m *Interface) keptAddresses(i *eni.Interface, d addressDemand) Problem {
-	want, have, ours := m.Settings.Spec.AddressCounts, i.Counts(), i.Common(d.requested).Counts()
+	fixed := i.Addresses
+	fixed.SecondaryIPv4 = d.floating.fixed(fixed.SecondaryIPv4)
+	want, have, ours := m.Settings.Spec.AddressCounts, fixed.Counts(), fixed.Common(d.requested).Counts()
 	for _, form := range []struct {
 		name             string
 		want, have, ours int

@@ -72,8 +72,8 @@ var backoffDelays = map[eni.Class]struct{ first, last time.Duration }{
 	eni.Invalid:             {5 * time.Minute, 30 * time.Minute},
 }
 
-// needsCorrection reports whether EC2 refuses the same call again until a person acts.
-func needsCorrection(class eni.Class) bool {
+// NeedsCorrection reports whether EC2 refuses the same call again until a person acts.
+func NeedsCorrection(class eni.Class) bool {
 	switch class {
 	case eni.LimitExceeded, eni.WrongZone, eni.Unauthorized, eni.Invalid:
 		return true
@@ -149,7 +149,7 @@ func (s Backoff) WithFailure(action Action, err error, at time.Time) Backoff {
 // delay.
 func (s Backoff) after(action Action, err error, at time.Time) Backoff {
 	class, removal := eni.ErrorClass(err), isRemoval(action)
-	if removal != s.Removal || needsCorrection(class) && !requests(action, s.Action) {
+	if removal != s.Removal || NeedsCorrection(class) && !requests(action, s.Action) {
 		s.Count = 0
 	}
 	next := s.Next(class, err.Error(), at)

@@ -4,8 +4,6 @@
 package plan_test
 
 import (
-	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -84,36 +82,6 @@ func TestARefusedUpdateDelaysNoOther(t *testing.T) {
 		if p := compute(d, o, w.now); len(p.Actions) != step.want {
 			t.Errorf("%s there are %d actions, want %d:\n%s", step.name, len(p.Actions), step.want, p.Explain())
 		}
-	}
-}
-
-// TestARefusedAddressOfAPodDelaysNoOther has EC2 refuse to assign two addresses in one call, and then one of them.
-func TestARefusedAddressOfAPodDelaysNoOther(t *testing.T) {
-	w := newMinimalEC2(limits(4))
-	d := desired(claim("a", desiredInterface(0, 1, "s1")))
-	d.Claims[0].PodPrefixes.Pods = true
-	settled, _ := w.drive(d, nil)
-	id := settled.Members[0].Interface.ID
-	var backoff plan.Backoff
-	moves := func() (calls []string) {
-		o := w.observe(nil)
-		o.PodNetworks = map[string]plan.PodNetwork{id: network(1)}
-		o.Following = map[string]plan.Following{id: {Ranges: []netip.Prefix{floating}, Held: held(addresses(200, 201))}}
-		o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: backoff}
-		for _, action := range compute(d, o, w.now).Actions {
-			calls = append(calls, action.(plan.Change).To.String())
-			backoff = backoff.WithFailure(action, &eni.APIError{Class: eni.Invalid, Operation: "the call"}, w.now)
-			break // the calls for an interface stop at the first that fails
-		}
-		return calls
-	}
-	for _, want := range []string{"addresses of pods 10.0.4.200,10.0.4.201", "addresses of pods 10.0.4.200", "addresses of pods 10.0.4.201"} {
-		if got := moves(); !slices.Equal(got, []string{want}) {
-			t.Errorf("EC2 is asked for %q, want %q", got, want)
-		}
-	}
-	if got := moves(); len(got) > 0 {
-		t.Errorf("EC2 is asked again for %q", got)
 	}
 }
 

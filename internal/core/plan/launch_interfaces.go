@@ -40,7 +40,7 @@ func (p *planner) retainLaunchInterface(m *Interface) step {
 	}
 	todo := slices.DeleteFunc(changes(desired, nil, i, p.demandFor(m, i)), isTags)
 	s = p.update(s.explainGroups(i), i, p.now, todo)
-	s = s.explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
+	s = s.explainAddresses(p.demandFor(m, i))
 	if s.Phase != Attached {
 		return s.requeue(p.now.Add(pollRecheck))
 	}

@@ -60,11 +60,8 @@ type Observed struct {
 	// PodsOpened has, by interface ID, the networks that the agent may have opened to pods. Until it reports such a
 	// network as drained, pods may use the interface: a missing report proves nothing.
 	PodsOpened map[string]bool
-	// Following has, by interface ID, the addresses that follow the pods which bring them up.
-	Following map[string]Following
-	// MovesFrom is the time before which no address that follows pods changes on the instance, because others changed
-	// shortly before; zero if they may change now.
-	MovesFrom time.Time
+	// Floating has, by interface ID, the addresses that follow the pods which bring them up.
+	Floating map[string]Floating
 	// ReportsLost has, by ID, the interfaces that are older than the record of the agent's reports: a report about them
 	// may be lost. An interface that the record does not list as a network for pods by the given time is none.
 	ReportsLost map[string]time.Time

@@ -46,9 +46,6 @@ type PodNetwork struct {
 	// Pods are pods with an address, as NAMESPACE/NAME. PodsOmitted is the number of further ones.
 	Pods        []string
 	PodsOmitted int
-	// Claims are the addresses that pods brought up themselves. ClaimsOmitted is the number of further ones.
-	Claims        []AddressClaim
-	ClaimsOmitted int
 }
 
 // PodPrefix is a prefix of a pod network.
@@ -97,8 +94,6 @@ func releasable(all eni.Addresses, network *PodNetwork) eni.Addresses {
 func (n PodNetwork) pods() string {
 	names := strings.Join(n.Pods, ", ")
 	switch {
-	case names == "" && len(n.Claims) > 0:
-		return "pods with " + n.Claims[0].Address.String() + omission(len(n.Claims)-1+n.ClaimsOmitted)
 	case names == "":
 		return fmt.Sprintf("pods with %d addresses", n.Used)
 	case n.PodsOmitted > 0:
@@ -106,14 +101,6 @@ func (n PodNetwork) pods() string {
 	default:
 		return names
 	}
-}
-
-// omission says how many further addresses a message omits.
-func omission(more int) string {
-	if more == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" and %d further addresses", more)
 }
 
 // podNetwork returns the report about an interface, or nil.
@@ -127,10 +114,8 @@ func (o Observed) podNetwork(id string) *PodNetwork {
 // demandFor returns the demand for addresses of a member's interface.
 func (p *planner) demandFor(m *Interface, i eni.Interface) addressDemand {
 	d := addressDemand{want: m.Settings.Spec.AddressCounts, requested: p.Requested[i.ID], network: p.podNetwork(i.ID)}
-	d.most, d.instanceType, d.addressLimit = m.PodPrefixes, p.slots.instanceType, p.Limits.IPv4
-	d.following, d.movesFrom = p.Following[i.ID], p.MovesFrom
+	d.most, d.instanceType, d.floating = m.PodPrefixes, p.slots.instanceType, p.Floating[i.ID]
 	d.settledAt, d.countedAt = p.prefixesSettledAt(i.ID), p.countedAt(m)
-	d.separately = p.Backoffs[m.Key].Updates[fieldOfMoves].Count > 0
 	if room := p.Limits.IPv4 - 1 - len(i.SecondaryIPv4); p.Limits.IPv4 > 0 && d.most.Max > room {
 		d.limit = max(room, 1) // a minimum above the limit is AddressLimit
 	}

@@ -82,12 +82,6 @@ const (
 	AddressesInUse Reason = "AddressesInUse"
 	// PrefixesLimited: the instance type supports fewer prefixes than the maximum for pods.
 	PrefixesLimited Reason = "PrefixesLimited"
-	// AddressesLimited: the instance type supports fewer addresses than pods brought up.
-	AddressesLimited Reason = "AddressesLimited"
-	// AddressRefused: EC2 refuses to assign an address that a pod brought up.
-	AddressRefused Reason = "AddressRefused"
-	// Contended: pods on several nodes have the same address that follows pods.
-	Contended Reason = "Contended"
 	// InUseByPods: the interface must be removed, and pods still have addresses of it.
 	InUseByPods Reason = "InUseByPods"
 	// EvictionRefused: the interface must be removed, and the API server refuses to evict a pod that uses it.
@@ -99,7 +93,7 @@ func (r Reason) Transient() bool {
 	switch r {
 	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing,
 		WaitingForDeviceRelease, AddressesKept,
-		AddressesInUse, PrefixesLimited, AddressesLimited, AddressRefused, Contended, InUseByPods, EvictionRefused, "":
+		AddressesInUse, PrefixesLimited, InUseByPods, EvictionRefused, "":
 		return true
 	default:
 		return false

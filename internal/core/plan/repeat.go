@@ -103,11 +103,6 @@ func FieldOf(a Attribute) string {
 			return fmt.Sprintf("number of IPv%d prefixes", a.Family)
 		}
 		return fmt.Sprintf("number of IPv%d addresses", a.Family)
-	case ReassignAddresses:
-		if len(a.Held) == 1 {
-			return a.String()
-		}
-		return fieldOfMoves
 	default:
 		return fmt.Sprintf("%T", a)
 	}
@@ -121,8 +116,6 @@ func equal(a, b Attribute) bool {
 	case AssignAddresses:
 		again, is := b.(AssignAddresses)
 		return is && a.String() == again.String() && a.Had == again.Had
-	case ReassignAddresses:
-		return a.isRepeatedBy(b)
 	default:
 		return reflect.DeepEqual(a, b)
 	}
@@ -139,8 +132,6 @@ func (p *planner) update(s step, i eni.Interface, shown time.Time, todo []Attrib
 			due = append(due, a)
 		case isTags(a) && s.Why.Reason != "":
 			s = s.requeue(refused.until)
-		case isMove(a) && refused.why.Reason == RefusedByEC2: // a pod must not make a NodeENI not ready
-			s = p.explainRefusedMove(s, i, a.(ReassignAddresses)).requeue(refused.until)
 		default:
 			s = s.wait(*refused)
 		}

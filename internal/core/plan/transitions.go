@@ -131,7 +131,7 @@ func (p *planner) subnetWithCapacity(m *Interface, from int) (subnet string, fre
 // different one by now, for example because a user corrected the NodeENI.
 func (p *planner) failure(m *Interface) Backoff {
 	failure := p.Backoffs[m.Key]
-	if m.withoutPrefixes(failure) || needsCorrection(failure.Class) && p.isCorrected(m, failure.Action) {
+	if m.withoutPrefixes(failure) || NeedsCorrection(failure.Class) && p.isCorrected(m, failure.Action) {
 		return Backoff{}
 	}
 	return failure
@@ -370,7 +370,7 @@ func (p *planner) updateInPlace(s step) step {
 		s.Why = Problem{Retrying, fmt.Sprintf("%s already serves the NodeENI, but its tags do not say so yet: %s",
 			m.Record.ID, refused.why.Message)}
 	}
-	return s.explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
+	return s.explainAddresses(p.demandFor(m, i))
 }
 
 // refusedTags returns the wait of the tags among the attributes, or nil.
@@ -393,7 +393,7 @@ func (p *planner) updateBackoff(m *Interface, to Attribute) *wait {
 	if !failed || !p.now.Before(failure.Retry()) {
 		return nil
 	}
-	if needsCorrection(failure.Class) && !requests(Change{To: to}, failure.Action) {
+	if NeedsCorrection(failure.Class) && !requests(Change{To: to}, failure.Action) {
 		return nil
 	}
 	return &wait{why: failure.problem(), until: failure.Retry()}

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podaddress finds the addresses that pods bring up themselves on links of interfaces, and keeps the node's
-// claims on them.
+// Package podaddress finds the addresses that pods bring up themselves on links of interfaces, and decides what the
+// agent of the node writes about them.
 //
 // A pod's link has exactly one interface's link as its lower link, which the kernel names. The mapping therefore needs
 // no MAC addresses, which all links of an IPVLAN share, and no knowledge of pods.
@@ -17,10 +17,6 @@ import (
 
 	"github.com/multieni/multieni/internal/core/podnet"
 )
-
-// Retention is how long a claim stays after the pod no longer has its address. A pod that restarts thus keeps its
-// address in EC2.
-const Retention = time.Minute
 
 // Namespace is the network namespace of a pod, as the kernel shows it to the node's namespace.
 type Namespace struct {
@@ -139,35 +135,39 @@ func containsAddress(ranges []netip.Prefix, address netip.Addr) bool {
 	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
 }
 
-// Claim is the node's claim on an address.
-type Claim struct {
-	Address  netip.Addr
-	Sequence int64
-	Since    time.Time
-	// ReleasedAt is the time from which no pod had the address; zero while a pod has it.
-	ReleasedAt time.Time
-	PodIP      netip.Addr
-	// Namespace is the node's ID of the pod's namespace. Claims that were read from an earlier report have none until the
-	// address is found.
+// Presence is an address that a pod of the node has.
+type Presence struct {
+	Address netip.Addr
+	// Arrival is larger than that of every earlier presence of the node.
+	Arrival int64
+	// Since is when the agent first saw the address.
+	Since time.Time
+	// Came is set until the agent has written that it saw the address come up. It is not set for addresses that pods had
+	// when the agent started.
+	Came  bool
+	PodIP netip.Addr
+	// Namespace is the node's ID of the pod's namespace. Presences of an earlier agent have none until the address is
+	// found.
 	Namespace int
 }
 
-// of reports whether the address that a pod has is the one of the claim, and not of another pod with the same address.
-func (c Claim) of(f Address) bool { return c.Namespace == f.Namespace && c.PodIP == f.PodIP }
+// of reports whether the address that a pod has is the one of the presence, and not of another pod with the same
+// address.
+func (p Presence) of(f Address) bool { return p.Namespace == f.Namespace && p.PodIP == f.PodIP }
 
-// Admit returns the addresses without those whose new claim has to wait, and how many have to. The argument take
-// decides about a new claim; an address that several pods have needs the permission of one.
+// Admit returns the addresses without those that the agent does not write yet, and how many have to wait. The
+// argument take decides about an address that came up; an address that several pods have needs the permission of one.
 func Admit(
-	last []Claim, found []Address, ranges []netip.Prefix, take func(Address) bool,
+	last []Presence, found []Address, ranges []netip.Prefix, take func(Address) bool,
 ) (admitted []Address, waiting int) {
-	known, live := map[netip.Addr]bool{}, map[netip.Addr]bool{}
-	for _, claim := range last {
-		known[claim.Address], live[claim.Address] = true, claim.ReleasedAt.IsZero()
+	live := map[netip.Addr]bool{}
+	for _, presence := range last {
+		live[presence.Address] = true
 	}
 	refused := map[netip.Addr]bool{}
 	for _, f := range found {
 		switch {
-		case live[f.Address], !known[f.Address] && !containsAddress(ranges, f.Address):
+		case live[f.Address], !containsAddress(ranges, f.Address):
 			admitted = append(admitted, f)
 		case take(f):
 			live[f.Address] = true
@@ -180,15 +180,22 @@ func Admit(
 	return admitted, len(refused)
 }
 
-// Claims returns the claims on the addresses of one interface in numerical order, given the last claims and the
-// addresses that pods have now. An address outside the ranges is claimed only if it was claimed before. Of several pods
-// with one address, the claim stays with the pod that it was of.
-func Claims(
-	last []Claim, found []Address, ranges []netip.Prefix, sequences *Sequences, now time.Time,
-) (claims []Claim) {
-	before := map[netip.Addr]Claim{}
-	for _, claim := range last {
-		before[claim.Address] = claim
+// Arrivals numbers the presences of a node.
+type Arrivals struct {
+	last int64
+	// Started is set once the agent has seen the addresses of all pods. Those that it sees later came up.
+	Started bool
+}
+
+// Present returns the presences on one interface in numerical order, given the last ones and the addresses that pods
+// have now. An address outside the ranges counts only if it was present before: an edit of the ranges takes no address
+// from a pod. Of several pods with one address, the presence stays with the pod that it was of.
+func Present(
+	last []Presence, found []Address, ranges []netip.Prefix, arrivals *Arrivals, now time.Time,
+) (present []Presence) {
+	before := map[netip.Addr]Presence{}
+	for _, presence := range last {
+		before[presence.Address] = presence
 	}
 	pods := map[netip.Addr]Address{}
 	for _, f := range found {
@@ -198,109 +205,51 @@ func Claims(
 	}
 	for _, address := range slices.SortedFunc(maps.Keys(pods), netip.Addr.Compare) {
 		f := pods[address]
-		claim, known := before[address]
-		delete(before, address)
+		presence, known := before[address]
 		switch {
-		case known && claim.ReleasedAt.IsZero():
-			claim.PodIP, claim.Namespace = f.PodIP, f.Namespace
-		case known, containsAddress(ranges, address):
-			claim = Claim{Address: address, Sequence: sequences.next(now), Since: now, PodIP: f.PodIP,
-				Namespace: f.Namespace}
+		case known:
+			presence.PodIP, presence.Namespace = f.PodIP, f.Namespace
+		case containsAddress(ranges, address):
+			arrivals.last++
+			presence = Presence{Address: address, Arrival: arrivals.last, Since: now, Came: arrivals.Started,
+				PodIP: f.PodIP, Namespace: f.Namespace}
 		default:
 			continue
 		}
-		claims = append(claims, claim)
+		present = append(present, presence)
 	}
-	for _, claim := range before {
-		if claim.ReleasedAt.IsZero() {
-			claim.ReleasedAt = now
-		}
-		if now.Sub(claim.ReleasedAt) < Retention {
-			claims = append(claims, claim)
-		}
-	}
-	slices.SortFunc(claims, compareAddresses)
-	return claims
+	return present
 }
 
-// Unreleased returns the claims after an observation that omits namespaces. An absent address proves nothing then, so
-// claims that were not found stay as they were.
-func Unreleased(last, claims []Claim) []Claim {
-	found := map[netip.Addr]Claim{}
-	for _, claim := range last {
-		found[claim.Address] = claim
+// Partial returns the presences after an observation that omits namespaces. An absent address proves nothing then, so
+// presences that were not found stay as they were.
+func Partial(last, present []Presence) []Presence {
+	all := map[netip.Addr]Presence{}
+	for _, presence := range slices.Concat(last, present) {
+		all[presence.Address] = presence
 	}
-	for _, claim := range claims {
-		if claim.ReleasedAt.IsZero() {
-			found[claim.Address] = claim
-		}
-	}
-	return slices.SortedFunc(maps.Values(found), compareAddresses)
+	return slices.SortedFunc(maps.Values(all), compareAddresses)
 }
 
-// Limit returns at most the given number of claims, in numerical order, and the number of omitted claims on addresses
-// that pods have. It omits released claims first, then the newest of the pods with the most claims, so that a pod with
-// many addresses does not displace another pod's.
-func Limit(claims []Claim, most int) (kept []Claim, omitted int) {
-	kept = slices.SortedFunc(slices.Values(claims), func(a, b Claim) int { return cmp.Compare(a.Sequence, b.Sequence) })
+// Limit returns at most the given number of presences, in numerical order. It omits the newest of the pods with the most
+// first, so that a pod with many addresses does not displace another pod's.
+func Limit(present []Presence, most int) []Presence {
+	kept := slices.SortedFunc(slices.Values(present), func(a, b Presence) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	type pod struct {
 		namespace int
 		ip        netip.Addr
 	}
 	earlier := map[pod]int{}
 	rank := map[netip.Addr]int{}
-	for _, claim := range kept {
-		if claim.ReleasedAt.IsZero() {
-			of := pod{claim.Namespace, claim.PodIP}
-			rank[claim.Address] = earlier[of]
-			earlier[of]++
-		}
+	for _, presence := range kept {
+		of := pod{presence.Namespace, presence.PodIP}
+		rank[presence.Address] = earlier[of]
+		earlier[of]++
 	}
-	slices.SortStableFunc(kept, func(a, b Claim) int {
-		return cmp.Or(boolCompare(a.ReleasedAt.IsZero(), b.ReleasedAt.IsZero()),
-			cmp.Compare(rank[a.Address], rank[b.Address]))
-	})
-	most = min(most, len(kept))
-	omitted = Live(kept[most:])
-	kept = kept[:most]
+	slices.SortStableFunc(kept, func(a, b Presence) int { return cmp.Compare(rank[a.Address], rank[b.Address]) })
+	kept = kept[:min(most, len(kept))]
 	slices.SortFunc(kept, compareAddresses)
-	return kept, omitted
+	return kept
 }
 
-func compareAddresses(a, b Claim) int { return a.Address.Compare(b.Address) }
-
-// boolCompare orders true before false.
-func boolCompare(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	default:
-		return 1
-	}
-}
-
-// Live returns the number of claims on addresses that pods have.
-func Live(claims []Claim) (n int) {
-	for _, claim := range claims {
-		if claim.ReleasedAt.IsZero() {
-			n++
-		}
-	}
-	return n
-}
-
-// Sequences numbers the claims of a node. The numbers start at the time in microseconds, so that they grow even if all
-// earlier claims are forgotten.
-type Sequences struct {
-	last int64
-}
-
-// Use records the number of an earlier claim.
-func (s *Sequences) Use(sequence int64) { s.last = max(s.last, sequence) }
-
-func (s *Sequences) next(now time.Time) int64 {
-	s.last = max(s.last+1, now.UnixMicro())
-	return s.last
-}
+func compareAddresses(a, b Presence) int { return a.Address.Compare(b.Address) }

@@ -77,109 +77,78 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestClaims lets addresses come and go. Each claim is written as ADDRESS, ! if it is released, and * if it is a new one.
-func TestClaims(t *testing.T) {
-	type step struct {
-		after time.Duration
-		have  []byte
-		want  string
-	}
+// TestPresent lets addresses come and go. Each is written as its last byte, and * if it arrived in the step.
+func TestPresent(t *testing.T) {
 	for name, tc := range map[string]struct {
 		most  int
-		steps []step
+		steps [][]byte
+		want  []string
 	}{
-		"an address comes and stays":   {8, []step{{0, []byte{200}, "200*"}, {time.Hour, []byte{200}, "200"}}},
-		"one outside the ranges":       {8, []step{{0, []byte{20, 200}, "200*"}}},
-		"it goes":                      {8, []step{{0, []byte{200}, "200*"}, {time.Second, nil, "200!"}, {59 * time.Second, nil, "200!"}, {time.Second, nil, ""}}},
-		"it comes back":                {8, []step{{0, []byte{200}, "200*"}, {time.Second, nil, "200!"}, {time.Second, []byte{200}, "200*"}}},
-		"several are in order":         {8, []step{{0, []byte{202, 200}, "200* 202*"}, {0, []byte{201, 202, 200}, "200 201* 202"}}},
-		"too many, the newest is out":  {2, []step{{0, []byte{201, 202}, "201* 202*"}, {0, []byte{200, 201, 202}, "201 202 +1"}}},
-		"too many, a released is out":  {2, []step{{0, []byte{201, 202}, "201* 202*"}, {0, []byte{200, 202}, "200* 202"}}},
-		"the one that was out gets in": {1, []step{{0, []byte{200}, "200*"}, {0, []byte{200, 201}, "200 +1"}, {0, []byte{201}, "201*"}}},
+		"an address comes and stays":   {8, [][]byte{{200}, {200}}, []string{"200*", "200"}},
+		"one outside the ranges":       {8, [][]byte{{20, 200}}, []string{"200*"}},
+		"it goes and comes back":       {8, [][]byte{{200}, {}, {200}}, []string{"200*", "", "200*"}},
+		"several are in order":         {8, [][]byte{{202, 200}, {201, 202, 200}}, []string{"200* 202*", "200 201* 202"}},
+		"too many, the newest is out":  {2, [][]byte{{201, 202}, {200, 201, 202}}, []string{"201* 202*", "201 202"}},
+		"the one that was out gets in": {1, [][]byte{{200}, {200, 201}, {201}}, []string{"200*", "200", "201*"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-			var sequences podaddress.Sequences
-			var last []podaddress.Claim
+			var arrivals podaddress.Arrivals
+			var last []podaddress.Presence
 			known := map[int64]bool{}
-			for n, s := range tc.steps {
-				now = now.Add(s.after)
+			for n, have := range tc.steps {
 				var found []podaddress.Address
-				for _, a := range s.have {
+				for _, a := range have {
 					found = append(found, podaddress.Address{Address: address(a)})
 				}
-				claims, omitted := podaddress.Limit(podaddress.Claims(last, found, floating, &sequences, now), tc.most)
-				if got := describe(claims, omitted, known); got != s.want {
-					t.Errorf("step %d: got %q, want %q", n+1, got, s.want)
+				last = podaddress.Present(last, found, floating, &arrivals, time.Time{})
+				if got := describe(podaddress.Limit(last, tc.most), known); got != tc.want[n] {
+					t.Errorf("step %d: got %q, want %q", n+1, got, tc.want[n])
 				}
-				last = claims
 			}
 		})
 	}
 }
 
-func describe(claims []podaddress.Claim, omitted int, known map[int64]bool) (text string) {
-	for _, c := range claims {
+func describe(present []podaddress.Presence, known map[int64]bool) (text string) {
+	for _, p := range present {
 		if text != "" {
 			text += " "
 		}
-		text += fmt.Sprint(c.Address.As4()[3])
-		if !c.ReleasedAt.IsZero() {
-			text += "!"
-		}
-		if !known[c.Sequence] {
+		text += fmt.Sprint(p.Address.As4()[3])
+		if !known[p.Arrival] {
 			text += "*"
 		}
-		known[c.Sequence] = true
-	}
-	if omitted > 0 {
-		text += fmt.Sprintf(" +%d", omitted)
+		known[p.Arrival] = true
 	}
 	return text
 }
 
-// A claim stays while the pod has the address, even if its range is no longer declared.
-func TestClaimsOutliveTheirRange(t *testing.T) {
-	var sequences podaddress.Sequences
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+// An address stays present while the pod has it, even if its range is no longer declared.
+func TestAnAddressOutlivesItsRange(t *testing.T) {
+	var arrivals podaddress.Arrivals
 	found := []podaddress.Address{{Address: address(200)}}
-	first := podaddress.Claims(nil, found, floating, &sequences, now)
-	second := podaddress.Claims(first, found, nil, &sequences, now.Add(time.Hour))
+	first := podaddress.Present(nil, found, floating, &arrivals, time.Time{})
+	second := podaddress.Present(first, found, nil, &arrivals, time.Unix(1, 0))
 	if diff := cmp.Diff(first, second, same); diff != "" {
-		t.Errorf("the claim differs (-before +after):\n%s", diff)
+		t.Errorf("the address differs (-before +after):\n%s", diff)
 	}
-	third := podaddress.Claims(podaddressReleased(second, now), found, nil, &sequences, now.Add(time.Second))
-	if podaddress.Live(third) != 1 || third[0].Sequence <= second[0].Sequence {
-		t.Errorf("the address came back, and the claims are %+v", third)
+	if left := podaddress.Present(second, nil, floating, &arrivals, time.Unix(2, 0)); len(left) > 0 {
+		t.Errorf("the pod dropped it, and %+v is left", left)
 	}
 }
 
-func podaddressReleased(claims []podaddress.Claim, now time.Time) []podaddress.Claim {
-	return podaddress.Claims(claims, nil, nil, &podaddress.Sequences{}, now)
+// An agent that starts cannot tell whether the addresses that it finds came up before those of other nodes.
+func TestOnlyLaterAddressesCameUp(t *testing.T) {
+	var arrivals podaddress.Arrivals
+	first := podaddress.Present(nil, []podaddress.Address{{Address: address(200)}}, floating, &arrivals, time.Time{})
+	arrivals.Started = true
+	all := podaddress.Present(first, []podaddress.Address{{Address: address(200)}, {Address: address(201)}}, floating, &arrivals, time.Time{})
+	if all[0].Came || !all[1].Came {
+		t.Errorf("came up: %+v", all)
+	}
 }
 
-// TestSequencesGrow numbers claims with any clock, after any earlier claims: each new claim has a larger number.
-func TestSequencesGrow(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var sequences podaddress.Sequences
-		used := int64(0)
-		for range 20 {
-			if rapid.Bool().Draw(t, "an earlier claim is read") {
-				earlier := rapid.Int64Range(1, 1<<60).Draw(t, "sequence")
-				sequences.Use(earlier)
-				used = max(used, earlier)
-			}
-			now := time.UnixMicro(rapid.Int64Range(0, 1<<52).Draw(t, "clock"))
-			claims := podaddress.Claims(nil, []podaddress.Address{{Address: address(200)}}, floating, &sequences, now)
-			if claims[0].Sequence <= used {
-				t.Fatalf("%d follows %d", claims[0].Sequence, used)
-			}
-			used = claims[0].Sequence
-		}
-	})
-}
-
-// TestAPodWithManyAddressesDisplacesNone limits the claims of a node on which one pod has more addresses than a report
+// TestAPodWithManyAddressesDisplacesNone limits the addresses of a node on which one pod has more than an interface
 // takes: each other pod keeps all of its own, whichever came first.
 func TestAPodWithManyAddressesDisplacesNone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -197,32 +166,30 @@ func TestAPodWithManyAddressesDisplacesNone(t *testing.T) {
 		if rapid.Bool().Draw(t, "the greedy pod is last") {
 			first, second = second, first
 		}
-		var sequences podaddress.Sequences
-		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		claims := podaddress.Claims(nil, first, all, &sequences, now)
-		claims = podaddress.Claims(claims, append(first, second...), all, &sequences, now.Add(time.Second))
-		kept, omitted := podaddress.Limit(claims, most)
-		if len(kept) != most || omitted != greedy+modest-most {
-			t.Errorf("%d claims are kept and %d omitted", len(kept), omitted)
+		var arrivals podaddress.Arrivals
+		present := podaddress.Present(nil, first, all, &arrivals, time.Time{})
+		present = podaddress.Present(present, append(first, second...), all, &arrivals, time.Time{})
+		kept := podaddress.Limit(present, most)
+		if len(kept) != most {
+			t.Errorf("%d addresses are kept", len(kept))
 		}
 		others := 0
-		for _, claim := range kept {
-			if claim.Namespace == 2 {
+		for _, p := range kept {
+			if p.Namespace == 2 {
 				others++
 			}
 		}
 		if others != modest {
-			t.Errorf("of the other pod's %d claims %d are kept", modest, others)
+			t.Errorf("of the other pod's %d addresses %d are kept", modest, others)
 		}
 	})
 }
 
-// TestAdmit asks for permission for new claims only.
+// TestAdmit asks for permission for addresses that come up within the ranges only.
 func TestAdmit(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	last := []podaddress.Claim{{Address: address(200)}, {Address: address(201), ReleasedAt: now}}
+	last := []podaddress.Presence{{Address: address(200)}}
 	found := []podaddress.Address{
-		{Address: address(20)}, {Address: address(200)}, {Address: address(201)}, {Address: address(202), Namespace: 1}, {Address: address(202), Namespace: 2},
+		{Address: address(20)}, {Address: address(200)}, {Address: address(202), Namespace: 1}, {Address: address(202), Namespace: 2},
 		{Address: address(203), Namespace: 1},
 	}
 	var asked []podaddress.Address
@@ -230,36 +197,74 @@ func TestAdmit(t *testing.T) {
 		asked = append(asked, f)
 		return f.Namespace == 2
 	})
-	if diff := cmp.Diff([]podaddress.Address{found[2], found[3], found[4], found[5]}, asked, same); diff != "" {
+	if diff := cmp.Diff(found[2:], asked, same); diff != "" {
 		t.Errorf("permission is asked for (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]podaddress.Address{found[0], found[1], found[4]}, admitted, same); diff != "" || waiting != 2 {
-		t.Errorf("%d wait, want 2; admitted (-want +got):\n%s", waiting, diff)
+	if diff := cmp.Diff([]podaddress.Address{found[0], found[1], found[3]}, admitted, same); diff != "" || waiting != 1 {
+		t.Errorf("%d wait, want 1; admitted (-want +got):\n%s", waiting, diff)
 	}
 }
 
-// A pod that takes the address of another pod's claim does not get its name.
-func TestAClaimStaysWithItsPod(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	var sequences podaddress.Sequences
+// A pod that takes the address of another pod does not get its name.
+func TestAnAddressStaysWithItsPod(t *testing.T) {
+	var arrivals podaddress.Arrivals
 	victim := podaddress.Address{Address: address(200), PodIP: netip.MustParseAddr("10.1.0.9"), Namespace: 2}
 	other := podaddress.Address{Address: address(200), PodIP: netip.MustParseAddr("10.1.0.1"), Namespace: 1}
-	claims := podaddress.Claims(nil, []podaddress.Address{victim}, floating, &sequences, now)
-	again := podaddress.Claims(claims, []podaddress.Address{other, victim}, floating, &sequences, now)
-	if diff := cmp.Diff(claims, again, same); diff != "" {
-		t.Errorf("the claim differs (-before +after):\n%s", diff)
+	before := podaddress.Present(nil, []podaddress.Address{victim}, floating, &arrivals, time.Time{})
+	after := podaddress.Present(before, []podaddress.Address{other, victim}, floating, &arrivals, time.Time{})
+	if diff := cmp.Diff(before, after, same); diff != "" {
+		t.Errorf("the address differs (-before +after):\n%s", diff)
 	}
 }
 
-// An observation that omits namespaces releases no claim, and forgets none, but adds what it found.
-func TestUnreleased(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	var sequences podaddress.Sequences
-	last := podaddress.Claims(nil, []podaddress.Address{{Address: address(200)}, {Address: address(201)}}, floating, &sequences, now)
-	last = podaddress.Claims(last, []podaddress.Address{{Address: address(200)}}, floating, &sequences, now)
-	later := now.Add(time.Hour)
-	claims := podaddress.Unreleased(last, podaddress.Claims(last, []podaddress.Address{{Address: address(202)}}, floating, &sequences, later))
-	if len(claims) != 3 || !claims[0].ReleasedAt.IsZero() || !claims[1].ReleasedAt.Equal(now) || claims[2].Address != address(202) {
-		t.Errorf("the claims are %+v", claims)
+// An observation that omits namespaces ends no presence, but adds what it found.
+func TestPartial(t *testing.T) {
+	var arrivals podaddress.Arrivals
+	last := podaddress.Present(nil, []podaddress.Address{{Address: address(200)}, {Address: address(201)}}, floating, &arrivals, time.Time{})
+	all := podaddress.Partial(last, podaddress.Present(last, []podaddress.Address{{Address: address(202)}}, floating, &arrivals, time.Time{}))
+	if got := describe(all, map[int64]bool{1: true, 2: true}); got != "200 201 202*" {
+		t.Errorf("present are %s", got)
+	}
+}
+
+// TestDecide has node-a write about an address, for each state of the object and of its pods.
+func TestDecide(t *testing.T) {
+	a, b := podaddress.Owner{Node: "node-a", InterfaceID: "eni-a"}, podaddress.Owner{Node: "node-b", InterfaceID: "eni-b"}
+	sibling, none := podaddress.Owner{Node: "node-a", InterfaceID: "eni-a2"}, podaddress.Owner{}
+	free := podaddress.Object{Exists: true}
+	held := func(by, contender podaddress.Owner) podaddress.Object {
+		return podaddress.Object{Exists: true, Holder: by, Contender: contender}
+	}
+	for name, tc := range map[string]struct {
+		present, came bool
+		object        podaddress.Object
+		want          podaddress.Write
+	}{
+		"it came up, and has no object":             {true, true, podaddress.Object{}, podaddress.Create},
+		"it was up, and has no object":              {true, false, podaddress.Object{}, podaddress.Create},
+		"it came up, and nobody holds it":           {true, true, free, podaddress.Hold},
+		"it was up, and nobody holds it":            {true, false, free, podaddress.Hold},
+		"it came up, and another node holds it":     {true, true, held(b, none), podaddress.Hold},
+		"it was up, and another node holds it":      {true, false, held(b, none), podaddress.Contend},
+		"that is written":                           {true, false, held(b, a), podaddress.WriteNothing},
+		"another contender is written":              {true, false, held(b, podaddress.Owner{Node: "node-c"}), podaddress.WriteNothing},
+		"it is held":                                {true, false, held(a, none), podaddress.WriteNothing},
+		"it is held, and the node contends with it": {true, false, held(a, a), podaddress.Yield},
+		"another interface of the node holds it":    {true, false, held(sibling, none), podaddress.Hold},
+		"it goes":                                   {false, false, held(a, none), podaddress.LetGo},
+		"it goes, and another node holds it":        {false, false, held(b, none), podaddress.WriteNothing},
+		"it goes, and the node contends":            {false, false, held(b, a), podaddress.Yield},
+		"it goes, and has no object":                {false, false, podaddress.Object{}, podaddress.WriteNothing},
+		"the object is being deleted":               {true, true, podaddress.Object{Exists: true, Deleting: true}, podaddress.WriteNothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			me := a
+			if !tc.present {
+				me.InterfaceID = ""
+			}
+			if got := podaddress.Decide(me, tc.present, tc.came, tc.object); got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
 	}
 }

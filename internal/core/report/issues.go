@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/multieni/multieni/internal/core/floating"
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/terminal"
@@ -67,9 +68,13 @@ func rank(t Issue) int {
 	return 0
 }
 
-// passing reports whether a reason resolves without a user.
+// ofAddresses are the reasons of addresses that pods brought up. The interface works.
+var ofAddresses = []string{floating.ReasonContended, floating.ReasonAddressRefused, floating.ReasonAddressesLimited,
+	floating.ReasonNotDeclared}
+
+// passing reports whether the interface works, or its reason resolves without a user.
 func passing(reason string) bool {
-	return plan.Reason(reason).Transient() || strings.HasPrefix(reason, linkPrefix) && reason != linkPrefix+"Refused"
+	return plan.Reason(reason).Transient() || slices.Contains(ofAddresses, reason) || strings.HasPrefix(reason, linkPrefix) && reason != linkPrefix+"Refused"
 }
 
 // linkPrefix is the prefix of reasons from the agent on the node.

@@ -3,7 +3,10 @@
 
 package report
 
-import "github.com/multieni/multieni/internal/core/plan"
+import (
+	"github.com/multieni/multieni/internal/core/floating"
+	"github.com/multieni/multieni/internal/core/plan"
+)
 
 // Reasons of the controller for a whole NodeENI, in addition to those of a plan.
 const (
@@ -71,10 +74,11 @@ func remediations() map[string]string {
 		string(plan.Retained):       "Nothing, if that is right; else settle what the message names.",
 		string(plan.PrefixesLimited): "Lower pods.ipv4.prefixes.max, or use a larger instance type; the interface " +
 			"works, and grows up to its type's limit.",
-		string(plan.AddressesLimited): "Move pods to other nodes, or use a larger instance type; the oldest addresses work.",
-		string(plan.AddressRefused):   "Remove the address from the pod, or correct pods.floating of the NodeENI.",
-		string(plan.Contended):        "Remove the address from all pods but one.",
-		string(plan.InUseByPods):      "Delete or move the pods that the message names, or set pods.onRemoval: Evict.",
+		floating.ReasonAddressesLimited: "Move pods to other nodes, or use a larger instance type; the oldest addresses work.",
+		floating.ReasonAddressRefused:   "Remove the address from the pod, or correct pods.floating of the NodeENI.",
+		floating.ReasonContended:        "Remove the address from all pods but one.",
+		floating.ReasonNotDeclared:      "Remove the address from the pod, or correct pods.floating of the NodeENI.",
+		string(plan.InUseByPods):        "Delete or move the pods that the message names, or set pods.onRemoval: Evict.",
 		string(plan.EvictionRefused): "Do what the message names: change the PodDisruptionBudget or start further " +
 			"pods, or set the chart's value pods.eviction.",
 		string(plan.AttachStuck): "Check the instance: EC2 does not complete the attachment. multieni undoes it and retries.",

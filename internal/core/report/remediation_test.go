@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/multieni/multieni/internal/core/floating"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/report"
 )
@@ -39,8 +40,8 @@ var advised = map[string]string{
 	string(plan.Reverted):                "CloudTrail",
 	string(plan.Retained):                "settle what the message names",
 	string(plan.PrefixesLimited):         "pods.ipv4.prefixes.max",
-	string(plan.AddressesLimited):        "Move pods to other nodes",
-	string(plan.Contended):               "all pods but one",
+	floating.ReasonAddressesLimited:      "Move pods to other nodes",
+	floating.ReasonContended:             "all pods but one",
 	string(plan.InUseByPods):             "pods.onRemoval: Evict",
 	string(plan.EvictionRefused):         "PodDisruptionBudget",
 	string(plan.Orphaned):                "under the same name",

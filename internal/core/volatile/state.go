@@ -14,7 +14,6 @@ type State struct {
 	FullSubnets   FullSubnets
 	Creates       InFlightCreates
 	Replacements  Replacements
-	AddressMoves  AddressMoves
 	StaleNodes    StaleNodes
 	InstanceLocks InstanceLocks
 	AttachLatency AttachLatency

@@ -35,6 +35,7 @@ func kinds() []kind {
 		{GroupVersion: ours, resource: "nodeenistates", name: "NodeENIState", isCustom: true},
 		{GroupVersion: ours, resource: "awsnodetemplates", name: "AWSNodeTemplate", isCustom: true},
 		{GroupVersion: ours, resource: "subnetreservations", name: "SubnetReservation", isCustom: true},
+		{GroupVersion: ours, resource: "floatingaddresses", name: "FloatingAddress", isCustom: true},
 	}
 }
 

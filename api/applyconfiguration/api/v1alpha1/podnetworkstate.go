@@ -45,14 +45,6 @@ type PodNetworkStateApplyConfiguration struct {
 	Pods []PodReferenceApplyConfiguration `json:"pods,omitempty"`
 	// podsOmitted is the number of pods that the list omits.
 	PodsOmitted *int32 `json:"podsOmitted,omitempty"`
-	// claims are the addresses within the floating ranges that pods have on links
-	// of the interface, in numerical order. A claim stays in the list while a pod
-	// has the address, even if the range is no longer declared, and for 60 seconds
-	// after that.
-	Claims []PodAddressClaimApplyConfiguration `json:"claims,omitempty"`
-	// claimsOmitted is the number of claims that the list omits: the newest ones.
-	// The controller does not assign their addresses.
-	ClaimsOmitted *int32 `json:"claimsOmitted,omitempty"`
 }
 
 // PodNetworkStateApplyConfiguration constructs a declarative configuration of the PodNetworkState type for use with
@@ -172,26 +164,5 @@ func (b *PodNetworkStateApplyConfiguration) WithPods(values ...*PodReferenceAppl
 // If called multiple times, the PodsOmitted field is set to the value of the last call.
 func (b *PodNetworkStateApplyConfiguration) WithPodsOmitted(value int32) *PodNetworkStateApplyConfiguration {
 	b.PodsOmitted = &value
-	return b
-}
-
-// WithClaims adds the given value to the Claims field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Claims field.
-func (b *PodNetworkStateApplyConfiguration) WithClaims(values ...*PodAddressClaimApplyConfiguration) *PodNetworkStateApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithClaims")
-		}
-		b.Claims = append(b.Claims, *values[i])
-	}
-	return b
-}
-
-// WithClaimsOmitted sets the ClaimsOmitted field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ClaimsOmitted field is set to the value of the last call.
-func (b *PodNetworkStateApplyConfiguration) WithClaimsOmitted(value int32) *PodNetworkStateApplyConfiguration {
-	b.ClaimsOmitted = &value
 	return b
 }

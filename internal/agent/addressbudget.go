@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// claimsPerMinute bounds the new claims of one pod. The first ones are free, so that a pod can begin with as many
+	// arrivalsPerMinute bounds the addresses that one pod brings up. The first ones are free, so that a pod can begin with as many
 	// addresses as a report takes.
-	claimsPerMinute = 60
-	claimBurst      = v1alpha1.MaxClaimsOfNetwork
-	// flapsPerMinute bounds the new claims of one pod on one address. The first ones are free, so that a virtual address
+	arrivalsPerMinute = 60
+	arrivalBurst      = v1alpha1.MaxAddressesOfInterface
+	// flapsPerMinute bounds how often one pod brings up one address. The first ones are free, so that a virtual address
 	// can move to the node and away several times in a short time.
 	flapsPerMinute = 6
 	flapBurst      = 8
-	// claimRetry is the time between two attempts to claim addresses that wait.
-	claimRetry = time.Second
+	// arrivalRetry is the time between two attempts to write addresses that wait.
+	arrivalRetry = time.Second
 )
 
-// claimBudget bounds the new claims of each pod. Each new claim is a write of the NodeENIState and a change in EC2, so
+// addressBudget bounds the addresses that each pod brings up. Each is a write of a FloatingAddress and a change in EC2, so
 // a pod that takes one address after another, or one address again and again, must not use up what all pods share.
-type claimBudget struct {
+type addressBudget struct {
 	pods map[int]*rate.Limiter
 	// flaps has the budgets of addresses, by pod and address.
 	flaps map[podAddress]*rate.Limiter
@@ -39,19 +39,19 @@ type podAddress struct {
 	address   string
 }
 
-func newClaimBudget() claimBudget {
-	return claimBudget{pods: map[int]*rate.Limiter{}, flaps: map[podAddress]*rate.Limiter{}}
+func newAddressBudget() addressBudget {
+	return addressBudget{pods: map[int]*rate.Limiter{}, flaps: map[podAddress]*rate.Limiter{}}
 }
 
-// take reports whether a pod may claim its address now, and then counts the claim.
-func (b claimBudget) take(f podaddress.Address, now time.Time) bool {
-	pod := budgetOf(b.pods, f.Namespace, claimsPerMinute, claimBurst)
+// take reports whether the agent may write now that a pod brought its address up, and then counts it.
+func (b addressBudget) take(f podaddress.Address, now time.Time) bool {
+	pod := budgetOf(b.pods, f.Namespace, arrivalsPerMinute, arrivalBurst)
 	flaps := budgetOf(b.flaps, podAddress{f.Namespace, f.Address.String()}, flapsPerMinute, flapBurst)
 	return pod.TokensAt(now) >= 1 && flaps.TokensAt(now) >= 1 && pod.AllowN(now, 1) && flaps.AllowN(now, 1)
 }
 
 // prune drops the budgets that are full again.
-func (b claimBudget) prune(now time.Time) {
+func (b addressBudget) prune(now time.Time) {
 	full := func(l *rate.Limiter) bool { return l.TokensAt(now) >= float64(l.Burst()) }
 	maps.DeleteFunc(b.pods, func(_ int, l *rate.Limiter) bool { return full(l) })
 	maps.DeleteFunc(b.flaps, func(_ podAddress, l *rate.Limiter) bool { return full(l) })

@@ -6,7 +6,6 @@ package agent
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,39 +14,39 @@ import (
 	"github.com/multieni/multieni/internal/core/podaddress"
 )
 
-// TestClaimBudget counts the claims of a pod that takes an address every 100 ms for ten minutes, and those of another
-// pod on the node.
-func TestClaimBudget(t *testing.T) {
+// TestAddressBudget counts the addresses of a pod that takes one every 100 ms for ten minutes, and those of another pod on
+// the node.
+func TestAddressBudget(t *testing.T) {
 	const tick, minutes = 100 * time.Millisecond, 10
 	for name, tc := range map[string]struct {
 		address func(n int) netip.Addr
 		most    int
 	}{
 		"a new address each time": {
-			func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}) }, claimBurst + claimsPerMinute*minutes,
+			func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}) }, arrivalBurst + arrivalsPerMinute*minutes,
 		},
 		"one address that flaps": {
 			func(int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 4, 200}) }, flapBurst + flapsPerMinute*minutes,
 		},
 		"64 addresses that flap": {
-			func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 4, byte(n % 64)}) }, claimBurst + claimsPerMinute*minutes,
+			func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 4, byte(n % 64)}) }, arrivalBurst + arrivalsPerMinute*minutes,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			budget, begin := newClaimBudget(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-			claims := 0
+			budget, begin := newAddressBudget(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			taken := 0
 			for n := range int(minutes * time.Minute / tick) {
 				now := begin.Add(time.Duration(n) * tick)
 				if budget.take(podaddress.Address{Namespace: 1, Address: tc.address(n)}, now) {
-					claims++
+					taken++
 				}
 				budget.prune(now)
 				if quiet := n%600 == 599; quiet && !budget.take(podaddress.Address{Namespace: 2, Address: tc.address(n)}, now) {
-					t.Errorf("after %s another pod's claim is refused", now.Sub(begin))
+					t.Errorf("after %s another pod's address is refused", now.Sub(begin))
 				}
 			}
-			if claims > tc.most || claims < tc.most*9/10 {
-				t.Errorf("%d claims, want almost %d and no more", claims, tc.most)
+			if taken > tc.most || taken < tc.most*9/10 {
+				t.Errorf("%d addresses, want almost %d and no more", taken, tc.most)
 			}
 			budget.prune(begin.Add(time.Hour))
 			if len(budget.pods)+len(budget.flaps) > 0 {
@@ -77,9 +76,9 @@ func (p *pod) Namespaces() ([]podaddress.Namespace, bool) {
 	return all, true
 }
 
-// TestAPodThatChangesAllTheTimeCausesFewReports counts the reports of claims in ten minutes in which a pod changes every
-// 100 ms.
-func TestAPodThatChangesAllTheTimeCausesFewReports(t *testing.T) {
+// TestAPodThatChangesAllTheTimeCausesFewWrites counts the changes of the addresses that the agent writes in ten minutes in
+// which a pod changes every 100 ms.
+func TestAPodThatChangesAllTheTimeCausesFewWrites(t *testing.T) {
 	const minutes = 10
 	flapping := func(n int) string { return []string{"", "10.0.4.200"}[n%2] }
 	still := func(int) string { return "10.1.0.1" }
@@ -87,39 +86,46 @@ func TestAPodThatChangesAllTheTimeCausesFewReports(t *testing.T) {
 		address, podIP func(n int) string
 		most           int
 	}{
-		// A claim and its release are a report each.
+		// That an address comes up and that it goes are a write each.
 		"an address comes and goes":  {flapping, still, 2 * (flapBurst + minutes*flapsPerMinute)},
-		"its address in the cluster": {func(int) string { return "10.0.4.200" }, func(n int) string { return fmt.Sprintf("10.1.0.%d", 1+n%200) }, int(minutes * time.Minute / podInterval)},
-		"a new address each time":    {func(n int) string { return fmt.Sprintf("10.0.4.%d", n%250) }, still, 2*(claimBurst+minutes*claimsPerMinute) + 100},
-		"nothing changes":            {func(int) string { return "10.0.4.200" }, still, 1},
+		"its address in the cluster": {func(int) string { return "10.0.4.200" }, func(n int) string { return fmt.Sprintf("10.1.0.%d", 1+n%200) }, 2},
+		"a new address each time":    {func(n int) string { return fmt.Sprintf("10.0.4.%d", n%250) }, still, 2*(arrivalBurst+minutes*arrivalsPerMinute) + 100},
+		"nothing changes":            {func(int) string { return "10.0.4.200" }, still, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				observed := &pod{}
-				a := New(Options{PodAddresses: observed})
+				a := New(Options{PodAddresses: observed, API: &API{addresses: addressAPI{before: map[string][]podaddress.Presence{}}}})
 				a.interfaces = []podaddress.Interface{{ID: "eni-1", Link: 5}}
-				s := &snapshot{state: &v1alpha1.NodeENIState{}}
-				reports := 0
+				i := v1alpha1.InterfaceState{ENIID: "eni-1", SubnetID: "subnet-1"}
+				s := &snapshot{state: &v1alpha1.NodeENIState{Status: v1alpha1.NodeENIStateStatus{Interfaces: []v1alpha1.InterfaceState{i}}}}
+				s.networks = []v1alpha1.PodNetworkState{{Network: "n3", ENIID: "eni-1"}}
+				writes, before := 0, map[string]presentAddress{}
 				for n := range int(minutes * time.Minute / (100 * time.Millisecond)) {
 					observed.address, observed.podIP = tc.address(n), tc.podIP(n)
 					a.found, a.foundAll = a.findAddresses()
-					network := v1alpha1.PodNetworkState{Network: "n3", ENIID: "eni-1"}
-					a.addClaims(s, &network, []netip.Prefix{netip.MustParsePrefix("10.0.4.0/24")})
-					s.networks = []v1alpha1.PodNetworkState{network}
-					a.forgetClaims(s)
-					if a.podsDue(s) {
-						reports++
-						a.podsReported = time.Now()
-						s.state.Status.PodNetworks = s.networks
+					a.updatePresent(s, "eni-1", []netip.Prefix{netip.MustParsePrefix("10.0.4.0/24")})
+					a.forgetPresent(s)
+					now := a.addresses(s)
+					for name := range now {
+						if _, was := before[name]; !was {
+							writes++
+						}
 					}
-					if !slices.ContainsFunc(network.Claims, func(c v1alpha1.PodAddressClaim) bool { return c.Address == "10.0.4.250" && c.ReleasedAt == nil }) {
-						t.Fatalf("change %d: the other pod's address is not claimed", n)
+					for name := range before {
+						if _, is := now[name]; !is {
+							writes++
+						}
+					}
+					before = now
+					if _, held := now["subnet-1-10.0.4.250"]; !held {
+						t.Fatalf("change %d: the other pod's address is not held", n)
 					}
 					time.Sleep(100 * time.Millisecond)
 				}
-				t.Logf("%d reports", reports)
-				if reports > tc.most+1 || reports == 0 {
-					t.Errorf("%d reports, want at most %d", reports, tc.most)
+				t.Logf("%d writes", writes)
+				if writes > tc.most+1 || writes == 0 {
+					t.Errorf("%d writes, want at most %d", writes, tc.most)
 				}
 			})
 		})

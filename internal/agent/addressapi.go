@@ -1,0 +1,226 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/podaddress"
+)
+
+// addressAPI is the part of the API for FloatingAddresses. The agent watches each object of its pods by name, because
+// the API server dispatches only such watches without work for every agent. It finds the objects of the process before
+// by one list.
+type addressAPI struct {
+	client rest.Interface
+	// before has the addresses that the node held when this process started, by interface ID; nil until they are known.
+	before map[string][]podaddress.Presence
+	// followed are the watched objects by name, and running their watches.
+	followed map[string]*followedAddress
+	running  sync.WaitGroup
+}
+
+// followedAddress is a watched object.
+type followedAddress struct {
+	object
+	stop context.CancelFunc
+	// written is the object as this process wrote it over version base at a time. It counts until the watch has a newer one,
+	// and for writtenFor at most: the watch can miss an object that is deleted soon.
+	written *v1alpha1.FloatingAddress
+	base    string
+	at      time.Time
+}
+
+// writtenFor is longer than a watch takes to show a write.
+const writtenFor = 10 * time.Second
+
+// addressResource is the resource of FloatingAddresses.
+const addressResource = "floatingaddresses"
+
+// recalledAddresses reports whether the addresses of the process before are known.
+func (a *API) recalledAddresses() bool { return a.addresses.before != nil }
+
+// heldBefore returns the addresses that the node held on an interface when this process started.
+func (a *API) heldBefore(interfaceID string) []podaddress.Presence {
+	return a.addresses.before[interfaceID]
+}
+
+// recallAddresses lists the objects that name this node, once.
+func (a *API) recallAddresses(ctx context.Context) error {
+	if a.recalledAddresses() {
+		return nil
+	}
+	before := map[string][]podaddress.Presence{}
+	var names []string
+	for _, field := range []string{"status.holder.nodeName", "status.contender.nodeName"} {
+		var list v1alpha1.FloatingAddressList
+		if err := a.listAddresses(ctx, fields.OneTermEqualSelector(field, a.node), &list); err != nil {
+			return err
+		}
+		for n := range list.Items {
+			one := &list.Items[n]
+			names = append(names, one.Name)
+			address, err := netip.ParseAddr(one.Spec.Address)
+			if holder := one.Status.Holder; err == nil && holder != nil && holder.NodeName == a.node {
+				before[holder.ENIID] = append(before[holder.ENIID],
+					podaddress.Presence{Address: address, Since: holder.Since.Time})
+			}
+		}
+	}
+	a.addresses.before = before
+	a.followAddresses(ctx, names)
+	return nil
+}
+
+func (a *API) listAddresses(ctx context.Context, selector fields.Selector, into *v1alpha1.FloatingAddressList) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return a.addresses.client.Get().Resource(addressResource).
+		Param("fieldSelector", selector.String()).Do(ctx).Into(into)
+}
+
+// followAddresses watches the named objects too, and returns all that are watched.
+func (a *API) followAddresses(ctx context.Context, names []string) map[string]*followedAddress {
+	for _, name := range names {
+		if a.addresses.followed[name] != nil {
+			continue
+		}
+		one := &followedAddress{object: a.object(a.addresses.client, addressResource, name, &v1alpha1.FloatingAddress{})}
+		ctx, stop := context.WithCancel(ctx)
+		one.stop = stop
+		a.addresses.running.Go(func() { one.informer.RunWithContext(ctx) })
+		a.addresses.followed[name] = one
+	}
+	return a.addresses.followed
+}
+
+// leaveAddress ends the watch of an object.
+func (a *API) leaveAddress(name string) {
+	if one := a.addresses.followed[name]; one != nil {
+		one.stop()
+		delete(a.addresses.followed, name)
+	}
+}
+
+// address returns a watched object, or nil if there is none. Callers must not change it. It reads the object itself while
+// the watch has not begun, since a pod waits for the address.
+func (a *API) address(ctx context.Context, name string) (object *v1alpha1.FloatingAddress, err error) {
+	one := a.addresses.followed[name]
+	if time.Since(one.at) >= writtenFor {
+		one.written = nil
+	}
+	if !one.informer.HasSynced() {
+		if one.written != nil {
+			return one.written, nil
+		}
+		return a.readAddress(ctx, name)
+	}
+	stored, _, _ := one.store.GetByKey(name)
+	object, _ = stored.(*v1alpha1.FloatingAddress)
+	version := ""
+	if object != nil {
+		version = object.ResourceVersion
+	}
+	if one.written != nil && version == one.base {
+		return one.written, nil
+	}
+	one.written = nil
+	return object, nil
+}
+
+func (a *API) readAddress(ctx context.Context, name string) (*v1alpha1.FloatingAddress, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	object := &v1alpha1.FloatingAddress{}
+	err := a.addresses.client.Get().Resource(addressResource).Name(name).Do(ctx).Into(object)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return object, err
+}
+
+// createAddress creates the object of an address. The finalizer keeps it until the controller knows that no interface
+// has the address.
+func (a *API) createAddress(ctx context.Context, subnetID, address string) (*v1alpha1.FloatingAddress, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	object := &v1alpha1.FloatingAddress{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "FloatingAddress"},
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.FloatingAddressName(subnetID, address),
+			Finalizers: []string{v1alpha1.Finalizer}},
+		Spec: v1alpha1.FloatingAddressSpec{SubnetID: subnetID, Address: address},
+	}
+	made := &v1alpha1.FloatingAddress{}
+	if err := a.addresses.client.Post().Resource(addressResource).Body(object).Do(ctx).Into(made); err != nil {
+		return nil, err
+	}
+	a.noteWritten(made, "")
+	return made, nil
+}
+
+// writeAddress writes what the agent has to say about an address, over the version that it has read.
+func (a *API) writeAddress(
+	ctx context.Context, object *v1alpha1.FloatingAddress, write podaddress.Write, mine v1alpha1.AddressHolder,
+) error {
+	content, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": object.ResourceVersion, "uid": object.UID},
+		"status":   ChangedAddress(object.Status, write, mine),
+	})
+	if err != nil {
+		return err
+	}
+	base, became := object.ResourceVersion, &v1alpha1.FloatingAddress{}
+	one := a.addresses.followed[object.Name]
+	if one != nil && one.written == object {
+		base = one.base
+	}
+	addresses := endpoint{a.addresses.client, addressResource}
+	err = addresses.patch(ctx, object.Name, change{kind: types.MergePatchType, of: []string{"status"}, content: content,
+		parameters: map[string]string{"fieldManager": v1alpha1.FieldOwnerAgent}}, became)
+	if err != nil {
+		return err
+	}
+	a.noteWritten(became, base)
+	return nil
+}
+
+// ChangedAddress returns a write as the changes of a status (RFC 7386): null removes a field.
+func ChangedAddress(
+	status v1alpha1.FloatingAddressStatus, write podaddress.Write, mine v1alpha1.AddressHolder,
+) map[string]any {
+	me := map[string]any{"nodeName": mine.NodeName, "eniID": mine.ENIID, "since": mine.Since, "podIP": nil}
+	if mine.PodIP != "" {
+		me["podIP"] = mine.PodIP
+	}
+	changes := map[string]any{}
+	if status.Contender != nil && status.Contender.NodeName == mine.NodeName {
+		changes["contender"] = nil
+	}
+	switch write {
+	case podaddress.Hold:
+		changes["holder"], changes["sequence"] = me, status.Sequence+1
+	case podaddress.LetGo:
+		changes["holder"], changes["sequence"] = nil, status.Sequence+1
+	case podaddress.Contend:
+		changes["contender"] = me
+	}
+	return changes
+}
+
+func (a *API) noteWritten(object *v1alpha1.FloatingAddress, base string) {
+	if one := a.addresses.followed[object.Name]; one != nil {
+		one.written, one.base, one.at = object, base, time.Now()
+	}
+}

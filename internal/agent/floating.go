@@ -1,0 +1,275 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/podaddress"
+)
+
+// reasonUnobserved says that the agent cannot see the addresses in network namespaces of pods.
+const reasonUnobserved = "AddressesNotObserved"
+
+// PodAddresses observes the network namespaces of pods.
+type PodAddresses interface {
+	// Namespaces returns the namespaces, and whether all of them were read.
+	Namespaces() (namespaces []podaddress.Namespace, complete bool)
+	// Events sends a value after changes.
+	Events() <-chan struct{}
+}
+
+// interfacesOf returns the interfaces of the state. Pods may have addresses on their links.
+func interfacesOf(s *snapshot) []podaddress.Interface {
+	var interfaces []podaddress.Interface
+	for _, i := range s.state.Status.Interfaces {
+		one := podaddress.Interface{ID: i.ENIID, MAC: i.MACAddress, Own: prefixesOf(i)}
+		one.Subnet, _ = netip.ParsePrefix(i.SubnetCIDR) // zero if it is not known
+		for _, link := range s.facts.Links {
+			if link.MAC == i.MACAddress && link.Device != "" {
+				one.Link = link.Index
+			}
+		}
+		interfaces = append(interfaces, one)
+	}
+	return interfaces
+}
+
+// observe stores the addresses that pods have on links of the state's interfaces. Before the first time it reads which
+// addresses the process before held.
+func (a *Agent) observe(ctx context.Context, s *snapshot) {
+	if a.PodAddresses != nil && !s.recalled {
+		s.unrecalled = a.API.recallAddresses(ctx)
+	}
+	a.interfaces = interfacesOf(s)
+	a.found, a.foundAll = a.findAddresses()
+}
+
+// findAddresses returns the addresses that pods have on links of the interfaces of the last pass, by the interface's
+// ID. known is false without an observer, and until the observer has read all namespaces.
+func (a *Agent) findAddresses() (found map[string][]podaddress.Address, known bool) {
+	if a.PodAddresses == nil {
+		return nil, false
+	}
+	namespaces, complete := a.PodAddresses.Namespaces()
+	return podaddress.Find(namespaces, a.interfaces), complete
+}
+
+// addressesChanged reports whether the addresses differ from those of the last pass. Most events are of pods that use
+// no interface of ours.
+func (a *Agent) addressesChanged() bool {
+	found, known := a.findAddresses()
+	return known != a.foundAll || !maps.EqualFunc(found, a.found, slices.Equal[[]podaddress.Address])
+}
+
+// prefixesOf returns the addresses of an interface that never float: the primary one, and delegated prefixes.
+func prefixesOf(i v1alpha1.InterfaceState) []netip.Prefix {
+	var all []netip.Prefix
+	for _, text := range slices.Concat([]string{i.PrivateIP + "/32"}, i.IPv4Prefixes) {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			all = append(all, prefix)
+		}
+	}
+	return all
+}
+
+// updatePresent updates the addresses that pods have on an interface, and returns their number. Without an observer
+// nothing is known of them. While the API server is unreachable the last ones stay, so that an address that comes up
+// meanwhile is new once the agent can write that.
+func (a *Agent) updatePresent(s *snapshot, interfaceID string, ranges []netip.Prefix) int {
+	if a.PodAddresses == nil || s.recalled || !a.API.recalledAddresses() {
+		return len(a.present[interfaceID])
+	}
+	now := time.Now()
+	last, known := a.present[interfaceID]
+	if !known {
+		last = a.API.heldBefore(interfaceID)
+	}
+	found, waiting := podaddress.Admit(last, a.found[interfaceID], ranges,
+		func(f podaddress.Address) bool { return a.budget.take(f, now) })
+	a.waiting[interfaceID] = waiting
+	present := podaddress.Present(last, found, ranges, &a.arrivals, now)
+	if !a.foundAll {
+		present = podaddress.Partial(last, present)
+	}
+	a.present[interfaceID] = present
+	return len(present)
+}
+
+// seesAll reports whether the known addresses of an interface are those of all pods.
+func (a *Agent) seesAll(interfaceID string) bool {
+	return a.PodAddresses == nil || a.foundAll && a.API.recalledAddresses() && a.waiting[interfaceID] == 0
+}
+
+// forgetPresent drops the addresses of interfaces that are no longer reported.
+func (a *Agent) forgetPresent(s *snapshot) {
+	a.budget.prune(time.Now())
+	a.arrivals.Started = a.arrivals.Started || a.foundAll && !s.recalled && a.API.recalledAddresses()
+	for id := range a.present {
+		if !slices.ContainsFunc(s.networks, func(n v1alpha1.PodNetworkState) bool { return n.ENIID == id }) {
+			delete(a.present, id)
+			delete(a.waiting, id)
+		}
+	}
+}
+
+// presentAddress is an address that a pod has, with its interface.
+type presentAddress struct {
+	podaddress.Presence
+	subnetID, interfaceID string
+}
+
+// addresses returns the addresses that pods have, by the name of the object. If pods have one address on two interfaces,
+// the newest counts.
+func (a *Agent) addresses(s *snapshot) map[string]presentAddress {
+	all := map[string]presentAddress{}
+	for _, i := range s.state.Status.Interfaces {
+		for _, presence := range podaddress.Limit(a.present[i.ENIID], v1alpha1.MaxAddressesOfInterface) {
+			name := v1alpha1.FloatingAddressName(i.SubnetID, presence.Address.String())
+			if other, twice := all[name]; i.SubnetID != "" && (!twice || other.Arrival < presence.Arrival) {
+				all[name] = presentAddress{presence, i.SubnetID, i.ENIID}
+			}
+		}
+	}
+	return all
+}
+
+// hold writes which addresses pods of this node have. A failure of one keeps no other from being written.
+func (a *Agent) hold(ctx context.Context, s *snapshot) error {
+	if a.PodAddresses == nil || s.state == nil || s.networksUnknown || a.NetworksDir == "" {
+		return nil
+	}
+	if s.unrecalled != nil {
+		return fmt.Errorf("list the FloatingAddresses of node %s: %w", a.Node, s.unrecalled)
+	}
+	if !a.arrivals.Started && !a.foundAll {
+		return nil // an address that is absent may be in a namespace that was not read yet
+	}
+	addresses := a.addresses(s)
+	var failures []error
+	for _, name := range slices.Sorted(maps.Keys(a.API.followAddresses(ctx, slices.Collect(maps.Keys(addresses))))) {
+		address, present := addresses[name]
+		if err := a.holdOne(ctx, name, address, present); err != nil {
+			failures = append(failures, fmt.Errorf("write FloatingAddress %s: %w", name, err))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// holdOne writes what the node has to say about one address.
+func (a *Agent) holdOne(ctx context.Context, name string, address presentAddress, present bool) error {
+	object, err := a.API.address(ctx, name)
+	if err != nil {
+		return err
+	}
+	me := podaddress.Owner{Node: a.Node, InterfaceID: address.interfaceID}
+	write := podaddress.Decide(me, present, address.Came, ObservedAddress(object))
+	if write == podaddress.Create {
+		if object, err = a.API.createAddress(ctx, address.subnetID, address.Address.String()); err != nil {
+			return a.triedAgain(err)
+		}
+		write = podaddress.Hold
+	}
+	if write == podaddress.WriteNothing {
+		if !present {
+			a.API.leaveAddress(name)
+		}
+		return nil
+	}
+	holder := v1alpha1.AddressHolder{NodeName: a.Node, ENIID: address.interfaceID, Since: metav1.NewTime(address.Since)}
+	if address.PodIP.IsValid() {
+		holder.PodIP = address.PodIP.String()
+	}
+	if err := a.API.writeAddress(ctx, object, write, holder); err != nil {
+		return a.triedAgain(err)
+	}
+	if write == podaddress.Hold {
+		a.wrote(address)
+	}
+	return nil
+}
+
+// triedAgain returns the error of a write, and none if another client created or deleted the object meanwhile: the agent
+// then decides again.
+func (a *Agent) triedAgain(err error) error {
+	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		a.API.wake()
+		return nil
+	}
+	return err
+}
+
+// wrote notes that the agent wrote that an address came up.
+func (a *Agent) wrote(address presentAddress) {
+	for n := range a.present[address.interfaceID] {
+		if p := &a.present[address.interfaceID][n]; p.Address == address.Address && p.Arrival == address.Arrival {
+			p.Came = false
+		}
+	}
+}
+
+// ObservedAddress returns what an agent sees of an object; nil for none.
+func ObservedAddress(object *v1alpha1.FloatingAddress) podaddress.Object {
+	if object == nil {
+		return podaddress.Object{}
+	}
+	o := podaddress.Object{Exists: true, Deleting: !object.DeletionTimestamp.IsZero()}
+	if holder := object.Status.Holder; holder != nil {
+		o.Holder = podaddress.Owner{Node: holder.NodeName, InterfaceID: holder.ENIID}
+	}
+	if contender := object.Status.Contender; contender != nil {
+		o.Contender = podaddress.Owner{Node: contender.NodeName, InterfaceID: contender.ENIID}
+	}
+	return o
+}
+
+// floating returns the ranges of addresses that pods bring up themselves.
+func floating(pods *v1alpha1.InterfacePods) []netip.Prefix {
+	var ranges []netip.Prefix
+	for _, text := range pods.Floating {
+		if r, err := netip.ParsePrefix(text); err == nil {
+			ranges = append(ranges, r)
+		}
+	}
+	return ranges
+}
+
+// howToObserve is the next step for an agent without an observer.
+const howToObserve = "set pods.observeAddresses=true in the values of the chart"
+
+// qualify unsets Drained while the agent does not know whether a pod has an address within the ranges. If the agent may
+// not observe addresses, the message says so.
+func (a *Agent) qualify(state *v1alpha1.PodNetworkState, pods *v1alpha1.InterfacePods) {
+	switch {
+	case len(pods.Floating) == 0:
+	case a.PodAddresses == nil && state.Reason == v1alpha1.ReasonNetworkReady:
+		state.Message += "; the agent may not observe addresses within pods.floating: " + howToObserve
+	case !a.seesAll(state.ENIID):
+		state.Drained = false
+	}
+}
+
+// completeObserved completes the state of a network with attachment Observed. The argument brought is the number of
+// addresses that pods brought up.
+func (a *Agent) completeObserved(state *v1alpha1.PodNetworkState, brought int) {
+	state.Used, state.Free, state.Capacity = int32(brought), 0, 0
+	if state.Reason == v1alpha1.ReasonNetworkDraining {
+		return
+	}
+	state.Message = "addresses within pods.floating follow the pods that bring them up"
+	if a.PodAddresses == nil {
+		state.Ready, state.Reason = false, reasonUnobserved
+		state.Message = "the agent may not observe the network namespaces of pods; " + howToObserve
+	}
+}

@@ -1,0 +1,85 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package floatingaddress
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/floating"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/ratelimit"
+)
+
+// call makes a call for addresses and records its effects.
+func (r *Reconciler) call(ctx context.Context, on call, together []*decision) {
+	var addresses []netip.Addr
+	for _, d := range together {
+		addresses = append(addresses, d.address.IP)
+	}
+	var err error
+	if on.do == floating.Assign {
+		err = r.EC2.ReassignIPv4(ratelimit.In(ctx, ratelimit.Move), on.on, addresses)
+	} else {
+		err = r.EC2.UnassignIPv4(ratelimit.In(ctx, ratelimit.Update), on.on, eni.Addresses{SecondaryIPv4: addresses})
+	}
+	now := r.Now()
+	if err != nil {
+		r.Log.Warn("EC2 did not change addresses of pods", "interface", on.on, "addresses", addresses, "err", err)
+	}
+	r.mu.Lock()
+	for _, d := range together {
+		m := r.remember(d.object)
+		if err == nil {
+			m = m.Accepted(on.do, now)
+		} else {
+			m = m.Failed(d.address.Sequence, eni.ErrorClass(err), err.Error(), now)
+		}
+		r.memories[d.object.Name] = memory{d.object.UID, m}
+	}
+	r.mu.Unlock()
+	if err != nil {
+		return
+	}
+	for _, d := range together {
+		r.record(ctx, on, d.address)
+	}
+}
+
+// record records that an accepted call changed who has an address, and lets the nodes report it.
+func (r *Reconciler) record(ctx context.Context, on call, a floating.Address) {
+	now := r.Now()
+	for _, id := range r.Observer.WithAddress(a.SubnetID, a.IP) {
+		if id != on.on || on.do == floating.Unassign {
+			r.Observer.RecordChange(now, id, func(i eni.Interface) eni.Interface {
+				i.SecondaryIPv4 = i.Without(eni.Addresses{SecondaryIPv4: []netip.Addr{a.IP}}).SecondaryIPv4
+				return i
+			}, inventory.Effect{Aspect: "address " + a.IP.String(), IsVisible: func(i eni.Interface) bool {
+				return !slices.Contains(i.SecondaryIPv4, a.IP)
+			}})
+		}
+		r.enqueueNode(ctx, id)
+	}
+	if on.do == floating.Unassign {
+		return
+	}
+	r.Observer.RecordChange(now, on.on, func(i eni.Interface) eni.Interface {
+		if !slices.Contains(i.SecondaryIPv4, a.IP) {
+			i.SecondaryIPv4 = append(slices.Clone(i.SecondaryIPv4), a.IP)
+		}
+		return i
+	}, inventory.Effect{Aspect: "address " + a.IP.String(), IsVisible: func(i eni.Interface) bool {
+		return slices.Contains(i.SecondaryIPv4, a.IP)
+	}})
+	r.enqueueNode(ctx, on.on)
+}
+
+// enqueueNode lets the node of an interface report the changed addresses.
+func (r *Reconciler) enqueueNode(ctx context.Context, interfaceID string) {
+	if record, known := r.Observer.Record(interfaceID); known {
+		r.Observer.EnqueueNode(ctx, record.Member.Node)
+	}
+}

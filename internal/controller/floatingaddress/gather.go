@@ -1,0 +1,205 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package floatingaddress
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/floating"
+)
+
+// decision is a step for one address, with what it was based on.
+type decision struct {
+	object  *v1alpha1.FloatingAddress
+	address floating.Address
+	memory  floating.Memory
+	step    floating.Step
+	// instanceID is the instance whose addresses the step changes, and siblings are its interfaces.
+	instanceID string
+	siblings   []string
+}
+
+// decide returns the step for an address.
+func (r *Reconciler) decide(ctx context.Context, object *v1alpha1.FloatingAddress) (*decision, error) {
+	d := &decision{object: object, address: addressOf(object)}
+	facts, err := r.gather(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d.step, d.memory = floating.Next(d.address, facts, r.remember(object), r.Now())
+	r.memories[object.Name] = memory{object.UID, d.memory}
+	return d, nil
+}
+
+// addressOf converts an object.
+func addressOf(object *v1alpha1.FloatingAddress) floating.Address {
+	ip, _ := netip.ParseAddr(object.Spec.Address) // the definition has its form
+	a := floating.Address{IP: ip, SubnetID: object.Spec.SubnetID, Sequence: object.Status.Sequence,
+		Holder: holderOf(object.Status.Holder), Contender: holderOf(object.Status.Contender),
+		Deleting: !object.DeletionTimestamp.IsZero()}
+	if last := object.Status.Assignment; last != nil {
+		a.Assignment = &floating.Assignment{InterfaceID: last.ENIID, Sequence: last.Sequence, Found: last.Found}
+	}
+	return a
+}
+
+func holderOf(holder *v1alpha1.AddressHolder) *floating.Holder {
+	if holder == nil {
+		return nil
+	}
+	return &floating.Holder{Node: holder.NodeName, InterfaceID: holder.ENIID, Pod: holder.PodIP}
+}
+
+// gather returns what is known about an address. It sets the instance of the decision: that of the holder or, without
+// one, that of the interface which has the address.
+func (r *Reconciler) gather(ctx context.Context, d *decision) (floating.Facts, error) {
+	f := floating.Facts{At: r.Observer.WithAddress(d.address.SubnetID, d.address.IP), Since: r.Observer.Since()}
+	on := slices.Clone(f.At)
+	if d.address.Assignment != nil {
+		on = append(on, d.address.Assignment.InterfaceID)
+	}
+	if err := r.addHolder(ctx, d, &f); err != nil {
+		return f, err
+	}
+	for _, id := range on {
+		if err := r.addPlace(ctx, d, &f, id); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// addPlace adds an interface that has the address, or may have it. Without a holder the change concerns this interface.
+func (r *Reconciler) addPlace(ctx context.Context, d *decision, f *floating.Facts, id string) error {
+	known, exists := r.Observer.Interface(id)
+	if !exists {
+		return nil
+	}
+	record, owned := r.Observer.Record(id)
+	if owned && (f.ReadAt.IsZero() || record.LastRead.Before(f.ReadAt)) {
+		f.ReadAt = record.LastRead
+		f.Unread = f.Unread || record.LastRead.IsZero()
+	}
+	if f.Interface != nil {
+		return nil
+	}
+	d.siblings = append(d.siblings, id)
+	if d.instanceID == "" && known.Attachment != nil {
+		d.instanceID = known.Attachment.InstanceID
+	}
+	if !owned {
+		return nil
+	}
+	d.instanceID = cmp.Or(d.instanceID, record.Member.InstanceID)
+	paused, err := r.paused(ctx, record.Member.Node, record.Member.NodeENI)
+	f.Paused = f.Paused || paused
+	return err
+}
+
+// addHolder adds the interface of the holder, if the NodeENIState of the holder's node lists it as attached. Agents can
+// write to the addresses, and only the controller writes that list.
+func (r *Reconciler) addHolder(ctx context.Context, d *decision, f *floating.Facts) error {
+	holder := d.address.Holder
+	if holder == nil {
+		return nil
+	}
+	var state v1alpha1.NodeENIState
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: holder.Node}, &state); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	at := slices.IndexFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+		return i.ENIID == holder.InterfaceID && i.Phase == v1alpha1.PhaseAttached
+	})
+	known, exists := r.Observer.Interface(holder.InterfaceID)
+	if at < 0 || !exists || !known.AttachedTo(state.Spec.InstanceID) {
+		return nil
+	}
+	d.instanceID = state.Spec.InstanceID
+	for _, i := range state.Status.Interfaces {
+		if i.ENIID != "" {
+			d.siblings = append(d.siblings, i.ENIID)
+		}
+	}
+	i := state.Status.Interfaces[at]
+	f.Interface = &floating.Interface{ID: i.ENIID, InstanceType: state.Spec.InstanceType, SubnetID: i.SubnetID,
+		Ranges: controller.FloatingRanges(i.Pods), Prefixes: known.IPv4Prefixes, Room: -1}
+	f.Interface.Subnet, _ = netip.ParsePrefix(i.SubnetCIDR) // the zero prefix contains no address
+	var err error
+	if f.Paused, err = r.paused(ctx, holder.Node, i.NodeENI); err != nil {
+		return err
+	}
+	if slices.Contains(known.SecondaryIPv4, d.address.IP) {
+		return nil
+	}
+	return r.addRoom(ctx, d, f.Interface, known)
+}
+
+// addRoom adds how many further addresses the interface takes, and how many others wait for them. The oldest come
+// first, so that a new one takes nothing from the pods of the same node.
+func (r *Reconciler) addRoom(ctx context.Context, d *decision, i *floating.Interface, known eni.Interface) error {
+	if i.InstanceType == "" {
+		return nil
+	}
+	limits, err := r.Limiter.Limits(ctx, i.InstanceType)
+	if err != nil {
+		return err
+	}
+	if limits.IPv4 == 0 {
+		return nil
+	}
+	i.Room = max(0, limits.IPv4-1-len(known.SecondaryIPv4)-len(known.IPv4Prefixes))
+	others, err := r.on(ctx, i.ID)
+	if err != nil {
+		return err
+	}
+	for n := range others {
+		other := &others[n]
+		holder := other.Status.Holder
+		if other.UID == d.object.UID || holder == nil || holder.ENIID != i.ID || !other.DeletionTimestamp.IsZero() {
+			continue
+		}
+		a := addressOf(other)
+		missing := !slices.Contains(known.SecondaryIPv4, a.IP) && within(i.Ranges, a.IP) && !within(i.Prefixes, a.IP)
+		own := d.object.Status.Holder
+		before := holder.Since.Time.Before(own.Since.Time) ||
+			holder.Since.Time.Equal(own.Since.Time) && a.IP.Less(d.address.IP)
+		if missing && before {
+			i.Ahead++
+		}
+	}
+	return nil
+}
+
+func within(ranges []netip.Prefix, address netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
+}
+
+// paused reports whether a user paused the node or the NodeENI of an interface.
+func (r *Reconciler) paused(ctx context.Context, node, nodeENI string) (bool, error) {
+	for _, one := range []struct {
+		name   string
+		object client.Object
+	}{{node, &corev1.Node{}}, {nodeENI, &v1alpha1.NodeENI{}}} {
+		err := r.Client.Get(ctx, types.NamespacedName{Name: one.name}, one.object)
+		if client.IgnoreNotFound(err) != nil {
+			return false, err
+		}
+		if err == nil && controller.Paused(one.object) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
