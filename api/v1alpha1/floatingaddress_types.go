@@ -26,7 +26,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Assigned",type=string,JSONPath=`.status.assignment.eniID`,priority=1,description="Interface that the controller assigned the address to last"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == self.spec.subnetID + '-' + self.spec.address",message="metadata.name must be SUBNET-ADDRESS, so that each address has one object"
-// +kubebuilder:validation:XValidation:rule="(has(self.status) && has(self.status.sequence) ? self.status.sequence : 0) - (has(oldSelf.status) && has(oldSelf.status.sequence) ? oldSelf.status.sequence : 0) == ((has(self.status) && has(self.status.holder) ? self.status.holder.nodeName + ' ' + self.status.holder.eniID : '') == (has(oldSelf.status) && has(oldSelf.status.holder) ? oldSelf.status.holder.nodeName + ' ' + oldSelf.status.holder.eniID : '') ? 0 : 1)",message="status.sequence must grow by one with each change of status.holder, and only then"
+// +kubebuilder:validation:XValidation:rule=`(has(self.status) && has(self.status.sequence) ? self.status.sequence : 0) - (has(oldSelf.status) && has(oldSelf.status.sequence) ? oldSelf.status.sequence : 0) == ((has(self.status) && has(self.status.holder) ? self.status.holder.nodeName + " " + self.status.holder.eniID : "") == (has(oldSelf.status) && has(oldSelf.status.holder) ? oldSelf.status.holder.nodeName + " " + oldSelf.status.holder.eniID : "") ? 0 : 1)`,message="status.sequence must grow by one with each change of status.holder, and only then"
 type FloatingAddress struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

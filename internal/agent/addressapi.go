@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -36,10 +37,9 @@ type addressAPI struct {
 type followedAddress struct {
 	object
 	stop context.CancelFunc
-	// written is the object as this process wrote it over version base at a time. It counts until the watch has a newer one,
-	// and for writtenFor at most: the watch can miss an object that is deleted soon.
+	// written is the object as this process wrote it, or read it past the watch, at a time. It counts until the watch has
+	// that version. After writtenFor the process reads the object: the watch misses one that is deleted soon.
 	written *v1alpha1.FloatingAddress
-	base    string
 	at      time.Time
 }
 
@@ -116,28 +116,34 @@ func (a *API) leaveAddress(name string) {
 
 // address returns a watched object, or nil if there is none. Callers must not change it. It reads the object itself while
 // the watch has not begun, since a pod waits for the address.
-func (a *API) address(ctx context.Context, name string) (object *v1alpha1.FloatingAddress, err error) {
+func (a *API) address(ctx context.Context, name string) (*v1alpha1.FloatingAddress, error) {
 	one := a.addresses.followed[name]
-	if time.Since(one.at) >= writtenFor {
-		one.written = nil
-	}
-	if !one.informer.HasSynced() {
-		if one.written != nil {
+	stored, _, _ := one.store.GetByKey(name)
+	watched, _ := stored.(*v1alpha1.FloatingAddress)
+	switch {
+	case one.written != nil && isOlder(watched, one.written):
+		if time.Since(one.at) < writtenFor {
 			return one.written, nil
 		}
+		now, err := a.readAddress(ctx, name)
+		if err == nil {
+			one.written, one.at = now, time.Now()
+		}
+		return now, err
+	case !one.informer.HasSynced():
 		return a.readAddress(ctx, name)
 	}
-	stored, _, _ := one.store.GetByKey(name)
-	object, _ = stored.(*v1alpha1.FloatingAddress)
-	version := ""
-	if object != nil {
-		version = object.ResourceVersion
-	}
-	if one.written != nil && version == one.base {
-		return one.written, nil
-	}
 	one.written = nil
-	return object, nil
+	return watched, nil
+}
+
+// isOlder reports whether a watch has an earlier version of an object than a known one, or none.
+func isOlder(watched, known *v1alpha1.FloatingAddress) bool {
+	if watched == nil {
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(watched.ResourceVersion, known.ResourceVersion)
+	return err == nil && order < 0
 }
 
 func (a *API) readAddress(ctx context.Context, name string) (*v1alpha1.FloatingAddress, error) {
@@ -166,7 +172,7 @@ func (a *API) createAddress(ctx context.Context, subnetID, address string) (*v1a
 	if err := a.addresses.client.Post().Resource(addressResource).Body(object).Do(ctx).Into(made); err != nil {
 		return nil, err
 	}
-	a.noteWritten(made, "")
+	a.noteWritten(made)
 	return made, nil
 }
 
@@ -181,18 +187,14 @@ func (a *API) writeAddress(
 	if err != nil {
 		return err
 	}
-	base, became := object.ResourceVersion, &v1alpha1.FloatingAddress{}
-	one := a.addresses.followed[object.Name]
-	if one != nil && one.written == object {
-		base = one.base
-	}
+	became := &v1alpha1.FloatingAddress{}
 	addresses := endpoint{a.addresses.client, addressResource}
 	err = addresses.patch(ctx, object.Name, change{kind: types.MergePatchType, of: []string{"status"}, content: content,
 		parameters: map[string]string{"fieldManager": v1alpha1.FieldOwnerAgent}}, became)
 	if err != nil {
 		return err
 	}
-	a.noteWritten(became, base)
+	a.noteWritten(became)
 	return nil
 }
 
@@ -219,8 +221,8 @@ func ChangedAddress(
 	return changes
 }
 
-func (a *API) noteWritten(object *v1alpha1.FloatingAddress, base string) {
+func (a *API) noteWritten(object *v1alpha1.FloatingAddress) {
 	if one := a.addresses.followed[object.Name]; one != nil {
-		one.written, one.base, one.at = object, base, time.Now()
+		one.written, one.at = object, time.Now()
 	}
 }

@@ -36,6 +36,11 @@ type addressBook struct {
 	version int
 	// written receives the name of each object that an agent writes.
 	written chan string
+	// lagging makes the watches begin with the object as it was created, but only once it has a holder: held is closed then,
+	// and watched once a watch has begun.
+	lagging       bool
+	held, watched chan struct{}
+	made          *v1alpha1.FloatingAddress
 }
 
 var books sync.Map
@@ -79,10 +84,16 @@ func (b *addressBook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		return
 	case r.URL.Query().Has("watch"):
+		if b.lagging && strings.HasPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=") {
+			close(b.watched)
+		}
 		w.WriteHeader(http.StatusOK)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 		return
+	}
+	if b.lagging && strings.HasPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=") {
+		<-b.held
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,6 +103,7 @@ func (b *addressBook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		made := &v1alpha1.FloatingAddress{}
 		_ = json.NewDecoder(r.Body).Decode(made)
 		b.store(made)
+		b.made = made.DeepCopy()
 		b.written <- made.Name
 		_ = json.NewEncoder(w).Encode(made)
 	case name == "floatingaddresses":
@@ -112,6 +124,10 @@ func (b *addressBook) list(selector string) *v1alpha1.FloatingAddressList {
 		ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(max(1, b.version))},
 	}
 	field, value, _ := strings.Cut(selector, "=")
+	if b.lagging && field == "metadata.name" {
+		list.Items = append(list.Items, *b.made)
+		return list
+	}
 	for _, object := range b.objects {
 		fits := map[string]bool{
 			"metadata.name":             object.Name == value,
@@ -143,6 +159,9 @@ func (b *addressBook) patch(w http.ResponseWriter, r *http.Request, object *v1al
 	changed := &v1alpha1.FloatingAddress{}
 	_ = json.Unmarshal(after, changed)
 	b.store(changed)
+	if b.lagging && changed.Status.Sequence == 1 {
+		close(b.held)
+	}
 	b.written <- changed.Name
 	_ = json.NewEncoder(w).Encode(changed)
 }
@@ -297,6 +316,22 @@ func TestAnAgentHoldsTheAddressesOfItsPods(t *testing.T) {
 				t.Errorf("the holder is %+v", holder)
 			}
 		})
+	}
+}
+
+// TestAnAgentKnowsItsWriteWhileTheWatchLags lets the pod of an address end while the watch has the object without a holder.
+func TestAnAgentKnowsItsWriteWhileTheWatchLags(t *testing.T) {
+	book, addresses := bookOf(t), &seen{events: make(chan struct{})}
+	book.lagging, book.held, book.watched = true, make(chan struct{}), make(chan struct{})
+	newNode(t, addresses).runs(withFloating(v1alpha1.PodAttachmentObserved))
+	addresses.becomes("")
+	addresses.becomes("10.0.4.200")
+	book.writes(t, 2)
+	<-book.watched
+	addresses.becomes("")
+	book.writes(t, 1)
+	if got := book.get(vipName).Status; got.Holder != nil || got.Sequence != 2 {
+		t.Errorf("the holder is %+v after %d changes, want none after 2", got.Holder, got.Sequence)
 	}
 }
 

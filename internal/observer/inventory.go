@@ -200,10 +200,3 @@ func (o *Observer) WithAddress(subnetID string, address netip.Addr) []string {
 	defer o.mu.Unlock()
 	return o.inventory.WithAddress(subnetID, address)
 }
-
-// Since returns when the first list began; zero before it.
-func (o *Observer) Since() time.Time {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.since
-}

@@ -25,6 +25,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/controllertest"
 	"github.com/multieni/multieni/internal/controller/floatingaddress"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/ratelimit"
 	"github.com/multieni/multieni/internal/executor"
@@ -87,8 +88,10 @@ func (w *world) restart() {
 	log := slog.New(slog.DiscardHandler)
 	seen := observer.New(w, observer.Options{Cluster: cluster, Resync: time.Hour, Poll: time.Hour, Now: func() time.Time { return w.now }, Log: log})
 	w.must(seen.ResyncOnce(w.Context()))
+	began := era.Era{Since: w.now}
 	w.reconciler = floatingaddress.New(floatingaddress.Options{
-		Client: w.api, Reader: w.reader, Observer: seen, EC2: w, Limiter: w, Concurrency: 1, Now: func() time.Time { return w.now }, Log: log,
+		Client: w.api, Reader: w.reader, Observer: seen, EC2: w, Limiter: w, Concurrency: 1, Era: func() era.Era { return began },
+		Now: func() time.Time { return w.now }, Log: log,
 	})
 }
 

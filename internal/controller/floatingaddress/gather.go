@@ -66,7 +66,7 @@ func holderOf(holder *v1alpha1.AddressHolder) *floating.Holder {
 // gather returns what is known about an address. It sets the instance of the decision: that of the holder or, without
 // one, that of the interface which has the address.
 func (r *Reconciler) gather(ctx context.Context, d *decision) (floating.Facts, error) {
-	f := floating.Facts{At: r.Observer.WithAddress(d.address.SubnetID, d.address.IP), Since: r.Observer.Since()}
+	f := floating.Facts{At: r.Observer.WithAddress(d.address.SubnetID, d.address.IP), Era: r.Era()}
 	on := slices.Clone(f.At)
 	if d.address.Assignment != nil {
 		on = append(on, d.address.Assignment.InterfaceID)

@@ -29,6 +29,7 @@ import (
 	"github.com/multieni/multieni/internal/cache"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/floating"
 	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/observer"
@@ -53,6 +54,8 @@ type Options struct {
 	Limiter  Limiter
 	// Concurrency is how many addresses are reconciled at the same time.
 	Concurrency int
+	// Era returns the era of this process.
+	Era func() era.Era
 	// Now returns the current time.
 	Now func() time.Time
 	Log *slog.Logger

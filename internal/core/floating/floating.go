@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/podnet"
@@ -76,9 +77,11 @@ type Facts struct {
 	// At are the interfaces of the cluster that have the address, by ID, as the reads of EC2 and its answers say.
 	At []string
 	// ReadAt is the begin of the oldest last read of the interfaces that can have the address; zero if there is none. Unread
-	// is set if one of them was never read. The reads of this process began at Since.
-	ReadAt, Since time.Time
-	Unread        bool
+	// is set if one of them was never read.
+	ReadAt time.Time
+	Unread bool
+	// Era is the era of this process. Calls of earlier leaders may take effect without being known.
+	Era era.Era
 	// Paused is set while a user forbids changes.
 	Paused bool
 }
@@ -266,11 +269,11 @@ func end(step Step, a Address, f Facts, m Memory, now time.Time) Step {
 // settledAt is the time from which a read certainly shows the effects of all calls: of those of this process that had
 // no answer, and of those of the process before it.
 func (f Facts) settledAt(m Memory) time.Time {
-	last := f.Since
-	if m.UnansweredAt.After(last) {
-		last = m.UnansweredAt
+	at := f.Era.SettledAt()
+	if own := m.UnansweredAt.Add(inventory.StaleReadWindow); own.After(at) {
+		at = own
 	}
-	return last.Add(inventory.StaleReadWindow)
+	return at
 }
 
 // settled reports whether the reads are that late. Without an interface that can have the address there is nothing to

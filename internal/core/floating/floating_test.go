@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/floating"
 )
 
@@ -104,10 +105,10 @@ func TestNext(t *testing.T) {
 			s.Holder, s.Deleting, s.Assignment, s.ReadAt = nil, true, assigned("eni-a", false), start
 		}, floating.Finish, "", floating.Progressing, "Deleting", 0},
 		"it is being deleted, and an earlier leader may still assign it": {func(s *situation) {
-			s.Holder, s.Deleting, s.Assignment, s.ReadAt, s.Since = nil, true, assigned("eni-a", false), start, start.Add(-20*time.Second)
+			s.Holder, s.Deleting, s.Assignment, s.ReadAt, s.Era = nil, true, assigned("eni-a", false), start, era.Era{Since: start.Add(-20 * time.Second)}
 		}, floating.Wait, "", floating.Progressing, "Deleting", 40 * time.Second},
 		"it is being deleted, and the reads are older than that": {func(s *situation) {
-			s.Holder, s.Deleting, s.Assignment, s.ReadAt, s.Since = nil, true, assigned("eni-a", false), start.Add(-time.Minute), start.Add(-90*time.Second)
+			s.Holder, s.Deleting, s.Assignment, s.ReadAt, s.Era = nil, true, assigned("eni-a", false), start.Add(-time.Minute), era.Era{Since: start.Add(-90 * time.Second)}
 		}, floating.Read, "", floating.Progressing, "Deleting", 10 * time.Second},
 		"it is being deleted, and another program assigned the address": {func(s *situation) {
 			s.Holder, s.Deleting, s.At, s.Assignment = nil, true, []string{"eni-a"}, assigned("eni-a", true)
@@ -117,7 +118,7 @@ func TestNext(t *testing.T) {
 		}, floating.Finish, "", floating.Progressing, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := situation{held(), floating.Facts{Interface: interfaceA(), Since: start.Add(-time.Hour)}, floating.Memory{}}
+			s := situation{held(), floating.Facts{Interface: interfaceA(), Era: era.Era{Since: start.Add(-time.Hour)}}, floating.Memory{}}
 			tc.change(&s)
 			got, _ := floating.Next(s.Address, s.Facts, s.Memory, start)
 			if got.Do != tc.do || got.On != tc.on || got.State != tc.state || got.Reason != tc.reason {
