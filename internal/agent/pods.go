@@ -62,6 +62,12 @@ func (a *Agent) keepNetworks(ctx context.Context, s *snapshot) error {
 		s.networksUnknown = true
 		return err
 	}
+	return a.keepFiles(ctx, s, present)
+}
+
+// keepFiles writes the files of the networks that the node has, ends the other networks that have a file, and adds the
+// state of each to the snapshot.
+func (a *Agent) keepFiles(ctx context.Context, s *snapshot, present map[string]podnet.Network) error {
 	interfaces := map[string]string{}
 	for network, file := range present {
 		interfaces[network] = file.ENI
@@ -224,7 +230,8 @@ func (a *Agent) keepNetwork(
 	}
 	before, _ := podnet.ParseNetwork(present) // an invalid file is written again
 	network := PodNetwork(i, a.Node, a.DefaultMTU)
-	report := ServeNetwork(&network, i, NetworkFacts{Last: last, Before: before, Leases: leases, Brought: brought, Now: now}, *state)
+	facts := NetworkFacts{Last: last, Before: before, Leases: leases, Brought: brought, Now: now}
+	report := ServeNetwork(&network, i, facts, *state)
 	content, err := network.Encode()
 	if err != nil {
 		return fmt.Errorf("write the file of network %s: %w", state.Network, err)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
@@ -38,63 +39,85 @@ func (p *process) relist(k kind) {
 
 // heard enqueues the objects that a change concerns, as the product's SetupWithManager functions do.
 func (p *process) heard(k kind, c change) {
-	versions := slices.DeleteFunc([]client.Object{c.before, c.after}, func(o client.Object) bool { return o == nil })
-	isUpdate := len(versions) == 2
-	update := event.UpdateEvent{ObjectOld: c.before, ObjectNew: c.after}
 	switch k {
 	case nodes:
-		if !isUpdate || controller.NodeIdentityChanged().Update(update) {
-			p.enqueue(nodeQueue, c.name(), 0)
-			for _, name := range p.nodes.DuplicateNodes(context.Background(), versions...) {
-				p.enqueue(nodeQueue, name, 0)
-			}
-			for _, version := range versions {
-				p.enqueueSelecting(version.(*corev1.Node))
-			}
-		}
+		p.heardOfNode(c)
 	case nodeENIs:
-		p.heardOfNodeENI(c.name(), versions, update)
+		p.heardOfNodeENI(c)
 	case subnetReservations:
-		if !isUpdate || controller.SpecOrLifeChanged().Update(update) {
+		if c.passes(controller.SpecOrLifeChanged()) {
 			p.enqueue(reservationQueue, c.name(), 0)
 		}
 	case floatingAddresses:
-		p.enqueue(addressQueue, c.name(), 0)
-		for _, version := range versions {
-			for _, holder := range controller.Holders(version.(*v1alpha1.FloatingAddress)) {
-				if state, is := p.informers.views[states].objects[holder.NodeName].(*v1alpha1.NodeENIState); is {
-					p.enqueueOwners(state)
-				}
-			}
-		}
+		p.heardOfFloatingAddress(c)
 	case states:
-		if !isUpdate || node.StateChanged().Update(update) {
-			p.enqueue(nodeQueue, c.name(), 0)
-		}
-		if !isUpdate || controller.StatusChanged().Update(update) {
-			for _, name := range p.addresses.Concerned(context.Background(), versions[len(versions)-1].(*v1alpha1.NodeENIState)) {
-				p.enqueue(addressQueue, name, 0)
-			}
-		}
-		for _, version := range versions {
-			p.enqueueOwners(version.(*v1alpha1.NodeENIState))
+		p.heardOfState(c)
+	}
+}
+
+func (p *process) heardOfNode(c change) {
+	if !c.passes(controller.NodeIdentityChanged()) {
+		return
+	}
+	p.enqueue(nodeQueue, c.name(), 0)
+	for _, name := range p.nodes.DuplicateNodes(context.Background(), c.versions()...) {
+		p.enqueue(nodeQueue, name, 0)
+	}
+	for _, version := range c.versions() {
+		p.enqueueSelecting(version.(*corev1.Node))
+	}
+}
+
+func (p *process) heardOfNodeENI(c change) {
+	switch {
+	case c.passes(controller.SpecOrLifeChanged()):
+		p.enqueue(nodeENIQueue, c.name(), 0)
+	case c.passes(controller.StatusChanged()):
+		p.enqueue(nodeENIQueue, c.name(), gathering)
+	}
+	if c.passes(node.RelevantNodeENIChange()) {
+		for _, concerned := range p.nodes.Concerned(context.Background(), c.versions()...) {
+			p.enqueue(nodeQueue, concerned, 0)
 		}
 	}
 }
 
-func (p *process) heardOfNodeENI(name string, versions []client.Object, update event.UpdateEvent) {
-	isUpdate := len(versions) == 2
-	switch {
-	case !isUpdate || controller.SpecOrLifeChanged().Update(update):
-		p.enqueue(nodeENIQueue, name, 0)
-	case controller.StatusChanged().Update(update):
-		p.enqueue(nodeENIQueue, name, gathering)
-	}
-	if !isUpdate || node.RelevantNodeENIChange().Update(update) {
-		for _, concerned := range p.nodes.Concerned(context.Background(), versions...) {
-			p.enqueue(nodeQueue, concerned, 0)
+func (p *process) heardOfFloatingAddress(c change) {
+	p.enqueue(addressQueue, c.name(), 0)
+	for _, version := range c.versions() {
+		for _, holder := range controller.Holders(version.(*v1alpha1.FloatingAddress)) {
+			if state, is := p.informers.views[states].objects[holder.NodeName].(*v1alpha1.NodeENIState); is {
+				p.enqueueOwners(state)
+			}
 		}
 	}
+}
+
+func (p *process) heardOfState(c change) {
+	versions := c.versions()
+	if c.passes(node.StateChanged()) {
+		p.enqueue(nodeQueue, c.name(), 0)
+	}
+	if c.passes(controller.StatusChanged()) {
+		last := versions[len(versions)-1].(*v1alpha1.NodeENIState)
+		for _, name := range p.addresses.Concerned(context.Background(), last) {
+			p.enqueue(addressQueue, name, 0)
+		}
+	}
+	for _, version := range versions {
+		p.enqueueOwners(version.(*v1alpha1.NodeENIState))
+	}
+}
+
+// versions returns the object before and after the change, as far as it existed.
+func (c change) versions() []client.Object {
+	return slices.DeleteFunc([]client.Object{c.before, c.after}, func(o client.Object) bool { return o == nil })
+}
+
+// passes reports whether a predicate lets the change through. The predicates of the product drop only updates.
+func (c change) passes(p predicate.Predicate) bool {
+	isUpdate := c.before != nil && c.after != nil
+	return !isUpdate || p.Update(event.UpdateEvent{ObjectOld: c.before, ObjectNew: c.after})
 }
 
 func (p *process) enqueue(q queueName, key string, after time.Duration) {

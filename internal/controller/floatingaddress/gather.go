@@ -167,20 +167,24 @@ func (r *Reconciler) addRoom(ctx context.Context, d *decision, i *floating.Inter
 	}
 	for n := range others {
 		other := &others[n]
-		holder := other.Status.Holder
-		if other.UID == d.object.UID || holder == nil || holder.ENIID != i.ID || !other.DeletionTimestamp.IsZero() {
-			continue
-		}
-		a := addressOf(other)
-		missing := !slices.Contains(known.SecondaryIPv4, a.IP) && within(i.Ranges, a.IP) && !within(i.Prefixes, a.IP)
-		own := d.object.Status.Holder
-		before := holder.Since.Time.Before(own.Since.Time) ||
-			holder.Since.Time.Equal(own.Since.Time) && a.IP.Less(d.address.IP)
-		if missing && before {
+		if other.UID != d.object.UID && waitsFor(other, i, known) && compareSince(other, d.object) < 0 {
 			i.Ahead++
 		}
 	}
 	return nil
+}
+
+// waitsFor reports whether the interface is to get an address that it does not have.
+func waitsFor(object *v1alpha1.FloatingAddress, i *floating.Interface, known eni.Interface) bool {
+	a := addressOf(object)
+	return a.Holder != nil && a.Holder.InterfaceID == i.ID && !a.Deleting &&
+		!slices.Contains(known.SecondaryIPv4, a.IP) && within(i.Ranges, a.IP) && !within(i.Prefixes, a.IP)
+}
+
+// compareSince orders the addresses of an interface by the time since which it holds them, and then numerically.
+func compareSince(a, b *v1alpha1.FloatingAddress) int {
+	return cmp.Or(a.Status.Holder.Since.Time.Compare(b.Status.Holder.Since.Time),
+		addressOf(a).IP.Compare(addressOf(b).IP))
 }
 
 func within(ranges []netip.Prefix, address netip.Addr) bool {

@@ -25,14 +25,16 @@ const (
 	Hold
 	// LetGo ends that. Only the holder does so.
 	LetGo
-	// Contend names the interface as another one with the address. Yield ends that.
+	// Contend names the interface as another one with the address.
 	Contend
+	// Yield ends that.
 	Yield
 )
 
-// Decide returns what the agent of a node writes about an address of its pods. The last writer is the holder, so an agent
-// writes itself over another one only if it saw the address come up: one that starts cannot tell who was first.
+// Decide returns what the agent of a node writes about an address of its pods. The last writer is the holder, so an
+// agent writes itself over another one only if it saw the address come up: one that starts cannot tell who was first.
 func Decide(me Owner, present, came bool, o Object) Write {
+	holds, contends := o.Holder == me, o.Contender.Node == me.Node
 	switch {
 	case !o.Exists && present:
 		return Create
@@ -40,11 +42,13 @@ func Decide(me Owner, present, came bool, o Object) Write {
 		return WriteNothing // no pod becomes the holder of an object that is being deleted
 	case !present && o.Holder.Node == me.Node:
 		return LetGo
-	case present && o.Holder != me && (came || o.Holder.Node == "" || o.Holder.Node == me.Node):
-		return Hold
-	case o.Contender.Node == me.Node && (!present || o.Holder == me):
+	case !present && contends, holds && contends:
 		return Yield
-	case present && o.Holder != me && o.Contender.Node == "":
+	case !present, holds:
+		return WriteNothing // the object says so already
+	case came, o.Holder.Node == "", o.Holder.Node == me.Node:
+		return Hold
+	case o.Contender.Node == "":
 		return Contend
 	default:
 		return WriteNothing

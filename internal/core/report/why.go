@@ -38,23 +38,14 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 	}
 	w.noteConditions(n.Conditions)
 	switch {
-	case n.unable() && !n.Deleting:
+	case n.Deleting:
+		w.explainDeletion(n)
+	case n.unable():
 		w.Verdict = "The controller runs, and can change nothing for it."
 		w.explainReady(n.Ready)
-	case !n.Accepted && !n.Deleting:
+	case !n.Accepted:
 		w.Verdict = "No controller has taken it up."
 		w.Notes = append(w.Notes, notRunning)
-	case n.Deleting && n.NotObserved:
-		w.Verdict = "It is to be deleted, and no controller has taken note of that: its finalizer waits for one."
-		w.Notes = append(w.Notes, notRunning)
-	case n.Deleting:
-		w.Verdict = "It is being deleted, and goes when EC2 confirms that none of its interfaces is left."
-		if n.unable() {
-			w.explainReady(n.Ready)
-		}
-		if n.Paused {
-			w.Notes = append(w.Notes, "It is paused as well, so that nothing is removed. "+Remediation(reasonPaused))
-		}
 	case n.Paused:
 		w.Verdict = "It is paused: nothing is made, changed or removed for it."
 		w.Notes = append(w.Notes, Remediation(reasonPaused))
@@ -98,6 +89,22 @@ func (w *Why) explainReady(ready Condition) {
 	w.Notes = append(w.Notes, fmt.Sprintf("%s: %s", ready.Reason, ready.Message))
 	if advice := Remediation(ready.Reason); advice != "" && len(w.Troubles) == 0 {
 		w.Notes = append(w.Notes, advice)
+	}
+}
+
+// explainDeletion says what the deletion of a NodeENI waits for.
+func (w *Why) explainDeletion(n NodeENI) {
+	if n.NotObserved {
+		w.Verdict = "It is to be deleted, and no controller has taken note of that: its finalizer waits for one."
+		w.Notes = append(w.Notes, notRunning)
+		return
+	}
+	w.Verdict = "It is being deleted, and goes when EC2 confirms that none of its interfaces is left."
+	if n.unable() {
+		w.explainReady(n.Ready)
+	}
+	if n.Paused {
+		w.Notes = append(w.Notes, "It is paused as well, so that nothing is removed. "+Remediation(reasonPaused))
 	}
 }
 
@@ -159,8 +166,8 @@ func WhyNode(f Fleet, n Node) Why {
 	case n.NotEC2 != "":
 		w.Verdict = "It is passed over, since it is no EC2 instance: " + n.NotEC2 + "."
 	case n.OwningNode != "":
-		w.Verdict = fmt.Sprintf("It gets no interfaces: its instance %s is node %s already, whose Node is older.", n.InstanceID,
-			n.OwningNode)
+		w.Verdict = fmt.Sprintf("It gets no interfaces: its instance %s is node %s already, whose Node is older.",
+			n.InstanceID, n.OwningNode)
 		w.Notes = append(w.Notes, Remediation(reasonAnotherNode))
 	case n.Absent:
 		w.Verdict = "There is no Node of that name any more; its NodeENIState stays until EC2 confirms that its " +
@@ -185,7 +192,8 @@ func WhyNode(f Fleet, n Node) Why {
 	return w
 }
 
-// unable explains why the controller can change nothing for NodeENIs that select a node, and reports whether there is one.
+// unable explains why the controller can change nothing for NodeENIs that select a node, and reports whether
+// there is one.
 func (w *Why) unable(f Fleet, meant []string) bool {
 	for _, name := range meant {
 		if e, _ := f.NodeENI(name); e.unable() {
