@@ -168,7 +168,8 @@ func RunController(ctx context.Context, o options.Controller, s Environment) err
 		return err
 	}
 	name.EC2 = aws.ec2
-	if err := wire(ctx, mgr, aws, name, lead, o, s); err != nil {
+	p := process{Environment: s, options: o, manager: mgr, aws: aws, name: name, lead: lead}
+	if err := p.wire(ctx); err != nil {
 		return err
 	}
 	s.Log.Info("starting", "version", version.String(), "cluster", o.ClusterName)
@@ -276,11 +277,19 @@ func nodeRegion(ctx context.Context, reader client.Reader) string {
 	return nodes.Items[0].Labels[corev1.LabelTopologyRegion]
 }
 
+// process is what the controllers of one process share.
+type process struct {
+	Environment
+	options options.Controller
+	manager manager.Manager
+	aws     *services
+	name    *clustername.Guard
+	lead    leadership
+}
+
 // wire connects the controllers with each other and with the manager.
-func wire(
-	ctx context.Context, mgr manager.Manager, aws *services, name *clustername.Guard, lead leadership,
-	o options.Controller, s Environment,
-) error {
+func (p process) wire(ctx context.Context) error {
+	mgr, aws, o := p.manager, p.aws, p.options
 	instanceTags, err := options.ParseInstanceTags(o.InstanceTags)
 	if err != nil {
 		return err
@@ -293,35 +302,36 @@ func wire(
 		Members: maxParallelMembers, Removals: o.MaxConcurrentENICleanup,
 		MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
 		Resync:        o.ResyncPeriod, Poll: o.PollInterval,
-		Permit: lead.permit, Confirm: name.Confirm, Refusals: aws.refusals, Attachments: definitions, AttachmentsChanged: definitionsChanged,
-		Attached: telemetry.NewAttachTimes(s.Metrics).Observe, Era: lead.era, Now: time.Now, Log: s.Log, Traces: s.Traces,
+		Permit: p.lead.permit, Confirm: p.name.Confirm, Refusals: aws.refusals, Era: p.lead.era,
+		Attachments: definitions, AttachmentsChanged: definitionsChanged,
+		Attached: telemetry.NewAttachTimes(p.Metrics).Observe, Now: time.Now, Log: p.Log, Traces: p.Traces,
 	})
-	registerMetrics(s.Metrics, c)
+	registerMetrics(p.Metrics, c)
 	if err := c.SetupWithManager(ctx, mgr); err != nil {
 		return err
 	}
 	podNetworks := podnetwork.New(podnetwork.Options{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Results: definitions, Changed: definitionsChanged, Log: s.Log,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Results: definitions, Changed: definitionsChanged, Log: p.Log,
 	})
 	if err := podNetworks.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the pod network controller: %w", err)
 	}
-	if err := wireNodeTemplates(mgr, aws, c, o, s); err != nil {
+	if err := p.wireNodeTemplates(c); err != nil {
 		return fmt.Errorf("set up the AWSNodeTemplate controller: %w", err)
 	}
 	reservations := subnetreservation.New(subnetreservation.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Resolver: c.Resolver, EC2: aws.ec2, Cluster: o.ClusterName,
-		Permit: name.Permit, Now: time.Now, Log: s.Log, Traces: s.Traces,
+		Permit: p.name.Permit, Now: time.Now, Log: p.Log, Traces: p.Traces,
 	})
 	if err := reservations.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the SubnetReservation controller: %w", err)
 	}
-	counter := freeprefix.New(mgr.GetClient(), aws.ec2, s.Log)
+	counter := freeprefix.New(mgr.GetClient(), aws.ec2, p.Log)
 	if err := mgr.Add(counter); err != nil {
 		return fmt.Errorf("add the counter of free /28s: %w", err)
 	}
-	telemetry.RegisterPrefixes(s.Metrics, counter.Counts)
-	started := &startup{Name: name, EC2: aws.ec2, Events: mgr.GetEventRecorder("multieni"), Log: s.Log}
+	telemetry.RegisterPrefixes(p.Metrics, counter.Counts)
+	started := &startup{Name: p.name, EC2: aws.ec2, Events: mgr.GetEventRecorder("multieni"), Log: p.Log}
 	if err := mgr.Add(started); err != nil {
 		return fmt.Errorf("add the checks of the start: %w", err)
 	}

@@ -23,16 +23,14 @@ import (
 	"github.com/multieni/multieni/internal/controller/assembly"
 	"github.com/multieni/multieni/internal/controller/awsnodetemplate"
 	"github.com/multieni/multieni/internal/core/userdata"
-	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/internal/telemetry"
 )
 
-// wireNodeTemplates adds the AWSNodeTemplate controller to mgr. It makes no call to EC2 while there is no
+// wireNodeTemplates adds the AWSNodeTemplate controller to the manager. It makes no call to EC2 while there is no
 // AWSNodeTemplate.
-func wireNodeTemplates(
-	mgr manager.Manager, aws *services, c *assembly.Controllers, o options.Controller, s Environment,
-) error {
+func (p process) wireNodeTemplates(c *assembly.Controllers) error {
+	mgr, aws, o := p.manager, p.aws, p.options
 	version, err := kubernetesVersion(mgr)
 	if err != nil {
 		return err
@@ -43,13 +41,13 @@ func wireNodeTemplates(
 		KubernetesVersion: version, NodeCluster: nodeCluster(mgr, o.NodeCluster),
 		Repairs: c.InPlaceUpdates, References: aws.references, Cluster: o.ClusterName,
 		SourceRefresh: o.SourceRefreshPeriod, Relist: o.ResyncPeriod, Concurrency: o.MaxConcurrentReconciles,
-		Now: time.Now, Log: s.Log, Traces: s.Traces,
+		Now: time.Now, Log: p.Log, Traces: p.Traces,
 	}
 	if o.LaunchTemplateOverride {
 		settings.CheckOverride = awsec2.CheckLaunchTemplateData
 	}
 	nodeTemplates := awsnodetemplate.New(settings)
-	telemetry.RegisterNodeTemplates(s.Metrics, func() map[string]telemetry.NodeTemplate {
+	telemetry.RegisterNodeTemplates(p.Metrics, func() map[string]telemetry.NodeTemplate {
 		all := map[string]telemetry.NodeTemplate{}
 		for name, s := range nodeTemplates.Counts() {
 			all[name] = telemetry.NodeTemplate(s)

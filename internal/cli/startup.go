@@ -39,6 +39,9 @@ type startup struct {
 // startupStatus has the errors of the checks; nil for success.
 type startupStatus struct{ name, ec2 error }
 
+// err returns the errors of both checks as one.
+func (s startupStatus) err() error { return errors.Join(s.name, s.ec2) }
+
 var errUnchecked = errors.New("not checked yet")
 
 // status returns the results of the last checks.
@@ -68,10 +71,10 @@ func (s *startup) Start(ctx context.Context) error {
 		s.mu.Lock()
 		s.found = &now
 		s.mu.Unlock()
-		if now.name == nil && now.ec2 == nil {
+		if now.err() == nil {
 			return nil
 		}
-		if err := errors.Join(now.name, now.ec2); ctx.Err() == nil && err.Error() != errors.Join(before.name, before.ec2).Error() {
+		if ctx.Err() == nil && now.err().Error() != before.err().Error() {
 			s.report(ctx, now)
 		}
 		if !clock.Sleep(ctx, retry) {
