@@ -41,7 +41,7 @@ func (a *agent) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.fleet.run(func() error { return a.serve(ctx, node) })
+	a.fleet.run(ctx, func() error { return a.serve(ctx, node) })
 	return nil
 }
 
@@ -64,11 +64,11 @@ func (a *agent) serve(ctx context.Context, node watch.Interface) error {
 			}
 		case event, open := <-node.ResultChan():
 			if !open {
-				return a.fleet.ended(ctx, "watch of Node "+a.node)
+				return fmt.Errorf("the watch of Node %s ended", a.node)
 			}
 			node, is := event.Object.(*corev1.Node)
 			if !is {
-				return ignoreEnd(ctx, fmt.Errorf("watch of Node %s: %v", a.node, event.Object))
+				return fmt.Errorf("watch of Node %s: %v", a.node, event.Object)
 			}
 			was := unready
 			if unready = isUnready(node); unready && !was {
@@ -85,7 +85,7 @@ func (a *agent) find(ctx context.Context) error {
 	list, err := a.fleet.objects.List(ctx, metav1.ListOptions{LabelSelector: instanceLabel + "=" + a.instance,
 		ResourceVersion: "0"})
 	if err != nil {
-		return ignoreEnd(ctx, err)
+		return err
 	}
 	for n := range list.Items {
 		object := &list.Items[n]
@@ -97,9 +97,9 @@ func (a *agent) find(ctx context.Context) error {
 		options.ResourceVersion = object.GetResourceVersion()
 		changes, err := a.fleet.objects.Watch(ctx, options)
 		if err != nil {
-			return ignoreEnd(ctx, err)
+			return err
 		}
-		a.fleet.run(func() error { return a.follow(ctx, changes, object.GetName()) })
+		a.fleet.run(ctx, func() error { return a.follow(ctx, changes, object.GetName()) })
 		if err := a.report(ctx, object); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (a *agent) follow(ctx context.Context, changes watch.Interface, name string
 	for event := range changes.ResultChan() {
 		object, is := event.Object.(*unstructured.Unstructured)
 		if !is {
-			return ignoreEnd(ctx, fmt.Errorf("watch of %s: %v", name, event.Object))
+			return fmt.Errorf("watch of %s: %v", name, event.Object)
 		}
 		select {
 		case a.events <- object:
@@ -121,7 +121,7 @@ func (a *agent) follow(ctx context.Context, changes watch.Interface, name string
 			return nil
 		}
 	}
-	return a.fleet.ended(ctx, "watch of "+name)
+	return fmt.Errorf("the watch of %s ended", name)
 }
 
 // report writes that the link is up and pods may use the interface, over the version that the agent read.
@@ -135,7 +135,7 @@ func (a *agent) report(ctx context.Context, object *unstructured.Unstructured) e
 		"bootID": bootID, "processID": bootID, "open": true,
 		"link": map[string]any{"state": "Up", "name": "ens6", "altName": object.GetName(), "mtu": int64(9001)},
 	}}
-	return ignoreEnd(ctx, a.fleet.applyStatus(ctx, object, "multieni-agent", status))
+	return a.fleet.applyStatus(ctx, object, "multieni-agent", status)
 }
 
 // byName selects one object: the API server dispatches its events only to the watches of its name.

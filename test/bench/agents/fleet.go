@@ -223,7 +223,9 @@ func (f *fleet) declare(ctx context.Context, node, ordinal int) (*unstructured.U
 	object.SetFinalizers([]string{"bench.multieni.dev/eni"})
 	var subnets []any
 	for n := range 3 {
-		subnets = append(subnets, map[string]any{"id": fmt.Sprintf("subnet-%017x", n), "cidr": fmt.Sprintf("10.%d.0.0/16", n)})
+		subnets = append(subnets, map[string]any{
+			"id": fmt.Sprintf("subnet-%017x", n), "cidr": fmt.Sprintf("10.%d.0.0/16", n),
+		})
 	}
 	object.Object["spec"] = map[string]any{
 		"instanceID": instanceID(node), "zone": "us-east-1a", "ordinal": int64(ordinal), "nodeName": nodeName(node),
@@ -245,18 +247,18 @@ func (f *fleet) control(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.run(func() error {
+	f.run(ctx, func() error {
 		defer changes.Stop()
 		for event := range changes.ResultChan() {
 			object, is := event.Object.(*unstructured.Unstructured)
 			if !is {
-				return ignoreEnd(ctx, fmt.Errorf("watch of all objects: %v", event.Object))
+				return fmt.Errorf("watch of all objects: %v", event.Object)
 			}
 			if open, _, _ := unstructured.NestedBool(object.Object, "status", "node", "open"); open {
-				f.run(func() error { return ignoreEnd(ctx, f.becomesReady(ctx, object)) })
+				f.run(ctx, func() error { return f.becomesReady(ctx, object) })
 			}
 		}
-		return f.ended(ctx, "watch of all objects")
+		return errors.New("the watch of all objects ended")
 	})
 	return nil
 }
@@ -286,7 +288,7 @@ func (f *fleet) attach(ctx context.Context, attachments int) error {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
 	for n := range attachments {
-		f.run(func() error { return ignoreEnd(ctx, f.attachOne(ctx, n)) })
+		f.run(ctx, func() error { return f.attachOne(ctx, n) })
 		f.show(scenario.Progress{Phase: "interfaces are attached", Ready: n, Done: float64(n) / float64(attachments)})
 		select {
 		case <-ticks.C:
@@ -310,8 +312,8 @@ func (f *fleet) attach(ctx context.Context, attachments int) error {
 	}
 }
 
-// attachOne makes the API server's writes of one attachment: the object, the Node that is not ready, and the status once
-// EC2 has attached the interface. The link appears at that time.
+// attachOne makes the API server's writes of one attachment: the object, the Node that is not ready, and the status
+// once EC2 has attached the interface. The link appears at that time.
 func (f *fleet) attachOne(ctx context.Context, n int) error {
 	node, ordinal := n%len(f.agents), settled+n/len(f.agents)
 	object, err := f.declare(ctx, node, ordinal)
@@ -331,14 +333,17 @@ func (f *fleet) attachOne(ctx context.Context, n int) error {
 		return ctx.Err()
 	}
 	return f.applyStatus(ctx, object, "multieni", map[string]any{
-		"eniID": id, "attachmentID": "eni-attach-0123456789abcdef0", "macAddress": "02:00:00:00:00:01", "privateIP": "10.0.0.7",
+		"eniID": id, "attachmentID": "eni-attach-0123456789abcdef0", "macAddress": "02:00:00:00:00:01",
+		"privateIP": "10.0.0.7",
 		"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "Attached", "message": "attached",
 			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339), "observedGeneration": object.GetGeneration()}},
 	})
 }
 
 // applyStatus applies a part of a status over the version that was read.
-func (f *fleet) applyStatus(ctx context.Context, read *unstructured.Unstructured, manager string, status map[string]any) error {
+func (f *fleet) applyStatus(
+	ctx context.Context, read *unstructured.Unstructured, manager string, status map[string]any,
+) error {
 	applied := &unstructured.Unstructured{Object: map[string]any{"status": status}}
 	applied.SetAPIVersion(read.GetAPIVersion())
 	applied.SetKind(read.GetKind())
@@ -350,8 +355,10 @@ func (f *fleet) applyStatus(ctx context.Context, read *unstructured.Unstructured
 
 // setReady writes the condition of a Node.
 func (f *fleet) setReady(ctx context.Context, node string, is corev1.ConditionStatus) error {
-	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":%q,"status":%q,"reason":"Bench","message":""}]}}`, readiness, is)
-	_, err := f.kube.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":%q,"status":%q,"reason":"Bench","message":""}]}}`,
+		readiness, is)
+	_, err := f.kube.CoreV1().Nodes().Patch(
+		ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -361,23 +368,18 @@ func isUnready(node *corev1.Node) bool {
 	})
 }
 
-// run runs a part of the fleet, whose error ends the measurement.
-func (f *fleet) run(part func() error) { f.running.Go(part) }
-
-// ended is the error of a watch that ended before the measurement.
-func (f *fleet) ended(ctx context.Context, what string) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return fmt.Errorf("the %s ended", what)
-}
-
-// ignoreEnd returns nil for an error that the end of the measurement caused.
-func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+// run runs a part of the fleet until the context ends. An error before that ends the measurement; one after it is an
+// effect of the end.
+func (f *fleet) run(ctx context.Context, part func() error) {
+	f.running.Go(func() error {
+		err := part()
+		select {
+		case <-ctx.Done():
+			return nil
+		default:
+			return err
+		}
+	})
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
