@@ -234,18 +234,6 @@ func (c *cluster) block(reason, message string) {
 	c.write(&state)
 }
 
-// stall reports in the status that a user must change something.
-func (c *cluster) stall() {
-	c.t.Helper()
-	c.block("NoSubnetInZone", "no subnet of the NodeENI is in us-east-1a; add one")
-	var n v1alpha1.NodeENI
-	must(c.t, c.Get(c.t.Context(), client.ObjectKey{Name: "multus"}, &n))
-	stalled := condition(metav1.ConditionTrue, "NoSubnetInZone", "somebody has to add a subnet")
-	stalled.Type = "Stalled"
-	n.Status.Conditions = append(n.Status.Conditions, stalled)
-	c.write(&n)
-}
-
 // withEC2 starts a simulated AWS with the example world and further interfaces, and configures the SDK for it.
 func withEC2(t *testing.T, interfaces ...ec2.WorldInterface) *awssim.Simulator {
 	t.Helper()

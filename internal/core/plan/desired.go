@@ -93,12 +93,12 @@ type Interface struct {
 	RequeueAt time.Time
 }
 
-// IsUnsettled reports whether a desired interface is not attached to the instance in its slot yet. One that cannot exist
-// on the instance is not unsettled: it would block every replacement.
-func (i Interface) IsUnsettled(instanceID string) bool {
-	launched := i.Launched != nil && i.Launched.Ready()
-	attached := i.Record != nil && i.Record.Ready() && i.Record.AttachedTo(instanceID)
-	return i.Desired && i.Settings != nil && !launched && !attached
+// IsUnsettled reports whether a desired interface is not attached to the instance in its slot yet. One that cannot
+// exist on the instance is not unsettled: it would block every replacement.
+func (m Interface) IsUnsettled(instanceID string) bool {
+	launched := m.Launched != nil && m.Launched.Ready()
+	attached := m.Record != nil && m.Record.Ready() && m.Record.AttachedTo(instanceID)
+	return m.Desired && m.Settings != nil && !launched && !attached
 }
 
 // DesiredInterface is one desired interface.

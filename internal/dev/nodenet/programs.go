@@ -65,6 +65,7 @@ func Execution(networks, leases string, output io.Writer) invoke.Exec {
 	}
 }
 
+// ExecPlugin implements [invoke.Exec].
 func (e execution) ExecPlugin(ctx context.Context, path string, stdin []byte, environment []string) ([]byte, error) {
 	return e.Exec.ExecPlugin(ctx, path, stdin, append(environment, e.variables...))
 }
