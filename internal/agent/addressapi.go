@@ -114,8 +114,8 @@ func (a *API) leaveAddress(name string) {
 	}
 }
 
-// address returns a watched object, or nil if there is none. Callers must not change it. It reads the object itself while
-// the watch has not begun, since a pod waits for the address.
+// address returns a watched object, or nil if there is none. Callers must not change it. It reads the object itself
+// while the watch has not begun, since a pod waits for the address.
 func (a *API) address(ctx context.Context, name string) (*v1alpha1.FloatingAddress, error) {
 	one := a.addresses.followed[name]
 	stored, _, _ := one.store.GetByKey(name)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// arrivalsPerMinute bounds the addresses that one pod brings up. The first ones are free, so that a pod can begin with as many
-	// addresses as a report takes.
+	// arrivalsPerMinute bounds the addresses that one pod brings up. The first ones are free, so that a pod can begin with
+	// as many addresses as a report takes.
 	arrivalsPerMinute = 60
 	arrivalBurst      = v1alpha1.MaxAddressesOfInterface
 	// flapsPerMinute bounds how often one pod brings up one address. The first ones are free, so that a virtual address
@@ -26,8 +26,8 @@ const (
 	arrivalRetry = time.Second
 )
 
-// addressBudget bounds the addresses that each pod brings up. Each is a write of a FloatingAddress and a change in EC2, so
-// a pod that takes one address after another, or one address again and again, must not use up what all pods share.
+// addressBudget bounds the addresses that each pod brings up. Each is a write of a FloatingAddress and a change in EC2,
+// so a pod that takes one address after another, or one address again and again, must not use up what all pods share.
 type addressBudget struct {
 	pods map[int]*rate.Limiter
 	// flaps has the budgets of addresses, by pod and address.

@@ -30,8 +30,8 @@ import (
 // writeTimeout is the time limit of a write: the agent does not reconcile links meanwhile.
 const writeTimeout = 10 * time.Second
 
-// API is the part of the Kubernetes API that an agent needs: two objects by the name of the node, and the addresses that
-// its pods bring up. It is small because the memory is used on every node.
+// API is the part of the Kubernetes API that an agent needs: two objects by the name of the node, and the addresses
+// that its pods bring up. It is small because the memory is used on every node.
 type API struct {
 	node          string
 	states, nodes object

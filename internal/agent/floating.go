@@ -130,8 +130,8 @@ type presentAddress struct {
 	subnetID, interfaceID string
 }
 
-// addresses returns the addresses that pods have, by the name of the object. If pods have one address on two interfaces,
-// the newest counts.
+// addresses returns the addresses that pods have, by the name of the object. If pods have one address on two
+// interfaces, the newest counts.
 func (a *Agent) addresses(s *snapshot) map[string]presentAddress {
 	all := map[string]presentAddress{}
 	for _, i := range s.state.Status.Interfaces {
@@ -200,8 +200,8 @@ func (a *Agent) holdOne(ctx context.Context, name string, address presentAddress
 	return nil
 }
 
-// triedAgain returns the error of a write, and none if another client created or deleted the object meanwhile: the agent
-// then decides again.
+// triedAgain returns the error of a write, and none if another client created or deleted the object meanwhile: the
+// agent then decides again.
 func (a *Agent) triedAgain(err error) error {
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		a.API.wake()

@@ -54,8 +54,9 @@ func isTaken(files map[string]string, network, eni string) bool {
 	return files[network] != eni && slices.Contains(slices.Collect(maps.Values(files)), eni)
 }
 
-// EndNetwork completes the report about a network that the state of the node no longer lists. The argument brought is the
-// number of addresses that pods brought up themselves. It reports whether no pod has an address, so that the file of the network can be removed; the network drains until then.
+// EndNetwork completes the report about a network that the state of the node no longer lists. The argument brought is
+// the number of addresses that pods brought up themselves. It reports whether no pod has an address, so that the file
+// of the network can be removed; the network drains until then.
 func EndNetwork(
 	network podnet.Network, leases []podnet.Lease, brought int, now time.Time, report *v1alpha1.PodNetworkState,
 ) bool {
@@ -194,9 +195,10 @@ func explainUnreadable(state *v1alpha1.PodNetworkState, usage podnet.Usage) {
 	if len(usage.Unreadable) == 0 {
 		return
 	}
-	state.Message = text.Clip(fmt.Sprintf("%s; the lease of %v is damaged, so its address stays in use: once no pod of the "+
-		"node has the address, delete %s", state.Message, usage.Unreadable[0],
-		podlease.Path(state.Network, usage.Unreadable[0])), maxMessage)
+	address := usage.Unreadable[0]
+	state.Message = text.Clip(fmt.Sprintf("%s; the lease of %v is damaged, so its address stays in use: "+
+		"once no pod of the node has the address, delete %s",
+		state.Message, address, podlease.Path(state.Network, address)), maxMessage)
 }
 
 // drainedPrefixes returns the draining prefixes that no pod uses. The mark must have been in the file before the leases

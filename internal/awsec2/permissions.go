@@ -43,8 +43,9 @@ const (
 )
 
 // Permissions asks EC2, for each action of [API] with a dry run, whether the caller may do it (EC2 API reference,
-// "DryRun"). The creation has the tags of a real one, which the policy of [Policy] requires. EC2 evaluates a policy with
-// conditions on the tags of resources for resources that do not exist, so it can deny what it allows for real ones.
+// "DryRun"). The creation has the tags of a real one, which the policy of [Policy] requires. EC2 evaluates a policy
+// with conditions on the tags of resources for resources that do not exist, so it can deny what it allows for real
+// ones.
 func (c *Client) Permissions(ctx context.Context) []Permission {
 	var all []Permission
 	for _, try := range c.dryRuns() {

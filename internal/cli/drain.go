@@ -172,8 +172,8 @@ func pauseNodeTemplates(ctx context.Context, api client.Client) (left int, err e
 	return left, nil
 }
 
-// removeAddresses removes the FloatingAddresses and their finalizers: without interfaces no address is assigned any more,
-// and no controller removes the finalizers once multieni is uninstalled.
+// removeAddresses removes the FloatingAddresses and their finalizers: without interfaces no address is assigned any
+// more, and no controller removes the finalizers once multieni is uninstalled.
 func removeAddresses(ctx context.Context, api client.Client) error {
 	var all v1alpha1.FloatingAddressList
 	if err := listed(api.List(ctx, &all)); err != nil {

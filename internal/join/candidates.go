@@ -26,7 +26,8 @@ type QueueCloud interface {
 
 // NewQueue returns a chooser of addresses for instances that several processes prepare independently.
 func NewQueue(config lifecycle.Config, cloud QueueCloud, now func() time.Time) *addresses.Ranked {
-	q := &queue{cloud: cloud, reading: make(chan struct{}, 1), Joiner: New(Options{Config: config, Cloud: cloud, Now: now})}
+	joiner := New(Options{Config: config, Cloud: cloud, Now: now})
+	q := &queue{cloud: cloud, reading: make(chan struct{}, 1), Joiner: joiner}
 	return addresses.NewRanked(cloud, q.instances, q.wanting, now)
 }
 

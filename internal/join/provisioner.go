@@ -96,7 +96,9 @@ func (r *run) settle(ctx context.Context) error {
 
 // compute plans for the instance. The generation of its members is the time at which the instance was launched, so that
 // all processes use the same client token.
-func (r *run) compute(look eni.InstanceSnapshot, d render.Declared, limits eni.Limits, inFlight []plan.Action) plan.Plan {
+func (r *run) compute(
+	look eni.InstanceSnapshot, d render.Declared, limits eni.Limits, inFlight []plan.Action,
+) plan.Plan {
 	for _, claim := range d.Claims {
 		for _, desired := range claim.Interfaces {
 			key := identity.Key{Owner: claim.Owner, Ordinal: desired.Ordinal}

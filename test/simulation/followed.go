@@ -297,8 +297,8 @@ func (c *cluster) holding(id string, address netip.Addr) *v1alpha1.FloatingAddre
 	return object
 }
 
-// holdsStill reports whether the object names an interface as the holder, and has named it for longer than a call can be
-// under way.
+// holdsStill reports whether the object names an interface as the holder, and has named it for longer than a call can
+// be under way.
 func (r *run) holdsStill(object *v1alpha1.FloatingAddress, id string) bool {
 	return object != nil && object.DeletionTimestamp.IsZero() && object.Status.Holder != nil &&
 		object.Status.Holder.ENIID == id && r.now.Sub(object.Status.Holder.Since.Time) > plannedBefore

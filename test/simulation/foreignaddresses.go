@@ -115,8 +115,8 @@ func (r *run) noteCounts(c *cluster, nodeENI *v1alpha1.NodeENI) {
 }
 
 // assigning checks I15: no call lets EC2 choose addresses that the interface has already. Such a call has no client
-// token, and no record names the addresses of a second one. Addresses within the ranges of pods do not count, since they
-// leave the interface again: EC2 can choose one.
+// token, and no record names the addresses of a second one. Addresses within the ranges of pods do not count, since
+// they leave the interface again: EC2 can choose one.
 func (r *run) assigning(p *process, q request) {
 	i := r.truth().interfaces[q.target]
 	most, known := r.watch.counts[p.cluster.name+"/"+i.Tags[identity.TagNodeENI]]
@@ -130,8 +130,8 @@ func (r *run) assigning(p *process, q request) {
 	if have.SecondaryIPv4+more.SecondaryIPv4 > most.SecondaryIPv4 && more.SecondaryIPv4 > 0 ||
 		have.IPv4Prefixes+more.IPv4Prefixes > most.IPv4Prefixes && more.IPv4Prefixes > 0 ||
 		have.IPv6+more.IPv6 > most.IPv6 && more.IPv6 > 0 {
-		r.violate("I15", "%s assigns %+v to %s, which has %v, without others %+v, and at most %+v were ever declared: %s", p.name, more, q.target,
-			i.SecondaryIPv4, have, most, describe(i))
+		r.violate("I15", "%s assigns %+v to %s, which has %v, without others %+v, and at most %+v were ever declared: %s",
+			p.name, more, q.target, i.SecondaryIPv4, have, most, describe(i))
 	}
 }
 

@@ -103,8 +103,8 @@ type site struct {
 
 func newWatch() invariantState {
 	return invariantState{
-		removable: map[string]reason{}, counts: map[string]eni.AddressCounts{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{},
-		refused: map[string]int{}, identity: map[string]map[string]string{},
+		removable: map[string]reason{}, counts: map[string]eni.AddressCounts{}, gone: map[site]reason{},
+		ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
 		copies: map[string]bool{}, elsewhere: map[string]bool{}, strangers: map[string]*foreignInterface{},
 		hosts: map[string]string{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{},
 		reconciles: map[string]int{}, probes: map[string]int{},

@@ -131,7 +131,8 @@ func actionMutants() []Mutant {
 				"$i.$Drift = []plan.Drift{{Field: \"slot\", Want: \"another\", Have: \"this\"}}\n}",
 		}}},
 		{Name: "two replacements on a node", Like: "a rollout that counts nodes alone", Edits: []Edit{{
-			core + "fleet", "if len($drifted) == 0 || len($r.$Unsettled) > 0 || $outside {", "if len($drifted) == 0 || $outside {",
+			core + "fleet",
+			"if len($drifted) == 0 || len($r.$Unsettled) > 0 || $outside {", "if len($drifted) == 0 || $outside {",
 		}}},
 		{Name: "maxUnavailable is ignored", Like: "aws-multi-eni-controller, which has no rollout", Edits: []Edit{{
 			nodePackage, "if $r.$mayReplace(string($owner), $instanceID, $limit, $instancesOf($unavailable)) {",

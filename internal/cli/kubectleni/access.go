@@ -47,7 +47,8 @@ func (d *doctor) pods(ctx context.Context) {
 			ready++
 			continue
 		}
-		d.add(report.Failed, "controller pods", fmt.Sprintf("pod %s is not ready: %s", pod.Name, whyNotReady(pod, events.Items)),
+		d.add(report.Failed, "controller pods",
+			fmt.Sprintf("pod %s is not ready: %s", pod.Name, whyNotReady(pod, events.Items)),
 			fmt.Sprintf(checkOwnAccess, d.namespace, d.namespace))
 	}
 	if ready > 0 && ready == len(pods.Items) {

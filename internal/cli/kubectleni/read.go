@@ -127,8 +127,8 @@ func (o objects) addAddresses(i *report.Interface) {
 	}
 }
 
-// nameOwningNodes names the owning Node of each Node whose instance belongs to another one. The facts are in the order of
-// the Nodes.
+// nameOwningNodes names the owning Node of each Node whose instance belongs to another one. The facts are in the order
+// of the Nodes.
 func nameOwningNodes(facts []report.Node, nodes []corev1.Node) {
 	owners := map[string]corev1.Node{}
 	for _, n := range nodes {

@@ -28,8 +28,8 @@ import (
 const (
 	// RecordName is the name of the ConfigMap, in the namespace of the leader lease.
 	RecordName = "multieni-cluster"
-	// DefaultNamespace is the namespace of the ConfigMap of a controller without a namespace: outside of a pod, and without
-	// a lease. Every cluster has it.
+	// DefaultNamespace is the namespace of the ConfigMap of a controller without a namespace: outside of a pod, and
+	// without a lease. Every cluster has it.
 	DefaultNamespace = metav1.NamespaceSystem
 	// key is the key of the name in the ConfigMap.
 	key = "clusterName"

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllertest gives the tests of controllers an API server in memory, with our kinds and the field indexes of
-// the manager's cache.
+// Package controllertest gives the tests of controllers an API server in memory, with our kinds and the field indexes
+// of the manager's cache.
 package controllertest
 
 import (

@@ -4,8 +4,8 @@
 // Package floatingaddress reconciles FloatingAddresses: it assigns an address that a pod brought up to the interface of
 // the pod, and unassigns one that no pod has any more.
 //
-// Package floating decides about one address. This package gathers what it needs, records an assignment before the call,
-// and calls EC2 for all addresses of the same instance that are due.
+// Package floating decides about one address. This package gathers what it needs, records an assignment before the
+// call, and calls EC2 for all addresses of the same instance that are due.
 package floatingaddress
 
 import (
@@ -299,7 +299,9 @@ func (r *Reconciler) report(ctx context.Context, d *decision) error {
 		floating.Ready: status.Ready, floating.Stalled: status.Stalled, floating.Progressing: status.Progressing,
 	}[d.step.State]
 	after.Status.Conditions = status.Summarize(d.object.Status.Conditions, d.object.Generation, outcome, contended...)
-	before := v1alpha1.FloatingAddressStatus{Assignment: d.object.Status.Assignment, Conditions: d.object.Status.Conditions}
+	before := v1alpha1.FloatingAddressStatus{
+		Assignment: d.object.Status.Assignment, Conditions: d.object.Status.Conditions,
+	}
 	if equality.Semantic.DeepEqual(before, after.Status) {
 		return nil
 	}

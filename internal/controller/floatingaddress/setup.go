@@ -37,8 +37,8 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// Concerned returns the addresses on the interfaces of a node, by name and in order: their ranges, their attachments and
-// what EC2 shows of them may have changed.
+// Concerned returns the addresses on the interfaces of a node, by name and in order: their ranges, their attachments
+// and what EC2 shows of them may have changed.
 func (r *Reconciler) Concerned(ctx context.Context, state *v1alpha1.NodeENIState) []string {
 	var names []string
 	for _, i := range state.Status.Interfaces {

@@ -155,9 +155,9 @@ func membersFromPlan(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
 }
 
 // earlierInterfaces returns the interfaces of members that a plan adds to the ledger of an instance, or has when it
-// creates the state, although they exist: the ledger names a new interface before it exists. If the instance was another
-// node before, the state of that node is evidence that an interface was no network for pods. It is read past the cache,
-// which can lack it.
+// creates the state, although they exist: the ledger names a new interface before it exists. If the instance was
+// another node before, the state of that node is evidence that an interface was no network for pods. It is read past
+// the cache, which can lack it.
 func (r *Reconciler) earlierInterfaces(ctx context.Context, s *snapshot, instanceID string,
 	p plan.Plan) (ids []string, err error) {
 	ledger := s.ledger(instanceID)

@@ -6,9 +6,9 @@
 // One reconciliation concerns one node name with all NodeENIs that select it, so that they never race for a slot. It
 // reads an immutable snapshot (snapshot.go), converts it for the core packages render, fleet and plan (desired.go;
 // pods.go for pod networks), and stores the ledger (ledger.go). It makes the calls in the order of their priority, with
-// a live read before a removal (reconcile.go, workers.go), and reports (status.go, report.go). Files refer to each other
-// in one direction: setup.go and reconcile.go to all others, all others to reconciler.go, which has the state that
-// reconciliations share.
+// a live read before a removal (reconcile.go, workers.go), and reports (status.go, report.go). Files refer to each
+// other in one direction: setup.go and reconcile.go to all others, all others to reconciler.go, which has the state
+// that reconciliations share.
 package node
 
 import (

@@ -70,8 +70,8 @@ func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.T
 }
 
 // writePermitted writes a status over the version that was read, while this process certainly is the leader. A former
-// leader must not list prefixes again that were unassigned since: the version refuses what it read before its successor's
-// writes, and the permission what it read after them.
+// leader must not list prefixes again that were unassigned since: the version refuses what it read before its
+// successor's writes, and the permission what it read after them.
 func (r *Reconciler) writePermitted(ctx context.Context, c client.Client, owner string, object client.Object) error {
 	if r.Permit != nil {
 		if err := r.Permit(); err != nil {

@@ -232,8 +232,8 @@ func (s *snapshot) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 		state.PrivateIP = i.PrimaryIPv4.String()
 	}
 	usable := i.Without(eni.Addresses{IPv4Prefixes: m.Withheld, IPv6Prefixes: m.Withheld})
-	state.SecondaryPrivateIPs, state.IPv4Prefixes = controller.Texts(i.SecondaryIPv4), controller.Texts(usable.IPv4Prefixes)
-	state.IPv6Addresses, state.IPv6Prefixes = controller.Texts(i.IPv6), controller.Texts(usable.IPv6Prefixes)
+	state.SecondaryPrivateIPs, state.IPv6Addresses = controller.Texts(i.SecondaryIPv4), controller.Texts(i.IPv6)
+	state.IPv4Prefixes, state.IPv6Prefixes = controller.Texts(usable.IPv4Prefixes), controller.Texts(usable.IPv6Prefixes)
 	state.RequestedAddresses = controller.AddressTexts(m.Requested)
 	if i.Attachment != nil {
 		// Before that, the slot depends on how current the inventory is.

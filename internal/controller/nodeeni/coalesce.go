@@ -36,8 +36,8 @@ type statusBurst struct {
 	written time.Time
 	// pause is how long after the last write the next one is due.
 	pause time.Duration
-	// outstanding is how many nodes were not settled at the last computation, and reported are the nodes that changed since.
-	// The last status of the burst cannot come before all outstanding nodes changed.
+	// outstanding is how many nodes were not settled at the last computation, and reported are the nodes that changed
+	// since. The last status of the burst cannot come before all outstanding nodes changed.
 	outstanding int
 	reported    map[string]bool
 }

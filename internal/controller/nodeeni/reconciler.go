@@ -234,8 +234,8 @@ func (r *Reconciler) ledgersUndefined(ctx context.Context) bool {
 	return controller.IsCRDMissing(r.Reader.List(ctx, &v1alpha1.NodeENIStateList{}, client.Limit(1)))
 }
 
-// owningNodes returns, for the selected Nodes whose instance belongs to another Node, the name of that one. A Node with a
-// state of its own for the instance is not among them.
+// owningNodes returns, for the selected Nodes whose instance belongs to another Node, the name of that one. A Node with
+// a state of its own for the instance is not among them.
 func (r *Reconciler) owningNodes(ctx context.Context, f facts) (map[string]string, error) {
 	instances, owning := map[string]string{}, map[string]string{}
 	for n := range f.states {

@@ -279,8 +279,8 @@ func unstored(nodes map[string]string) status.Outcome {
 // secondNames is the outcome of a NodeENI with nodes that are second names of their instances.
 func secondNames(f facts) status.Outcome {
 	names := slices.Sorted(maps.Keys(f.owningNodes))
-	message := fmt.Sprintf("node %s gets no interfaces: its instance is node %s already, whose Node is older; delete the Node "+
-		"that is outdated", names[0], f.owningNodes[names[0]])
+	message := fmt.Sprintf("node %s gets no interfaces: its instance is node %s already, whose Node is older; "+
+		"delete the Node that is outdated", names[0], f.owningNodes[names[0]])
 	if len(names) > 1 {
 		message += fmt.Sprintf(" (and %s like it)", text.Count(len(names)-1, "node"))
 	}

@@ -76,8 +76,8 @@ type Facts struct {
 	Interface *Interface
 	// At are the interfaces of the cluster that have the address, by ID, as the reads of EC2 and its answers say.
 	At []string
-	// ReadAt is the begin of the oldest last read of the interfaces that can have the address; zero if there is none. Unread
-	// is set if one of them was never read.
+	// ReadAt is the begin of the oldest last read of the interfaces that can have the address; zero if there is none.
+	// Unread is set if one of them was never read.
 	ReadAt time.Time
 	Unread bool
 	// Era is the era of this process. Calls of earlier leaders may take effect without being known.
@@ -298,8 +298,8 @@ func follow(step Step, a Address, f Facts, m Memory, now time.Time) Step {
 		step.Do = Delete // an agent creates objects within the ranges only
 	case !declared:
 		step.State, step.Reason = Stalled, ReasonNotDeclared
-		step.Message = fmt.Sprintf("%s has the address, which is outside the ranges in which addresses of %s move; remove it "+
-			"from the pod, or correct pods.floating", a.Holder, i.ID)
+		step.Message = fmt.Sprintf("%s has the address, which is outside the ranges in which addresses of %s move; "+
+			"remove it from the pod, or correct pods.floating", a.Holder, i.ID)
 	case there:
 		step = arrived(step, a, f, m, now)
 	default:
@@ -362,6 +362,6 @@ func (a Address) Contention() string {
 	if a.Holder == nil || a.Contender == nil || a.Holder.Node == a.Contender.Node {
 		return ""
 	}
-	return fmt.Sprintf("%s has address %s, and so has %s; the interface of node %s has it, and it moves at most every %s; "+
-		"remove the address from all pods but one", a.Holder, a.IP, a.Contender, a.Holder.Node, MoveInterval)
+	return fmt.Sprintf("%s has address %s, and so has %s; the interface of node %s has it, and it moves at most every "+
+		"%s; remove the address from all pods but one", a.Holder, a.IP, a.Contender, a.Holder.Node, MoveInterval)
 }

@@ -35,8 +35,8 @@ type OtherNameError struct {
 
 // Error implements error.
 func (e *OtherNameError) Error() string {
-	return fmt.Sprintf("this cluster has the name %q in tags of EC2 (%s), and the controller is configured with %q, so it "+
-		"changes nothing in EC2; set clusterName back: helm upgrade multieni charts/multieni --reuse-values --set "+
+	return fmt.Sprintf("this cluster has the name %q in tags of EC2 (%s), and the controller is configured with %q, so "+
+		"it changes nothing in EC2; set clusterName back: helm upgrade multieni charts/multieni --reuse-values --set "+
 		"clusterName=%s, or --cluster-name=%s. To move the cluster to another name, see docs/install.md#cluster-name",
 		e.InUse, e.Source, e.Configured, e.InUse, e.InUse)
 }

@@ -44,8 +44,8 @@ type Observed struct {
 	Backoffs map[identity.Key]Backoff
 	// MissingSince is the time of EC2's first answer that it does not know the instance; zero if it knows it.
 	MissingSince time.Time
-	// InFlight are the calls of earlier plans without an answer. Their effects are expected (see [Observed.Expected]), and actions
-	// that depend on an answer wait for it.
+	// InFlight are the calls of earlier plans without an answer. Their effects are expected (see [Observed.Expected]), and
+	// actions that depend on an answer wait for it.
 	InFlight []Action
 	// DetachBlocked says, by interface ID, why the node has not released an interface yet: a program in user space uses
 	// its device. The planner does not detach it meanwhile.

@@ -204,10 +204,10 @@ func (p *planner) readAt(m *Interface) time.Time {
 	}
 }
 
-// withhold adds the prefixes that pods must not use yet. A read can still show a prefix that an earlier leader or a call
-// without an answer unassigned, and EC2 may have assigned it to another interface since. Until a read certainly shows
-// that, pods use only prefixes that the state of the node lists. It is written over the version that was read, so no
-// earlier leader can list one again.
+// withhold adds the prefixes that pods must not use yet. A read can still show a prefix that an earlier leader or a
+// call without an answer unassigned, and EC2 may have assigned it to another interface since. Until a read certainly
+// shows that, pods use only prefixes that the state of the node lists. It is written over the version that was read, so
+// no earlier leader can list one again.
 func (p *planner) withhold(s step) step {
 	i, at := s.Interface, p.settledAt(s.m)
 	if i == nil || !p.readAt(s.m).Before(at) {

@@ -30,8 +30,8 @@ type Slots struct {
 	refused map[eni.Slot]bool
 }
 
-// ObservedSlots returns the slots as the snapshot shows them. For our own interfaces it uses the inventory, which can be
-// newer: an interface in the snapshot that the inventory does not have was deleted, and has no slot.
+// ObservedSlots returns the slots as the snapshot shows them. For our own interfaces it uses the inventory, which can
+// be newer: an interface in the snapshot that the inventory does not have was deleted, and has no slot.
 func ObservedSlots(d Desired, o Observed, now time.Time) *Slots {
 	s := &Slots{limits: o.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{},
 		reserved: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}

@@ -231,8 +231,8 @@ func Partial(last, present []Presence) []Presence {
 	return slices.SortedFunc(maps.Values(all), compareAddresses)
 }
 
-// Limit returns at most the given number of presences, in numerical order. It omits the newest of the pods with the most
-// first, so that a pod with many addresses does not displace another pod's.
+// Limit returns at most the given number of presences, in numerical order. It omits the newest of the pods with the
+// most first, so that a pod with many addresses does not displace another pod's.
 func Limit(present []Presence, most int) []Presence {
 	kept := slices.SortedFunc(slices.Values(present), func(a, b Presence) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	type pod struct {

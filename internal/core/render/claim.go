@@ -90,7 +90,8 @@ func (c *Claim) Resolve(
 			Slot:    eni.Slot{Card: c.FirstSlot.Card, Device: c.FirstSlot.Device + p.Ordinal},
 			Spec:    spec(p, groupIDs),
 		}
-		desired.Spec.Description = strings.ReplaceAll(desired.Spec.Description, DeviceIndex, strconv.Itoa(desired.Slot.Device))
+		device := strconv.Itoa(desired.Slot.Device)
+		desired.Spec.Description = strings.ReplaceAll(desired.Spec.Description, DeviceIndex, device)
 		c.Interfaces = append(c.Interfaces, desired)
 	}
 }

@@ -162,8 +162,8 @@ func (r *renderer) launchedFor(desired *plan.DesiredInterface) *eni.Interface {
 	return nil
 }
 
-// placeSurplus adds the existing interfaces that serve no desired one. It reports whether live ones are retained because
-// the NodeENI has no subnet for the instance.
+// placeSurplus adds the existing interfaces that serve no desired one. It reports whether live ones are retained
+// because the NodeENI has no subnet for the instance.
 func (r *renderer) placeSurplus(claim *Claim, pairs matching, owned []inventory.Record) (stranded bool) {
 	for _, n := range pairs.surplus {
 		i := r.existing(claim, owned[n])

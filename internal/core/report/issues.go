@@ -74,7 +74,8 @@ var ofAddresses = []string{floating.ReasonContended, floating.ReasonAddressRefus
 
 // passing reports whether the interface works, or its reason resolves without a user.
 func passing(reason string) bool {
-	return plan.Reason(reason).Transient() || slices.Contains(ofAddresses, reason) || strings.HasPrefix(reason, linkPrefix) && reason != linkPrefix+"Refused"
+	return plan.Reason(reason).Transient() || slices.Contains(ofAddresses, reason) ||
+		strings.HasPrefix(reason, linkPrefix) && reason != linkPrefix+"Refused"
 }
 
 // linkPrefix is the prefix of reasons from the agent on the node.

@@ -38,8 +38,9 @@ type OtherName struct {
 }
 
 // OtherNameAdvice is the next step for interfaces with another cluster name.
-const OtherNameAdvice = "If the name of the controller was changed by mistake, set clusterName back. Else detach and delete " +
-	"the interfaces by hand: no controller with the present name does (docs/install.md#cluster-name)."
+const OtherNameAdvice = "If the name of the controller was changed by mistake, set clusterName back. " +
+	"Else detach and delete the interfaces by hand: no controller with the present name does " +
+	"(docs/install.md#cluster-name)."
 
 // AddOtherNames adds those of the interfaces of the cluster's NodeENIs that have another cluster name.
 func (v *Leaks) AddOtherNames(all []eni.Interface) {
@@ -58,8 +59,9 @@ func (v Leaks) otherNames(p Page) string {
 	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		b.WriteString(p.paragraph(p.sign(terminal.Bad)+" ", fmt.Sprintf("%s of this cluster's NodeENIs have the cluster name %s: %s.",
-			text.Count(len(byName[name]), "interface"), name, firstIDs(byName[name]))))
+		sentence := fmt.Sprintf("%s of this cluster's NodeENIs have the cluster name %s: %s.",
+			text.Count(len(byName[name]), "interface"), name, firstIDs(byName[name]))
+		b.WriteString(p.paragraph(p.sign(terminal.Bad)+" ", sentence))
 	}
 	if len(byName) > 0 {
 		b.WriteString(p.paragraph("→ ", OtherNameAdvice))

@@ -74,11 +74,12 @@ func remediations() map[string]string {
 		string(plan.Retained):       "Nothing, if that is right; else settle what the message names.",
 		string(plan.PrefixesLimited): "Lower pods.ipv4.prefixes.max, or use a larger instance type; the interface " +
 			"works, and grows up to its type's limit.",
-		floating.ReasonAddressesLimited: "Move pods to other nodes, or use a larger instance type; the oldest addresses work.",
-		floating.ReasonAddressRefused:   "Remove the address from the pod, or correct pods.floating of the NodeENI.",
-		floating.ReasonContended:        "Remove the address from all pods but one.",
-		floating.ReasonNotDeclared:      "Remove the address from the pod, or correct pods.floating of the NodeENI.",
-		string(plan.InUseByPods):        "Delete or move the pods that the message names, or set pods.onRemoval: Evict.",
+		floating.ReasonAddressesLimited: "Move pods to other nodes, or use a larger instance type; " +
+			"the oldest addresses work.",
+		floating.ReasonAddressRefused: "Remove the address from the pod, or correct pods.floating of the NodeENI.",
+		floating.ReasonContended:      "Remove the address from all pods but one.",
+		floating.ReasonNotDeclared:    "Remove the address from the pod, or correct pods.floating of the NodeENI.",
+		string(plan.InUseByPods):      "Delete or move the pods that the message names, or set pods.onRemoval: Evict.",
 		string(plan.EvictionRefused): "Do what the message names: change the PodDisruptionBudget or start further " +
 			"pods, or set the chart's value pods.eviction.",
 		string(plan.AttachStuck): "Check the instance: EC2 does not complete the attachment. multieni undoes it and retries.",
@@ -87,8 +88,8 @@ func remediations() map[string]string {
 			"back. The interface stays in use as it is.",
 		reasonUnreadable: "Look at the controller's log, and check its own access to EC2: kubectl exec -n " +
 			"eni-controller-system deployment/eni-controller -- /multieni doctor.",
-		reasonAnotherNode: "Delete the Node without a kubelet: kubectl delete node NODE. If that is the older one, the other " +
-			"adopts all interfaces without a change.",
+		reasonAnotherNode: "Delete the Node without a kubelet: kubectl delete node NODE. If that is the older one, " +
+			"the other adopts all interfaces without a change.",
 		reasonOtherName: "Set clusterName of the chart back to the name that the message has.",
 		reasonNoNodes:   "Label a node so that it matches nodeSelector.",
 	}

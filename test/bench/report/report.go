@@ -63,7 +63,9 @@ type Row struct {
 
 // New returns the result of a scenario. After an error the outcome is nil, or has the measurements until then.
 func New(s scenario.Scenario, o *scenario.Outcome, took time.Duration, err error) Result {
-	r := Result{ID: s.ID, Title: s.Title, Nodes: s.Nodes, Live: s.Live, Agents: s.Agents, Speed: s.Speed, Seconds: took.Seconds()}
+	r := Result{
+		ID: s.ID, Title: s.Title, Nodes: s.Nodes, Live: s.Live, Agents: s.Agents, Speed: s.Speed, Seconds: took.Seconds(),
+	}
 	if err != nil {
 		r.Error = err.Error()
 	}

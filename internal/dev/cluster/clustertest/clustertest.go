@@ -44,8 +44,8 @@ func Run(m *testing.M, share func(*cluster.Cluster)) (code int) {
 	})
 }
 
-// RunPool is [Run] with several API servers, for tests that run at the same time and have Nodes and our kinds: each takes
-// a server from the pool, and returns it without its objects.
+// RunPool is [Run] with several API servers, for tests that run at the same time and have Nodes and our kinds: each
+// takes a server from the pool, and returns it without its objects.
 func RunPool(m *testing.M, size int, share func(pool chan *cluster.Cluster)) (code int) {
 	flag.Parse()
 	if testing.Short() {
