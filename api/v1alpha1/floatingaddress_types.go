@@ -116,8 +116,9 @@ type AddressHolder struct {
 	// +kubebuilder:validation:Pattern=`^eni-[0-9a-f]{8,17}$`
 	ENIID string `json:"eniID"`
 
-	// podIP is an address on another link of the pod's network namespace. It
-	// identifies the pod. It is empty if the namespace has no such address.
+	// podIP is the first address on the link that connects the pod with its
+	// node. It tells which pod it is, but a pod with NET_ADMIN can change it.
+	// It is empty if the pod has no such address.
 	// +optional
 	// +kubebuilder:validation:MaxLength=39
 	PodIP string `json:"podIP,omitempty"`

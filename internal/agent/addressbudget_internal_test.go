@@ -67,7 +67,7 @@ func (p *pod) Namespaces() ([]podaddress.Namespace, bool) {
 		for _, address := range addresses {
 			link.Addresses = append(link.Addresses, netip.MustParseAddr(address))
 		}
-		return podaddress.Namespace{ID: id, Links: []podaddress.Link{{Index: 2, Addresses: []netip.Addr{netip.MustParseAddr(podIP)}}, link}}
+		return podaddress.Namespace{ID: id, Links: []podaddress.Link{{Index: 2, OnNode: true, Addresses: []netip.Addr{netip.MustParseAddr(podIP)}}, link}}
 	}
 	all := []podaddress.Namespace{on(2, "10.1.0.9", "10.0.4.250"), on(1, p.podIP)}
 	if p.address != "" {

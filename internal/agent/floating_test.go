@@ -188,11 +188,11 @@ func (s *seen) becomes(address string) {
 func (s *seen) Namespaces() ([]podaddress.Namespace, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	link := podaddress.Link{Index: 3, MAC: mac}
+	link := podaddress.Link{Index: 3, MAC: mac, Physical: true}
 	if s.address != "" {
 		link.Addresses = []netip.Addr{netip.MustParseAddr(s.address)}
 	}
-	eth0 := podaddress.Link{Index: 2, MAC: "0a:00:00:00:00:01", Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.1")}}
+	eth0 := podaddress.Link{Index: 2, OnNode: true, MAC: "0a:00:00:00:00:01", Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.1")}}
 	return []podaddress.Namespace{{ID: 1, Links: []podaddress.Link{eth0, link}}}, !s.incomplete
 }
 

@@ -42,8 +42,10 @@ type PodNetworks struct {
 	subscription *os.File
 	route        *nl.NetlinkSocket
 	own          netns.NsHandle
-	events       chan struct{}
-	running      sync.WaitGroup
+	// device is [Options.Device].
+	device  func(name, mac string) string
+	events  chan struct{}
+	running sync.WaitGroup
 
 	// list and read ask the kernel; tests replace them.
 	list func() ([]int, error)
@@ -68,12 +70,13 @@ type PodNetworks struct {
 	done   chan struct{}
 }
 
-// OpenPodNetworks begins to observe from the calling thread's namespace. It fails with [unix.EPERM] without the
-// capabilities. Close it after use.
-func OpenPodNetworks() (*PodNetworks, error) {
+// OpenPodNetworks begins to observe from the calling thread's namespace. The argument device is [Options.Device]. It fails
+// with [unix.EPERM] without the capabilities. Close it after use.
+func OpenPodNetworks(device func(name, mac string) string) (*PodNetworks, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	p := newPodNetworks()
+	p.device = device
 	p.list, p.read = p.namespaceIDs, p.namespace
 	if err := p.open(); err != nil {
 		p.free()
@@ -414,6 +417,6 @@ func (p *PodNetworks) set(id int, namespace podaddress.Namespace, exists bool) (
 }
 
 func sameLink(a, b podaddress.Link) bool {
-	return a.Index == b.Index && a.HostLink == b.HostLink && a.Lower == b.Lower && a.MAC == b.MAC &&
-		slices.Equal(a.Addresses, b.Addresses)
+	return a.Index == b.Index && a.HostLink == b.HostLink && a.Lower == b.Lower && a.OnNode == b.OnNode &&
+		a.Physical == b.Physical && a.MAC == b.MAC && slices.Equal(a.Addresses, b.Addresses)
 }

@@ -47,7 +47,7 @@ func observe(t *testing.T) *observed {
 	}
 	o.node.DoContained(func() {
 		var err error
-		if o.pods, err = netlink.OpenPodNetworks(); err != nil {
+		if o.pods, err = netlink.OpenPodNetworks(device); err != nil {
 			t.Error(err)
 		}
 	}, unix.CAP_NET_ADMIN, unix.CAP_NET_BROADCAST)
@@ -64,6 +64,18 @@ func (o *observed) index(name string) (index int) {
 		o.Fatal(err)
 	}
 	return index
+}
+
+// reopen lets another observer take over, as when the agent starts again.
+func (o *observed) reopen(device func(name, mac string) string) {
+	o.Helper()
+	o.pods.Close()
+	o.node.Do(func() {
+		var err error
+		if o.pods, err = netlink.OpenPodNetworks(device); err != nil {
+			o.Fatal(err)
+		}
+	})
 }
 
 // pod starts a pod with one link on an interface, and one that is on none.
@@ -136,18 +148,60 @@ func TestAddressesOfAnInterfaceInAPodAreObserved(t *testing.T) {
 	o.sees("eni-eth1 10.0.4.200 10.1.0.1")
 }
 
+// A pod with NET_ADMIN makes a link with the MAC address of an interface that another pod has.
+func TestAVirtualLinkIsNoInterface(t *testing.T) {
+	o := observe(t)
+	pod := o.pod("eth2")
+	o.node.Give("eth1", o.pod("eth2"))
+	o.interfaces[0].Link = 0
+	o.reopen(nil) // asks the kernel which links are those of devices
+	for n, kind := range []string{"ifb", "veth", "bridge"} {
+		name := fmt.Sprint("fake", n)
+		pod.IP("link add " + name + " address " + o.interfaces[0].MAC + " type " + kind)
+		pod.IP(fmt.Sprintf("address add 10.0.4.%d/32 dev %s", 200+n, name))
+	}
+	o.sees()
+}
+
+// The pod has the address of its link to the node, even if one that leads nowhere, or a later one, is lower.
+func TestTheAddressOfAPodIsThatOfItsLinkToTheNode(t *testing.T) {
+	o := observe(t)
+	pod := o.pod("eth1")
+	pod.IP("link add service0 type bridge")
+	pod.IP("address add 10.0.0.1/32 dev service0")
+	pod.IP("address add 10.0.0.2/32 dev eth0")
+	pod.IP("address add 10.0.4.200/32 dev net1")
+	o.sees("eni-eth1 10.0.4.200 10.1.0.1")
+}
+
+// TestPhysical lists links as kernels show them. A namespace of a test has no device.
+func TestPhysical(t *testing.T) {
+	permanent := net.HardwareAddr{2, 0, 0, 0, 0, 1}
+	for name, tc := range map[string]struct {
+		link nlink.Link
+		want bool
+	}{
+		"a device":                           {&nlink.Device{LinkAttrs: nlink.LinkAttrs{PermHWAddr: permanent, ParentDev: "0000:00:06.0", ParentDevBus: "pci"}}, true},
+		"a device, and a kernel before 5.14": {&nlink.Device{LinkAttrs: nlink.LinkAttrs{PermHWAddr: permanent}}, true},
+		"a simulated radio":                  {&nlink.Device{LinkAttrs: nlink.LinkAttrs{PermHWAddr: permanent, ParentDev: "phy0"}}, false},
+		"a link without a kind":              {&nlink.Device{LinkAttrs: nlink.LinkAttrs{HardwareAddr: permanent}}, false},
+		"a dummy link":                       {&nlink.Dummy{LinkAttrs: nlink.LinkAttrs{HardwareAddr: permanent}}, false},
+		"a link of an unknown kind":          {&nlink.GenericLink{LinkType: "new", LinkAttrs: nlink.LinkAttrs{PermHWAddr: permanent}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := netlink.Physical(tc.link); got != tc.want {
+				t.Errorf("physical: %t", got)
+			}
+		})
+	}
+}
+
 // Pods that run when the agent starts are observed as well.
 func TestAddressesFromBeforeAreObserved(t *testing.T) {
 	o := observe(t)
 	o.pod("eth1").IP("address add 10.0.4.200/24 dev net1")
 	o.sees("eni-eth1 10.0.4.200 10.1.0.1")
-	o.pods.Close()
-	o.node.Do(func() {
-		var err error
-		if o.pods, err = netlink.OpenPodNetworks(); err != nil {
-			t.Fatal(err)
-		}
-	})
+	o.reopen(device)
 	o.sees("eni-eth1 10.0.4.200 10.1.0.1")
 }
 
@@ -165,7 +219,7 @@ func TestManyPodsStartAtOnce(t *testing.T) {
 func TestObservationNeedsTheCapability(t *testing.T) {
 	node := netlinktest.New(t)
 	node.DoContained(func() {
-		if pods, err := netlink.OpenPodNetworks(); !errors.Is(err, unix.EPERM) {
+		if pods, err := netlink.OpenPodNetworks(device); !errors.Is(err, unix.EPERM) {
 			t.Errorf("got %v and %v, want EPERM", pods, err)
 		}
 	}, unix.CAP_NET_ADMIN)
@@ -255,7 +309,7 @@ func TestANoisyPodDelaysNoOther(t *testing.T) {
 	t.Logf("the last change was seen after %s", took)
 
 	o.node.DoContained(func() { // an agent that starts meanwhile
-		late, err := netlink.OpenPodNetworks()
+		late, err := netlink.OpenPodNetworks(device)
 		if err != nil {
 			t.Error(err)
 			return

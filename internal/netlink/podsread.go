@@ -108,15 +108,35 @@ func (p *PodNetworks) links(id int) (links []podaddress.Link, ownID int, err err
 	for n, index := range slices.Sorted(maps.Keys(all)) {
 		link := all[index]
 		a := link.Attrs()
-		links[n] = podaddress.Link{Index: a.Index, MAC: a.HardwareAddr.String()}
+		links[n] = podaddress.Link{Index: a.Index, MAC: a.HardwareAddr.String(), Physical: p.isPhysical(link)}
+		if len(a.PermHWAddr) > 0 {
+			links[n].MAC = a.PermHWAddr.String()
+		}
 		switch {
 		case a.NetNsID < 0:
 			links[n].Lower = a.ParentIndex
-		case a.NetNsID == ownID && link.Type() != "veth": // the index of a veth is that of its peer
-			links[n].HostLink = a.ParentIndex
+		case a.NetNsID == ownID:
+			links[n].OnNode = true
+			if link.Type() != "veth" { // the index of a veth is that of its peer
+				links[n].HostLink = a.ParentIndex
+			}
 		}
 	}
 	return links, ownID, err
+}
+
+func (p *PodNetworks) isPhysical(link netlink.Link) bool {
+	if p.device != nil {
+		return p.device(link.Attrs().Name, link.Attrs().HardwareAddr.String()) != ""
+	}
+	return physical(link)
+}
+
+// physical reports whether a link is that of a PCI device. Links that a user makes have a kind. Kernels before 5.14 do not
+// name the device; the link of a device then still has a permanent MAC address.
+func physical(link netlink.Link) bool {
+	a := link.Attrs()
+	return link.Type() == "device" && (a.ParentDevBus == "pci" || a.ParentDev == "" && len(a.PermHWAddr) > 0)
 }
 
 func (p *PodNetworks) addresses(id int, links []podaddress.Link) error {

@@ -256,7 +256,7 @@ func (k *worker) startAgent() {
 	var pods *netlink.PodNetworks
 	k.links.Do(func() {
 		if host, err = netlink.Open(netlink.Options{Device: k.device, Sysfs: sysfs}); err == nil {
-			pods, err = netlink.OpenPodNetworks()
+			pods, err = netlink.OpenPodNetworks(k.device)
 		}
 	})
 	if err != nil {

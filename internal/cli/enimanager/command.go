@@ -80,7 +80,7 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 		NetworksDir: o.NetworksDir, LeasesDir: o.LeasesDir, CNIDir: o.CNIDir, CNIConfigDir: o.WaitForCNI, Log: log,
 	}
 	if o.ObservePodAddresses {
-		pods, err := netlink.OpenPodNetworks()
+		pods, err := netlink.OpenPodNetworks(nil)
 		if err == nil {
 			defer pods.Close()
 			settings.PodAddresses = pods

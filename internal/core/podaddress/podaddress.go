@@ -5,7 +5,8 @@
 // agent of the node writes about them.
 //
 // A pod's link has exactly one interface's link as its lower link, which the kernel names. The mapping therefore needs
-// no MAC addresses, which all links of an IPVLAN share, and no knowledge of pods.
+// no MAC addresses, which all links of an IPVLAN share, and no knowledge of pods. Only the link of an interface that is
+// itself in a pod's namespace has no lower link: its MAC address tells, since no pod can make a physical link.
 package podaddress
 
 import (
@@ -31,8 +32,14 @@ type Link struct {
 	// HostLink is the index of its lower link on the node; 0 for none.
 	HostLink int
 	// Lower is the index of its lower link in the same namespace; 0 for none.
-	Lower     int
-	MAC       string
+	Lower int
+	// OnNode is set if its lower link or its peer is on the node.
+	OnNode bool
+	// Physical is set for the link of a device. A pod with NET_ADMIN can make virtual links with any MAC address.
+	Physical bool
+	// MAC is the permanent MAC address, if the link has one.
+	MAC string
+	// Addresses are in the kernel's order.
 	Addresses []netip.Addr
 }
 
@@ -53,7 +60,8 @@ type Interface struct {
 // Address is an address that a pod has on a link of an interface.
 type Address struct {
 	Address netip.Addr
-	// PodIP is an address of the same namespace on a link of no interface; invalid if there is none.
+	// PodIP is the first address of the same namespace on a link that leads to the node and is on no interface; invalid if
+	// there is none. It is what the pod says of itself: with NET_ADMIN it can change its addresses.
 	PodIP netip.Addr
 	// Namespace is the node's ID of the pod's namespace.
 	Namespace int
@@ -98,8 +106,7 @@ func Find(namespaces []Namespace, interfaces []Interface) map[string][]Address {
 func (n Namespace) interfaceOf(link Link, interfaces []Interface) *Interface {
 	for range len(n.Links) { // a chain is no longer
 		for at, i := range interfaces {
-			if link.HostLink != 0 && link.HostLink == i.Link || link.HostLink == 0 && link.Lower == 0 && i.Link == 0 &&
-				link.MAC == i.MAC {
+			if link.HostLink != 0 && link.HostLink == i.Link || link.Physical && i.Link == 0 && link.MAC == i.MAC {
 				return &interfaces[at]
 			}
 		}
@@ -112,18 +119,15 @@ func (n Namespace) interfaceOf(link Link, interfaces []Interface) *Interface {
 	return nil
 }
 
-// podIP returns the first address on a link of no interface, IPv4 before IPv6.
-func (n Namespace) podIP(owners map[int]string) netip.Addr {
-	var first netip.Addr
+// podIP returns the first address on a link to the node that is on no interface, IPv4 before IPv6. Links that end in the
+// namespace have addresses of services, or any that the pod likes. The kernel appends an address that a link gets later.
+func (n Namespace) podIP(owners map[int]string) (first netip.Addr) {
 	for _, link := range n.Links {
-		if owners[link.Index] != "" {
+		if owners[link.Index] != "" || !link.OnNode {
 			continue
 		}
 		for _, address := range link.Addresses {
-			if !address.IsGlobalUnicast() {
-				continue
-			}
-			if !first.IsValid() || address.Compare(first) < 0 {
+			if address.IsGlobalUnicast() && (!first.IsValid() || first.Is6() && address.Is4()) {
 				first = address
 			}
 		}

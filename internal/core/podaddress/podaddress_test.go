@@ -18,7 +18,7 @@ import (
 func address(last byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 4, last}) }
 
 var (
-	eth0     = podaddress.Link{Index: 2, MAC: "0a:00:00:00:00:01", Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.1")}}
+	eth0     = podaddress.Link{Index: 2, OnNode: true, MAC: "0a:00:00:00:00:01", Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.1")}}
 	floating = []netip.Prefix{netip.MustParsePrefix("10.0.4.192/26")}
 	same     = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 )
@@ -54,11 +54,22 @@ func TestFind(t *testing.T) {
 			[]podaddress.Link{on(podaddress.Link{Index: 4, Lower: 3}, address(200)), {Index: 3, Lower: 4}}, map[string][]podaddress.Address{},
 		},
 		"the link of the interface itself": {
-			[]podaddress.Link{eth0, on(podaddress.Link{Index: 3, MAC: away.MAC}, address(200))},
+			[]podaddress.Link{eth0, on(podaddress.Link{Index: 3, MAC: away.MAC, Physical: true}, address(200))},
 			map[string][]podaddress.Address{"eni-3": {{address(200), podIP, 1}}},
 		},
 		"a foreign link with the MAC address of an interface on the node": {
-			[]podaddress.Link{on(podaddress.Link{Index: 3, MAC: mac}, address(200))}, map[string][]podaddress.Address{},
+			[]podaddress.Link{on(podaddress.Link{Index: 3, MAC: mac, Physical: true}, address(200))}, map[string][]podaddress.Address{},
+		},
+		"a virtual link with the MAC address of an interface in a pod": {
+			[]podaddress.Link{on(podaddress.Link{Index: 3, MAC: away.MAC}, address(200))}, map[string][]podaddress.Address{},
+		},
+		"a link that ends in the namespace has another pod's address": {
+			[]podaddress.Link{on(podaddress.Link{Index: 1}, netip.MustParseAddr("10.1.0.0")), eth0, on(podaddress.Link{Index: 3, HostLink: 5}, address(200))},
+			map[string][]podaddress.Address{"eni-1": {{address(200), podIP, 1}}},
+		},
+		"the pod gives its link to the node a further address": {
+			[]podaddress.Link{on(eth0, netip.MustParseAddr("2001:db8::1"), podIP, netip.MustParseAddr("10.1.0.0")), on(podaddress.Link{Index: 3, HostLink: 5}, address(200))},
+			map[string][]podaddress.Address{"eni-1": {{address(200), podIP, 1}}},
 		},
 		"an address that EC2 reserves": {
 			[]podaddress.Link{on(podaddress.Link{Index: 3, HostLink: 5}, address(0), address(1), address(3), address(4), address(254), address(255))},

@@ -18,8 +18,9 @@ type AddressHolderApplyConfiguration struct {
 	NodeName *string `json:"nodeName,omitempty"`
 	// eniID is the interface below the link with the address.
 	ENIID *string `json:"eniID,omitempty"`
-	// podIP is an address on another link of the pod's network namespace. It
-	// identifies the pod. It is empty if the namespace has no such address.
+	// podIP is the first address on the link that connects the pod with its
+	// node. It tells which pod it is, but a pod with NET_ADMIN can change it.
+	// It is empty if the pod has no such address.
 	PodIP *string `json:"podIP,omitempty"`
 	// since is the time on the node at which the agent saw the address.
 	Since *v1.Time `json:"since,omitempty"`
