@@ -70,3 +70,32 @@ func TestAFailingNamespaceDelaysNoOther(t *testing.T) {
 		}
 	})
 }
+
+// TestUnlistedNamespacesAreNotKnown has an event of a namespace while the list of all cannot be read. An address that the
+// observer does not see may be in another namespace, so it does not know all until it has the list and has read those in
+// it.
+func TestUnlistedNamespacesAreNotKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failure error = unix.ENOBUFS
+		p := newPodNetworks()
+		p.list = func() ([]int, error) { return []int{1, 2}, failure }
+		p.read = func(id int) (podaddress.Namespace, bool, error) { return podaddress.Namespace{ID: id}, true, nil }
+		p.running.Go(p.keep)
+		defer func() {
+			close(p.done)
+			p.running.Wait()
+		}()
+		p.note(func() { p.dirty[1] = true })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if namespaces, complete := p.Namespaces(); complete {
+			t.Errorf("without a list all namespaces are known: %+v", namespaces)
+		}
+		p.note(func() { failure = nil })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if namespaces, complete := p.Namespaces(); !complete || len(namespaces) != 2 {
+			t.Errorf("with the list, known are %+v, all of them: %t", namespaces, complete)
+		}
+	})
+}

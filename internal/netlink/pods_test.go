@@ -163,6 +163,25 @@ func TestAVirtualLinkIsNoInterface(t *testing.T) {
 	o.sees()
 }
 
+// The kernel shows the peer of a virtual link like a lower link, and the node's own namespace like that of a pod.
+func TestOnlyLinksOfPodsAreObserved(t *testing.T) {
+	o := observe(t)
+	o.node.IP("address add 10.0.4.222/32 dev eth1")
+	o.vpc.IP("address add 10.0.4.223/32 dev eth1") // its peer is the interface's link
+	o.pod("eth1").IP("address add 10.0.4.200/32 dev net1")
+	o.sees("eni-eth1 10.0.4.200 10.1.0.1")
+	o.reopen(device)
+	o.sees("eni-eth1 10.0.4.200 10.1.0.1")
+	namespaces, _ := o.pods.Namespaces()
+	for _, namespace := range namespaces {
+		for _, link := range namespace.Links {
+			if slices.Contains(link.Addresses, netip.MustParseAddr("10.0.4.222")) {
+				t.Errorf("the namespace of the node is observed, with ID %d", namespace.ID)
+			}
+		}
+	}
+}
+
 // The pod has the address of its link to the node, even if one that leads nowhere, or a later one, is lower.
 func TestTheAddressOfAPodIsThatOfItsLinkToTheNode(t *testing.T) {
 	o := observe(t)
