@@ -70,3 +70,13 @@ func TestExplicitReservationsAreRangesOfPods(t *testing.T) {
 		}
 	})
 }
+
+// One NodeENI has interfaces in several subnets. The agent gets the ranges in the subnet of its interface.
+func TestTheAgentGetsTheRangesOfTheSubnet(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.follow(&v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentObserved, Floating: []string{"10.0.0.192/26", "10.0.1.192/26"}})
+		if got := s.served().Pods.Floating; !slices.Equal(got, []string{"10.0.1.192/26"}) {
+			t.Errorf("the agent has the ranges %v", got)
+		}
+	})
+}
