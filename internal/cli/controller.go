@@ -156,6 +156,11 @@ func RunController(ctx context.Context, o options.Controller, s Environment) err
 	if err != nil {
 		return err
 	}
+	if !o.LeaderElect {
+		if err := refuseSecondLeader(ctx, mgr.GetAPIReader(), o, s.Log); err != nil {
+			return err
+		}
+	}
 	if o.ClusterName == "" {
 		if o.ClusterName, err = clusterUID(ctx, mgr.GetAPIReader()); err != nil {
 			return err
