@@ -161,10 +161,8 @@ func RunController(ctx context.Context, o options.Controller, s Environment) err
 			return err
 		}
 	}
-	if o.ClusterName == "" {
-		if o.ClusterName, err = clusterUID(ctx, mgr.GetAPIReader()); err != nil {
-			return err
-		}
+	if o.ClusterName, err = clusterName(ctx, mgr.GetAPIReader(), o); err != nil {
+		return err
 	}
 	name := &clustername.Guard{Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Namespace: recordNamespace(o),
 		Name: o.ClusterName, Log: s.Log}
@@ -204,8 +202,12 @@ func allOf(checks ...func() error) func() error {
 	}
 }
 
-// clusterUID returns the UID of the namespace kube-system: clusters of equal names have different ones.
-func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
+// clusterName returns the name of the cluster in tags: the configured one, or else the UID of the namespace kube-system.
+// Clusters of equal names have different ones.
+func clusterName(ctx context.Context, reader client.Reader, o options.Controller) (string, error) {
+	if o.ClusterName != "" {
+		return o.ClusterName, nil
+	}
 	var system corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, &system); err != nil {
 		return "", fmt.Errorf("read the UID of namespace kube-system, which names the cluster in EC2 tags: %w; or "+

@@ -14,17 +14,19 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/clustername"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/report"
 	"github.com/multieni/multieni/internal/logging"
 	"github.com/multieni/multieni/internal/options"
@@ -33,6 +35,9 @@ import (
 
 // drainPoll is the time between two checks of what is left.
 const drainPoll = time.Second
+
+// nameTimeout bounds the check of the cluster's name.
+const nameTimeout = 30 * time.Second
 
 func newDrain() *cobra.Command {
 	var o options.Controller
@@ -50,7 +55,7 @@ pauses AWSNodeTemplates, so that a user can delete them when no controller runs 
 
 The controller of the cluster removes the interfaces. If none runs, this command does its work: it
 waits for the leader lease like another replica. If the namespace of the lease no longer exists,
-set --leader-elect=false.
+set --leader-elect=false. The cluster name must be the one of the controller.
 
 While the command waits, it prints what is left and what holds it, for example pods that have
 addresses of an interface. It deletes nothing unless it may delete all NodeENIs and
@@ -96,13 +101,16 @@ SubnetReservations. The controller's account may do so only while helm uninstall
 
 // drainCluster deletes the NodeENIs and SubnetReservations, and runs a controller until nothing is left of them.
 func drainCluster(ctx context.Context, o options.Controller, s Environment, out io.Writer) error {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	scheme, err := newScheme()
+	if err != nil {
 		return err
 	}
 	api, err := client.New(s.Kubernetes, client.Options{Scheme: scheme})
 	if err != nil {
 		return fmt.Errorf("connect to the Kubernetes API: %w", err)
+	}
+	if err := checkName(ctx, api, o, s); err != nil {
+		return err
 	}
 	left, err := drainOnce(ctx, api)
 	if err != nil || left.Empty() {
@@ -143,6 +151,35 @@ func drainCluster(ctx context.Context, o options.Controller, s Environment, out 
 			left = now
 		}
 	}
+}
+
+// checkName returns an error if the cluster has another name in use: under the configured one nothing of the cluster would
+// be found in EC2. If that cannot be known, a controller of the cluster may drain it all the same.
+func checkName(ctx context.Context, api client.Client, o options.Controller, s Environment) error {
+	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
+	defer cancel()
+	log := s.Log
+	s.Metrics, s.Log = prometheus.NewRegistry(), slog.New(slog.DiscardHandler) // the controller has its own of both
+	err := func() (err error) {
+		if o.ClusterName, err = clusterName(ctx, api, o); err != nil {
+			return err
+		}
+		aws, err := connectAWS(ctx, api, nil, o, s)
+		if err != nil {
+			return err
+		}
+		guard := clustername.Guard{Reader: api, EC2: aws.ec2, Namespace: recordNamespace(o), Name: o.ClusterName, Log: s.Log}
+		_, err = guard.Check(ctx)
+		return err
+	}()
+	if other := new(identity.OtherNameError); errors.As(err, &other) {
+		return fmt.Errorf("nothing was deleted: this cluster has the name %q in tags of EC2 (%s), and this command was "+
+			"started with %q; repeat it with --cluster-name=%s", other.InUse, other.Source, other.Configured, other.InUse)
+	}
+	if err != nil && !meta.IsNoMatchError(err) {
+		log.LogAttrs(ctx, slog.LevelWarn, "the name of the cluster in EC2 could not be checked", slog.Any("err", err))
+	}
+	return nil
 }
 
 // pauseNodeTemplates removes the finalizers of the AWSNodeTemplates: no controller does so once multieni is

@@ -5,9 +5,13 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,7 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/clustername"
 	"github.com/multieni/multieni/internal/core/report"
+	"github.com/multieni/multieni/internal/options"
 )
 
 // drained is an API server with a NodeENI whose interface pods use, and a SubnetReservation. It refuses the deletion of
@@ -25,7 +31,7 @@ import (
 func drained(t *testing.T, refused ...string) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	state := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: "node-a1"}}
@@ -109,6 +115,47 @@ func TestADrainLeavesNoAddress(t *testing.T) {
 			var all v1alpha1.FloatingAddressList
 			if err := tc.api.List(t.Context(), &all); err != nil || len(all.Items) != tc.left {
 				t.Errorf("%d addresses are left, want %d (%v)", len(all.Items), tc.left, err)
+			}
+		})
+	}
+}
+
+// A drain under another name than the cluster's would find none of its interfaces, and wait for them until its time ends.
+// One that cannot find out may not be needed: the cluster's controller does the work.
+func TestADrainUnderAnotherNameIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		recorded, configured string
+		unreachable          error
+		want                 []string
+	}{
+		"the recorded name":   {recorded: "prod", configured: "prod"},
+		"another name":        {recorded: "prod", configured: "staging", want: []string{"nothing was deleted", `"prod"`, `"staging"`, "--cluster-name=prod"}},
+		"no configured name":  {recorded: "prod", want: []string{"nothing was deleted", "uid-of-kube-system", "--cluster-name=prod"}},
+		"EC2 cannot be asked": {configured: "staging", unreachable: errors.New("no credentials")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := drained(t)
+			objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "uid-of-kube-system"}}}
+			if tc.recorded != "" {
+				objects = append(objects, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "multieni", Name: clustername.RecordName}, Data: map[string]string{"clusterName": tc.recorded}})
+			}
+			for _, object := range objects {
+				if err := api.Create(t.Context(), object); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o := options.Controller{ClusterName: tc.configured, Region: "us-east-1", LeaderElectionNamespace: "multieni"}
+			s := Environment{Log: slog.New(slog.DiscardHandler), AWS: func(context.Context, string) (aws.Config, error) {
+				return aws.Config{Region: "us-east-1"}, tc.unreachable
+			}}
+			err := checkName(t.Context(), api, o, s)
+			if (err != nil) != (len(tc.want) > 0) {
+				t.Errorf("the drain is refused: %v", err)
+			}
+			for _, want := range tc.want {
+				if err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("the error lacks %s: %v", want, err)
+				}
 			}
 		})
 	}

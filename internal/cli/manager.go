@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -81,12 +82,15 @@ func leaseNamespace(o options.Controller) (string, error) {
 
 func renewDeadline(o options.Controller) time.Duration { return o.LeaseDuration * 2 / 3 }
 
-func newManager(access *rest.Config, o options.Controller, lock resourcelock.Interface) (manager.Manager, error) {
+// newScheme returns the types of Kubernetes and of multieni.
+func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
+}
+
+func newManager(access *rest.Config, o options.Controller, lock resourcelock.Interface) (manager.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
 		return nil, err
 	}
 	renew := renewDeadline(o)
