@@ -4,6 +4,7 @@
 package awsec2
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -33,6 +34,9 @@ type Permission struct {
 	Grant  Grant
 	// Err is EC2's error if the permission is not granted.
 	Err error
+	// MadeUp is set if EC2 answered that the resource of the dry run does not exist. It seems to check permissions first,
+	// but documents no order, so this is a weaker proof.
+	MadeUp bool
 }
 
 // IDs of resources that do not exist.
@@ -43,12 +47,13 @@ const (
 )
 
 // Permissions asks EC2, for each action of [API] with a dry run, whether the caller may do it (EC2 API reference,
-// "DryRun"). The creation has the tags of a real one, which the policy of [Policy] requires. EC2 evaluates a policy
-// with conditions on the tags of resources for resources that do not exist, so it can deny what it allows for real
-// ones.
-func (c *Client) Permissions(ctx context.Context) []Permission {
+// "DryRun"). The creation has the tags of a real one, which the policy of [Policy] requires, and is in the given
+// subnet: EC2 also checks which subnets a policy allows. If the ID is empty, the subnet is one that does not exist,
+// like interfaces and instances always: no check touches those of nodes. EC2 evaluates a policy with conditions on the
+// tags of resources for resources that do not exist, so it can deny what it allows for real ones.
+func (c *Client) Permissions(ctx context.Context, subnetID string) []Permission {
 	var all []Permission
-	for _, try := range c.dryRuns() {
+	for _, try := range c.dryRuns(cmp.Or(subnetID, noSubnet)) {
 		all = append(all, permission(try.action, try.call(ctx)))
 	}
 	return all
@@ -61,9 +66,10 @@ func permission(action string, err error) Permission {
 		return p
 	}
 	switch f := asAPIError(err); {
-	case f.Code == "DryRunOperation", f.Class == eni.NotFound:
-		// EC2 checks the permission before it looks for the resource.
+	case f.Code == "DryRunOperation":
 		p.Grant, p.Err = Granted, nil
+	case f.Class == eni.NotFound:
+		p.Grant, p.Err, p.MadeUp = Granted, nil, true
 	case f.Class == eni.Unauthorized:
 		p.Grant, p.Err = Denied, f
 	default:
@@ -78,7 +84,7 @@ type dryRun struct {
 }
 
 // dryRuns are the actions of [API] with a dry run. The actions for addresses have none.
-func (c *Client) dryRuns() []dryRun {
+func (c *Client) dryRuns(subnetID string) []dryRun {
 	yes, id := aws.Bool(true), aws.String(noInterface)
 	tag := []types.Tag{{Key: aws.String("Name"), Value: aws.String("dry-run")}}
 	created := identity.Member{Cluster: c.cluster, NodeENI: "dry-run", Node: "dry-run", InstanceID: noInstance,
@@ -90,12 +96,12 @@ func (c *Client) dryRuns() []dryRun {
 		{"DescribeSecurityGroups", dry(c.api.DescribeSecurityGroups, &ec2.DescribeSecurityGroupsInput{DryRun: yes})},
 		{"DescribeSubnets", dry(c.api.DescribeSubnets, &ec2.DescribeSubnetsInput{DryRun: yes})},
 		{"GetSubnetCidrReservations", dry(c.api.GetSubnetCidrReservations, &ec2.GetSubnetCidrReservationsInput{
-			DryRun: yes, SubnetId: aws.String(noSubnet),
+			DryRun: yes, SubnetId: aws.String(subnetID),
 		})},
 	}
 	return append(reads,
 		dryRun{"CreateNetworkInterface", dry(c.api.CreateNetworkInterface,
-			&ec2.CreateNetworkInterfaceInput{DryRun: yes, SubnetId: aws.String(noSubnet), TagSpecifications: []types.
+			&ec2.CreateNetworkInterfaceInput{DryRun: yes, SubnetId: aws.String(subnetID), TagSpecifications: []types.
 				TagSpecification{{ResourceType: types.ResourceTypeNetworkInterface, Tags: tagList(created)}}})},
 		dryRun{"AttachNetworkInterface", dry(c.api.AttachNetworkInterface, &ec2.AttachNetworkInterfaceInput{
 			DryRun: yes, NetworkInterfaceId: id, InstanceId: aws.String(noInstance), DeviceIndex: aws.Int32(1)})},

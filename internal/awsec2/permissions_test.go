@@ -23,6 +23,9 @@ func TestPermissionsAreAskedForWithoutDoingAnything(t *testing.T) {
 			!strings.Contains(tagged, "=networking.k8s.aws%2Fcluster") {
 			t.Errorf("the creation lacks the cluster's tag, which the policy requires: %s", tagged)
 		}
+		if subnet, is := r.form["SubnetId"]; is && subnet[0] != "subnet-1" {
+			t.Errorf("%s is tried in %s, want the subnet of the cluster", r.action, subnet)
+		}
 		code, other := answers[r.action]
 		if !other {
 			code = "DryRunOperation"
@@ -30,10 +33,13 @@ func TestPermissionsAreAskedForWithoutDoingAnything(t *testing.T) {
 		return reply{code: code}
 	}}
 	got := map[string]awsec2.Grant{}
-	for _, p := range server.client(t, awsec2.Options{}).Permissions(t.Context()) {
+	for _, p := range server.client(t, awsec2.Options{}).Permissions(t.Context(), "subnet-1") {
 		got[strings.TrimPrefix(p.Action, "ec2:")] = p.Grant
 		if (p.Err == nil) != (p.Grant == awsec2.Granted) {
 			t.Errorf("%s is %s with error %v", p.Action, p.Grant, p.Err)
+		}
+		if p.MadeUp != (p.Action == "ec2:CreateTags") {
+			t.Errorf("%s was answered for a made-up resource: %t", p.Action, p.MadeUp)
 		}
 	}
 	want := map[string]awsec2.Grant{}

@@ -124,7 +124,7 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 	} else {
 		d.add(report.OK, "region", fmt.Sprintf("%s, by the %s", cloud.region, cloud.regionFrom), "")
 	}
-	if d.permissions(ctx, cloud) {
+	if d.permissions(ctx, cloud, o) {
 		d.otherNames(ctx, cloud, o)
 		d.outsiders(ctx, cloud, o)
 		d.subnets(ctx, cloud, o)
@@ -219,10 +219,15 @@ func (d *doctor) instances(o objects) {
 	d.add(report.OK, "nodes", found, "")
 }
 
-// permissions checks the permissions, and reports whether EC2 can at least be read.
-func (d *doctor) permissions(ctx context.Context, cloud ec2) bool {
+// permissions checks the permissions, in a subnet of a NodeENI if one is known, and reports whether EC2 can at least be read.
+func (d *doctor) permissions(ctx context.Context, cloud ec2, o objects) bool {
 	var denied, unsure []string
-	all := cloud.Permissions(ctx)
+	var madeUp int
+	var subnetID string
+	if subnets := subnetsOf(o); len(subnets) > 0 {
+		subnetID = subnets[0]
+	}
+	all := cloud.Permissions(ctx, subnetID)
 	readable := true
 	for _, p := range all {
 		switch p.Grant {
@@ -232,6 +237,9 @@ func (d *doctor) permissions(ctx context.Context, cloud ec2) bool {
 		case awsec2.Unknown:
 			unsure = append(unsure, fmt.Sprintf("%s (%v)", p.Action, p.Err))
 			readable = readable && !strings.HasPrefix(p.Action, "ec2:Describe")
+		}
+		if p.MadeUp {
+			madeUp++
 		}
 	}
 	switch {
@@ -244,12 +252,17 @@ func (d *doctor) permissions(ctx context.Context, cloud ec2) bool {
 		d.add(report.Warning, "permissions", "EC2 answered neither yes nor no: "+strings.Join(unsure, ", "),
 			"Look at the answers; repeat the check.")
 	default:
-		d.add(report.OK, "permissions", fmt.Sprintf("all %d actions that EC2 can try are granted", len(all)), "")
+		granted := fmt.Sprintf("all %d actions that EC2 can try are granted", len(all))
+		if madeUp > 0 {
+			granted += fmt.Sprintf("; for %d of them EC2 found no resource to check", madeUp)
+		}
+		d.add(report.OK, "permissions", granted, "")
 	}
 	return readable
 }
 
-func (d *doctor) subnets(ctx context.Context, cloud ec2, o objects) {
+// subnetsOf returns the IDs of the subnets of all NodeENIs.
+func subnetsOf(o objects) []string {
 	var ids []string
 	for _, n := range o.nodeENIs {
 		for _, s := range n.Status.Subnets {
@@ -257,7 +270,11 @@ func (d *doctor) subnets(ctx context.Context, cloud ec2, o objects) {
 		}
 	}
 	slices.Sort(ids)
-	ids = slices.Compact(ids)
+	return slices.Compact(ids)
+}
+
+func (d *doctor) subnets(ctx context.Context, cloud ec2, o objects) {
+	ids := subnetsOf(o)
 	if len(ids) == 0 {
 		return
 	}

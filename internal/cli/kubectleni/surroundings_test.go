@@ -59,7 +59,7 @@ func TestDoctorOfAHealthyClusterFindsAllInOrder(t *testing.T) {
 		"● VPC CNI: ignores interfaces with multieni's tags\n",
 		"● nodes: 2 of 2 are EC2 instances\n",
 		"● region: us-east-1, by the ",
-		"actions that EC2 can try are granted\n",
+		"actions that EC2 can try are granted; for 7 of them EC2 found no resource to check\n",
 		"● quota: 6 network interfaces in us-east-1; AWS allows 5000 by default\n",
 		"● clock: within ",
 		"in order, 0 warnings, 0 failed\n",
@@ -133,6 +133,7 @@ func TestDoctorSaysWhatIsMissingAndWhatToDo(t *testing.T) {
 		}, false},
 		"a subnet in use": {func(c *cluster, _ *awssim.Simulator) { c.resolved("subnet-0f59b4f14737be9ad") }, nil, []string{
 			"● subnet subnet-0f59b4f14737be9ad: 4091 addresses free in us-east-1a",
+			"granted; for 5 of them EC2 found no resource to check", // the subnet is one
 		}, false},
 		"denied actions": {func(_ *cluster, sim *awssim.Simulator) { deny(sim, "CreateNetworkInterface") }, nil, []string{
 			"✗ permissions: 1 of ", "actions are denied: ec2:CreateNetworkInterface", "→ Give the role the policy of deploy/iam/controller.json.",
