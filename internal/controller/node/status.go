@@ -93,7 +93,7 @@ func (s reconciled) status() v1alpha1.NodeENIStateStatus {
 		counts := !preJoinOnly(m) && (m.Desired || m.Why.Reason == plan.Retained)
 		if s.waiting[m.Key] {
 			was, known := said[m.Key]
-			if !known {
+			if !known || s.servesAnother(all, m.Key, was.ENIID) {
 				continue
 			}
 			state, counts = was, !preJoinOnly(m) && was.Reason != string(plan.Removing)
@@ -115,6 +115,14 @@ func (s reconciled) status() v1alpha1.NodeENIStateStatus {
 	}
 	st.Conditions = status.Summarize(before.Conditions, s.state.Generation, summary(members, st))
 	return st
+}
+
+// servesAnother reports whether an interface is that of a planned member with another key. A state lists each interface
+// once: the API server refuses the report of an agent about two networks of one interface.
+func (s reconciled) servesAnother(members []plan.Member, key identity.Key, eniID string) bool {
+	return slices.ContainsFunc(members, func(m plan.Member) bool {
+		return m.Key != key && !s.waiting[m.Key] && m.Interface != nil && m.Interface.ID == eniID
+	})
 }
 
 func unverified(retained []render.Unverified) []v1alpha1.UnverifiedInterface {

@@ -148,8 +148,7 @@ func (r *renderer) orphanMatching(nodeENI string, desired *plan.DesiredInterface
 }
 
 // preJoinMatching returns the index of the pre-join interface that matches a desired one best, or -1. An interface of a
-// network with the NodeENI's name is best, then the one in the requested slot. The interface of a network with another
-// NodeENI's name is left to that NodeENI.
+// network with the NodeENI's name is best, then the one in the requested slot.
 func (r *renderer) preJoinMatching(claim *Claim, desired plan.DesiredInterface, joined []inventory.Record) int {
 	best := -1
 	rank := func(record inventory.Record) int {
@@ -164,10 +163,7 @@ func (r *renderer) preJoinMatching(claim *Claim, desired plan.DesiredInterface, 
 	}
 	for i, record := range joined {
 		elsewhere := record.Attachment != nil && !record.AttachedTo(r.InstanceID)
-		others := record.Member.NodeENI != claim.NodeENI && slices.ContainsFunc(r.Claims, func(c Claim) bool {
-			return c.NodeENI == record.Member.NodeENI
-		})
-		if record.Missing || elsewhere || others || !desired.Allows(record.SubnetID) {
+		if record.Missing || elsewhere || !r.mayAdopt(claim, record) || !desired.Allows(record.SubnetID) {
 			continue
 		}
 		if best < 0 || cmp.Or(cmp.Compare(rank(record), rank(joined[best])), cmp.Compare(record.ID, joined[best].ID)) < 0 {
@@ -175,4 +171,29 @@ func (r *renderer) preJoinMatching(claim *Claim, desired plan.DesiredInterface, 
 		}
 	}
 	return best
+}
+
+// mayAdopt reports whether a pre-join interface is free for a claim. A claim that adopted it keeps it, even if tags do
+// not say so yet: pods can use it. Otherwise the NodeENI with the name of its network comes before all others.
+func (r *renderer) mayAdopt(claim *Claim, record inventory.Record) bool {
+	if adopter := r.adopter(record); adopter != "" {
+		return adopter == claim.Owner
+	}
+	return record.Member.NodeENI == claim.NodeENI || !slices.ContainsFunc(r.Claims, func(c Claim) bool {
+		return c.NodeENI == record.Member.NodeENI
+	})
+}
+
+// adopter returns the owner for which a NodeENIState lists a pre-join interface, if that one still asks for it; "" for
+// none.
+func (r *renderer) adopter(record inventory.Record) identity.Owner {
+	for _, known := range r.Recorded {
+		if known.ID == record.ID && slices.ContainsFunc(r.Claims, func(c Claim) bool {
+			return c.Owner == known.Owner && (c.Mode == Ensure || c.Mode == Paused) &&
+				slices.ContainsFunc(c.Interfaces, func(d plan.DesiredInterface) bool { return d.Allows(record.SubnetID) })
+		}) {
+			return known.Owner
+		}
+	}
+	return ""
 }

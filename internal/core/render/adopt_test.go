@@ -73,6 +73,29 @@ func TestWhatWasTakenOverStays(t *testing.T) {
 	}
 }
 
+// TestWhatWasReportedAsTakenOverStays adds the NodeENI with the name of the network after another one took the interface
+// over. The NodeENIState lists the interface for that one, and its pods can use it.
+func TestWhatWasReportedAsTakenOverStays(t *testing.T) {
+	pausedUPF := asks("upf", "s1")
+	pausedUPF.Mode = render.Paused
+	for name, tc := range map[string]struct {
+		adopter render.Claim
+		want    []string
+	}{
+		"with the one that the state names":          {asks("upf", "s1"), []string{"ensure multus[0]", "ensure upf[0] eni-1"}},
+		"and is nobody else's while that is paused":  {pausedUPF, []string{"ensure multus[0]", "retain multus[0] eni-1"}},
+		"unless that does not ask for it any longer": {asks("upf", "s2"), []string{"ensure multus[0] eni-1", "ensure upf[0]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := render.Evidence{HasState: true, Recorded: []render.Recorded{{ID: "eni-1", Key: identity.Key{Owner: "uid-upf"}}}}
+			r := render.Interfaces(declared(asks("multus", "s1"), tc.adopter), e, running(preJoin("eni-1", "multus", "s1", 1)), now)
+			if diff := cmp.Diff(tc.want, goals(r)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft has interfaces in use whose NodeENI was lost and created again.
 func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
 	unseen := outlived("eni-1", "upf", "s1", 0)
