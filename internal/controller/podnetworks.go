@@ -11,14 +11,15 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// PodNetworks returns the agent's reports about the pods that use interfaces, by interface ID.
-func PodNetworks(state *v1alpha1.NodeENIState) map[string]plan.PodNetwork {
+// PodNetworks returns the agent's reports about the pods that use interfaces of an instance, by interface ID. The agent
+// reports only while the state is that of its instance.
+func PodNetworks(state *v1alpha1.NodeENIState, instanceID string) map[string]plan.PodNetwork {
 	networks := map[string]plan.PodNetwork{}
 	for _, reported := range state.Status.PodNetworks {
 		network := plan.PodNetwork{
 			Drained: reported.Drained, Used: int(reported.Used), Free: int(reported.Free),
 			PodsOmitted: int(reported.PodsOmitted), Prefixes: map[netip.Prefix]plan.PodPrefix{},
-			Outdated: reported.Reason == v1alpha1.ReasonPodNetworksDisabled,
+			Outdated: reported.Reason == v1alpha1.ReasonPodNetworksDisabled || state.Spec.InstanceID != instanceID,
 		}
 		for _, p := range reported.Prefixes {
 			if cidr, err := netip.ParsePrefix(p.CIDR); err == nil {

@@ -101,7 +101,8 @@ func (c *cluster) uninstalls(i eni.Interface) bool {
 }
 
 // lacks reports whether fewer interfaces of ours than desired are attached at the place that an interface's tags name,
-// for the NodeENI in the tags or one that was created again under its name.
+// for the NodeENI in the tags or one that was created again under its name. One whose tags a person spoilt does not
+// count: the product cannot know it.
 func (c *cluster) lacks(i eni.Interface) bool {
 	named := spotOf(i)
 	claims := c.claims()
@@ -112,7 +113,9 @@ func (c *cluster) lacks(i eni.Interface) bool {
 		s := desiredSlot{string(object.GetUID()), named.instanceID}
 		attached := 0
 		for _, other := range c.run.truth().owned[c.name] {
-			if spotOf(other) == s && other.Ready() && other.AttachedTo(s.instanceID) && c.run.watch.strangers[other.ID] == nil {
+			_, verdict := identity.Read(c.name, other.Tags)
+			if spotOf(other) == s && other.Ready() && other.AttachedTo(s.instanceID) &&
+				c.run.watch.strangers[other.ID] == nil && verdict == identity.Owned {
 				attached++
 			}
 		}

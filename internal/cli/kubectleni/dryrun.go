@@ -143,7 +143,8 @@ func (d *dryRun) simulateNode(ctx context.Context, node *corev1.Node, ref eni.In
 	wanted := d.desired(node, ref.ID, selector.Location{Zone: ref.Zone, VPCID: look.Instance.VPCID})
 	facts := forecast.Input{Look: look, Limits: limits, Ledger: d.ledger(node.Name, ref.ID)}
 	if state := d.stateOf[node.Name]; state != nil {
-		facts.Requested, facts.PodNetworks = controller.RequestedAddresses(nil, *state), controller.PodNetworks(state)
+		facts.Requested = controller.RequestedAddresses(nil, *state)
+		facts.PodNetworks = controller.PodNetworks(state, ref.ID)
 	}
 	return forecast.Simulate(wanted, facts, d.now).Of(d.names), nil
 }

@@ -74,7 +74,7 @@ func (r *Reconciler) observe(
 		RemovedExternally: known.RemovedExternally,
 		MissingSince:      known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: attempts.Backoffs,
 		CreationBlocked: r.checkUnattached(s), Era: r.Era(), FullSubnets: fullSubnets,
-		PodNetworks: s.podNetworks(), PodsDraining: s.podsDraining(), PodsOpened: s.podsOpened(),
+		PodNetworks: s.podNetworksOf(instanceID), PodsDraining: s.podsDraining(), PodsOpened: s.podsOpened(),
 		ReportsLost:   r.reportsLost(s),
 		DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: attempts.RepeatedUpdates,
 	}

@@ -199,7 +199,7 @@ func neverDeclaredPods(nodeENI *v1alpha1.NodeENI) bool {
 func knowsWithoutPods(state *v1alpha1.NodeENIState, instanceID string, m plan.Member) bool {
 	generation, named := generations(ledgerOf(state.Spec, instanceID))[m.Key]
 	_, listed := controller.PodsDraining(state)[m.Interface.ID]
-	_, reported := controller.PodNetworks(state)[m.Interface.ID]
+	_, reported := controller.PodNetworks(state, instanceID)[m.Interface.ID]
 	return named && generation == m.Generation && !listed && !reported &&
 		!slices.Contains(state.Spec.EarlierInterfaces, m.Interface.ID)
 }

@@ -72,7 +72,15 @@ func (s *snapshot) podNetworks() map[string]plan.PodNetwork {
 	if s.state == nil {
 		return nil
 	}
-	return controller.PodNetworks(s.state)
+	return s.podNetworksOf(s.state.Spec.InstanceID)
+}
+
+// podNetworksOf returns the reports for the plan of an instance that has the node, or had it.
+func (s *snapshot) podNetworksOf(instanceID string) map[string]plan.PodNetwork {
+	if s.state == nil {
+		return nil
+	}
+	return controller.PodNetworks(s.state, instanceID)
 }
 
 // reportTime is how long a report can be missing after the loss of a node's state although pods use an interface.

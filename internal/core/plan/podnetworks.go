@@ -35,7 +35,8 @@ type PrefixDemand struct {
 type PodNetwork struct {
 	// Unreported is set if the interface is a network for pods and the agent has not reported how they use it.
 	Unreported bool
-	// Outdated is set if the agent runs without pod networks: it repeats the report of an agent that had them.
+	// Outdated is set if the report can no longer change: the agent runs without pod networks and repeats the report of an
+	// agent that had them, or the state of the node is that of another instance.
 	Outdated bool
 	// Drained is set if no pod has an address, and none can get one.
 	Drained bool
