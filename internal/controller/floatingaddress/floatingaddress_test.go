@@ -446,10 +446,12 @@ func TestAFullInterfaceGetsTheOldest(t *testing.T) {
 	w.made("assign a [10.0.4.201]")
 }
 
-// TestAPausedNodeKeepsItsAddresses pauses the node, and then its NodeENI.
+// TestAPausedNodeKeepsItsAddresses pauses the node, its NodeENI, and the instance under the name of another Node.
 func TestAPausedNodeKeepsItsAddresses(t *testing.T) {
 	for name, object := range map[string]client.Object{
-		"the node":    &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a", Annotations: map[string]string{v1alpha1.PausedAnnotation: ""}}},
+		"the node": &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a", Annotations: map[string]string{v1alpha1.PausedAnnotation: ""}}},
+		"its instance": &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-z", Annotations: map[string]string{v1alpha1.PausedAnnotation: ""}},
+			Spec: corev1.NodeSpec{ProviderID: "aws:///us-east-1a/i-0000000000000000a"}},
 		"its NodeENI": &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: "n3", Annotations: map[string]string{v1alpha1.PausedAnnotation: ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func (r *Reconciler) addPlace(ctx context.Context, d *decision, f *floating.Fact
 		return nil
 	}
 	d.instanceID = cmp.Or(d.instanceID, record.Member.InstanceID)
-	paused, err := r.paused(ctx, record.Member.Node, record.Member.NodeENI)
+	paused, err := r.paused(ctx, d.instanceID, record.Member.Node, record.Member.NodeENI)
 	f.Paused = f.Paused || paused
 	return err
 }
@@ -138,7 +138,7 @@ func (r *Reconciler) addHolder(ctx context.Context, d *decision, f *floating.Fac
 		Ranges: controller.FloatingRanges(i.Pods), Prefixes: known.IPv4Prefixes, Room: -1}
 	f.Interface.Subnet, _ = netip.ParsePrefix(i.SubnetCIDR) // the zero prefix contains no address
 	var err error
-	if f.Paused, err = r.paused(ctx, holder.Node, i.NodeENI); err != nil {
+	if f.Paused, err = r.paused(ctx, d.instanceID, holder.Node, i.NodeENI); err != nil {
 		return err
 	}
 	if slices.Contains(known.SecondaryIPv4, d.address.IP) {
@@ -191,8 +191,16 @@ func within(ranges []netip.Prefix, address netip.Addr) bool {
 	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
 }
 
-// paused reports whether a user paused the node or the NodeENI of an interface.
-func (r *Reconciler) paused(ctx context.Context, node, nodeENI string) (bool, error) {
+// paused reports whether a user paused the NodeENI of an interface, or a Node: the named one, or another one of the
+// instance. An instance can register again under another name.
+func (r *Reconciler) paused(ctx context.Context, instanceID, node, nodeENI string) (bool, error) {
+	var registered corev1.NodeList
+	if err := r.Client.List(ctx, &registered, controller.OfInstance(instanceID)); err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(registered.Items, func(n corev1.Node) bool { return controller.Paused(&n) }) {
+		return true, nil
+	}
 	for _, one := range []struct {
 		name   string
 		object client.Object
