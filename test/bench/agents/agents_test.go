@@ -11,10 +11,9 @@ import (
 	"github.com/multieni/multieni/test/bench/scenario"
 )
 
-// TestEachAttachmentMakesItsNodeReady attaches interfaces to a small fleet, some nodes getting two, and expects every
-// figure of the scenario. `make bench BENCH=g1` judges the figures.
+// TestEachAttachmentMakesItsNodeReady attaches interfaces to a small fleet, and expects every figure of the scenario. `make bench BENCH=g1` judges the figures.
 func TestEachAttachmentMakesItsNodeReady(t *testing.T) {
-	small := agents.Load{Nodes: 3, Attachments: 5, Quiet: 100 * time.Millisecond}
+	small := agents.Load{Nodes: 3, Joining: 2, Added: 3, Quiet: 100 * time.Millisecond}
 	o, err := agents.Run(t.Context(), small, t.TempDir(), func(scenario.Progress) {})
 	if err != nil {
 		t.Fatal(err)

@@ -6,10 +6,12 @@ package agents
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,9 +38,11 @@ const (
 	instanceLabel = "bench.multieni.dev/instance"
 	bootID        = "6f1c2f3e-0000-4000-8000-000000000000"
 	readiness     = "MultiENIReady"
+	// objectsAnnotation of a Node has the names of the node's objects, separated by spaces.
+	objectsAnnotation = "bench.multieni.dev/interfaces"
 	// settled is how many interfaces each node has at the beginning.
 	settled = 2
-	// interval is the time from one attachment to the next: EC2 attaches five per second for an account.
+	// interval is the time for each attachment: EC2 attaches five per second for an account.
 	interval = 200 * time.Millisecond
 	// atOnce is how many nodes are made at a time.
 	atOnce = 16
@@ -50,28 +54,39 @@ var definition []byte
 // Load is what the API server works for.
 type Load struct {
 	Nodes int
-	// Attachments is how many interfaces are attached while the bench measures.
-	Attachments int
+	// Joining is how many nodes get two interfaces, one write of the Node for both. Added is how many get one more later.
+	Joining, Added int
 	// Quiet is how long the bench measures the API server before the attachments.
 	Quiet time.Duration
 }
 
-// Full is the load of the scenario: a minute of attachments.
-func Full(nodes int) Load { return Load{Nodes: nodes, Attachments: 300, Quiet: 20 * time.Second} }
+// Full is the load of the scenario: 80 seconds of attachments.
+func Full(nodes int) Load {
+	return Load{Nodes: nodes, Joining: min(100, nodes), Added: min(200, nodes), Quiet: 20 * time.Second}
+}
 
 // fleet is an API server with nodes, their agents and a controller.
 type fleet struct {
 	kube    kubernetes.Interface
 	objects dynamic.ResourceInterface
 	server  procfs.Proc
-	agents  []*agent
+	nodes   []*node
 	show    func(scenario.Progress)
 
 	running *errgroup.Group
 	mu      sync.Mutex
-	// linked is when the link of an interface appeared, ready how long after that its node was reported as ready.
+	// ready are the times from a link to the ready Node.
+	ready []time.Duration
+}
+
+// node is a node as the controller sees it.
+type node struct {
+	*agent
+	// declared is the number of its interfaces.
+	declared int
+	// linked is when the links of its unready interfaces appeared, by ID. opened are those that the agent has reported.
 	linked map[string]time.Time
-	ready  []time.Duration
+	opened []time.Time
 }
 
 // Run measures a fleet. It writes files into a folder, which must exist.
@@ -118,7 +133,7 @@ func connect(config *rest.Config, show func(scenario.Progress)) (*fleet, error) 
 	}
 	server, err := apiServer()
 	return &fleet{
-		kube: kube, server: server, show: show, linked: map[string]time.Time{},
+		kube: kube, server: server, show: show,
 		objects: objects.Resource(schema.GroupVersionResource{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name,
 			Resource: crd.Spec.Names.Plural}),
 	}, err
@@ -152,7 +167,11 @@ func (f *fleet) measure(ctx context.Context, l Load) (map[string]float64, error)
 	if err != nil {
 		return nil, err
 	}
-	busy, err := f.load(func() error { return f.attach(ctx, l.Attachments) })
+	joining, err := f.load(func() error { return f.attach(ctx, l.Joining, 2) })
+	if err != nil {
+		return nil, err
+	}
+	added, err := f.load(func() error { return f.attach(ctx, l.Added, 1) })
 	if err != nil {
 		return nil, err
 	}
@@ -160,12 +179,15 @@ func (f *fleet) measure(ctx context.Context, l Load) (map[string]float64, error)
 	defer f.mu.Unlock()
 	slices.Sort(f.ready)
 	return map[string]float64{
-		scenario.IdleServer:     1000 * idle.processors(),
-		scenario.ServerPerENI:   (busy.cpu - idle.processors()*busy.clock.Seconds()) / float64(l.Attachments),
-		scenario.LinkToReadyP50: f.ready[len(f.ready)/2].Seconds(),
-		scenario.LinkToReadyP99: f.ready[len(f.ready)*99/100].Seconds(),
+		scenario.IdleServer:        1000 * idle.processors(),
+		scenario.ServerPerENI:      1000 * joining.beyond(idle) / float64(2*l.Joining),
+		scenario.ServerPerAddedENI: 1000 * added.beyond(idle) / float64(l.Added),
+		scenario.LinkToReadyP50:    milliseconds(f.ready[len(f.ready)/2]),
+		scenario.LinkToReadyP99:    milliseconds(f.ready[len(f.ready)*99/100]),
 	}, nil
 }
+
+func milliseconds(d time.Duration) float64 { return 1000 * d.Seconds() }
 
 // use is how much processor time, in seconds, the API server used in a time by the clock.
 type use struct {
@@ -174,6 +196,9 @@ type use struct {
 }
 
 func (u use) processors() float64 { return u.cpu / u.clock.Seconds() }
+
+// beyond returns the processor time, in seconds, beyond that of the API server at rest.
+func (u use) beyond(idle use) float64 { return u.cpu - idle.processors()*u.clock.Seconds() }
 
 // load measures the API server during work.
 func (f *fleet) load(work func() error) (use, error) {
@@ -193,20 +218,21 @@ func (f *fleet) load(work func() error) (use, error) {
 func (f *fleet) join(ctx context.Context, nodes int) error {
 	group, making := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
-	f.agents = make([]*agent, nodes)
+	f.nodes = make([]*node, nodes)
 	for n := range nodes {
-		f.agents[n] = f.newAgent(n)
+		f.nodes[n] = &node{agent: f.newAgent(n), declared: settled, linked: map[string]time.Time{}}
 		group.Go(func() error {
-			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(n)}}
-			if _, err := f.kube.CoreV1().Nodes().Create(making, node, metav1.CreateOptions{}); err != nil {
-				return err
-			}
 			for ordinal := range settled {
 				if _, err := f.declare(making, n, ordinal); err != nil {
 					return err
 				}
 			}
-			return f.agents[n].start(ctx)
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(n),
+				Annotations: map[string]string{objectsAnnotation: objectNames(n, settled)}}}
+			if _, err := f.kube.CoreV1().Nodes().Create(making, node, metav1.CreateOptions{}); err != nil {
+				return err
+			}
+			return f.nodes[n].start(ctx)
 		})
 		f.show(scenario.Progress{Phase: "nodes join", Ready: n, Done: float64(n) / float64(nodes)})
 	}
@@ -218,7 +244,7 @@ func (f *fleet) declare(ctx context.Context, node, ordinal int) (*unstructured.U
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion("bench.multieni.dev/v1alpha1")
 	object.SetKind("NetworkInterface")
-	object.SetName(fmt.Sprintf("storage-%s-%d", instanceID(node), ordinal))
+	object.SetName(objectName(node, ordinal))
 	object.SetLabels(map[string]string{instanceLabel: instanceID(node), "bench.multieni.dev/nodeeni": "storage"})
 	object.SetFinalizers([]string{"bench.multieni.dev/eni"})
 	var subnets []any
@@ -263,33 +289,51 @@ func (f *fleet) control(ctx context.Context) error {
 	return nil
 }
 
-// becomesReady reports a Node as ready, once for each interface.
+// becomesReady reports a Node as ready once its agent has reported the last of its interfaces.
 func (f *fleet) becomesReady(ctx context.Context, object *unstructured.Unstructured) error {
-	node, _, _ := unstructured.NestedString(object.Object, "spec", "nodeName")
+	name, _, _ := unstructured.NestedString(object.Object, "spec", "nodeName")
 	id, _, _ := unstructured.NestedString(object.Object, "status", "eniID")
-	f.mu.Lock()
-	since, waits := f.linked[id]
-	delete(f.linked, id)
-	f.mu.Unlock()
-	if !waits {
+	opened := f.opens(f.nodes[slices.IndexFunc(f.nodes, func(n *node) bool { return n.name == name })], id)
+	if len(opened) == 0 {
 		return nil
 	}
-	if err := f.setReady(ctx, node, corev1.ConditionTrue); err != nil {
+	if err := f.setReady(ctx, name, corev1.ConditionTrue, nil); err != nil {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ready = append(f.ready, time.Since(since))
+	for _, since := range opened {
+		f.ready = append(f.ready, time.Since(since))
+	}
 	return nil
 }
 
-// attach attaches one interface after the other, and waits until all their nodes are ready.
-func (f *fleet) attach(ctx context.Context, attachments int) error {
-	ticks := time.NewTicker(interval)
+// opens notes that an interface of a node is open. After the last one it returns when the links appeared.
+func (f *fleet) opens(n *node, id string) (opened []time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	since, waits := n.linked[id]
+	if !waits {
+		return nil
+	}
+	delete(n.linked, id)
+	n.opened = append(n.opened, since)
+	if len(n.linked) == 0 {
+		opened, n.opened = n.opened, nil
+	}
+	return opened
+}
+
+// attach attaches interfaces to one node after the other, and waits until all these nodes are ready.
+func (f *fleet) attach(ctx context.Context, nodes, each int) error {
+	ticks := time.NewTicker(time.Duration(each) * interval)
 	defer ticks.Stop()
-	for n := range attachments {
-		f.run(ctx, func() error { return f.attachOne(ctx, n) })
-		f.show(scenario.Progress{Phase: "interfaces are attached", Ready: n, Done: float64(n) / float64(attachments)})
+	f.mu.Lock()
+	expected := len(f.ready) + nodes*each
+	f.mu.Unlock()
+	for n := range nodes {
+		f.run(ctx, func() error { return f.attachTo(ctx, n, each) })
+		f.show(scenario.Progress{Phase: "interfaces are attached", Ready: n, Done: float64(n) / float64(nodes)})
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
@@ -298,13 +342,13 @@ func (f *fleet) attach(ctx context.Context, attachments int) error {
 	}
 	for begun := time.Now(); ; {
 		f.mu.Lock()
-		ready := len(f.ready)
+		missing := expected - len(f.ready)
 		f.mu.Unlock()
-		if ready == attachments {
+		if missing == 0 {
 			return nil
 		}
 		if time.Since(begun) > time.Minute {
-			return fmt.Errorf("%d of %d nodes are ready a minute after the last attachment", ready, attachments)
+			return fmt.Errorf("%d interfaces have no ready Node a minute after the last attachment", missing)
 		}
 		if err := sleep(ctx, interval); err != nil {
 			return err
@@ -312,60 +356,83 @@ func (f *fleet) attach(ctx context.Context, attachments int) error {
 	}
 }
 
-// attachOne makes the API server's writes of one attachment: the object, the Node that is not ready, and the status
-// once EC2 has attached the interface. The link appears at that time.
-func (f *fleet) attachOne(ctx context.Context, n int) error {
-	node, ordinal := n%len(f.agents), settled+n/len(f.agents)
-	object, err := f.declare(ctx, node, ordinal)
-	if err != nil {
+// attachTo makes the API server's writes for interfaces of one node: the objects, the Node that is not ready and names
+// them, and each status once EC2 has attached the interface. The link appears at that time.
+func (f *fleet) attachTo(ctx context.Context, n, each int) error {
+	node := f.nodes[n]
+	objects := make([]*unstructured.Unstructured, each)
+	for i := range objects {
+		var err error
+		if objects[i], err = f.declare(ctx, n, node.declared+i); err != nil {
+			return err
+		}
+	}
+	node.declared += each
+	names := map[string]string{objectsAnnotation: objectNames(n, node.declared)}
+	if err := f.setReady(ctx, node.name, corev1.ConditionFalse, names); err != nil {
 		return err
 	}
-	if err := f.setReady(ctx, nodeName(node), corev1.ConditionFalse); err != nil {
-		return err
-	}
-	id := fmt.Sprintf("eni-%017x", n+1)
 	f.mu.Lock()
-	f.linked[id] = time.Now()
+	for _, object := range objects {
+		node.linked[interfaceID(object)] = time.Now()
+	}
 	f.mu.Unlock()
+	for _, object := range objects {
+		if err := f.attachOne(ctx, node, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attachOne lets the link of an interface appear, and writes that EC2 has attached it.
+func (f *fleet) attachOne(ctx context.Context, n *node, object *unstructured.Unstructured) error {
+	id := interfaceID(object)
 	select {
-	case f.agents[node].links <- id:
+	case n.links <- id:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return f.applyStatus(ctx, object, "multieni", map[string]any{
+	_, err := f.applyStatus(ctx, object, "multieni", map[string]any{
 		"eniID": id, "attachmentID": "eni-attach-0123456789abcdef0", "macAddress": "02:00:00:00:00:01",
 		"privateIP": "10.0.0.7",
 		"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "Attached", "message": "attached",
 			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339), "observedGeneration": object.GetGeneration()}},
 	})
+	return err
+}
+
+// interfaceID returns the ID of the interface of an object, which EC2 would choose.
+func interfaceID(object *unstructured.Unstructured) string {
+	return "eni-" + strings.ReplaceAll(string(object.GetUID()), "-", "")[:17]
 }
 
 // applyStatus applies a part of a status over the version that was read.
 func (f *fleet) applyStatus(
 	ctx context.Context, read *unstructured.Unstructured, manager string, status map[string]any,
-) error {
+) (*unstructured.Unstructured, error) {
 	applied := &unstructured.Unstructured{Object: map[string]any{"status": status}}
 	applied.SetAPIVersion(read.GetAPIVersion())
 	applied.SetKind(read.GetKind())
 	applied.SetName(read.GetName())
 	applied.SetResourceVersion(read.GetResourceVersion())
-	_, err := f.objects.ApplyStatus(ctx, read.GetName(), applied, metav1.ApplyOptions{FieldManager: manager, Force: true})
-	return err
+	return f.objects.ApplyStatus(ctx, read.GetName(), applied, metav1.ApplyOptions{FieldManager: manager, Force: true})
 }
 
-// setReady writes the condition of a Node.
-func (f *fleet) setReady(ctx context.Context, node string, is corev1.ConditionStatus) error {
-	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":%q,"status":%q,"reason":"Bench","message":""}]}}`,
-		readiness, is)
-	_, err := f.kube.CoreV1().Nodes().Patch(
+// setReady writes the condition of a Node, and annotations in the same patch.
+func (f *fleet) setReady(
+	ctx context.Context, node string, is corev1.ConditionStatus, annotations map[string]string,
+) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": annotations},
+		"status":   map[string]any{"conditions": []corev1.NodeCondition{{Type: readiness, Status: is, Reason: "Bench"}}},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = f.kube.CoreV1().Nodes().Patch(
 		ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
-}
-
-func isUnready(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == readiness && c.Status == corev1.ConditionFalse
-	})
 }
 
 // run runs a part of the fleet until the context ends. An error before that ends the measurement; one after it is an
@@ -389,6 +456,19 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// objectNames returns the names of the first objects of a node.
+func objectNames(node, number int) string {
+	var names []string
+	for ordinal := range number {
+		names = append(names, objectName(node, ordinal))
+	}
+	return strings.Join(names, " ")
+}
+
+func objectName(node, ordinal int) string {
+	return fmt.Sprintf("storage-%s-%d", instanceID(node), ordinal)
 }
 
 func nodeName(n int) string   { return fmt.Sprintf("node-%04d", n) }

@@ -15,12 +15,13 @@ type Unit string
 
 // The units of figures.
 const (
-	Seconds    Unit = "s"
-	Part       Unit = "part" // of one
-	Count      Unit = ""
-	PerHour    Unit = "/h"
-	MiB        Unit = "MiB"
-	Millicores Unit = "m"
+	Seconds      Unit = "s"
+	Milliseconds Unit = "ms"
+	Part         Unit = "part" // of one
+	Count        Unit = ""
+	PerHour      Unit = "/h"
+	MiB          Unit = "MiB"
+	Millicores   Unit = "m"
 )
 
 // Bound is an upper bound of a figure, or with IsLeast a lower one. With OfLimit it is a multiple of the figure's
