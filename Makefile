@@ -91,12 +91,12 @@ test-seeds: ## Run the simulation with 20,000 seeds of the day, or those from SI
 	$(SUITES) SIM_FIRST=$(SIM_FIRST) SIM_SEEDS=20000 bin/suites run -timeout 8h -count=1 -run 'TestSimulation$$' ./test/simulation
 
 .PHONY: test-mutants
-test-mutants: ## Show that the simulation still finds each known bug shape near the seed of the table in docs/reliability.md
-	$(SUITES) MULTIENI_TESTS=long bin/suites run -timeout 4h -count=1 -run 'TestKillTable$$' ./test/simulation
+test-mutants: ## Show that the simulation still finds each known bug shape near the seed of the table in docs/reliability.md, and each missing rule of its schedules
+	$(SUITES) MULTIENI_TESTS=long bin/suites run -timeout 4h -count=1 -run 'TestKillTable$$|TestEachScheduleNeedsItsRule$$' ./test/simulation
 
 .PHONY: mutants
-mutants: ## Show that the simulation finds each known bug shape, and write the table into docs/reliability.md; takes some minutes
-	SIM_MUTANTS=doc go test -count=1 -timeout 4h -v -run 'TestMutants$$' ./test/simulation
+mutants: ## Show that the simulation finds each known bug shape and each missing rule of its schedules, and write the table into docs/reliability.md; takes some minutes
+	SIM_MUTANTS=doc MULTIENI_TESTS=long go test -count=1 -timeout 4h -v -run 'TestMutants$$|TestEachScheduleNeedsItsRule$$' ./test/simulation
 
 .PHONY: test-guest
 test-guest: ## Run pods on ipvlan in a virtual machine, as root; needs QEMU

@@ -36,12 +36,18 @@ type cluster struct {
 	unledgered map[string]bool
 }
 
+// newCluster returns a cluster without anything in it.
 func (r *run) newCluster(name string) *cluster {
 	c := &cluster{run: r, name: name, api: newAPIServer(func() time.Time {
 		return r.now
 	}), stripped: map[string]time.Time{}, unledgered: map[string]bool{}}
 	c.api.changed = func(k kind, change change) { r.changed(c, k, change) }
 	c.api.refused = func(err error) { r.violate("I9", "the API server refuses a write: %v", err) }
+	return c
+}
+
+// inhabit draws the first nodes and the first NodeENI of a cluster, and starts its controller.
+func (r *run) inhabit(c *cluster) *cluster {
 	for range 2 {
 		c.join()
 	}

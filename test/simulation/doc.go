@@ -24,6 +24,7 @@
 //   - faults.go is the faults: each seed draws a swarm of them with rates. The table of faults says what is not
 //     covered.
 //   - driver.go picks the next step. run.go is one run: chaos, then healing, convergence and a quiet period.
+//   - schedules.go has fixed orders of steps, which stage.go carries out one by one: counterexamples of test/model.
 //   - liveness.go leaves a part broken, and compares how long the rest takes.
 //   - ec2state.go, invariants.go, expected.go, convergence.go, replacement.go, redundantcalls.go and statuschecks.go
 //     compare the true state of EC2 with the invariants.

@@ -142,7 +142,12 @@ func (h *podHost) bringUp(i eni.Interface) {
 	if f.random.IntN(6) == 0 {
 		last = 150
 	}
-	address := inBlock(block, last)
+	h.bringUpAddress(i, inBlock(block, last))
+}
+
+// bringUpAddress adds an address, unless the pod has it.
+func (h *podHost) bringUpAddress(i eni.Interface, address netip.Addr) {
+	f := h.c.run.followers
 	if h.brought[i.ID] == nil {
 		h.brought[i.ID] = map[netip.Addr]bool{}
 	}

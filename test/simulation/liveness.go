@@ -71,7 +71,7 @@ func (p part) String() string {
 // bear makes one run, and returns how long the rest, which the part does not concern, took from the healing until it
 // was as desired.
 func (o Options) bear(b breakage, concerned part) (took time.Duration, result Result) {
-	result = o.play(func(r *run) {
+	result = o.play((*run).populate, func(r *run) {
 		for r.steps < o.Steps {
 			r.faults.bursts()
 			r.step()

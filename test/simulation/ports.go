@@ -55,6 +55,9 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 				seconds(r.now.Sub(p.pausedAt)))
 		}
 	}
+	if q.mutates && r.stage.withholds(func() { _ = do(r.call()) }) {
+		return p.hearsNothing(q)
+	}
 	at, before := r.now, eni.Interface{}
 	if q.mutates {
 		before = r.truth().interfaces[q.target]

@@ -92,6 +92,9 @@ type run struct {
 	// crashedAt is set once a process has crashed at the point of the options.
 	crashedAt bool
 
+	// stage is set while the steps of a schedule run; nil in walks.
+	stage *stage
+
 	// broken is the part that stays broken after the healing.
 	broken breakage
 
@@ -101,7 +104,7 @@ type run struct {
 // Run makes one run: chaos for the given number of steps, then healing, convergence, in some runs a rollout, and a
 // quiet period.
 func Run(o Options) Result {
-	return o.play(func(r *run) {
+	return o.play((*run).populate, func(r *run) {
 		for r.steps < o.Steps*r.prefixes.longer() {
 			r.faults.bursts()
 			r.step()
@@ -116,8 +119,8 @@ func Run(o Options) Result {
 	})
 }
 
-// play begins a run, runs the course, and returns the result.
-func (o Options) play(course func(*run)) (result Result) {
+// play begins a run, adds the clusters, runs the course, and returns the result.
+func (o Options) play(populate, course func(*run)) (result Result) {
 	r := &run{
 		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), origins: newOrigins(o.Seed), now: beginning,
 		foreign: newForeignAddresses(o.Seed), pods: newPods(o.Seed), prefixes: newPrefixUsers(o.Seed),
@@ -144,6 +147,7 @@ func (o Options) play(course func(*run)) (result Result) {
 		result.Virtual = r.now.Sub(beginning)
 	}()
 	r.begin()
+	populate(r)
 	course(r)
 	return result
 }
@@ -161,13 +165,17 @@ func (r *run) begin() {
 	}
 	r.model = model
 	r.watch = newWatch()
+}
+
+// populate adds the clusters of a walk.
+func (r *run) populate() {
 	names := []string{"red"}
 	if r.faults.has(secondCluster) {
 		r.faults.struck[secondCluster]++
 		names = append(names, "green")
 	}
 	for _, name := range names {
-		r.clusters = append(r.clusters, r.newCluster(name))
+		r.clusters = append(r.clusters, r.inhabit(r.newCluster(name)))
 	}
 }
 

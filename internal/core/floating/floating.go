@@ -276,6 +276,13 @@ func (f Facts) settledAt(m Memory) time.Time {
 	return at
 }
 
+// mayMove reports whether a call without an answer may still move an address that is in place: a call of this process,
+// or one of an earlier leader if this process moved the address after it. Of the other addresses a leader reads each
+// only with the next list of all, so that a change of the leader costs no read for each node.
+func (f Facts) mayMove(m Memory) bool {
+	return !m.UnansweredAt.IsZero() || !m.MovedAt.IsZero() && m.MovedAt.Before(f.Era.SettledAt())
+}
+
 // settled reports whether the reads are that late. Without an interface that can have the address there is nothing to
 // read.
 func (f Facts) settled(m Memory) bool {
@@ -308,8 +315,8 @@ func follow(step Step, a Address, f Facts, m Memory, now time.Time) Step {
 	return step
 }
 
-// arrived reports an address that is where it must be. After a call without an answer only a later read proves that it
-// stays there.
+// arrived reports an address that is where it must be. Only a later read proves that it stays there if a call without
+// an answer may still move it.
 func arrived(step Step, a Address, f Facts, m Memory, now time.Time) Step {
 	found := a.Assignment == nil || a.Assignment.Found
 	step.Record = &Assignment{InterfaceID: f.Interface.ID, Sequence: a.Sequence, Found: found}
@@ -318,7 +325,7 @@ func arrived(step Step, a Address, f Facts, m Memory, now time.Time) Step {
 	if found {
 		step.Message += "; another program assigned it"
 	}
-	if m.UnansweredAt.IsZero() || f.settled(m) {
+	if !f.mayMove(m) || f.settled(m) {
 		return step
 	}
 	if settled := f.settledAt(m); now.Before(settled) {

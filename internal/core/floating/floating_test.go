@@ -88,6 +88,18 @@ func TestNext(t *testing.T) {
 		"a call had no answer, and a read is due": {func(s *situation) {
 			s.At, s.Assignment, s.UnansweredAt, s.ReadAt = []string{"eni-a"}, assigned("eni-a", false), start.Add(-time.Minute), start.Add(-time.Second)
 		}, floating.Read, "", floating.Ready, "Assigned", 10 * time.Second},
+		"an earlier leader may still assign it elsewhere": {func(s *situation) {
+			s.At, s.Assignment, s.ReadAt, s.Era = []string{"eni-a"}, assigned("eni-a", false), start, era.Era{Since: start.Add(-20 * time.Second)}
+			s.MovedAt = start.Add(-10 * time.Second)
+		}, floating.Wait, "", floating.Ready, "Assigned", 40 * time.Second},
+		"an earlier leader may have assigned it elsewhere": {func(s *situation) {
+			s.At, s.Assignment, s.ReadAt, s.Era = []string{"eni-a"}, assigned("eni-a", false), start.Add(-time.Minute), era.Era{Since: start.Add(-90 * time.Second)}
+			s.MovedAt = start.Add(-80 * time.Second)
+		}, floating.Read, "", floating.Ready, "Assigned", 10 * time.Second},
+
+		"it was in place before this leader": {func(s *situation) {
+			s.At, s.Assignment, s.ReadAt, s.Era = []string{"eni-a"}, assigned("eni-a", false), start, era.Era{Since: start.Add(-20 * time.Second)}
+		}, floating.Wait, "", floating.Ready, "Assigned", 0},
 
 		"no pod has it": {func(s *situation) { s.Holder, s.At = nil, []string{"eni-a"} },
 			floating.Wait, "", floating.Progressing, "Released", time.Minute},

@@ -1,0 +1,395 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/floating"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/podnet"
+)
+
+// stage is a run in which nothing happens between the steps of a schedule: processes, agents and pods act one at a
+// time, when a step says so. It has two nodes, and a NodeENI with an interface for pods on each. An interface that a pod
+// gets as a whole has one.
+type stage struct {
+	*run
+	c      *cluster
+	hosts  map[string]*podHost
+	leader *process
+	// address is the address that the schedule is about, and object the name of its object.
+	address netip.Addr
+	object  string
+	// unanswered is set while the leader's changes in EC2 get no answer. late are such calls, which have no effect
+	// yet, and lateWrites the writes of agents that are under way.
+	unanswered       bool
+	late, lateWrites []func()
+	// standby is how many changes of FloatingAddresses the next leader has seen.
+	standby int
+}
+
+// The cluster of a stage, and its nodes.
+const stageCluster, node1, node2 = "red", "node-1", "node-2"
+
+// settledWithin is how long a settled read and what follows may take: reads show all changes of a minute ago, and the
+// controller looks every ten seconds then.
+const settledWithin = inventory.StaleReadWindow + 30*time.Second
+
+// furnish adds the only cluster of a stage, with a NodeENI for pods, and runs it until all is as desired.
+func (r *run) furnish(pods v1alpha1.NodeENIPods) {
+	// Only what the schedule names acts.
+	r.foreign.acts, r.followers.acts, r.prefixes.acts, r.agents.acts, r.reserving.acts = false, false, false, false, false
+	r.pods.acts = true
+	r.faults.end()
+	c := r.newCluster(stageCluster)
+	r.clusters = []*cluster{c}
+	for _, name := range []string{node1, node2} {
+		launched, err := r.model.Launch(r.call(), ec2.WorldInstance{InstanceType: "m5.large", AvailabilityZone: zones[0], Name: name})
+		if err != nil {
+			panic(err)
+		}
+		_, _ = c.api.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"multus": "yes"}},
+			Spec: corev1.NodeSpec{ProviderID: "aws:///" + zones[0] + "/" + launched[0].InstanceID}})
+	}
+	r.touched()
+	_, _ = c.api.create(&v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: v1alpha1.NodeENISpec{
+		NodeSelector: map[string]v1alpha1.LabelValue{"multus": "yes"}, SubnetIDs: []string{subnets[0].id},
+		SecurityGroupIDs: []string{groups[0]}, DeviceIndex: 1, DeviceIndexPolicy: v1alpha1.DeviceIndexPrefer,
+		InterfaceType: v1alpha1.InterfaceTypeInterface, IPv4Allocation: v1alpha1.IPv4AllocationAuto,
+		UpdatePolicy: v1alpha1.UpdateInPlace,
+		Pods:         &pods,
+	}})
+	c.processes = []*process{r.newProcess(c, r.now)}
+	r.converge()
+	for r.now.Sub(beginning) < inventory.VisibilityWindow { // until the leader no longer expects calls of an earlier one
+		r.step()
+	}
+}
+
+// raise begins the steps of a schedule.
+func (r *run) raise() *stage {
+	c := r.clusters[0]
+	s := &stage{run: r, c: c, hosts: map[string]*podHost{}, leader: c.processes[0],
+		address: inBlock(netip.MustParsePrefix(subnets[0].cidr), c.firstFloating())}
+	s.object = v1alpha1.FloatingAddressName(subnets[0].id, s.address.String())
+	for _, instance := range slices.Sorted(maps.Keys(r.pods.hosts)) {
+		h := r.pods.hosts[instance]
+		s.hosts[h.node] = h
+		for network, file := range h.files {
+			if file.Attachment == podnet.HostDevice {
+				h.add(network)
+			}
+		}
+		h.settle()
+	}
+	r.stage, r.depth = s, maxDepth // no other actor acts while a call is in flight
+	s.leaderSees()
+	return s
+}
+
+// end ends the steps of a schedule: from now on everything happens by itself.
+func (s *stage) end() { s.run.stage, s.depth = nil, 0 }
+
+// comesUp lets a pod of a node bring up the address.
+func (s *stage) comesUp(node string) {
+	h := s.hosts[node]
+	h.bringUpAddress(s.truth().interfaces[s.interfaceOf(node)], s.address)
+	h.decideHolds()
+	h.holds = nil
+}
+
+// goes lets the pod drop the address.
+func (s *stage) goes(node string) { s.hosts[node].drop(s.interfaceOf(node), s.address) }
+
+// agentWrites lets the agent of a node decide by the present version of the object, and write that.
+func (s *stage) agentWrites(node string) { s.write(node)() }
+
+// agentBeginsWrite lets the agent decide. Its write is under way.
+func (s *stage) agentBeginsWrite(node string) { s.lateWrites = append(s.lateWrites, s.write(node)) }
+
+// write returns what the agent of a node writes by the present version of the object.
+func (s *stage) write(node string) func() {
+	h := s.hosts[node]
+	h.decideHolds()
+	holds, came := h.holds, h.came[s.object]
+	h.holds = nil
+	return func() {
+		before := s.holder()
+		h.holds = holds
+		h.writeHolds()
+		after := s.holder()
+		if before != after && before != "" && before != node && (after != node || !came) {
+			s.fail("the agent of node %s makes %q the holder instead of %q, and the address did not come up there", node, after,
+				before)
+		}
+	}
+}
+
+// lateWriteIsRefused lets the oldest write that is under way arrive. The API server refuses it.
+func (s *stage) lateWriteIsRefused() {
+	before, write := s.c.api.get(floatingAddresses, s.object), s.lateWrites[0]
+	s.lateWrites = s.lateWrites[1:]
+	write()
+	if s.c.api.get(floatingAddresses, s.object) != before {
+		s.fail("the API server accepts a write over an older version: %s", holdingDigest(s.read()))
+	}
+}
+
+// leaderSees lets the leader's cache catch up.
+func (s *stage) leaderSees() {
+	for k := range kinds {
+		for s.leader.informers.behind(k) > 0 {
+			s.leader.deliver(k)
+		}
+	}
+}
+
+// leaderActs lets the leader do what it does about the address, once it may move again.
+func (s *stage) leaderActs() {
+	s.passes(floating.MoveInterval)
+	if !slices.Contains(s.leader.queues[addressQueue].ready(s.now), s.object) {
+		return
+	}
+	at, holder := s.at(), s.holder()
+	s.leader.reconcile(addressQueue, s.object)
+	if after := s.at(); at != after && holder != "" && at == s.interfaceOf(holder) {
+		s.fail("the leader takes the address from its holder, node %s: it is on %q now", holder, after)
+	}
+}
+
+// leaderAssigns lets the leader assign the address to the interface of a node.
+func (s *stage) leaderAssigns(node string) {
+	s.leaderActs()
+	if s.at() != s.interfaceOf(node) {
+		s.fail("the leader did not assign the address to the interface of node %s: it is on %q", node, s.at())
+	}
+}
+
+// leaderCallsWithoutAnswer lets the leader change EC2. The call gets no answer, and has no effect yet.
+func (s *stage) leaderCallsWithoutAnswer() {
+	s.leaderMayCallWithoutAnswer()
+	s.isLate()
+}
+
+// leaderMayCallWithoutAnswer lets the leader act. Its changes in EC2 get no answer, and have no effect yet.
+func (s *stage) leaderMayCallWithoutAnswer() {
+	s.unanswered = true
+	s.leaderActs()
+	s.unanswered = false
+}
+
+// isLate says that a call is without an answer.
+func (s *stage) isLate() {
+	if len(s.late) == 0 {
+		s.fail("the leader makes no call")
+	}
+}
+
+// lateCallArrives lets the oldest call without an answer take effect.
+func (s *stage) lateCallArrives() {
+	before, holder, call := s.at(), s.holder(), s.late[0]
+	s.late = s.late[1:]
+	call()
+	s.touched()
+	s.note(nil, "a late call arrives")
+	if holder != "" && before == s.interfaceOf(holder) && s.at() == "" {
+		s.fail("a late call takes the address from its holder, node %s", holder)
+	}
+	s.podsHavePrefixes()
+}
+
+// podsHavePrefixes says that no late call took a prefix from a pod.
+func (s *stage) podsHavePrefixes() {
+	for _, h := range s.hosts {
+		for network, leases := range h.leases {
+			i := s.truth().interfaces[h.files[network].ENI]
+			for _, lease := range leases {
+				if lease.InUse() && lease.Address != i.PrimaryIPv4 && !inPrefix([]eni.Interface{i}, lease.Address) {
+					s.fail("a late call takes the prefix of %s, which a pod of node %s has", lease.Address, h.node)
+				}
+			}
+		}
+	}
+}
+
+// lateCallsArrive lets all calls without an answer take effect.
+func (s *stage) lateCallsArrive() {
+	for len(s.late) > 0 {
+		s.lateCallArrives()
+	}
+}
+
+// withholds reports whether a call gets no answer now, and keeps it for later.
+func (s *stage) withholds(call func()) bool {
+	if s == nil || !s.unanswered {
+		return false
+	}
+	s.late = append(s.late, call)
+	return true
+}
+
+// standbySees lets the cache of the next leader catch up. Replicas have caches before they lead.
+func (s *stage) standbySees() { s.standby = len(s.c.api.log[floatingAddresses]) }
+
+// anotherLeaderTakesOver ends the leader. The next one has the cache of the standby.
+func (s *stage) anotherLeaderTakesOver() {
+	s.leader.dead = true
+	s.leader = s.newProcess(s.c, s.now.Add(fastHandover))
+	s.c.processes = []*process{s.leader}
+	s.leader.informers.list(floatingAddresses, len(s.c.api.log[floatingAddresses])-s.standby)
+	s.passes(fastHandover)
+	s.leader.lead()
+	s.leader.resync()
+}
+
+// passes lets time go by.
+func (s *stage) passes(d time.Duration) {
+	s.pass(max(0, d))
+	s.model.Advance(s.now)
+	s.touched()
+}
+
+// returnsTo lets everything run until the address is on the interface of a node, and says that this needs a settled
+// read, but no resync.
+func (s *stage) returnsTo(node string) {
+	s.end()
+	s.leader.resyncAt = s.now.Add(resyncPeriod)
+	for until := s.now.Add(settledWithin); s.at() != s.interfaceOf(node); s.step() {
+		if s.now.After(until) {
+			s.fail("%s later the address is on %q, and not on the interface of its holder, node %s", seconds(settledWithin), s.at(), node)
+		}
+	}
+}
+
+// isKept says that no process has deleted the object.
+func (s *stage) isKept() {
+	if object := s.read(); object == nil || !object.DeletionTimestamp.IsZero() {
+		s.fail("the leader deleted the object of the holder, node %s", s.holder())
+	}
+}
+
+// fail ends the run.
+func (s *stage) fail(format string, args ...any) { s.violate("schedule", format, args...) }
+
+// read returns the object of the address; nil for none.
+func (s *stage) read() *v1alpha1.FloatingAddress {
+	object, _ := s.c.api.get(floatingAddresses, s.object).(*v1alpha1.FloatingAddress)
+	return object
+}
+
+// holder returns the node of the holder; "" for none.
+func (s *stage) holder() string {
+	if object := s.read(); object != nil && object.Status.Holder != nil {
+		return object.Status.Holder.NodeName
+	}
+	return ""
+}
+
+// at returns the interface that has the address in EC2; "" for none.
+func (s *stage) at() string {
+	for _, i := range s.truth().ordered {
+		if slices.Contains(i.SecondaryIPv4, s.address) {
+			return i.ID
+		}
+	}
+	return ""
+}
+
+// interfaceOf returns the interface for pods on a node.
+func (s *stage) interfaceOf(node string) string {
+	for _, file := range s.hosts[node].files {
+		return file.ENI
+	}
+	panic("node " + node + " has no network for pods")
+}
+
+// network returns the network for pods on a node.
+func (s *stage) network(node string) string {
+	for network := range s.hosts[node].files {
+		return network
+	}
+	panic("node " + node + " has no network for pods")
+}
+
+// podsStart starts pods on a node until there is no address for a further one.
+func (s *stage) podsStart(node string) {
+	for s.hosts[node].add(s.network(node)) {
+	}
+}
+
+// podsGetSecondPrefix starts so many pods that the interface gets a second prefix, which they may use.
+func (s *stage) podsGetSecondPrefix(node string) {
+	s.podsStart(node)
+	s.agentActs(node)
+	s.leaderServes(node)
+	s.agentActs(node)
+	s.hasPrefixes(node, 2)
+}
+
+// podsEnd ends the pods of a node. Their addresses are free again after a while.
+func (s *stage) podsEnd(node string) {
+	s.hosts[node].removeAll(s.network(node))
+	s.passes(podnet.RestTime / hostSpeed)
+}
+
+// prefixesIdle lets prefixes without pods become idle, so that they may drain.
+func (s *stage) prefixesIdle() { s.passes(podnet.IdleTime / hostSpeed) }
+
+// agentReads lets the agent of a node read its NodeENIState.
+func (s *stage) agentReads(node string) { s.hosts[node].read() }
+
+// agentServes lets the agent write the file for pods, and its checkpoint. Its report is under way.
+func (s *stage) agentServes(node string) { s.hosts[node].serve() }
+
+// agentReports lets the report of the agent arrive.
+func (s *stage) agentReports(node string) { s.hosts[node].write() }
+
+// agentActs lets the agent do all of this.
+func (s *stage) agentActs(node string) {
+	s.agentReads(node)
+	s.agentServes(node)
+	s.agentReports(node)
+}
+
+// boots lets a node boot. Its agent has only the checkpoint.
+func (s *stage) boots(node string) { s.hosts[node].reboot() }
+
+// leaderServes lets the leader do for some seconds what it does about a node.
+func (s *stage) leaderServes(node string) {
+	for range 5 {
+		s.leaderSees()
+		s.passes(time.Second)
+		if at := s.leader.pollAt; !at.IsZero() && !s.now.Before(at) {
+			s.leader.poll()
+		}
+		if slices.Contains(s.leader.queues[nodeQueue].ready(s.now), node) {
+			s.leader.reconcile(nodeQueue, node)
+		}
+	}
+}
+
+// leaderServesWithoutAnswer does so too. The changes in EC2 get no answer, and have no effect yet.
+func (s *stage) leaderServesWithoutAnswer(node string) {
+	s.unanswered = true
+	s.leaderServes(node)
+	s.unanswered = false
+	s.isLate()
+}
+
+// hasPrefixes says how many prefixes EC2 has on the interface of a node.
+func (s *stage) hasPrefixes(node string, count int) {
+	if i := s.truth().interfaces[s.interfaceOf(node)]; len(i.IPv4Prefixes) != count {
+		s.fail("the interface of node %s has not %d prefixes: %s", node, count, describe(i))
+	}
+}
