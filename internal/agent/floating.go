@@ -174,7 +174,8 @@ func (a *Agent) holdOne(ctx context.Context, name string, address presentAddress
 		return err
 	}
 	me := podaddress.Owner{Node: a.Node, InterfaceID: address.interfaceID}
-	write := podaddress.Decide(me, present, address.Came, ObservedAddress(object))
+	write := podaddress.Decide(me, podaddress.Seen{Present: present, Came: address.Came, Declared: address.Declared},
+		ObservedAddress(object))
 	if write == podaddress.Create {
 		if object, err = a.API.createAddress(ctx, address.subnetID, address.Address.String()); err != nil {
 			return a.triedAgain(err)

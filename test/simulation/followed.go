@@ -215,15 +215,18 @@ func (h *podHost) decideHolds() {
 	type place struct {
 		subnetID, eniID string
 		address         netip.Addr
+		declared        bool
 	}
 	at := map[string]place{}
 	for _, i := range h.heard.Status.Interfaces {
 		if i.ENIID == "" || !h.hasLink(i.ENIID) {
 			continue
 		}
-		for _, address := range h.present(i.ENIID, i.SubnetID, controller.FloatingRanges(i.Pods)) {
+		ranges := controller.FloatingRanges(i.Pods)
+		for _, address := range h.present(i.ENIID, i.SubnetID, ranges) {
 			name := v1alpha1.FloatingAddressName(i.SubnetID, address.String())
-			at[name], h.follows[name] = place{i.SubnetID, i.ENIID, address}, true
+			declared := slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
+			at[name], h.follows[name] = place{i.SubnetID, i.ENIID, address, declared}, true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.follows)) {
@@ -231,7 +234,8 @@ func (h *podHost) decideHolds() {
 		object, _ := h.c.api.get(floatingAddresses, name).(*v1alpha1.FloatingAddress)
 		observed := agent.ObservedAddress(object)
 		me := podaddress.Owner{Node: h.node, InterfaceID: one.eniID}
-		switch write := podaddress.Decide(me, present, h.came[name], observed); write {
+		seen := podaddress.Seen{Present: present, Came: h.came[name], Declared: one.declared}
+		switch write := podaddress.Decide(me, seen, observed); write {
 		case podaddress.WriteNothing:
 			if !present {
 				delete(h.follows, name)

@@ -79,7 +79,7 @@ func holderSchedules() []Schedule {
 				s.lateWriteIsRefused()
 			}},
 		{Rule: model.StartTakesNothing,
-			Without: []Edit{{podAddresses, "case $came, $o.$Holder.$Node == \"\", $o.$Holder.$Node == $me.$Node:", "case $came || true:"}},
+			Without: []Edit{{podAddresses, "case $seen.$Came, $o.$Holder.$Node == \"\", $o.$Holder.$Node == $me.$Node:", "case $seen.$Came || true:"}},
 			steps: func(s *stage) {
 				s.comesUp(node1)
 				s.agentWrites(node1)
@@ -88,7 +88,7 @@ func holderSchedules() []Schedule {
 				s.agentWrites(node1)
 			}},
 		{Rule: model.HolderEmpties,
-			Without: []Edit{{podAddresses, "case !$present && $o.$Holder.$Node == $me.$Node:", "case !$present && $o.$Holder.$Node != \"\":"}},
+			Without: []Edit{{podAddresses, "case !$seen.$Present && $o.$Holder.$Node == $me.$Node:", "case !$seen.$Present && $o.$Holder.$Node != \"\":"}},
 			steps: func(s *stage) {
 				s.comesUp(node1)
 				s.comesUp(node2)

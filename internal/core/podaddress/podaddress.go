@@ -148,8 +148,10 @@ type Presence struct {
 	Since time.Time
 	// Came is set until the agent has written that it saw the address come up. It is not set for addresses that pods had
 	// when the agent started.
-	Came  bool
-	PodIP netip.Addr
+	Came bool
+	// Declared is set if the ranges contain the address now.
+	Declared bool
+	PodIP    netip.Addr
 	// Namespace is the node's ID of the pod's namespace. Presences of an earlier agent have none until the address is
 	// found.
 	Namespace int
@@ -220,6 +222,7 @@ func Present(
 		default:
 			continue
 		}
+		presence.Declared = containsAddress(ranges, address)
 		present = append(present, presence)
 	}
 	return present

@@ -134,12 +134,16 @@ func describe(present []podaddress.Presence, known map[int64]bool) (text string)
 	return text
 }
 
-// An address stays present while the pod has it, even if its range is no longer declared.
+// An address stays present while the pod has it, even if its range is no longer declared. It says so.
 func TestAnAddressOutlivesItsRange(t *testing.T) {
 	var arrivals podaddress.Arrivals
 	found := []podaddress.Address{{Address: address(200)}}
 	first := podaddress.Present(nil, found, floating, &arrivals, time.Time{})
 	second := podaddress.Present(first, found, nil, &arrivals, time.Unix(1, 0))
+	if !first[0].Declared || second[0].Declared {
+		t.Errorf("it is declared: %t, and without the range: %t", first[0].Declared, second[0].Declared)
+	}
+	first[0].Declared = false
 	if diff := cmp.Diff(first, second, same); diff != "" {
 		t.Errorf("the address differs (-before +after):\n%s", diff)
 	}
@@ -246,34 +250,37 @@ func TestDecide(t *testing.T) {
 	held := func(by, contender podaddress.Owner) podaddress.Object {
 		return podaddress.Object{Exists: true, Holder: by, Contender: contender}
 	}
+	up, wasUp := podaddress.Seen{Present: true, Came: true, Declared: true}, podaddress.Seen{Present: true, Declared: true}
+	undeclared, gone := podaddress.Seen{Present: true, Came: true}, podaddress.Seen{}
 	for name, tc := range map[string]struct {
-		present, came bool
-		object        podaddress.Object
-		want          podaddress.Write
+		seen   podaddress.Seen
+		object podaddress.Object
+		want   podaddress.Write
 	}{
-		"it came up, and has no object":             {true, true, podaddress.Object{}, podaddress.Create},
-		"it was up, and has no object":              {true, false, podaddress.Object{}, podaddress.Create},
-		"it came up, and nobody holds it":           {true, true, free, podaddress.Hold},
-		"it was up, and nobody holds it":            {true, false, free, podaddress.Hold},
-		"it came up, and another node holds it":     {true, true, held(b, none), podaddress.Hold},
-		"it was up, and another node holds it":      {true, false, held(b, none), podaddress.Contend},
-		"that is written":                           {true, false, held(b, a), podaddress.WriteNothing},
-		"another contender is written":              {true, false, held(b, podaddress.Owner{Node: "node-c"}), podaddress.WriteNothing},
-		"it is held":                                {true, false, held(a, none), podaddress.WriteNothing},
-		"it is held, and the node contends with it": {true, false, held(a, a), podaddress.Yield},
-		"another interface of the node holds it":    {true, false, held(sibling, none), podaddress.Hold},
-		"it goes":                                   {false, false, held(a, none), podaddress.LetGo},
-		"it goes, and another node holds it":        {false, false, held(b, none), podaddress.WriteNothing},
-		"it goes, and the node contends":            {false, false, held(b, a), podaddress.Yield},
-		"it goes, and has no object":                {false, false, podaddress.Object{}, podaddress.WriteNothing},
-		"the object is being deleted":               {true, true, podaddress.Object{Exists: true, Deleting: true}, podaddress.WriteNothing},
+		"it came up, and has no object":             {up, podaddress.Object{}, podaddress.Create},
+		"it was up, and has no object":              {wasUp, podaddress.Object{}, podaddress.Create},
+		"it has no object, and its range goes":      {undeclared, podaddress.Object{}, podaddress.WriteNothing},
+		"it came up, and nobody holds it":           {up, free, podaddress.Hold},
+		"it was up, and nobody holds it":            {wasUp, free, podaddress.Hold},
+		"it came up, and another node holds it":     {up, held(b, none), podaddress.Hold},
+		"it was up, and another node holds it":      {wasUp, held(b, none), podaddress.Contend},
+		"that is written":                           {wasUp, held(b, a), podaddress.WriteNothing},
+		"another contender is written":              {wasUp, held(b, podaddress.Owner{Node: "node-c"}), podaddress.WriteNothing},
+		"it is held":                                {wasUp, held(a, none), podaddress.WriteNothing},
+		"it is held, and the node contends with it": {wasUp, held(a, a), podaddress.Yield},
+		"another interface of the node holds it":    {wasUp, held(sibling, none), podaddress.Hold},
+		"it goes":                                   {gone, held(a, none), podaddress.LetGo},
+		"it goes, and another node holds it":        {gone, held(b, none), podaddress.WriteNothing},
+		"it goes, and the node contends":            {gone, held(b, a), podaddress.Yield},
+		"it goes, and has no object":                {gone, podaddress.Object{}, podaddress.WriteNothing},
+		"the object is being deleted":               {up, podaddress.Object{Exists: true, Deleting: true}, podaddress.WriteNothing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			me := a
-			if !tc.present {
+			if !tc.seen.Present {
 				me.InterfaceID = ""
 			}
-			if got := podaddress.Decide(me, tc.present, tc.came, tc.object); got != tc.want {
+			if got := podaddress.Decide(me, tc.seen, tc.object); got != tc.want {
 				t.Errorf("got %d, want %d", got, tc.want)
 			}
 		})

@@ -31,22 +31,28 @@ const (
 	Yield
 )
 
+// Seen is what the agent of a node sees of an address.
+type Seen struct {
+	// Present is set if a pod has the address, Came if the agent saw it come up, and Declared if the ranges contain it.
+	Present, Came, Declared bool
+}
+
 // Decide returns what the agent of a node writes about an address of its pods. The last writer is the holder, so an
 // agent writes itself over another one only if it saw the address come up: one that starts cannot tell who was first.
-func Decide(me Owner, present, came bool, o Object) Write {
+func Decide(me Owner, seen Seen, o Object) Write {
 	holds, contends := o.Holder == me, o.Contender.Node == me.Node
 	switch {
-	case !o.Exists && present:
-		return Create
+	case !o.Exists && seen.Present && seen.Declared:
+		return Create // the controller deletes objects of other addresses
 	case !o.Exists, o.Deleting:
 		return WriteNothing // no pod becomes the holder of an object that is being deleted
-	case !present && o.Holder.Node == me.Node:
+	case !seen.Present && o.Holder.Node == me.Node:
 		return LetGo
-	case !present && contends, holds && contends:
+	case !seen.Present && contends, holds && contends:
 		return Yield
-	case !present, holds:
+	case !seen.Present, holds:
 		return WriteNothing // the object says so already
-	case came, o.Holder.Node == "", o.Holder.Node == me.Node:
+	case seen.Came, o.Holder.Node == "", o.Holder.Node == me.Node:
 		return Hold
 	case o.Contender.Node == "":
 		return Contend
