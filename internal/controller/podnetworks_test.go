@@ -10,8 +10,8 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 )
 
-// TestReportsThatCannotChangeAreOutdated expects that nobody waits for, or evicts, the pods of a report that its agent
-// cannot correct.
+// TestReportsThatCannotChangeAreOutdated expects that the controller neither waits for nor evicts the pods of a report that its
+// agent cannot correct.
 func TestReportsThatCannotChangeAreOutdated(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason, stateOf string
