@@ -202,8 +202,8 @@ func allOf(checks ...func() error) func() error {
 	}
 }
 
-// clusterName returns the name of the cluster in tags: the configured one, or else the UID of the namespace kube-system.
-// Clusters of equal names have different ones.
+// clusterName returns the name of the cluster in tags: the configured one, or else the UID of the namespace
+// kube-system. Clusters of equal names have different ones.
 func clusterName(ctx context.Context, reader client.Reader, o options.Controller) (string, error) {
 	if o.ClusterName != "" {
 		return o.ClusterName, nil

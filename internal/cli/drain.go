@@ -116,18 +116,32 @@ func drainCluster(ctx context.Context, o options.Controller, s Environment, out 
 	if err != nil || left.Empty() {
 		return isDrained(out, err)
 	}
+	d := draining{api: api, out: out, log: s.Log, work: func(ctx context.Context) error { return RunController(ctx, o, s) }}
+	return d.wait(ctx, left)
+}
+
+// draining is a drain that has begun. The function work is a controller.
+type draining struct {
+	api  client.Client
+	out  io.Writer
+	log  *slog.Logger
+	work func(context.Context) error
+}
+
+// wait runs the controller until nothing is left, and reports what is, whenever that changes.
+func (d draining) wait(ctx context.Context, left report.Remains) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	worker := make(chan error, 1)
 	go func() {
-		worker <- panics.AsError("the controller that drains", func() error { return RunController(ctx, o, s) })
+		worker <- panics.AsError("the controller that drains", func() error { return d.work(ctx) })
 	}()
 	ended := worker
 	ticker := time.NewTicker(drainPoll)
 	defer ticker.Stop()
 	for said := ""; ; {
 		if text := left.Text(report.Page{}); text != said {
-			fmt.Fprint(out, text)
+			fmt.Fprint(d.out, text)
 			said = text
 		}
 		select {
@@ -136,25 +150,25 @@ func drainCluster(ctx context.Context, o options.Controller, s Environment, out 
 				"has more", context.Cause(ctx), strings.TrimSuffix(said, "\n")), waitFor(ended))
 		case err := <-worker:
 			// Another controller may run all the same.
-			s.Log.LogAttrs(ctx, slog.LevelWarn, "this process does not run a controller", slog.Any("err", err))
+			d.log.LogAttrs(ctx, slog.LevelWarn, "this process does not run a controller", slog.Any("err", err))
 			worker, ended = nil, nil
 			continue
 		case <-ticker.C:
 		}
-		switch now, err := drainOnce(ctx, api); {
+		switch now, err := drainOnce(ctx, d.api); {
 		case err != nil && ctx.Err() == nil:
 			return err
 		case err == nil && now.Empty():
 			cancel()
-			return isDrained(out, waitFor(ended))
+			return isDrained(d.out, waitFor(ended))
 		case err == nil:
 			left = now
 		}
 	}
 }
 
-// checkName returns an error if the cluster has another name in use: under the configured one nothing of the cluster would
-// be found in EC2. If that cannot be known, a controller of the cluster may drain it all the same.
+// checkName returns an error if the cluster has another name in use: under the configured one nothing of the cluster
+// would be found in EC2. If that cannot be known, a controller of the cluster may drain it all the same.
 func checkName(ctx context.Context, api client.Client, o options.Controller, s Environment) error {
 	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
 	defer cancel()

@@ -22,8 +22,8 @@ import (
 const leasePoll = time.Second
 
 // refuseSecondLeader returns an error if a live process holds the leader lease, in any namespace: a process without
-// leader election would be a second leader next to it. It compares no clocks. A holder lives if the lease changes within
-// its duration, and half of it more for a standby replica to acquire the lease.
+// leader election would be a second leader next to it. It compares no clocks. A holder lives if the lease changes
+// within its duration, and half of it more for a standby replica to acquire the lease.
 func refuseSecondLeader(ctx context.Context, reader client.Reader, o options.Controller, log *slog.Logger) error {
 	before, err := heldLeases(ctx, reader, o)
 	if apierrors.IsForbidden(err) {
@@ -60,8 +60,8 @@ func refuseSecondLeader(ctx context.Context, reader client.Reader, o options.Con
 	return nil
 }
 
-// heldLeases returns the leader leases with a holder: those of all namespaces or, if the process may not list them, that
-// of its own.
+// heldLeases returns the leader leases with a holder: those of all namespaces or, if the process may not list them,
+// that of its own.
 func heldLeases(
 	ctx context.Context, reader client.Reader, o options.Controller,
 ) (map[client.ObjectKey]coordinationv1.Lease, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 )
 
-// TestReportsThatCannotChangeAreOutdated expects that the controller neither waits for nor evicts the pods of a report that its
-// agent cannot correct.
+// TestReportsThatCannotChangeAreOutdated expects that the controller evicts no pods of a report that its agent cannot
+// correct, and asks no user to move them.
 func TestReportsThatCannotChangeAreOutdated(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason, stateOf string

@@ -70,8 +70,8 @@ type PodNetworks struct {
 	done   chan struct{}
 }
 
-// OpenPodNetworks begins to observe from the calling thread's namespace. The argument device is [Options.Device]. It fails
-// with [unix.EPERM] without the capabilities. Close it after use.
+// OpenPodNetworks begins to observe from the calling thread's namespace. The argument device is [Options.Device]. It
+// fails with [unix.EPERM] without the capabilities. Close it after use.
 func OpenPodNetworks(device func(name, mac string) string) (*PodNetworks, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -132,8 +132,8 @@ func (p *PodNetworks) isPhysical(link netlink.Link) bool {
 	return physical(link)
 }
 
-// physical reports whether a link is that of a PCI device. Links that a user makes have a kind. Kernels before 5.14 do not
-// name the device; the link of a device then still has a permanent MAC address.
+// physical reports whether a link is that of a PCI device. Links that a user makes have a kind. Kernels before 5.14 do
+// not name the device; the link of a device then still has a permanent MAC address.
 func physical(link netlink.Link) bool {
 	a := link.Attrs()
 	return link.Type() == "device" && (a.ParentDevBus == "pci" || a.ParentDev == "" && len(a.PermHWAddr) > 0)

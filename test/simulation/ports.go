@@ -27,6 +27,15 @@ const (
 
 var errNoAnswer = errors.New("the connection was closed")
 
+// judgeCall judges a changing call before it takes effect.
+func (r *run) judgeCall(p *process, q request) {
+	r.calling(p, q)
+	if p.expired && r.now.Sub(p.pausedAt) > leaseDuration+hangTime {
+		r.violate("I10", "%s %s %s, %s after it last renewed its lease", p.name, q.action, q.target,
+			seconds(r.now.Sub(p.pausedAt)))
+	}
+}
+
 // call makes a call to EC2, with all faults that can happen before, during and after it.
 func (p *process) call(q request, do func(ec2.Call) error) error {
 	r := p.run
@@ -49,11 +58,7 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 		return err
 	}
 	if q.mutates {
-		r.calling(p, q)
-		if p.expired && r.now.Sub(p.pausedAt) > leaseDuration+hangTime {
-			r.violate("I10", "%s %s %s, %s after it last renewed its lease", p.name, q.action, q.target,
-				seconds(r.now.Sub(p.pausedAt)))
-		}
+		r.judgeCall(p, q)
 	}
 	if q.mutates && r.stage.withholds(func() { _ = do(r.call()) }) {
 		return p.hearsNothing(q)

@@ -30,8 +30,10 @@ type Schedule struct {
 func Schedules() []Schedule {
 	addresses := slices.Concat(holderSchedules(), moveSchedules(), endSchedules())
 	for n := range addresses {
-		addresses[n].pods = v1alpha1.NodeENIPods{Namespaces: []string{"default"}, Attachment: v1alpha1.PodAttachmentHostDevice,
-			Floating: (&cluster{name: stageCluster}).floatingRanges(29)}
+		addresses[n].pods = v1alpha1.NodeENIPods{
+			Namespaces: []string{"default"}, Attachment: v1alpha1.PodAttachmentHostDevice,
+			Floating: (&cluster{name: stageCluster}).floatingRanges(29),
+		}
 	}
 	prefixes := prefixSchedules()
 	for n := range prefixes {
@@ -79,7 +81,8 @@ func holderSchedules() []Schedule {
 				s.lateWriteIsRefused()
 			}},
 		{Rule: model.StartTakesNothing,
-			Without: []Edit{{podAddresses, "case $seen.$Came, $o.$Holder.$Node == \"\", $o.$Holder.$Node == $me.$Node:", "case $seen.$Came || true:"}},
+			Without: []Edit{{podAddresses,
+				"case $seen.$Came, $o.$Holder.$Node == \"\", $o.$Holder.$Node == $me.$Node:", "case $seen.$Came || true:"}},
 			steps: func(s *stage) {
 				s.comesUp(node1)
 				s.agentWrites(node1)
@@ -88,7 +91,8 @@ func holderSchedules() []Schedule {
 				s.agentWrites(node1)
 			}},
 		{Rule: model.HolderEmpties,
-			Without: []Edit{{podAddresses, "case !$seen.$Present && $o.$Holder.$Node == $me.$Node:", "case !$seen.$Present && $o.$Holder.$Node != \"\":"}},
+			Without: []Edit{{podAddresses, "case !$seen.$Present && $o.$Holder.$Node == $me.$Node:",
+				"case !$seen.$Present && $o.$Holder.$Node != \"\":"}},
 			steps: func(s *stage) {
 				s.comesUp(node1)
 				s.comesUp(node2)
@@ -101,7 +105,8 @@ func holderSchedules() []Schedule {
 
 // moveSchedules are about the controller, which brings the address to the holder.
 func moveSchedules() []Schedule {
-	settled := []Edit{{core + "floating", "if !$f.$mayMove($m) || $f.$settled($m) {\nreturn $step", "if true {\nreturn $step"}}
+	settled := []Edit{{core + "floating", "if !$f.$mayMove($m) || $f.$settled($m) {\nreturn $step",
+		"if true {\nreturn $step"}}
 	return []Schedule{
 		{Rule: model.AssignUntilSettled, Without: settled,
 			steps: func(s *stage) {
@@ -150,7 +155,8 @@ func moveSchedules() []Schedule {
 				s.returnsTo(node1)
 			}},
 		{Rule: model.AssignLive,
-			Without: []Edit{{addressPackage, "if !$same {\nreturn apierrors.NewConflict(", "if !$same && $same {\nreturn apierrors.NewConflict("}},
+			Without: []Edit{{addressPackage, "if !$same {\nreturn apierrors.NewConflict(",
+				"if !$same && $same {\nreturn apierrors.NewConflict("}},
 			steps: func(s *stage) {
 				s.comesUp(node1)
 				s.agentWrites(node1)
@@ -171,7 +177,8 @@ func moveSchedules() []Schedule {
 func endSchedules() []Schedule {
 	return []Schedule{
 		{Rule: model.DeleteNamesVersion,
-			Without: []Edit{{addressPackage, "client.Preconditions{UID: &$object.$UID, ResourceVersion: &$object.$ResourceVersion}",
+			Without: []Edit{{addressPackage,
+				"client.Preconditions{UID: &$object.$UID, ResourceVersion: &$object.$ResourceVersion}",
 				"client.Preconditions{UID: &$object.$UID}"}},
 			steps: func(s *stage) {
 				s.comesUp(node1)
@@ -192,7 +199,8 @@ func endSchedules() []Schedule {
 		{Rule: model.UnassignUnderTombstone,
 			Without: []Edit{{core + "floating", "case $a.$Deleting:\n$step = end($step, $a, $f, $m, $now)",
 				"case $a.$Deleting:\n$step = end($step, $a, $f, $m, $now)\n" +
-					"case !held && len($f.At) > 0 && !$now.Before($m.IdleSince.Add(Retention)):\n$step.Do, $step.On = Unassign, $f.At[0]"}},
+					"case !held && len($f.At) > 0 && !$now.Before($m.IdleSince.Add(Retention)):\n" +
+					"$step.Do, $step.On = Unassign, $f.At[0]"}},
 			steps: func(s *stage) {
 				s.comesUp(node1)
 				s.agentWrites(node1)
@@ -232,7 +240,8 @@ func endSchedules() []Schedule {
 func prefixSchedules() []Schedule {
 	return []Schedule{
 		{Rule: model.CheckpointBeforeRelease,
-			Without: []Edit{{"internal/agent", "$isMarked($before, $prefix) && $marks[$prefix.String()]", "$isMarked($before, $prefix)"}},
+			Without: []Edit{{"internal/agent", "$isMarked($before, $prefix) && $marks[$prefix.String()]",
+				"$isMarked($before, $prefix)"}},
 			steps: func(s *stage) {
 				s.podsGetSecondPrefix(node1)
 				s.podsEnd(node1)
@@ -271,7 +280,8 @@ func prefixSchedules() []Schedule {
 				s.lateCallArrives()
 			}},
 		{Rule: model.OnePrefixCall,
-			Without: []Edit{{core + "plan", "return $last.Class != $eni.Transient", "return $last.Class != $eni.Transient || true"}},
+			Without: []Edit{{core + "plan", "return $last.Class != $eni.Transient",
+				"return $last.Class != $eni.Transient || true"}},
 			steps: func(s *stage) {
 				s.podsStart(node1)
 				s.agentActs(node1)

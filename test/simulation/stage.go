@@ -21,8 +21,8 @@ import (
 )
 
 // stage is a run in which nothing happens between the steps of a schedule: processes, agents and pods act one at a
-// time, when a step says so. It has two nodes, and a NodeENI with an interface for pods on each. An interface that a pod
-// gets as a whole has one.
+// time, when a step says so. It has two nodes, and a NodeENI with an interface for pods on each. An interface that a
+// pod gets as a whole has one.
 type stage struct {
 	*run
 	c      *cluster
@@ -55,12 +55,15 @@ func (r *run) furnish(pods v1alpha1.NodeENIPods) {
 	c := r.newCluster(stageCluster)
 	r.clusters = []*cluster{c}
 	for _, name := range []string{node1, node2} {
-		launched, err := r.model.Launch(r.call(), ec2.WorldInstance{InstanceType: "m5.large", AvailabilityZone: zones[0], Name: name})
+		launched, err := r.model.Launch(r.call(),
+			ec2.WorldInstance{InstanceType: "m5.large", AvailabilityZone: zones[0], Name: name})
 		if err != nil {
 			panic(err)
 		}
-		_, _ = c.api.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"multus": "yes"}},
-			Spec: corev1.NodeSpec{ProviderID: "aws:///" + zones[0] + "/" + launched[0].InstanceID}})
+		_, _ = c.api.create(&corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"multus": "yes"}},
+			Spec:       corev1.NodeSpec{ProviderID: "aws:///" + zones[0] + "/" + launched[0].InstanceID},
+		})
 	}
 	r.touched()
 	_, _ = c.api.create(&v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: v1alpha1.NodeENISpec{
@@ -267,7 +270,8 @@ func (s *stage) returnsTo(node string) {
 	s.leader.resyncAt = s.now.Add(resyncPeriod)
 	for until := s.now.Add(settledWithin); s.at() != s.interfaceOf(node); s.step() {
 		if s.now.After(until) {
-			s.fail("%s later the address is on %q, and not on the interface of its holder, node %s", seconds(settledWithin), s.at(), node)
+			s.fail("%s later the address is on %q, and not on the interface of its holder, node %s",
+				seconds(settledWithin), s.at(), node)
 		}
 	}
 }

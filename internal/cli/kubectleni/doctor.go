@@ -219,7 +219,8 @@ func (d *doctor) instances(o objects) {
 	d.add(report.OK, "nodes", found, "")
 }
 
-// permissions checks the permissions, in a subnet of a NodeENI if one is known, and reports whether EC2 can at least be read.
+// permissions checks the permissions, in a subnet of a NodeENI if one is known, and reports whether EC2 can at least be
+// read.
 func (d *doctor) permissions(ctx context.Context, cloud ec2, o objects) bool {
 	var denied, unsure []string
 	var madeUp int

@@ -119,8 +119,9 @@ func (n Namespace) interfaceOf(link Link, interfaces []Interface) *Interface {
 	return nil
 }
 
-// podIP returns the first address on a link to the node that is on no interface, IPv4 before IPv6. Links that end in the
-// namespace have addresses of services, or any that the pod likes. The kernel appends an address that a link gets later.
+// podIP returns the first address on a link to the node that is on no interface, IPv4 before IPv6. Links that end in
+// the namespace have addresses of services, or any that the pod likes. The kernel appends an address that a link gets
+// later.
 func (n Namespace) podIP(owners map[int]string) (first netip.Addr) {
 	for _, link := range n.Links {
 		if owners[link.Index] != "" || !link.OnNode {
