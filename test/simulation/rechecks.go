@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -68,8 +69,9 @@ func (r *run) holdsForPods() bool {
 	return false
 }
 
-// blockedMembers returns how many members lack an interface on the node that a key names, or on the nodes of the
-// NodeENI that it names. Each at times makes a call that tests for free capacity, and its reason can differ each time.
+// blockedMembers returns how many members lack an interface on the node that a key names, on the nodes of the NodeENI
+// that it names, or on the node of the FloatingAddress that it names. Each at times makes a call that tests for free
+// capacity, and its reason can differ each time.
 func (r *run) blockedMembers(key string) (blocked int) {
 	for _, c := range r.clusters {
 		for _, object := range c.api.all(states) {
@@ -81,12 +83,28 @@ func (r *run) blockedMembers(key string) (blocked int) {
 					lacking++
 				}
 			}
+			for _, name := range c.addressesOf(state) {
+				concerned = concerned || key == fmt.Sprintf("%s %s %s", c.name, addressQueue, name)
+			}
 			if concerned {
 				blocked += lacking
 			}
 		}
 	}
 	return blocked
+}
+
+// addressesOf returns the FloatingAddresses that name an interface of a node.
+func (c *cluster) addressesOf(state *v1alpha1.NodeENIState) (names []string) {
+	for _, object := range c.api.all(floatingAddresses) {
+		on := controller.InterfacesOf(object.(*v1alpha1.FloatingAddress))
+		if slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+			return slices.Contains(on, i.ENIID)
+		}) {
+			names = append(names, object.GetName())
+		}
+	}
+	return names
 }
 
 // waitsForEC2 reports whether the key of a reconciliation is that of a node with an interface that waits for a person
