@@ -85,6 +85,7 @@ type LaunchInterface struct {
 	// subnet for every interface, from a launch template for each zone.
 	// Default: the node template's.
 	// +optional
+	// +mapType=atomic
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
 	SubnetSelector map[string]TagValue `json:"subnetSelector,omitempty"`
@@ -92,6 +93,7 @@ type LaunchInterface struct {
 	// securityGroupSelector selects the security groups of this interface, in
 	// the same way as the node template's. Default: the node template's.
 	// +optional
+	// +mapType=atomic
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
 	SecurityGroupSelector map[string]TagValue `json:"securityGroupSelector,omitempty"`

@@ -63,6 +63,7 @@ type AWSNodeTemplateSpec struct {
 	// in one of these subnets. Required, unless nodes are launched from
 	// launchTemplateRef without autofill.
 	// +optional
+	// +mapType=atomic
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() >= 1 && k.size() <= 128)",message="every key of subnetSelector must be a tag key of 1 to 128 characters"
@@ -74,6 +75,7 @@ type AWSNodeTemplateSpec struct {
 	// get every selected group. Required, unless nodes are launched from
 	// launchTemplateRef without autofill.
 	// +optional
+	// +mapType=atomic
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() >= 1 && k.size() <= 128)",message="every key of securityGroupSelector must be a tag key of 1 to 128 characters"
@@ -97,6 +99,7 @@ type AWSNodeTemplateSpec struct {
 	// amiSelector selects the image by tags, the newest of several; the key
 	// aws-ids selects it by ID.
 	// +optional
+	// +mapType=atomic
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="!('aws-ids' in self) || self.size() == 1 && self['aws-ids'].matches('^ami-[0-9a-f]{8,17}$')",message="aws-ids in amiSelector names the image itself, such as ami-0123456789abcdef0: it stands alone"

@@ -64,6 +64,7 @@ type NodeENISpec struct {
 	// not. At least one label is required, so that no NodeENI selects all nodes
 	// by accident.
 	// +required
+	// +mapType=atomic
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.size() > 0",message="nodeSelector must name at least one label: an empty one would choose every node of the cluster"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="every key of nodeSelector must be a label key such as ng or topology.kubernetes.io/zone"
@@ -113,6 +114,7 @@ type NodeENISpec struct {
 	// in one of the selected subnets of its zone. If that subnet has no free
 	// addresses, the controller uses the next one.
 	// +optional
+	// +mapType=atomic
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() >= 1 && k.size() <= 128)",message="every key of subnetSelector must be a tag key of 1 to 128 characters"
@@ -122,27 +124,30 @@ type NodeENISpec struct {
 	// sg-05da196f3314d4af8. EC2 allows 5 groups for an interface, and up to 16
 	// on request (Amazon VPC quotas).
 	// +optional
-	// +listType=set
+	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=20
 	// +kubebuilder:validation:items:Pattern=`^sg-[0-9a-f]{8,17}$`
+	// +kubebuilder:validation:XValidation:rule="self.all(x, self.exists_one(y, x == y))",message="securityGroupIDs must not list a group twice"
 	SecurityGroupIDs []string `json:"securityGroupIDs,omitempty"`
 
 	// securityGroupNames are the security groups by name, within the VPC of the
 	// node.
 	// +optional
-	// +listType=set
+	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule="self.all(x, self.exists_one(y, x == y))",message="securityGroupNames must not list a name twice"
 	SecurityGroupNames []string `json:"securityGroupNames,omitempty"`
 
 	// securityGroupSelector selects security groups by tags: those of the
 	// node's VPC that have all of these tags with exactly these values. The
 	// interfaces get every selected group.
 	// +optional
+	// +mapType=atomic
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() >= 1 && k.size() <= 128)",message="every key of securityGroupSelector must be a tag key of 1 to 128 characters"

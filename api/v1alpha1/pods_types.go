@@ -26,6 +26,7 @@ type NodeENIPods struct {
 	// namespaceSelector selects these namespaces by labels: those that have all
 	// of these labels with these values.
 	// +optional
+	// +mapType=atomic
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="every key of pods.namespaceSelector must be a label key such as team or kubernetes.io/metadata.name"

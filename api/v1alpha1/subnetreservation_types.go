@@ -72,6 +72,7 @@ type SubnetReservationSpec struct {
 	// subnetSelector selects subnets by tags, in all zones: those that have all
 	// of these tags with exactly these values. It may select at most 64 subnets.
 	// +optional
+	// +mapType=atomic
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() >= 1 && k.size() <= 128)",message="every key of subnetSelector must be a tag key of 1 to 128 characters"

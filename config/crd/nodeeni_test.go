@@ -201,6 +201,7 @@ var refused = map[string]struct {
 	"no security group IDs":                    {"securityGroupIDs", fields{"securityGroupIDs": []any{}}},
 	"seventeen security groups":                {"securityGroupIDs", fields{"securityGroupIDs": numbered(17, "sg-%08x")}},
 	"a security group twice":                   {"securityGroupIDs", fields{"securityGroupIDs": []any{"sg-12345678", "sg-12345678"}}},
+	"a security group name twice":              {"securityGroupNames must not list a name twice", fields{"securityGroupIDs": nil, "securityGroupNames": []any{"a", "b", "a"}}},
 	"security group ID malformed":              {"securityGroupIDs", fields{"securityGroupIDs": []any{"default"}}},
 	"empty security group name":                {"securityGroupNames", fields{"securityGroupIDs": nil, "securityGroupNames": []any{""}}},
 	"empty group selector":                     {"securityGroupSelector", fields{"securityGroupIDs": nil, "securityGroupSelector": fields{}}},

@@ -205,3 +205,42 @@ func unexplainedFields(path string, s apiextensionsv1.JSONSchemaProps) []string 
 	slices.Sort(found)
 	return found
 }
+
+// A selector is one value: if server-side apply merged those of two managers, it would select less than either, and
+// interfaces would go without a conflict. Maps whose keys mean something by themselves, such as tags, merge.
+func TestSelectorsAreNotMerged(t *testing.T) {
+	selectors := 0
+	var walk func(path string, s apiextensionsv1.JSONSchemaProps)
+	walk = func(path string, s apiextensionsv1.JSONSchemaProps) {
+		atomic := s.XMapType != nil && *s.XMapType == "atomic"
+		if s.AdditionalProperties != nil && strings.HasSuffix(path, "Selector") {
+			selectors++
+			if !atomic {
+				t.Errorf("%s is merged when two managers apply it", path)
+			}
+		}
+		for name, property := range s.Properties {
+			walk(path+"."+name, property)
+		}
+		if s.Items != nil && s.Items.Schema != nil {
+			walk(path+"[]", *s.Items.Schema)
+		}
+	}
+	for _, definition := range definitions(t) {
+		walk(definition.Spec.Names.Kind, *rootSchema(definition))
+	}
+	if selectors < 5 {
+		t.Errorf("%d selectors found, so the test looks in the wrong place", selectors)
+	}
+}
+
+// Two managers that apply different security groups are in conflict: a union would open an interface wider than either
+// declares.
+func TestSecurityGroupsAreNotMerged(t *testing.T) {
+	spec := rootSchema(definitionOf(t, "NodeENI")).Properties["spec"]
+	for _, name := range []string{"securityGroupIDs", "securityGroupNames", "subnetIDs", "subnetNames"} {
+		if list := spec.Properties[name].XListType; list == nil || *list != "atomic" {
+			t.Errorf("%s is merged when two managers apply it", name)
+		}
+	}
+}

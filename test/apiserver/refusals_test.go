@@ -79,3 +79,32 @@ func badNodeENI(badly map[string]any) *unstructured.Unstructured {
 		"spec":       spec,
 	}}
 }
+
+// Two managers that apply different selectors, or different security groups, are in conflict. Merged, no node would have
+// all labels, and every node would lose its interfaces.
+func TestTwoManagersOfOneNodeENIConflict(t *testing.T) {
+	admin := everything(t, server.Config)
+	declared := func(selector, groups string) *unstructured.Unstructured {
+		return parse(t, "{apiVersion: networking.k8s.aws/v1alpha1, kind: NodeENI, metadata: {name: managers}, spec: {nodeSelector: "+selector+
+			", subnetID: subnet-0f59b4f14737be9ad, securityGroupIDs: "+groups+"}}")
+	}
+	first := declared("{ng: multi-eni}", "[sg-05da196f3314d4af8]")
+	apply := func(object *unstructured.Unstructured, manager string) error {
+		return admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner(manager))
+	}
+	if err := apply(first, "team-a"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { remove(t, admin, first) })
+	for field, second := range map[string]*unstructured.Unstructured{
+		"nodeSelector":     declared("{team: x}", "[sg-05da196f3314d4af8]"),
+		"securityGroupIDs": declared("{ng: multi-eni}", "[sg-0aaaaaaaaaaaaaaa1]"),
+	} {
+		if err := apply(second, "team-b"); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), field) {
+			t.Errorf("another %s by a second manager: %v, want a conflict", field, err)
+		}
+	}
+	if err := apply(first, "team-b"); err != nil {
+		t.Errorf("the same declaration by a second manager: %v", err)
+	}
+}

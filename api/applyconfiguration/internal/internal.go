@@ -57,6 +57,7 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+          elementRelationship: atomic
     - name: architecture
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.Architecture
@@ -118,11 +119,13 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+          elementRelationship: atomic
     - name: subnetSelector
       type:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+          elementRelationship: atomic
     - name: tags
       type:
         map:
@@ -652,11 +655,13 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+          elementRelationship: atomic
     - name: subnetSelector
       type:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+          elementRelationship: atomic
 - name: com.github.multieni.multieni.api.v1alpha1.LaunchInterfaceType
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.LaunchTemplateRef
@@ -789,6 +794,7 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.LabelValue
+          elementRelationship: atomic
     - name: namespaces
       type:
         list:
@@ -872,6 +878,7 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.LabelValue
+          elementRelationship: atomic
     - name: pods
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.NodeENIPods
@@ -887,18 +894,19 @@ var schemaYAML = typed.YAMLObject(`types:
         list:
           elementType:
             scalar: string
-          elementRelationship: associative
+          elementRelationship: atomic
     - name: securityGroupNames
       type:
         list:
           elementType:
             scalar: string
-          elementRelationship: associative
+          elementRelationship: atomic
     - name: securityGroupSelector
       type:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+          elementRelationship: atomic
     - name: sourceDestCheck
       type:
         scalar: boolean
@@ -926,6 +934,7 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+          elementRelationship: atomic
     - name: sysctls
       type:
         map:
@@ -1427,6 +1436,7 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+          elementRelationship: atomic
     - name: type
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.SubnetReservationType
