@@ -99,9 +99,10 @@ func (p *process) heardOfState(c change) {
 		p.enqueue(nodeQueue, c.name(), 0)
 	}
 	if c.passes(controller.StatusChanged()) {
-		last := versions[len(versions)-1].(*v1alpha1.NodeENIState)
-		for _, name := range p.addresses.Concerned(context.Background(), last) {
-			p.enqueue(addressQueue, name, 0)
+		for _, version := range versions {
+			for _, name := range p.addresses.Concerned(context.Background(), version.(*v1alpha1.NodeENIState)) {
+				p.enqueue(addressQueue, name, 0)
+			}
 		}
 	}
 	for _, version := range versions {
