@@ -116,8 +116,8 @@ func drainCluster(ctx context.Context, o options.Controller, s Environment, out 
 	if err != nil || left.Empty() {
 		return isDrained(out, err)
 	}
-	d := draining{api: api, out: out, log: s.Log, work: func(ctx context.Context) error { return RunController(ctx, o, s) }}
-	return d.wait(ctx, left)
+	work := func(ctx context.Context) error { return RunController(ctx, o, s) }
+	return draining{api: api, out: out, log: s.Log, work: work}.wait(ctx, left)
 }
 
 // draining is a drain that has begun. The function work is a controller.
