@@ -63,11 +63,11 @@ func addressProblem(m *Interface, limits eni.Limits, instanceType string) *Probl
 	return nil
 }
 
-// explainDrift says what happens to a member with drift.
+// explainDrift says what happens to an attached member with drift.
 func (p *planner) explainDrift(s step) step {
 	m := s.m
 	switch {
-	case len(m.Drift) == 0 || s.Why.Reason != "":
+	case len(m.Drift) == 0 || s.Phase != Attached || s.Why.Reason != "":
 		return s
 	case !m.ReplaceAllowed:
 		s.Why = Problem{Drifted, fmt.Sprintf(

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -109,6 +110,26 @@ func TestPrefixesFollowPods(t *testing.T) {
 				t.Errorf("the reason is %q and ready is %t, want %q and true", m.Why.Reason, m.Ready(), tc.reason)
 			}
 		})
+	}
+}
+
+// TestAReplacementThatWaitsIsToldBeforePrefixesInUse gives drift to an interface that keeps a prefix that its NodeENI
+// does not ask for. The prefix goes with the interface, so the wait for the rollout is what a user can act on.
+func TestAReplacementThatWaitsIsToldBeforePrefixesInUse(t *testing.T) {
+	t.Parallel()
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("n3", desiredInterface(0, 1, "s1")))
+	settled, ledger := w.drive(d, nil)
+	i := *settled.Members[0].Interface
+	i.IPv4Prefixes = blocks(0)
+	w.interfaces[i.ID], w.requested[i.ID] = i, i.Addresses
+	o := w.observe(ledger)
+	o.PodNetworks = map[string]plan.PodNetwork{i.ID: network(1)}
+
+	d.Claims[0] = replacing(claim("n3", desiredInterface(0, 1, "s2")))
+	p := computeWith(d, o, fleet.Permission{Denied: "another node has its turn"}, w.now)
+	if why := p.Members[0].Why; why.Reason != plan.Replacing || !strings.Contains(why.Message, "another node has its turn") {
+		t.Errorf("want the reason %s that names the other node:\n%s", plan.Replacing, p.Explain())
 	}
 }
 

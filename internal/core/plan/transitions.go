@@ -36,7 +36,7 @@ func (p *planner) next(m *Interface) step {
 		s.recorded, s.requeueAt = !m.Unverified, m.RequeueAt
 		return s
 	default:
-		return p.explainDrift(p.reconcileExisting(s.record()))
+		return p.reconcileExisting(s.record())
 	}
 }
 
@@ -370,7 +370,7 @@ func (p *planner) updateInPlace(s step) step {
 		s.Why = Problem{Retrying, fmt.Sprintf("%s already serves the NodeENI, but its tags do not say so yet: %s",
 			m.Record.ID, refused.why.Message)}
 	}
-	return s.explainAddresses(p.demandFor(m, i))
+	return p.explainDrift(s).explainAddresses(p.demandFor(m, i))
 }
 
 // refusedTags returns the wait of the tags among the attributes, or nil.
