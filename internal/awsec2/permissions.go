@@ -51,12 +51,18 @@ const (
 // subnet: EC2 also checks which subnets a policy allows. If the ID is empty, the subnet is one that does not exist,
 // like interfaces and instances always: no check touches those of nodes. EC2 evaluates a policy with conditions on the
 // tags of resources for resources that do not exist, so it can deny what it allows for real ones.
-func (c *Client) Permissions(ctx context.Context, subnetID string) []Permission {
+//
+// If EC2 does not answer the first call, Permissions returns its error and does not wait for the others.
+func (c *Client) Permissions(ctx context.Context, subnetID string) ([]Permission, error) {
 	var all []Permission
-	for _, try := range c.dryRuns(cmp.Or(subnetID, noSubnet)) {
-		all = append(all, permission(try.action, try.call(ctx)))
+	for n, try := range c.dryRuns(cmp.Or(subnetID, noSubnet)) {
+		err := try.call(ctx)
+		if f := asAPIError(err); n == 0 && err != nil && f.Code == "" {
+			return nil, f
+		}
+		all = append(all, permission(try.action, err))
 	}
-	return all
+	return all, nil
 }
 
 func permission(action string, err error) Permission {

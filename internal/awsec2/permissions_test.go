@@ -33,7 +33,11 @@ func TestPermissionsAreAskedForWithoutDoingAnything(t *testing.T) {
 		return reply{code: code}
 	}}
 	got := map[string]awsec2.Grant{}
-	for _, p := range server.client(t, awsec2.Options{}).Permissions(t.Context(), "subnet-1") {
+	all, err := server.client(t, awsec2.Options{}).Permissions(t.Context(), "subnet-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
 		got[strings.TrimPrefix(p.Action, "ec2:")] = p.Grant
 		if (p.Err == nil) != (p.Grant == awsec2.Granted) {
 			t.Errorf("%s is %s with error %v", p.Action, p.Grant, p.Err)

@@ -33,7 +33,11 @@ func TestReadsAndChangesAreToldApart(t *testing.T) {
 func TestThePermitHoldsChangesAlone(t *testing.T) {
 	server := &fake{answer: func(r request) reply { return reply{code: "DryRunOperation"} }}
 	client := server.client(t, awsec2.Options{AllowMutation: func() error { return errors.New("no lease") }})
-	for _, p := range client.Permissions(t.Context(), "") {
+	all, err := client.Permissions(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
 		want := awsec2.Unknown
 		if awsec2.IsRead(strings.TrimPrefix(p.Action, "ec2:")) {
 			want = awsec2.Granted

@@ -124,7 +124,13 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 	} else {
 		d.add(report.OK, "region", fmt.Sprintf("%s, by the %s", cloud.region, cloud.regionFrom), "")
 	}
-	if d.permissions(ctx, cloud, o) {
+	permissions, err := cloud.Permissions(ctx, anySubnet(o))
+	if err != nil {
+		d.add(report.Failed, "AWS", err.Error(), "Check the credentials, the region and the way to EC2 from here: "+
+			"docs/troubleshooting.md#ec2-does-not-answer.")
+		return
+	}
+	if d.permissions(permissions) {
 		d.otherNames(ctx, cloud, o)
 		d.outsiders(ctx, cloud, o)
 		d.subnets(ctx, cloud, o)
@@ -219,16 +225,10 @@ func (d *doctor) instances(o objects) {
 	d.add(report.OK, "nodes", found, "")
 }
 
-// permissions checks the permissions, in a subnet of a NodeENI if one is known, and reports whether EC2 can at least be
-// read.
-func (d *doctor) permissions(ctx context.Context, cloud ec2, o objects) bool {
+// permissions reports EC2's answers about permissions, and returns whether EC2 can at least be read.
+func (d *doctor) permissions(all []awsec2.Permission) bool {
 	var denied, unsure []string
 	var madeUp int
-	var subnetID string
-	if subnets := subnetsOf(o); len(subnets) > 0 {
-		subnetID = subnets[0]
-	}
-	all := cloud.Permissions(ctx, subnetID)
 	readable := true
 	for _, p := range all {
 		switch p.Grant {
@@ -260,6 +260,14 @@ func (d *doctor) permissions(ctx context.Context, cloud ec2, o objects) bool {
 		d.add(report.OK, "permissions", granted, "")
 	}
 	return readable
+}
+
+// anySubnet returns the ID of a subnet of a NodeENI; empty if none is known.
+func anySubnet(o objects) string {
+	if ids := subnetsOf(o); len(ids) > 0 {
+		return ids[0]
+	}
+	return ""
 }
 
 // subnetsOf returns the IDs of the subnets of all NodeENIs.

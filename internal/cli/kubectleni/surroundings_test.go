@@ -167,6 +167,21 @@ func TestDoctorSaysWhatIsMissingAndWhatToDo(t *testing.T) {
 	}
 }
 
+// TestDoctorSaysOnceThatEC2DoesNotAnswer has no server at the endpoint. No check can follow, not even that of the clock.
+func TestDoctorSaysOnceThatEC2DoesNotAnswer(t *testing.T) {
+	readyCluster(t)
+	withEC2(t)
+	t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+	r := run(t, "", "doctor")
+	if !errors.Is(r.failure, kubectleni.ErrFailed) {
+		t.Errorf("failure: %v, want a failed check", r.failure)
+	}
+	wants(t, r.out, "✗ AWS: DescribeInstances: no answer from EC2: ", "→ Check the credentials, the region and the way to EC2 from here")
+	if strings.Count(r.out, "no answer from EC2") != 1 || strings.Contains(r.out, "clock") {
+		t.Errorf("the answer is missing more than once, or a check follows:\n%s", r.out)
+	}
+}
+
 func deny(sim *awssim.Simulator, action string) {
 	if _, err := sim.AddFault(fault.Fault{Kind: fault.Error, Action: action, Code: "UnauthorizedOperation", Status: 403}); err != nil {
 		panic(err)

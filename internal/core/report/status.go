@@ -17,6 +17,7 @@ import (
 type Status struct {
 	NodeENIs   []NodeENI  `json:"nodeENIs"`
 	Nodes      NodeCounts `json:"nodes"`
+	Outages    []Outage   `json:"outages,omitempty"`
 	Troubles   []Issue    `json:"troubles"`
 	Concerned  []Node     `json:"-"`
 	now        time.Time
@@ -35,7 +36,7 @@ type NodeCounts struct {
 // NewStatus sums up a fleet.
 func NewStatus(f Fleet, now time.Time) Status {
 	f = f.sorted()
-	s := Status{NodeENIs: f.NodeENIs, now: now, Troubles: issues(f.Nodes)}
+	s := Status{NodeENIs: f.NodeENIs, now: now, Outages: outages(f.NodeENIs), Troubles: issues(f.Nodes)}
 	for _, n := range f.Nodes {
 		if !n.Absent {
 			s.Nodes.All++
@@ -69,6 +70,9 @@ func (s Status) Text(p Page) string {
 	b.WriteString(p.paragraph("", s.summary()))
 	if p.Wide && len(s.Concerned) > 0 {
 		b.WriteString("\n" + s.nodeTable(p))
+	}
+	for _, o := range s.Outages {
+		b.WriteString("\n" + o.text(p))
 	}
 	for _, t := range s.Troubles {
 		b.WriteString("\n" + t.text(p))
