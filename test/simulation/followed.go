@@ -356,7 +356,8 @@ func (r *run) hasBrought(id string, address netip.Addr) bool {
 }
 
 // checkFollowed checks that each address that pods have is on the interface of one of them, which is its holder, and
-// that nothing is left of an address that no pod has.
+// that nothing is left of an address that no pod has. The holder can be an interface without tags, which is not among
+// the claimants.
 func (c *cluster) checkFollowed() *Violation {
 	claimants := c.claimants()
 	at := map[netip.Addr]string{}
@@ -372,7 +373,7 @@ func (c *cluster) checkFollowed() *Violation {
 			continue
 		}
 		if object == nil || object.Status.Holder == nil || object.Status.Holder.ENIID != at[address] ||
-			!slices.Contains(claimants[address], at[address]) {
+			!c.run.hasBrought(at[address], address) {
 			return &Violation{"I18", fmt.Sprintf("%s is on %q, and pods have it on %v: %s", address, at[address],
 				claimants[address], holdingDigest(object))}
 		}
