@@ -141,18 +141,10 @@ func (p *planner) demandFor(m *Interface, i eni.Interface) addressDemand {
 }
 
 // prefixesSettledAt returns the time until which a read may still have the prefixes of an interface that EC2 unassigned
-// last; zero if it may not. A call that unassigned only addresses does not count: addresses of pods come and go all the
-// time.
-func (p *planner) prefixesSettledAt(id string) (at time.Time) {
-	for _, family := range []Family{IPv4, IPv6} {
-		last := p.RepeatedUpdates[id][FieldOf(UnassignAddresses{Family: family})]
-		unassigned, _ := last.To.(UnassignAddresses)
-		counts, until := unassigned.Surplus.Counts(), last.At.Add(inventory.StaleReadWindow)
-		if counts.IPv4Prefixes+counts.IPv6Prefixes > 0 && until.After(p.now) && until.After(at) {
-			at = until
-		}
-	}
-	return at
+// last; zero if it may not.
+func (p *planner) prefixesSettledAt(id string) time.Time {
+	_, until := p.unassignedPrefixes(id, p.now)
+	return until
 }
 
 // settledAt returns the time from which a read of a member's interface certainly shows all changes of its addresses:
@@ -205,33 +197,61 @@ func (p *planner) readAt(m *Interface) time.Time {
 	}
 }
 
-// withhold adds the prefixes that pods must not use yet. A read can still show a prefix that an earlier leader or a
-// call without an answer unassigned, and EC2 may have assigned it to another interface since. Until a read certainly
-// shows that, pods use only prefixes that the state of the node lists. It is written over the version that was read, so
-// no earlier leader can list one again.
+// withhold adds the prefixes that pods must not use yet. A read can still show a prefix that a call has unassigned, and
+// EC2 may have assigned it to another interface since. Until a read certainly shows the effect of all calls, pods use no
+// prefix that a call of this process unassigned. After calls of earlier leaders, or without an answer, they use only
+// prefixes that the state of the node lists for them. It is written over the version that was read, so no earlier leader
+// can list one again. A state that does not list the network for pods says nothing about its prefixes: no agent drains
+// them before a call.
 func (p *planner) withhold(s step) step {
-	i, at := s.Interface, p.settledAt(s.m)
-	if i == nil || !p.readAt(s.m).Before(at) {
+	i := s.Interface
+	if i == nil {
 		return s
 	}
-	_, listed := p.PodsDraining[i.ID]
-	if _, lost := p.ReportsLost[i.ID]; !listed && !lost {
+	_, isListed := p.PodsDraining[i.ID]
+	_, isLost := p.ReportsLost[i.ID]
+	if !isListed && !isLost && !s.m.IsPodNetwork {
 		return s // no pod uses its prefixes
 	}
-	s.Withheld = without(slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes), p.ListedPrefixes[i.ID])
-	for _, last := range p.unanswered(s.m) {
-		if change, is := last.Action.(Change).To.(UnassignAddresses); is {
-			s.Withheld = slices.Concat(s.Withheld, change.Surplus.IPv4Prefixes, change.Surplus.IPv6Prefixes)
+	prefixes, read := slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes), p.readAt(s.m)
+	unassigned, until := p.unassignedPrefixes(i.ID, read)
+	var usable []netip.Prefix
+	if at := p.settledAt(s.m); !read.Before(at) {
+		usable = prefixes
+	} else {
+		if isListed {
+			usable = p.ListedPrefixes[i.ID]
 		}
+		for _, last := range p.unanswered(s.m) {
+			if change, is := last.Action.(Change).To.(UnassignAddresses); is {
+				unassigned = slices.Concat(unassigned, change.Surplus.IPv4Prefixes, change.Surplus.IPv6Prefixes)
+			}
+		}
+		until = later(until, at)
 	}
+	s.Withheld = without(prefixes, without(usable, unassigned))
 	switch {
 	case len(s.Withheld) == 0:
-	case p.now.Before(at):
-		s = s.requeue(at)
+	case p.now.Before(until):
+		s = s.requeue(until)
 	default:
 		s.needsFreshRead = true
 	}
 	return s
+}
+
+// unassignedPrefixes returns the prefixes that EC2 unassigned last from an interface, if the read may still show them,
+// and when a read shows them no more. A call that unassigned only addresses does not count.
+func (p *planner) unassignedPrefixes(id string, read time.Time) (all []netip.Prefix, until time.Time) {
+	for _, family := range []Family{IPv4, IPv6} {
+		last := p.RepeatedUpdates[id][FieldOf(UnassignAddresses{Family: family})]
+		unassigned, _ := last.To.(UnassignAddresses)
+		prefixes := slices.Concat(unassigned.Surplus.IPv4Prefixes, unassigned.Surplus.IPv6Prefixes)
+		if at := last.At.Add(inventory.StaleReadWindow); read.Before(at) && len(prefixes) > 0 {
+			all, until = slices.Concat(all, prefixes), later(until, at)
+		}
+	}
+	return all, until
 }
 
 // reportMayBeLost reports whether the report about a member's interface may be lost: a user may have deleted the state

@@ -425,6 +425,12 @@ func TestPodsUseNoPrefixThatAReadMayShowAfterItsEnd(t *testing.T) {
 			}}}
 		}
 	}
+	accepted := func(ago time.Duration) func(*plan.Observed, time.Time) {
+		to := plan.UnassignAddresses{Family: plan.IPv4, Surplus: eni.Addresses{IPv4Prefixes: blocks(0)}}
+		return func(o *plan.Observed, now time.Time) {
+			o.RepeatedUpdates = plan.RepeatedUpdates{o.Owned[0].ID: {plan.FieldOf(to): {To: to, At: now.Add(-ago), Count: 1}}}
+		}
+	}
 	for name, tc := range map[string]struct {
 		// leads is how long the process leads; since when pods may use the prefixes of listed.
 		leads    time.Duration
@@ -432,13 +438,24 @@ func TestPodsUseNoPrefixThatAReadMayShowAfterItsEnd(t *testing.T) {
 		happens  func(o *plan.Observed, now time.Time)
 		withheld []netip.Prefix
 		wait     time.Duration
+		// none is set if the NodeENI has no network for pods.
+		none bool
 	}{
 		"the process leads for long":   {leads: time.Hour, listed: blocks(0)},
 		"it got the lease just before": {leads: second, listed: blocks(0), withheld: blocks(1), wait: window - second},
 		"the state lists both":         {leads: second, listed: blocks(0, 1)},
 		"pods do not use the interface": {leads: second, listed: blocks(0), happens: func(o *plan.Observed, _ time.Time) {
 			o.PodsDraining = nil
+		}, none: true},
+		"the state does not list the network yet": {leads: second, listed: blocks(0), withheld: blocks(0, 1), wait: window - second, happens: func(o *plan.Observed, _ time.Time) {
+			o.PodsDraining = nil
 		}},
+		"EC2 unassigned a prefix": {leads: time.Hour, listed: blocks(0, 1), happens: accepted(second), withheld: blocks(0), wait: window - second},
+		"EC2 unassigned a prefix before pods used the interface": {leads: time.Hour, happens: func(o *plan.Observed, now time.Time) {
+			accepted(second)(o, now)
+			o.PodsDraining = nil
+		}, withheld: blocks(0), wait: window - second},
+		"EC2 unassigned a prefix a window ago": {leads: time.Hour, listed: blocks(0, 1), happens: accepted(window)},
 		"the state is lost": {leads: second, withheld: blocks(0, 1), wait: window - second, happens: func(o *plan.Observed, now time.Time) {
 			o.ListedPrefixes, o.PodsDraining, o.ReportsLost = nil, nil, map[string]time.Time{o.Owned[0].ID: now.Add(time.Hour)}
 		}},
@@ -454,7 +471,7 @@ func TestPodsUseNoPrefixThatAReadMayShowAfterItsEnd(t *testing.T) {
 			i := *settled.Members[0].Interface
 			i.IPv4Prefixes = blocks(0, 1)
 			w.interfaces[i.ID], w.requested[i.ID] = i, i.Addresses
-			d.Claims[0].PodPrefixes = plan.PrefixDemand{Pods: true, Max: 4}
+			d.Claims[0].PodPrefixes = plan.PrefixDemand{Pods: !tc.none, Max: 4}
 			o := w.observe(ledger)
 			o.Era.Since = w.now.Add(-tc.leads)
 			o.PodNetworks = map[string]plan.PodNetwork{i.ID: network(1, 1)}

@@ -107,3 +107,11 @@ func earlier(at, other time.Time) time.Time {
 	}
 	return at
 }
+
+// later returns the later of two times.
+func later(at, other time.Time) time.Time {
+	if other.After(at) {
+		return other
+	}
+	return at
+}
