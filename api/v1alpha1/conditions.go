@@ -43,6 +43,8 @@ const (
 	ReasonInstanceHasAnotherNode = "InstanceHasAnotherNode"
 	// ReasonUnverified: an interface is retained, because only its tags say that multieni created it.
 	ReasonUnverified = "Unverified"
+	// ReasonUnreported: an interface of a NodeENI that is being deleted stays, because no NodeENIState reports it.
+	ReasonUnreported = "Unreported"
 	// ReasonDeleting: the object is being deleted, and so are its interfaces.
 	ReasonDeleting = "Deleting"
 )

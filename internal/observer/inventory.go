@@ -164,6 +164,13 @@ func (o *Observer) Attached(counts func(inventory.Record) bool) int {
 	return o.inventory.Attached(counts)
 }
 
+// AttachedOf returns the attached interfaces of a NodeENI, by ID.
+func (o *Observer) AttachedOf(owner identity.Owner) []inventory.Record {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.AttachedOf(owner)
+}
+
 // Count returns how many interfaces the cluster owns.
 func (o *Observer) Count() int {
 	o.mu.Lock()

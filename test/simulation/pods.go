@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -364,7 +365,8 @@ func (r *run) hasWhole(id string) bool {
 }
 
 // heldForPods reports whether an interface may have pods that no agent can report: the state of its Node is that of
-// another instance, or no Node names the instance any more and a state under a former name waits.
+// another instance, or no Node names the instance any more and a state under a former name waits, or the NodeENI says
+// that no state reports the interface.
 func (c *cluster) heldForPods(i eni.Interface) bool {
 	if i.Attachment == nil || !c.run.pods.excused {
 		return false
@@ -379,8 +381,8 @@ func (c *cluster) heldForPods(i eni.Interface) bool {
 	former := func(object client.Object) bool {
 		return object.GetName() != host.node && slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, waits)
 	}
-	if len(c.nodesOf(host.instance)) == 0 && slices.ContainsFunc(c.api.all(states), former) {
-		return true
+	if len(c.nodesOf(host.instance)) == 0 {
+		return slices.ContainsFunc(c.api.all(states), former) || c.saysUnreported(i)
 	}
 	state := c.state(host.node)
 	if state == nil || state.Spec.InstanceID == host.instance {
@@ -390,6 +392,17 @@ func (c *cluster) heldForPods(i eni.Interface) bool {
 		return said.ENIID == i.ID && said.Pods != nil && said.Pods.Draining || waits(said)
 	})
 	return told || !c.run.truth().ended(state.Spec.InstanceID)
+}
+
+// saysUnreported reports whether a NodeENI that is being deleted says that its interfaces stay, because no state reports
+// them.
+func (c *cluster) saysUnreported(i eni.Interface) bool {
+	nodeENI := c.nodeENIOf(spotOf(i).uid)
+	if nodeENI == nil || nodeENI.DeletionTimestamp.IsZero() {
+		return false
+	}
+	ready := apimeta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionReady)
+	return ready != nil && ready.Reason == v1alpha1.ReasonUnreported
 }
 
 // interrupting checks I16: no interface is detached under a pod.

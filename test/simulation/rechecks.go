@@ -69,22 +69,27 @@ func (r *run) holdsForPods() bool {
 	return false
 }
 
-// blockedMembers returns how many members lack an interface on the node that a key names, on the nodes of the NodeENI
-// that it names, or on the node of the FloatingAddress that it names. Each at times makes a call that tests for free
-// capacity, and its reason can differ each time.
+// blockedMembers returns how many members lack an interface on the node that a key names, or on the nodes of the NodeENI
+// that it names, and how many have a reason on the node of the FloatingAddress that it names. Each at times makes a call
+// that tests for free capacity, or waits for its turn, and its reason can differ each time.
 func (r *run) blockedMembers(key string) (blocked int) {
 	for _, c := range r.clusters {
 		for _, object := range c.api.all(states) {
 			state := object.(*v1alpha1.NodeENIState)
-			concerned, lacking := key == fmt.Sprintf("%s %s %s", c.name, nodeQueue, state.Name), 0
+			concerned, lacking, hindered := key == fmt.Sprintf("%s %s %s", c.name, nodeQueue, state.Name), 0, 0
 			for _, i := range state.Status.Interfaces {
 				concerned = concerned || key == fmt.Sprintf("%s %s %s", c.name, nodeENIQueue, i.NodeENI)
+				if i.Reason != "" {
+					hindered++
+				}
 				if i.ENIID == "" && i.Reason != "" {
 					lacking++
 				}
 			}
 			for _, name := range c.addressesOf(state) {
-				concerned = concerned || key == fmt.Sprintf("%s %s %s", c.name, addressQueue, name)
+				if key == fmt.Sprintf("%s %s %s", c.name, addressQueue, name) {
+					blocked += hindered
+				}
 			}
 			if concerned {
 				blocked += lacking

@@ -16,6 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/text"
 	"github.com/multieni/multieni/internal/status"
 )
@@ -69,6 +70,20 @@ func (r *Reconciler) strays(left []eni.Interface) []eni.Interface {
 	})
 }
 
+// unreported returns the attached interfaces of a NodeENI whose deletion waits for a long time, while no NodeENIState
+// names it.
+func (r *Reconciler) unreported(nodeENI *v1alpha1.NodeENI, f facts) []inventory.Record {
+	if len(f.states) > 0 || nodeENI.DeletionTimestamp.IsZero() || !f.waitsLong(nodeENI) {
+		return nil
+	}
+	return r.Observer.AttachedOf(identity.Owner(nodeENI.UID))
+}
+
+// waitsLong reports whether a deletion waits for a long time.
+func (f facts) waitsLong(nodeENI *v1alpha1.NodeENI) bool {
+	return f.now.Sub(nodeENI.DeletionTimestamp.Time) > mostRecheck
+}
+
 // mayBeInvisible reports whether an earlier leader may have created an interface for the NodeENI that EC2 does not
 // return yet. The observer knows what this process created or requested.
 func (r *Reconciler) mayBeInvisible(uid types.UID) bool {
@@ -86,7 +101,10 @@ func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.O
 	if len(f.strays) > 0 && len(f.states) == 0 {
 		return astray(nodeENI, f.strays)
 	}
-	if len(interfaces) == 0 && len(f.states) > 0 && f.now.Sub(nodeENI.DeletionTimestamp.Time) > mostRecheck {
+	if len(f.unreported) > 0 {
+		return unreported(f.unreported)
+	}
+	if len(interfaces) == 0 && len(f.states) > 0 && f.waitsLong(nodeENI) {
 		return indistinct(nodeENI, f.states[0].Name)
 	}
 	message := fmt.Sprintf("%s being removed", text.Count(len(interfaces), "interface"))
@@ -123,4 +141,15 @@ func astray(nodeENI *v1alpha1.NodeENI, strays []eni.Interface) status.Outcome {
 			"is left alone; delete the interface, or remove that tag from it; multieni checks again within %s",
 		text.Count(len(strays), "interface"), identity.TagNodeENIUID, nodeENI.UID, first.ID, where,
 		identity.Prefix, mostRecheck)}
+}
+
+// unreported is the outcome of a NodeENI whose deletion waits a long time for interfaces that no NodeENIState reports.
+// Their Node is gone, and pods of its instance can use them.
+func unreported(attached []inventory.Record) status.Outcome {
+	first := attached[0]
+	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonUnreported, Message: fmt.Sprintf(
+		"it is to be deleted, and %s of it stays: %s is attached to %s, and no NodeENIState reports it, so no agent can "+
+			"say that pods do not use it; if the instance has no Node any more, terminate the instance, or detach the "+
+			"interface; multieni checks again within %s",
+		text.Count(len(attached), "interface"), first.ID, first.Attachment.InstanceID, mostRecheck)}
 }

@@ -414,6 +414,36 @@ func TestADeletionNamesTheLedgerItWaitsFor(t *testing.T) {
 	}
 }
 
+// TestADeletionNamesTheInterfaceThatNoStateReports deletes a NodeENI with an interface on an instance whose Node is
+// gone. Pods of the instance can use it, and no agent can say so.
+func TestADeletionNamesTheInterfaceThatNoStateReports(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after time.Duration
+		want  string
+	}{
+		"shortly after":    {time.Minute, v1alpha1.ReasonDeleting},
+		"ten minutes late": {11 * time.Minute, v1alpha1.ReasonUnreported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			left := owned()
+			left[0].Status, left[0].Attachment = eni.InUse, &eni.Attachment{ID: "eni-attach-1", InstanceID: "i-00000000000000001", Slot: eni.Slot{Device: 1}}
+			s := setStage(t, &cloud{known: left}, declared())
+			if err := s.kube.Delete(t.Context(), declared()); err != nil {
+				t.Fatal(err)
+			}
+			s.now = s.read().DeletionTimestamp.Add(tc.after)
+			if err := s.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			ready := apimeta.FindStatusCondition(s.read().Status.Conditions, v1alpha1.ConditionReady)
+			isNamed := strings.Contains(ready.Message, left[0].ID+" is attached to i-00000000000000001")
+			if ready.Reason != tc.want || isNamed != (tc.want == v1alpha1.ReasonUnreported) {
+				t.Errorf("Ready is %+v, want reason %s", ready, tc.want)
+			}
+		})
+	}
+}
+
 // TestTheFinalizerStaysWhileEC2MayHideSomething deletes a NodeENI without any known interface. The process leads since
 // the start.
 func TestTheFinalizerStaysWhileEC2MayHideSomething(t *testing.T) {

@@ -148,7 +148,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	f.strays = r.strays(left)
+	f.strays, f.unreported = r.strays(left), r.unreported(&nodeENI, f)
 	after := report(&nodeENI, f)
 	if wait := r.podsDue(&nodeENI, after); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, unreadable

@@ -17,6 +17,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/core/text"
@@ -50,6 +51,8 @@ type facts struct {
 	// strays are interfaces with the UID of a NodeENI that is being deleted, whose other tags differ from those that this
 	// cluster writes.
 	strays []eni.Interface
+	// unreported are its attached interfaces if its deletion waits for a long time and no NodeENIState reports them.
+	unreported []inventory.Record
 	// attachments is the state of the NetworkAttachmentDefinitions.
 	attachments attachments
 	// floating has, by interface ID, why an address that a pod brought up is not where the pod is, or on which nodes pods

@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -96,6 +97,18 @@ func (v *Inventory) Attached(counts func(Record) bool) int {
 		}
 	}
 	return n
+}
+
+// AttachedOf returns the attached interfaces of a NodeENI by ID, without those that are retained as unverified.
+func (v *Inventory) AttachedOf(owner identity.Owner) (all []Record) {
+	v.Attached(func(r Record) bool {
+		if r.Member.Owner == owner {
+			all = append(all, r)
+		}
+		return false
+	})
+	slices.SortFunc(all, func(a, b Record) int { return cmp.Compare(a.ID, b.ID) })
+	return all
 }
 
 // HasAny reports whether the inventory has an interface that was created for an instance.
