@@ -126,7 +126,7 @@ func (s Status) nodeTable(p Page) string {
 func (n NodeENI) state() string {
 	switch {
 	case n.Deleting && n.Accepted && !n.NotObserved:
-		return "Deleting"
+		return reasonDeleting
 	case n.Paused && !n.Deleting:
 		return reasonPaused
 	case !n.reconciled():
@@ -149,7 +149,7 @@ func (n NodeENI) readyCell() terminal.Cell {
 // readiness writes a condition with its sign.
 func readiness(c Condition) terminal.Cell {
 	m := map[string]terminal.Style{"True": terminal.Good, "False": terminal.Bad}[c.Status]
-	passes := passing(c.Reason) || c.Reason == "Progressing" || c.Reason == "Deleting"
+	passes := passing(c.Reason) || c.Reason == "Progressing" || c.Reason == reasonDeleting
 	if m == terminal.Plain || m == terminal.Bad && passes {
 		m = terminal.Busy
 	}

@@ -100,7 +100,7 @@ func (w *Why) explainDeletion(n NodeENI) {
 		return
 	}
 	w.Verdict = "It is being deleted, and goes when EC2 confirms that none of its interfaces is left."
-	if n.unable() {
+	if n.Ready.Reason != reasonDeleting && n.Ready.Reason != reasonPaused {
 		w.explainReady(n.Ready)
 	}
 	if n.Paused {

@@ -65,6 +65,13 @@ func TestWhyNodeENIExplainsTheFirstCauseThatApplies(t *testing.T) {
 		},
 		"being deleted":        {func(n *report.NodeENI) { n.Deleting = true }, verdict(deleting)},
 		"deleted, last report": {func(n *report.NodeENI) { n.Deleting, n.Accepted = true, false }, verdict(deleting)},
+		"being deleted, and an interface stays that no state reports": {
+			func(n *report.NodeENI) {
+				n.Deleting = true
+				n.Ready = report.Condition{Status: "False", Reason: "Unreported", Message: "eni-1 is attached to i-1"}
+			},
+			verdict(deleting, "Unreported: eni-1 is attached to i-1", report.Remediation("Unreported")),
+		},
 		"being deleted, and paused": {
 			func(n *report.NodeENI) { n.Deleting, n.Paused = true, true },
 			verdict(deleting, "It is paused as well, so that nothing is removed. "+unpause),
