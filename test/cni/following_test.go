@@ -175,6 +175,7 @@ func TestAVirtualAddressOfKeepalivedFollowsIt(t *testing.T) {
 // TestAnAddressIsAtEC2Soon measures the time from the address in the pod to the call to EC2, which the simulated EC2
 // answers at once.
 func TestAnAddressIsAtEC2Soon(t *testing.T) {
+	size.NeedsAll(t, "it measures ten addresses of one node")
 	_, a, _, _ := followers(t)
 	pod := a.connected("own-a")
 	own := netip.MustParseAddr("10.0.64.200")

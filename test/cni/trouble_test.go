@@ -137,6 +137,7 @@ func (k *worker) haveAddresses(pods []pod) {
 
 // While EC2 throttles, pods get the addresses that the node has. The first pod without one starts after the throttling.
 func TestPodsWhileEC2ThrottlesTheGrowth(t *testing.T) {
+	size.NeedsAll(t, "EC2 throttles for a minute")
 	w := newPodCluster(t)
 	w.control()
 	a, b := w.worker("node-a1", instanceA), w.worker("node-b1", instanceB)
@@ -164,6 +165,7 @@ func TestPodsWhileEC2ThrottlesTheGrowth(t *testing.T) {
 // EC2 refuses the growth in a subnet without a free /28. The error of the pod and the conditions say so, and the pod
 // starts once another user of the subnet has released a block.
 func TestPodsWhileTheSubnetIsFull(t *testing.T) {
+	size.NeedsAll(t, "its pods wait two minutes for a subnet")
 	account := awssim.ExampleWorld()
 	for i := range account.Subnets {
 		if account.Subnets[i].SubnetID == subnetA {
@@ -210,6 +212,7 @@ func TestPodsWhileTheSubnetIsFull(t *testing.T) {
 
 // All pods but one get an address of their own while the prefixes grow to their limit.
 func TestAllPodsStartAtOnceThroughMultus(t *testing.T) {
+	size.NeedsAll(t, "it starts all pods of a node")
 	first := size.Of(1, 1, 12)
 	last := first + 1
 	w := newPodCluster(t)

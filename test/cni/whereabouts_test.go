@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/multieni/multieni/internal/dev/assets"
+	"github.com/multieni/multieni/test/size"
 )
 
 // whereabouts puts the plugin into the folders of the node's runtime, and returns the network of
@@ -71,6 +72,7 @@ func (k *worker) secondaries() (eni string, addresses []netip.Addr) {
 // Whereabouts chooses the addresses of pods on two nodes, and a program of the user assigns them in EC2. The controller
 // does not unassign them, even after a restart and an edit of the NodeENI.
 func TestAddressesOfWhereabouts(t *testing.T) {
+	size.NeedsAll(t, "another test has addresses of whereabouts that follow")
 	w := newPodCluster(t)
 	program, err := assets.Whereabouts(t.Context(), os.Stderr)
 	if err != nil {

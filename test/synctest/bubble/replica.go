@@ -69,7 +69,7 @@ func (c *Cluster) Defaults() options.Controller {
 	o.Bind(pflag.NewFlagSet("", pflag.ContinueOnError))
 	o.Region, o.MetricsAddress, o.ProbeAddress = "us-east-1", "0", "0"
 	o.LeaderElectionNamespace = "kube-system"
-	o.LeaseDuration = time.Minute
+	o.LeaseDuration = 10 * time.Minute
 	c.Must(o.Validate())
 	return o
 }
