@@ -345,6 +345,16 @@ func (r *run) moving(p *process, q request) {
 	}
 }
 
+// noteEndOf notes that an address has no object any more. It stays on an interface whose tags another program changed
+// meanwhile: the product touches none without the cluster's tags.
+func (r *run) noteEndOf(object *v1alpha1.FloatingAddress) {
+	for _, id := range controller.InterfacesOf(object) {
+		if r.watch.tampered(id) {
+			delete(r.followers.assigned, id+" "+object.Spec.Address)
+		}
+	}
+}
+
 // hasBrought reports whether a pod has an address on an interface.
 func (r *run) hasBrought(id string, address netip.Addr) bool {
 	i, exists := r.truth().interfaces[id]

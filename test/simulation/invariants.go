@@ -141,6 +141,9 @@ func (r *run) changed(c *cluster, k kind, change change) {
 	case k == states:
 		r.noteHolds(c, change)
 		return
+	case k == floatingAddresses && change.after == nil:
+		r.noteEndOf(change.before.(*v1alpha1.FloatingAddress))
+		return
 	case k != nodeENIs || change.before == nil:
 	case change.after == nil:
 		r.watch.lost[c.name+string(change.before.GetUID())] = change.version

@@ -381,8 +381,8 @@ func (c *cluster) heldForPods(i eni.Interface) bool {
 	former := func(object client.Object) bool {
 		return object.GetName() != host.node && slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, waits)
 	}
-	if len(c.nodesOf(host.instance)) == 0 {
-		return slices.ContainsFunc(c.api.all(states), former) || c.saysUnreported(i)
+	if len(c.nodesOf(host.instance)) == 0 && (slices.ContainsFunc(c.api.all(states), former) || c.saysUnreported(i)) {
+		return true
 	}
 	state := c.state(host.node)
 	if state == nil || state.Spec.InstanceID == host.instance {
