@@ -330,7 +330,7 @@ func TestDeleteIsNoted(t *testing.T) {
 // TestDeletingWhatEC2DoesNotKnow checks that NotFound is a success only after the visibility window.
 func TestDeletingWhatEC2DoesNotKnow(t *testing.T) {
 	for known, want := range map[time.Duration]bool{0: false, inventory.VisibilityWindow - time.Second: false, inventory.VisibilityWindow: true} {
-		t.Run(fmt.Sprintf("first heard of %s before", known), func(t *testing.T) {
+		t.Run(fmt.Sprintf("first known %s before", known), func(t *testing.T) {
 			v := inventory.New(cluster)
 			v.ObserveInterfaces(start, eni.Interface{ID: "eni-1", Status: eni.Available, Tags: member(0).Tags(start.Add(-time.Hour), nil)})
 			r := recorder{fails: map[string]error{"delete eni-1": &eni.APIError{Class: eni.NotFound}}}

@@ -354,7 +354,7 @@ func TestEvents(t *testing.T) {
 	for _, step := range steps {
 		quiet(host)
 		node.IP(step.command)
-		if got := heard(host); got == step.silent {
+		if got := received(host); got == step.silent {
 			t.Errorf("%s: an event came: %t", step.name, got)
 		}
 	}
@@ -365,11 +365,11 @@ const silence = 200 * time.Millisecond
 
 // quiet waits until no more events come.
 func quiet(host *netlink.Host) {
-	for heard(host) {
+	for received(host) {
 	}
 }
 
-func heard(host *netlink.Host) bool {
+func received(host *netlink.Host) bool {
 	select {
 	case <-host.Events():
 		return true

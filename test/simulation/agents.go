@@ -107,7 +107,7 @@ func (h *podHost) readFile(network string) podnet.Network {
 func (h *podHost) reports() []v1alpha1.PodNetworkState {
 	switch h.agent {
 	case servesNone:
-		return agent.DisabledNetworks(h.heard, h.heard.Status.ObservedGeneration != 0)
+		return agent.DisabledNetworks(h.observed, h.observed.Status.ObservedGeneration != 0)
 	case knowsNone:
 		return nil
 	default:

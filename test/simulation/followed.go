@@ -209,7 +209,7 @@ func (h *podHost) restartHolds() {
 // decideHolds lets the agent decide, by the present versions of the objects, what it writes about addresses.
 func (h *podHost) decideHolds() {
 	h.holds = nil
-	if h.heard == nil || h.agent != servesPods {
+	if h.observed == nil || h.agent != servesPods {
 		return
 	}
 	type place struct {
@@ -218,7 +218,7 @@ func (h *podHost) decideHolds() {
 		declared        bool
 	}
 	at := map[string]place{}
-	for _, i := range h.heard.Status.Interfaces {
+	for _, i := range h.observed.Status.Interfaces {
 		if i.ENIID == "" || !h.hasLink(i.ENIID) {
 			continue
 		}

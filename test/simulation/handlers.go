@@ -25,7 +25,7 @@ const gathering = 250 * time.Millisecond
 func (p *process) deliver(k kind) {
 	c := p.informers.next(k)
 	p.run.note(p, "gets an event of %s %s", k, c.name())
-	p.heard(k, c)
+	p.handle(k, c)
 }
 
 // relist makes the process list a kind again after its watch failed.
@@ -33,29 +33,29 @@ func (p *process) relist(k kind) {
 	p.lost[k] = false
 	p.run.note(p, "lists %ss again", k)
 	for _, c := range p.informers.relist(k, p.run.faults.oldList()) {
-		p.heard(k, c)
+		p.handle(k, c)
 	}
 }
 
-// heard enqueues the objects that a change concerns, as the product's SetupWithManager functions do.
-func (p *process) heard(k kind, c change) {
+// handle enqueues the objects that a change concerns, as the product's SetupWithManager functions do.
+func (p *process) handle(k kind, c change) {
 	switch k {
 	case nodes:
-		p.heardOfNode(c)
+		p.handleNode(c)
 	case nodeENIs:
-		p.heardOfNodeENI(c)
+		p.handleNodeENI(c)
 	case subnetReservations:
 		if c.passes(controller.SpecOrLifeChanged()) {
 			p.enqueue(reservationQueue, c.name(), 0)
 		}
 	case floatingAddresses:
-		p.heardOfFloatingAddress(c)
+		p.handleFloatingAddress(c)
 	case states:
-		p.heardOfState(c)
+		p.handleState(c)
 	}
 }
 
-func (p *process) heardOfNode(c change) {
+func (p *process) handleNode(c change) {
 	if !c.passes(controller.NodeIdentityChanged()) {
 		return
 	}
@@ -68,7 +68,7 @@ func (p *process) heardOfNode(c change) {
 	}
 }
 
-func (p *process) heardOfNodeENI(c change) {
+func (p *process) handleNodeENI(c change) {
 	switch {
 	case c.passes(controller.SpecOrLifeChanged()):
 		p.enqueue(nodeENIQueue, c.name(), 0)
@@ -82,7 +82,7 @@ func (p *process) heardOfNodeENI(c change) {
 	}
 }
 
-func (p *process) heardOfFloatingAddress(c change) {
+func (p *process) handleFloatingAddress(c change) {
 	p.enqueue(addressQueue, c.name(), 0)
 	for _, version := range c.versions() {
 		for _, holder := range controller.Holders(version.(*v1alpha1.FloatingAddress)) {
@@ -93,7 +93,7 @@ func (p *process) heardOfFloatingAddress(c change) {
 	}
 }
 
-func (p *process) heardOfState(c change) {
+func (p *process) handleState(c change) {
 	versions := c.versions()
 	if c.passes(node.StateChanged()) {
 		p.enqueue(nodeQueue, c.name(), 0)

@@ -43,8 +43,8 @@ type podHost struct {
 	node, instance string
 	// agent is the kind of agent that runs on the node.
 	agent agentKind
-	// heard is the NodeENIState that the agent read last, checkpoint what it stored of that.
-	heard, checkpoint *v1alpha1.NodeENIState
+	// observed is the NodeENIState that the agent read last, checkpoint what it stored of that.
+	observed, checkpoint *v1alpha1.NodeENIState
 	// files are the files of networks, by network. Lost are those that the agent cannot read: the world still knows which
 	// pods have an interface.
 	files map[string]podnet.Network
@@ -197,22 +197,22 @@ func (h *podHost) settle() {
 // read lets the agent read its NodeENIState.
 func (h *podHost) read() {
 	if state, is := h.c.api.get(states, h.node).(*v1alpha1.NodeENIState); is && state.Spec.InstanceID == h.instance {
-		h.heard = state
+		h.observed = state
 	} else {
-		h.heard = nil
+		h.observed = nil
 	}
 }
 
 // serve writes the files of the networks that the agent knows, and makes its next report.
 func (h *podHost) serve() {
 	h.decideHolds()
-	if h.heard == nil {
+	if h.observed == nil {
 		return
 	}
-	h.checkpoint = h.heard
+	h.checkpoint = h.observed
 	reports := h.reports()
 	node := h.node
-	if equality.Semantic.DeepEqual(reports, h.heard.Status.PodNetworks) {
+	if equality.Semantic.DeepEqual(reports, h.observed.Status.PodNetworks) {
 		h.report = nil
 		return
 	}
@@ -232,10 +232,10 @@ func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 			interfaces[network] = file.ENI
 		}
 	}
-	served := agent.ServedNetworks(h.heard, interfaces)
+	served := agent.ServedNetworks(h.observed, interfaces)
 	for _, network := range slices.Sorted(maps.Keys(served)) {
 		i := served[network]
-		last := agent.LastReport(h.heard, network, i.ENIID)
+		last := agent.LastReport(h.observed, network, i.ENIID)
 		report := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Reason: "LinkNotFound",
 			Prefixes: agent.MarkedPrefixes(last)}
 		files[network] = h.files[network]
@@ -262,7 +262,7 @@ func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 			}
 			continue
 		}
-		if h.heard.Status.ObservedGeneration == 0 { // the controller has not reported yet: the agent releases nothing
+		if h.observed.Status.ObservedGeneration == 0 { // the controller has not reported yet: the agent releases nothing
 			files[network] = file
 			continue
 		}
@@ -323,7 +323,7 @@ func (h *podHost) reboot() {
 	h.files, h.lost, h.report = map[string]podnet.Network{}, nil, nil
 	h.forgetBrought()
 	h.restartHolds()
-	if h.heard = h.checkpoint; h.heard != nil && h.agent == servesPods {
+	if h.observed = h.checkpoint; h.observed != nil && h.agent == servesPods {
 		h.serveNetworks()
 	}
 }

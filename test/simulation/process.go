@@ -134,7 +134,7 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	}
 	for k := range kinds {
 		for _, object := range p.informers.known(k) {
-			p.heard(k, change{after: object})
+			p.handle(k, change{after: object})
 		}
 	}
 	return p
@@ -176,7 +176,7 @@ func (p *process) reconcile(q queueName, key string) {
 			p.run.note(p, "reconcile %s %s: %v", q, key, err)
 		}
 	})
-	p.heardOfEC2()
+	p.handleEC2()
 }
 
 // resync lists all interfaces and looks for leaks, as the observer's loop does.
@@ -194,7 +194,7 @@ func (p *process) resync() {
 		p.resyncAt = p.run.now.Add(wait)
 	})
 	p.resyncing = false
-	p.heardOfEC2()
+	p.handleEC2()
 }
 
 func (p *process) poll() {
@@ -208,7 +208,7 @@ func (p *process) poll() {
 	})
 	p.polling = false
 	if again := p.pollAt; !p.dead {
-		p.heardOfEC2()
+		p.handleEC2()
 		p.pollAt = again
 	}
 }
@@ -249,23 +249,23 @@ func (p *process) end(how string) {
 	}
 }
 
-// heardOfEC2 enqueues the nodes that the observer reports and those that are admitted, and NodeENIs after refused
+// handleEC2 enqueues the nodes that the observer reports and those that are admitted, and NodeENIs after refused
 // writes, and schedules the poll.
-func (p *process) heardOfEC2() {
+func (p *process) handleEC2() {
 	if p.dead {
 		return
 	}
 	// One after the other: a select over two ready channels is not replayable.
 	p.enqueueAll(p.observer.Changed())
 	p.enqueueAll(p.nodes.Admitted())
-	p.heardOfRefusals()
+	p.handleRefusals()
 	if p.pollAt.IsZero() {
 		p.pollAt = p.run.now
 	}
 }
 
-// heardOfRefusals enqueues the NodeENIs of nodes whose state the API server began or stopped to refuse.
-func (p *process) heardOfRefusals() {
+// handleRefusals enqueues the NodeENIs of nodes whose state the API server began or stopped to refuse.
+func (p *process) handleRefusals() {
 	for _, name := range slices.Sorted(slices.Values(p.refusedWrites.Changed())) {
 		for _, object := range p.informers.known(nodes) {
 			if object.GetName() == name {

@@ -70,8 +70,8 @@ func (p *process) ignores(s desiredSlot) bool {
 	if nodeENI == nil || len(its) < 2 || selects(nodeENI, its[0]) {
 		return false
 	}
-	heard := nodesIn(p.informers.known(nodes), s.instanceID)
-	return !anySelected(nodeENI, slices.DeleteFunc(heard, func(node *corev1.Node) bool {
+	received := nodesIn(p.informers.known(nodes), s.instanceID)
+	return !anySelected(nodeENI, slices.DeleteFunc(received, func(node *corev1.Node) bool {
 		return node.Name == its[0].Name
 	}))
 }

@@ -63,7 +63,7 @@ func fetch(ctx context.Context, index, dir string) error {
 	defer archive.Close()
 	silence.Reset(patience)
 	// GetVersion compares the checksum, because it is set for the platform.
-	if err := client.GetVersion(ctx, prebuiltVersion, platform, &heard{archive, silence}); err != nil {
+	if err := client.GetVersion(ctx, prebuiltVersion, platform, &monitored{archive, silence}); err != nil {
 		return causeOf(ctx, err)
 	}
 	silence.Stop()
@@ -108,13 +108,13 @@ func unpack(ctx context.Context, archive io.ReadSeeker, partial, dir string) err
 	return os.Rename(path, dir)
 }
 
-// heard passes written data on, and records that there was some.
-type heard struct {
+// monitored passes written data on, and records that there was some.
+type monitored struct {
 	io.Writer
 	silence *time.Timer
 }
 
-func (h *heard) Write(p []byte) (int, error) {
+func (h *monitored) Write(p []byte) (int, error) {
 	h.silence.Reset(patience)
 	return h.Writer.Write(p)
 }
