@@ -41,8 +41,8 @@ func (r *run) losing(p *process, q request, i eni.Interface) {
 func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
 	attached, orphans := 0, 0
 	for _, i := range owned {
-		if i.Attachment != nil && r.watch.strangers[i.ID] != nil {
-			attached++ // its tags say that it is of the cluster, so the share of the others is smaller
+		if i.Attachment != nil && r.watch.tampered(i.ID) {
+			attached++ // its tags can say that it is of the cluster, and then the share of the others is smaller
 		} else if i.Attachment != nil && !c.leftAlone(i) {
 			attached++
 			if nodeENI := c.nodeENIOf(spotOf(i).uid); !isJoined(i) && (nodeENI == nil || r.restored(i, nodeENI)) {

@@ -100,13 +100,34 @@ func (r *Reconciler) addPlace(ctx context.Context, d *decision, f *floating.Fact
 	if d.instanceID == "" && known.Attachment != nil {
 		d.instanceID = known.Attachment.InstanceID
 	}
+	// An interface from a launch template has no record: its instance and the NodeENIState tell who uses it.
+	nodeENI := record.Member.NodeENI
 	if !owned {
-		return nil
+		var err error
+		if nodeENI, err = r.adopter(ctx, d.instanceID, id); err != nil {
+			return err
+		}
 	}
 	d.instanceID = cmp.Or(d.instanceID, record.Member.InstanceID)
-	paused, err := r.paused(ctx, d.instanceID, record.Member.Node, record.Member.NodeENI)
+	paused, err := r.paused(ctx, d.instanceID, record.Member.Node, nodeENI)
 	f.Paused = f.Paused || paused
 	return err
+}
+
+// adopter returns the name of the NodeENI that adopted an interface of an instance; empty if there is none.
+func (r *Reconciler) adopter(ctx context.Context, instanceID, id string) (string, error) {
+	var states v1alpha1.NodeENIStateList
+	if err := r.Client.List(ctx, &states, controller.OfInstance(instanceID), client.UnsafeDisableDeepCopy); err != nil {
+		return "", err
+	}
+	for n := range states.Items {
+		for _, i := range states.Items[n].Status.Interfaces {
+			if i.ENIID == id {
+				return i.NodeENI, nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // addHolder adds the interface of the holder, if the NodeENIState of the holder's node lists it as attached. Agents can
@@ -192,7 +213,7 @@ func within(ranges []netip.Prefix, address netip.Addr) bool {
 }
 
 // paused reports whether a user paused the NodeENI of an interface, or a Node: the named one, or another one of the
-// instance. An instance can register again under another name.
+// instance. An instance can register again under another name. A name can be empty.
 func (r *Reconciler) paused(ctx context.Context, instanceID, node, nodeENI string) (bool, error) {
 	var registered corev1.NodeList
 	if err := r.Client.List(ctx, &registered, controller.OfInstance(instanceID)); err != nil {
@@ -205,6 +226,9 @@ func (r *Reconciler) paused(ctx context.Context, instanceID, node, nodeENI strin
 		name   string
 		object client.Object
 	}{{node, &corev1.Node{}}, {nodeENI, &v1alpha1.NodeENI{}}} {
+		if one.name == "" {
+			continue
+		}
 		err := r.Client.Get(ctx, types.NamespacedName{Name: one.name}, one.object)
 		if client.IgnoreNotFound(err) != nil {
 			return false, err
