@@ -4,6 +4,9 @@
 package simulation
 
 import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -75,9 +78,7 @@ func (r *run) holdingStill(p *process, q request) {
 	if nodeENI := p.cluster.nodeENIOf(string(m.Owner)); nodeENI != nil {
 		concerned = append(concerned, nodeENI)
 	}
-	for _, node := range p.cluster.nodesOf(m.InstanceID) {
-		concerned = append(concerned, node)
-	}
+	concerned = append(concerned, p.knownNodes(m.InstanceID)...)
 	for _, object := range concerned {
 		r.judged("I1")
 		if since, paused := r.watch.paused[p.cluster.name+string(object.GetUID())]; paused &&
@@ -86,4 +87,19 @@ func (r *run) holdingStill(p *process, q request) {
 				p.name, q.action, q.target, object.GetName(), since, p.views[len(p.views)-1], detail(q))
 		}
 	}
+}
+
+// knownNodes returns the Nodes of an instance that the process knew when it began its work. It does not know that of a
+// Node whose providerID is missing for a moment.
+func (p *process) knownNodes(instanceID string) (known []client.Object) {
+	for _, node := range nodesIn(p.informers.known(nodes), instanceID) {
+		version, err := strconv.Atoi(node.ResourceVersion)
+		if err != nil {
+			panic(err)
+		}
+		if _, exists := p.cluster.api.get(nodes, node.Name).(*corev1.Node); exists && version <= p.views[len(p.views)-1] {
+			known = append(known, node)
+		}
+	}
+	return known
 }

@@ -23,7 +23,7 @@ const (
 	mostIdle = 3
 	// mostRechecks is for a node that waits for a change in EC2 that no event announces: the product reconciles it
 	// every five minutes, and sometimes twice within a second.
-	mostRechecks = 9
+	mostRechecks = 12
 	// mostDeletionChecks is for a NodeENI whose deletion waits for a person: the product reconciles it after a tenth of
 	// the time that it has waited, and at least every ten minutes. It has waited for [lastWrites] when the period
 	// begins.

@@ -403,18 +403,27 @@ func TestAnAddressOutsideTheRangesIsNotMoved(t *testing.T) {
 	}
 }
 
-// TestAnObjectDeletedUnderAPodIsLetGo deletes the object while a pod has the address: EC2 keeps it.
-func TestAnObjectDeletedUnderAPodIsLetGo(t *testing.T) {
+// TestAnObjectDeletedUnderAPodComesBack deletes the object while a pod has the address: EC2 keeps it, and the controller
+// still unassigns it once no pod has it.
+func TestAnObjectDeletedUnderAPodComesBack(t *testing.T) {
 	w := newWorld(t)
 	w.hold(vip, "node-a", eniA)
 	w.reconcile(vip)
 	w.made("assign a [10.0.4.200]")
-	w.must(w.api.Delete(t.Context(), &v1alpha1.FloatingAddress{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.FloatingAddressName(subnet, vip)}}))
+	w.must(w.api.Delete(t.Context(), &v1alpha1.FloatingAddress{ObjectMeta: metav1.ObjectMeta{Name: name(vip)}}))
 	w.reconcile(vip)
 	w.made()
-	if !w.gone(vip) {
-		t.Error("the object is left")
+	w.hold(vip, "node-a", eniA)
+	w.reconcile(vip)
+	if got := w.says(vip, "Assigned", "to "+eniA).Status.Assignment; got == nil || got.ENIID != eniA || got.Found {
+		t.Fatalf("the object that came back has the assignment %+v", got)
 	}
+	w.hold(vip, "", "")
+	w.reconcile(vip)
+	w.now = w.now.Add(time.Minute)
+	w.reconcile(vip)
+	w.reconcile(vip)
+	w.made("unassign a [10.0.4.200]", "read a")
 }
 
 // TestContention names the pods of both nodes.

@@ -33,6 +33,9 @@ type decision struct {
 // decide returns the step for an address.
 func (r *Reconciler) decide(ctx context.Context, object *v1alpha1.FloatingAddress) (*decision, error) {
 	d := &decision{object: object, address: addressOf(object)}
+	r.mu.Lock()
+	r.inherit(d)
+	r.mu.Unlock()
 	facts, err := r.gather(ctx, d)
 	if err != nil {
 		return nil, err

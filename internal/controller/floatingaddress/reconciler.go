@@ -10,6 +10,7 @@ package floatingaddress
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -66,9 +67,11 @@ type Options struct {
 // Reconciler reconciles FloatingAddresses.
 type Reconciler struct {
 	Options
-	// mu guards memories and pace.
+	// mu guards memories, ended and pace.
 	mu       sync.Mutex
 	memories map[string]memory
+	// ended are the objects to make anew, by name: they ended under a pod.
+	ended    map[string]*v1alpha1.FloatingAddress
 	pace     floating.Pace
 	podNames *cache.Cache[string]
 }
@@ -81,7 +84,8 @@ type memory struct {
 
 // New returns a Reconciler to be set up with a manager.
 func New(options Options) *Reconciler {
-	return &Reconciler{Options: options, memories: map[string]memory{}, podNames: cache.New[string](options.Now)}
+	return &Reconciler{Options: options, memories: map[string]memory{}, ended: map[string]*v1alpha1.FloatingAddress{},
+		podNames: cache.New[string](options.Now)}
 }
 
 // Reconcile brings one address to the interface of its holder.
@@ -111,10 +115,11 @@ const maxRounds = 4
 func (r *Reconciler) reconcile(ctx context.Context, name string) (at time.Time, err error) {
 	var object v1alpha1.FloatingAddress
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &object); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.forget(name)
+		if !apierrors.IsNotFound(err) {
+			return time.Time{}, err
 		}
-		return time.Time{}, client.IgnoreNotFound(err)
+		r.forget(name)
+		return time.Time{}, r.restore(ctx, name)
 	}
 	for range maxRounds {
 		one, err := r.decide(ctx, &object)
@@ -142,6 +147,8 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (at time.Time, 
 			return time.Time{}, r.delete(ctx, &object)
 		case floating.Finish:
 			return time.Time{}, r.finish(ctx, &object)
+		case floating.Renew:
+			return time.Time{}, r.renew(ctx, &object)
 		default:
 			return one.step.At, r.report(ctx, one)
 		}
@@ -178,6 +185,45 @@ func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.FloatingAddres
 		}
 	}
 	return nil
+}
+
+// renew removes the finalizer, and makes the object anew.
+func (r *Reconciler) renew(ctx context.Context, object *v1alpha1.FloatingAddress) error {
+	r.mu.Lock()
+	r.ended[object.Name] = object
+	r.mu.Unlock()
+	if err := r.finish(ctx, object); err != nil {
+		return err
+	}
+	return r.restore(ctx, object.Name)
+}
+
+// restore makes the object of a name anew if it ended under a pod. An agent may make it first.
+func (r *Reconciler) restore(ctx context.Context, name string) error {
+	r.mu.Lock()
+	former := r.ended[name]
+	r.mu.Unlock()
+	if former == nil {
+		return nil
+	}
+	next := &v1alpha1.FloatingAddress{Spec: former.Spec,
+		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{v1alpha1.Finalizer}}}
+	if err := r.Client.Create(ctx, next); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("create FloatingAddress %s again: %w", name, err)
+	}
+	return nil
+}
+
+// inherit adds the assignment of the former object of the name, until the object has one. The caller holds the lock.
+func (r *Reconciler) inherit(d *decision) {
+	former := r.ended[d.object.Name]
+	switch {
+	case former == nil || former.UID == d.object.UID:
+	case d.address.Assignment == nil:
+		d.address.Assignment = addressOf(former).Assignment
+	default:
+		delete(r.ended, d.object.Name)
+	}
 }
 
 // remember returns what the process remembers of an object. The caller holds the lock.

@@ -70,6 +70,9 @@ type Assignment struct {
 	Found bool
 }
 
+// isOurs reports whether this cluster's controller assigned the address.
+func (a Address) isOurs() bool { return a.Assignment != nil && !a.Assignment.Found }
+
 // Facts are what is known of EC2.
 type Facts struct {
 	// Interface is that of the holder; nil unless it is attached to the instance of the holder's node.
@@ -150,6 +153,8 @@ const (
 	Delete
 	// Finish removes the finalizer of the object.
 	Finish
+	// Renew removes it, and makes the object anew with its assignment.
+	Renew
 )
 
 // State is the state of an address.
@@ -217,8 +222,7 @@ func Next(a Address, f Facts, m Memory, now time.Time) (Step, Memory) {
 		step.Reason, step.Message = ReasonPaused, "the NodeENI or the Node is paused: the address stays where it is"
 		step.At = now.Add(recheck)
 	case a.Deleting && held:
-		// A user deleted it under a pod. The agent creates it again.
-		step.Do = Finish
+		step = outlive(step, a)
 	case a.Deleting:
 		step = end(step, a, f, m, now)
 	case !held:
@@ -244,19 +248,29 @@ func idle(step Step, a Address, m Memory, now time.Time) Step {
 	return step
 }
 
+// outlive lets a pod keep the address whose object is being deleted: a user deleted it under the pod, or the interface
+// of the holder was attached again after a minute. Without the assignment, the next object would take the address for
+// one that another program assigned, which stays for ever.
+func outlive(step Step, a Address) Step {
+	step.Do = Finish
+	if a.isOurs() {
+		step.Do = Renew
+	}
+	return step
+}
+
 // end unassigns an address whose object is being deleted. No pod can become its holder any more.
 func end(step Step, a Address, f Facts, m Memory, now time.Time) Step {
 	step.Reason, step.Message = ReasonDeleting, "no pod has the address, and it is being unassigned"
-	ours := a.Assignment != nil && !a.Assignment.Found
 	settled := f.settledAt(m)
 	switch {
-	case ours && len(f.At) > 0:
+	case a.isOurs() && len(f.At) > 0:
 		if retry := m.Failure.Retry(); m.Failure.Count > 0 && now.Before(retry) {
 			step.At, step.Message = retry, "EC2 does not unassign the address: "+m.Failure.Message
 			return step
 		}
 		step.Do, step.On = Unassign, f.At[0]
-	case !ours, f.settled(m):
+	case !a.isOurs(), f.settled(m):
 		step.Do = Finish
 	case now.Before(settled):
 		step.At = settled

@@ -127,6 +127,9 @@ func TestNext(t *testing.T) {
 		}, floating.Finish, "", floating.Progressing, "Deleting", 0},
 		"somebody deletes it under a pod": {func(s *situation) {
 			s.Deleting, s.At, s.Assignment = true, []string{"eni-a"}, assigned("eni-a", false)
+		}, floating.Renew, "", floating.Progressing, "", 0},
+		"somebody deletes it under a pod, and another program assigned the address": {func(s *situation) {
+			s.Deleting, s.At, s.Assignment = true, []string{"eni-a"}, assigned("eni-a", true)
 		}, floating.Finish, "", floating.Progressing, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -230,7 +230,7 @@ func TestReleaseInstance(t *testing.T) {
 		// next is the time to the next look; 0 if the ledger is empty.
 		next time.Duration
 	}{
-		"nothing is known of it":           {next: inventory.VisibilityWindow},
+		"nothing is known of it":        {next: inventory.VisibilityWindow},
 		"no read has shown it for long": {after: inventory.VisibilityWindow},
 		"it was started anew a minute ago": {
 			o: plan.Observed{Era: era.Era{Since: start.Add(time.Hour)}}, after: time.Hour + time.Minute, next: inventory.VisibilityWindow - time.Minute,
