@@ -471,11 +471,6 @@ func (r *run) checkCluster(owned []eni.Interface) {
 	}
 }
 
-// reconciled runs at every reconciliation.
-func (r *run) reconciled(p *process, q queueName, key string) {
-	r.watch.reconciles[fmt.Sprintf("%s %s %s", p.cluster.name, q, key)]++
-}
-
 func describe(i eni.Interface) string {
 	m, _ := identity.Read(i.Tags[identity.TagCluster], i.Tags)
 	at := "attached to nothing"

@@ -192,3 +192,8 @@ func (c *cluster) formerNames(node string) (names []string) {
 	}
 	return names
 }
+
+// reconciled runs at every reconciliation.
+func (r *run) reconciled(p *process, q queueName, key string) {
+	r.watch.reconciles[fmt.Sprintf("%s %s %s", p.cluster.name, q, key)]++
+}

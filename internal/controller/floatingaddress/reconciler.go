@@ -70,7 +70,7 @@ type Reconciler struct {
 	// mu guards memories, ended and pace.
 	mu       sync.Mutex
 	memories map[string]memory
-	// ended are the objects to make anew, by name: they ended under a pod.
+	// ended are the objects to make again, by name: they ended under a pod.
 	ended    map[string]*v1alpha1.FloatingAddress
 	pace     floating.Pace
 	podNames *cache.Cache[string]
@@ -187,7 +187,7 @@ func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.FloatingAddres
 	return nil
 }
 
-// renew removes the finalizer, and makes the object anew.
+// renew removes the finalizer, and makes the object again.
 func (r *Reconciler) renew(ctx context.Context, object *v1alpha1.FloatingAddress) error {
 	r.mu.Lock()
 	r.ended[object.Name] = object
@@ -198,7 +198,7 @@ func (r *Reconciler) renew(ctx context.Context, object *v1alpha1.FloatingAddress
 	return r.restore(ctx, object.Name)
 }
 
-// restore makes the object of a name anew if it ended under a pod. An agent may make it first.
+// restore makes the object of a name again if it ended under a pod. An agent may make it first.
 func (r *Reconciler) restore(ctx context.Context, name string) error {
 	r.mu.Lock()
 	former := r.ended[name]

@@ -153,7 +153,7 @@ const (
 	Delete
 	// Finish removes the finalizer of the object.
 	Finish
-	// Renew removes it, and makes the object anew with its assignment.
+	// Renew removes it, and makes the object again with its assignment.
 	Renew
 )
 
