@@ -375,13 +375,7 @@ func (c *cluster) heldForPods(i eni.Interface) bool {
 	if host == nil || host.c != c {
 		return false
 	}
-	waits := func(said v1alpha1.InterfaceState) bool { // no agent reports under the name
-		return said.ENIID == i.ID && strings.Contains(said.Message, "terminate the instance")
-	}
-	former := func(object client.Object) bool {
-		return object.GetName() != host.node && slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, waits)
-	}
-	if len(c.nodesOf(host.instance)) == 0 && (slices.ContainsFunc(c.api.all(states), former) || c.saysUnreported(i)) {
+	if len(c.nodesOf(host.instance)) == 0 && c.waitsWithoutNode(host, i) {
 		return true
 	}
 	state := c.state(host.node)
@@ -389,13 +383,27 @@ func (c *cluster) heldForPods(i eni.Interface) bool {
 		return false
 	}
 	told := slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
-		return said.ENIID == i.ID && said.Pods != nil && said.Pods.Draining || waits(said)
+		return said.ENIID == i.ID && said.Pods != nil && said.Pods.Draining || waitsForUser(said, i)
 	})
 	return told || !c.run.truth().ended(state.Spec.InstanceID)
 }
 
-// saysUnreported reports whether a NodeENI that is being deleted says that its interfaces stay, because no state reports
-// them.
+// waitsWithoutNode reports whether an interface of a host that no Node names waits for a user: a state under a former
+// name says so, or the NodeENI that is being deleted.
+func (c *cluster) waitsWithoutNode(host *podHost, i eni.Interface) bool {
+	former := func(object client.Object) bool {
+		return object.GetName() != host.node && slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces,
+			func(said v1alpha1.InterfaceState) bool { return waitsForUser(said, i) })
+	}
+	return slices.ContainsFunc(c.api.all(states), former) || c.saysUnreported(i)
+}
+
+// waitsForUser reports whether a state says that only a user can end the wait for the pods of an interface.
+func waitsForUser(said v1alpha1.InterfaceState, i eni.Interface) bool {
+	return said.ENIID == i.ID && strings.Contains(said.Message, "terminate the instance")
+}
+
+// saysUnreported reports whether a NodeENI that is being deleted says that no state reports its interfaces.
 func (c *cluster) saysUnreported(i eni.Interface) bool {
 	nodeENI := c.nodeENIOf(spotOf(i).uid)
 	if nodeENI == nil || nodeENI.DeletionTimestamp.IsZero() {

@@ -69,9 +69,9 @@ func (r *run) holdsForPods() bool {
 	return false
 }
 
-// blockedMembers returns how many members lack an interface on the node that a key names, or on the nodes of the NodeENI
-// that it names, and how many have a reason on the node of the FloatingAddress that it names. Each at times makes a call
-// that tests for free capacity, or waits for its turn, and its reason can differ each time.
+// blockedMembers returns how many members lack an interface on the node that a key names, or on the nodes of the
+// NodeENI that it names, and how many have a reason on the node of the FloatingAddress that it names. Each at times
+// makes a call that tests for free capacity, or waits for its turn, and its reason can differ each time.
 func (r *run) blockedMembers(key string) (blocked int) {
 	for _, c := range r.clusters {
 		for _, object := range c.api.all(states) {

@@ -217,7 +217,8 @@ func endSchedules() []Schedule {
 				s.lateCallsArrive()
 			}},
 		{Rule: model.AddressFinishSettled,
-			Without: []Edit{{core + "floating", "case !$a.$isOurs(), $f.$settled($m):", "case !$a.$isOurs(), $f.$settled($m) || true:"}},
+			Without: []Edit{{core + "floating", "case !$a.$isOurs(), $f.$settled($m):",
+				"case !$a.$isOurs(), $f.$settled($m) || true:"}},
 			steps: func(s *stage) {
 				s.comesUp(node1)
 				s.agentWrites(node1)

@@ -198,11 +198,11 @@ func (p *planner) readAt(m *Interface) time.Time {
 }
 
 // withhold adds the prefixes that pods must not use yet. A read can still show a prefix that a call has unassigned, and
-// EC2 may have assigned it to another interface since. Until a read certainly shows the effect of all calls, pods use no
-// prefix that a call of this process unassigned. After calls of earlier leaders, or without an answer, they use only
-// prefixes that the state of the node lists for them. It is written over the version that was read, so no earlier leader
-// can list one again. A state that does not list the network for pods says nothing about its prefixes: no agent drains
-// them before a call.
+// EC2 may have assigned it to another interface since. Until a read certainly shows the effect of all calls, pods use
+// no prefix that a call of this process unassigned. After calls of earlier leaders, or without an answer, they use only
+// prefixes that the state of the node lists for them. It is written over the version that was read, so no earlier
+// leader can list one again. A state that does not list the network for pods says nothing about its prefixes: no agent
+// drains them before a call.
 func (p *planner) withhold(s step) step {
 	i := s.Interface
 	if i == nil {
