@@ -131,11 +131,12 @@ func (r *run) touching(p *process, q request, i eni.Interface) {
 	}
 }
 
-// nobodys reports whether a foreign interface has tags that the product reads as having no owner.
+// nobodys reports whether a foreign interface has tags that the product reads as having no owner, or that do not say
+// that it is old enough for a leak.
 func (c *cluster) nobodys(i eni.Interface) bool {
 	_, verdict := identity.Read(c.name, i.Tags)
 	return c.run.watch.strangers[i.ID] != nil &&
-		(verdict != identity.Owned || isPrimary(i))
+		(verdict != identity.Owned || isPrimary(i) || !identity.PastMinLeakAge(i.Tags, c.run.now))
 }
 
 // accountable returns the interfaces that the product manages. The product ignores the others, and creates another one
