@@ -47,11 +47,15 @@ test: ## Run every package and every kind of suite; a second run repeats only wh
 test-all: test test-rest ## Run every suite in full: `test`, then `test-rest`
 
 .PHONY: test-rest
-test-rest: test-simulation test-full test-race ## Run what `test` leaves out: 2,000 seeds, every suite in full, and the race detector
+test-rest: test-simulation test-pods test-full test-race ## Run what `test` leaves out: 2,000 seeds, every suite in full, and the race detector
 
 .PHONY: test-simulation
 test-simulation: ## Run the controller through 2,000 seeded schedules of 500 steps each; see docs/reliability.md
 	$(SUITES) MULTIENI_TESTS=all bin/suites run -timeout 60m ./test/simulation
+
+.PHONY: test-pods
+test-pods: ## Run the suite of pod networks in full: pods that wait for minutes for EC2, through Multus
+	$(SUITES) MULTIENI_TESTS=all bin/suites run -timeout 60m ./test/cni
 
 .PHONY: test-full
 test-full: export RAPID_SEED ?= 1
