@@ -199,10 +199,9 @@ func (p *planner) readAt(m *Interface) time.Time {
 
 // withhold adds the prefixes that pods must not use yet. A read can still show a prefix that a call has unassigned, and
 // EC2 may have assigned it to another interface since. Until a read certainly shows the effect of all calls, pods use
-// no prefix that a call of this process unassigned. After calls of earlier leaders, or without an answer, they use only
-// prefixes that the state of the node lists for them. It is written over the version that was read, so no earlier
-// leader can list one again. A state that does not list the network for pods says nothing about its prefixes: no agent
-// drains them before a call.
+// no prefix that a call of this process unassigned. In a network that they may use already, calls of earlier leaders
+// count too: they use only prefixes that the state of the node lists. It is written over the version that was read, so
+// no earlier leader can list one again.
 func (p *planner) withhold(s step) step {
 	i := s.Interface
 	if i == nil {
@@ -210,16 +209,15 @@ func (p *planner) withhold(s step) step {
 	}
 	_, isListed := p.PodsDraining[i.ID]
 	_, isLost := p.ReportsLost[i.ID]
-	if !isListed && !isLost && !s.m.IsPodNetwork {
+	isUsed := isListed || isLost
+	if !isUsed && !s.m.IsPodNetwork {
 		return s // no pod uses its prefixes
 	}
 	prefixes, read := slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes), p.readAt(s.m)
+	usable := prefixes
 	unassigned, until := p.unassignedPrefixes(i.ID, read)
-	var usable []netip.Prefix
-	if at := p.settledAt(s.m); !read.Before(at) {
-		usable = prefixes
-	} else {
-		if isListed {
+	if at := p.settledAt(s.m); read.Before(at) {
+		if isUsed {
 			usable = p.ListedPrefixes[i.ID]
 		}
 		for _, last := range p.unanswered(s.m) {

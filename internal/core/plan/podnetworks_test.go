@@ -447,8 +447,8 @@ func TestPodsUseNoPrefixThatAReadMayShowAfterItsEnd(t *testing.T) {
 		"pods do not use the interface": {leads: second, listed: blocks(0), happens: func(o *plan.Observed, _ time.Time) {
 			o.PodsDraining = nil
 		}, none: true},
-		"the state does not list the network yet": {leads: second, listed: blocks(0), withheld: blocks(0, 1), wait: window - second, happens: func(o *plan.Observed, _ time.Time) {
-			o.PodsDraining = nil
+		"a new network of a new leader": {leads: second, happens: func(o *plan.Observed, _ time.Time) {
+			o.PodsDraining = nil // its pods wait for no read
 		}},
 		"EC2 unassigned a prefix": {leads: time.Hour, listed: blocks(0, 1), happens: accepted(second), withheld: blocks(0), wait: window - second},
 		"EC2 unassigned a prefix before pods used the interface": {leads: time.Hour, happens: func(o *plan.Observed, now time.Time) {
