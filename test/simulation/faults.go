@@ -138,11 +138,6 @@ type swarm struct {
 
 // userEditRate is the rate of user edits, without which nothing happens.
 const userEditRate = 0.06
-
-// oldestRead is how far a read lags at most by fault F7. A change is hidden for up to two seconds besides, and the
-// product relies on reads that lag no longer than a minute in all.
-const oldestRead = time.Minute - 2*time.Second
-
 func (r *run) newSwarm(o Options) *swarm {
 	s := &swarm{run: r, model: fault.NewSet(o.Seed)}
 	s.rate[userEdits] = userEditRate
@@ -168,7 +163,7 @@ func (s *swarm) has(f faultName) bool { return s.rate[f] > 0 }
 // addModelFaults starts the faults that the model of EC2 itself injects.
 func (s *swarm) addModelFaults() {
 	settings := map[fault.Kind]fault.Fault{
-		fault.StaleRead: {Age: oldestRead, Jitter: true}, fault.HideNew: {Age: time.Minute}, fault.LowerLimit: {Limit: 2},
+		fault.StaleRead: {Age: time.Minute, Jitter: true}, fault.HideNew: {Age: time.Minute}, fault.LowerLimit: {Limit: 2},
 	}
 	for f := range faultNames {
 		for _, kind := range modelFaults[f] {
@@ -212,6 +207,9 @@ func (s *swarm) behavior() ec2.Behavior {
 	}
 	if s.run.chance(0.3) {
 		b.Available = ec2.Latency{Max: 3 * time.Second}
+	}
+	if s.has(staleReads) {
+		b.Visibility = ec2.Latency{Max: 2 * time.Second, Tail: 30 * time.Second, TailShare: 0.2}
 	}
 	return b
 }
