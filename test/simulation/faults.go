@@ -138,6 +138,7 @@ type swarm struct {
 
 // userEditRate is the rate of user edits, without which nothing happens.
 const userEditRate = 0.06
+
 func (r *run) newSwarm(o Options) *swarm {
 	s := &swarm{run: r, model: fault.NewSet(o.Seed)}
 	s.rate[userEdits] = userEditRate
