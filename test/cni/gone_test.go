@@ -15,7 +15,7 @@ import (
 // TestAPodThatEndedWithoutDelKeepsNoInterface: the runtime lost its state, or the node booted and a plugin in front of
 // multieni-ipam does not call it. A network that is to be removed gets no further pod whose start would end the lease.
 func TestAPodThatEndedWithoutDelKeepsNoInterface(t *testing.T) {
-	size.NeedsAll(t, "it waits for what a removal reads again")
+	size.NeedsAll(t, "its removal waits for the controller's next read")
 	w := newPodCluster(t)
 	w.control()
 	a := w.worker("node-a1", instanceA)
