@@ -155,21 +155,29 @@ func membersFromPlan(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
 }
 
 // earlierInterfaces returns the interfaces of members that a plan adds to the ledger of an instance, or has when it
-// creates the state, although they exist: the ledger names a new interface before it exists. If the instance was
-// another node before, the state of that node is evidence that an interface was no network for pods. It is read past
-// the cache, which can lack it.
+// creates the state, although they exist: the ledger names a new interface before it exists. A launch interface exists
+// before any ledger, and its tags name no NodeENI: another one can have adopted it before. If the instance was another
+// node before, the state of that node is evidence that an interface was no network for pods. It is read past the cache,
+// which can lack it.
 func (r *Reconciler) earlierInterfaces(ctx context.Context, s *snapshot, instanceID string,
 	p plan.Plan) (ids []string, err error) {
+	if s.state == nil {
+		ids = r.launchInterfaces(instanceID)
+	}
 	ledger := s.ledger(instanceID)
 	for _, m := range p.Members {
 		_, named := ledger[m.Key]
 		_, enters := p.Ledger[m.Key]
-		if named || m.Interface == nil || m.Owner.IsNetwork() || s.state != nil && !enters || s.neverHadPods[m.Owner] {
+		if named || m.Interface == nil || m.Owner.IsNetwork() || s.state != nil && !enters {
 			continue
 		}
-		tagged, _ := identity.Read(m.Cluster, m.Interface.Tags)
-		if tagged.Key != m.Key {
-			continue // it is being adopted
+		tagged, verdict := identity.Read(m.Cluster, m.Interface.Tags)
+		switch {
+		case verdict == identity.Launched:
+			ids = append(ids, m.Interface.ID)
+			continue
+		case s.neverHadPods[m.Owner], tagged.Key != m.Key: // otherwise it is being adopted
+			continue
 		}
 		var former *v1alpha1.NodeENIState
 		if tagged.Node != s.name {
@@ -183,6 +191,16 @@ func (r *Reconciler) earlierInterfaces(ctx context.Context, s *snapshot, instanc
 		}
 	}
 	return ids, nil
+}
+
+// launchInterfaces returns the launch interfaces of an instance, except the primary one.
+func (r *Reconciler) launchInterfaces(instanceID string) (ids []string) {
+	for _, i := range r.Observer.Of(instanceID).Launched {
+		if i.AttachedTo(instanceID) && i.Attachment.Slot != eni.Primary {
+			ids = append(ids, i.ID)
+		}
+	}
+	return ids
 }
 
 // neverDeclaredPods reports whether a NodeENI has declared no network for pods since it was created. The API server

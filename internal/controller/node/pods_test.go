@@ -17,6 +17,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // served returns the first interface of the NodeENIState, with the settings for the agent.
@@ -246,6 +247,36 @@ func TestALostStateDelaysARemovalOnce(t *testing.T) {
 		if left := s.attached(); len(left) > 0 {
 			t.Errorf("%d interfaces stay: %+v", len(left), s.served())
 		}
+	})
+}
+
+// TestALaunchInterfaceKeepsPrefixesWhileAReportMayBeLost has a new NodeENIState for an older launch interface. Its
+// NodeENI has declared no pods, but the tags of the interface name no NodeENI: another one can have adopted it before,
+// as a network for pods.
+func TestALaunchInterfaceKeepsPrefixesWhileAReportMayBeLost(t *testing.T) {
+	onStage(t, func(s *stage) {
+		label := func(labels map[string]string) {
+			s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = labels }) })
+			s.must(s.play(2 * time.Minute))
+		}
+		count := func(prefixes int32) {
+			s.both(func(c client.Client) { s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.IPv4PrefixCount = prefixes }) })
+		}
+		check := func(want int, when string) {
+			if got := s.served(); got.ENIID != s.attached()[0] || len(got.IPv4Prefixes) != want {
+				t.Errorf("%s %s has %d prefixes, want %d", when, got.ENIID, len(got.IPv4Prefixes), want)
+			}
+		}
+		s.launched(eni.Slot{Device: 1})
+		label(nil)
+		count(2)
+		label(map[string]string{"eni": "on"})
+		check(2, "after the adoption")
+		count(1)
+		s.must(s.play(7 * time.Minute))
+		check(2, "while a report may be lost")
+		s.must(s.play(2 * time.Minute))
+		check(1, "after ten minutes without a report")
 	})
 }
 

@@ -69,7 +69,12 @@ func (p *planner) updateLaunchInterface(update InPlaceUpdate) step {
 	if backoff := p.backoff(m); backoff != nil {
 		return s.wait(*backoff)
 	}
-	d := addressDemand{requested: p.Requested[i.ID], network: p.podNetwork(i.ID), countedAt: p.countedAt(m)}
+	// A NodeENI may have adopted the interface as a network for pods before.
+	d := addressDemand{requested: p.Requested[i.ID], countedAt: p.countedAt(m)}
+	d.network, d.recheckAt = p.usedNetwork(i.ID, false)
+	if !d.recheckAt.IsZero() {
+		s = s.requeue(d.recheckAt)
+	}
 	if !d.countedAt.IsZero() && (update.IPv4Prefixes != nil || update.IPv6Prefixes != nil) {
 		s = s.requeue(d.countedAt)
 	}

@@ -187,6 +187,22 @@ func TestMends(t *testing.T) {
 			t.Errorf("%d calls", w.calls)
 		}
 	})
+	t.Run("keep prefixes while a report may be lost", func(t *testing.T) {
+		w := newMinimalEC2(limits(4))
+		born := w.launchedAt(device(1), "s1")
+		born.IPv4Prefixes = blocks(0, 1, 2)
+		w.interfaces[born.ID], w.requested[born.ID] = born, born.Addresses
+		d, observed := desired(), w.observe(nil)
+		d.InPlaceUpdates = []plan.InPlaceUpdate{{InterfaceID: born.ID, Owner: "default", OwnerUID: "uid-t", IPv4Prefixes: &two}}
+		until := w.now.Add(time.Minute)
+		observed.ReportsLost = map[string]time.Time{born.ID: until}
+		if p := compute(d, observed, w.now); len(p.Actions) > 0 || !p.RequeueAt.Equal(until) {
+			t.Errorf("actions %v, and the next plan is due at %v, want none and %v", p.Actions, p.RequeueAt, until)
+		}
+		if p := compute(d, observed, until); len(p.Actions) != 1 {
+			t.Errorf("actions %v when it is certain that no report is lost, want one", p.Actions)
+		}
+	})
 	t.Run("wait after a failure", func(t *testing.T) {
 		w := newMinimalEC2(limits(4))
 		born := w.launchedAt(device(1), "s1")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
@@ -114,23 +115,14 @@ func (o Observed) podNetwork(id string) *PodNetwork {
 
 // demandFor returns the demand for addresses of a member's interface.
 func (p *planner) demandFor(m *Interface, i eni.Interface) addressDemand {
-	d := addressDemand{want: m.Settings.Spec.AddressCounts, requested: p.Requested[i.ID], network: p.podNetwork(i.ID)}
+	d := addressDemand{want: m.Settings.Spec.AddressCounts, requested: p.Requested[i.ID]}
 	d.most, d.instanceType, d.floating = m.PodPrefixes, p.slots.instanceType, p.Floating[i.ID]
 	d.settledAt, d.countedAt = p.prefixesSettledAt(i.ID), p.countedAt(m)
 	if room := p.Limits.IPv4 - 1 - len(i.SecondaryIPv4); p.Limits.IPv4 > 0 && d.most.Max > room {
 		d.limit = max(room, 1) // a minimum above the limit is AddressLimit
 	}
-	draining, published := p.PodsDraining[i.ID]
-	switch {
-	case d.network == nil && (d.most.Pods || published && (!draining || p.PodsOpened[i.ID])):
-		d.network = &PodNetwork{Unreported: true}
-		return d
-	case d.network == nil:
-		if lost, until := p.reportMayBeLost(m); lost {
-			d.network, d.recheckAt = &PodNetwork{Unreported: true}, until
-		}
-		return d
-	case d.most.Max == 0:
+	d.network, d.recheckAt = p.usedNetwork(i.ID, d.most.Pods)
+	if d.network == nil || d.network.Unreported || d.most.Max == 0 {
 		return d
 	}
 	if d.limit > 0 {
@@ -138,6 +130,23 @@ func (p *planner) demandFor(m *Interface, i eni.Interface) addressDemand {
 	}
 	d.grown = d.most.Prefixes(i.IPv4Prefixes, *d.network)
 	return d
+}
+
+// usedNetwork returns the report about an interface, or nil if pods cannot use its addresses. Without a report it is
+// unknown which they use: if the interface is declared as a network for pods, or was one, and until it is certain that
+// no report is lost. The time is when that is certain; zero if it does not matter.
+func (p *planner) usedNetwork(id string, isDeclared bool) (network *PodNetwork, recheckAt time.Time) {
+	if network = p.podNetwork(id); network != nil {
+		return network, time.Time{}
+	}
+	draining, published := p.PodsDraining[id]
+	if isDeclared || published && (!draining || p.PodsOpened[id]) {
+		return &PodNetwork{Unreported: true}, time.Time{}
+	}
+	if lost, until := p.reportMayBeLost(id); lost {
+		return &PodNetwork{Unreported: true}, until
+	}
+	return nil, time.Time{}
 }
 
 // prefixesSettledAt returns the time until which a read may still have the prefixes of an interface that EC2 unassigned
@@ -199,9 +208,9 @@ func (p *planner) readAt(m *Interface) time.Time {
 
 // withhold adds the prefixes that pods must not use yet. A read can still show a prefix that a call has unassigned, and
 // EC2 may have assigned it to another interface since. Until a read certainly shows the effect of all calls, pods use
-// no prefix that a call of this process unassigned. In a network that they may use already, calls of earlier leaders
-// count too: they use only prefixes that the state of the node lists. It is written over the version that was read, so
-// no earlier leader can list one again.
+// no prefix that a call of this process unassigned. Of an interface that is older than this process's lease, they use
+// only prefixes that the state of the node lists: an earlier leader can have unassigned any other. The state is written
+// over the version that was read, so no earlier leader can list one again.
 func (p *planner) withhold(s step) step {
 	i := s.Interface
 	if i == nil {
@@ -209,15 +218,14 @@ func (p *planner) withhold(s step) step {
 	}
 	_, isListed := p.PodsDraining[i.ID]
 	_, isLost := p.ReportsLost[i.ID]
-	isUsed := isListed || isLost
-	if !isUsed && !s.m.IsPodNetwork {
+	if !isListed && !isLost && !s.m.IsPodNetwork {
 		return s // no pod uses its prefixes
 	}
 	prefixes, read := slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes), p.readAt(s.m)
 	usable := prefixes
 	unassigned, until := p.unassignedPrefixes(i.ID, read)
 	if at := p.settledAt(s.m); read.Before(at) {
-		if isUsed {
+		if p.predatesLease(*i) {
 			usable = p.ListedPrefixes[i.ID]
 		}
 		for _, last := range p.unanswered(s.m) {
@@ -238,6 +246,13 @@ func (p *planner) withhold(s step) step {
 	return s
 }
 
+// predatesLease reports whether an interface may be older than this process's lease, so that an earlier leader can
+// have changed it.
+func (p *planner) predatesLease(i eni.Interface) bool {
+	made, known := identity.CreatedAt(i.Tags)
+	return !known || made.Before(p.Era.Since.Truncate(time.Second))
+}
+
 // unassignedPrefixes returns the prefixes that EC2 unassigned last from an interface, if the read may still show them,
 // and when a read shows them no more. A call that unassigned only addresses does not count.
 func (p *planner) unassignedPrefixes(id string, read time.Time) (all []netip.Prefix, until time.Time) {
@@ -252,15 +267,12 @@ func (p *planner) unassignedPrefixes(id string, read time.Time) (all []netip.Pre
 	return all, until
 }
 
-// reportMayBeLost reports whether the report about a member's interface may be lost: a user may have deleted the state
-// that had it. If the present state does not list the interface as a network for pods, a report that is still missing
-// at the given time proves that it is none.
-func (p *planner) reportMayBeLost(m *Interface) (lost bool, until time.Time) {
-	if m.Record == nil {
-		return false, time.Time{}
-	}
-	until, lost = p.ReportsLost[m.Record.ID]
-	if _, listed := p.PodsDraining[m.Record.ID]; listed {
+// reportMayBeLost reports whether the report about an interface may be lost: a user may have deleted the state that had
+// it. If the present state does not list the interface as a network for pods, a report that is still missing at the
+// given time proves that it is none.
+func (p *planner) reportMayBeLost(id string) (lost bool, until time.Time) {
+	until, lost = p.ReportsLost[id]
+	if _, listed := p.PodsDraining[id]; listed {
 		return lost, time.Time{}
 	}
 	return p.now.Before(until), until
@@ -288,7 +300,7 @@ func (p *planner) keptForPods(m *Interface) bool {
 	case isNetwork && !draining, p.PodsOpened[m.Record.ID]:
 		return true
 	default:
-		lost, _ := p.reportMayBeLost(m)
+		lost, _ := p.reportMayBeLost(m.Record.ID)
 		return lost
 	}
 }
@@ -302,7 +314,7 @@ const withoutPodNetworks = "the agent of the node does not report them; run it w
 func (p *planner) waitForPods(s step) step {
 	id, network := s.m.Record.ID, p.podNetwork(s.m.Record.ID)
 	draining, isNetwork := p.podsDraining(s.m)
-	if _, until := p.reportMayBeLost(s.m); network == nil && !isNetwork {
+	if _, until := p.reportMayBeLost(id); network == nil && !isNetwork {
 		s.Why.Message = fmt.Sprintf("%s will be removed (%s), and is detached at %s unless the agent of the node reports "+
 			"that it is in use: the interface is older than the NodeENIState of the node, so an earlier report may be lost",
 			id, s.m.Why.Message, until.UTC().Format(time.RFC3339))

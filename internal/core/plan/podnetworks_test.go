@@ -6,6 +6,7 @@ package plan_test
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -441,14 +442,15 @@ func TestPodsUseNoPrefixThatAReadMayShowAfterItsEnd(t *testing.T) {
 		// none is set if the NodeENI has no network for pods.
 		none bool
 	}{
-		"the process leads for long":   {leads: time.Hour, listed: blocks(0)},
-		"it got the lease just before": {leads: second, listed: blocks(0), withheld: blocks(1), wait: window - second},
-		"the state lists both":         {leads: second, listed: blocks(0, 1)},
-		"pods do not use the interface": {leads: second, listed: blocks(0), happens: func(o *plan.Observed, _ time.Time) {
+		"the process leads for long":    {leads: time.Hour, listed: blocks(0)},
+		"it got the lease just before":  {leads: second, listed: blocks(0), withheld: blocks(1), wait: window - second},
+		"the state lists both":          {leads: second, listed: blocks(0, 1)},
+		"pods do not use the interface": {leads: second, none: true, happens: func(o *plan.Observed, _ time.Time) { o.PodsDraining = nil }},
+		"an interface of an earlier leader becomes a network for pods": {leads: second, happens: func(o *plan.Observed, _ time.Time) {
 			o.PodsDraining = nil
-		}, none: true},
-		"a new network of a new leader": {leads: second, happens: func(o *plan.Observed, _ time.Time) {
-			o.PodsDraining = nil // its pods wait for no read
+		}, withheld: blocks(0, 1), wait: window - second},
+		"pods of a new interface wait for no read": {leads: second, happens: func(o *plan.Observed, now time.Time) {
+			o.PodsDraining, o.Owned[0].Tags[identity.TagCreatedAt] = nil, strconv.FormatInt(now.Unix(), 10)
 		}},
 		"EC2 unassigned a prefix": {leads: time.Hour, listed: blocks(0, 1), happens: accepted(second), withheld: blocks(0), wait: window - second},
 		"EC2 unassigned a prefix before pods used the interface": {leads: time.Hour, happens: func(o *plan.Observed, now time.Time) {
@@ -489,8 +491,7 @@ func TestPodsUseNoPrefixThatAReadMayShowAfterItsEnd(t *testing.T) {
 			}
 			// Once the read is old enough, only another one shows more.
 			o.Snapshot = nil
-			p = compute(d, o, w.now.Add(2*window))
-			if p.NeedsDescribe != (len(tc.withheld) > 0) {
+			if p = compute(d, o, w.now.Add(2*window)); p.NeedsDescribe != (len(tc.withheld) > 0) {
 				t.Errorf("needs a read: %t", p.NeedsDescribe)
 			}
 		})
