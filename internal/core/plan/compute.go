@@ -187,10 +187,12 @@ func (p *planner) allocateSlots() {
 	p.countUnattached()
 }
 
-// countUnattached skips interfaces without a slot: they wait for a person and must not delay others.
+// countUnattached skips interfaces without a slot: they wait for a person and must not delay others. A surplus
+// interface counts until it is deleted, even if it is retained while its replacement is being created.
 func (p *planner) countUnattached() {
 	for _, m := range p.members {
-		onItsWay := m.Settings != nil && (m.Problem == nil || m.Problem.Reason.Transient()) || m.Goal == Release
+		onItsWay := m.Settings != nil && (m.Problem == nil || m.Problem.Reason.Transient()) || m.Goal == Release ||
+			m.NeedsFreshRead
 		if onItsWay && m.Record != nil && (m.Record.Attachment == nil || isExpected(m.Record.Attachment)) {
 			p.unattached++
 		}

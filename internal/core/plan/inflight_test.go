@@ -116,6 +116,33 @@ func TestAnAttachUnderWayLeavesNoRoom(t *testing.T) {
 	}
 }
 
+// TestADeletionUnderWayLeavesNoRoom deletes a surplus interface while the one that takes its place is being created. The
+// deleted one counts until EC2 answers.
+func TestADeletionUnderWayLeavesNoRoom(t *testing.T) {
+	w := newMinimalEC2(limits(8))
+	planned := compute(desired(claim("a", desiredInterface(0, 1, "s1"))), w.observe(nil), w.now)
+	w.apply(planned.Actions[0])
+	d := desired(claim("a", desiredInterface(0, 1, "s2")), claim("b", desiredInterface(0, 2, "s1")), claim("c", desiredInterface(0, 3, "s1")))
+	planned = compute(d, w.observe(planned.Ledger), w.now)
+	made, deletes := 0, false
+	observed := w.observe(planned.Ledger)
+	for _, action := range planned.Actions {
+		switch action.(type) {
+		case plan.Create:
+			made++
+		case plan.Delete:
+			deletes = true
+		}
+		observed.InFlight = append(observed.InFlight, action)
+	}
+	if made != plan.MaxUnattached-1 || !deletes {
+		t.Fatalf("planned %v, want two creates and a delete", planned.Actions)
+	}
+	if next := compute(d, observed, w.now); len(next.Actions) > 0 {
+		t.Errorf("%v are under way, and %v is to begin", planned.Actions, next.Actions)
+	}
+}
+
 // TestOneInterfaceIsReplacedAtATime plans while an interface is being detached to be replaced.
 func TestOneInterfaceIsReplacedAtATime(t *testing.T) {
 	w := newMinimalEC2(limits(4))
