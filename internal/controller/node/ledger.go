@@ -55,6 +55,9 @@ func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, 
 	case s.state == nil, recreated:
 		next, err := r.createState(ctx, s, wanted)
 		return r.proceedWithoutState(next, p, err)
+	case needsFinalizer(s.state, wanted):
+		next, err := r.patchLedger(ctx, s, wanted)
+		return r.proceedWithoutState(next, p, err)
 	case equality.Semantic.DeepEqual(s.state.Spec, wanted):
 		return s.withLedger(s.state, nil), nil
 	case shrinks(s.state.Spec, wanted):
@@ -65,11 +68,21 @@ func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, 
 	}
 }
 
+// needsFinalizer reports whether a ledger has members and no finalizer, so that a deletion of the state would lose them
+// at once. A leader removed the finalizer of the empty ledger and did not delete the state.
+func needsFinalizer(state *v1alpha1.NodeENIState, wanted v1alpha1.NodeENIStateSpec) bool {
+	return len(wanted.Members)+len(wanted.PreviousInstances) > 0 && state.DeletionTimestamp.IsZero() &&
+		!controllerutil.ContainsFinalizer(state, v1alpha1.Finalizer)
+}
+
 // patchLedger returns a snapshot with the ledger as stored, or the given one with an error.
 func (r *Reconciler) patchLedger(ctx context.Context, s *snapshot,
 	wanted v1alpha1.NodeENIStateSpec) (*snapshot, error) {
 	after := s.state.DeepCopy()
 	after.Spec = wanted
+	if needsFinalizer(s.state, wanted) {
+		controllerutil.AddFinalizer(after, v1alpha1.Finalizer)
+	}
 	// With the lock, a write based on a stale read fails: two generations for one member must never be stored.
 	patch := client.MergeFromWithOptions(s.state, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, after, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
@@ -286,7 +299,8 @@ func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1
 }
 
 // release removes the finalizer of the state and deletes it. The ledger is empty, and EC2 has none of its interfaces
-// any more. release reports whether the state existed: the cache may still have a deleted one.
+// any more. release reports whether the state existed: the cache may still have a deleted one. The deletion names the
+// version without the finalizer: between the two writes another leader may have added members to the ledger.
 func (r *Reconciler) release(ctx context.Context, s *snapshot) (bool, error) {
 	after := s.state.DeepCopy()
 	after.Spec.Members, after.Spec.PreviousInstances = nil, nil
@@ -298,7 +312,8 @@ func (r *Reconciler) release(ctx context.Context, s *snapshot) (bool, error) {
 	}
 	released := err == nil
 	if released && s.state.DeletionTimestamp.IsZero() {
-		if err := r.Client.Delete(ctx, after, client.Preconditions{UID: &s.state.UID}); client.IgnoreNotFound(err) != nil {
+		version := client.Preconditions{UID: &s.state.UID, ResourceVersion: &after.ResourceVersion}
+		if err := r.Client.Delete(ctx, after, version); client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("delete the NodeENIState of node %s: %w", s.name, err)
 		}
 	}

@@ -251,3 +251,42 @@ func TestALedgerThatAnotherProcessChangedIsNotOverwritten(t *testing.T) {
 		}
 	})
 }
+
+// TestALedgerThatAnotherLeaderFillsIsNotDeleted has another leader add a member to an empty ledger after the controller
+// released it and before the deletion. The deletion fails, and the ledger gets its finalizer back.
+func TestALedgerThatAnotherLeaderFillsIsNotDeleted(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(time.Minute))
+		label := func(labels map[string]string) {
+			s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = labels }) })
+		}
+		var deleted []error
+		options := s.reconciler.Options
+		options.Client = interceptor.NewClient(s.cache.(client.WithWatch), interceptor.Funcs{
+			Delete: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
+				if _, is := object.(*v1alpha1.NodeENIState); !is || len(deleted) > 0 {
+					return c.Delete(ctx, object, opts...)
+				}
+				var state v1alpha1.NodeENIState
+				s.must(c.Get(ctx, client.ObjectKeyFromObject(object), &state))
+				state.Spec.Members = []v1alpha1.Member{{NodeENI: "data", NodeENIUID: "uid-data", Ordinal: 7, Generation: time.Now().Unix()}}
+				s.must(c.Update(ctx, &state))
+				label(map[string]string{"eni": "on"})
+				deleted = append(deleted, c.Delete(ctx, object, opts...))
+				return deleted[0]
+			},
+		})
+		s.reconciler = node.New(options)
+		s.start()
+		label(nil)
+		s.must(s.play(5 * time.Minute))
+		if len(deleted) != 1 || !apierrors.IsConflict(deleted[0]) {
+			t.Errorf("the deletion of the ledger returned %v, want a conflict", deleted)
+		}
+		var state v1alpha1.NodeENIState
+		s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
+		if len(state.Spec.Members) != 1 || state.Spec.Members[0].Ordinal != 7 || len(state.Finalizers) != 1 {
+			t.Errorf("the ledger has %v and the finalizers %v, want the member of the other leader and a finalizer", state.Spec.Members, state.Finalizers)
+		}
+	})
+}
