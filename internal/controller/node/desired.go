@@ -57,11 +57,11 @@ func (r *Reconciler) plan(ctx context.Context, run *instanceRun, inFlight []plan
 		p.RequeueAt = sooner(p.RequeueAt, r.Now().Add(replaceCheck))
 	}
 	p.RequeueAt = sooner(p.RequeueAt, r.reportsProveAt(s))
-	r.judged(s, instanceID, rendered)
 	for _, after := range r.recordLatency(s.name, instanceID, p.Members) {
 		r.Attached(after)
 	}
-	return result{instanceID: instanceID, plan: p, unverified: rendered.Unverified, generations: declared.generations}, nil
+	return result{instanceID: instanceID, plan: p, verified: rendered.Verified, unverified: rendered.Unverified,
+		generations: declared.generations}, nil
 }
 
 // observe converts what is known about an instance: its state, and the evidence about its interfaces.
@@ -350,15 +350,15 @@ func recorded(state *v1alpha1.NodeENIState, instanceID string) []render.Recorded
 }
 
 // judged reports to the observer which interfaces are verified and which are not, and emits Events for those that
-// became unverified.
-func (r *Reconciler) judged(s *snapshot, instanceID string, rendered render.Rendering) {
-	denied := make([]string, len(rendered.Unverified))
-	for n, u := range rendered.Unverified {
+// became unverified. The ledger of the plan is stored: what the cache said about the state of the node was true.
+func (r *Reconciler) judged(s *snapshot, one result) {
+	denied := make([]string, len(one.unverified))
+	for n, u := range one.unverified {
 		denied[n] = u.ID
 	}
-	newly := r.Observer.Judged(r.Now(), instanceID, rendered.Verified, denied)
+	newly := r.Observer.Judged(r.Now(), one.instanceID, one.verified, denied)
 	var all []nodeEvent
-	for _, u := range rendered.Unverified {
+	for _, u := range one.unverified {
 		if slices.Contains(newly, u.ID) {
 			r.Log.Warn("an interface is left alone", "node", s.name, "nodeeni", u.Member.NodeENI, "interface", u.ID,
 				"why", u.Message)

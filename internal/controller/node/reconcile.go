@@ -171,6 +171,7 @@ func (run *instanceRun) next(ctx context.Context, calls *executor.Pipeline) (aga
 	if run.snapshot, err = r.store(ctx, before, run.instanceID, run.look, p); err != nil {
 		return false, err
 	}
+	r.judged(run.snapshot, run.result)
 	if before.state == nil && run.snapshot.state != nil && before.removes(p, run.look) {
 		return true, nil // the next plan knows how young the agent's reports are
 	}

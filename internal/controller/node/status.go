@@ -31,6 +31,8 @@ const mostUnverified = 64
 type result struct {
 	instanceID string
 	plan       plan.Plan
+	// verified are the interfaces with evidence besides their tags.
+	verified []string
 	// unverified are the interfaces that are retained because only their tags say that they belong to the cluster.
 	unverified []render.Unverified
 	// generations are those of the NodeENIs that a plan of the node's own instance is based on.

@@ -131,20 +131,10 @@ func (r *renderer) withoutCopies() []inventory.Record {
 }
 
 // isAdoptable reports whether an unverified interface may serve a desired one that has no interface: the ledger, which
-// was lost or restored, does not name it and has no later generation. Nor has any interface with evidence: its ledger
-// had that generation, and the cache can lack a state that was just deleted and created again. An interface on another
-// instance serves none.
+// was lost or restored, does not name it and has no later generation. An interface on another instance serves none.
 func (r *renderer) isAdoptable(record inventory.Record) bool {
 	isHere := record.Attachment == nil || record.AttachedTo(r.InstanceID)
-	return isHere && record.Member.Generation > r.Ledger[record.Member.Key] && !r.hasLater(record)
-}
-
-// hasLater reports whether an interface of the same member has a later generation, and evidence besides its tags.
-func (r *renderer) hasLater(record inventory.Record) bool {
-	return slices.ContainsFunc(r.Owned, func(other inventory.Record) bool {
-		return other.Member.Key == record.Member.Key && other.Member.Generation > record.Member.Generation &&
-			r.hasEvidence(other)
-	})
+	return isHere && record.Member.Generation > r.Ledger[record.Member.Key]
 }
 
 // accepts reports whether tags alone suffice as evidence for a released claim. They do if a NodeENI that is being

@@ -188,38 +188,6 @@ func TestALostLedgerDoublesNothing(t *testing.T) {
 	}
 }
 
-// TestAnOlderInterfaceOfAMemberServesNothing has two interfaces of one member and no ledger: the cache can lack a state
-// that was just deleted and created again. Only the later one has evidence, and the other one is left as it is, although
-// a desired interface has none.
-func TestAnOlderInterfaceOfAMemberServesNothing(t *testing.T) {
-	later, older := inUse("eni-later", own, "s1", 1), unproved(inUse("eni-older", own, "s1", 2))
-	older.Member.Generation--
-	for name, tc := range map[string]struct {
-		later    inventory.Record
-		evidence render.Evidence
-		want     []string
-		left     map[string]bool
-	}{
-		"this process knows the later one": {later: later,
-			want: []string{"ensure a[0] eni-later", "ensure a[1]"}, left: map[string]bool{"eni-older": false}},
-		"a status has the ID of the later one": {later: unproved(later),
-			evidence: render.Evidence{Recorded: records(later)},
-			want:     []string{"ensure a[0] eni-later", "ensure a[1]"}, left: map[string]bool{"eni-older": false}},
-		"the later one has only tags, which a person can invent": {later: unproved(later),
-			want: []string{"ensure a[0] eni-later", "ensure a[0] eni-older"}, left: map[string]bool{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := render.Interfaces(declared(asks("a", "s1", "s2")), tc.evidence, running(tc.later, older), now)
-			if diff := cmp.Diff(tc.want, goals(r)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.left, unverified(r)); diff != "" {
-				t.Errorf("unverified (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // TestACopyNeverTakesThePlaceOfWhatItCopies checks that, of two interfaces with one identity, only the recorded one
 // serves. The copy does not serve even after the recorded one is deleted.
 func TestACopyNeverTakesThePlaceOfWhatItCopies(t *testing.T) {
