@@ -403,11 +403,18 @@ func waitsForUser(said v1alpha1.InterfaceState, i eni.Interface) bool {
 	return said.ENIID == i.ID && strings.Contains(said.Message, "terminate the instance")
 }
 
-// saysUnreported reports whether a NodeENI that is being deleted says that no state reports its interfaces.
+// saysUnreported reports whether a NodeENI that is being deleted says that no state reports some of its interfaces, and
+// no state reports this one.
 func (c *cluster) saysUnreported(i eni.Interface) bool {
 	nodeENI := c.nodeENIOf(spotOf(i).uid)
 	if nodeENI == nil || nodeENI.DeletionTimestamp.IsZero() {
 		return false
+	}
+	for _, object := range c.api.all(states) {
+		if slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces,
+			func(said v1alpha1.InterfaceState) bool { return said.ENIID == i.ID }) {
+			return false
+		}
 	}
 	ready := apimeta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionReady)
 	return ready != nil && ready.Reason == v1alpha1.ReasonUnreported

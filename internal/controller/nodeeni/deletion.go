@@ -4,6 +4,7 @@
 package nodeeni
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -71,12 +72,30 @@ func (r *Reconciler) strays(left []eni.Interface) []eni.Interface {
 }
 
 // unreported returns the attached interfaces of a NodeENI whose deletion waits for a long time, while no NodeENIState
-// names it.
+// that names the NodeENI names their instance. A state of another instance reports other interfaces of the NodeENI.
 func (r *Reconciler) unreported(nodeENI *v1alpha1.NodeENI, f facts) []inventory.Record {
-	if len(f.states) > 0 || nodeENI.DeletionTimestamp.IsZero() || !f.waitsLong(nodeENI) {
+	if nodeENI.DeletionTimestamp.IsZero() || !f.waitsLong(nodeENI) {
 		return nil
 	}
-	return r.Observer.AttachedOf(identity.Owner(nodeENI.UID))
+	named := instancesOf(f.states)
+	return slices.DeleteFunc(r.Observer.AttachedOf(identity.Owner(nodeENI.UID)), func(known inventory.Record) bool {
+		return named[known.Member.InstanceID]
+	})
+}
+
+// instancesOf returns the instances that NodeENIStates name: the present and the previous ones of their nodes.
+func instancesOf(states []v1alpha1.NodeENIState) map[string]bool {
+	named := map[string]bool{}
+	for n := range states {
+		named[states[n].Spec.InstanceID] = true
+		for _, previous := range states[n].Spec.PreviousInstances {
+			named[previous.InstanceID] = true
+		}
+		for _, i := range states[n].Status.Interfaces {
+			named[cmp.Or(i.InstanceID, states[n].Spec.InstanceID)] = true
+		}
+	}
+	return named
 }
 
 // waitsLong reports whether a deletion waits for a long time.

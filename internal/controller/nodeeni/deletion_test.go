@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
@@ -73,19 +74,35 @@ func TestADeletionNamesTheLedgerItWaitsFor(t *testing.T) {
 }
 
 // TestADeletionNamesTheInterfaceThatNoStateReports deletes a NodeENI with an interface on an instance whose Node is
-// gone. Pods of the instance can use it, and no agent can say so.
+// gone. Pods of the instance can use it, and no agent can say so. The states of other instances report other interfaces.
 func TestADeletionNamesTheInterfaceThatNoStateReports(t *testing.T) {
+	const instance = "i-00000000000000001"
+	other := state("n2", v1alpha1.InterfaceState{ENIID: "eni-2", Phase: v1alpha1.PhaseAttached})
+	present := state("n1", v1alpha1.InterfaceState{ENIID: "eni-1", Phase: v1alpha1.PhaseAttached})
+	present.Spec.InstanceID, present.Status.InstanceID = instance, instance
+	silent := present.DeepCopy()
+	silent.Status.Interfaces = nil
+	former := state("n2", v1alpha1.InterfaceState{ENIID: "eni-1", InstanceID: instance, Phase: v1alpha1.PhaseAttached})
+	previous := state("n2", v1alpha1.InterfaceState{ENIID: "eni-2", Phase: v1alpha1.PhaseAttached})
+	previous.Spec.PreviousInstances = []v1alpha1.PreviousInstance{{InstanceID: instance, Members: previous.Spec.Members}}
 	for name, tc := range map[string]struct {
-		after time.Duration
-		want  string
+		after  time.Duration
+		states []client.Object
+		want   string
 	}{
-		"shortly after":    {time.Minute, v1alpha1.ReasonDeleting},
-		"ten minutes late": {11 * time.Minute, v1alpha1.ReasonUnreported},
+		"shortly after":                   {time.Minute, nil, v1alpha1.ReasonDeleting},
+		"ten minutes late":                {11 * time.Minute, nil, v1alpha1.ReasonUnreported},
+		"another node, shortly after":     {time.Minute, []client.Object{other}, v1alpha1.ReasonDeleting},
+		"another node, ten minutes late":  {11 * time.Minute, []client.Object{other}, v1alpha1.ReasonUnreported},
+		"a state reports it":              {11 * time.Minute, []client.Object{present}, v1alpha1.ReasonDeleting},
+		"its state reports none":          {11 * time.Minute, []client.Object{silent, other}, v1alpha1.ReasonDeleting},
+		"the next instance's reports it":  {11 * time.Minute, []client.Object{former}, v1alpha1.ReasonDeleting},
+		"a ledger has its instance still": {11 * time.Minute, []client.Object{previous}, v1alpha1.ReasonDeleting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			left := owned()
-			left[0].Status, left[0].Attachment = eni.InUse, &eni.Attachment{ID: "eni-attach-1", InstanceID: "i-00000000000000001", Slot: eni.Slot{Device: 1}}
-			s := setStage(t, &cloud{known: left}, declared())
+			left[0].Status, left[0].Attachment = eni.InUse, &eni.Attachment{ID: "eni-attach-1", InstanceID: instance, Slot: eni.Slot{Device: 1}}
+			s := setStage(t, &cloud{known: left}, append(tc.states, declared())...)
 			if err := s.kube.Delete(t.Context(), declared()); err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +111,7 @@ func TestADeletionNamesTheInterfaceThatNoStateReports(t *testing.T) {
 				t.Fatal(err)
 			}
 			ready := apimeta.FindStatusCondition(s.read().Status.Conditions, v1alpha1.ConditionReady)
-			isNamed := strings.Contains(ready.Message, left[0].ID+" is attached to i-00000000000000001")
+			isNamed := strings.Contains(ready.Message, left[0].ID+" is attached to "+instance)
 			if ready.Reason != tc.want || isNamed != (tc.want == v1alpha1.ReasonUnreported) {
 				t.Errorf("Ready is %+v, want reason %s", ready, tc.want)
 			}
