@@ -391,12 +391,21 @@ func (c *cluster) checkFollowed() *Violation {
 	for _, object := range c.api.all(floatingAddresses) {
 		address := object.(*v1alpha1.FloatingAddress)
 		holder := address.Status.Holder
+		if holder != nil && c.lacksAgent(holder.ENIID) {
+			continue
+		}
 		if holder == nil || !c.run.hasBrought(holder.ENIID, netip.MustParseAddr(address.Spec.Address)) {
 			return &Violation{"I18", fmt.Sprintf("no pod has %s, and its object is there: %s", address.Name,
 				holdingDigest(address))}
 		}
 	}
 	return c.checkLeftAddresses(at)
+}
+
+// lacksAgent reports whether no Node names the instance of an interface, so that no agent can say that its pods ended.
+func (c *cluster) lacksAgent(id string) bool {
+	i, exists := c.run.truth().interfaces[id]
+	return exists && i.Attachment != nil && len(c.nodesOf(i.Attachment.InstanceID)) == 0
 }
 
 // checkLeftAddresses checks that EC2 has no address that a process assigned and that has no object.
