@@ -126,10 +126,15 @@ func equal(a, b Attribute) bool {
 func (p *planner) update(s step, i eni.Interface, shown time.Time, todo []Attribute) step {
 	var due []Attribute
 	for _, a := range slices.Backward(todo) { // the first gives the reason, tags only if there is no other
-		refused := p.updateBackoff(s.m, a)
+		refused := p.refusedUpdate(s.m, a)
 		switch {
 		case refused == nil:
 			due = append(due, a)
+		case !p.now.Before(refused.until):
+			due = append(due, a)
+			if !isTags(a) {
+				s = s.because(refused.why) // the call may wait for a worker
+			}
 		case isTags(a) && s.Why.Reason != "":
 			s = s.requeue(refused.until)
 		default:

@@ -389,11 +389,18 @@ func (p *planner) isRefusedUpdate(m *Interface) bool {
 // updateBackoff returns the wait of an update of one field after its last failure, or nil. The failure delays no other
 // field.
 func (p *planner) updateBackoff(m *Interface, to Attribute) *wait {
-	failure, failed := p.Backoffs[m.Key].Updates[FieldOf(to)]
-	if !failed || !p.now.Before(failure.Retry()) {
+	refused := p.refusedUpdate(m, to)
+	if refused == nil || !p.now.Before(refused.until) {
 		return nil
 	}
-	if NeedsCorrection(failure.Class) && !requests(Change{To: to}, failure.Action) {
+	return refused
+}
+
+// refusedUpdate returns the wait of an update of one field after its last failure, which may be over; nil if it did not
+// fail.
+func (p *planner) refusedUpdate(m *Interface, to Attribute) *wait {
+	failure, failed := p.Backoffs[m.Key].Updates[FieldOf(to)]
+	if !failed || NeedsCorrection(failure.Class) && !requests(Change{To: to}, failure.Action) {
 		return nil
 	}
 	return &wait{why: failure.problem(), until: failure.Retry()}
