@@ -4,13 +4,33 @@
 package simulation
 
 import (
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/instancetype"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // mostOnTheirWay is how many interfaces of a node may exist unattached and wait for their attach (K of the reliability
 // catalogue).
 const mostOnTheirWay = 3
+
+// waitsForPerson reports whether an interface waits for a person, as far as the process knows: its NodeENI is paused, or
+// the state of its node says why it is blocked.
+func (p *process) waitsForPerson(i eni.Interface) bool {
+	s := spotOf(i)
+	isIts := func(object client.Object) bool { return string(object.GetUID()) == s.uid && isPaused(object) }
+	return isPaused(p.cluster.nodeENIOf(s.uid)) || slices.ContainsFunc(p.informers.known(nodeENIs), isIts) ||
+		slices.ContainsFunc(p.cluster.api.all(states), func(object client.Object) bool {
+			return slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
+				return said.ENIID == i.ID && said.Phase == v1alpha1.PhaseBlocked && !plan.Reason(said.Reason).Transient()
+			})
+		})
+}
 
 // checkUnattachedLimit checks I4 before the call: no interface is created for a node that has the largest allowed
 // number of interfaces that never were attached. A process knows those that it created, and those that have existed for
@@ -31,7 +51,7 @@ func (r *run) checkUnattachedLimit(p *process, m identity.Member) {
 			attached++
 		case i.Attachment != nil, s.instanceID != m.InstanceID, i.Tags[identity.TagCluster] != p.cluster.name,
 			p.cluster.nodeENIOf(s.uid) == nil:
-		case isPaused(p.cluster.nodeENIOf(s.uid)): // it waits for a person
+		case p.waitsForPerson(i): // and others need not wait for it
 		case r.watch.seated[i.ID], r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[i.ID]) <= staleness:
 		case r.watch.shaped[i.ID].by == p.name, r.now.Sub(r.watch.made[i.ID]) > staleness:
 			waiting = append(waiting, i.ID)
