@@ -29,8 +29,8 @@ var router6 = netip.MustParseAddr("fe80:ec2::1")
 // ServedNetworks returns the interface of each pod network of a node, by network. Two NodeENIs can have a network of
 // the same name while an earlier NodeENI still has its interface: the network then stays with the interface in its
 // file. An interface that moved to another network stays with the network that has a file, because the leases of that
-// network are in use. A draining network is included even if EC2 never completed the attachment: the controller waits
-// for the report.
+// network are in use; no other interface gets that network before its file is removed. A draining network is included
+// even if EC2 never completed the attachment: the controller waits for the report.
 func ServedNetworks(state *v1alpha1.NodeENIState, files map[string]string) map[string]v1alpha1.InterfaceState {
 	served := map[string]v1alpha1.InterfaceState{}
 	for _, i := range state.Status.Interfaces {
@@ -41,8 +41,12 @@ func ServedNetworks(state *v1alpha1.NodeENIState, files map[string]string) map[s
 			!neverAttached {
 			continue
 		}
-		network := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}.Name()
-		if _, is := served[network]; (!is || files[network] == i.ENIID) && !isTaken(files, network, i.ENIID) {
+		network := networkOf(i).Name()
+		if files[network] == i.ENIID {
+			served[network] = i
+			continue
+		}
+		if _, is := served[network]; !is && !isTaken(files, network, i.ENIID) && !isLeased(files[network], state, network) {
 			served[network] = i
 		}
 	}
@@ -52,6 +56,19 @@ func ServedNetworks(state *v1alpha1.NodeENIState, files map[string]string) map[s
 // isTaken reports whether the file of another network names the interface, and the file of this network does not.
 func isTaken(files map[string]string, network, eni string) bool {
 	return files[network] != eni && slices.Contains(slices.Collect(maps.Values(files)), eni)
+}
+
+// isLeased reports whether the interface in the file of a network moved to another network. A lease does not name its
+// interface: if another interface got the file, the pods would count as its own, and the interface that they use as
+// drained.
+func isLeased(eni string, state *v1alpha1.NodeENIState, network string) bool {
+	return slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+		return i.ENIID != "" && i.ENIID == eni && networkOf(i).Name() != network
+	})
+}
+
+func networkOf(i v1alpha1.InterfaceState) netattach.Network {
+	return netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}
 }
 
 // EndNetwork completes the report about a network that the state of the node no longer lists. The argument brought is
@@ -234,7 +251,7 @@ func completeDraining(state *v1alpha1.PodNetworkState, removed bool, brought int
 
 // PodNetwork returns the pod network of an interface, without marks.
 func PodNetwork(i v1alpha1.InterfaceState, node string, defaultMTU int) podnet.Network {
-	named := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}
+	named := networkOf(i)
 	network := podnet.Network{
 		Version: podnet.Version, Name: named.Name(), NodeENI: i.NodeENI, Node: node, Link: hostnet.AltName(named.LinkName()),
 		ENI: i.ENIID, MAC: i.MACAddress, MTU: defaultMTU, Attachment: podnet.Attachment(i.Pods.Attachment),

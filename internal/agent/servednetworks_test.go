@@ -4,6 +4,7 @@
 package agent_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -44,6 +45,53 @@ func TestAnInterfaceStaysWithTheNetworkThatHasAFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if _, served := agent.ServedNetworks(withPods(), tc.files)["n3"]; served != tc.served {
 				t.Errorf("pods get addresses of the interface by network n3: %t", served)
+			}
+		})
+	}
+}
+
+// TestNoOtherInterfaceGetsTheNetworkOfAnInterfaceThatMoved: a NodeENI that was created again adopted its interface with
+// another ordinal while pods used it, and created one with the former ordinal. The leases of the network are those of
+// the first interface until its file is removed.
+func TestNoOtherInterfaceGetsTheNetworkOfAnInterfaceThatMoved(t *testing.T) {
+	moved := withPods().Status.Interfaces[0] // it has network n3
+	next := *moved.DeepCopy()
+	next.Ordinal, next.ENIID, next.MACAddress = moved.Ordinal+1, "eni-2", "02:00:00:00:00:0b"
+	for name, tc := range map[string]struct {
+		interfaces []v1alpha1.InterfaceState
+		files      map[string]string
+		served     map[string]string
+	}{
+		"the file names the one that moved": {
+			interfaces: []v1alpha1.InterfaceState{moved, next},
+			files:      map[string]string{"n3--1": "eni-1"},
+		},
+		"the one that moved is listed last": {
+			interfaces: []v1alpha1.InterfaceState{next, moved},
+			files:      map[string]string{"n3--1": "eni-1"},
+		},
+		"two interfaces changed places": {
+			interfaces: []v1alpha1.InterfaceState{moved, next},
+			files:      map[string]string{"n3": "eni-2", "n3--1": "eni-1"},
+		},
+		"the file was removed": {
+			interfaces: []v1alpha1.InterfaceState{moved, next},
+			served:     map[string]string{"n3": "eni-1", "n3--1": "eni-2"},
+		},
+		"the file names one that is gone": {
+			interfaces: []v1alpha1.InterfaceState{moved, next},
+			files:      map[string]string{"n3--1": "eni-3"},
+			served:     map[string]string{"n3": "eni-1", "n3--1": "eni-2"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := &v1alpha1.NodeENIState{Status: v1alpha1.NodeENIStateStatus{Interfaces: tc.interfaces}}
+			got := map[string]string{}
+			for network, i := range agent.ServedNetworks(state, tc.files) {
+				got[network] = i.ENIID
+			}
+			if !maps.Equal(got, tc.served) {
+				t.Errorf("the networks have the interfaces %v, want %v", got, tc.served)
 			}
 		})
 	}

@@ -346,10 +346,11 @@ func (r *run) moving(p *process, q request) {
 }
 
 // noteEndOf notes that an address has no object any more. It stays on an interface whose tags another program changed
-// meanwhile: the product touches none without the cluster's tags.
+// meanwhile: the product touches none without the cluster's tags. The product may not have read restored tags yet.
 func (r *run) noteEndOf(object *v1alpha1.FloatingAddress) {
 	for _, id := range controller.InterfacesOf(object) {
-		if r.watch.tampered(id) {
+		restored := r.faults.off && r.now.Sub(r.watch.meddled[id]) <= staleness
+		if restored || r.watch.tampered(id) {
 			delete(r.followers.assigned, id+" "+object.Spec.Address)
 		}
 	}
