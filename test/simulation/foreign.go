@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +25,9 @@ type foreignInterface struct {
 	// believable is set once the product may have taken it for one of ours: a ledger was lost, or a NodeENI lacked an
 	// interface at the place that its tags name.
 	believable bool
+	// free is set while no instance has it; reattached is when an instance last got it after that.
+	free       bool
+	reattached time.Time
 }
 
 // disguise writes our tags on an attached interface of another owner: the tags of one of ours, or changed ones.
@@ -82,6 +86,12 @@ func (c *cluster) foreign(zone string) *eni.Interface {
 func (r *run) noteBelief() {
 	for id, known := range r.watch.strangers {
 		i, exists := r.truth().interfaces[id]
+		switch {
+		case exists && i.Attachment == nil:
+			known.free = true
+		case exists && known.free:
+			known.free, known.reattached = false, r.now
+		}
 		if !exists || known.believable || i.Attachment == nil {
 			continue
 		}
@@ -123,12 +133,20 @@ func (c *cluster) lacks(i eni.Interface) bool {
 	})
 }
 
-// touching checks that a call changes no foreign interface that is attached to an instance.
+// touching checks that a call changes no foreign interface that is attached to an instance. An interface that a person
+// detached is a leak by its tags, and the product may not know yet that a person attached it again: EC2 refuses to delete
+// one in use.
 func (r *run) touching(p *process, q request, i eni.Interface) {
-	if known := r.watch.strangers[i.ID]; known != nil && !known.believable && i.Attachment != nil {
-		r.violate("I1", "%s %s %s, which another program made and attached, for its tags: %s", p.name, q.action,
-			i.ID, describe(i))
+	known := r.watch.strangers[i.ID]
+	if known == nil || known.believable || i.Attachment == nil {
+		return
 	}
+	justAttached := known.free || !known.reattached.IsZero() && r.now.Sub(known.reattached) <= staleness
+	if q.action == "DeleteNetworkInterface" && justAttached {
+		return
+	}
+	r.violate("I1", "%s %s %s, which another program made and attached, for its tags: %s", p.name, q.action, i.ID,
+		describe(i))
 }
 
 // nobodys reports whether a foreign interface has tags that the product reads as having no owner, or that do not say
