@@ -95,6 +95,24 @@ func TestARetainedInterfaceWithTagsAloneIsNoMember(t *testing.T) {
 	}
 }
 
+// TestASurplusThatWaitsForAReadIsNoMember has an unattached interface with a later generation in its tags than the
+// member's. While it waits until the member's own is certain, the ledger must not get that generation: it would be
+// evidence for an attached interface with the same tags.
+func TestASurplusThatWaitsForAReadIsNoMember(t *testing.T) {
+	uncertain, free := inUse("eni-own", own, "s1", 1), unproved(unattached(inUse("eni-free", own, "s1", 0)))
+	uncertain.Confirmed = false
+	free.Member.Generation++
+	o := running(uncertain, free)
+	o.Ledger = generations
+	r := render.Interfaces(declared(asks("a", "s1")), render.Evidence{}, o, now)
+	if diff := cmp.Diff([]string{"ensure a[0] eni-own", "retain a[0] eni-free"}, goals(r)); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	if ledger := plan.Compute(r.Desired, o, now).Ledger; ledger[own] != generations[own] {
+		t.Errorf("the ledger has generation %d of the member, whose interface has %d", ledger[own], generations[own])
+	}
+}
+
 // TestAnInterfaceThatAPersonMovedIsHeldAsWell has an interface whose tags name this instance, and that is attached to
 // another one: it is not removed, and serves no desired interface here.
 func TestAnInterfaceThatAPersonMovedIsHeldAsWell(t *testing.T) {

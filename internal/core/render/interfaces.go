@@ -167,6 +167,7 @@ func (r *renderer) launchedFor(desired *plan.DesiredInterface) *eni.Interface {
 func (r *renderer) placeSurplus(claim *Claim, pairs matching, owned []inventory.Record) (stranded bool) {
 	for _, n := range pairs.surplus {
 		i := r.existing(claim, owned[n])
+		i.Unverified = !r.hasEvidence(*i.Record) // an unattached copy must not become evidence for the next one
 		switch {
 		case !claim.AllResolved:
 			i.Why = plan.Problem{Reason: plan.Retained, Message: whyRetained(claim, i.Record, r.now)}
