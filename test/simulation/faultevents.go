@@ -214,7 +214,7 @@ func (r *run) copyTags(i eni.Interface) {
 	})
 	if err == nil {
 		r.note(nil, "a person copies the tags of %s to %s", i.ID, made.NetworkInterface.NetworkInterfaceID)
-		r.watch.copies[made.NetworkInterface.NetworkInterfaceID] = true
+		r.watch.copies[made.NetworkInterface.NetworkInterfaceID], r.watch.copied[i.ID] = true, true
 	}
 }
 

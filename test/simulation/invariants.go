@@ -36,10 +36,10 @@ type invariantState struct {
 	gone map[site]reason
 	// refused counts how many times in a row EC2 refused a member's client token.
 	refused map[string]int
-	// identity holds the tags of interfaces before another program spoilt them; copies are interfaces with copied tags;
-	// elsewhere are those that another program attached to another instance.
-	identity          map[string]map[string]string
-	copies, elsewhere map[string]bool
+	// identity holds the tags of interfaces before another program spoilt them; copies are interfaces with copied tags,
+	// copied those that had the tags; elsewhere are those that another program attached to another instance.
+	identity                  map[string]map[string]string
+	copies, copied, elsewhere map[string]bool
 	// The foreign interfaces by ID, which others created, tagged and attached; hosts are the instances without a Node,
 	// by zone.
 	strangers map[string]*foreignInterface
@@ -109,7 +109,7 @@ func newWatch() invariantState {
 		hosts: map[string]string{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{},
 		reconciles: map[string]int{}, probes: map[string]int{},
 		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{},
-		moving: map[string]time.Time{}, seated: map[string]bool{}, twins: map[string]bool{},
+		moving: map[string]time.Time{}, seated: map[string]bool{}, twins: map[string]bool{}, copied: map[string]bool{},
 		held: map[string]hold{}, used: map[block]time.Time{},
 		replaced: map[string]replacement{}, paused: map[string]int{}, lost: map[string]int{}, maker: map[string]string{},
 	}

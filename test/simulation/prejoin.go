@@ -257,6 +257,8 @@ func (r *run) keepingLaunched(p *process, q request, i eni.Interface) {
 
 // passingOver checks I3 for the interfaces that an instance has from the beginning: none is created next to a launch
 // interface where only one NodeENI desires one, nor next to a pre-join interface for a network of the NodeENI's name.
+// Once an interface is deleted, the product takes every other one with the same identity for a copy: nothing says which
+// of two had the identity first. It reports the one that is left, and creates another one.
 func (r *run) passingOver(p *process, m identity.Member, subnetID string) {
 	c, t := p.cluster, r.truth()
 	nodeENI := c.nodeENIOf(string(m.Owner))
@@ -265,7 +267,8 @@ func (r *run) passingOver(p *process, m identity.Member, subnetID string) {
 	}
 	for _, i := range slices.Concat(t.owned[c.name], t.launched[m.InstanceID]) {
 		its := c.nodesOf(m.InstanceID)
-		if len(its) == 0 || !p.saw(its[0]) || i.SubnetID != subnetID || !r.isKnown(i, m.InstanceID) {
+		isTakenForCopy := r.watch.copied[i.ID] && c.leftAlone(i)
+		if len(its) == 0 || !p.saw(its[0]) || i.SubnetID != subnetID || !r.isKnown(i, m.InstanceID) || isTakenForCopy {
 			continue
 		}
 		r.judged("I3")
