@@ -272,3 +272,23 @@ func TestTheVPCCNIIsNamedWhereItIsInTheWay(t *testing.T) {
 		})
 	}
 }
+
+// TestARefusedChangeKeepsItsReasonUntilEC2AcceptsIt plans when the repetition of a refused change is due, which can wait
+// for a worker: the status must not lose the reason meanwhile.
+func TestARefusedChangeKeepsItsReasonUntilEC2AcceptsIt(t *testing.T) {
+	w := newMinimalEC2(limits(4))
+	_, ledger := w.drive(desired(claim("a", desiredInterface(0, 1, "s1"))), nil)
+	asked := desiredInterface(0, 1, "s1")
+	asked.Spec.Groups = []string{"sg-2"}
+	d := desired(claim("a", asked))
+	first := compute(d, w.observe(ledger), w.now)
+	refusal := &eni.APIError{Class: eni.Unauthorized, Operation: "ModifyNetworkInterfaceAttribute"}
+	o := w.observe(ledger)
+	o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: plan.Backoff{}.WithFailure(first.Actions[0], refusal, w.now)}
+	for name, snapshot := range map[string]*eni.InstanceSnapshot{"it waits for a read": nil, "it has a read": o.Snapshot} {
+		o.Snapshot = snapshot
+		if p := compute(d, o, w.now.Add(time.Hour)); reasons(p)[0] != plan.Unauthorized || len(p.Actions) == 0 && !p.NeedsDescribe {
+			t.Errorf("%s: the due change is\n%s", name, p.Explain())
+		}
+	}
+}
