@@ -134,8 +134,8 @@ func (c *cluster) lacks(i eni.Interface) bool {
 }
 
 // touching checks that a call changes no foreign interface that is attached to an instance. An interface that a person
-// detached is a leak by its tags, and the product may not know yet that a person attached it again: EC2 refuses to delete
-// one in use.
+// detached is a leak by its tags, and the product may not know yet that a person attached it again: EC2 refuses to
+// delete one in use.
 func (r *run) touching(p *process, q request, i eni.Interface) {
 	known := r.watch.strangers[i.ID]
 	if known == nil || known.believable || i.Attachment == nil {

@@ -257,8 +257,6 @@ func (r *run) keepingLaunched(p *process, q request, i eni.Interface) {
 
 // passingOver checks I3 for the interfaces that an instance has from the beginning: none is created next to a launch
 // interface where only one NodeENI desires one, nor next to a pre-join interface for a network of the NodeENI's name.
-// Once an interface is deleted, the product takes every other one with the same identity for a copy: nothing says which
-// of two had the identity first. It reports the one that is left, and creates another one.
 func (r *run) passingOver(p *process, m identity.Member, subnetID string) {
 	c, t := p.cluster, r.truth()
 	nodeENI := c.nodeENIOf(string(m.Owner))
@@ -267,8 +265,7 @@ func (r *run) passingOver(p *process, m identity.Member, subnetID string) {
 	}
 	for _, i := range slices.Concat(t.owned[c.name], t.launched[m.InstanceID]) {
 		its := c.nodesOf(m.InstanceID)
-		isTakenForCopy := r.watch.copied[i.ID] && c.leftAlone(i)
-		if len(its) == 0 || !p.saw(its[0]) || i.SubnetID != subnetID || !r.isKnown(i, m.InstanceID) || isTakenForCopy {
+		if len(its) == 0 || !p.saw(its[0]) || i.SubnetID != subnetID || !c.isKnown(i, m.InstanceID) {
 			continue
 		}
 		r.judged("I3")
@@ -288,9 +285,12 @@ func (c *cluster) isPlaceOf(nodeENI *v1alpha1.NodeENI, in []string, i eni.Interf
 }
 
 // isKnown reports whether an interface has been attached to an instance, and unchanged by others, for longer than reads
-// are stale.
-func (r *run) isKnown(i eni.Interface, instanceID string) bool {
-	return i.Ready() && i.AttachedTo(instanceID) && !r.watch.tampered(i.ID) &&
+// are stale. Once an interface is deleted, the product takes every other one with the same identity for a copy: nothing
+// says which of two had the identity first. It reports the one that is left.
+func (c *cluster) isKnown(i eni.Interface, instanceID string) bool {
+	r := c.run
+	isTakenForCopy := r.watch.copied[i.ID] && c.leftAlone(i)
+	return !isTakenForCopy && i.Ready() && i.AttachedTo(instanceID) && !r.watch.tampered(i.ID) &&
 		r.now.Sub(r.watch.made[i.ID]) > staleness && r.now.Sub(r.watch.meddled[i.ID]) > staleness
 }
 

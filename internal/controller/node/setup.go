@@ -202,9 +202,9 @@ func request(name string) reconcile.Request {
 }
 
 // DuplicateNodes returns the other names of the instances that versions of a Node name, in order: the name of the Node
-// that has the instance or loses it to this one, the names of ledgers, and those in the tags of its interfaces. A change
-// of the Node affects only these names and no other Nodes that name the instance: if a thousand did so by mistake, each
-// would affect all.
+// that has the instance or loses it to this one, the names of ledgers, and those in the tags of its interfaces. A
+// change of the Node affects only these names and no other Nodes that name the instance: if a thousand did so by
+// mistake, each would affect all.
 //
 // A pre-join interface has the instance ID as its node name, and no ledger has a network as a member. Once the Node is
 // gone or has another instance, only the name in the tags leads to the interface.
