@@ -350,7 +350,8 @@ func recorded(state *v1alpha1.NodeENIState, instanceID string) []render.Recorded
 }
 
 // judged reports to the observer which interfaces are verified and which are not, and emits Events for those that
-// became unverified. The ledger of the plan is stored: what the cache said about the state of the node was true.
+// became unverified. Only the store of the ledger shows that what the cache said about the state of the node is true:
+// call judged after it.
 func (r *Reconciler) judged(s *snapshot, one result) {
 	denied := make([]string, len(one.unverified))
 	for n, u := range one.unverified {

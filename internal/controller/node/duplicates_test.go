@@ -284,3 +284,17 @@ func (s *stage) triggered(by string) (names []string) {
 		}
 	}
 }
+
+// TestANodeThatEndsLeadsToItsPreJoinInterfaces checks that a change of a Node also concerns the name in the tags of a
+// pre-join interface. The interface is not attached, so no change in EC2 announces it after the end of its instance.
+func TestANodeThatEndsLeadsToItsPreJoinInterfaces(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.createPreJoin(instanceID)
+		s.must(s.play(time.Minute))
+		was := &corev1.Node{}
+		was.Name, was.Spec.ProviderID = "node-2", "aws:///"+zone+"/"+instanceID
+		if got := s.reconciler.DuplicateNodes(s.Context(), was); !slices.Contains(got, instanceID) {
+			t.Errorf("the end of the Node concerns %v, want also %s", got, instanceID)
+		}
+	})
+}

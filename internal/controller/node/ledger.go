@@ -51,20 +51,28 @@ func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, 
 		recreated = true
 		addEarlier(&wanted, s.openNetworks()...)
 	}
-	switch {
-	case s.state == nil, recreated:
+	if s.state == nil || recreated {
 		next, err := r.createState(ctx, s, wanted)
 		return r.proceedWithoutState(next, p, err)
+	}
+	if next, is := s.deferLedger(wanted); is {
+		return next, nil
+	}
+	next, err := r.patchLedger(ctx, s, wanted)
+	return r.proceedWithoutState(next, p, err)
+}
+
+// deferLedger returns a snapshot with a ledger that needs no write now: nothing changed, or members only go.
+func (s *snapshot) deferLedger(wanted v1alpha1.NodeENIStateSpec) (next *snapshot, is bool) {
+	switch {
 	case needsFinalizer(s.state, wanted):
-		next, err := r.patchLedger(ctx, s, wanted)
-		return r.proceedWithoutState(next, p, err)
+		return nil, false
 	case equality.Semantic.DeepEqual(s.state.Spec, wanted):
-		return s.withLedger(s.state, nil), nil
+		return s.withLedger(s.state, nil), true
 	case shrinks(s.state.Spec, wanted):
-		return s.withLedger(s.state, &wanted), nil
+		return s.withLedger(s.state, &wanted), true
 	default:
-		next, err := r.patchLedger(ctx, s, wanted)
-		return r.proceedWithoutState(next, p, err)
+		return nil, false
 	}
 }
 
@@ -189,7 +197,7 @@ func (r *Reconciler) earlierInterfaces(ctx context.Context, s *snapshot, instanc
 		case verdict == identity.Launched:
 			ids = append(ids, m.Interface.ID)
 			continue
-		case s.neverHadPods[m.Owner], tagged.Key != m.Key: // otherwise it is being adopted
+		case s.neverHadPods[m.Owner], tagged.Key != m.Key: // no pod used it, or it is being adopted
 			continue
 		}
 		var former *v1alpha1.NodeENIState

@@ -24,19 +24,26 @@ import (
 // prepare gives the instance a pre-join interface for a network.
 func (s *stage) prepare() {
 	s.Helper()
+	id := s.createPreJoin(nodeName)
+	attachment, err := s.cloud.AttachInterface(s.Context(), id, instanceID, eni.Slot{Device: 1})
+	s.must(err)
+	s.must(s.cloud.SetDeleteOnTermination(s.Context(), id, attachment.ID, true))
+	time.Sleep(time.Minute)
+	s.ec2.ResetCalls()
+}
+
+// createPreJoin creates a pre-join interface of the instance, with the given name of its node, and returns its ID.
+func (s *stage) createPreJoin(node string) string {
+	s.Helper()
 	member := identity.Member{
-		Cluster: cluster, NodeENI: "multus", Node: nodeName, InstanceID: instanceID,
+		Cluster: cluster, NodeENI: "multus", Node: node, InstanceID: instanceID,
 		Key: identity.Key{Owner: identity.NetworkOwner("multus")}, Generation: identity.GenerationAt(time.Now()),
 	}
 	made, err := s.cloud.CreateInterface(s.Context(), executor.CreateRequest{
 		Token: member.Token(), SubnetID: data, Groups: []string{group}, Tags: member.Tags(time.Now(), nil),
 	})
 	s.must(err)
-	attachment, err := s.cloud.AttachInterface(s.Context(), made.ID, instanceID, eni.Slot{Device: 1})
-	s.must(err)
-	s.must(s.cloud.SetDeleteOnTermination(s.Context(), made.ID, attachment.ID, true))
-	time.Sleep(time.Minute)
-	s.ec2.ResetCalls()
+	return made.ID
 }
 
 // TestATakeoverShowsWithoutACall makes EC2 never answer, or never allow, the call that writes the new owner of a
