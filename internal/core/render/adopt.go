@@ -87,7 +87,7 @@ func (r *renderer) adoptFrom(
 		return from
 	}
 	owned, left := byOwner[claim.Owner], slices.Clone(from)
-	pairs := match(claim.Interfaces, owned, r.InstanceID, r.verified)
+	pairs := match(claim, owned, r.InstanceID, r.verified)
 	ordinal := r.ordinals(claim, pairs, owned)
 	for w, desired := range claim.Interfaces {
 		if _, paired := pairs.byDesired[w]; paired {

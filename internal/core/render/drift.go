@@ -23,14 +23,14 @@ func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
 	return wanted
 }
 
-// fixedDrift lists the differences that cannot be updated in place: EC2 binds an interface to its subnet, and an
-// attachment to its slot. The target is the slot where the interface belongs.
-func fixedDrift(desired plan.DesiredInterface, target eni.Slot, i eni.Interface) []plan.Drift {
+// drift lists the differences that cannot be updated in place: EC2 binds an interface to its subnet, and an attachment
+// to its slot.
+func (c *Claim) drift(desired plan.DesiredInterface, i eni.Interface) []plan.Drift {
 	var drift []plan.Drift
 	if !desired.Allows(i.SubnetID) {
 		drift = append(drift, plan.Drift{Field: "subnet", Want: strings.Join(desired.Subnets, " or "), Have: i.SubnetID})
 	}
-	if i.Attachment != nil && i.Attachment.Slot != target {
+	if target := c.target(desired.Slot, i); i.Attachment != nil && i.Attachment.Slot != target {
 		drift = append(drift, plan.Drift{Field: "slot", Want: target.String(), Have: i.Attachment.Slot.String()})
 	}
 	return drift

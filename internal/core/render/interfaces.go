@@ -103,7 +103,7 @@ func (r *renderer) placeClaim(claim *Claim, owned []inventory.Record) {
 		return
 	}
 	owned = r.credible(owned)
-	pairs := match(claim.Interfaces, owned, r.InstanceID, r.verified)
+	pairs := match(claim, owned, r.InstanceID, r.verified)
 	pairs.surplus = r.excludeSurplus(pairs.surplus, owned)
 	ordinal := r.ordinals(claim, pairs, owned)
 	for w := range claim.Interfaces {
@@ -127,7 +127,7 @@ func (r *renderer) serving(claim *Claim, desired *plan.DesiredInterface, record 
 	i.NodeENI, i.Node = claim.NodeENI, r.Node
 	i.Target = claim.target(desired.Slot, record.Interface)
 	if record.Ready() && record.AttachedTo(r.InstanceID) {
-		i.Drift = fixedDrift(*desired, i.Target, record.Interface)
+		i.Drift = claim.drift(*desired, record.Interface)
 	}
 	return i
 }
@@ -236,9 +236,8 @@ func (r *renderer) addUnresolvable(claim *Claim) {
 func (r *renderer) placeExisting(claim *Claim, owned []inventory.Record) {
 	drift := map[int][]plan.Drift{}
 	if claim.Mode == Paused {
-		for w, n := range match(claim.Interfaces, owned, r.InstanceID, r.verified).byDesired {
-			drift[n] = fixedDrift(claim.Interfaces[w], claim.target(claim.Interfaces[w].Slot, owned[n].Interface),
-				owned[n].Interface)
+		for w, n := range match(claim, owned, r.InstanceID, r.verified).byDesired {
+			drift[n] = claim.drift(claim.Interfaces[w], owned[n].Interface)
 		}
 	}
 	for n, record := range owned {

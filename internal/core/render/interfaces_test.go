@@ -27,6 +27,10 @@ func TestWhichInterfaceServesWhich(t *testing.T) {
 	unresolved.AllResolved = false
 	doubtful := member("eni-1", 0, "s1", 1)
 	doubtful.Confirmed = false
+	exact := asks("a", "s1")
+	exact.ExactSlot = true
+	attaching := member("eni-2", 2, "s1", 1)
+	attaching.Attachment.Status = eni.AttachmentAttaching
 	for name, tc := range map[string]struct {
 		claim  render.Claim
 		owned  []inventory.Record
@@ -46,6 +50,14 @@ func TestWhichInterfaceServesWhich(t *testing.T) {
 		"the attached one of two in a subnet": {
 			claim: asks("a", "s1"), owned: []inventory.Record{unattached(member("eni-1", 1, "s1", 1)), member("eni-2", 2, "s1", 1)},
 			want: []string{"ensure a[2] eni-2", "release a[1] eni-1"},
+		},
+		"the one in place of two in a subnet": {
+			claim: exact, owned: []inventory.Record{member("eni-1", 0, "s1", 3), member("eni-2", 2, "s1", 1)},
+			want: []string{"ensure a[2] eni-2", "release a[0] eni-1"},
+		},
+		"the attached one of two in a subnet, before one that is being attached in place": {
+			claim: exact, owned: []inventory.Record{member("eni-1", 0, "s1", 3), attaching},
+			want: []string{"ensure a[0] eni-1", "release a[2] eni-2"},
 		},
 		"both, while it is uncertain which one exists": {
 			claim: asks("a", "s1"), owned: []inventory.Record{doubtful, unattached(member("eni-2", 1, "s1", 1))},
@@ -69,6 +81,26 @@ func TestWhichInterfaceServesWhich(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestNoInterfaceInPlaceIsReplacedForAnother has two interfaces in one of two desired subnets, and slots must be exact.
+// The second interface has the slot of that subnet; the first is older. Only the first may be in drift, regardless of
+// the ordinal of the second.
+func TestNoInterfaceInPlaceIsReplacedForAnother(t *testing.T) {
+	claim := asks("a", "s1", "s2")
+	claim.ExactSlot = true
+	for _, ordinal := range []int{0, 5} {
+		older, inPlace := member("eni-1", 0, "s1", 3), member("eni-2", ordinal, "s1", 1)
+		inPlace.Member.Generation++
+		r := render.Interfaces(declared(claim), render.Evidence{}, running(older, inPlace), now)
+		drift := map[string]int{}
+		for _, i := range r.Interfaces {
+			drift[i.Record.ID] = len(i.Drift)
+		}
+		if diff := cmp.Diff(map[string]int{"eni-1": 2, "eni-2": 0}, drift); diff != "" {
+			t.Errorf("ordinal %d (-want +got):\n%s", ordinal, diff)
+		}
 	}
 }
 

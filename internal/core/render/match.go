@@ -20,12 +20,13 @@ type matching struct {
 	surplus []int
 }
 
-// match pairs desired interfaces with those that a NodeENI already has on the instance. The subnet takes precedence
-// over the ordinal, so that the removal of one subnet from a list never pairs the others with different interfaces. The
-// remaining interfaces are paired only if they are attached: a live interface in a replaced subnet is drift to report,
-// not an interface to remove. Verified interfaces are paired first.
+// match pairs desired interfaces with those that a NodeENI already has on the instance. An interface that needs no
+// replacement for a desired one is paired first, so that none in its place is replaced for another one. The subnet
+// takes precedence over the ordinal, so that the removal of one subnet from a list never pairs the others with
+// different interfaces. The remaining interfaces are paired only if they are attached: a live interface in a replaced
+// subnet is drift to report, not an interface to remove. Verified interfaces are paired first.
 func match(
-	desired []plan.DesiredInterface, owned []inventory.Record, instanceID string, verified func(inventory.Record) bool,
+	claim *Claim, owned []inventory.Record, instanceID string, verified func(inventory.Record) bool,
 ) matching {
 	candidates := make([]int, len(owned))
 	for i := range owned {
@@ -36,7 +37,7 @@ func match(
 	pairs := matching{byDesired: map[int]int{}}
 	taken := map[int]bool{}
 	pass := func(fits func(plan.DesiredInterface, inventory.Record) bool) {
-		for w, d := range desired {
+		for w, d := range claim.Interfaces {
 			if _, done := pairs.byDesired[w]; done {
 				continue
 			}
@@ -48,14 +49,17 @@ func match(
 			}
 		}
 	}
+	inPlace := func(w plan.DesiredInterface, record inventory.Record) bool {
+		return record.Ready() && record.AttachedTo(instanceID) && len(claim.drift(w, record.Interface)) == 0
+	}
 	sameOrdinal := func(w plan.DesiredInterface, record inventory.Record) bool {
 		return w.Ordinal == record.Member.Ordinal
 	}
 	allowed := func(w plan.DesiredInterface, record inventory.Record) bool { return w.Allows(record.SubnetID) }
 	attached := func(_ plan.DesiredInterface, record inventory.Record) bool { return record.AttachedTo(instanceID) }
 	for _, sure := range []bool{true, false} {
-		for _, fit := range [][]func(plan.DesiredInterface, inventory.Record) bool{{sameOrdinal, allowed}, {allowed},
-			{sameOrdinal, attached}, {attached}} {
+		for _, fit := range [][]func(plan.DesiredInterface, inventory.Record) bool{{sameOrdinal, inPlace}, {inPlace},
+			{sameOrdinal, allowed}, {allowed}, {sameOrdinal, attached}, {attached}} {
 			pass(func(w plan.DesiredInterface, record inventory.Record) bool {
 				return verified(record) == sure && !slices.ContainsFunc(fit,
 					func(fits func(plan.DesiredInterface, inventory.Record) bool) bool { return !fits(w, record) })
