@@ -35,13 +35,12 @@ RACED = ./awssim/... ./lib/... $$(go list ./internal/... | grep -vE '/internal/(
 
 # Random cases are the same in every run, so that a test fails because of a change and not by chance; `test-long` draws new
 # ones, fifty times as many. Suites that wait leave processors to others, so more packages than processors run at a time, the
-# longest first. test/hostile starts an API server for each test, so it runs alone.
-LONGEST = ./test/scenario ./test/cni ./test/synctest ./test/simulation ./test/ship ./test/netns
+# longest first.
+LONGEST = ./test/scenario ./test/hostile ./test/cni ./test/synctest ./test/simulation ./test/ship ./test/netns
 .PHONY: test
 test: export RAPID_SEED ?= 1
 test: ## Run every package and every kind of suite; a second run repeats only what a change affects
-	$(SUITES) bin/suites run -p 3 -timeout 40m $(LONGEST) $$(go list ./... | grep -v /test/hostile)
-	$(SUITES) bin/suites run -timeout 30m ./test/hostile
+	$(SUITES) bin/suites run -p 3 -timeout 40m $(LONGEST) ./...
 
 .PHONY: test-all
 test-all: test test-rest ## Run every suite in full: `test`, then `test-rest`
@@ -59,8 +58,8 @@ test-pods: ## Run the suite of pod networks in full: pods that wait for minutes 
 
 .PHONY: test-full
 test-full: export RAPID_SEED ?= 1
-test-full: ## Run in full what `test` shortens, except the simulation: faults of processes, and the programs of a release
-	$(SUITES) MULTIENI_TESTS=all bin/suites run -p 4 -timeout 60m ./test/hostile ./test/ship ./test/documents ./test/scenario
+test-full: ## Run in full what `test` shortens, except the simulation and pod networks; results of unchanged packages are kept
+	$(SUITES) MULTIENI_TESTS=all bin/suites run -p 4 -timeout 60m $$(go list $(LONGEST) ./... | grep -vE '/test/(simulation|cni)$$')
 
 .PHONY: test-race
 test-race: export RAPID_SEED ?= 1

@@ -20,6 +20,7 @@ import (
 	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/core/userdata"
 	"github.com/multieni/multieni/test/inputs"
+	"github.com/multieni/multieni/test/size"
 )
 
 // A self-managed group is created with its hooks, so that no instance is launched before they exist. The function completes them
@@ -113,6 +114,7 @@ func TestTheReversePathFilterIsOfTheTemplate(t *testing.T) {
 
 // The script uploads an archive that AWS Lambda can start, under the names that the template's parameters have.
 func TestTheArchiveIsUploaded(t *testing.T) {
+	size.NeedsAll(t, "it compiles the function as a release does")
 	if _, err := exec.LookPath("zip"); err != nil {
 		t.Skip("needs zip, as the script does")
 	}

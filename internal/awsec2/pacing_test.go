@@ -274,7 +274,7 @@ func TestRetriesOfReadsSpendTokens(t *testing.T) {
 	})
 }
 
-func TestTurnBeyondTheDeadline(t *testing.T) {
+func TestAWaitBeyondTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := always(reply{})
 		client := server.client(t, slow)
@@ -289,7 +289,7 @@ func TestTurnBeyondTheDeadline(t *testing.T) {
 	})
 }
 
-func TestWaitingForATurnCanBeGivenUp(t *testing.T) {
+func TestAWaitCanBeCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := always(reply{}).client(t, slow)
 		if err := client.DeleteInterface(t.Context(), "eni-1"); err != nil {

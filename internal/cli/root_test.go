@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/multieni/multieni/internal/cli"
+	"github.com/multieni/multieni/test/size"
 )
 
 // COMPONENT in a container's environment selects a command, unless the arguments name one.
@@ -43,6 +44,7 @@ func TestArguments(t *testing.T) {
 // The agent is a program in the same folder, which replaces this process and gets its arguments. If it does not exist,
 // the error says so.
 func TestAgentIsTheProgramBeside(t *testing.T) {
+	size.NeedsAll(t, "it builds the program")
 	dir := t.TempDir()
 	program, agent := filepath.Join(dir, "multieni"), filepath.Join(dir, "eni-manager")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/multieni/multieni/cmd/multieni").CombinedOutput(); err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/multieni/multieni/test/size"
 )
 
-// TestAChangeIsToldHeldAndRolledOut gives a NodeENI another subnet. The status reports the drift, and nothing else
+// TestAChangeIsReportedPausedAndRolledOut gives a NodeENI another subnet. The status reports the drift, and nothing else
 // changes. That stays so while the NodeENI is paused, although the user has already requested replacement. Then the
 // controller replaces the interfaces node by node, although it is killed meanwhile.
-func TestAChangeIsToldHeldAndRolledOut(t *testing.T) {
+func TestAChangeIsReportedPausedAndRolledOut(t *testing.T) {
 	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)

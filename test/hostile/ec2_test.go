@@ -57,6 +57,7 @@ func TestLostResponses(t *testing.T) {
 // TestLostRequests loses a third of all calls, reads too, before they reach EC2, and delays the answers to a fifth of
 // the others.
 func TestLostRequests(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)

@@ -54,6 +54,7 @@ func TestStatusWritesFail(t *testing.T) {
 
 // TestConflicts answers a third of the writes of our kinds with a conflict, and loses the answers to others.
 func TestConflicts(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)

@@ -25,6 +25,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/dev/child"
+	"github.com/multieni/multieni/test/size"
 )
 
 // The namespace and service account of the controller in the manifests, and what nodes are launched with.
@@ -88,6 +89,7 @@ func TestPermissions(t *testing.T) {
 // TestPermissionsOfDrain runs `multieni drain` as the account of the chart's Job: the role of the hook grants exactly what
 // it needs beyond the controller's. Without the role it deletes nothing, and says so.
 func TestPermissionsOfDrain(t *testing.T) {
+	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)

@@ -60,12 +60,13 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
+	image := built(t)
 	aws := awssim.Options{World: awssim.ExampleWorld(), Clock: awssim.ScaledClock(speed), Seed: 1}
 	c, err := cluster.Start(t.Context(), cluster.Options{Dir: t.TempDir(), AWS: &aws, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{T: t, Cluster: c, image: built(t), traces: newCollector(t)}
+	s := &site{T: t, Cluster: c, image: image, traces: newCollector(t)}
 	t.Cleanup(func() { s.must(c.Stop()) })
 	known := runtime.NewScheme()
 	s.must(scheme.AddToScheme(known))

@@ -27,7 +27,7 @@ func defaultSeeds() int {
 	if raced {
 		return 50
 	}
-	return size.Of(250, fullSeeds, fullSeeds)
+	return size.Of(100, fullSeeds, fullSeeds)
 }
 
 // bearEvery says that one seed in this many also runs with a part that stays broken.

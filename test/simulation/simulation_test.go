@@ -99,7 +99,7 @@ func firstDifference(a, b []string) string {
 }
 
 func TestCalm(t *testing.T) {
-	for seed := range uint64(size.Of(20, 50, 50)) {
+	for seed := range uint64(size.Of(10, 50, 50)) {
 		options := simulation.Options{Seed: seed + 1, Steps: 300, Calm: true}
 		result := simulation.Run(options)
 		report(t, options, false, result)

@@ -20,6 +20,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/test/size"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -211,6 +212,7 @@ func lacking(c *bubble.Cluster, most int) string {
 
 // TestAFullSubnet has no address for any node of a zone. The controller requests one now and then, not for each node.
 func TestAFullSubnet(t *testing.T) {
+	size.NeedsAll(t, "it takes ten seconds of processor time")
 	const nodes = 60
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())

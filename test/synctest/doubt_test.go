@@ -42,10 +42,10 @@ func TestAnAgentThatFlapsALinkSpendsNoRequests(t *testing.T) {
 	})
 }
 
-// TestAnInterfaceThatSomebodyDetachedIsToldOnTheAgentsWord: after an agent's report the controller reports an interface
+// TestAnInterfaceThatSomebodyDetachedIsReportedFromTheAgentsReport: after an agent's report the controller reports an interface
 // that another program detached, and attaches it again, long before the next resync. An agent can be faster than EC2's
 // reads: then the second read shows the detach.
-func TestAnInterfaceThatSomebodyDetachedIsToldOnTheAgentsWord(t *testing.T) {
+func TestAnInterfaceThatSomebodyDetachedIsReportedFromTheAgentsReport(t *testing.T) {
 	for name, tc := range map[string]struct{ agent, told time.Duration }{
 		"once EC2 shows it":           {agent: 10 * time.Second, told: 10 * time.Second},
 		"before EC2's reads can know": {agent: 500 * time.Millisecond, told: 40 * time.Second},

@@ -21,6 +21,7 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/test/size"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -76,6 +77,7 @@ func events(c *bubble.Cluster, reason string) int {
 // TestAPauseBoundsASelectorThatReachesTheWholeFleet changes a selector from a few nodes to all, as a typing error does.
 // The status says so within seconds; a pause stops new interfaces, and the former selector removes those on other nodes.
 func TestAPauseBoundsASelectorThatReachesTheWholeFleet(t *testing.T) {
+	size.NeedsAll(t, "it takes ten seconds of processor time")
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
 		n := c.Declare("data", "a", "data")
@@ -158,6 +160,7 @@ func TestAPauseStopsEverything(t *testing.T) {
 
 // TestCreationStopsAtTheUnattachedLimit lets EC2 refuse every attach: the controller soon creates no further interface, and reports that.
 func TestCreationStopsAtTheUnattachedLimit(t *testing.T) {
+	size.NeedsAll(t, "it takes ten seconds of processor time")
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
 		c.Declare("data", "a", "data")

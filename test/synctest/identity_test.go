@@ -20,6 +20,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/test/size"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -173,6 +174,7 @@ func TestARestoredEtcd(t *testing.T) {
 // TestARestoredEtcdWithoutLedgers loses the NodeENIStates as well: then only tags name the owner of the interfaces,
 // which stay attached. The controller reports that.
 func TestARestoredEtcdWithoutLedgers(t *testing.T) {
+	size.NeedsAll(t, "it takes ten seconds of processor time")
 	synctest.Test(t, func(t *testing.T) {
 		c, nodes := inUse(t)
 		since := time.Now()
@@ -195,6 +197,7 @@ func TestARestoredEtcdWithoutLedgers(t *testing.T) {
 // TestANodeENIThatWasLostIsCreatedAgain creates the NodeENI again, at once or after the alarm. It adopts the interfaces
 // in use: the controller detaches and creates none.
 func TestANodeENIThatWasLostIsCreatedAgain(t *testing.T) {
+	size.NeedsAll(t, "it takes ten seconds of processor time")
 	for name, after := range map[string]time.Duration{"at once": 0, "after the alarm": 20 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -314,6 +317,7 @@ type byHand struct {
 
 // TestWhatPeopleDoByHand lets people detach, delete, retag and move interfaces in the EC2 console.
 func TestWhatPeopleDoByHand(t *testing.T) {
+	size.NeedsAll(t, "it takes ten seconds of processor time")
 	for name, do := range map[string]func(*testing.T, byHand){
 		"detached":                detachedByHand,
 		"deleted again and again": deletedByHand,

@@ -24,7 +24,7 @@ const slowestAttach = 15 * time.Second
 
 func TestColdStart(t *testing.T) {
 	const members = 2
-	nodes := size.Of(200, 200, 1000)
+	nodes := size.Of(100, 200, 1000)
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
 		c.Declare("data", "a", "data")

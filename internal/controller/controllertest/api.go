@@ -9,9 +9,10 @@ import (
 	"context"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -37,11 +38,14 @@ func Builder(tb testing.TB) *fake.ClientBuilder {
 	return builder
 }
 
-// Scheme returns a new scheme with our kinds and those of Kubernetes.
+// Scheme returns a new scheme with our kinds and those that our controllers read or write. The API server in memory
+// walks through all of them for each write, so that the kinds of all groups would be most of a test's cost.
 func Scheme(tb testing.TB) *runtime.Scheme {
 	tb.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, coordinationv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			tb.Fatal(err)
 		}

@@ -26,8 +26,8 @@ import (
 
 func objectMeta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-// TestWhatPeopleHear checks which events a change causes, and that an unchanged state causes none.
-func TestWhatPeopleHear(t *testing.T) {
+// TestEventsOfAChange checks which events a change causes, and that an unchanged state causes none.
+func TestEventsOfAChange(t *testing.T) {
 	cases := map[string]struct {
 		change func(*stage)
 		within time.Duration

@@ -18,9 +18,9 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// TestANodeWithTheStartupTaintHearsOfItsNetworks lets a lifecycle hook create an interface after the node joined,
+// TestANodeWithTheStartupTaintListsItsNetworks lets a lifecycle hook create an interface after the node joined,
 // without a further list of EC2. The agent learns of the link and of the network's settings.
-func TestANodeWithTheStartupTaintHearsOfItsNetworks(t *testing.T) {
+func TestANodeWithTheStartupTaintListsItsNetworks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		taint string
 		age   time.Duration

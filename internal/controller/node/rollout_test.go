@@ -26,9 +26,9 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// TestTurns moves the interfaces of three nodes to another device index, which requires new interfaces. At any time at
-// most maxUnavailable nodes lack theirs.
-func TestTurns(t *testing.T) {
+// TestReplacementsKeepMaxUnavailable moves the interfaces of three nodes to another device index, which requires new
+// interfaces. At any time at most maxUnavailable nodes lack theirs.
+func TestReplacementsKeepMaxUnavailable(t *testing.T) {
 	cases := map[string]struct {
 		maxUnavailable int32
 		// before runs when all three have their interfaces, and meanwhile when the first has just lost its interface.
@@ -102,9 +102,9 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestATurnFollowsTheInstance registers the node again under another name during its replacement, while the cache has
+// TestAReplacementFollowsTheInstance registers the node again under another name during its replacement, while the cache has
 // no NodeENIStates: the other node waits until the instance has its interface again.
-func TestATurnFollowsTheInstance(t *testing.T) {
+func TestAReplacementFollowsTheInstance(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.join("node-2")
 		names := []string{nodeName, "node-2"}
@@ -314,9 +314,9 @@ func TestWhoFailsKeepsNobodyFromTrying(t *testing.T) {
 	})
 }
 
-// TestWaitingForATurnCostsNothing has a node that waits to replace its interface, because another one lacks its own: it
-// checks again within half a minute, without a call to EC2 or the API server.
-func TestWaitingForATurnCostsNothing(t *testing.T) {
+// TestWaitingForAReplacementCostsNothing has a node that waits to replace its interface, because another one lacks its
+// own: it checks again within half a minute, without a call to EC2 or the API server.
+func TestWaitingForAReplacementCostsNothing(t *testing.T) {
 	onStage(t, func(s *stage) {
 		names := []string{nodeName}
 		s.playAll(time.Minute, names, func() {})

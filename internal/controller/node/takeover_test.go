@@ -132,8 +132,8 @@ func TestADeletionWaitsForTheTagsOfATakeover(t *testing.T) {
 	})
 }
 
-// TestAPreparedNodeIsShownBeforeItsTurn has another node occupy the only worker that writes tags.
-func TestAPreparedNodeIsShownBeforeItsTurn(t *testing.T) {
+// TestAPreparedNodeIsShownBeforeItsTakeover has another node occupy the only worker that writes tags.
+func TestAPreparedNodeIsShownBeforeItsTakeover(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.join("newcomer")
 		s.must(s.observer.ResyncOnce(s.Context()))

@@ -67,7 +67,7 @@ func (s *stage) status(name string) v1alpha1.NodeENIStateStatus {
 }
 
 // There is one worker. The other node does not occupy it, keeps its status, and is reconciled when the worker is free.
-func TestANodeThatWaitsForItsTurn(t *testing.T) {
+func TestANodeThatWaitsForAWorker(t *testing.T) {
 	cases := map[string][]string{
 		"and would have its first interface": nil,
 		// Without a read the plan does not know that the instance is full, and plans more than is possible.

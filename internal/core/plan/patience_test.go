@@ -171,9 +171,9 @@ func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 	}
 }
 
-// TestWhoHasNoSeatKeepsNobodyWaiting has foreign interfaces in the slots of the maximum number of unattached
+// TestAnInterfaceWithoutASlotDelaysNoOther has foreign interfaces in the slots of the maximum number of unattached
 // interfaces.
-func TestWhoHasNoSeatKeepsNobodyWaiting(t *testing.T) {
+func TestAnInterfaceWithoutASlotDelaysNoOther(t *testing.T) {
 	w := newMinimalEC2(limits(8))
 	crowded := exactly(claim("a", desiredInterface(0, 1, "s1"), desiredInterface(1, 2, "s2"), desiredInterface(2, 3, "s3")))
 	p := compute(desired(crowded), w.observe(nil), w.now)
@@ -187,8 +187,8 @@ func TestWhoHasNoSeatKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// TestFullSubnetsAreTriedInTurn tries the subnets of a selector in turn, also after all of them were full.
-func TestFullSubnetsAreTriedInTurn(t *testing.T) {
+// TestFullSubnetsAreTriedOneAfterTheOther tries the subnets of a selector in turn, also after all of them were full.
+func TestFullSubnetsAreTriedOneAfterTheOther(t *testing.T) {
 	w := newMinimalEC2(limits(4))
 	d := desired(claim("a", desiredInterface(0, 1, "s1", "s2", "s3")))
 	var tried []string

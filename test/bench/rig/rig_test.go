@@ -12,11 +12,13 @@ import (
 
 	"github.com/multieni/multieni/test/bench/rig"
 	"github.com/multieni/multieni/test/bench/scenario"
+	"github.com/multieni/multieni/test/size"
 )
 
 // A controller attaches and removes the interfaces of a small fleet on the rig, and the rig measures every figure of
 // the two scenarios, for our controller and for another one. `make bench` judges the figures.
 func TestLiveScenariosMeasureWhatTheyPromise(t *testing.T) {
+	size.NeedsAll(t, "controllers run beside an API server for a minute")
 	cases := map[string]struct {
 		command func(*testing.T) string
 		ours    bool
