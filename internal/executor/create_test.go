@@ -40,6 +40,19 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// TestOnlyTheFirstCallMakesAnInterface repeats a call for an interface that an earlier leader may know.
+func TestOnlyTheFirstCallMakesAnInterface(t *testing.T) {
+	for _, repeats := range []bool{false, true} {
+		v := inventory.New(cluster)
+		action := plan.Create{Member: member(1), SubnetID: "s1", Repeats: repeats}
+		var r recorder
+		applier(cloud(r.call), v).Do(t.Context(), []plan.Action{action, describe(1, "a")})
+		if records := v.Of(instance); len(records) != 1 || records[0].Made == repeats {
+			t.Errorf("repeats %t: %+v", repeats, records)
+		}
+	}
+}
+
 // promises are addresses that Reserve returns one by one, each with its IPv6 address.
 type promises struct {
 	next  netip.Addr

@@ -123,9 +123,8 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	}
 	a.notes.RecordRequested(a.Now(), made.ID, eni.Addresses{}, requestedOf(c.Spec.AddressCounts, made.Addresses),
 		eni.Addresses{})
-	a.notes.RecordCall(a.Now(), made, inventory.Effect{Aspect: "existence", IsVisible: func(eni.Interface) bool {
-		return true
-	}})
+	a.notes.RecordCall(a.Now(), made, inventory.Effect{Aspect: "existence", Makes: !c.Repeats,
+		IsVisible: func(eni.Interface) bool { return true }})
 	return nil
 }
 

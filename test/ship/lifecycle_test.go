@@ -60,18 +60,16 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	image := built(t)
+	s := &site{T: t, image: built(t), traces: newCollector(t)} // it skips before an API server starts
 	aws := awssim.Options{World: awssim.ExampleWorld(), Clock: awssim.ScaledClock(speed), Seed: 1}
-	c, err := cluster.Start(t.Context(), cluster.Options{Dir: t.TempDir(), AWS: &aws, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &site{T: t, Cluster: c, image: image, traces: newCollector(t)}
-	t.Cleanup(func() { s.must(c.Stop()) })
+	var err error
+	s.Cluster, err = cluster.Start(t.Context(), cluster.Options{Dir: t.TempDir(), AWS: &aws, Logger: slog.New(slog.DiscardHandler)})
+	s.must(err)
+	t.Cleanup(func() { s.must(s.Stop()) })
 	known := runtime.NewScheme()
 	s.must(scheme.AddToScheme(known))
 	s.must(v1alpha1.AddToScheme(known))
-	s.kube, err = client.New(c.Config, client.Options{Scheme: known})
+	s.kube, err = client.New(s.Config, client.Options{Scheme: known})
 	s.must(err)
 	return s
 }

@@ -23,7 +23,7 @@ func (v *Inventory) RecordCall(now time.Time, after eni.Interface, effect Effect
 	if isNew {
 		e.madeAt = now
 	}
-	e.Confirmed, e.newestReadBegan = true, now
+	e.Confirmed, e.Made, e.newestReadBegan = true, e.Made || effect.Makes, now
 	v.evidence.verify(now, after.ID)
 	v.set(now, e, after)
 	if !e.DetachingSince.IsZero() {
@@ -70,6 +70,8 @@ type Effect struct {
 	Aspect string
 	// IsVisible reports whether a read shows the effect.
 	IsVisible func(eni.Interface) bool
+	// Makes is set if the call created the interface, and no earlier call can have created it.
+	Makes bool
 }
 
 // expectation is an effect that reads must show until it expires.

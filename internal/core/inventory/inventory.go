@@ -49,6 +49,9 @@ type Record struct {
 	// Confirmed is set once the interface certainly exists and not only in a stale read: EC2 accepted a call of ours for
 	// it, or returned it [StaleReadWindow] after the first read.
 	Confirmed bool
+	// Made is set if a call of this process created the interface, so that no earlier leader knows it. The time in its
+	// tags proves that only if the clocks of both leaders agree.
+	Made bool
 	// LastRead is the begin of the newest read that counted; zero if only a call of ours names the interface. It dates
 	// changes that EC2 makes by itself, because a stale read says nothing about them.
 	LastRead time.Time

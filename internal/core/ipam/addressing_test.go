@@ -194,7 +194,7 @@ func TestClaims(t *testing.T) {
 
 // Three hundred launches that see only EC2's stale answers still fill the subnet from its start without a gap, with few
 // refused calls.
-func TestAlternatingPrefixesFillASubnetWithoutGaps(t *testing.T) {
+func TestLaunchesFillASubnetWithoutGaps(t *testing.T) {
 	const launches, visibleAfter, perRound = 300, 3, 10
 	subnet := ipam.Subnet{CIDR: netip.MustParsePrefix("10.0.4.0/22")}
 	taken := map[netip.Addr]int{}

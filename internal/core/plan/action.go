@@ -32,6 +32,8 @@ type Create struct {
 	SubnetID string
 	Slot     eni.Slot
 	Spec     eni.Spec
+	// Repeats is set if the ledger has the generation already: an earlier call may have created the interface.
+	Repeats bool
 }
 
 // Attach attaches the member's interface.

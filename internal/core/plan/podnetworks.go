@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
@@ -139,14 +138,20 @@ func (p *planner) usedNetwork(id string, isDeclared bool) (network *PodNetwork, 
 	if network = p.podNetwork(id); network != nil {
 		return network, time.Time{}
 	}
-	draining, published := p.PodsDraining[id]
-	if isDeclared || published && (!draining || p.PodsOpened[id]) {
+	if isDeclared || p.isPublished(id) {
 		return &PodNetwork{Unreported: true}, time.Time{}
 	}
 	if lost, until := p.reportMayBeLost(id); lost {
 		return &PodNetwork{Unreported: true}, until
 	}
 	return nil, time.Time{}
+}
+
+// isPublished reports whether the state of the node lists an interface as a network that the agent may have opened, or
+// may open, to pods. No leader then unassigns a prefix before the agent reports it as drained.
+func (p *planner) isPublished(id string) bool {
+	draining, listed := p.PodsDraining[id]
+	return listed && (!draining || p.PodsOpened[id])
 }
 
 // prefixesSettledAt returns the time until which a read may still have the prefixes of an interface that EC2 unassigned
@@ -208,9 +213,9 @@ func (p *planner) readAt(m *Interface) time.Time {
 
 // withhold adds the prefixes that pods must not use yet. A read can still show a prefix that a call has unassigned, and
 // EC2 may have assigned it to another interface since. Until a read certainly shows the effect of all calls, pods use
-// no prefix that a call of this process unassigned. Of an interface that is older than this process's lease, they use
-// only prefixes that the state of the node lists: an earlier leader can have unassigned any other. The state is written
-// over the version that was read, so no earlier leader can list one again.
+// no prefix that a call of this process unassigned. Of an interface that an earlier leader may know, they use only
+// prefixes that the state of the node lists for pods: an earlier leader can have unassigned any other. The state is
+// written over the version that was read, so no earlier leader can list one again.
 func (p *planner) withhold(s step) step {
 	i := s.Interface
 	if i == nil {
@@ -225,8 +230,8 @@ func (p *planner) withhold(s step) step {
 	usable := prefixes
 	unassigned, until := p.unassignedPrefixes(i.ID, read)
 	if at := p.settledAt(s.m); read.Before(at) {
-		if p.predatesLease(*i) {
-			usable = p.ListedPrefixes[i.ID]
+		if s.m.Record == nil || !s.m.Record.Made {
+			usable = p.listedForPods(i.ID)
 		}
 		for _, last := range p.unanswered(s.m) {
 			if change, is := last.Action.(Change).To.(UnassignAddresses); is {
@@ -246,11 +251,13 @@ func (p *planner) withhold(s step) step {
 	return s
 }
 
-// predatesLease reports whether an interface may be older than this process's lease, so that an earlier leader can
-// have changed it.
-func (p *planner) predatesLease(i eni.Interface) bool {
-	made, known := identity.CreatedAt(i.Tags)
-	return !known || made.Before(p.Era.Since.Truncate(time.Second))
+// listedForPods returns the prefixes that the state of the node lists for pods. Before a leader publishes the network,
+// it can unassign a prefix that the state still lists.
+func (p *planner) listedForPods(id string) []netip.Prefix {
+	if !p.isPublished(id) {
+		return nil
+	}
+	return p.ListedPrefixes[id]
 }
 
 // unassignedPrefixes returns the prefixes that EC2 unassigned last from an interface, if the read may still show them,

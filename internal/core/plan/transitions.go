@@ -87,7 +87,8 @@ func (p *planner) create(m *Interface) step {
 				"delete the NodeENIState of the node, and restart the controller", identity.TagGeneration)}})
 	}
 	s.Phase, s.Generation = Creating, generation
-	return s.record().act(Create{Member: s.Member.Member, SubnetID: subnet, Slot: m.Slot, Spec: m.Settings.Spec})
+	return s.record().act(Create{Member: s.Member.Member, SubnetID: subnet, Slot: m.Slot, Spec: m.Settings.Spec,
+		Repeats: p.Ledger[m.Key] == generation})
 }
 
 // createMayBePending reports whether an earlier attempt may have created the interface without EC2 returning it yet.
