@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/instancetype"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -78,12 +79,15 @@ const prefixSize = 16
 // prefix's size.
 func (r *run) missingCapacity(subnetID string, addresses, prefixes int) bool {
 	addresses, prefixes = max(0, addresses), max(0, prefixes)
-	return r.truth().free[subnetID] < addresses+prefixes*prefixSize || prefixes > 0 && r.freeBlocks(subnetID) < prefixes
+	return r.truth().free[subnetID] < addresses+prefixes*prefixSize ||
+		prefixes > 0 && r.freeBlocks(subnetID, addresses) < prefixes
 }
 
-// freeBlocks counts the blocks of a prefix's size in which no address of a subnet is used. EC2 reserves the first four
-// addresses and the last address of each subnet.
-func (r *run) freeBlocks(subnetID string) int {
+// freeBlocks counts the blocks of a prefix's size that a request for prefixes and some addresses can get: those of a
+// subnet in which no address is used. EC2 reserves the first four addresses and the last address of each subnet. The
+// simulated EC2 chooses the lowest free addresses for a request before its prefixes. Such an address can take a whole
+// block although other blocks have free addresses, and then EC2 refuses each repetition too.
+func (r *run) freeBlocks(subnetID string, addresses int) int {
 	var block netip.Prefix
 	for _, s := range subnets {
 		if s.id == subnetID {
@@ -92,19 +96,49 @@ func (r *run) freeBlocks(subnetID string) int {
 	}
 	first := block.Addr()
 	size := 1 << (32 - block.Bits())
-	taken := map[int]bool{0: true, (size - 1) / prefixSize: true}
+	used := r.usedIn(subnetID, first, size)
+	at := first
+	for n := 0; n < size && addresses > 0; n++ {
+		if !used[n] && !r.isReserved(subnetID, at) {
+			used[n] = true
+			addresses--
+		}
+		at = at.Next()
+	}
+	taken := map[int]bool{}
+	for n := range used {
+		taken[n/prefixSize] = true
+	}
+	return r.openBlocks(subnetID, first, size/prefixSize, taken)
+}
+
+// usedIn returns the addresses of a subnet that are used or that EC2 keeps for itself, by their offsets.
+func (r *run) usedIn(subnetID string, first netip.Addr, size int) map[int]bool {
+	used := map[int]bool{size - 1: true}
+	for n := range keptAtStart {
+		used[n] = true
+	}
 	for _, i := range r.truth().ordered {
 		if i.SubnetID != subnetID {
 			continue
 		}
-		for _, used := range append([]netip.Addr{i.PrimaryIPv4}, i.SecondaryIPv4...) {
-			taken[offset(first, used)/prefixSize] = true
+		for _, address := range append([]netip.Addr{i.PrimaryIPv4}, i.SecondaryIPv4...) {
+			used[offset(first, address)] = true
 		}
 		for _, prefix := range i.IPv4Prefixes {
-			taken[offset(first, prefix.Addr())/prefixSize] = true
+			for n := range prefixSize {
+				used[offset(first, prefix.Addr())+n] = true
+			}
 		}
 	}
-	return r.openBlocks(subnetID, first, size/prefixSize, taken)
+	return used
+}
+
+// isReserved reports whether a reservation keeps EC2 from choosing an address for an interface.
+func (r *run) isReserved(subnetID string, address netip.Addr) bool {
+	return slices.ContainsFunc(r.truth().reservations, func(known *ec2.SubnetCIDRReservation) bool {
+		return known.SubnetID == subnetID && known.CIDR.Contains(address)
+	})
 }
 
 // offset is the distance of an address from the first one of its subnet.
