@@ -335,6 +335,44 @@ func TestNoPrefixOfPodsIsUnassignedOnTheWordOfACache(t *testing.T) {
 	})
 }
 
+// TestTheStateLosesAPrefixBeforeEC2Unassigns keeps a controller from writing statuses while a prefix is drained. If EC2
+// unassigned the prefix, the state would still list it, and only the agent's report would keep it from pods: an agent of
+// another release can remove that report.
+func TestTheStateLosesAPrefixBeforeEC2Unassigns(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pods := &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1}}}
+		s.both(func(c client.Client) { s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.Pods = pods }) })
+		s.must(s.play(2 * time.Minute))
+		prefix := s.served().IPv4Prefixes[0]
+		s.reportNetwork(v1alpha1.PodNetworkState{Ready: true, Prefixes: []v1alpha1.PodPrefix{{CIDR: prefix, Phase: v1alpha1.PodPrefixDrained}}})
+		s.with(func(o *node.Options) { o.Permit = func() error { return errors.New("no status") } })
+		if err := s.play(2 * time.Minute); err == nil || !strings.Contains(err.Error(), "no status") {
+			t.Errorf("the reconciliation returned %v", err)
+		}
+		unassigned := func() int { return s.ec2.Calls().Actions["UnassignPrivateIpAddresses"].Count }
+		if listed := s.served().IPv4Prefixes; unassigned() != 0 || !slices.Equal(listed, []string{prefix}) {
+			t.Errorf("EC2 got %d calls to unassign %s, and the state lists %v", unassigned(), prefix, listed)
+		}
+		s.with(func(o *node.Options) { o.Permit = nil })
+		s.must(s.play(2 * time.Minute))
+		if listed := s.served().IPv4Prefixes; unassigned() != 1 || len(listed) != 0 {
+			t.Errorf("EC2 got %d calls, want 1; the state lists %v", unassigned(), listed)
+		}
+		if !s.reports(prefix) {
+			t.Error("the agent's report is lost")
+		}
+	})
+}
+
+// reports reports whether the last report of the agent has a prefix.
+func (s *stage) reports(prefix string) (is bool) {
+	s.state(func(state *v1alpha1.NodeENIState) {
+		is = len(state.Status.PodNetworks) == 1 && slices.ContainsFunc(state.Status.PodNetworks[0].Prefixes,
+			func(p v1alpha1.PodPrefix) bool { return p.CIDR == prefix })
+	})
+	return is
+}
+
 // TestWithoutPodsNothingIsAdded counts every EC2 call that changes something, and every write of the NodeENIState, of a NodeENI
 // without pods: they create and attach the interface and let it end with the instance, and the state is stored and reported once.
 func TestWithoutPodsNothingIsAdded(t *testing.T) {

@@ -175,6 +175,9 @@ func (run *instanceRun) next(ctx context.Context, calls *executor.Pipeline) (aga
 	if before.state == nil && run.snapshot.state != nil && before.removes(p, run.look) {
 		return true, nil // the next plan knows how young the agent's reports are
 	}
+	if run.snapshot, err = r.withdraw(ctx, run.snapshot, p); err != nil {
+		return false, err
+	}
 	return !run.begin(ctx, p, calls), nil
 }
 

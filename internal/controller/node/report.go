@@ -81,6 +81,49 @@ func (r *Reconciler) writePermitted(ctx context.Context, c client.Client, owner 
 	return status.WriteLocked(ctx, c, owner, object)
 }
 
+// withdraw removes the prefixes that a plan unassigns from the networks in the state of the node, before EC2 can give
+// them to another interface. Pods use the prefixes that the state lists. The agent's mark on a drained prefix can be
+// lost: an agent of another release removes the report with the mark, and a boot removes the file with the mark. The
+// write names the version with the report on which the plan depends.
+func (r *Reconciler) withdraw(ctx context.Context, s *snapshot, p plan.Plan) (*snapshot, error) {
+	if s.state == nil {
+		return s, nil
+	}
+	after, listed := s.state.DeepCopy(), false
+	for n := range after.Status.Interfaces {
+		i := &after.Status.Interfaces[n]
+		unassigned := unassignedPrefixes(p, i.ENIID)
+		isUnassigned := func(prefix string) bool { return slices.Contains(unassigned, prefix) }
+		if i.Pods == nil || !slices.ContainsFunc(slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes), isUnassigned) {
+			continue
+		}
+		listed = true
+		i.IPv4Prefixes = slices.DeleteFunc(i.IPv4Prefixes, isUnassigned)
+		i.IPv6Prefixes = slices.DeleteFunc(i.IPv6Prefixes, isUnassigned)
+	}
+	if !listed {
+		return s, nil
+	}
+	ours := after.DeepCopy()
+	ours.Status.Links, ours.Status.PodNetworks = nil, nil // the agent's part
+	if err := r.writePermitted(ctx, r.Client, v1alpha1.FieldOwnerController, ours); err != nil {
+		return s, err
+	}
+	after.ResourceVersion = ours.ResourceVersion
+	return s.withLedger(after, s.deferredSpec), nil
+}
+
+// unassignedPrefixes returns the prefixes of an interface that a plan unassigns.
+func unassignedPrefixes(p plan.Plan, id string) (all []string) {
+	for _, action := range p.Actions {
+		change, _ := action.(plan.Change)
+		if to, is := change.To.(plan.UnassignAddresses); is && change.InterfaceID == id {
+			all = slices.Concat(all, controller.Texts(to.Surplus.IPv4Prefixes), controller.Texts(to.Surplus.IPv6Prefixes))
+		}
+	}
+	return all
+}
+
 // servesPods reports whether a status lists an interface whose addresses pods use.
 func servesPods(st v1alpha1.NodeENIStateStatus) bool {
 	return slices.ContainsFunc(st.Interfaces, func(i v1alpha1.InterfaceState) bool { return i.Pods != nil })
