@@ -33,6 +33,40 @@ func (p *process) waitsForPerson(i eni.Interface) bool {
 		})
 }
 
+// exactSlot returns the slot of an interface if its NodeENI, as the process knows it, accepts no other slot.
+func (p *process) exactSlot(i eni.Interface) (slot eni.Slot, exact bool) {
+	for _, known := range p.informers.known(nodeENIs) {
+		nodeENI := known.(*v1alpha1.NodeENI)
+		at := slices.Index(subnetsIn(i.Zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames), i.SubnetID)
+		if string(nodeENI.UID) == spotOf(i).uid && at >= 0 {
+			return slotOf(nodeENI, at), nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact
+		}
+	}
+	return eni.Slot{}, false
+}
+
+// withSlot returns the waiting interfaces of an instance that can get a slot. The others wait for a person: an attached
+// interface that stays, or another waiting one, has the only slot that they accept. The process sees that in the
+// NodeENIs. It writes the reason into the state of the node only after the calls of the same plan, so waitsForPerson
+// does not know it yet.
+func (p *process) withSlot(instanceID string, waiting []eni.Interface) []eni.Interface {
+	taken := map[eni.Slot]bool{}
+	for _, i := range p.cluster.run.truth().ordered {
+		stays := i.Tags[identity.TagCluster] != p.cluster.name || !p.cluster.removable(i)
+		if i.AttachedTo(instanceID) && stays {
+			taken[i.Attachment.Slot] = true
+		}
+	}
+	return slices.DeleteFunc(waiting, func(i eni.Interface) bool {
+		slot, exact := p.exactSlot(i)
+		if exact && taken[slot] {
+			return true
+		}
+		taken[slot] = taken[slot] || exact
+		return false
+	})
+}
+
 // checkUnattachedLimit checks I4 before the call: no interface is created for a node that has the largest allowed
 // number of interfaces that never were attached. A process knows those that it created, and those that have existed for
 // longer than reads are stale.
@@ -44,7 +78,7 @@ func (r *run) checkUnattachedLimit(p *process, m identity.Member) {
 	}
 	limits, _ := instancetype.Offline(machine.InstanceType)
 	attached := 0
-	var waiting []string
+	var waiting []eni.Interface
 	for _, i := range t.ordered {
 		s := spotOf(i)
 		switch {
@@ -55,13 +89,18 @@ func (r *run) checkUnattachedLimit(p *process, m identity.Member) {
 		case p.waitsForPerson(i): // and others need not wait for it
 		case r.watch.seated[i.ID], r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[i.ID]) <= staleness:
 		case r.watch.shaped[i.ID].by == p.name, r.now.Sub(r.watch.made[i.ID]) > staleness:
-			waiting = append(waiting, i.ID)
+			waiting = append(waiting, i)
 		}
 	}
+	waiting = p.withSlot(m.InstanceID, waiting)
 	r.judged("I4")
 	// Interfaces for which the instance has no slot any more wait for a person, and others need not wait for them.
 	if roomy := attached+len(waiting) < limits.Interfaces; roomy && len(waiting) >= mostOnTheirWay {
+		var ids []string
+		for _, i := range waiting {
+			ids = append(ids, i.ID)
+		}
 		r.violate("I4", "%s makes an interface for %s[%d] on %s, where %v exist and are not attached", p.name, m.NodeENI,
-			m.Ordinal, m.InstanceID, waiting)
+			m.Ordinal, m.InstanceID, ids)
 	}
 }
