@@ -166,7 +166,11 @@ func (p *process) write(verb string, object client.Object, do func() (client.Obj
 	}
 	p.mayCrash(crashBefore, verb+" "+k.String())
 	r.pass(s.latency())
-	if err := p.unwritable(k, name); err != nil {
+	err := p.unwritable(k, name)
+	if r.stage.refusesWrites() {
+		err = apierrors.NewServiceUnavailable("injected")
+	}
+	if err != nil {
 		r.note(p, "%s %s %s: %v", verb, k, name, err)
 		return err
 	}

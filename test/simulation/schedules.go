@@ -264,6 +264,24 @@ func prefixSchedules() []Schedule {
 				s.leaderServes(node1)
 				s.podsStart(node1)
 			}},
+		{Rule: model.ReturnBeforeCall,
+			Without: []Edit{{"internal/controller/node", "$unassigned := unassignedPrefixes($p, $i.$ENIID)",
+				"$unassigned := unassignedPrefixes(plan.Plan{}, $i.$ENIID)"}},
+			steps: func(s *stage) {
+				s.podsGetSecondPrefix(node1)
+				s.podsEnd(node1)
+				s.prefixesIdle()
+				s.agentActs(node1)                 // reports the second prefix as draining
+				s.agentActs(node1)                 // and as drained
+				s.leaderServesWithoutWrites(node1) // so that it can write neither before the call nor after it
+				s.agentOfEarlierReleaseActs(node1)
+				s.agentReads(node1)
+				s.agentServes(node1) // whose checkpoint has no mark
+				s.boots(node1)
+				s.agentActs(node1) // reports the network, and both prefixes as active
+				s.agentActs(node1) // and opens it
+				s.podsStart(node1)
+			}},
 		{Rule: model.ForgetSettled, Variant: "after another leader took over",
 			Without: []Edit{{core + "plan", "$at := $p.$Era.SettledAt()", "$at := time.Time{}"}},
 			steps: func(s *stage) {

@@ -34,6 +34,8 @@ type stage struct {
 	// unanswered is set while the leader's changes in EC2 get no answer. late are such calls, which have no effect
 	// yet, and lateWrites the writes of agents that are under way.
 	unanswered       bool
+	// unwritable is set while the API server refuses the leader's writes.
+	unwritable bool
 	late, lateWrites []func()
 	// standby is how many changes of FloatingAddresses the next leader has seen.
 	standby int
@@ -389,6 +391,24 @@ func (s *stage) leaderServesWithoutAnswer(node string) {
 	s.leaderServes(node)
 	s.unanswered = false
 	s.isLate()
+}
+
+// leaderServesWithoutWrites does so too. The API server refuses its writes.
+func (s *stage) leaderServesWithoutWrites(node string) {
+	s.unwritable = true
+	s.leaderServes(node)
+	s.unwritable = false
+}
+
+// refusesWrites reports whether the API server refuses a write of the leader.
+func (s *stage) refusesWrites() bool { return s != nil && s.unwritable }
+
+// agentOfEarlierReleaseActs lets an agent that knows no pods report once, before the present one starts again.
+func (s *stage) agentOfEarlierReleaseActs(node string) {
+	h := s.hosts[node]
+	h.agent, h.report = knowsNone, nil
+	s.agentActs(node)
+	h.agent = servesPods
 }
 
 // hasPrefixes says how many prefixes EC2 has on the interface of a node.
