@@ -46,7 +46,7 @@ test: ## Run every package and every kind of suite; a second run repeats only wh
 test-all: test test-rest ## Run every suite in full: `test`, then `test-rest`
 
 .PHONY: test-rest
-test-rest: test-simulation test-pods test-full test-race ## Run what `test` leaves out: 2,000 seeds, every suite in full, and the race detector
+test-rest: test-simulation test-pods test-stories test-full test-race ## Run what `test` leaves out: 2,000 seeds, every suite in full, and the race detector
 
 .PHONY: test-simulation
 test-simulation: ## Run the controller through 2,000 seeded schedules of 500 steps each; see docs/reliability.md
@@ -56,10 +56,14 @@ test-simulation: ## Run the controller through 2,000 seeded schedules of 500 ste
 test-pods: ## Run the suite of pod networks in full: pods that wait for minutes for EC2, through Multus
 	$(SUITES) MULTIENI_TESTS=all bin/suites run -timeout 60m ./test/cni
 
+.PHONY: test-stories
+test-stories: ## Run in full the stories of users, the virtual days and the faults of processes
+	$(SUITES) MULTIENI_TESTS=all bin/suites run -p 3 -timeout 60m ./test/scenario ./test/hostile ./test/synctest
+
 .PHONY: test-full
 test-full: export RAPID_SEED ?= 1
-test-full: ## Run in full what `test` shortens, except the simulation and pod networks; results of unchanged packages are kept
-	$(SUITES) MULTIENI_TESTS=all bin/suites run -p 4 -timeout 60m $$(go list $(LONGEST) ./... | grep -vE '/test/(simulation|cni)$$')
+test-full: ## Run in full all other suites: the programs of a release, and what documents say about them
+	$(SUITES) MULTIENI_TESTS=all bin/suites run -timeout 60m $$(go list ./... | grep -vE '/test/(simulation|cni|scenario|hostile|synctest)$$')
 
 .PHONY: test-race
 test-race: export RAPID_SEED ?= 1

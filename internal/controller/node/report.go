@@ -86,8 +86,8 @@ func (r *Reconciler) writePermitted(ctx context.Context, c client.Client, owner 
 // lost: an agent of another release removes the report with the mark, and a boot removes the file with the mark. The
 // write names the version with the report on which the plan depends.
 func (r *Reconciler) withdraw(ctx context.Context, s *snapshot, p plan.Plan) (*snapshot, error) {
-	if s.state == nil {
-		return s, nil
+	if s.state == nil || len(s.state.Status.Conditions) == 0 {
+		return s, nil // a state that was just created lists nothing yet
 	}
 	after, listed := s.state.DeepCopy(), false
 	for n := range after.Status.Interfaces {
