@@ -125,8 +125,8 @@ func actionMutants() []Mutant {
 		"$i.$Status, $i.$Attachment = $eni.InUse,"
 	return []Mutant{
 		{Name: "a replacement without drift", Like: "a controller that compares with what it last applied", Edits: []Edit{{
-			core + "render", "$i.$Drift = $fixedDrift(*$desired, $i.$Target, $record.$Interface)",
-			"$i.$Drift = $fixedDrift(*$desired, $i.$Target, $record.$Interface)\n" +
+			core + "render", "$i.$Drift = $claim.$drift(*$desired, $record.$Interface)",
+			"$i.$Drift = $claim.$drift(*$desired, $record.$Interface)\n" +
 				"if $i.ReplaceAllowed && r.now.Hour() == 0 {\n" +
 				"$i.$Drift = []plan.Drift{{Field: \"slot\", Want: \"another\", Have: \"this\"}}\n}",
 		}}},
