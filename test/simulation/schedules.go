@@ -268,19 +268,19 @@ func prefixSchedules() []Schedule {
 			Without: []Edit{{"internal/controller/node", "$unassigned := unassignedPrefixes($p, $i.$ENIID)",
 				"$unassigned := unassignedPrefixes(plan.Plan{}, $i.$ENIID)"}},
 			steps: func(s *stage) {
-				s.podsGetSecondPrefix(node1)
-				s.podsEnd(node1)
+				s.podsGetSecondPrefix(node2)
+				s.podsEnd(node2)
 				s.prefixesIdle()
-				s.agentActs(node1)                 // reports the second prefix as draining
-				s.agentActs(node1)                 // and as drained
-				s.leaderServesWithoutWrites(node1) // so that it can write neither before the call nor after it
-				s.agentOfEarlierReleaseActs(node1)
-				s.agentReads(node1)
-				s.agentServes(node1) // whose checkpoint has no mark
-				s.boots(node1)
-				s.agentActs(node1) // reports the network, and both prefixes as active
-				s.agentActs(node1) // and opens it
-				s.podsStart(node1)
+				s.agentActs(node2)                 // reports the second prefix as draining
+				s.agentActs(node2)                 // and as drained
+				s.leaderServesWithoutWrites(node2) // so that it can write neither before the call nor after it
+				s.agentOfEarlierReleaseActs(node2)
+				s.agentReads(node2)
+				s.agentServes(node2) // whose checkpoint has no mark
+				s.boots(node2)
+				s.agentActs(node2) // reports the network, and both prefixes as active
+				s.agentActs(node2) // and opens it
+				s.podsStart(node2)
 			}},
 		{Rule: model.ForgetSettled, Variant: "after another leader took over",
 			Without: []Edit{{core + "plan", "$at := $p.$Era.SettledAt()", "$at := time.Time{}"}},

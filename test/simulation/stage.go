@@ -33,9 +33,9 @@ type stage struct {
 	object  string
 	// unanswered is set while the leader's changes in EC2 get no answer. late are such calls, which have no effect
 	// yet, and lateWrites the writes of agents that are under way.
-	unanswered       bool
+	unanswered bool
 	// unwritable is set while the API server refuses the leader's writes.
-	unwritable bool
+	unwritable       bool
 	late, lateWrites []func()
 	// standby is how many changes of FloatingAddresses the next leader has seen.
 	standby int
