@@ -4,6 +4,7 @@
 package node_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -13,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller/node"
@@ -360,6 +363,38 @@ func TestTheStateLosesAPrefixBeforeEC2Unassigns(t *testing.T) {
 		}
 		if !s.reports(prefix) {
 			t.Error("the agent's report is lost")
+		}
+	})
+}
+
+// TestAStateThatIsCreatedAgainGetsNoPartOfAStatus deletes the state of a node with a drained prefix. The controller
+// creates the state again and unassigns the prefix. The new state lists no prefix, so the first status that the
+// controller writes is a whole one.
+func TestAStateThatIsCreatedAgainGetsNoPartOfAStatus(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pods := &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1}}}
+		s.both(func(c client.Client) { s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.Pods = pods }) })
+		s.must(s.play(2 * time.Minute))
+		prefix := s.served().IPv4Prefixes[0]
+		s.reportNetwork(v1alpha1.PodNetworkState{Ready: true, Prefixes: []v1alpha1.PodPrefix{{CIDR: prefix, Phase: v1alpha1.PodPrefixDrained}}})
+		var state v1alpha1.NodeENIState
+		s.must(s.cache.Get(t.Context(), client.ObjectKey{Name: nodeName}, &state))
+		s.must(s.cache.Delete(t.Context(), &state))
+		partial := 0
+		s.with(func(o *node.Options) {
+			o.Client = interceptor.NewClient(o.Client.(client.WithWatch), interceptor.Funcs{SubResourceApply: func(ctx context.Context,
+				c client.Client, resource string, applied runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+				content := applied.(interface{ UnstructuredContent() map[string]any }).UnstructuredContent()
+				written, _ := content["status"].(map[string]any)
+				if content["kind"] == "NodeENIState" && written["conditions"] == nil {
+					partial++
+				}
+				return c.SubResource(resource).Apply(ctx, applied, opts...)
+			}})
+		})
+		s.must(s.play(5 * time.Minute))
+		if unassigned := s.ec2.Calls().Actions["UnassignPrivateIpAddresses"].Count; partial > 0 || unassigned != 1 {
+			t.Errorf("%d statuses without conditions, want none; %d calls to unassign, want 1", partial, unassigned)
 		}
 	})
 }

@@ -87,21 +87,10 @@ func (r *Reconciler) writePermitted(ctx context.Context, c client.Client, owner 
 // write names the version with the report on which the plan depends.
 func (r *Reconciler) withdraw(ctx context.Context, s *snapshot, p plan.Plan) (*snapshot, error) {
 	if s.state == nil || len(s.state.Status.Conditions) == 0 {
-		return s, nil // a state that was just created lists nothing yet
+		return s, nil // it was just created and lists nothing: the interfaces are those of the state before it
 	}
-	after, listed := s.state.DeepCopy(), false
-	for n := range after.Status.Interfaces {
-		i := &after.Status.Interfaces[n]
-		unassigned := unassignedPrefixes(p, i.ENIID)
-		isUnassigned := func(prefix string) bool { return slices.Contains(unassigned, prefix) }
-		if i.Pods == nil || !slices.ContainsFunc(slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes), isUnassigned) {
-			continue
-		}
-		listed = true
-		i.IPv4Prefixes = slices.DeleteFunc(i.IPv4Prefixes, isUnassigned)
-		i.IPv6Prefixes = slices.DeleteFunc(i.IPv6Prefixes, isUnassigned)
-	}
-	if !listed {
+	after := s.state.DeepCopy()
+	if !withoutUnassigned(&after.Status, p) {
 		return s, nil
 	}
 	ours := after.DeepCopy()
@@ -111,6 +100,23 @@ func (r *Reconciler) withdraw(ctx context.Context, s *snapshot, p plan.Plan) (*s
 	}
 	after.ResourceVersion = ours.ResourceVersion
 	return s.withLedger(after, s.deferredSpec), nil
+}
+
+// withoutUnassigned removes the prefixes that a plan unassigns from the networks of a status, and reports whether the
+// status had one.
+func withoutUnassigned(st *v1alpha1.NodeENIStateStatus, p plan.Plan) (listed bool) {
+	for n := range st.Interfaces {
+		i := &st.Interfaces[n]
+		unassigned := unassignedPrefixes(p, i.ENIID)
+		isUnassigned := func(prefix string) bool { return slices.Contains(unassigned, prefix) }
+		if i.Pods == nil || !slices.ContainsFunc(slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes), isUnassigned) {
+			continue
+		}
+		listed = true
+		i.IPv4Prefixes = slices.DeleteFunc(i.IPv4Prefixes, isUnassigned)
+		i.IPv6Prefixes = slices.DeleteFunc(i.IPv6Prefixes, isUnassigned)
+	}
+	return listed
 }
 
 // unassignedPrefixes returns the prefixes of an interface that a plan unassigns.
