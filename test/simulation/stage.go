@@ -33,10 +33,10 @@ type stage struct {
 	object  string
 	// unanswered is set while the leader's changes in EC2 get no answer. late are such calls, which have no effect
 	// yet, and lateWrites the writes of agents that are under way.
-	unanswered bool
-	// unwritable is set while the API server refuses the leader's writes.
-	unwritable       bool
+	unanswered       bool
 	late, lateWrites []func()
+	// unwritable is set while the API server refuses the leader's writes.
+	unwritable bool
 	// standby is how many changes of FloatingAddresses the next leader has seen.
 	standby int
 }
