@@ -24,6 +24,7 @@ const checkout = "../.."
 // TestDocuments runs the documents: each story runs the commands of a page unchanged. In the end a story has run every
 // command of every document, or the command has a mark that says why none can.
 func TestDocuments(t *testing.T) {
+	t.Parallel()
 	recordInputs(t)
 	pages, err := documents.All(checkout)
 	if err != nil {

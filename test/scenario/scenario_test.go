@@ -25,6 +25,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,7 +52,7 @@ const speed = 50
 var servers chan *cluster.Cluster
 
 // atOnce is how many stories run at the same time. They wait much more than they compute.
-const atOnce = 4
+var atOnce = size.Of(4, 6, 6)
 
 func TestMain(m *testing.M) {
 	programs := map[string]func(){
@@ -76,6 +77,7 @@ func (s suite) Run() int {
 
 // TestController runs the stories of the controller, each with a simulated AWS and nodes of its own.
 func TestController(t *testing.T) {
+	t.Parallel()
 	recordInputs(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/controller",
@@ -90,6 +92,7 @@ func TestController(t *testing.T) {
 
 // TestDev runs the stories of multieni-dev, which starts its own.
 func TestDev(t *testing.T) {
+	t.Parallel()
 	recordInputs(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/dev",
@@ -286,7 +289,11 @@ func (s *stage) deleteObjects() error {
 	var states v1alpha1.NodeENIStateList
 	var nodeTemplates v1alpha1.AWSNodeTemplateList
 	var reservations v1alpha1.SubnetReservationList
-	if err := errors.Join(s.api.List(ctx, &nodeENIs), s.api.List(ctx, &states), s.api.List(ctx, &nodeTemplates), s.api.List(ctx, &reservations)); err != nil {
+	var leases coordinationv1.LeaseList
+	if err := errors.Join(
+		s.api.List(ctx, &nodeENIs), s.api.List(ctx, &states), s.api.List(ctx, &nodeTemplates), s.api.List(ctx, &reservations),
+		s.api.List(ctx, &leases, client.MatchingFields{"metadata.name": "networking.k8s.aws"}),
+	); err != nil {
 		return err
 	}
 	var errs []error
@@ -301,6 +308,9 @@ func (s *stage) deleteObjects() error {
 	}
 	for n := range states.Items {
 		errs = append(errs, s.deleteObject(ctx, &states.Items[n]))
+	}
+	for n := range leases.Items {
+		errs = append(errs, s.deleteObject(ctx, &leases.Items[n]))
 	}
 	return errors.Join(errs...)
 }

@@ -348,12 +348,20 @@ func (c *cluster) mayStay(i eni.Interface) bool {
 		return true
 	}
 	if nodeENI == nil || !nodeENI.DeletionTimestamp.IsZero() {
-		return false
+		return nodeENI == nil && c.isOneOfManyOrphans(i)
 	}
 	if len(its) > 1 && !selects(nodeENI, its[0]) {
 		return anySelected(nodeENI, its)
 	}
 	return !c.run.truth().ended(s.instanceID) && len(its) == 0
+}
+
+// isOneOfManyOrphans reports whether an interface was left alone when its NodeENI ended, and many others of the cluster
+// have no NodeENI either. A write of an earlier leader that arrives later can be the evidence that it is ours. The
+// product cannot tell that from a mass loss, and keeps it for a day.
+func (c *cluster) isOneOfManyOrphans(i eni.Interface) bool {
+	since, was := c.run.watch.orphaned[i.ID]
+	return was && !c.run.watch.lossSince[c.name].IsZero() && c.run.now.Sub(since) < lossGrace
 }
 
 func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Interface) *Violation {

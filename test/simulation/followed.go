@@ -28,6 +28,9 @@ const (
 	plannedBefore = 10 * time.Second
 	// mostBrought is how many addresses pods bring up on one interface: the smallest instance type takes ten.
 	mostBrought = 3
+	// mostCreations is how often an address gets an object within creationsWithin. An object lives for a minute at least,
+	// unless a user deletes it or an edit excludes the address.
+	mostCreations, creationsWithin = 12, 10 * time.Minute
 )
 
 // followers draws what pods do with addresses that they bring up themselves. It has a random stream of its own, so that
@@ -41,11 +44,13 @@ type followers struct {
 	assigned map[string]bool
 	// healed are the hosts whose pods brought up addresses after the healing.
 	healed map[*podHost]bool
+	// created has the times at which each address got an object.
+	created map[string][]time.Time
 }
 
 func newFollowers(seed uint64) *followers {
 	f := &followers{random: rand.New(rand.NewPCG(seed, 0xf1)), brought: map[string]map[netip.Addr]bool{},
-		assigned: map[string]bool{}, healed: map[*podHost]bool{}}
+		assigned: map[string]bool{}, healed: map[*podHost]bool{}, created: map[string][]time.Time{}}
 	f.acts = f.random.IntN(2) == 0
 	return f
 }
@@ -263,7 +268,21 @@ func (h *podHost) createAddress(subnetID, eniID string, address netip.Addr) {
 		Spec: v1alpha1.FloatingAddressSpec{SubnetID: subnetID, Address: address.String()},
 	})
 	if err == nil {
+		h.c.checkCreations(made.GetName())
 		h.writeAddress(made.(*v1alpha1.FloatingAddress), podaddress.Hold, eniID)
+	}
+}
+
+// checkCreations checks that agents and the controller do not create and delete the object of an address without end.
+func (c *cluster) checkCreations(name string) {
+	r := c.run
+	r.judged("I13")
+	key := c.name + " " + name
+	times := append(r.followers.created[key], r.now)
+	r.followers.created[key] = times
+	if earlier := len(times) - 1 - mostCreations; earlier >= 0 && r.now.Sub(times[earlier]) <= creationsWithin {
+		r.violate("I13", "agents of %s created FloatingAddress %s more than %d times within %s", c.name, name, mostCreations,
+			seconds(creationsWithin))
 	}
 }
 

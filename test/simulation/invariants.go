@@ -59,6 +59,8 @@ type invariantState struct {
 	spent  budget
 	// shaped is the last change of an interface, and of each aspect of it.
 	shaped map[string]shaping
+	// orphaned is when the NodeENI of an interface ended that was left alone, since only its tags said that it is ours.
+	orphaned map[string]time.Time
 	// twins are the interfaces that EC2 created for a client token that it forgot, and that of the first request.
 	twins map[string]bool
 	// seated are the interfaces that have been attached at some time.
@@ -110,7 +112,7 @@ func newWatch() invariantState {
 		reconciles: map[string]int{}, probes: map[string]int{},
 		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{},
 		moving: map[string]time.Time{}, seated: map[string]bool{}, twins: map[string]bool{}, copied: map[string]bool{},
-		held: map[string]hold{}, used: map[block]time.Time{},
+		held: map[string]hold{}, used: map[block]time.Time{}, orphaned: map[string]time.Time{},
 		replaced: map[string]replacement{}, paused: map[string]int{}, lost: map[string]int{}, maker: map[string]string{},
 	}
 }
@@ -184,6 +186,9 @@ func (r *run) finalized(c *cluster, nodeENI client.Object) {
 	}
 	r.judged("I7")
 	for _, i := range t.owned[c.name] {
+		if spotOf(i).uid == string(nodeENI.GetUID()) && c.leftAlone(i) {
+			r.watch.orphaned[i.ID] = r.now
+		}
 		doomed := i.Attachment != nil && t.ended(i.Attachment.InstanceID) && i.Attachment.DeleteOnTermination
 		if spotOf(i).uid == string(nodeENI.GetUID()) && !doomed && !r.watch.tampered(i.ID) && !c.leftAlone(i) {
 			r.violate("I7", "NodeENI %s is gone, and %s of it is left: %s", nodeENI.GetName(), i.ID, describe(i))

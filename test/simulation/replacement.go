@@ -63,6 +63,9 @@ func (r *run) replacing(p *process, q request, i eni.Interface) {
 	if nodeENI == nil || !strings.HasPrefix(q.action, "Detach") || !i.Ready() || !p.cluster.onlyReplaced(nodeENI, i) {
 		return
 	}
+	if !anySelected(nodeENI, nodesIn(p.informers.known(nodes), s.instanceID)) {
+		return // the process removes the interface: it has not received yet that a label selects the node again
+	}
 	r.judged("I1")
 	r.noteSuccessors() // time may have passed since the last event
 	others := map[string]bool{}

@@ -49,7 +49,9 @@ func (r *Reconciler) floatingAddresses(ctx context.Context, s *snapshot) (map[st
 }
 
 // floating returns the ranges in which addresses on an interface in a subnet follow pods: the declared ones within the
-// subnet, or, with attachment Observed, the blocks of the subnet's SubnetReservations of type Explicit.
+// subnet, or, with attachment Observed, the blocks of the subnet's SubnetReservations of type Explicit. Of a declared
+// range around the subnet it returns the subnet. An agent creates an object for each address in these ranges, and the
+// controller deletes objects of addresses outside the subnet: they would create and delete one without end.
 func (s *snapshot) floating(pods *v1alpha1.NodeENIPods, subnet v1alpha1.ResolvedSubnet) []string {
 	if pods == nil {
 		return nil
@@ -61,10 +63,19 @@ func (s *snapshot) floating(pods *v1alpha1.NodeENIPods, subnet v1alpha1.Resolved
 	if len(pods.Floating) == 0 && pods.Attachment == v1alpha1.PodAttachmentObserved {
 		return s.explicitBlocks(subnet.ID)
 	}
-	return slices.DeleteFunc(slices.Clone(pods.Floating), func(text string) bool {
-		r, err := netip.ParsePrefix(text)
-		return err != nil || !r.Overlaps(within)
-	})
+	var ranges []string
+	for _, text := range pods.Floating {
+		switch r, err := netip.ParsePrefix(text); {
+		case err != nil || !r.Overlaps(within):
+			continue
+		case r.Bits() < within.Bits():
+			text = within.String()
+		}
+		if !slices.Contains(ranges, text) {
+			ranges = append(ranges, text)
+		}
+	}
+	return ranges
 }
 
 // explicitBlocks returns the blocks that EC2 has reserved in a subnet for explicitly requested addresses.

@@ -71,12 +71,20 @@ func TestExplicitReservationsAreRangesOfPods(t *testing.T) {
 	})
 }
 
-// One NodeENI has interfaces in several subnets. The agent gets the ranges in the subnet of its interface.
+// One NodeENI has interfaces in several subnets. The agent gets the ranges within the subnet of its interface, 10.0.1.0/24.
 func TestTheAgentGetsTheRangesOfTheSubnet(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.follow(&v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentObserved, Floating: []string{"10.0.0.192/26", "10.0.1.192/26"}})
-		if got := s.served().Pods.Floating; !slices.Equal(got, []string{"10.0.1.192/26"}) {
-			t.Errorf("the agent has the ranges %v", got)
-		}
-	})
+	for name, c := range map[string]struct{ declared, want []string }{
+		"a range in each subnet":              {[]string{"10.0.0.192/26", "10.0.1.192/26"}, []string{"10.0.1.192/26"}},
+		"a range around all subnets":          {[]string{"10.0.0.0/16"}, []string{"10.0.1.0/24"}},
+		"two ranges around it, and one in it": {[]string{"10.0.0.0/16", "10.0.0.0/20", "10.0.1.192/26"}, []string{"10.0.1.0/24", "10.0.1.192/26"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.follow(&v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentObserved, Floating: c.declared})
+				if got := s.served().Pods.Floating; !slices.Equal(got, c.want) {
+					t.Errorf("the agent has the ranges %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
 }
