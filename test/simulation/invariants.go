@@ -177,25 +177,6 @@ func (r *run) noteReasons(c *cluster) {
 	}
 }
 
-// finalized checks I7: a NodeENI disappears only when EC2 has none of its interfaces, except those that EC2 will delete
-// by itself.
-func (r *run) finalized(c *cluster, nodeENI client.Object) {
-	t := r.truth()
-	if c.isStripped(string(nodeENI.GetUID())) {
-		return
-	}
-	r.judged("I7")
-	for _, i := range t.owned[c.name] {
-		if spotOf(i).uid == string(nodeENI.GetUID()) && c.leftAlone(i) {
-			r.watch.orphaned[i.ID] = r.now
-		}
-		doomed := i.Attachment != nil && t.ended(i.Attachment.InstanceID) && i.Attachment.DeleteOnTermination
-		if spotOf(i).uid == string(nodeENI.GetUID()) && !doomed && !r.watch.tampered(i.ID) && !c.leftAlone(i) {
-			r.violate("I7", "NodeENI %s is gone, and %s of it is left: %s", nodeENI.GetName(), i.ID, describe(i))
-		}
-	}
-}
-
 // calling checks a mutating call just before EC2 sees it.
 func (r *run) calling(p *process, q request) {
 	r.watch.mutations++

@@ -6,6 +6,8 @@ package simulation
 import (
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
@@ -63,4 +65,23 @@ func (r *run) restored(i eni.Interface, nodeENI *v1alpha1.NodeENI) bool {
 	made, known := identity.CreatedAt(i.Tags)
 	since := nodeENI.CreationTimestamp.Time
 	return known && since.Sub(made) > staleness && r.now.Sub(since) < lossGrace-2*time.Hour && !r.watch.tampered(i.ID)
+}
+
+// finalized checks I7: a NodeENI disappears only when EC2 has none of its interfaces, except those that EC2 will delete
+// by itself.
+func (r *run) finalized(c *cluster, nodeENI client.Object) {
+	t := r.truth()
+	if c.isStripped(string(nodeENI.GetUID())) {
+		return
+	}
+	r.judged("I7")
+	for _, i := range t.owned[c.name] {
+		if spotOf(i).uid == string(nodeENI.GetUID()) && c.leftAlone(i) {
+			r.watch.orphaned[i.ID] = r.now
+		}
+		doomed := i.Attachment != nil && t.ended(i.Attachment.InstanceID) && i.Attachment.DeleteOnTermination
+		if spotOf(i).uid == string(nodeENI.GetUID()) && !doomed && !r.watch.tampered(i.ID) && !c.leftAlone(i) {
+			r.violate("I7", "NodeENI %s is gone, and %s of it is left: %s", nodeENI.GetName(), i.ID, describe(i))
+		}
+	}
 }

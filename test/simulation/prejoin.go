@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
@@ -271,7 +272,7 @@ func (r *run) passingOver(p *process, m identity.Member, subnetID string) {
 		r.judged("I3")
 		in := subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
 		joined := isJoined(i) && i.Tags[identity.TagNodeENI] == m.NodeENI && slices.Contains(in, subnetID)
-		if joined || c.isPlaceOf(nodeENI, in, i) {
+		if joined || p.isPlaceOf(nodeENI, in, i) {
 			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s, which the instance had before it joined: "+
 				"%s",
 				p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
@@ -280,8 +281,8 @@ func (r *run) passingOver(p *process, m identity.Member, subnetID string) {
 }
 
 // isPlaceOf reports whether an interface is a launch interface where only this NodeENI desires one.
-func (c *cluster) isPlaceOf(nodeENI *v1alpha1.NodeENI, in []string, i eni.Interface) bool {
-	return isLaunched(i) && sits(nodeENI, in, i) && c.wantedBy(i) == 1
+func (p *process) isPlaceOf(nodeENI *v1alpha1.NodeENI, in []string, i eni.Interface) bool {
+	return isLaunched(i) && sits(nodeENI, in, i) && p.wantedBy(i) == 1
 }
 
 // isKnown reports whether an interface has been attached to an instance, and unchanged by others, for longer than reads
@@ -301,14 +302,31 @@ func (p *process) saw(object interface{ GetResourceVersion() string }) bool {
 }
 
 // wantedBy counts the NodeENIs that desire an interface in the slot and subnet of a launch interface, whether they
-// select its node or not.
-func (c *cluster) wantedBy(i eni.Interface) int {
-	n := 0
-	for _, object := range c.api.objects[nodeENIs] {
+// select its node or not. One whose edit or deletion the process may not have received counts as before: the process
+// gives the interface to one of those that it knows.
+func (p *process) wantedBy(i eni.Interface) int {
+	wanting := map[string]bool{}
+	for _, object := range p.mayKnow(nodeENIs) {
 		nodeENI := object.(*v1alpha1.NodeENI)
 		if sits(nodeENI, subnetsIn(i.Zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames), i) {
-			n++
+			wanting[nodeENI.Name] = true
 		}
 	}
-	return n
+	return len(wanting)
+}
+
+// mayKnow returns the present objects of a kind, and the earlier versions that the process may have worked with since
+// it began its work.
+func (p *process) mayKnow(k kind) []client.Object {
+	api, seen := p.cluster.api, p.views[len(p.views)-1]
+	objects := api.all(k)
+	for _, c := range slices.Backward(api.log[k]) {
+		if c.version <= seen {
+			break
+		}
+		if c.before != nil {
+			objects = append(objects, c.before)
+		}
+	}
+	return objects
 }
