@@ -29,7 +29,9 @@ func ReleaseInstance(e Evidence, o plan.Observed, now time.Time) (ledger identit
 		if !stored || record.Member.Generation < generation {
 			continue
 		}
-		if e.OtherLedgers[record.Member.Key] < generation {
+		// If the other ledger names a later interface, whose creation may have failed, this entry is the only evidence.
+		other := e.OtherLedgers[record.Member.Key]
+		if other < generation || other > generation && record.Member.Generation == generation {
 			alone[record.Member.Key] = generation
 			recheck = sooner(recheck, now.Add(r.takeoverRecheck(record)))
 		}
