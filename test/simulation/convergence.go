@@ -180,7 +180,7 @@ func (r *run) rest() {
 	if r.watch.mutations > mayAttach*callsPerInterface {
 		r.violate("I8", "%d mutating calls although nothing was to be done", r.watch.mutations)
 	}
-	told := 0
+	told := mayAttach * writesPerAttach
 	for key, n := range r.watch.probes {
 		told += n * writesPerProbe
 		if n > mostProbes {
@@ -192,7 +192,7 @@ func (r *run) rest() {
 		r.violate("I8", "%d writes to the API server although nothing changed", r.watch.writes)
 	}
 	for key, n := range r.watch.reconciles {
-		if most := r.mostIdleReconciles(key); n > most+mayAttach {
+		if most := r.mostIdleReconciles(key); n > most+mayAttach*writesPerAttach {
 			r.violate("I13", "%s was reconciled %d times in %s although nothing changed, and may be %d times", key, n,
 				restFor, most)
 		}
@@ -229,6 +229,11 @@ const mostProbes = 12
 // writesPerProbe is how many writes may follow a probe, for its node and for a NodeENI that waits for the same slot:
 // EC2's answer, and the next wait.
 const writesPerProbe = 4
+
+// writesPerAttach is how many writes follow a new interface: its entry in the ledger, the status of the node for each
+// phase and for the link that the agent reports, and the status of the NodeENI after each of these. Each write of a status
+// leads to a reconciliation at most.
+const writesPerAttach = 10
 
 // turnNews is how many writes may report nodes that wait to replace an interface. Only a read shows that another
 // interface holds the slot of the replacement; between two reads the node's status says that it waits for its turn.

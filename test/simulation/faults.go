@@ -9,6 +9,7 @@ import (
 
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/core/inventory"
 )
 
 // faultName is one line of the catalogue.
@@ -161,10 +162,14 @@ func (r *run) newSwarm(o Options) *swarm {
 
 func (s *swarm) has(f faultName) bool { return s.rate[f] > 0 }
 
+// latestVisible is the longest time until a read shows a change. A stale read lags behind that, and both together stay
+// within the minute on which the product relies.
+const latestVisible = 30 * time.Second
+
 // addModelFaults starts the faults that the model of EC2 itself injects.
 func (s *swarm) addModelFaults() {
 	settings := map[fault.Kind]fault.Fault{
-		fault.StaleRead: {Age: time.Minute, Jitter: true}, fault.HideNew: {Age: time.Minute}, fault.LowerLimit: {Limit: 2},
+		fault.StaleRead: {Age: inventory.StaleReadWindow - latestVisible, Jitter: true}, fault.HideNew: {Age: time.Minute}, fault.LowerLimit: {Limit: 2},
 	}
 	for f := range faultNames {
 		for _, kind := range modelFaults[f] {
@@ -210,7 +215,7 @@ func (s *swarm) behavior() ec2.Behavior {
 		b.Available = ec2.Latency{Max: 3 * time.Second}
 	}
 	if s.has(staleReads) {
-		b.Visibility = ec2.Latency{Max: 2 * time.Second, Tail: 30 * time.Second, TailShare: 0.2}
+		b.Visibility = ec2.Latency{Max: 2 * time.Second, Tail: latestVisible, TailShare: 0.2}
 	}
 	return b
 }

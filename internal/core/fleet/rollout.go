@@ -13,7 +13,7 @@ import (
 
 // Rollout says how far the rollouts of all NodeENIs have got on one instance.
 type Rollout struct {
-	// Unsettled are the owners of desired interfaces that are not attached. No interface is replaced meanwhile.
+	// Unsettled are the owners of interfaces that the instance lacks. No interface is replaced meanwhile.
 	Unsettled []identity.Owner
 	// Candidate is the owner of the interface to replace next; empty if there is none.
 	Candidate identity.Owner
@@ -21,14 +21,13 @@ type Rollout struct {
 	next int
 }
 
-// Next selects at most one interface with drift for replacement, and none while another desired interface of the
-// instance is not attached.
+// Next selects at most one interface with drift for replacement, and none while the instance lacks another one.
 func Next(d plan.Desired, o plan.Observed, now time.Time) Rollout {
 	var r Rollout
 	var drifted []int
 	for n, i := range d.Interfaces {
 		switch {
-		case i.IsUnsettled(d.InstanceID):
+		case i.IsUnsettled(d.InstanceID), isHeldBack(i, d.InstanceID):
 			r.Unsettled = append(r.Unsettled, i.Owner)
 		case mayBeReplaced(i):
 			drifted = append(drifted, n)
@@ -46,6 +45,13 @@ func Next(d plan.Desired, o plan.Observed, now time.Time) Rollout {
 		}
 	}
 	return r
+}
+
+// isHeldBack reports whether an interface exists and does not reach its instance for now: its NodeENI was paused, or a
+// selector lost its answer, after it was detached for a replacement.
+func isHeldBack(i plan.Interface, instanceID string) bool {
+	return i.Goal == plan.Retain && i.Record != nil && !i.Owner.IsNetwork() &&
+		(i.Record.Attachment == nil || i.Record.AttachedTo(instanceID) && !i.Record.Ready())
 }
 
 // mayBeReplaced reports whether a live interface with drift may be replaced. The NodeENI allows it, and everything is

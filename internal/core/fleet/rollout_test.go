@@ -24,6 +24,7 @@ func TestNext(t *testing.T) {
 		moves(i)
 		i.ExactSlot = true
 	}
+	held := func(i *plan.Interface) { i.Goal, i.Settings, i.Desired = plan.Retain, nil, false }
 	outside := desired(drifted("a", 1))
 	outside.InstanceTags = []eni.InstanceTag{{Key: "cluster", Value: "ours"}}
 	for name, tc := range map[string]struct {
@@ -45,7 +46,9 @@ func TestNext(t *testing.T) {
 		"another interface is lacking":                {desired(drifted("a", 1), lacking("b")), running(), ""},
 		"another interface is being attached":         {desired(drifted("a", 1), with(attached("b", 2), func(i *plan.Interface) { i.Record.Attachment.Status = eni.AttachmentAttaching })), running(), ""},
 		"another interface cannot exist here":         {desired(drifted("a", 1), with(lacking("b"), func(i *plan.Interface) { i.Settings = nil })), running(), "a"},
-		"another one is retained":                     {desired(drifted("a", 1), with(drifted("b", 2), func(i *plan.Interface) { i.Goal, i.Settings, i.Desired = plan.Retain, nil, false })), running(), "a"},
+		"another one is retained":                     {desired(drifted("a", 1), with(drifted("b", 2), held)), running(), "a"},
+		"a paused one was detached":                   {desired(drifted("a", 1), with(attached("b", 2), func(i *plan.Interface) { held(i); i.Record.Attachment = nil })), running(), ""},
+		"a paused one is being detached":              {desired(drifted("a", 1), with(attached("b", 2), func(i *plan.Interface) { held(i); i.Record.Attachment.Status = eni.AttachmentDetaching })), running(), ""},
 		"another slot, which is free":                 {desired(with(attached("a", 1), movesExactly)), running(), "a"},
 		"another slot, which is taken":                {desired(with(attached("a", 1), movesExactly)), running(foreign(3)), ""},
 		"another slot, where the next one is as good": {desired(with(attached("a", 1), moves)), running(foreign(3)), "a"},
