@@ -231,8 +231,8 @@ const mostProbes = 12
 const writesPerProbe = 4
 
 // writesPerAttach is how many writes follow a new interface: its entry in the ledger, the status of the node for each
-// phase and for the link that the agent reports, and the status of the NodeENI after each of these. Each write of a status
-// leads to a reconciliation at most.
+// phase and for the link that the agent reports, and the status of the NodeENI after each of these. Each write leads to
+// one reconciliation at most.
 const writesPerAttach = 10
 
 // turnNews is how many writes may report nodes that wait to replace an interface. Only a read shows that another

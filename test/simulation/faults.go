@@ -169,7 +169,8 @@ const latestVisible = 30 * time.Second
 // addModelFaults starts the faults that the model of EC2 itself injects.
 func (s *swarm) addModelFaults() {
 	settings := map[fault.Kind]fault.Fault{
-		fault.StaleRead: {Age: inventory.StaleReadWindow - latestVisible, Jitter: true}, fault.HideNew: {Age: time.Minute}, fault.LowerLimit: {Limit: 2},
+		fault.StaleRead: {Age: inventory.StaleReadWindow - latestVisible, Jitter: true},
+		fault.HideNew:   {Age: time.Minute}, fault.LowerLimit: {Limit: 2},
 	}
 	for f := range faultNames {
 		for _, kind := range modelFaults[f] {
