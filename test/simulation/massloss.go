@@ -76,11 +76,12 @@ func (r *run) finalized(c *cluster, nodeENI client.Object) {
 	}
 	r.judged("I7")
 	for _, i := range t.owned[c.name] {
-		if spotOf(i).uid == string(nodeENI.GetUID()) && c.leftAlone(i) {
-			r.watch.orphaned[i.ID] = r.now
-		}
 		doomed := i.Attachment != nil && t.ended(i.Attachment.InstanceID) && i.Attachment.DeleteOnTermination
-		if spotOf(i).uid == string(nodeENI.GetUID()) && !doomed && !r.watch.tampered(i.ID) && !c.leftAlone(i) {
+		switch {
+		case spotOf(i).uid != string(nodeENI.GetUID()):
+		case c.leftAlone(i):
+			r.watch.orphaned[i.ID] = r.now
+		case !doomed && !r.watch.tampered(i.ID):
 			r.violate("I7", "NodeENI %s is gone, and %s of it is left: %s", nodeENI.GetName(), i.ID, describe(i))
 		}
 	}
