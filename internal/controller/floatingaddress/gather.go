@@ -160,7 +160,7 @@ func (r *Reconciler) addHolder(ctx context.Context, d *decision, f *floating.Fac
 	i := state.Status.Interfaces[at]
 	f.Interface = &floating.Interface{ID: i.ENIID, InstanceType: state.Spec.InstanceType, SubnetID: i.SubnetID,
 		Ranges: controller.FloatingRanges(i.Pods), Prefixes: known.IPv4Prefixes, Room: -1}
-	f.Interface.Subnet, _ = netip.ParsePrefix(i.SubnetCIDR) // the zero prefix contains no address
+	f.Interface.Subnet, _ = netip.ParsePrefix(i.SubnetCIDR) // invalid until the controller knows the subnet
 	var err error
 	if f.Paused, err = r.paused(ctx, d.instanceID, holder.Node, i.NodeENI); err != nil {
 		return err

@@ -93,7 +93,8 @@ type Facts struct {
 type Interface struct {
 	ID, InstanceType string
 	SubnetID         string
-	Subnet           netip.Prefix
+	// Subnet is invalid until it is known.
+	Subnet netip.Prefix
 	// Ranges are the declared ranges, and Prefixes those that EC2 delegates to the interface.
 	Ranges, Prefixes []netip.Prefix
 	// Ahead is the number of addresses that the interface lacks and that pods brought up before this one. Room is how
@@ -310,19 +311,24 @@ func follow(step Step, a Address, f Facts, m Memory, now time.Time) Step {
 	within := func(ranges []netip.Prefix) bool {
 		return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(a.IP) })
 	}
-	declared := within(i.Ranges) && i.SubnetID == a.SubnetID && i.Subnet.Contains(a.IP) && !podnet.Reserved(i.Subnet, a.IP)
+	outside := i.Subnet.IsValid() && (!within(i.Ranges) || i.SubnetID != a.SubnetID || !i.Subnet.Contains(a.IP) ||
+		podnet.Reserved(i.Subnet, a.IP))
 	switch {
 	case within(i.Prefixes):
 		step.State, step.Reason = Ready, ReasonAssigned
 		step.Message = fmt.Sprintf("a prefix of %s contains the address", i.ID)
-	case !declared && a.Assignment == nil && !there:
+	case outside && a.Assignment == nil && !there:
 		step.Do = Delete // an agent creates objects within the ranges only
-	case !declared:
+	case outside:
 		step.State, step.Reason = Stalled, ReasonNotDeclared
 		step.Message = fmt.Sprintf("%s has the address, which is outside the ranges in which addresses of %s move; "+
 			"remove it from the pod, or correct pods.floating", a.Holder, i.ID)
 	case there:
 		step = arrived(step, a, f, m, now)
+	case !i.Subnet.IsValid():
+		step.Reason = ReasonAssigning
+		step.Message = fmt.Sprintf("%s has the address, which is assigned to %s once the controller knows the subnet %s",
+			a.Holder, i.ID, i.SubnetID)
 	default:
 		step = move(step, a, i, m, now)
 	}

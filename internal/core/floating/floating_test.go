@@ -78,6 +78,11 @@ func TestNext(t *testing.T) {
 		"EC2 reserves it": {func(s *situation) {
 			s.IP, s.Interface.Ranges = netip.MustParseAddr("10.0.4.1"), []netip.Prefix{netip.MustParsePrefix("10.0.4.0/24")}
 		}, floating.Delete, "", floating.Progressing, "", 0},
+		"its subnet is not known": {func(s *situation) { s.Interface.Subnet = netip.Prefix{} },
+			floating.Wait, "", floating.Progressing, "Assigning", 0},
+		"its subnet is not known, and its interface has it": {func(s *situation) {
+			s.Interface.Subnet, s.At, s.Assignment = netip.Prefix{}, []string{"eni-a"}, assigned("eni-a", false)
+		}, floating.Wait, "", floating.Ready, "Assigned", 0},
 		"the ranges were edited after the call": {func(s *situation) {
 			s.Interface.Ranges, s.At, s.Assignment = nil, []string{"eni-a"}, assigned("eni-a", false)
 		}, floating.Wait, "", floating.Stalled, "NotDeclared", 0},
