@@ -262,7 +262,7 @@ func TestReleaseInstance(t *testing.T) {
 		"the one before it exists":       {o: plan.Observed{Owned: made(generation - 1)}, next: inventory.VisibilityWindow},
 		"it exists in the other ledger":  {o: plan.Observed{Owned: made(generation)}, e: render.Evidence{OtherLedgers: generations}},
 		"it exists, and the other ledger has a later one": {
-			o: plan.Observed{Owned: made(generation)}, e: render.Evidence{OtherLedgers: identity.Generations{own: generation + 1}}, next: soon,
+			o: plan.Observed{Owned: made(generation)}, e: render.Evidence{OtherLedgers: identity.Generations{own: generation + 1}}, next: rarely,
 		},
 		"a later one exists in the other ledger": {
 			o: plan.Observed{Owned: made(generation + 1)}, e: render.Evidence{OtherLedgers: identity.Generations{own: generation + 1}},

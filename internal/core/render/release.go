@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// rareRecheck is the requeue for an interface that waits for a person.
+// rareRecheck is the requeue for an interface that waits for a person, or for a change that takes minutes.
 const rareRecheck = 5 * time.Minute
 
 // ReleaseInstance returns the ledger of a node that does not have the instance any more, or not yet: another Node owns
@@ -29,11 +29,15 @@ func ReleaseInstance(e Evidence, o plan.Observed, now time.Time) (ledger identit
 		if !stored || record.Member.Generation < generation {
 			continue
 		}
-		// If the other ledger names a later interface, whose creation may have failed, this entry is the only evidence.
-		other := e.OtherLedgers[record.Member.Key]
-		if other < generation || other > generation && record.Member.Generation == generation {
+		switch other := e.OtherLedgers[record.Member.Key]; {
+		case other < generation:
 			alone[record.Member.Key] = generation
 			recheck = sooner(recheck, now.Add(r.takeoverRecheck(record)))
+		case other > generation && record.Member.Generation == generation:
+			// The other ledger names a later interface, so this entry is the only evidence. It stays until the other
+			// ledger forgets the later one, because its creation failed, or until this one is gone.
+			alone[record.Member.Key] = generation
+			recheck = sooner(recheck, now.Add(rareRecheck))
 		}
 		delete(ledger, record.Member.Key)
 	}
