@@ -206,6 +206,11 @@ func isTransient(was, now v1alpha1.InterfaceState, moving bool) bool {
 	if now.Reason == string(plan.Removing) && was.ENIID == "" {
 		return false
 	}
+	// An interface that waits for its turn does so without a read of EC2, and only a read shows whether another
+	// interface still has its slot.
+	if was.Reason == string(plan.SlotTaken) && now.Reason == string(plan.Replacing) && was.ENIID == now.ENIID {
+		return true
+	}
 	return inTransition(now) || moving && now.Phase == v1alpha1.PhaseAttached && plan.Reason(now.Reason).Transient()
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/executor"
@@ -328,12 +329,7 @@ func TestWaitingForAReplacementCostsNothing(t *testing.T) {
 		})
 		s.playAll(time.Minute, names, func() {})
 		s.checkWaiting(names, 0)
-		version := func() string {
-			var state v1alpha1.NodeENIState
-			s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
-			return state.ResourceVersion
-		}
-		before := version()
+		before := s.stateOf(nodeName).ResourceVersion
 		s.ec2.ResetCalls()
 		for range 10 {
 			result, err := s.reconciler.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: nodeName}})
@@ -343,11 +339,47 @@ func TestWaitingForAReplacementCostsNothing(t *testing.T) {
 			}
 			time.Sleep(result.RequeueAfter)
 		}
-		if after := version(); after != before {
+		if after := s.stateOf(nodeName).ResourceVersion; after != before {
 			t.Errorf("its state was written: version %s, then %s", before, after)
 		}
 		for action, calls := range s.ec2.Calls().Actions {
 			t.Errorf("%d calls of %s", calls.Count, action)
 		}
 	})
+}
+
+// TestATurnOfAnotherNodeWritesNoState has an interface that must move to a slot that another one has, and another node that
+// lacks its interface for less than half a minute. The node waits for its turn then, and cannot read that the slot is taken.
+func TestATurnOfAnotherNodeWritesNoState(t *testing.T) {
+	onStage(t, func(s *stage) {
+		names := []string{nodeName}
+		s.playAll(time.Minute, names, func() {})
+		foreign, err := s.cloud.CreateInterface(s.Context(), executor.CreateRequest{SubnetID: data, Groups: []string{group}, Token: "foreign"})
+		s.must(err)
+		_, err = s.cloud.AttachInterface(s.Context(), foreign.ID, instanceID, eni.Slot{Device: 2})
+		s.must(err)
+		s.playAll(time.Minute, names, func() {})
+		s.moveAll()
+		s.playAll(time.Minute, names, func() {})
+		before := s.stateOf(nodeName)
+		if got := before.Status.Interfaces[0].Reason; got != string(plan.SlotTaken) {
+			t.Fatalf("the reason is %s, want %s", got, plan.SlotTaken)
+		}
+		s.say("other", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttaching, ENIID: "eni-1"})
+		s.playAll(20*time.Second, names, func() {})
+		s.both(func(c client.Client) {
+			s.must(c.Delete(s.Context(), &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: "other"}}))
+		})
+		s.playAll(time.Minute, names, func() {})
+		if after := s.stateOf(nodeName); after.ResourceVersion != before.ResourceVersion {
+			t.Errorf("the state was written: %s, %s", after.Status.Interfaces[0].Reason, after.Status.Interfaces[0].Message)
+		}
+	})
+}
+
+func (s *stage) stateOf(name string) *v1alpha1.NodeENIState {
+	s.Helper()
+	state := &v1alpha1.NodeENIState{}
+	s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: name}, state))
+	return state
 }
