@@ -33,6 +33,10 @@ const (
 	removeStatusDelay = 30 * time.Second
 )
 
+// unreadStatusDelay is how long the controller defers a write that only replaces reasons from a read of EC2 by a wait
+// without one: the node reads when its turn comes, and the reasons mostly still hold.
+const unreadStatusDelay = 5 * time.Minute
+
 // report writes the node's status if it changed, with Events for users, and releases the state when nothing is left to
 // report. It returns when to report again, or zero.
 func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.Time, err error) {
@@ -49,8 +53,8 @@ func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.T
 		r.endDeferral(&r.state.StatusWrites, s.name)
 		return time.Time{}, nil
 	}
-	if s.canWait(before, after) {
-		if due, deferred := r.deferWrite(s, &r.state.StatusWrites); deferred {
+	if delay := s.delay(before, after); delay > 0 {
+		if due, deferred := r.deferWrite(s.name, delay, &r.state.StatusWrites); deferred {
 			return due, nil
 		}
 	}
@@ -155,7 +159,7 @@ func (r *Reconciler) removeGenerations(ctx context.Context, s reconciled) (*snap
 		return s.snapshot, time.Time{}, nil
 	}
 	if s.inTransition(func(plan.Member) bool { return true }) {
-		if due, deferred := r.deferWrite(s, &r.state.LedgerWrites); deferred {
+		if due, deferred := r.deferWrite(s.name, s.transitionDelay(), &r.state.LedgerWrites); deferred {
 			return s.snapshot, due, nil
 		}
 	}
@@ -166,37 +170,59 @@ func (r *Reconciler) removeGenerations(ctx context.Context, s reconciled) (*snap
 }
 
 // deferWrite reports whether a write that can wait is deferred now, and when it is due.
-func (r *Reconciler) deferWrite(s reconciled, writes *volatile.Deferrals) (due time.Time, deferred bool) {
-	delay := removeStatusDelay
-	if s.inTransition(func(m plan.Member) bool { return m.Why.Reason != plan.Removing }) {
-		delay = attachStatusDelay
-	}
+func (r *Reconciler) deferWrite(node string, delay time.Duration, writes *volatile.Deferrals) (due time.Time, deferred bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.Now()
-	due = writes.Due(s.name, delay, now)
+	due = writes.Due(node, delay, now)
 	return due, now.Before(due)
 }
 
-// canWait reports whether the write of the node's status can wait: no object waits for the change, and more changes
-// follow.
-func (s reconciled) canWait(before, after v1alpha1.NodeENIStateStatus) bool {
+// transitionDelay is how long a write waits for the other interfaces in transition.
+func (s reconciled) transitionDelay() time.Duration {
+	if s.inTransition(func(m plan.Member) bool { return m.Why.Reason != plan.Removing }) {
+		return attachStatusDelay
+	}
+	return removeStatusDelay
+}
+
+// delay returns how long the write of the node's status can wait, because no object waits for the change and more
+// changes follow; zero if it cannot.
+func (s reconciled) delay(before, after v1alpha1.NodeENIStateStatus) time.Duration {
 	// Members that wait for a worker keep their last status.
 	moving := len(s.waiting) > 0 || slices.ContainsFunc(after.Interfaces, inTransition)
 	old := byKey(before.Interfaces)
-	changed := false
+	unread, changed := false, false
 	for _, now := range after.Interfaces {
 		was := old[keyOf(now)]
-		if equality.Semantic.DeepEqual(was, now) {
-			continue
-		}
-		changed = true
-		if s.agentAwaitsStatus(was, now) || s.rolloutAwaitsStatus(was, now) ||
-			!onlyTermination(was, now) && !isTransient(was, now, moving) {
-			return false
+		switch {
+		case equality.Semantic.DeepEqual(was, now):
+		case isUnread(was, now):
+			unread = true
+		case s.agentAwaitsStatus(was, now) || s.rolloutAwaitsStatus(was, now) ||
+			!onlyTermination(was, now) && !isTransient(was, now, moving):
+			return 0
+		default:
+			changed = true
 		}
 	}
-	return changed || moving
+	switch {
+	case changed || moving:
+		return s.transitionDelay()
+	case unread:
+		return unreadStatusDelay
+	default:
+		return 0
+	}
+}
+
+// isUnread reports whether an interface waits for its turn, so that no read shows whether another one still has its
+// slot, or the instance still has no free one.
+func isUnread(was, now v1alpha1.InterfaceState) bool {
+	read := []plan.Reason{plan.SlotTaken, plan.InstanceFull}
+	waits := []plan.Reason{plan.Replacing, plan.SubnetFull, plan.NoFreePrefix}
+	return slices.Contains(read, plan.Reason(was.Reason)) && slices.Contains(waits, plan.Reason(now.Reason)) &&
+		was.Phase == now.Phase && was.ENIID == now.ENIID
 }
 
 // isTransient reports whether the state of an interface changes soon or, once the interface is attached, can be written
@@ -205,11 +231,6 @@ func (s reconciled) canWait(before, after v1alpha1.NodeENIStateStatus) bool {
 func isTransient(was, now v1alpha1.InterfaceState, moving bool) bool {
 	if now.Reason == string(plan.Removing) && was.ENIID == "" {
 		return false
-	}
-	// An interface that waits for its turn does so without a read of EC2, and only a read shows whether another
-	// interface still has its slot.
-	if was.Reason == string(plan.SlotTaken) && now.Reason == string(plan.Replacing) && was.ENIID == now.ENIID {
-		return true
 	}
 	return inTransition(now) || moving && now.Phase == v1alpha1.PhaseAttached && plan.Reason(now.Reason).Transient()
 }

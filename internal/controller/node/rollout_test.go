@@ -349,7 +349,7 @@ func TestWaitingForAReplacementCostsNothing(t *testing.T) {
 }
 
 // TestATurnOfAnotherNodeWritesNoState has an interface that must move to a slot that another one has, and another node that
-// lacks its interface for less than half a minute. The node waits for its turn then, and cannot read that the slot is taken.
+// lacks its interface for three minutes. The node waits for its turn then, and cannot read that the slot is taken.
 func TestATurnOfAnotherNodeWritesNoState(t *testing.T) {
 	onStage(t, func(s *stage) {
 		names := []string{nodeName}
@@ -366,7 +366,7 @@ func TestATurnOfAnotherNodeWritesNoState(t *testing.T) {
 			t.Fatalf("the reason is %s, want %s", got, plan.SlotTaken)
 		}
 		s.say("other", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttaching, ENIID: "eni-1"})
-		s.playAll(20*time.Second, names, func() {})
+		s.playAll(3*time.Minute, names, func() {})
 		s.both(func(c client.Client) {
 			s.must(c.Delete(s.Context(), &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: "other"}}))
 		})

@@ -356,11 +356,19 @@ func arrived(step Step, a Address, f Facts, m Memory, now time.Time) Step {
 	return step
 }
 
-// move assigns the address, or says what it waits for.
+// move assigns the address, or says what it waits for. After a failure it says so until a call succeeds.
 func move(step Step, a Address, i *Interface, m Memory, now time.Time) Step {
 	retry, from := m.Failure.Retry(), m.MovedAt.Add(MoveInterval)
 	step.Reason = ReasonAssigning
 	step.Message = fmt.Sprintf("%s has the address, which is being assigned to %s", a.Holder, i.ID)
+	if m.Failure.Count > 0 {
+		step.Message = fmt.Sprintf("%s has the address, and EC2 did not assign it to %s: %s", a.Holder, i.ID,
+			m.Failure.Message)
+		if plan.NeedsCorrection(m.Failure.Class) {
+			step.State, step.Reason = Stalled, ReasonAddressRefused
+			step.Message += "; remove the address from the pod, or correct pods.floating"
+		}
+	}
 	switch {
 	case i.Room >= 0 && i.Ahead >= i.Room:
 		step.State, step.Reason, step.At = Stalled, ReasonAddressesLimited, now.Add(recheck)
@@ -368,12 +376,6 @@ func move(step Step, a Address, i *Interface, m Memory, now time.Time) Step {
 			"pods to other nodes, or use a larger instance type", a.Holder, i.ID, i.InstanceType)
 	case m.Failure.Count > 0 && now.Before(retry):
 		step.At = retry
-		step.Message = fmt.Sprintf("%s has the address, and EC2 did not assign it to %s: %s", a.Holder, i.ID,
-			m.Failure.Message)
-		if plan.NeedsCorrection(m.Failure.Class) {
-			step.State, step.Reason = Stalled, ReasonAddressRefused
-			step.Message += "; remove the address from the pod, or correct pods.floating"
-		}
 	case now.Before(from):
 		step.At = from
 		step.Message += fmt.Sprintf("; it moves at most every %s", MoveInterval)

@@ -65,6 +65,10 @@ func TestNext(t *testing.T) {
 			floating.Wait, "", floating.Progressing, "Assigning", time.Second},
 		"EC2 refused the call": {func(s *situation) { s.Memory = s.Failed(3, eni.Invalid, "a primary address", start) },
 			floating.Wait, "", floating.Stalled, "AddressRefused", 5 * time.Minute},
+		"EC2 refused the call, and it is made again": {func(s *situation) {
+			s.Memory = s.Failed(3, eni.Invalid, "a primary address", start.Add(-5*time.Minute))
+		},
+			floating.Assign, "eni-a", floating.Stalled, "AddressRefused", 0},
 		"EC2 refused it for an earlier holder": {func(s *situation) { s.Memory = s.Failed(2, eni.Invalid, "a primary address", start) },
 			floating.Assign, "eni-a", floating.Progressing, "Assigning", 0},
 		"the interface is full": {func(s *situation) { s.Interface.Room = 0 },
