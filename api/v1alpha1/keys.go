@@ -15,6 +15,11 @@ const FieldOwnerController = "multieni-controller"
 // regardless of its value.
 const PausedAnnotation = "networking.k8s.aws/paused"
 
+// EvidenceAnnotation on a NodeENIState names the node whose ledger last lost entries because this ledger has them, and
+// when. The controller writes it before it removes them, so that a former leader that removes those of this ledger at the
+// same time, because of the others, gets a conflict.
+const EvidenceAnnotation = "networking.k8s.aws/evidence-for"
+
 // NodeConditionDrifted is the type of the Node condition that says whether a node that was launched from an
 // AWSNodeTemplate differs from one that would be launched now.
 const NodeConditionDrifted = "networking.k8s.aws/Drifted"

@@ -4,14 +4,18 @@
 package node_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/fault"
@@ -165,6 +169,53 @@ func TestAFormerNodeKeepsTheLedgerUntilTheNewOneHasIt(t *testing.T) {
 		}
 		s.playAll(time.Minute, append(formerNodes, again), func() {})
 		s.checkHolder(append(formerNodes, again), again)
+	})
+}
+
+// TestTwoLeadersDoNotForgetAnInterface has a former leader resume in the middle of a write. It removes an interface from a
+// former node's ledger, because the ledger of the new node has it. Meanwhile its successor removed it from the latter: the
+// new node is gone, and the former one is back.
+func TestTwoLeadersDoNotForgetAnInterface(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(time.Minute))
+		first := s.stateOf(nodeName)
+		s.both(func(c client.Client) {
+			s.must(c.Create(s.Context(), &v1alpha1.NodeENIState{
+				ObjectMeta: metav1.ObjectMeta{Name: again, Finalizers: first.Finalizers}, Spec: first.Spec,
+			}))
+		})
+		s.register(nil)
+		s.firstNodeGoes()
+		successor := s.reconciler
+		s.with(func(o *node.Options) {
+			o.Client = interceptor.NewClient(s.cache.(client.WithWatch), interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+					if object.GetName() != nodeName || successor == nil {
+						return c.Patch(ctx, object, patch, opts...)
+					}
+					former := s.reconciler
+					s.reconciler, successor = successor, nil
+					s.both(func(c client.Client) {
+						s.must(c.Delete(ctx, &corev1.Node{ObjectMeta: objectMeta(again)}))
+						s.must(c.Create(ctx, &corev1.Node{
+							ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "uid-back", Labels: map[string]string{"eni": "on"}},
+							Spec:       corev1.NodeSpec{ProviderID: "aws:///" + zone + "/" + instanceID},
+						}))
+					})
+					s.reconcile(again)
+					s.reconciler = former
+					err := c.Patch(ctx, object, patch, opts...)
+					if !apierrors.IsConflict(err) {
+						t.Errorf("the former leader wrote the ledger: %v", err)
+					}
+					return err
+				},
+			})
+		})
+		_, _ = s.reconciler.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: nodeName}})
+		if got := s.stateOf(nodeName).Spec.Members; len(got) != 1 {
+			t.Errorf("the ledger is %v, want the interface", got)
+		}
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -86,6 +87,9 @@ func needsFinalizer(state *v1alpha1.NodeENIState, wanted v1alpha1.NodeENIStateSp
 // patchLedger returns a snapshot with the ledger as stored, or the given one with an error.
 func (r *Reconciler) patchLedger(ctx context.Context, s *snapshot,
 	wanted v1alpha1.NodeENIStateSpec) (*snapshot, error) {
+	if err := r.confirmReliedOn(ctx, s); err != nil {
+		return s, err
+	}
 	after := s.state.DeepCopy()
 	after.Spec = wanted
 	if needsFinalizer(s.state, wanted) {
@@ -97,6 +101,22 @@ func (r *Reconciler) patchLedger(ctx context.Context, s *snapshot,
 		return s, fmt.Errorf("store the ledger of node %s: %w", s.name, err)
 	}
 	return s.withLedger(after, nil), nil
+}
+
+// confirmReliedOn writes the states whose ledgers replace entries of this one, over the versions that were read. Two
+// leaders could otherwise each remove entries because of the other ledger: a former leader that resumes after minutes
+// writes over an unchanged version of this ledger, and now gets a conflict.
+func (r *Reconciler) confirmReliedOn(ctx context.Context, s *snapshot) error {
+	for _, other := range s.reliedOn {
+		before := other.DeepCopy()
+		metav1.SetMetaDataAnnotation(&other.ObjectMeta, v1alpha1.EvidenceAnnotation,
+			s.name+" "+r.Now().UTC().Format(time.RFC3339Nano))
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := r.Client.Patch(ctx, other, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+			return fmt.Errorf("confirm the ledger of node %s, which has members of node %s: %w", other.Name, s.name, err)
+		}
+	}
+	return nil
 }
 
 // addsGenerations reports whether a plan's ledger names interfaces that are not known to exist.
@@ -310,6 +330,9 @@ func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1
 // any more. release reports whether the state existed: the cache may still have a deleted one. The deletion names the
 // version without the finalizer: between the two writes another leader may have added members to the ledger.
 func (r *Reconciler) release(ctx context.Context, s *snapshot) (bool, error) {
+	if err := r.confirmReliedOn(ctx, s); err != nil {
+		return false, err
+	}
 	after := s.state.DeepCopy()
 	after.Spec.Members, after.Spec.PreviousInstances = nil, nil
 	controllerutil.RemoveFinalizer(after, v1alpha1.Finalizer)

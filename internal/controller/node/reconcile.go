@@ -262,26 +262,31 @@ func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceI
 		return s, result{}, err
 	}
 	evidence := s.evidence(states, instanceID)
+	var other v1alpha1.NodeENIState
 	if len(observed.Ledger) > 0 {
-		if evidence.OtherLedgers, err = r.liveLedger(ctx, s.release[instanceID], instanceID); err != nil {
+		if other, err = r.liveState(ctx, s.release[instanceID]); err != nil {
 			return s, result{}, err
 		}
+		evidence.OtherLedgers = generations(ledgerOf(other.Spec, instanceID))
 	}
 	var p plan.Plan
 	p.Ledger, p.RequeueAt = render.ReleaseInstance(evidence, observed, r.Now())
+	if len(evidence.OtherLedgers) > 0 && len(p.Ledger) < len(observed.Ledger) {
+		s = s.relyingOn(&other)
+	}
 	s, err = r.store(ctx, s, instanceID, nil, p)
 	return s, result{instanceID: instanceID, plan: p}, err
 }
 
-// liveLedger reads the ledger of an instance on a node, bypassing the cache. Neither the ledgers of its former nodes
-// nor the cache count: if two former nodes each took the other's ledger for the remaining one, both would forget the
-// interfaces.
-func (r *Reconciler) liveLedger(ctx context.Context, node, instanceID string) (identity.Generations, error) {
+// liveState reads the state of the node that has an instance now, bypassing the cache. Neither the ledgers of its former
+// nodes nor the cache count: if two former nodes each took the other's ledger for the remaining one, both would forget
+// the interfaces.
+func (r *Reconciler) liveState(ctx context.Context, node string) (v1alpha1.NodeENIState, error) {
 	var state v1alpha1.NodeENIState
 	if err := r.Reader.Get(ctx, types.NamespacedName{Name: node}, &state); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read the ledger of node %s, which has instance %s now: %w", node, instanceID, err)
+		return state, fmt.Errorf("read the ledger of node %s, which has the instance now: %w", node, err)
 	}
-	return generations(ledgerOf(state.Spec, instanceID)), nil
+	return state, nil
 }
 
 // errBusy keeps an instance from being worked on under two names at once.

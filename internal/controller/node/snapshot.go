@@ -32,6 +32,8 @@ type snapshot struct {
 	state *v1alpha1.NodeENIState
 	// deferredSpec is the ledger after a deferred write that removes generations, nil if no write is deferred.
 	deferredSpec *v1alpha1.NodeENIStateSpec
+	// reliedOn are the states of other nodes, as the API server has them, whose ledgers replace entries of this one.
+	reliedOn []*v1alpha1.NodeENIState
 	// nodeENIs are those that may claim interfaces: all accepted ones, that is, with our finalizer.
 	nodeENIs []v1alpha1.NodeENI
 	// neverHadPods are the NodeENIs, accepted or not, that have declared no network for pods since they were created.
@@ -98,6 +100,13 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*snapshot, error)
 func (s *snapshot) withInstances(instances []string, release map[string]string) *snapshot {
 	next := *s
 	next.instances, next.release = instances, release
+	return &next
+}
+
+// relyingOn returns a snapshot whose ledger loses entries because another one has them.
+func (s *snapshot) relyingOn(other *v1alpha1.NodeENIState) *snapshot {
+	next := *s
+	next.reliedOn = append(slices.Clone(s.reliedOn), other)
 	return &next
 }
 
