@@ -60,7 +60,8 @@ func (r *Reconciler) plan(ctx context.Context, run *instanceRun, inFlight []plan
 	for _, after := range r.recordLatency(s.name, instanceID, p.Members) {
 		r.Attached(after)
 	}
-	return result{instanceID: instanceID, plan: p, verified: rendered.Verified, unverified: rendered.Unverified,
+	return result{instanceID: instanceID, plan: p, read: look != nil, verified: rendered.Verified,
+		unverified:  rendered.Unverified,
 		generations: declared.generations}, nil
 }
 

@@ -197,7 +197,7 @@ func (s reconciled) delay(before, after v1alpha1.NodeENIStateStatus) time.Durati
 		was := old[keyOf(now)]
 		switch {
 		case equality.Semantic.DeepEqual(was, now):
-		case isUnread(was, now):
+		case s.isUnread(was, now):
 			unread = true
 		case s.agentAwaitsStatus(was, now) || s.rolloutAwaitsStatus(was, now) ||
 			!onlyTermination(was, now) && !isTransient(was, now, moving):
@@ -216,13 +216,14 @@ func (s reconciled) delay(before, after v1alpha1.NodeENIStateStatus) time.Durati
 	}
 }
 
-// isUnread reports whether an interface waits for its turn, so that no read shows whether another one still has its
-// slot, or the instance still has no free one.
-func isUnread(was, now v1alpha1.InterfaceState) bool {
+// isUnread reports whether a reason replaces one that came from a read of the instance, without another read: the
+// interface waits for its turn, or the plan cannot see the interfaces of others.
+func (s reconciled) isUnread(was, now v1alpha1.InterfaceState) bool {
 	read := []plan.Reason{plan.SlotTaken, plan.InstanceFull}
-	waits := []plan.Reason{plan.Replacing, plan.SubnetFull, plan.NoFreePrefix}
-	return slices.Contains(read, plan.Reason(was.Reason)) && slices.Contains(waits, plan.Reason(now.Reason)) &&
-		was.Phase == now.Phase && was.ENIID == now.ENIID
+	guess := append([]plan.Reason{plan.Replacing, plan.SubnetFull, plan.NoFreePrefix}, read...)
+	return slices.Contains(read, plan.Reason(was.Reason)) && slices.Contains(guess, plan.Reason(now.Reason)) &&
+		was.Phase == now.Phase && was.ENIID == now.ENIID &&
+		!slices.ContainsFunc(s.results, func(one result) bool { return one.instanceID == now.InstanceID && one.read })
 }
 
 // isTransient reports whether the state of an interface changes soon or, once the interface is attached, can be written

@@ -31,6 +31,8 @@ const mostUnverified = 64
 type result struct {
 	instanceID string
 	plan       plan.Plan
+	// read is set if the plan had a read of the instance.
+	read bool
 	// verified are the interfaces with evidence besides their tags.
 	verified []string
 	// unverified are the interfaces that are retained because only their tags say that they belong to the cluster.
