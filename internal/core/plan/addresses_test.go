@@ -85,7 +85,7 @@ func TestCountsOfAddressesAreFloors(t *testing.T) {
 // earlier leader, may have assigned some that a read does not show.
 func TestAddressesAreAssignedOnceAReadCountsThem(t *testing.T) {
 	t.Parallel()
-	const window, second = inventory.StaleReadWindow, time.Second
+	const window, second, uncertain = inventory.StaleReadWindow, time.Second, 15 * time.Second
 	two := plan.AssignAddresses{Family: plan.IPv4, Addresses: 2}
 	for name, tc := range map[string]struct {
 		// leads is how long the process leads, and read how long ago the read began.
@@ -93,16 +93,21 @@ func TestAddressesAreAssignedOnceAReadCountsThem(t *testing.T) {
 		// failed is how long ago a call for addresses failed; zero for none.
 		failed time.Duration
 		class  eni.Class
-		want   int
-		wait   time.Duration
+		// shown is how long ago the last read began that has the effects of our other calls.
+		shown time.Duration
+		want  int
+		wait  time.Duration
 	}{
-		"the process leads for long":                       {leads: time.Hour, want: 2},
-		"it got the lease just before":                     {wait: window},
-		"it got the lease a window ago":                    {leads: window, want: 2},
-		"the read began before that":                       {leads: window + second, read: 2 * second, wait: -second},
-		"a call had no answer":                             {leads: time.Hour, failed: window - second, class: eni.Transient, wait: second},
-		"a call had no answer a window ago":                {leads: time.Hour, failed: window, class: eni.Transient, want: 2},
-		"EC2 refused a call":                               {leads: time.Hour, failed: window - second, class: eni.Throttled, want: 2},
+		"the process leads for long":        {leads: time.Hour, want: 2},
+		"it got the lease just before":      {wait: window},
+		"it got the lease a window ago":     {leads: window, want: 2},
+		"the read began before that":        {leads: window + second, read: 2 * second, wait: -second},
+		"a call had no answer":              {leads: time.Hour, failed: window - second, class: eni.Transient, wait: second},
+		"a call had no answer a window ago": {leads: time.Hour, failed: window, class: eni.Transient, want: 2},
+		"a call had no answer, and the read lacks another call": {
+			leads: time.Hour, failed: window, class: eni.Transient, shown: second, wait: uncertain,
+		},
+		"EC2 refused a call": {leads: time.Hour, failed: window - second, class: eni.Throttled, want: 2},
 		"a call had no answer, and it got the lease later": {leads: 2 * second, failed: window - second, class: eni.Transient, wait: window - 2*second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,6 +118,7 @@ func TestAddressesAreAssignedOnceAReadCountsThem(t *testing.T) {
 			d.Claims[0].Interfaces[0].Spec.SecondaryIPv4 = 2
 			o := w.observe(ledger)
 			o.Era, o.Snapshot.At = era.Era{Since: w.now.Add(-tc.leads)}, w.now.Add(-tc.read)
+			o.Owned[0].LastRead = w.now.Add(-tc.shown)
 			if tc.failed > 0 {
 				o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-n3"}: {Updates: map[string]plan.Backoff{
 					plan.FieldOf(two): {Action: plan.Change{To: two}, Class: tc.class, At: w.now.Add(-tc.failed), Count: 1},

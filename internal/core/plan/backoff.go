@@ -166,8 +166,12 @@ func (s Backoff) AfterSuccess(action Action) Backoff {
 		delete(left.UnusableSlots, action.Slot)
 	case Change:
 		delete(left.Updates, FieldOf(action.To))
-	case Create, Delete:
+	case Create:
 		left.Updates = nil
+	case Delete: // the member may have another interface
+		maps.DeleteFunc(left.Updates, func(_ string, last Backoff) bool {
+			return last.Action == nil || last.Action.Interface() == action.InterfaceID
+		})
 	}
 	return left
 }

@@ -75,6 +75,8 @@ func TestARefusedUpdateDelaysNoOther(t *testing.T) {
 	}{
 		{"after the refusal", backoff, 1},
 		{"after EC2 accepted the description", backoff.AfterSuccess(both[0]), 1},
+		{"after EC2 deleted another interface of the member", backoff.AfterSuccess(plan.Delete{InterfaceID: "eni-other"}), 1},
+		{"after EC2 deleted the interface", backoff.AfterSuccess(plan.Delete{InterfaceID: both[1].Interface()}), 2},
 		{"after EC2 accepted the security groups", backoff.AfterSuccess(both[1]), 2},
 	} {
 		o := w.observe(nil)
@@ -98,6 +100,55 @@ func TestAnUnattachedInterfaceWaitsForARefusedUpdate(t *testing.T) {
 		&eni.APIError{Class: eni.Invalid, Operation: "the call"}, w.now)}
 	if p := compute(d, o, w.now); len(p.Actions) > 0 {
 		t.Errorf("want no action after %s was refused:\n%s", update, p.Explain())
+	}
+}
+
+// TestAnUnattachedInterfaceServesWithoutAPrefix has a subnet without a block for the prefix of an unattached interface: it
+// is attached without one, like an interface that is created there.
+func TestAnUnattachedInterfaceServesWithoutAPrefix(t *testing.T) {
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("a", desiredInterface(0, 1, "s1")))
+	w.apply(compute(d, w.observe(nil), w.now).Actions[0])
+	d.Claims[0].Interfaces[0].Spec.IPv4Prefixes = 1
+	update := compute(d, w.observe(nil), w.now).Actions[0]
+	o := w.observe(nil)
+	o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: plan.Backoff{}.WithFailure(update,
+		&eni.APIError{Class: eni.NoPrefixes, Operation: "the call"}, w.now)}
+	p := compute(d, o, w.now)
+	if len(p.Actions) != 1 {
+		t.Fatalf("want an attachment after %s was refused:\n%s", update, p.Explain())
+	}
+	if _, is := p.Actions[0].(plan.Attach); !is {
+		t.Errorf("got %s, want an attachment", p.Actions[0])
+	}
+}
+
+// TestAnUpdateWithoutAnAnswerIsRepeatedAfterARead has EC2 not answer an update. EC2 may have made it, and only a read that
+// began later shows that.
+func TestAnUpdateWithoutAnAnswerIsRepeatedAfterARead(t *testing.T) {
+	w := newMinimalEC2(limits(4))
+	d := desired(claim("a", desiredInterface(0, 1, "s1")))
+	w.drive(d, nil)
+	d.Claims[0].Interfaces[0].Spec.Description = "n6"
+	update := compute(d, w.observe(nil), w.now).Actions[0]
+	for name, tc := range map[string]struct {
+		class eni.Class
+		read  time.Duration // from the failure to the begin of the read
+		want  int
+	}{
+		"no answer, and the read was before it": {eni.Transient, -time.Second, 0},
+		"no answer, and the read is later":      {eni.Transient, time.Second, 1},
+		"throttled, and the read was before it": {eni.Throttled, -time.Second, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, failed := w.observe(nil), w.now.Add(-time.Minute)
+			o.Owned[0].LastRead = failed.Add(tc.read)
+			o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: plan.Backoff{}.WithFailure(update,
+				&eni.APIError{Class: tc.class, Operation: "the call"}, failed)}
+			if p := compute(d, o, w.now); len(p.Actions) != tc.want {
+				t.Errorf("there are %d actions, want %d:\n%s", len(p.Actions), tc.want, p.Explain())
+			}
+		})
 	}
 }
 

@@ -187,16 +187,21 @@ func (p *planner) unanswered(m *Interface) []Backoff {
 	})
 }
 
-// countedAt returns settledAt, or zero if the read on which calls depend is later.
+// countedAt returns settledAt, or zero if the read on which calls depend is later. The read of an interface can be older
+// than the snapshot: one without the effect of a call counts for nothing.
 func (p *planner) countedAt(m *Interface) time.Time {
 	at, read := p.settledAt(m), p.now
 	if p.Snapshot != nil {
 		read = p.Snapshot.At
 	}
-	if !read.Before(at) {
+	switch {
+	case read.Before(at):
+		return at
+	case p.Snapshot != nil && m.Record != nil && m.Record.LastRead.Before(at):
+		return p.now.Add(uncertainRecheck)
+	default:
 		return time.Time{}
 	}
-	return at
 }
 
 // readAt returns when the read of a member's interface began; zero if that is not known.

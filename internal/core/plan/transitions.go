@@ -382,9 +382,13 @@ func (p *planner) refusedTags(m *Interface, todo []Attribute) *wait {
 	return nil
 }
 
-// isRefusedUpdate reports whether an update of the member's interface, except its tags, waits after a failure.
+// isRefusedUpdate reports whether an update of the member's interface, except its tags, waits after a failure. An
+// interface serves without a prefix for which its subnet has no block, like one that is created there.
 func (p *planner) isRefusedUpdate(m *Interface) bool {
-	return slices.ContainsFunc(p.changes(m), func(a Attribute) bool { return !isTags(a) && p.updateBackoff(m, a) != nil })
+	return slices.ContainsFunc(p.changes(m), func(a Attribute) bool {
+		return !isTags(a) && p.updateBackoff(m, a) != nil &&
+			p.Backoffs[m.Key].Updates[FieldOf(a)].Class != eni.NoPrefixes
+	})
 }
 
 // updateBackoff returns the wait of an update of one field after its last failure, or nil. The failure delays no other
@@ -404,7 +408,12 @@ func (p *planner) refusedUpdate(m *Interface, to Attribute) *wait {
 	if !failed || NeedsCorrection(failure.Class) && !requests(Change{To: to}, failure.Action) {
 		return nil
 	}
-	return &wait{why: failure.problem(), until: failure.Retry()}
+	until := failure.Retry()
+	isUnread := p.Snapshot != nil && m.Record != nil && !m.Record.LastRead.After(failure.At)
+	if failure.Class == eni.Transient && isUnread { // EC2 may have made the change
+		until = later(until, p.now.Add(uncertainRecheck))
+	}
+	return &wait{why: failure.problem(), until: until}
 }
 
 func isTags(a Attribute) bool {
