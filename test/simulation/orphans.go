@@ -19,15 +19,17 @@ import (
 // catalogue).
 const mostOnTheirWay = 3
 
-// waitsForPerson reports whether an interface waits for a person, as far as the process knows: its NodeENI is paused,
-// or the state of its node says why it is blocked.
+// waitsForPerson reports whether an interface waits for a person, as far as the process knows: its NodeENI is paused, or
+// selects only another Node that names the instance, or the state of its node says why it is blocked.
 func (p *process) waitsForPerson(i eni.Interface) bool {
 	s := spotOf(i)
 	isIts := func(object client.Object) bool { return string(object.GetUID()) == s.uid && isPaused(object) }
 	isBlocked := func(said v1alpha1.InterfaceState) bool {
 		return said.ENIID == i.ID && said.Phase == v1alpha1.PhaseBlocked && !plan.Reason(said.Reason).Transient()
 	}
-	return isPaused(p.cluster.nodeENIOf(s.uid)) || slices.ContainsFunc(p.informers.known(nodeENIs), isIts) ||
+	nodeENI, its := p.cluster.nodeENIOf(s.uid), p.cluster.nodesOf(s.instanceID)
+	isRetained := nodeENI != nil && len(its) > 1 && !selects(nodeENI, its[0]) && anySelected(nodeENI, its)
+	return isRetained || isPaused(nodeENI) || slices.ContainsFunc(p.informers.known(nodeENIs), isIts) ||
 		slices.ContainsFunc(p.cluster.api.all(states), func(object client.Object) bool {
 			return slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, isBlocked)
 		})
