@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/floating"
 	"github.com/multieni/multieni/internal/core/podaddress"
 )
 
@@ -402,6 +404,9 @@ func (c *cluster) checkFollowed() *Violation {
 		if inPrefix(c.run.truth().ordered, address) { // pods can get an address of a prefix, and EC2 moves none
 			continue
 		}
+		if isPrimaryOfAny(c.run.truth().ordered, address) && saysRefused(object) { // EC2 chose it for another interface
+			continue
+		}
 		if object == nil || object.Status.Holder == nil || object.Status.Holder.ENIID != at[address] ||
 			!c.run.hasBrought(at[address], address) {
 			return &Violation{"I18", fmt.Sprintf("%s is on %q, and pods have it on %v: %s", address, at[address],
@@ -420,6 +425,18 @@ func (c *cluster) checkFollowed() *Violation {
 		}
 	}
 	return c.checkLeftAddresses(at)
+}
+
+func isPrimaryOfAny(all []eni.Interface, address netip.Addr) bool {
+	return slices.ContainsFunc(all, func(i eni.Interface) bool { return i.PrimaryIPv4 == address })
+}
+
+func saysRefused(object *v1alpha1.FloatingAddress) bool {
+	if object == nil {
+		return false
+	}
+	ready := apimeta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionReady)
+	return ready != nil && ready.Reason == floating.ReasonAddressRefused
 }
 
 // lacksAgent reports whether no Node names the instance of an interface, so that no agent can say that its pods ended.

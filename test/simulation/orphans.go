@@ -19,8 +19,8 @@ import (
 // catalogue).
 const mostOnTheirWay = 3
 
-// waitsForPerson reports whether an interface waits for a person, as far as the process knows: its NodeENI is paused, or
-// selects only another Node that names the instance, or the state of its node says why it is blocked.
+// waitsForPerson reports whether an interface waits for a person, as far as the process knows: its NodeENI is paused,
+// or selects only another Node that names the instance, or the state of its node says why it is blocked.
 func (p *process) waitsForPerson(i eni.Interface) bool {
 	s := spotOf(i)
 	isIts := func(object client.Object) bool { return string(object.GetUID()) == s.uid && isPaused(object) }

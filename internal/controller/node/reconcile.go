@@ -278,9 +278,9 @@ func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceI
 	return s, result{instanceID: instanceID, plan: p}, err
 }
 
-// liveState reads the state of the node that has an instance now, bypassing the cache. Neither the ledgers of its former
-// nodes nor the cache count: if two former nodes each took the other's ledger for the remaining one, both would forget
-// the interfaces.
+// liveState reads the state of the node that has an instance now, bypassing the cache. Neither the ledgers of its
+// former nodes nor the cache count: if two former nodes each took the other's ledger for the remaining one, both would
+// forget the interfaces.
 func (r *Reconciler) liveState(ctx context.Context, node string) (v1alpha1.NodeENIState, error) {
 	var state v1alpha1.NodeENIState
 	if err := r.Reader.Get(ctx, types.NamespacedName{Name: node}, &state); client.IgnoreNotFound(err) != nil {

@@ -170,7 +170,9 @@ func (r *Reconciler) removeGenerations(ctx context.Context, s reconciled) (*snap
 }
 
 // deferWrite reports whether a write that can wait is deferred now, and when it is due.
-func (r *Reconciler) deferWrite(node string, delay time.Duration, writes *volatile.Deferrals) (due time.Time, deferred bool) {
+func (r *Reconciler) deferWrite(
+	node string, delay time.Duration, writes *volatile.Deferrals,
+) (due time.Time, deferred bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.Now()

@@ -187,8 +187,8 @@ func (p *planner) unanswered(m *Interface) []Backoff {
 	})
 }
 
-// countedAt returns settledAt, or zero if the read on which calls depend is later. The read of an interface can be older
-// than the snapshot: one without the effect of a call counts for nothing.
+// countedAt returns settledAt, or zero if the read on which calls depend is later. The read of an interface can be
+// older than the snapshot: one without the effect of a call counts for nothing.
 func (p *planner) countedAt(m *Interface) time.Time {
 	at, read := p.settledAt(m), p.now
 	if p.Snapshot != nil {
