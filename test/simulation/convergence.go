@@ -6,6 +6,7 @@ package simulation
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -325,6 +326,10 @@ func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
 }
 
 func isPrimary(i eni.Interface) bool { return i.Attachment != nil && i.Attachment.Slot == eni.Primary }
+
+func isPrimaryOfAny(all []eni.Interface, address netip.Addr) bool {
+	return slices.ContainsFunc(all, func(i eni.Interface) bool { return i.PrimaryIPv4 == address })
+}
 
 // isOfAnother reports whether an interface is one of another cluster. The clusters of a run number their UIDs alike, so
 // one UID can name a NodeENI of each.

@@ -427,10 +427,6 @@ func (c *cluster) checkFollowed() *Violation {
 	return c.checkLeftAddresses(at)
 }
 
-func isPrimaryOfAny(all []eni.Interface, address netip.Addr) bool {
-	return slices.ContainsFunc(all, func(i eni.Interface) bool { return i.PrimaryIPv4 == address })
-}
-
 func saysRefused(object *v1alpha1.FloatingAddress) bool {
 	if object == nil {
 		return false
