@@ -352,6 +352,10 @@ func (p *planner) waitForPods(s step) step {
 		fmt.Sprintf("%s will be removed (%s), and is not detached while pods have addresses of it: %s",
 			id, s.m.Why.Message, network.pods())}
 	switch {
+	case p.NodeAbsent:
+		s.Why.Message += "; no Node names the instance, so no agent can report the end of its pods: let the instance join " +
+			"again, or terminate the instance"
+		return s
 	case outdated: // the pods may be others by now
 		s.Why.Message += "; " + withoutPodNetworks
 		return s

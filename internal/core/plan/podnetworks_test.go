@@ -298,24 +298,26 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 		message   string
 		detach    bool
 		opened    bool
+		absent    bool // no Node names the instance
 	}{
-		"pods use it":                                      {true, published, new(network(1)), plan.InUseByPods, "upf/a", false, false},
-		"pods use it while the network drains":             {true, draining, new(network(1)), plan.InUseByPods, "upf/a", false, false},
-		"the last report has no pods":                      {true, published, new(network(0)), plan.Removing, "no pod can get an address", false, false},
-		"the network drains":                               {true, draining, new(network(0)), plan.Removing, "no pod can get an address", false, false},
-		"the network was drained before":                   {true, published, &drained, plan.Removing, "no pod can get an address", false, false},
-		"the network is drained":                           {true, draining, &drained, plan.Removing, "", true, false},
-		"no agent has reported yet":                        {true, published, nil, plan.Removing, "no pod can get an address", false, false},
-		"no agent has let pods in":                         {true, draining, nil, plan.Removing, "", true, false},
-		"the interface is no network for pods":             {false, nil, nil, plan.Removing, "", true, false},
-		"it is no network, and pods still use it":          {false, nil, new(network(1)), plan.InUseByPods, "upf/a", false, false},
-		"the state does not list the network yet":          {true, nil, nil, plan.Removing, "no pod can get an address", false, false},
-		"it is no network, and the agent has not ended it": {false, nil, new(network(0)), plan.Removing, "no pod can get an address", false, false},
-		"it is no network, and the agent ended it":         {false, nil, &drained, plan.Removing, "", true, false},
-		"its report is gone":                               {true, draining, nil, plan.Removing, "pods.enabled=true", false, true},
-		"its report is gone, and it is to drain":           {true, published, nil, plan.Removing, "pods.enabled=true", false, true},
-		"its agent was open, and is drained":               {true, draining, &drained, plan.Removing, "", true, true},
-		"its agent runs without pod networks":              {true, draining, &outdated, plan.InUseByPods, "pods.enabled=true", false, true},
+		"pods use it":                                      {true, published, new(network(1)), plan.InUseByPods, "upf/a", false, false, false},
+		"pods use it while the network drains":             {true, draining, new(network(1)), plan.InUseByPods, "upf/a", false, false, false},
+		"the last report has no pods":                      {true, published, new(network(0)), plan.Removing, "no pod can get an address", false, false, false},
+		"the network drains":                               {true, draining, new(network(0)), plan.Removing, "no pod can get an address", false, false, false},
+		"the network was drained before":                   {true, published, &drained, plan.Removing, "no pod can get an address", false, false, false},
+		"the network is drained":                           {true, draining, &drained, plan.Removing, "", true, false, false},
+		"no agent has reported yet":                        {true, published, nil, plan.Removing, "no pod can get an address", false, false, false},
+		"no agent has let pods in":                         {true, draining, nil, plan.Removing, "", true, false, false},
+		"the interface is no network for pods":             {false, nil, nil, plan.Removing, "", true, false, false},
+		"it is no network, and pods still use it":          {false, nil, new(network(1)), plan.InUseByPods, "upf/a", false, false, false},
+		"the state does not list the network yet":          {true, nil, nil, plan.Removing, "no pod can get an address", false, false, false},
+		"it is no network, and the agent has not ended it": {false, nil, new(network(0)), plan.Removing, "no pod can get an address", false, false, false},
+		"it is no network, and the agent ended it":         {false, nil, &drained, plan.Removing, "", true, false, false},
+		"its report is gone":                               {true, draining, nil, plan.Removing, "pods.enabled=true", false, true, false},
+		"its report is gone, and it is to drain":           {true, published, nil, plan.Removing, "pods.enabled=true", false, true, false},
+		"its agent was open, and is drained":               {true, draining, &drained, plan.Removing, "", true, true, false},
+		"its agent runs without pod networks":              {true, draining, &outdated, plan.InUseByPods, "pods.enabled=true", false, true, false},
+		"pods use it, and no Node names the instance":      {true, draining, new(network(1)), plan.InUseByPods, "terminate the instance", false, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -324,7 +326,7 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 			settled, ledger := w.drive(d, nil)
 			id := settled.Members[0].Interface.ID
 			d.Claims[0].Mode, d.Claims[0].Interfaces = render.Release, nil
-			d.Claims[0].PodPrefixes.Pods = tc.spec
+			d.Claims[0].PodPrefixes.Pods, d.NodeAbsent = tc.spec, tc.absent
 			o := w.observe(ledger)
 			o.PodsDraining, o.PodNetworks = map[string]bool{}, map[string]plan.PodNetwork{}
 			if tc.published != nil {
