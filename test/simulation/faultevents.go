@@ -6,6 +6,7 @@ package simulation
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -206,8 +207,12 @@ func (r *run) retag(i eni.Interface) {
 		&ec2.TagsInput{ResourceIDs: []string{i.ID}, Tags: []ec2.Tag{{Key: key, Value: &value}}})
 }
 
-// copyTags creates an interface with the tags of one of ours, as a cloned template does.
+// copyTags creates an interface with the tags of one of ours, as a cloned template does. A person copies an identity
+// only once: after a second copy, only IDs would tell the interfaces apart, which no ledger has.
 func (r *run) copyTags(i eni.Interface) {
+	if r.watch.spread[identityIn(i.Tags)] {
+		return
+	}
 	made, err := r.model.CreateNetworkInterface(r.call(), &ec2.CreateNetworkInterfaceInput{
 		InterfaceSettings: ec2.InterfaceSettings{SubnetID: i.SubnetID},
 		TagSpecifications: []ec2.TagSpecification{{ResourceType: "network-interface", Tags: tagList(i.Tags)}},
@@ -215,7 +220,14 @@ func (r *run) copyTags(i eni.Interface) {
 	if err == nil {
 		r.note(nil, "a person copies the tags of %s to %s", i.ID, made.NetworkInterface.NetworkInterfaceID)
 		r.watch.copies[made.NetworkInterface.NetworkInterfaceID], r.watch.copied[i.ID] = true, true
+		r.watch.spread[identityIn(i.Tags)] = true
 	}
+}
+
+// identityIn returns what tags say about which interface they are on.
+func identityIn(tags map[string]string) string {
+	return strings.Join([]string{tags[identity.TagCluster], tags[identity.TagNodeENIUID], tags[identity.TagInstanceID],
+		tags[identity.TagMember], tags[identity.TagGeneration]}, " ")
 }
 
 func (r *run) attachElsewhere(i eni.Interface) {

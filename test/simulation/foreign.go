@@ -34,8 +34,9 @@ type foreignInterface struct {
 func (c *cluster) disguise(i eni.Interface) {
 	r := c.run
 	foreign := c.foreign(i.Zone)
-	if _, aged := identity.CreatedAt(i.Tags); r.watch.identity[i.ID] != nil || !aged || foreign == nil || isJoined(i) {
-		return // without an age, no interface counts as a leak
+	_, aged := identity.CreatedAt(i.Tags) // without an age, no interface counts as a leak
+	if r.watch.identity[i.ID] != nil || !aged || foreign == nil || isJoined(i) || r.watch.spread[identityIn(i.Tags)] {
+		return
 	}
 	host := foreign.Attachment.InstanceID
 	tags := maps.Clone(i.Tags)
@@ -51,6 +52,7 @@ func (c *cluster) disguise(i eni.Interface) {
 	}
 	r.note(nil, "a person writes tags of %s on %s, which is attached to %s: %v", i.ID, foreign.ID, host, tags)
 	r.watch.strangers[foreign.ID] = &foreignInterface{}
+	r.watch.spread[identityIn(i.Tags)], r.watch.spread[identityIn(tags)] = true, true
 	_, _ = r.model.CreateTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{foreign.ID}, Tags: tagList(tags)})
 	r.touched()
 }

@@ -38,8 +38,9 @@ type invariantState struct {
 	refused map[string]int
 	// identity holds the tags of interfaces before another program spoilt them; copies are interfaces with copied tags,
 	// copied those that had the tags; elsewhere are those that another program attached to another instance.
-	identity                  map[string]map[string]string
-	copies, copied, elsewhere map[string]bool
+	identity map[string]map[string]string
+	// spread are the identities in tags that a person wrote on an interface.
+	copies, copied, elsewhere, spread map[string]bool
 	// The foreign interfaces by ID, which others created, tagged and attached; hosts are the instances without a Node,
 	// by zone.
 	strangers map[string]*foreignInterface
@@ -113,7 +114,7 @@ func newWatch() invariantState {
 		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{},
 		moving: map[string]time.Time{}, seated: map[string]bool{}, twins: map[string]bool{}, copied: map[string]bool{},
 		held: map[string]hold{}, used: map[block]time.Time{}, orphaned: map[string]time.Time{},
-		replaced: map[string]replacement{}, paused: map[string]int{}, lost: map[string]int{}, maker: map[string]string{},
+		spread: map[string]bool{}, replaced: map[string]replacement{}, paused: map[string]int{}, lost: map[string]int{}, maker: map[string]string{},
 	}
 }
 
