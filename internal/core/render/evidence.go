@@ -159,13 +159,22 @@ func (r *renderer) removedOne(owner identity.Owner) bool {
 func (r *renderer) credible(owned []inventory.Record) []inventory.Record {
 	var credible []inventory.Record
 	for _, record := range owned {
-		if r.verified(record) || r.isAdoptable(record) {
+		if r.verified(record) || r.isAdoptable(record) && !r.hasRival(record, owned) {
 			credible = append(credible, record)
 			continue
 		}
 		r.exclude(record, "")
 	}
 	return credible
+}
+
+// hasRival reports whether an interface with evidence is in the subnet of one without. The latter could else serve for
+// another subnet, and later take the place of the former.
+func (r *renderer) hasRival(record inventory.Record, owned []inventory.Record) bool {
+	return slices.ContainsFunc(owned, func(other inventory.Record) bool {
+		isHere := other.Attachment == nil || other.AttachedTo(r.InstanceID)
+		return other.ID != record.ID && other.SubnetID == record.SubnetID && isHere && r.hasEvidence(other)
+	})
 }
 
 // excludeSurplus retains the unverified surplus interfaces, and returns the rest.

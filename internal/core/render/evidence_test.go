@@ -221,6 +221,21 @@ func TestACopyNeverTakesThePlaceOfWhatItCopies(t *testing.T) {
 	}
 }
 
+// TestTagsAloneMakeNoSecondInterfaceOfASubnet has an attached interface of another program, whose tags name a member that
+// does not exist yet in another subnet, and our own interface of its subnet, which is not attached yet.
+func TestTagsAloneMakeNoSecondInterfaceOfASubnet(t *testing.T) {
+	second := identity.Key{Owner: "uid-a", Ordinal: 1}
+	o := running(unproved(inUse("eni-foreign", second, "s1", 3)), unproved(unattached(inUse("eni-own", own, "s1", 0))))
+	o.Ledger = generations
+	r := render.Interfaces(declared(asks("a", "s1", "s2")), render.Evidence{}, o, now)
+	if diff := cmp.Diff([]string{"ensure a[0] eni-own", "ensure a[1]"}, goals(r)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]bool{"eni-foreign": false}, unverified(r)); diff != "" {
+		t.Errorf("unverified (-want +got):\n%s", diff)
+	}
+}
+
 // TestOfTwoThatNothingTellsApartNoneIsTaken has a ledger with only the identity, which does not say which of two
 // interfaces is genuine.
 func TestOfTwoThatNothingTellsApartNoneIsTaken(t *testing.T) {
