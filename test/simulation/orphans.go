@@ -52,16 +52,16 @@ func (p *process) exactSlot(i eni.Interface) (slot eni.Slot, exact bool) {
 // NodeENIs. It writes the reason into the state of the node only after the calls of the same plan, so waitsForPerson
 // does not know it yet.
 func (p *process) withSlot(instanceID string, waiting []eni.Interface) []eni.Interface {
-	taken := map[eni.Slot]bool{}
+	taken, held := map[eni.Slot]bool{}, map[eni.Slot]desiredSlot{}
 	for _, i := range p.cluster.run.truth().ordered {
 		stays := i.Tags[identity.TagCluster] != p.cluster.name || !p.cluster.removable(i)
-		if i.AttachedTo(instanceID) && stays {
-			taken[i.Attachment.Slot] = true
+		if i.AttachedTo(instanceID) {
+			taken[i.Attachment.Slot], held[i.Attachment.Slot] = stays, spotOf(i)
 		}
 	}
 	return slices.DeleteFunc(waiting, func(i eni.Interface) bool {
 		slot, exact := p.exactSlot(i)
-		if exact && taken[slot] {
+		if exact && (taken[slot] || held[slot] == spotOf(i)) { // a sibling that is to move waits until all are attached
 			return true
 		}
 		taken[slot] = taken[slot] || exact
