@@ -61,8 +61,7 @@ func (r *Reconciler) plan(ctx context.Context, run *instanceRun, inFlight []plan
 		r.Attached(after)
 	}
 	return result{instanceID: instanceID, plan: p, read: look != nil, verified: rendered.Verified,
-		unverified:  rendered.Unverified,
-		generations: declared.generations}, nil
+		unverified: rendered.Unverified, generations: declared.generations}, nil
 }
 
 // observe converts what is known about an instance: its state, and the evidence about its interfaces.

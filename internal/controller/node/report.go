@@ -211,7 +211,7 @@ func (s reconciled) delay(before, after v1alpha1.NodeENIStateStatus) time.Durati
 	switch {
 	case changed || moving:
 		return s.transitionDelay()
-	case unread:
+	case unread && equality.Semantic.DeepEqual(before.NodeENIs, after.NodeENIs): // a user waits for a newer generation
 		return unreadStatusDelay
 	default:
 		return 0
