@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 )
 
 func TestBackoffsAreWaitedOut(t *testing.T) {
@@ -83,6 +85,36 @@ func TestASpentTokenIsWaitedForBeforeAnother(t *testing.T) {
 	w.verified, w.now = map[string]bool{}, later
 	if p := compute(d, w.observe(made.Ledger), later); len(p.Members) == 0 || p.Members[0].Interface == nil {
 		t.Errorf("it is left for a person:\n%s", p.Explain())
+	}
+}
+
+// TestARecordedInterfaceThatIsGoneKeepsItsGeneration has a state name the interface of the ledger's generation, and EC2
+// return none: a repeated call could give its identity to another interface, which would look like a copy.
+func TestARecordedInterfaceThatIsGoneKeepsItsGeneration(t *testing.T) {
+	w := newMinimalEC2(limits(4))
+	key := identity.Key{Owner: "uid-a"}
+	d := desired(claim("a", desiredInterface(0, 1, "s1")))
+	made := compute(d, w.observe(nil), w.now)
+	recorded := render.Evidence{Recorded: []render.Recorded{{ID: "eni-gone", Key: key, Generation: made.Ledger[key], Attached: true}}}
+	w.now = w.now.Add(time.Hour)
+	for name, tc := range map[string]struct {
+		evidence render.Evidence
+		leads    time.Duration
+		repeats  bool
+	}{
+		"no state names it":         {render.Evidence{}, time.Hour, true},
+		"a state names it":          {recorded, time.Hour, false},
+		"reads may not show it yet": {recorded, inventory.VisibilityWindow - time.Second, true},
+		"reads would show it":       {recorded, inventory.VisibilityWindow, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := w.observe(made.Ledger)
+			o.Era = era.Era{Since: w.now.Add(-tc.leads)}
+			p := plan.Compute(render.Interfaces(d, tc.evidence, o, w.now).Desired, o, w.now)
+			if repeats := p.Ledger[key] == made.Ledger[key]; repeats != tc.repeats || len(p.Actions) != 1 {
+				t.Errorf("the generation of %v is %d after %d", p.Actions, p.Ledger[key], made.Ledger[key])
+			}
+		})
 	}
 }
 

@@ -81,6 +81,9 @@ type Interface struct {
 	// EvictPods is set if multieni evicts the pods that use an interface before its removal. Otherwise the removal waits
 	// for them.
 	EvictPods bool
+	// Recorded is set if a NodeENIState names an interface of the generation in the ledger. If EC2 has none, it is gone,
+	// and a repeated call could give its identity to another one.
+	Recorded bool
 	// Predecessor is an existing interface that this one may turn out to be. Until that is certain, none is created.
 	Predecessor string
 	// EntersLedger is set if the plan's ledger must name a released interface, although only its tags say that it belongs

@@ -208,6 +208,9 @@ func (p *planner) creationDelay(m *Interface) *wait {
 // generation is the time in seconds, so that it is unused even after a loss of the ledger.
 func (p *planner) generation(m *Interface, failure Backoff) identity.Generation {
 	stored, spent := p.plan.Ledger[m.Key], p.UsedGenerations[m.Key]
+	if m.Recorded && !p.now.Before(p.Era.VisibleAt()) {
+		spent = max(spent, stored)
+	}
 	if stored > max(spent, identity.Adopted) && failure.Class != eni.IdempotencyMismatch {
 		return stored
 	}

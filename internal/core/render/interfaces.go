@@ -318,6 +318,9 @@ func (r *renderer) listsAnother(record inventory.Record) bool {
 func (r *renderer) member(claim *Claim, key identity.Key) plan.Interface {
 	i := claim.member(r.identity(claim, key))
 	i.Desired = true
+	i.Recorded = slices.ContainsFunc(r.Recorded, func(known Recorded) bool {
+		return known.Key == key && known.Generation == r.Ledger[key]
+	})
 	return i
 }
 
