@@ -16,6 +16,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/floating"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 )
@@ -329,6 +330,14 @@ func isPrimary(i eni.Interface) bool { return i.Attachment != nil && i.Attachmen
 
 func isPrimaryOfAny(all []eni.Interface, address netip.Addr) bool {
 	return slices.ContainsFunc(all, func(i eni.Interface) bool { return i.PrimaryIPv4 == address })
+}
+
+func saysRefused(object *v1alpha1.FloatingAddress) bool {
+	if object == nil {
+		return false
+	}
+	ready := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionReady)
+	return ready != nil && ready.Reason == floating.ReasonAddressRefused
 }
 
 // isOfAnother reports whether an interface is one of another cluster. The clusters of a run number their UIDs alike, so

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"time"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,7 +20,6 @@ import (
 	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/floating"
 	"github.com/multieni/multieni/internal/core/podaddress"
 )
 
@@ -401,10 +399,7 @@ func (c *cluster) checkFollowed() *Violation {
 	for _, address := range slices.SortedFunc(maps.Keys(claimants), netip.Addr.Compare) {
 		c.run.judged("I18")
 		object := c.holding(claimants[address][0], address)
-		if inPrefix(c.run.truth().ordered, address) { // pods can get an address of a prefix, and EC2 moves none
-			continue
-		}
-		if isPrimaryOfAny(c.run.truth().ordered, address) && saysRefused(object) { // EC2 chose it for another interface
+		if cannotFollow(c.run.truth().ordered, address, object) {
 			continue
 		}
 		if object == nil || object.Status.Holder == nil || object.Status.Holder.ENIID != at[address] ||
@@ -427,12 +422,10 @@ func (c *cluster) checkFollowed() *Violation {
 	return c.checkLeftAddresses(at)
 }
 
-func saysRefused(object *v1alpha1.FloatingAddress) bool {
-	if object == nil {
-		return false
-	}
-	ready := apimeta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionReady)
-	return ready != nil && ready.Reason == floating.ReasonAddressRefused
+// cannotFollow reports whether EC2 moves an address nowhere: a prefix has it, and pods can get it from there, or EC2
+// chose it for another interface, and its object says so.
+func cannotFollow(all []eni.Interface, address netip.Addr, object *v1alpha1.FloatingAddress) bool {
+	return inPrefix(all, address) || isPrimaryOfAny(all, address) && saysRefused(object)
 }
 
 // lacksAgent reports whether no Node names the instance of an interface, so that no agent can say that its pods ended.

@@ -114,7 +114,8 @@ func newWatch() invariantState {
 		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{},
 		moving: map[string]time.Time{}, seated: map[string]bool{}, twins: map[string]bool{}, copied: map[string]bool{},
 		held: map[string]hold{}, used: map[block]time.Time{}, orphaned: map[string]time.Time{},
-		spread: map[string]bool{}, replaced: map[string]replacement{}, paused: map[string]int{}, lost: map[string]int{}, maker: map[string]string{},
+		spread: map[string]bool{}, replaced: map[string]replacement{}, paused: map[string]int{},
+		lost: map[string]int{}, maker: map[string]string{},
 	}
 }
 
