@@ -75,15 +75,15 @@ func (r *Reconciler) observe(
 		MissingSince:      known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: attempts.Backoffs,
 		CreationBlocked: r.checkUnattached(s), Era: r.Era(), FullSubnets: fullSubnets,
 		PodNetworks: s.podNetworksOf(instanceID), PodsDraining: s.podsDraining(), PodsOpened: s.podsOpened(),
-		ReportsLost:   r.reportsLost(s),
-		DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: attempts.RepeatedUpdates,
+		ReportsLost: r.reportsLost(s),
+		Launched:    known.Launched, RepeatedUpdates: attempts.RepeatedUpdates,
 	}
 	states, err := r.statesOf(ctx, s, instanceID)
 	if err != nil {
 		return observed, render.Evidence{}, err
 	}
 	observed.Requested = controller.RequestedAddresses(known.Requested, states...)
-	observed.ListedPrefixes = listedPrefixes(states)
+	observed.ListedPrefixes, observed.DetachBlocked = listedPrefixes(states), detachBlocked(states)
 	evidence := s.evidence(states, instanceID)
 	if observed.Floating, err = r.floatingAddresses(ctx, s); err != nil {
 		return observed, evidence, err
@@ -285,7 +285,7 @@ func (r *Reconciler) beginCreates(s *snapshot, actions []plan.Action) (end func(
 	return end, true
 }
 
-// statesOf returns the NodeENIStates of an instance, under any name of the instance.
+// statesOf returns the NodeENIStates of an instance, under any name of the instance. That of the node is the last.
 func (r *Reconciler) statesOf(ctx context.Context, s *snapshot, instanceID string) ([]v1alpha1.NodeENIState, error) {
 	states, err := r.states(ctx, controller.OfInstance(instanceID))
 	if err != nil {

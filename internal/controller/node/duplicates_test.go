@@ -219,6 +219,31 @@ func TestTwoLeadersDoNotForgetAnInterface(t *testing.T) {
 	})
 }
 
+// TestADeviceThatAnAgentHoldsUnderAFormerNameStays has the agent report, under the name of the first Node, that a program
+// drives the interface. The second Node gets the instance, and is not selected.
+func TestADeviceThatAnAgentHoldsUnderAFormerNameStays(t *testing.T) {
+	for state, detached := range map[v1alpha1.LinkPhase]bool{v1alpha1.LinkBound: false, v1alpha1.LinkReady: true} {
+		t.Run(string(state), func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.must(s.play(time.Minute))
+				first := s.stateOf(nodeName)
+				first.Status.Links = []v1alpha1.LinkState{{NodeENI: "data", ENIID: s.attached()[0], State: state}}
+				s.must(s.cache.Status().Update(s.Context(), first))
+				s.register(map[string]string{})
+				s.firstNodeGoes()
+				for range 20 {
+					s.must(s.observer.ResyncOnce(s.Context()))
+					s.reconcile(again)
+					time.Sleep(10 * time.Second)
+				}
+				if got := len(s.attached()) == 0; got != detached {
+					t.Errorf("detached: %t, want %t", got, detached)
+				}
+			})
+		})
+	}
+}
+
 // checkHolder fails unless one of the nodes, or none if there is no name, has an interface, and the others have no
 // state.
 func (s *stage) checkHolder(names []string, holder string) {

@@ -72,9 +72,9 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 // interfaces.
 func StateChanged() predicate.Predicate {
 	holdings := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		was, now := snapshot{state: e.ObjectOld.(*v1alpha1.NodeENIState)},
-			snapshot{state: e.ObjectNew.(*v1alpha1.NodeENIState)}
-		return !maps.Equal(was.detachBlocked(), now.detachBlocked()) ||
+		before, after := e.ObjectOld.(*v1alpha1.NodeENIState), e.ObjectNew.(*v1alpha1.NodeENIState)
+		was, now := snapshot{state: before}, snapshot{state: after}
+		return !maps.Equal(detachBlocked([]v1alpha1.NodeENIState{*before}), detachBlocked([]v1alpha1.NodeENIState{*after})) ||
 			!reflect.DeepEqual(was.podNetworks(), now.podNetworks())
 	}}
 	return predicate.Or(predicate.GenerationChangedPredicate{}, controller.StatusChanged(), holdings)

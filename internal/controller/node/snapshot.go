@@ -357,15 +357,17 @@ func (s *snapshot) owner() string {
 	return ""
 }
 
-// detachBlocked returns the interfaces that the agent on the node has not released, and why.
-func (s *snapshot) detachBlocked() map[string]string {
+// detachBlocked returns the interfaces that the agent on the instance has not released, and why. The agent can run under
+// a former name of the node; what it reports under the present one, the last of the states, is newer.
+func detachBlocked(states []v1alpha1.NodeENIState) map[string]string {
 	held := map[string]string{}
-	if s.state == nil {
-		return held
-	}
-	for _, link := range s.state.Status.Links {
-		if holds(link) {
-			held[link.ENIID] = link.Message
+	for n := range states {
+		for _, link := range states[n].Status.Links {
+			if holds(link) {
+				held[link.ENIID] = link.Message
+			} else {
+				delete(held, link.ENIID)
+			}
 		}
 	}
 	return held
