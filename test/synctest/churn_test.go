@@ -51,6 +51,7 @@ func TestChurn(t *testing.T) {
 
 				took := c.Converge(20 * time.Minute)
 				drain(c, 10*time.Minute)
+				time.Sleep(time.Minute) // The caches still receive what was written last.
 				t.Logf("%d acts in %d hours left %d interfaces, which was so %s after the faults ended: %s", acts, hours, len(c.Wanted()), took, struck(faults))
 				quiet := time.Now()
 				before := versions(c)

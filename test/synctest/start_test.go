@@ -44,7 +44,7 @@ func TestColdStart(t *testing.T) {
 		if most := limit*105/100 + slowestAttach; makespan > most {
 			t.Errorf("it took %s, more than %s", makespan, most)
 		}
-		if most := makespan * 55 / 100; median > most {
+		if most := limit*105/200 + slowestAttach; median > most {
 			t.Errorf("half of the nodes were ready after %s, want at most %s: nodes are not finished one by one", median, most)
 		}
 		if calls.Mutating.Count != 3*enis || calls.Mutating.Throttled > 0 {

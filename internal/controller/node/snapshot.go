@@ -357,8 +357,8 @@ func (s *snapshot) owner() string {
 	return ""
 }
 
-// detachBlocked returns the interfaces that the agent on the instance has not released, and why. The agent can run under
-// a former name of the node; what it reports under the present one, the last of the states, is newer.
+// detachBlocked returns the interfaces that the agent on the instance has not released, and why. The agent can run
+// under a former name of the node; what it reports under the present one, the last of the states, is newer.
 func detachBlocked(states []v1alpha1.NodeENIState) map[string]string {
 	held := map[string]string{}
 	for n := range states {

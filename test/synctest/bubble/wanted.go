@@ -12,6 +12,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -121,12 +123,18 @@ func (c *Cluster) Difference() string {
 	c.Must(c.User.List(c.Context(), &nodeENIs))
 	said := 0
 	for _, n := range nodeENIs.Items {
-		if !n.DeletionTimestamp.IsZero() || n.Status.ObservedGeneration != n.Generation ||
-			n.Status.Attached != n.Status.Desired {
+		if !n.DeletionTimestamp.IsZero() || !ready(n.Status.Conditions, n.Generation) {
 			return fmt.Sprintf("NodeENI %s is under way, %d of %d interfaces are attached: %v", n.Name, n.Status.Attached,
 				n.Status.Desired, n.Status.Conditions)
 		}
 		said += int(n.Status.Attached)
+	}
+	var states v1alpha1.NodeENIStateList
+	c.Must(c.User.List(c.Context(), &states))
+	for _, s := range states.Items {
+		if s.DeletionTimestamp.IsZero() && !ready(s.Status.Conditions, s.Generation) {
+			return fmt.Sprintf("NodeENIState %s is under way: %v", s.Name, s.Status.Conditions)
+		}
 	}
 	wanted := c.Wanted()
 	if said != len(wanted) {
@@ -136,4 +144,10 @@ func (c *Cluster) Difference() string {
 		return "(-wanted +there):\n" + diff
 	}
 	return ""
+}
+
+// ready returns whether the status of an object reports that it is as its present generation declares it.
+func ready(conditions []metav1.Condition, generation int64) bool {
+	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == generation
 }
