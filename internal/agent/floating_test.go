@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"os"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -354,6 +355,33 @@ func TestANetworkIsNotDrainedWhileAPodHasAnAddress(t *testing.T) {
 			told := newNode(t, tc.addresses).report(state)
 			if len(told) != 1 || told[0].Drained != tc.drained || told[0].Reason != v1alpha1.ReasonNetworkDraining {
 				t.Errorf("reported %+v, want drained %t", told, tc.drained)
+			}
+		})
+	}
+}
+
+// TestANetworkThatIsNotListedStaysWhileAPodHasAnAddress removes a network from the state of the node.
+func TestANetworkThatIsNotListedStaysWhileAPodHasAnAddress(t *testing.T) {
+	for name, tc := range map[string]struct {
+		addresses *seen
+		stays     bool
+	}{
+		"a pod has an address":                    {&seen{address: "10.0.4.200"}, true},
+		"no pod has one any more":                 {&seen{}, false},
+		"not every pod was observed":              {&seen{incomplete: true}, true},
+		"a pod has one, and not all was observed": {&seen{address: "10.0.4.200", incomplete: true}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, state := newNode(t, tc.addresses), withFloating(v1alpha1.PodAttachmentObserved)
+			n.report(state)
+			bookOf(t).put(vip("node-1"))
+			state.Status.Interfaces[0].Pods = nil
+			told := n.report(state)
+			if stays := len(told) == 1 && !told[0].Drained; stays != tc.stays {
+				t.Errorf("reported %+v, want it to stay: %t", told, tc.stays)
+			}
+			if _, err := os.Stat(filepath.Join(n.networks, "n3.json")); (err == nil) != tc.stays {
+				t.Errorf("the file of the network: %v, want it to stay: %t", err, tc.stays)
 			}
 		})
 	}
