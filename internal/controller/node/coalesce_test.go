@@ -131,8 +131,14 @@ func (s *stage) reportPods() {
 // reportNetwork has the agent on the node report the pod network of the first interface.
 func (s *stage) reportNetwork(network v1alpha1.PodNetworkState) {
 	s.Helper()
+	s.reportNetworkOf(nodeName, network)
+}
+
+// reportNetworkOf has the agent on a node report the pod network of the first interface.
+func (s *stage) reportNetworkOf(name string, network v1alpha1.PodNetworkState) {
+	s.Helper()
 	var state v1alpha1.NodeENIState
-	s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
+	s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: name}, &state))
 	first := state.Status.Interfaces[0]
 	network.Network, network.NodeENI, network.ENIID = first.NodeENI, first.NodeENI, first.ENIID
 	state.Status.PodNetworks = []v1alpha1.PodNetworkState{network}

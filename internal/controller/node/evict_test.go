@@ -6,6 +6,7 @@ package node_test
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -73,8 +75,8 @@ func TestPodsOfARemovedInterface(t *testing.T) {
 				if len(s.attached()) != 1 {
 					t.Fatalf("%d interfaces are attached, want 1: the agent still reports the pod", len(s.attached()))
 				}
-				if *asked < tc.least || *asked > tc.most {
-					t.Errorf("%d evictions are asked for, want %d to %d", *asked, tc.least, tc.most)
+				if n := len(*asked); n < tc.least || n > tc.most {
+					t.Errorf("%d evictions are asked for, want %d to %d", n, tc.least, tc.most)
 				}
 				gone := apierrors.IsNotFound(s.cache.Get(t.Context(), client.ObjectKeyFromObject(&pod), &corev1.Pod{}))
 				if gone != tc.evicted {
@@ -102,14 +104,70 @@ func TestPodsOfARemovedInterface(t *testing.T) {
 	}
 }
 
-// countEvictions counts later requests for evictions. With a refusal the API server evicts no pod; otherwise the pod is
-// deleted and does not return.
-func (s *stage) countEvictions(refusal error) *int {
-	asked := new(int)
+// TestEvictionsKeepMaxUnavailable removes the label from three nodes with a pod each, while a budget refuses evictions.
+// At most maxUnavailable nodes evict, and the others say that they wait.
+func TestEvictionsKeepMaxUnavailable(t *testing.T) {
+	for name, tc := range map[string]struct {
+		maxUnavailable int32
+		// evicting is how many nodes ask for evictions.
+		evicting int
+	}{
+		"one node":   {maxUnavailable: 1, evicting: 1},
+		"two nodes":  {maxUnavailable: 2, evicting: 2},
+		"every node": {maxUnavailable: 9, evicting: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				names := []string{nodeName, "node-2", "node-3"}
+				s.join(names[1])
+				s.join(names[2])
+				s.both(func(c client.Client) {
+					s.nodeENI(c, func(n *v1alpha1.NodeENI) {
+						n.Spec.MaxUnavailable, n.Spec.Pods = tc.maxUnavailable, &v1alpha1.NodeENIPods{
+							Attachment: v1alpha1.PodAttachmentIPVLAN, OnRemoval: v1alpha1.PodsEvict,
+							IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1}},
+						}
+					})
+				})
+				asked := s.countEvictions(apierrors.NewTooManyRequests("the budget allows none", 0))
+				s.playAll(2*time.Minute, names, func() {})
+				for _, of := range names {
+					pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "upf", Name: of, UID: types.UID("uid-upf-" + of)},
+						Spec: corev1.PodSpec{NodeName: of}}
+					s.both(func(c client.Client) { s.must(c.Create(t.Context(), pod.DeepCopy())) })
+					s.reportNetworkOf(of, v1alpha1.PodNetworkState{Ready: true, Used: 1,
+						Pods: []v1alpha1.PodReference{{Namespace: "upf", Name: of, UID: string(pod.UID)}}})
+				}
+				for _, of := range names {
+					s.change(of, func(n *corev1.Node) { n.Labels = nil })
+				}
+				s.playAll(10*time.Minute, names, func() {})
+				slices.Sort(*asked)
+				if evicting := slices.Compact(*asked); len(evicting) != tc.evicting {
+					t.Errorf("the pods of %v are to be evicted, want those of %d nodes", evicting, tc.evicting)
+				}
+				waiting := 0
+				for _, of := range names {
+					if got := s.status(of).Interfaces[0]; strings.Contains(got.Message, "maxUnavailable") {
+						waiting++
+					}
+				}
+				if waiting != len(names)-tc.evicting {
+					t.Errorf("%d nodes say that they wait, want %d", waiting, len(names)-tc.evicting)
+				}
+			})
+		})
+	}
+}
+
+// countEvictions returns the list that receives the pods of later requests for evictions. With a refusal the API server
+// evicts no pod; otherwise the pod is deleted and does not return.
+func (s *stage) countEvictions(refusal error) *[]string {
+	asked := new([]string)
 	s.with(func(o *node.Options) {
 		o.Client = interceptor.NewClient(s.cache.(client.WithWatch), interceptor.Funcs{
 			SubResourceCreate: func(ctx context.Context, c client.Client, sub string, pod, eviction client.Object, opts ...client.SubResourceCreateOption) error {
-				*asked++
+				*asked = append(*asked, pod.GetName())
 				if uid := eviction.(*policyv1.Eviction).DeleteOptions.Preconditions.UID; sub != "eviction" || *uid != pod.GetUID() {
 					s.Errorf("%s of the pod with the UID %s asks for %v", sub, pod.GetUID(), uid)
 				}
