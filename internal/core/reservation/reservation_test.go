@@ -56,6 +56,7 @@ func listed(blocks ...string) reservation.Desired {
 
 func TestPlan(t *testing.T) {
 	other := reservation.Owner{Cluster: "blue", Name: "n6-pods"}.Tags()
+	elsewhere := reservation.Owner{Cluster: "green", Name: owner.Name}.Tags()
 	explicit := func(d reservation.Desired) reservation.Desired {
 		d.Type = eni.ReservationExplicit
 		return d
@@ -93,6 +94,14 @@ func TestPlan(t *testing.T) {
 				Interfaces:   []eni.Interface{holding("10.0.4.5")},
 			},
 			want: []string{"10.0.4.0/25 scr-10.0.4.0/25 owned"},
+		},
+		"another cluster has a SubnetReservation of our name": {
+			desired: sized(26),
+			observed: reservation.Observed{Reservations: []eni.SubnetReservation{
+				reserved("10.0.4.192/26", eni.ReservationPrefix, elsewhere),
+				reserved("10.0.4.128/26", eni.ReservationExplicit, elsewhere),
+			}},
+			want: []string{"10.0.4.64/26 Reserving"}, creates: []string{"10.0.4.64/26"},
 		},
 		"a recorded block does not move": {
 			desired: sized(26),
