@@ -364,17 +364,21 @@ func TestANetworkIsNotDrainedWhileAPodHasAnAddress(t *testing.T) {
 func TestANetworkThatIsNotListedStaysWhileAPodHasAnAddress(t *testing.T) {
 	for name, tc := range map[string]struct {
 		addresses *seen
-		stays     bool
+		// object is set if the agent holds the object of the address.
+		object, stays bool
 	}{
-		"a pod has an address":                    {&seen{address: "10.0.4.200"}, true},
-		"no pod has one any more":                 {&seen{}, false},
-		"not every pod was observed":              {&seen{incomplete: true}, true},
-		"a pod has one, and not all was observed": {&seen{address: "10.0.4.200", incomplete: true}, true},
+		"a pod has an address":                          {&seen{address: "10.0.4.200"}, true, true},
+		"no pod has one any more":                       {&seen{}, true, false},
+		"not every pod was observed":                    {&seen{incomplete: true}, true, true},
+		"a pod has one, and not all was observed":       {&seen{address: "10.0.4.200", incomplete: true}, true, true},
+		"not every pod was observed, no object is held": {&seen{incomplete: true}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, state := newNode(t, tc.addresses), withFloating(v1alpha1.PodAttachmentObserved)
 			n.report(state)
-			bookOf(t).put(vip("node-1"))
+			if tc.object {
+				bookOf(t).put(vip("node-1"))
+			}
 			state.Status.Interfaces[0].Pods = nil
 			told := n.report(state)
 			if stays := len(told) == 1 && !told[0].Drained; stays != tc.stays {

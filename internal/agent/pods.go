@@ -191,8 +191,9 @@ func (a *Agent) endNetwork(
 		return state, err
 	}
 	ended := EndNetwork(network, leases, brought, now, state)
-	state.Drained = state.Drained && a.waiting[network.ENI] == 0
-	if ended && a.seesAll(network.ENI) {
+	seesAll := a.seesAll(network.ENI)
+	state.Drained = state.Drained && seesAll
+	if ended && seesAll {
 		if err := os.Remove(path); err != nil {
 			return state, fmt.Errorf("remove the file of network %s: %w", network.Name, err)
 		}
