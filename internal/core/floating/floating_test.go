@@ -169,6 +169,7 @@ func TestAnAssignmentIsRecordedForItsHolder(t *testing.T) {
 	}{
 		"before a call":                          {nil, nil, floating.Assignment{InterfaceID: "eni-a", Sequence: 3}},
 		"before a call for a later holder":       {&floating.Assignment{InterfaceID: "eni-b", Sequence: 1}, nil, floating.Assignment{InterfaceID: "eni-a", Sequence: 3}},
+		"before a call for one that is back":     {&floating.Assignment{InterfaceID: "eni-a", Sequence: 1}, nil, floating.Assignment{InterfaceID: "eni-a", Sequence: 3}},
 		"another program assigned it":            {nil, []string{"eni-a"}, floating.Assignment{InterfaceID: "eni-a", Sequence: 3, Found: true}},
 		"we assigned it":                         {assigned("eni-a", false), []string{"eni-a"}, floating.Assignment{InterfaceID: "eni-a", Sequence: 3}},
 		"it is back after an earlier holder":     {&floating.Assignment{InterfaceID: "eni-a", Sequence: 1}, []string{"eni-a"}, floating.Assignment{InterfaceID: "eni-a", Sequence: 3}},
@@ -237,7 +238,8 @@ func TestPace(t *testing.T) {
 		taken    bool
 	}{
 		{"i-1", 0, true}, {"i-1", time.Second, false}, {"i-2", time.Second, true}, {"i-1", 2 * time.Second, true}, {"i-1", 3 * time.Second, false},
-		{"i-1", time.Hour, true},
+		{"i-1", time.Hour, true}, {"i-1", time.Hour + 59*time.Second, true}, {"i-2", time.Hour + time.Minute, true},
+		{"i-1", time.Hour + time.Minute, false}, // later changes on others end no interval
 	} {
 		if until, taken := p.Take(step.instance, start.Add(step.after)); taken != step.taken || !taken && !until.After(start.Add(step.after)) {
 			t.Errorf("%s after %s: taken %t, until %s", step.instance, step.after, taken, until)
