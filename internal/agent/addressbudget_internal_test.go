@@ -132,6 +132,40 @@ func TestAPodThatChangesAllTheTimeCausesFewWrites(t *testing.T) {
 	}
 }
 
+// TestANetworkIsNotDrainedWhileAnAddressWaits lets one address come and go so often that the agent does not write it
+// when it comes again.
+func TestANetworkIsNotDrainedWhileAnAddressWaits(t *testing.T) {
+	for name, tc := range map[string]struct {
+		times   int
+		drained bool
+	}{
+		"its budget lasts":    {flapBurst - 1, true},
+		"its budget is spent": {flapBurst, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				observed, api := &pod{podIP: "10.1.0.1"}, &API{}
+				api.addresses.before = map[string][]podaddress.Presence{}
+				a := New(Options{PodAddresses: observed, API: api})
+				a.interfaces = []podaddress.Interface{{ID: "eni-1", Link: 5}}
+				pods := &v1alpha1.InterfacePods{Floating: []string{"10.0.4.192/27"}}
+				for range tc.times + 1 {
+					for _, address := range []string{"", "10.0.4.200"} {
+						observed.address = address
+						a.found, a.foundAll = a.findAddresses()
+						a.updatePresent(&snapshot{}, "eni-1", floating(pods))
+					}
+				}
+				// Addresses that the agent knows count elsewhere: here it decides about those that it may not know.
+				state := v1alpha1.PodNetworkState{ENIID: "eni-1", Drained: true}
+				if a.qualify(&state, pods); state.Drained != tc.drained {
+					t.Errorf("drained is %t with %d addresses that wait", state.Drained, a.waiting["eni-1"])
+				}
+			})
+		})
+	}
+}
+
 // The API server refuses a report with two networks of one interface.
 func TestOneOfEachInterface(t *testing.T) {
 	listed := v1alpha1.PodNetworkState{Network: "n3", ENIID: "eni-1", Drained: true}

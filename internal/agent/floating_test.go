@@ -178,9 +178,13 @@ type seen struct {
 func (s *seen) Events() <-chan struct{} { return s.events }
 
 // becomes changes the address of the pod.
-func (s *seen) becomes(address string) {
+func (s *seen) becomes(address string) { s.shows(address, true) }
+
+// shows changes the address of the pod, and whether the observation has all namespaces. It returns once the agent
+// receives the event, after the end of its last pass.
+func (s *seen) shows(address string, all bool) {
 	s.mu.Lock()
-	s.address = address
+	s.address, s.incomplete = address, !all
 	s.mu.Unlock()
 	s.events <- struct{}{}
 }
@@ -333,6 +337,44 @@ func TestAnAgentKnowsItsWriteWhileTheWatchLags(t *testing.T) {
 	book.writes(t, 1)
 	if got := book.get(vipName).Status; got.Holder != nil || got.Sequence != 2 {
 		t.Errorf("the holder is %+v after %d changes, want none after 2", got.Holder, got.Sequence)
+	}
+}
+
+// TestAnAddressThatTheAgentCannotSeeIsHeld lets an address come up while a namespace is not read: another address,
+// which may be there, stays with the node.
+func TestAnAddressThatTheAgentCannotSeeIsHeld(t *testing.T) {
+	book, addresses := bookOf(t), &seen{address: "10.0.4.200", events: make(chan struct{})}
+	newNode(t, addresses).runs(withFloating(v1alpha1.PodAttachmentObserved))
+	book.writes(t, 2)
+	addresses.shows("10.0.4.201", false)
+	book.writes(t, 2)
+	if got := book.get(vipName).Status; got.Holder == nil || got.Sequence != 1 {
+		t.Errorf("the holder is %+v after %d changes, want the node after 1", got.Holder, got.Sequence)
+	}
+	addresses.becomes("10.0.4.201")
+	book.writes(t, 1)
+	if got := book.get(vipName).Status; got.Holder != nil || got.Sequence != 2 {
+		t.Errorf("the holder is %+v after %d changes, want none after 2", got.Holder, got.Sequence)
+	}
+}
+
+// TestAnAgentThatStartsWritesOnceItHasSeenAllNamespaces starts an agent on a node that contends for an address of
+// another node. While a namespace is not read, the pod with the address may be there.
+func TestAnAgentThatStartsWritesOnceItHasSeenAllNamespaces(t *testing.T) {
+	book, addresses := bookOf(t), &seen{incomplete: true, events: make(chan struct{})}
+	contended := vip("node-2")
+	contended.Status.Contender = &v1alpha1.AddressHolder{NodeName: "node-1", ENIID: withPods().Status.Interfaces[0].ENIID}
+	book.put(contended)
+	newNode(t, addresses).runs(withFloating(v1alpha1.PodAttachmentObserved))
+	addresses.shows("10.0.4.201", false)
+	addresses.shows("10.0.4.201", false)
+	if got := book.get(vipName).Status; got.Contender == nil {
+		t.Error("the node no longer contends, and the agent has not seen all namespaces")
+	}
+	addresses.becomes("")
+	book.writes(t, 1)
+	if got := book.get(vipName).Status; got.Contender != nil || got.Holder == nil || got.Sequence != 7 {
+		t.Errorf("the status is %+v, want the former holder and no contender", got)
 	}
 }
 
