@@ -417,10 +417,10 @@ func TestANetworkThatIsNotListedStaysWhileAPodHasAnAddress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, state := newNode(t, tc.addresses), withFloating(v1alpha1.PodAttachmentObserved)
-			n.report(state)
 			if tc.object {
 				bookOf(t).put(vip("node-1"))
 			}
+			n.report(state)
 			state.Status.Interfaces[0].Pods = nil
 			told := n.report(state)
 			if stays := len(told) == 1 && !told[0].Drained; stays != tc.stays {

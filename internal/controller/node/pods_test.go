@@ -21,6 +21,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/inventory"
 )
 
 // served returns the first interface of the NodeENIState, with the settings for the agent.
@@ -363,6 +364,29 @@ func TestTheStateLosesAPrefixBeforeEC2Unassigns(t *testing.T) {
 		}
 		if !s.reports(prefix) {
 			t.Error("the agent's report is lost")
+		}
+	})
+}
+
+// TestANewLeaderListsNoPrefixThatTheOneBeforeMayHaveUnassigned has an interface with a prefix that the state does not
+// list. The first reads of a new leader may be older than a call of the earlier leader that unassigned it.
+func TestANewLeaderListsNoPrefixThatTheOneBeforeMayHaveUnassigned(t *testing.T) {
+	onStage(t, func(s *stage) {
+		ipv4 := &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1}}
+		pods := &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: ipv4}
+		s.both(func(c client.Client) { s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.Pods = pods }) })
+		s.must(s.play(2 * time.Minute))
+		listed := s.served().IPv4Prefixes
+		_, err := s.cloud.AssignIPv4(s.Context(), s.served().ENIID, 0, 1)
+		s.must(err)
+		s.restart()
+		s.must(s.play(inventory.StaleReadWindow - time.Second))
+		if got := s.served().IPv4Prefixes; len(listed) != 1 || !slices.Equal(got, listed) {
+			t.Errorf("the state lists %v, want only %v", got, listed)
+		}
+		s.must(s.play(2 * time.Minute))
+		if got := s.served().IPv4Prefixes; len(got) != 2 {
+			t.Errorf("the state lists %v, and a late read shows two prefixes", got)
 		}
 	})
 }
