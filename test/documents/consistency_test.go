@@ -4,6 +4,7 @@
 package documents_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,6 +24,29 @@ func all(t *testing.T) []documents.Page {
 		t.Fatalf("%d documents: %v", len(pages), err)
 	}
 	return pages
+}
+
+func TestEveryDocumentIsRead(t *testing.T) {
+	read := map[string]bool{}
+	for _, page := range all(t) {
+		read[page.Path] = true
+	}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		name := filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))
+		hidden := strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"bin", "dist", "testdata"}, entry.Name())
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && hidden && path != root:
+			return fs.SkipDir
+		case !entry.IsDir() && filepath.Ext(path) == ".md" && !read[name]:
+			t.Errorf("%s is none of the places of package documents, so no test reads it", name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // inline is code within a line.
