@@ -62,8 +62,9 @@ One of these flags names the source of the networks:
                   eni-bootstrap --config=/.bottlerocket/bootstrap-containers/current/user-data
                     --state-dir=/.bottlerocket/bootstrap-containers/current
 
---merge adds your own user data after multieni's: for Amazon Linux a script, #cloud-config, a
-NodeConfig, or a MIME message of several; for Bottlerocket settings. EC2 takes 16384 bytes in all.
+--merge adds your own user data after multieni's: for Amazon Linux a script, #cloud-config or
+another form of cloud-init, a NodeConfig, or a MIME message of several; for Bottlerocket settings
+in TOML. Your values have precedence. EC2 takes 16384 bytes in all.
 
 In a managed node group, EKS adds what a node needs to join. Self-managed nodes and custom images
 need --cluster-name and the other flags of the cluster, or the same in your own user data.`,

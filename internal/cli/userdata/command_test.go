@@ -100,7 +100,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"Bottlerocket and a taint":     {"", append([]string{"--on-failure", "taint"}, bottlerocket...), "--on-failure"},
 		"Bottlerocket and tags":        {"", []string{"--family", "Bottlerocket", "--instance-tags", "--image", "x"}, "--config"},
 		"Bottlerocket with a program":  {"", append(append([]string{}, program...), bottlerocket...), "--program-url"},
-		"a table of ours":              {"[settings.bootstrap-containers.multieni]\nmode = 'off'\n", append([]string{"--merge", "-"}, bottlerocket...), "bootstrap-containers"},
+		"Bottlerocket without TOML":    {"motd: hello", append([]string{"--merge", "-"}, bottlerocket...), "--merge cannot be merged: it is not TOML: line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := run(t, tc.input, tc.arguments...)

@@ -209,7 +209,7 @@ func TestAnInterfaceWithoutSecurityGroupsIsNamed(t *testing.T) {
 // reported together.
 func TestProblemsOfAllPartsAreReportedTogether(t *testing.T) {
 	n := plain()
-	n.Image, n.UserData = launchtemplate.Image{Family: launchtemplate.Bottlerocket}, "[settings.kubernetes]"
+	n.Image, n.UserData = launchtemplate.Image{Family: launchtemplate.Bottlerocket}, "settings: {}"
 	n.Interfaces = []launchtemplate.Interface{at(0), at(1)}
 	n.Interfaces[1].Type, n.Interfaces[1].Groups = "trunk", []string{}
 	n.Bootstrap = blueCluster()

@@ -4,9 +4,6 @@
 package launchtemplate
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/multieni/multieni/internal/core/userdata"
 )
 
@@ -50,14 +47,11 @@ func unmergeable(why string) *Problem {
 		"; correct it, or set amiFamily: Custom and provide all of it"}
 }
 
-// bottlerocket writes TOML. A table can be opened only once in TOML, so the user's settings may not open ours.
+// bottlerocket writes TOML.
 func bottlerocket(user string, c userdata.Cluster, n userdata.Node) (string, *Problem) {
-	if table, opened := userdata.Opens(user, "settings.kubernetes", "settings.kubernetes.node-labels"); opened {
-		return "", unmergeable("it opens the table " + table + ", which is written for it")
-	}
-	text := userdata.Kubernetes(c, n)
-	if user != "" {
-		text += fmt.Sprintf("\n%s\n", strings.TrimSpace(user))
+	text, err := userdata.Settings(userdata.Table{"kubernetes": userdata.Kubernetes(c, n)}, user)
+	if err != nil {
+		return "", unmergeable(err.Error())
 	}
 	return text, nil
 }

@@ -48,15 +48,16 @@ spec:
 	`networking.k8s.aws/nodetemplate=default"
 `
 
-const nodeSettings = `[settings.kubernetes]
-cluster-name = "blue"
-api-server = "https://blue.example"
-cluster-certificate = "Q0E="
+const nodeSettings = `[settings]
+[settings.kubernetes]
+api-server = 'https://blue.example'
+cluster-certificate = 'Q0E='
+cluster-name = 'blue'
 
 [settings.kubernetes.node-labels]
-"network.networking.k8s.aws/n3" = "true"
-"networking.k8s.aws/interfaces" = "3"
-"networking.k8s.aws/nodetemplate" = "default"
+'network.networking.k8s.aws/n3' = 'true'
+'networking.k8s.aws/interfaces' = '3'
+'networking.k8s.aws/nodetemplate' = 'default'
 `
 
 // TestUserDataAsTheInstanceReadsIt has the whole text. The part of the user is last, since the last part wins.
@@ -75,6 +76,10 @@ func TestUserDataAsTheInstanceReadsIt(t *testing.T) {
 		"Bottlerocket with settings of the user": {
 			launchtemplate.Bottlerocket, "\n\n[settings.ntp]\ntime-servers = []\n\n",
 			nodeSettings + "\n[settings.ntp]\ntime-servers = []\n",
+		},
+		"Bottlerocket with a setting and a label of the user": {
+			launchtemplate.Bottlerocket, "settings.kubernetes.max-pods = 58\nsettings.kubernetes.node-labels.role = \"upf\"\n",
+			strings.Replace(nodeSettings, "'blue'\n", "'blue'\nmax-pods = 58\n", 1) + "role = 'upf'\n",
 		},
 	}
 	for name, tc := range cases {
@@ -148,25 +153,27 @@ func TestUserDataThatCannotBeWritten(t *testing.T) {
 			launchtemplate.AL2023, func(n *launchtemplate.NodeTemplate) { n.UserData = "echo hello" },
 			launchtemplate.Problem{
 				Reason: launchtemplate.UserDataConflict, Path: "spec.userData", Message: merge + "it is neither a MIME " +
-					"message, a script that begins with #!, #cloud-config, nor a NodeConfig of node.eks.aws" + instead,
+					"message, a script that begins with #!, #cloud-config or another form of cloud-init, nor a NodeConfig " +
+					"of node.eks.aws" + instead,
 			},
 		},
-		"settings of Kubernetes for Bottlerocket": {
+		"text for Bottlerocket that is not TOML": {
 			launchtemplate.Bottlerocket, func(n *launchtemplate.NodeTemplate) {
-				n.UserData = "[settings.kubernetes]\nmax-pods = 9"
+				n.UserData = "[settings.kubernetes.node-taints]\n'dedicated': 'x:NoSchedule'\n"
 			},
 			launchtemplate.Problem{
-				Reason: launchtemplate.UserDataConflict, Path: "spec.userData", Message: merge + "it opens the table " +
-					"settings.kubernetes, which is written for it" + instead,
+				Reason: launchtemplate.UserDataConflict, Path: "spec.userData", Message: merge + "it is not TOML: line 2, " +
+					"column 12: expected '=' after key" + instead,
 			},
 		},
-		"labels for Bottlerocket": {
+		"a label for Bottlerocket that is a number": {
 			launchtemplate.Bottlerocket, func(n *launchtemplate.NodeTemplate) {
-				n.UserData = "[settings.ntp]\n[settings.kubernetes.node-labels]\na = \"b\""
+				n.UserData = "[settings.kubernetes.node-labels]\ngeneration = 5"
 			},
 			launchtemplate.Problem{
-				Reason: launchtemplate.UserDataConflict, Path: "spec.userData", Message: merge + "it opens the table " +
-					"settings.kubernetes.node-labels, which is written for it" + instead,
+				Reason: launchtemplate.UserDataConflict, Path: "spec.userData", Message: merge + "the label generation in " +
+					"settings.kubernetes.node-labels is not a string: write its value in quotes, and its key too if it " +
+					"has dots" + instead,
 			},
 		},
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 )
 
 // Family is the family of an image. It determines how a node starts.
@@ -130,19 +129,17 @@ func (b Bootstrap) linux() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	parts := append([]Part{{KindScript, script}}, theirs...)
-	if b.Family == AL2 && slices.ContainsFunc(theirs, func(p Part) bool {
-		return strings.HasPrefix(p.Kind, KindNodeConfig)
-	}) {
+	parts := append([]Part{{Kind: KindScript, Body: script}}, theirs...)
+	if b.Family == AL2 && slices.ContainsFunc(theirs, Part.isNodeConfig) {
 		return "", fmt.Errorf("--merge has a NodeConfig, which nothing on Amazon Linux 2 reads: call " +
 			"/etc/eks/bootstrap.sh in a script instead, or give --cluster-name and so on")
 	}
 	switch {
 	case !b.Cluster.Complete():
 	case b.Family == AL2:
-		parts = append(parts, Part{KindScript, b.joinScriptAL2()})
+		parts = append(parts, Part{Kind: KindScript, Body: b.joinScriptAL2()})
 	default:
-		parts = slices.Insert(parts, 1, Part{KindNodeConfig, NodeConfig(b.Cluster, Node{})})
+		parts = slices.Insert(parts, 1, Part{Kind: KindNodeConfig, Body: NodeConfig(b.Cluster, Node{})})
 	}
 	return MIME(parts), nil
 }
@@ -161,13 +158,6 @@ func (b Bootstrap) joinScriptAL2() string {
 // bottlerocket writes settings. Bottlerocket has no shell: a bootstrap container attaches the interfaces before the
 // kubelet starts, and its user data has the networks.
 func (b Bootstrap) bottlerocket() (string, error) {
-	const table = "settings.bootstrap-containers.multieni"
-	ours := []string{table}
-	if b.Cluster.Complete() {
-		ours = append(ours, "settings.kubernetes")
-	}
-	user := strings.TrimSpace(b.User)
-	opened, conflict := Opens(user, ours...)
 	switch {
 	case b.Image == "" || !wordPattern.MatchString(b.Image):
 		return "", fmt.Errorf("--image is %q and must name a container image of eni-bootstrap: Bottlerocket can "+
@@ -180,20 +170,17 @@ func (b Bootstrap) bottlerocket() (string, error) {
 	case b.OnFailure == Taint:
 		return "", fmt.Errorf("--on-failure=%s does not work on Bottlerocket, where a bootstrap container cannot "+
 			"change the kubelet's arguments: use %s or %s", Taint, Fail, Continue)
-	case strings.HasPrefix(user, "#!"), strings.HasPrefix(user, "MIME-Version:"), strings.HasPrefix(user, "#cloud-config"):
-		return "", fmt.Errorf("--merge is a script or a MIME message, which nothing on Bottlerocket runs: give " +
-			"settings in TOML")
-	case conflict:
-		return "", fmt.Errorf("--merge opens the table %s, which is written for it", opened)
 	}
-	var text strings.Builder
+	ours := Table{"bootstrap-containers": Table{"multieni": Table{
+		"source": b.Image, "mode": "always", "essential": b.OnFailure == Fail,
+		"user-data": base64.StdEncoding.EncodeToString([]byte(b.Networks)),
+	}}}
 	if b.Cluster.Complete() {
-		text.WriteString(Kubernetes(b.Cluster, Node{}) + "\n")
+		ours["kubernetes"] = Kubernetes(b.Cluster, Node{})
 	}
-	fmt.Fprintf(&text, "[%s]\nsource = %q\nmode = \"always\"\nessential = %t\nuser-data = %q\n",
-		table, b.Image, b.OnFailure == Fail, base64.StdEncoding.EncodeToString([]byte(b.Networks)))
-	if user != "" {
-		fmt.Fprintf(&text, "\n%s\n", user)
+	text, err := Settings(ours, b.User)
+	if err != nil {
+		return "", fmt.Errorf("--merge cannot be merged: %w", err)
 	}
-	return text.String(), nil
+	return text, nil
 }

@@ -20,6 +20,9 @@ func FuzzSplit(f *testing.F) {
 		"MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=B\r\n\r\n--B\r\nContent-Type: text/cloud-config\r\n\r\n#cloud-config\r\n--B--",
 		"Content-Type: multipart/mixed\n\n", "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n--B\n\n#!/bin/sh\nno type\n--B--\n",
 		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n--B\nContent-Transfer-Encoding: base64\n\nIyEvYmluL3NoCg==\n--B--\n",
+		"Content-Type: text/x-shellscript\nContent-Transfer-Encoding: quoted-printable\nX-Merge-Type: a\n\n#!/bin/sh =C3=A9\n",
+		"{\"apiVersion\": \"node.eks.aws/v1alpha1\", \"kind\": \"NodeConfig\"}", "IyEvYmluL3NoCg==",
+		"Content-Type: multipart/mixed; boundary=//\r\n\r\n--//\r\nContent-Type: text/cloud-boothook\r\n\r\nx\n--//\n",
 	} {
 		f.Add(seed)
 	}

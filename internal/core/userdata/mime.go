@@ -5,12 +5,11 @@
 package userdata
 
 import (
-	"errors"
+	"encoding/base64"
 	"fmt"
-	"io"
+	"maps"
 	"mime"
-	"mime/multipart"
-	"net/mail"
+	"net/textproto"
 	"slices"
 	"strings"
 )
@@ -25,6 +24,35 @@ const (
 	KindNodeConfig  = "application/node.eks.aws"
 )
 
+// Part is one part of user data.
+type Part struct {
+	// Kind is the media type, with its parameters. If it is empty, cloud-init recognises the part by its first bytes.
+	Kind string
+	// Header has the other fields of the part's header, for example X-Merge-Type. It has no transfer encoding.
+	Header textproto.MIMEHeader
+	// Body is not encoded.
+	Body string
+}
+
+// isNodeConfig reports whether nodeadm reads the part.
+func (p Part) isNodeConfig() bool {
+	media, _, _ := mime.ParseMediaType(p.Kind)
+	return media == KindNodeConfig
+}
+
+// MIME joins parts into one message, in their order.
+func MIME(parts []Part) string {
+	var text strings.Builder
+	boundary := boundary(parts)
+	fmt.Fprintf(&text, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n", boundary)
+	for _, p := range parts {
+		fmt.Fprintf(&text, "--%s\n", boundary)
+		p.write(&text)
+	}
+	fmt.Fprintf(&text, "--%s--\n", boundary)
+	return text.String()
+}
+
 // boundary returns the text between the parts, which none of them contains. It is the same each time, so that a launch
 // template does not change.
 func boundary(parts []Part) string {
@@ -35,68 +63,32 @@ func boundary(parts []Part) string {
 	return text
 }
 
-// Part is one part of user data.
-type Part struct{ Kind, Body string }
-
-// MIME joins parts into one message, in their order.
-func MIME(parts []Part) string {
-	var text strings.Builder
-	boundary := boundary(parts)
-	fmt.Fprintf(&text, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n", boundary)
-	for _, p := range parts {
-		fmt.Fprintf(&text, "--%s\nContent-Type: %s\n\n%s\n", boundary, p.Kind, strings.TrimRight(p.Body, "\n"))
+// write writes the part. cloud-init reads a message as text and changes characters beyond ASCII in a part that is not
+// encoded (get_payload of Python's email.message). So base64 protects them. nodeadm reads bytes, and its first versions
+// decode no base64.
+func (p Part) write(text *strings.Builder) {
+	if p.Kind != "" {
+		fmt.Fprintf(text, "Content-Type: %s\n", p.Kind)
 	}
-	fmt.Fprintf(&text, "--%s--\n", boundary)
-	return text.String()
-}
-
-// Split divides existing user data into its parts. It recognises the format by its first bytes; the error says why a
-// format is unknown.
-func Split(user string) ([]Part, error) {
-	begin := strings.TrimSpace(user)
-	switch {
-	case begin == "":
-		return nil, nil
-	case strings.HasPrefix(begin, "MIME-Version:"), strings.HasPrefix(begin, "Content-Type: multipart/"):
-		return mimeParts(begin)
-	case strings.HasPrefix(begin, "#!"):
-		return []Part{{KindScript, user}}, nil
-	case strings.HasPrefix(begin, "#cloud-config"):
-		return []Part{{KindCloudConfig, user}}, nil
-	case strings.Contains(begin, "apiVersion: node.eks.aws/"):
-		return []Part{{KindNodeConfig, user}}, nil
-	default:
-		return nil, errors.New("it is neither a MIME message, a script that begins with #!, #cloud-config, nor a " +
-			"NodeConfig of node.eks.aws")
+	for _, name := range slices.Sorted(maps.Keys(p.Header)) {
+		for _, value := range p.Header[name] {
+			fmt.Fprintf(text, "%s: %s\n", name, value)
+		}
+	}
+	if p.isNodeConfig() || isASCIIText(p.Body) {
+		fmt.Fprintf(text, "\n%s\n", strings.TrimRight(p.Body, "\r\n"))
+		return
+	}
+	const width = 76 // RFC 2045, 6.8
+	text.WriteString("Content-Transfer-Encoding: base64\n\n")
+	for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString([]byte(p.Body))), width) {
+		fmt.Fprintf(text, "%s\n", line)
 	}
 }
 
-func mimeParts(text string) ([]Part, error) {
-	message, err := mail.ReadMessage(strings.NewReader(text + "\n"))
-	if err != nil {
-		return nil, fmt.Errorf("its MIME header cannot be read: %w", err)
-	}
-	_, params, err := mime.ParseMediaType(message.Header.Get("Content-Type"))
-	if err != nil || params["boundary"] == "" {
-		return nil, errors.New("its MIME header names no boundary")
-	}
-	reader := multipart.NewReader(message.Body, params["boundary"])
-	var parts []Part
-	for {
-		next, err := reader.NextRawPart()
-		if errors.Is(err, io.EOF) {
-			return parts, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("its MIME parts cannot be read: %w", err)
-		}
-		body, err := io.ReadAll(next)
-		if err != nil {
-			return nil, fmt.Errorf("its MIME parts cannot be read: %w", err)
-		}
-		if next.Header.Get("Content-Transfer-Encoding") != "" {
-			return nil, errors.New("one of its MIME parts is encoded; write the parts as plain text")
-		}
-		parts = append(parts, Part{next.Header.Get("Content-Type"), string(body)})
-	}
+// isASCIIText reports whether a text has only characters of ASCII that are visible or spaces.
+func isASCIIText(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return r > '~' || r < ' ' && r != '\t' && r != '\n' && r != '\r'
+	})
 }

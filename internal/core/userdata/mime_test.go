@@ -54,8 +54,8 @@ func TestRenderTakesWhatEC2Takes(t *testing.T) {
 // TestSplitTakesAMessageThatBeginsWithItsType checks that the two fields of a header may have either order, as in the
 // user data that other tools write, and that a part keeps the parameters of its type.
 func TestSplitTakesAMessageThatBeginsWithItsType(t *testing.T) {
-	const body = "\n\n--B\nContent-Type: application/node.eks.aws; charset=utf-8\n\nkind: NodeConfig\n--B--\n"
-	want := []userdata.Part{{Kind: "application/node.eks.aws; charset=utf-8", Body: "kind: NodeConfig"}}
+	const body = "\n\n--B\nContent-Type: application/node.eks.aws; charset=utf-8\n\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n--B--\n"
+	want := []userdata.Part{{Kind: "application/node.eks.aws; charset=utf-8", Body: "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig"}}
 	for name, header := range map[string]string{
 		"the version first": "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B",
 		"the type first":    "Content-Type: multipart/mixed; boundary=B\nMIME-Version: 1.0",

@@ -5,11 +5,15 @@ package userdata
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Cluster has the values that a node needs to join the cluster.
@@ -80,37 +84,58 @@ func NodeConfig(c Cluster, n Node) string {
 	return text.String()
 }
 
-// Kubernetes is the same as settings of Bottlerocket, in TOML.
-func Kubernetes(c Cluster, n Node) string {
-	var text strings.Builder
-	text.WriteString("[settings.kubernetes]\n")
-	if c.Complete() {
-		fmt.Fprintf(&text, "cluster-name = %s\napi-server = %s\ncluster-certificate = %s\n",
-			strconv.Quote(c.ClusterName), strconv.Quote(c.Endpoint), strconv.Quote(c.CA))
+// nodeConfigs returns the NodeConfigs of a part, each as a part by itself: nodeadm reads only the first document of a
+// part. It changes no value, since nodeadm also merges the values, and the last part wins (nodeadm, "Configuration").
+func nodeConfigs(p Part) ([]Part, error) {
+	text, err := unpack(p.Body)
+	if err != nil {
+		return nil, err
 	}
-	if c.ClusterDNS != "" {
-		fmt.Fprintf(&text, "cluster-dns-ip = %s\n", strconv.Quote(c.ClusterDNS))
+	var all []Part
+	for _, document := range documents(text) {
+		var object any
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			return nil, fmt.Errorf("its NodeConfig is not YAML: %s", strings.Join(strings.Fields(err.Error()), " "))
+		}
+		if object == nil {
+			continue
+		}
+		if err := checkNodeConfig(object); err != nil {
+			return nil, err
+		}
+		all = append(all, Part{Kind: p.Kind, Header: p.Header, Body: document})
 	}
-	if len(n.Labels) > 0 {
-		text.WriteString("\n[settings.kubernetes.node-labels]\n")
+	if len(all) == 0 {
+		return nil, errors.New("one of its NodeConfigs is empty")
 	}
-	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
-		fmt.Fprintf(&text, "%s = %s\n", strconv.Quote(key), strconv.Quote(n.Labels[key]))
-	}
-	return text.String()
+	return all, nil
 }
 
-// Opens reports whether TOML opens one of the tables, which can be opened only once. TOML permits spaces and tabs in
-// the header of a table: [ settings . kubernetes ].
-func Opens(toml string, tables ...string) (table string, opened bool) {
-	spaces := strings.NewReplacer(" ", "", "\t", "")
-	for line := range strings.Lines(toml) {
-		line = spaces.Replace(line)
-		for _, table := range tables {
-			if strings.HasPrefix(line, "["+table+"]") {
-				return table, true
-			}
-		}
+var documentMarker = regexp.MustCompile(`(?m)^(---|\.\.\.)(\s|$)`)
+
+// documents returns the documents of YAML, each with the marker before it. A marker cannot be part of a value (YAML
+// 1.2.2, 9.1.2).
+func documents(text string) []string {
+	var all []string
+	begin := 0
+	for _, at := range documentMarker.FindAllStringIndex(text, -1) {
+		all = append(all, text[begin:at[0]])
+		begin = at[0]
 	}
-	return "", false
+	return append(all, text[begin:])
+}
+
+// nodeConfigGroup is the API group of NodeConfigs.
+const nodeConfigGroup = "node.eks.aws"
+
+// checkNodeConfig accepts the group and kind that nodeadm reads.
+func checkNodeConfig(object any) error {
+	fields, _ := object.(map[string]any)
+	version, _ := fields["apiVersion"].(string)
+	kind, _ := fields["kind"].(string)
+	if !strings.HasPrefix(version, nodeConfigGroup+"/") || kind != "NodeConfig" {
+		return fmt.Errorf("its NodeConfig has the apiVersion %q and the kind %q: nodeadm reads the kind NodeConfig of "+
+			"%s/v1alpha1", version, kind, nodeConfigGroup)
+	}
+	return nil
 }

@@ -78,12 +78,8 @@ func TestRenderNamesTheFlagToChange(t *testing.T) {
 		"Bottlerocket, a program to load": {
 			bottlerocket(func(b *userdata.Bootstrap) { b.ProgramURL, b.ProgramSHA256 = "https://x/y", sum("x") }), "--program-url",
 		},
-		"Bottlerocket, a taint":     {bottlerocket(func(b *userdata.Bootstrap) { b.OnFailure = userdata.Taint }), "--on-failure=taint"},
-		"Bottlerocket, a script":    {bottlerocket(func(b *userdata.Bootstrap) { b.User = "#!/bin/sh\n" }), "--merge is a script"},
-		"Bottlerocket, parts":       {bottlerocket(func(b *userdata.Bootstrap) { b.User = "MIME-Version: 1.0\n" }), "--merge is a script"},
-		"Bottlerocket, cloud-init":  {bottlerocket(func(b *userdata.Bootstrap) { b.User = "#cloud-config\n" }), "--merge is a script"},
-		"Bottlerocket, our table":   {bottlerocket(func(b *userdata.Bootstrap) { b.User = "[settings.bootstrap-containers.multieni]\n" }), "settings.bootstrap-containers.multieni"},
-		"Bottlerocket, the cluster": {bottlerocket(func(b *userdata.Bootstrap) { b.Cluster, b.User = cluster, "  [settings.kubernetes]\n" }), "settings.kubernetes"},
+		"Bottlerocket, a taint":  {bottlerocket(func(b *userdata.Bootstrap) { b.OnFailure = userdata.Taint }), "--on-failure=taint"},
+		"Bottlerocket, a script": {bottlerocket(func(b *userdata.Bootstrap) { b.User = "#!/bin/sh\n" }), "--merge cannot be merged: it is a script"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := tc.bootstrap.Render()
@@ -100,7 +96,7 @@ func TestRenderNamesTheFlagToChange(t *testing.T) {
 // The user's parts follow ours unchanged; a self-managed node receives its cluster.
 func TestPartsAreInOrder(t *testing.T) {
 	const mine = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n--B\nContent-Type: text/cloud-config\n\n#cloud-config\n--B\n" +
-		"Content-Type: application/node.eks.aws\n\napiVersion: node.eks.aws/v1alpha1\n--B--\n"
+		"Content-Type: application/node.eks.aws\n\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n--B--\n"
 	for name, tc := range map[string]struct {
 		bootstrap userdata.Bootstrap
 		kinds     []string
@@ -174,17 +170,17 @@ func TestUnitStartsTheProgram(t *testing.T) {
 
 // Bottlerocket runs a container with the networks before its kubelet starts.
 func TestBottlerocketSettings(t *testing.T) {
-	data := base64.StdEncoding.EncodeToString([]byte("cluster: prod\n"))
 	container := func(essential string) string {
-		return "[settings.bootstrap-containers.multieni]\nsource = \"example.com/eni-bootstrap:v1\"\nmode = \"always\"\nessential = " + essential +
-			"\nuser-data = \"" + data + "\"\n"
+		return "[settings]\n[settings.bootstrap-containers]\n[settings.bootstrap-containers.multieni]\nessential = " + essential +
+			"\nmode = 'always'\nsource = 'example.com/eni-bootstrap:v1'\nuser-data = '" +
+			base64.StdEncoding.EncodeToString([]byte("cluster: prod\n")) + "'\n"
 	}
-	const kubernetes = `[settings.kubernetes]
-cluster-name = "prod"
-api-server = "https://prod.eks.amazonaws.com"
-cluster-certificate = "Q0E="
-cluster-dns-ip = "10.100.0.10"
-
+	const kubernetes = `
+[settings.kubernetes]
+api-server = 'https://prod.eks.amazonaws.com'
+cluster-certificate = 'Q0E='
+cluster-dns-ip = '10.100.0.10'
+cluster-name = 'prod'
 `
 	for name, tc := range map[string]struct {
 		change func(*userdata.Bootstrap)
@@ -192,13 +188,23 @@ cluster-dns-ip = "10.100.0.10"
 	}{
 		"the node must not join without networks": {unchanged, container("true")},
 		"the node may join without networks":      {func(b *userdata.Bootstrap) { b.OnFailure = userdata.Continue }, container("false")},
-		"self-managed":                            {func(b *userdata.Bootstrap) { b.Cluster = cluster }, kubernetes + container("true")},
+		"self-managed":                            {func(b *userdata.Bootstrap) { b.Cluster = cluster }, container("true") + kubernetes},
 		"settings of the user": {
-			func(b *userdata.Bootstrap) { b.User = "\n[settings.kernel]\nlockdown = \"none\"\n\n" }, container("true") + "\n[settings.kernel]\nlockdown = \"none\"\n",
+			func(b *userdata.Bootstrap) { b.User = "\n[settings.kernel]\nlockdown = \"none\"\n\n" },
+			container("true") + "\n[settings.kernel]\nlockdown = 'none'\n",
 		},
 		"the user's cluster": {
 			func(b *userdata.Bootstrap) { b.User = "[settings.kubernetes]\ncluster-name = \"prod\"" },
-			container("true") + "\n[settings.kubernetes]\ncluster-name = \"prod\"\n",
+			container("true") + "\n[settings.kubernetes]\ncluster-name = 'prod'\n",
+		},
+		"a cluster with a setting of the user": {
+			func(b *userdata.Bootstrap) { b.Cluster, b.User = cluster, "settings.kubernetes.max-pods = 58" },
+			container("true") + kubernetes + "max-pods = 58\n",
+		},
+		"our container with a setting of the user": {
+			func(b *userdata.Bootstrap) {
+				b.User = "[settings.bootstrap-containers.multieni]\nessential = false\n"
+			}, container("false"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,38 +220,40 @@ cluster-dns-ip = "10.100.0.10"
 func TestNodeSettings(t *testing.T) {
 	labels := map[string]string{"role": "upf", "example.com/zone": "edge"}
 	for name, tc := range map[string]struct {
-		cluster          userdata.Cluster
-		node             userdata.Node
-		nodeConfig, toml string
+		cluster    userdata.Cluster
+		node       userdata.Node
+		nodeConfig string
+		settings   userdata.Table
 	}{
-		"nothing": {nodeConfig: "", toml: ""},
+		"nothing": {settings: userdata.Table{}},
 		"an incomplete cluster": {
-			cluster: userdata.Cluster{ClusterName: "prod"},
+			cluster: userdata.Cluster{ClusterName: "prod"}, settings: userdata.Table{},
 		},
 		"a cluster without a DNS address": {
 			cluster: userdata.Cluster{ClusterName: "prod", Endpoint: "https://e", CA: "Q0E=", ServiceCIDR: "10.100.0.0/16"},
 			nodeConfig: "  cluster:\n    name: \"prod\"\n    apiServerEndpoint: \"https://e\"\n    certificateAuthority: \"Q0E=\"\n" +
 				"    cidr: \"10.100.0.0/16\"\n",
-			toml: "cluster-name = \"prod\"\napi-server = \"https://e\"\ncluster-certificate = \"Q0E=\"\n",
+			settings: userdata.Table{"cluster-name": "prod", "api-server": "https://e", "cluster-certificate": "Q0E="},
 		},
 		"a DNS address": {
 			cluster:    userdata.Cluster{ClusterDNS: "10.100.0.10"},
 			nodeConfig: "  kubelet:\n    config:\n      clusterDNS:\n      - \"10.100.0.10\"\n",
-			toml:       "cluster-dns-ip = \"10.100.0.10\"\n",
+			settings:   userdata.Table{"cluster-dns-ip": "10.100.0.10"},
 		},
 		"labels, sorted": {
 			node:       userdata.Node{Labels: labels},
 			nodeConfig: "  kubelet:\n    flags:\n    - \"--node-labels=example.com/zone=edge,role=upf\"\n",
-			toml:       "\n[settings.kubernetes.node-labels]\n\"example.com/zone\" = \"edge\"\n\"role\" = \"upf\"\n",
+			settings:   userdata.Table{"node-labels": userdata.Table{"example.com/zone": "edge", "role": "upf"}},
 		},
 		"one label": {
 			node:       userdata.Node{Labels: map[string]string{"role": "upf"}},
 			nodeConfig: "  kubelet:\n    flags:\n    - \"--node-labels=role=upf\"\n",
-			toml:       "\n[settings.kubernetes.node-labels]\n\"role\" = \"upf\"\n",
+			settings:   userdata.Table{"node-labels": userdata.Table{"role": "upf"}},
 		},
 		"one interface that pods do not use": {
 			node:       userdata.Node{LeftAlone: 1},
 			nodeConfig: "  kubelet:\n    maxPodsExpression: \"((default_enis - 1) * (ips_per_eni - 1)) + 2\"\n",
+			settings:   userdata.Table{},
 		},
 		"all of it": {
 			cluster: cluster, node: userdata.Node{Labels: map[string]string{"role": "upf"}, LeftAlone: 3},
@@ -253,12 +261,15 @@ func TestNodeSettings(t *testing.T) {
 				"    certificateAuthority: \"Q0E=\"\n    cidr: \"10.100.0.0/16\"\n" +
 				"  kubelet:\n    maxPodsExpression: \"((default_enis - 3) * (ips_per_eni - 1)) + 2\"\n" +
 				"    config:\n      clusterDNS:\n      - \"10.100.0.10\"\n    flags:\n    - \"--node-labels=role=upf\"\n",
-			toml: "cluster-name = \"prod\"\napi-server = \"https://prod.eks.amazonaws.com\"\ncluster-certificate = \"Q0E=\"\n" +
-				"cluster-dns-ip = \"10.100.0.10\"\n\n[settings.kubernetes.node-labels]\n\"role\" = \"upf\"\n",
+			settings: userdata.Table{
+				"cluster-name": "prod", "api-server": "https://prod.eks.amazonaws.com", "cluster-certificate": "Q0E=",
+				"cluster-dns-ip": "10.100.0.10", "node-labels": userdata.Table{"role": "upf"},
+			},
 		},
 		"interfaces that pods do not use": {
 			node:       userdata.Node{LeftAlone: 2},
 			nodeConfig: "  kubelet:\n    maxPodsExpression: \"((default_enis - 2) * (ips_per_eni - 1)) + 2\"\n",
+			settings:   userdata.Table{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,32 +277,8 @@ func TestNodeSettings(t *testing.T) {
 			if diff := cmp.Diff(want, userdata.NodeConfig(tc.cluster, tc.node)); diff != "" {
 				t.Errorf("NodeConfig (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff("[settings.kubernetes]\n"+tc.toml, userdata.Kubernetes(tc.cluster, tc.node)); diff != "" {
-				t.Errorf("TOML (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// A table of TOML can be opened once; a sub-table is another one.
-func TestOpens(t *testing.T) {
-	for name, tc := range map[string]struct {
-		toml, table string
-		opened      bool
-	}{
-		"nothing":                {"", "", false},
-		"the table":              {"[settings.kubernetes]\n", "settings.kubernetes", true},
-		"indented, with comment": {"x = 1\n\t[settings.kubernetes] # ours\n", "settings.kubernetes", true},
-		"a sub-table":            {"[settings.kubernetes.node-labels]\n", "", false},
-		"the second of the two":  {"[settings.motd]\n", "settings.motd", true},
-		"spaces":                 {"[ settings . kubernetes\t]\n", "settings.kubernetes", true},
-		"a comment":              {"# [settings.kubernetes]\n", "", false},
-		"a value":                {"x = \"[settings.kubernetes]\"\n", "", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			table, opened := userdata.Opens(tc.toml, "settings.kubernetes", "settings.motd")
-			if table != tc.table || opened != tc.opened {
-				t.Errorf("opened is %t of %q, want %t of %q", opened, table, tc.opened, tc.table)
+			if diff := cmp.Diff(tc.settings, userdata.Kubernetes(tc.cluster, tc.node)); diff != "" {
+				t.Errorf("settings (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -311,14 +298,12 @@ func TestSplit(t *testing.T) {
 		"spaces":              {user: " \n\t"},
 		"a script":            {user: "\n#!/bin/sh\n", want: []userdata.Part{{Kind: userdata.KindScript, Body: "\n#!/bin/sh\n"}}},
 		"a cloud-config":      {user: "#cloud-config\n", want: []userdata.Part{{Kind: userdata.KindCloudConfig, Body: "#cloud-config\n"}}},
-		"a NodeConfig":        {user: "# mine\napiVersion: node.eks.aws/v1\n", want: []userdata.Part{{Kind: userdata.KindNodeConfig, Body: "# mine\napiVersion: node.eks.aws/v1\n"}}},
+		"a NodeConfig":        {user: aNodeConfig, want: []userdata.Part{{Kind: userdata.KindNodeConfig, Body: aNodeConfig}}},
 		"parts":               {user: mime("multipart/mixed; boundary=B", "Content-Type: text/x-shellscript\n\n#!/bin/sh"), want: []userdata.Part{{Kind: userdata.KindScript, Body: "#!/bin/sh"}}},
 		"words":               {user: "echo x", error: "neither a MIME message, a script"},
 		"no boundary":         {user: mime("multipart/mixed", "\nx"), error: "no boundary"},
-		"no media type":       {user: mime("", "\nx"), error: "no boundary"},
 		"a header of no form": {user: "MIME-Version: 1.0\nbroken\n\n", error: "MIME header cannot be read"},
-		"an encoded part":     {user: mime("multipart/mixed; boundary=B", "Content-Transfer-Encoding: base64\n\nIyE="), error: "write the parts as plain text"},
-		"parts without end":   {user: "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n--B\n\n#!/bin/sh\n", error: "MIME parts cannot be read"},
+		"no part":             {user: mime("multipart/mixed; boundary=C", "\nx"), error: "no line is --C"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := userdata.Split(tc.user)
@@ -366,7 +351,7 @@ func TestMergedUserDataMergesAgain(t *testing.T) {
 		var parts []userdata.Part
 		for range rapid.IntRange(1, 4).Draw(t, "parts") {
 			parts = append(parts, userdata.Part{
-				Kind: rapid.SampledFrom([]string{userdata.KindScript, userdata.KindCloudConfig, userdata.KindNodeConfig}).Draw(t, "kind"),
+				Kind: rapid.SampledFrom([]string{userdata.KindScript, userdata.KindCloudConfig, "text/cloud-boothook"}).Draw(t, "kind"),
 				Body: "#!/bin/sh\n" + strings.Join(rapid.SliceOfN(line, 0, 5).Draw(t, "lines"), "\n") + "\ntrue",
 			})
 		}
