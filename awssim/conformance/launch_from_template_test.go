@@ -253,6 +253,10 @@ func TestDescribeImages(t *testing.T) {
 			launch(func(in *runInput) { in.ImageId = aws.String("ami-0eeeeeeeeeeeeeee2") }))},
 		{name: "an unknown image", run: refused("InvalidAMIID.NotFound",
 			launch(func(in *runInput) { in.ImageId = aws.String("ami-0ffffffffffffffff") }))},
+		{name: "an image that is pending", strict: true, run: refused("InvalidAMIID.Unavailable",
+			launch(func(in *runInput) { in.ImageId = aws.String("ami-0eeeeeeeeeeeeeee3") }))},
+		{name: "an image that failed", strict: true, run: refused("InvalidAMIID.Unavailable",
+			launch(func(in *runInput) { in.ImageId = aws.String("ami-0eeeeeeeeeeeeeee4") }))},
 		{name: "a parameter stands for an image", strict: true, run: func(t *testing.T, ec *endpoint) {
 			id := *ec.template(t, saying(func(d *templateData) { d.ImageId = aws.String("resolve:ssm:/images/eks") })).LaunchTemplateId
 			out, err := ec.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{

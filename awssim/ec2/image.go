@@ -181,6 +181,8 @@ func (m *Model) imageOf(id string, limits instancetypes.Type) (string, error) {
 	switch {
 	case image == nil:
 		return "", imageNotFound(id)
+	case image.ImageState != StatusAvailable:
+		return "", refuse("InvalidAMIID.Unavailable", "The image ID '%s' is not available", id)
 	case len(limits.Architectures) > 0 && !slices.Contains(limits.Architectures, image.Architecture):
 		return "", invalidValue("The architecture '%s' of the specified instance type does not match the "+
 			"architecture '%s' of the specified AMI.",
