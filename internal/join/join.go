@@ -87,7 +87,8 @@ type Request struct {
 	// nothing runs, Ensure removes the interfaces of all networks; otherwise it removes only those that this request made
 	// or attached. Ensure calls it only then, because the request can be old.
 	NothingRunning func(context.Context) bool
-	// Timeout is how long to wait while a missing network may still become available.
+	// Timeout is how long to wait while a missing network may still become available. If EC2 reports a client token as
+	// used, the time counts from the moment at which the interface can be created again.
 	Timeout time.Duration
 }
 
@@ -121,6 +122,7 @@ func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
 			v = lifecycle.Result{Outcome: lifecycle.Waiting, Why: err.Error()}
 			wait = r.backoff()
 		}
+		until = r.extend(until, request.Timeout)
 		if v.Outcome == lifecycle.Waiting && !j.Now().Before(until) {
 			v = j.Config.Expire(v, r.plan)
 		}

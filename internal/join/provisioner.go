@@ -34,9 +34,11 @@ type run struct {
 	// failed is set when a call of the last round failed; the next round then reads the instance again.
 	failed   bool
 	failures int
-	limits   eni.Limits
-	demand   lifecycle.Desired
-	plan     plan.Plan
+	// spentAt is when EC2 first reported a client token as used.
+	spentAt time.Time
+	limits  eni.Limits
+	demand  lifecycle.Desired
+	plan    plan.Plan
 }
 
 func (j *Joiner) newRun(instanceID string) *run {
@@ -154,6 +156,9 @@ func (r *run) record(outcomes []executor.Outcome) {
 			"action", o.Action.String())
 		if o.Err != nil {
 			r.failed = true
+			if eni.ErrorClass(o.Err) == eni.IdempotencyMismatch && r.spentAt.IsZero() {
+				r.spentAt = r.Now()
+			}
 			r.backoffs[key] = r.backoffs[key].WithFailure(o.Action, o.Err, r.Now())
 			log.Warn("could not be carried out", "class", eni.ErrorClass(o.Err), "err", o.Err)
 			continue
@@ -162,6 +167,20 @@ func (r *run) record(outcomes []executor.Outcome) {
 		r.recordCreated(o.Action)
 		log.Info("carried out")
 	}
+}
+
+// extend returns the end of the time to wait. The interface of a used client token may only be too new to be returned,
+// so another one is created after [inventory.VisibilityWindow]. No shorter timeout may end this wait: the next attempt
+// would know nothing of it and begin again.
+func (r *run) extend(until time.Time, timeout time.Duration) time.Time {
+	if r.spentAt.IsZero() {
+		return until
+	}
+	settled := r.spentAt.Add(inventory.VisibilityWindow + timeout)
+	if settled.After(until) {
+		return settled
+	}
+	return until
 }
 
 // announce calls Attaching for each interface that is about to be attached.

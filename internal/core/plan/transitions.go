@@ -107,8 +107,9 @@ func (s Backoff) visibleAt() time.Time { return s.At.Add(inventory.VisibilityWin
 // untilVisible waits for the interface of an earlier attempt.
 func (p *planner) untilVisible(failure Backoff) wait {
 	return wait{
-		why: Problem{NotVisible,
-			"an earlier attempt created the interface, and EC2 does not return it yet; multieni waits for it"},
+		why: Problem{NotVisible, fmt.Sprintf(
+			"an earlier attempt created the interface, and EC2 does not return it: it is too new, or deleted; multieni "+
+				"creates another one if EC2 does not return it within %s", minutes(inventory.VisibilityWindow))},
 		until:          earlier(p.now.Add(uncertainRecheck/5), failure.visibleAt()),
 		needsFreshRead: p.Snapshot == nil,
 	}
