@@ -96,8 +96,8 @@ type AWSNodeTemplateSpec struct {
 	// +optional
 	AMIFamily AMIFamily `json:"amiFamily,omitempty"`
 
-	// amiSelector selects the image by tags, the newest of several; the key
-	// aws-ids selects it by ID.
+	// amiSelector selects the image by tags, the newest of those that EC2 can
+	// launch with the instance types; the key aws-ids selects it by ID.
 	// +optional
 	// +mapType=atomic
 	// +kubebuilder:validation:MinProperties=1
@@ -106,8 +106,9 @@ type AWSNodeTemplateSpec struct {
 	AMISelector map[string]TagValue `json:"amiSelector,omitempty"`
 
 	// architecture is that of the image, and so of the instance types: amd64 or
-	// arm64. The controller reads it from the image that amiSelector selects.
-	// Default: amd64 for the image of the family.
+	// arm64. amiSelector then selects among images of this architecture. Without
+	// it, the controller reads the architecture from the image. Default: amd64
+	// for the image of the family.
 	// +optional
 	Architecture Architecture `json:"architecture,omitempty"`
 

@@ -41,36 +41,6 @@ func (c *Client) InstanceTypes(ctx context.Context) ([]launchtemplate.InstanceTy
 	return all, nil
 }
 
-// Image returns the newest image with all the tags, and its architecture in Kubernetes' terms; "" for none. An image of
-// another account counts only if it is shared with ours.
-func (c *Client) Image(ctx context.Context, tags map[string]string) (id, architecture string, err error) {
-	return c.newest(ctx, &ec2.DescribeImagesInput{Filters: byTags(tags)[0]})
-}
-
-// ImageByID returns the architecture of an image, and an empty ID if EC2 does not have the image.
-func (c *Client) ImageByID(ctx context.Context, imageID string) (id, architecture string, err error) {
-	return c.newest(ctx, &ec2.DescribeImagesInput{Filters: []types.Filter{filter("image-id", imageID)}})
-}
-
-func (c *Client) newest(ctx context.Context, input *ec2.DescribeImagesInput) (id, architecture string, err error) {
-	var newest types.Image
-	pages := ec2.NewDescribeImagesPaginator(c.launches, input)
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return "", "", fmt.Errorf("read images: %w", toAPIError(err))
-		}
-		for _, image := range page.Images {
-			if aws.ToString(image.CreationDate) >= aws.ToString(newest.CreationDate) {
-				newest = image
-			}
-		}
-	}
-	words := map[types.ArchitectureValues]string{types.ArchitectureValuesArm64: "arm64",
-		types.ArchitectureValuesX8664: "amd64"}
-	return aws.ToString(newest.ImageId), words[newest.Architecture], nil
-}
-
 // LaunchTemplates returns the launch templates with all the tags, in the order of their names.
 func (c *Client) LaunchTemplates(ctx context.Context, tags map[string]string) ([]launchtemplate.Existing, error) {
 	var all []launchtemplate.Existing

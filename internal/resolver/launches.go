@@ -28,17 +28,14 @@ const (
 // resource is not an error, except for a launch template.
 type LaunchReader interface {
 	InstanceTypes(context.Context) ([]launchtemplate.InstanceType, error)
-	Image(ctx context.Context, tags map[string]string) (id, architecture string, err error)
-	ImageByID(ctx context.Context, imageID string) (id, architecture string, err error)
+	Images(ctx context.Context, tags map[string]string) ([]launchtemplate.MachineImage, error)
+	ImageByID(ctx context.Context, imageID string) (launchtemplate.MachineImage, error)
 	LaunchTemplateVersion(ctx context.Context, templateID, name, version string) (launchtemplate.Version, error)
 	// InstancesLaunchedFrom returns the version of a launch template that each instance was launched from.
 	InstancesLaunchedFrom(ctx context.Context, templateID string) (map[string]int64, error)
 	// ImagesOf returns the image that each instance with the tag was launched with.
 	ImagesOf(ctx context.Context, tag, value string) (map[string]string, error)
 }
-
-// Image is a machine image; ID is empty if there is none.
-type Image struct{ ID, Architecture string }
 
 // Source is a version of another program's launch template, and when it was read.
 type Source struct {
@@ -53,7 +50,7 @@ type Launches struct {
 	follow  time.Duration
 	now     func() time.Time
 	types   *cache.Cache[[]launchtemplate.InstanceType]
-	images  *cache.Cache[Image]
+	images  *cache.Cache[[]launchtemplate.MachineImage]
 	sources *cache.Cache[Source]
 	// instances are the versions of launch templates that instances were launched from.
 	instances *cache.Cache[map[string]int64]
@@ -65,7 +62,8 @@ type Launches struct {
 func NewLaunches(reader LaunchReader, follow time.Duration, now func() time.Time) *Launches {
 	return &Launches{
 		reader: reader, follow: follow, now: now,
-		types: cache.New[[]launchtemplate.InstanceType](now), images: cache.New[Image](now), sources: cache.New[Source](now),
+		types: cache.New[[]launchtemplate.InstanceType](now), images: cache.New[[]launchtemplate.MachineImage](now),
+		sources:   cache.New[Source](now),
 		instances: cache.New[map[string]int64](now), launched: cache.New[map[string]string](now),
 	}
 }
@@ -85,23 +83,31 @@ func (l *Launches) InstanceTypes(ctx context.Context) ([]launchtemplate.Instance
 	})
 }
 
-// Image returns the newest image with the tags.
-func (l *Launches) Image(ctx context.Context, tags map[string]string) (Image, error) {
-	return l.images.Get(ctx, fmt.Sprintf("%q", tags), func(ctx context.Context) (i Image, keep time.Duration, err error) {
-		i.ID, i.Architecture, err = l.reader.Image(ctx, tags)
-		return i, l.follow, err
-	})
+// Images returns the images with the tags, in any state.
+func (l *Launches) Images(ctx context.Context, tags map[string]string) ([]launchtemplate.MachineImage, error) {
+	return l.images.Get(ctx, fmt.Sprintf("%q", tags),
+		func(ctx context.Context) ([]launchtemplate.MachineImage, time.Duration, error) {
+			images, err := l.reader.Images(ctx, tags)
+			return images, l.follow, err
+		})
 }
 
-// ImageByID returns an image, if EC2 has it.
-func (l *Launches) ImageByID(ctx context.Context, id string) (Image, error) {
-	return l.images.Get(ctx, id, func(ctx context.Context) (i Image, keep time.Duration, err error) {
-		i.ID, i.Architecture, err = l.reader.ImageByID(ctx, id)
-		if keep = typesTTL; i.ID == "" {
-			keep = l.follow
-		}
-		return i, keep, err
-	})
+// ImageByID returns an image, and one without an ID if EC2 does not have it. It reads an image that cannot be launched
+// from again after follow.
+func (l *Launches) ImageByID(ctx context.Context, id string) (launchtemplate.MachineImage, error) {
+	images, err := l.images.Get(ctx, id,
+		func(ctx context.Context) ([]launchtemplate.MachineImage, time.Duration, error) {
+			image, err := l.reader.ImageByID(ctx, id)
+			keep := l.follow
+			if image.Available() {
+				keep = typesTTL
+			}
+			return []launchtemplate.MachineImage{image}, keep, err
+		})
+	if err != nil {
+		return launchtemplate.MachineImage{}, err
+	}
+	return images[0], nil
 }
 
 // Source returns a version of a launch template, by ID or else by name. It reads an alias again after follow. A version

@@ -40,6 +40,9 @@ const (
 	image    = "ami-0123456789abcdef0"
 )
 
+// theImage is the only image that EC2 has.
+var theImage = launchtemplate.MachineImage{ID: image, Architecture: "amd64", State: "available"}
+
 // cloud is EC2 with launch templates, and records the calls that change something.
 type cloud struct {
 	observer.Reader
@@ -49,6 +52,7 @@ type cloud struct {
 	versions   map[string][]launchtemplate.Version
 	source     launchtemplate.Version
 	images     map[string]string // by instance
+	newer      []launchtemplate.MachineImage
 	references []launchtemplate.Reference
 	unasked    error // why the references cannot be read
 	refuse     error
@@ -80,15 +84,15 @@ func (c *cloud) InstanceTypes(context.Context) ([]launchtemplate.InstanceType, e
 	return types, nil
 }
 
-func (c *cloud) Image(context.Context, map[string]string) (id, architecture string, err error) {
-	return image, "amd64", nil
+func (c *cloud) Images(context.Context, map[string]string) ([]launchtemplate.MachineImage, error) {
+	return append([]launchtemplate.MachineImage{theImage}, c.newer...), nil
 }
 
-func (c *cloud) ImageByID(_ context.Context, id string) (found, architecture string, err error) {
+func (c *cloud) ImageByID(_ context.Context, id string) (launchtemplate.MachineImage, error) {
 	if id != image {
-		return "", "", nil
+		return launchtemplate.MachineImage{}, nil
 	}
-	return id, "amd64", nil
+	return theImage, nil
 }
 
 func (c *cloud) LaunchTemplateVersion(context.Context, string, string, string) (launchtemplate.Version, error) {

@@ -137,35 +137,20 @@ func (r *Reconciler) findSource(
 func (r *Reconciler) findImage(
 	ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, _ *facts,
 ) ([]launchtemplate.Problem, error) {
-	const path = "spec.amiSelector"
 	spec := object.Spec
-	if id := layeredImage(*t); strings.HasPrefix(id, "ami-") {
+	if id, path := layeredImage(*t); strings.HasPrefix(id, "ami-") {
 		image, err := r.Launches.ImageByID(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		if image.ID == "" {
-			return []launchtemplate.Problem{{Reason: launchtemplate.ImageRequired, Path: path,
-				Message: "EC2 has no image " + id +
-					" in this region that the account may use; correct it, or share the image"}}, nil
-		}
+		problems := t.CheckImage(id, path, image)
 		t.Image.Architecture = image.Architecture
-		return nil, nil
+		return problems, nil
 	} else if id != "" {
-		t.Image.Architecture = "" // a parameter of Systems Manager, or an alias: EC2 finds the image
-		return nil, nil
+		return nil, nil // a parameter of Systems Manager: EC2 finds the image
 	}
 	if len(spec.AMISelector) > 0 {
-		image, err := r.Launches.Image(ctx, v1alpha1.Strings(spec.AMISelector))
-		if err != nil {
-			return nil, err
-		}
-		if image.ID == "" {
-			return []launchtemplate.Problem{{Reason: launchtemplate.ImageRequired, Path: path,
-				Message: "no image has all the tags; correct amiSelector, or tag an image"}}, nil
-		}
-		t.Image.ID, t.Image.Architecture = image.ID, image.Architecture
-		return nil, nil
+		return r.chooseImage(ctx, v1alpha1.Strings(spec.AMISelector), t)
 	}
 	if t.Image.Architecture == "" {
 		t.Image.Architecture = "amd64"
@@ -180,18 +165,34 @@ func (r *Reconciler) findImage(
 	return nil, nil
 }
 
-// layeredImage returns the image that takes precedence, if any layer names one by ID.
-func layeredImage(t launchtemplate.NodeTemplate) string {
-	layers := []launchtemplate.Document{t.Override}
-	if t.Source != nil {
-		layers = append(layers, t.Source.Data)
+// chooseImage chooses among the images that have the tags.
+func (r *Reconciler) chooseImage(
+	ctx context.Context, tags map[string]string, t *launchtemplate.NodeTemplate,
+) ([]launchtemplate.Problem, error) {
+	images, err := r.Launches.Images(ctx, tags)
+	if err != nil {
+		return nil, err
 	}
-	for _, layer := range layers {
-		if id, is := layer["ImageId"].(string); is {
-			return id
+	types, err := r.Launches.InstanceTypes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	image, problems := t.ChooseImage(images, types)
+	t.Image.ID, t.Image.Architecture = image.ID, image.Architecture
+	return problems, nil
+}
+
+// layeredImage returns the image that takes precedence, if any layer names one by ID, and the field that names it.
+func layeredImage(t launchtemplate.NodeTemplate) (id, path string) {
+	if id, is := t.Override["ImageId"].(string); is {
+		return id, "spec.launchTemplateOverride"
+	}
+	if t.Source != nil {
+		if id, is := t.Source.Data["ImageId"].(string); is {
+			return id, "spec.launchTemplateRef"
 		}
 	}
-	return t.Image.ID
+	return t.Image.ID, "spec.amiSelector"
 }
 
 // findNetworks resolves the selectors of subnets and security groups.

@@ -34,12 +34,13 @@ type AWSNodeTemplateSpecApplyConfiguration struct {
 	// AL2023, Bottlerocket, or Custom for an image that needs userData
 	// unchanged. Default: AL2023 without, and Custom with an amiSelector.
 	AMIFamily *apiv1alpha1.AMIFamily `json:"amiFamily,omitempty"`
-	// amiSelector selects the image by tags, the newest of several; the key
-	// aws-ids selects it by ID.
+	// amiSelector selects the image by tags, the newest of those that EC2 can
+	// launch with the instance types; the key aws-ids selects it by ID.
 	AMISelector map[string]apiv1alpha1.TagValue `json:"amiSelector,omitempty"`
 	// architecture is that of the image, and so of the instance types: amd64 or
-	// arm64. The controller reads it from the image that amiSelector selects.
-	// Default: amd64 for the image of the family.
+	// arm64. amiSelector then selects among images of this architecture. Without
+	// it, the controller reads the architecture from the image. Default: amd64
+	// for the image of the family.
 	Architecture *apiv1alpha1.Architecture `json:"architecture,omitempty"`
 	// userData is merged with the user data that an image of the family needs
 	// to join the cluster, and overrides it. A Custom image gets it unchanged.
