@@ -152,7 +152,8 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 // Consumers take fewer instance types than there are. The newest types are kept, and a warning lists the others.
 func TestTypesThatAConsumerDoesNotTakeAreTold(t *testing.T) {
 	input := `{apiVersion: networking.k8s.aws/v1alpha1, kind: AWSNodeTemplate, metadata: {name: any}, spec: {
-  subnetSelector: {a: b}, securityGroupSelector: {a: b}, amiSelector: {aws-ids: ami-12345678}, userData: '#!/bin/sh'}}`
+  subnetSelector: {a: b}, securityGroupSelector: {a: b}, amiSelector: {aws-ids: ami-12345678}, architecture: arm64,
+  userData: '#!/bin/sh'}}`
 	for consumer, most := range map[string]int{"auto-scaling-group": launchtemplate.MostGroupTypes, "fleet": launchtemplate.MostFleetTypes} {
 		t.Run(consumer, func(t *testing.T) {
 			out, warnings, err := run(t, input, "render", "-f", "-", "--for", consumer)
@@ -164,6 +165,11 @@ func TestTypesThatAConsumerDoesNotTakeAreTold(t *testing.T) {
 			}
 			if strings.Contains(out, `"m5.large"`) && consumer == "auto-scaling-group" {
 				t.Error("a type of an older generation is kept while newer ones are left out")
+			}
+			for _, other := range []string{`"m7i.large"`, `"m8a.large"`} {
+				if strings.Contains(out, other) {
+					t.Errorf("%s is of another architecture", other)
+				}
 			}
 			if !strings.Contains(warnings, "instance types are left out, since") || !strings.Contains(warnings, "spec.instanceTypes") {
 				t.Errorf("warnings: %q", warnings)

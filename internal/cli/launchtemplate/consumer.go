@@ -5,8 +5,10 @@ package launchtemplate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/multieni/multieni/internal/core/instancetype"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
@@ -24,6 +26,11 @@ type typeOverride struct {
 
 // consumer returns the input of a consumer, and notes on what it cannot take of the node template.
 func (l loaded) consumer(name string) (facts any, notes []string, err error) {
+	if name == "auto-scaling-group" || name == "fleet" {
+		if err := l.checkArchitectures(); err != nil {
+			return nil, nil, err
+		}
+	}
 	switch name {
 	case "auto-scaling-group":
 		facts, notes = l.autoScalingGroups()
@@ -41,6 +48,22 @@ func (l loaded) consumer(name string) (facts any, notes []string, err error) {
 		return nil, nil, fmt.Errorf("--for is %q and must be auto-scaling-group, fleet, managed-node-group "+
 			"or karpenter", name)
 	}
+}
+
+// checkArchitectures refuses a list of instance types of several architectures, because an image runs on one.
+func (l loaded) checkArchitectures() error {
+	seen := map[string]bool{}
+	for _, v := range l.Types {
+		if v.Eligible() {
+			seen[instancetype.Architecture(v.Name)] = true
+		}
+	}
+	if len(seen) < 2 {
+		return nil
+	}
+	return fmt.Errorf("the architecture of the image is not known here, and the eligible instance types are for %s: set "+
+		"spec.architecture, choose types of one by spec.instanceTypes, or give the object of the cluster, whose status "+
+		"has the types for its image", strings.Join(sortedKeys(seen), " and "))
 }
 
 // group is the input of an Auto Scaling group.
@@ -77,7 +100,7 @@ func (l loaded) autoScalingGroups() (facts map[string]any, notes []string) {
 		}
 		groups = append(groups, g)
 	}
-	return map[string]any{"AutoScalingGroups": groups}, notes
+	return map[string]any{"AutoScalingGroups": groups}, slices.Compact(notes)
 }
 
 // fleet returns the LaunchTemplateConfigs of one fleet. A template that names its subnets must not be given another.
@@ -108,7 +131,7 @@ func (l loaded) fleet() (facts map[string]any, notes []string) {
 		}
 		configs = append(configs, c)
 	}
-	return map[string]any{"LaunchTemplateConfigs": configs}, notes
+	return map[string]any{"LaunchTemplateConfigs": configs}, slices.Compact(notes)
 }
 
 // leftOut returns a note on the types that a consumer does not take, if any.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/instancetype"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/core/terminal"
@@ -72,9 +74,12 @@ func (i *input) imagine(l *loaded) {
 	if t.Image.KubernetesVersion == "" {
 		t.Image.KubernetesVersion = i.kubernetes
 	}
-	if t.Image.Architecture == "" && t.Image.ID == "" && len(spec.AMISelector) == 0 && t.Override["ImageId"] == nil &&
-		t.Source == nil {
+	switch {
+	case t.Image.Architecture != "":
+	case t.Image.ID == "" && len(spec.AMISelector) == 0 && t.Override["ImageId"] == nil && t.Source == nil:
 		t.Image.Architecture = "amd64"
+	default:
+		t.Image.Architecture = architectureFound(l.object)
 	}
 	if t.Image.ID == "" && len(spec.AMISelector) > 0 {
 		t.Image.ID = placeholder("image", v1alpha1.Strings(spec.AMISelector))
@@ -92,6 +97,20 @@ func (i *input) imagine(l *loaded) {
 		}
 	}
 	t.Named = named(*t)
+}
+
+// architectureFound returns the architecture of the image that the controller found for the object: that of the types
+// that the status calls eligible, if it rejects others for their architecture. It is "" if the status does not tell, or
+// is about another declaration.
+func architectureFound(object *v1alpha1.AWSNodeTemplate) string {
+	types := object.Status.InstanceTypes
+	told := slices.ContainsFunc(types.Rejected, func(r v1alpha1.RejectedTypes) bool {
+		return r.Reason == string(launchtemplate.OtherArchitecture)
+	})
+	if !told || len(types.Types) == 0 || object.Status.ObservedGeneration != object.Generation {
+		return ""
+	}
+	return instancetype.Architecture(types.Types[0].Name)
 }
 
 func placeholder(what string, tags map[string]string) string {
