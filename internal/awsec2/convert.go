@@ -95,16 +95,17 @@ func instance(i types.Instance) eni.Instance {
 func subnet(s types.Subnet) eni.Subnet {
 	tags := tagMap(s.Tags)
 	return eni.Subnet{
-		ID:       aws.ToString(s.SubnetId),
-		Name:     tags["Name"],
-		VPCID:    aws.ToString(s.VpcId),
-		Zone:     aws.ToString(s.AvailabilityZone),
-		CIDR:     prefix(s.CidrBlock),
-		FreeIPv4: int(aws.ToInt32(s.AvailableIpAddressCount)),
-		HasIPv6:  ipv6CIDR(s).IsValid(),
-		IPv6CIDR: ipv6CIDR(s),
-		OwnerID:  aws.ToString(s.OwnerId),
-		Tags:     tags,
+		ID:          aws.ToString(s.SubnetId),
+		Name:        tags["Name"],
+		VPCID:       aws.ToString(s.VpcId),
+		Zone:        aws.ToString(s.AvailabilityZone),
+		CIDR:        prefix(s.CidrBlock),
+		FreeIPv4:    int(aws.ToInt32(s.AvailableIpAddressCount)),
+		HasIPv6:     ipv6CIDR(s).IsValid(),
+		IPv6CIDR:    ipv6CIDR(s),
+		OwnerID:     aws.ToString(s.OwnerId),
+		Tags:        tags,
+		MapPublicIP: aws.ToBool(s.MapPublicIpOnLaunch),
 	}
 }
 

@@ -200,12 +200,13 @@ func TestInstanceFacts(t *testing.T) {
 
 func TestSubnets(t *testing.T) {
 	server := always(reply{body: `<subnetSet><item><subnetId>subnet-1</subnetId><vpcId>vpc-1</vpcId><availabilityZone>us-west-2a</availabilityZone>
-		<cidrBlock>10.0.0.0/24</cidrBlock><availableIpAddressCount>251</availableIpAddressCount>
+		<cidrBlock>10.0.0.0/24</cidrBlock><availableIpAddressCount>251</availableIpAddressCount><mapPublicIpOnLaunch>true</mapPublicIpOnLaunch>
 		<ipv6CidrBlockAssociationSet><item><ipv6CidrBlock>2001:db8::/64</ipv6CidrBlock><ipv6CidrBlockState><state>associated</state></ipv6CidrBlockState></item></ipv6CidrBlockAssociationSet>
 		<tagSet><item><key>Name</key><value>data</value></item></tagSet></item></subnetSet>`})
 	want := []eni.Subnet{{
 		ID: "subnet-1", Name: "data", VPCID: "vpc-1", Zone: "us-west-2a", CIDR: netip.MustParsePrefix("10.0.0.0/24"),
 		FreeIPv4: 251, HasIPv6: true, IPv6CIDR: netip.MustParsePrefix("2001:db8::/64"), Tags: map[string]string{"Name": "data"},
+		MapPublicIP: true,
 	}}
 	cases := map[string]struct {
 		terms   selector.SubnetTerms

@@ -56,6 +56,7 @@ type explanation struct {
 	Notes      []string          `json:"notes,omitempty"`
 	Problems   []finding         `json:"problems,omitempty"`
 	Warnings   []finding         `json:"warnings,omitempty"`
+	Reported   []string          `json:"statusWarnings,omitempty"`
 	Interfaces []interfaceFacts  `json:"networkInterfaces,omitempty"`
 	Eligible   []typeFacts       `json:"eligible"`
 	Rejected   []rejected        `json:"rejected,omitempty"`
@@ -100,9 +101,11 @@ func (l loaded) explanation() explanation {
 	e := explanation{Name: l.object.Name, Notes: l.Notes, Labels: l.Labels, Origins: map[string]string{},
 		Eligible: []typeFacts{}}
 	e.Problems, e.Warnings = findings(l.Problems), findings(l.Warnings)
+	e.Reported = l.reported()
 	for _, t := range l.Templates {
 		e.Interfaces = append(e.Interfaces, l.interfaces(t)...)
 	}
+	e.Notes = append(e.Notes, l.unread()...)
 	for _, v := range l.Types {
 		if v.Eligible() {
 			e.Eligible = append(e.Eligible, typeFacts{v.Name, v.MaxPods, v.EFAs, v.Shape})
@@ -116,6 +119,32 @@ func (l loaded) explanation() explanation {
 		e.Shadowed = append(e.Shadowed, s.String())
 	}
 	return e
+}
+
+// reported returns the controller's warnings about the declaration, without those that the command finds itself.
+func (l loaded) reported() []string {
+	if l.object.Status.ObservedGeneration != l.object.Generation {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(l.object.Status.Warnings), func(warning string) bool {
+		return slices.ContainsFunc(l.Warnings, func(p launchtemplate.Problem) bool { return p.Error() == warning })
+	})
+}
+
+// unread returns what depends on the subnets, if no controller has read them.
+func (l loaded) unread() []string {
+	most := 0
+	for _, t := range l.Templates {
+		most = max(most, len(t.Interfaces))
+	}
+	private := slices.ContainsFunc(l.template.Interfaces, func(i launchtemplate.Interface) bool {
+		return i.PublicIP != nil && !*i.PublicIP
+	})
+	if most < 2 || private || len(l.object.Status.Zones) > 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the subnets are not read: EC2 gives an instance with %d interfaces no public IP "+
+		"address, in a subnet that maps one at launch either (MapPublicIpOnLaunch)", most)}
 }
 
 func findings(problems []launchtemplate.Problem) []finding {
@@ -178,6 +207,7 @@ func (e explanation) print(w io.Writer) {
 	list(w, "Notes", e.Notes)
 	list(w, "Problems", sentences(e.Problems))
 	list(w, "Warnings", sentences(e.Warnings))
+	list(w, "Warnings of the controller", e.Reported)
 	if len(e.Interfaces) > 0 {
 		fmt.Fprintf(w, "\nNetwork interfaces\n")
 		table(w, func(t io.Writer) {

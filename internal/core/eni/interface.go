@@ -260,6 +260,9 @@ type Subnet struct {
 	HasIPv6  bool
 	// IPv6CIDR is its IPv6 block, invalid if it has none.
 	IPv6CIDR netip.Prefix
+	// MapPublicIP reports whether an instance that is launched with one interface in it gets a public IPv4 address, unless
+	// the launch says otherwise.
+	MapPublicIP bool
 	// OwnerID is the account that owns it, which can be another one that shares it with ours.
 	OwnerID string
 	Tags    map[string]string

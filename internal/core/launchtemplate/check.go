@@ -262,7 +262,7 @@ func interfacesOf(d Document, declared []Interface) ([]Interface, []Problem) {
 	for n, e := range d.objects(mInterfaces) {
 		i := Interface{
 			Slot: slotOf(e), Type: eni.Type(text(e["InterfaceType"])), Description: text(e["Description"]),
-			PublicIP: boolean(e["AssociatePublicIpAddress"]), CarrierIP: boolean(e["AssociateCarrierIpAddress"]),
+			PublicIP: boolean(e[mPublicIP]), CarrierIP: boolean(e["AssociateCarrierIpAddress"]),
 			IPv4Prefixes: number(e["Ipv4PrefixCount"]), IPv6Prefixes: number(e["Ipv6PrefixCount"]),
 			Groups: textList(e["Groups"]), DeleteOnTermination: true, Management: Unmanaged,
 		}

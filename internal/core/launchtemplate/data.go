@@ -34,6 +34,7 @@ const (
 	mTags         = "TagSpecifications"
 	mType         = "InstanceType"
 	mRequirements = "InstanceRequirements"
+	mPublicIP     = "AssociatePublicIpAddress" // of an interface
 )
 
 // Origin is the layer that a member of a document comes from.

@@ -98,7 +98,7 @@ func (i Interface) members() map[string]any {
 	put(d, "Description", i.Description)
 	put(d, "Ipv4PrefixCount", i.IPv4Prefixes)
 	put(d, "Ipv6PrefixCount", i.IPv6Prefixes)
-	putBool(d, "AssociatePublicIpAddress", i.PublicIP)
+	putBool(d, mPublicIP, i.PublicIP)
 	putBool(d, "AssociateCarrierIpAddress", i.CarrierIP)
 	if i.Groups != nil {
 		d["Groups"] = textValues(i.Groups)

@@ -159,6 +159,7 @@ func (r *Rendering) render(t NodeTemplate, s *shape, choices Choices) {
 	}
 	m := merge(append(layers, layer{FromOverride, t.Override})...)
 	spreadGroups(&m)
+	private := declinesPublicIP(m.data)
 	implyNoAddress(&m)
 	interfaces, problems := interfacesOf(m.data, s.interfaces)
 	problems = append(problems, t.checkInterfaces(interfaces)...)
@@ -172,7 +173,10 @@ func (r *Rendering) render(t NodeTemplate, s *shape, choices Choices) {
 	places, own, unknown := t.places(m.data, interfaces)
 	problems = append(problems, unknown...)
 	r.note(t, m)
-	r.warn(interfaces)
+	r.warn("spec.networkInterfaces", interfaces)
+	if !private {
+		r.warnOfPublicSubnets("spec.networkInterfaces", places)
+	}
 	if len(problems) > 0 {
 		r.Problems = append(r.Problems, problems...)
 		return
@@ -279,13 +283,21 @@ func spreadGroups(m *merged) {
 func implyNoAddress(m *merged) {
 	all := m.data.objects(mInterfaces)
 	for _, i := range all {
-		if is := boolean(i["AssociatePublicIpAddress"]); is != nil && !*is && len(all) > 1 {
-			delete(i, "AssociatePublicIpAddress")
+		if is := boolean(i[mPublicIP]); is != nil && !*is && len(all) > 1 {
+			delete(i, mPublicIP)
 		}
 		if is := boolean(i["AssociateCarrierIpAddress"]); is != nil && !*is {
 			delete(i, "AssociateCarrierIpAddress")
 		}
 	}
+}
+
+// declinesPublicIP reports whether the primary interface is declared to have no public address.
+func declinesPublicIP(d Document) bool {
+	return slices.ContainsFunc(d.objects(mInterfaces), func(i map[string]any) bool {
+		public := boolean(i[mPublicIP])
+		return slotOf(i) == eni.Primary && public != nil && !*public
+	})
 }
 
 func checkGroups(interfaces []Interface) []Problem {
@@ -415,21 +427,6 @@ func (r *Rendering) note(t NodeTemplate, m merged) {
 			r.Problems = append(r.Problems, p)
 		} else {
 			r.Warnings = append(r.Warnings, p)
-		}
-	}
-}
-
-// warn adds warnings for what is legal but rarely intended.
-func (r *Rendering) warn(interfaces []Interface) {
-	for _, i := range interfaces {
-		if !i.DeleteOnTermination {
-			r.Warnings = append(r.Warnings, Problem{InvalidInterface, "spec.networkInterfaces", fmt.Sprintf(
-				"%s outlives its instance (deleteOnTermination: false), and multieni does not remove it then: every "+
-					"node that ends leaves one behind", i)})
-		}
-		if i.IsEFA() && i.Slot != eni.Primary {
-			r.Warnings = append(r.Warnings, Problem{InvalidInterface, "spec.networkInterfaces",
-				"EFA traffic passes only if a security group of the interface lets all traffic from and to itself through"})
 		}
 	}
 }

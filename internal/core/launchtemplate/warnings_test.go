@@ -4,6 +4,7 @@
 package launchtemplate_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,5 +100,65 @@ func TestShadowsAreWarningsOrProblems(t *testing.T) {
 	}
 	if diff := cmp.Diff(shadows, rejected.Shadows); diff != "" || len(rejected.Templates) > 0 {
 		t.Errorf("%d launch templates, shadows (-want +got):\n%s", len(rejected.Templates), diff)
+	}
+}
+
+// EC2 gives no public address to an instance with several interfaces, in a subnet that maps them either.
+func TestSeveralInterfacesInAPublicSubnet(t *testing.T) {
+	public := func(id, zone string) eni.Subnet {
+		return eni.Subnet{ID: id, Zone: zone, VPCID: "v", FreeIPv4: 100, MapPublicIP: true}
+	}
+	private := eni.Subnet{ID: "subnet-private", Zone: "a", VPCID: "v", FreeIPv4: 100}
+	noPublicIP := func(i *launchtemplate.Interface) { i.PublicIP = new(false) }
+	kinds := []launchtemplate.InstanceType{sized("m5.xlarge", 4)}
+	for name, tc := range map[string]struct {
+		change func(*launchtemplate.NodeTemplate)
+		want   string // the subnets in the warning, "" for none
+	}{
+		"one interface":         {func(n *launchtemplate.NodeTemplate) { n.Interfaces = list(at(0)) }, ""},
+		"no declared interface": {func(n *launchtemplate.NodeTemplate) { n.Interfaces = nil }, ""},
+		"two interfaces":        {func(*launchtemplate.NodeTemplate) {}, "subnet-a"},
+		"private subnets": {
+			func(n *launchtemplate.NodeTemplate) { n.Network.Subnets = []eni.Subnet{private} }, "",
+		},
+		"some of the subnets are public": {
+			func(n *launchtemplate.NodeTemplate) { n.Network.Subnets = append(n.Network.Subnets, private) }, "subnet-a",
+		},
+		"five public subnets": {func(n *launchtemplate.NodeTemplate) {
+			n.Network.Subnets = []eni.Subnet{
+				public("subnet-1", "a"), public("subnet-2", "b"), public("subnet-3", "c"), public("subnet-4", "d"),
+				public("subnet-5", "e"),
+			}
+		}, "subnet-1, subnet-2, subnet-3, 2 more"},
+		"only the primary interface is in one": {func(n *launchtemplate.NodeTemplate) {
+			n.Interfaces = list(at(0), interfaceIn(0, 1, inSubnets(private)))
+			n.Network.Subnets = []eni.Subnet{public("subnet-a", "a")}
+		}, "subnet-a"},
+		"only the second interface is in one": {func(n *launchtemplate.NodeTemplate) {
+			n.Interfaces = list(at(0), interfaceIn(0, 1, inSubnets(public("subnet-a", "a"))))
+			n.Network.Subnets = []eni.Subnet{private}
+		}, ""},
+		"no public address is wanted": {func(n *launchtemplate.NodeTemplate) {
+			n.Interfaces = list(interfaceIn(0, 0, noPublicIP), at(1))
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := declaring(at(0), at(1))
+			n.Network.Subnets = []eni.Subnet{public("subnet-a", "a")}
+			tc.change(&n)
+			r := launchtemplate.Render(n, kinds, nil)
+			if len(r.Problems) > 0 {
+				t.Fatal(r.Problems)
+			}
+			switch {
+			case tc.want == "":
+				if len(r.Warnings) > 0 {
+					t.Error(r.Warnings)
+				}
+			case len(r.Warnings) != 1 || r.Warnings[0].Reason != launchtemplate.PublicIPRequiresSingleInterface ||
+				!strings.HasPrefix(r.Warnings[0].Message, "nodes in "+tc.want+" get no public IP address"):
+				t.Errorf("got %v, want a warning about %s", r.Warnings, tc.want)
+			}
+		})
 	}
 }

@@ -1,0 +1,55 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package launchtemplate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/multieni/multieni/internal/core/eni"
+)
+
+// warn adds warnings for what is legal but rarely intended. The path is that of the field that declares the interfaces.
+func (r *Rendering) warn(path string, interfaces []Interface) {
+	for _, i := range interfaces {
+		if !i.DeleteOnTermination {
+			r.Warnings = append(r.Warnings, Problem{InvalidInterface, path, fmt.Sprintf(
+				"%s outlives its instance (deleteOnTermination: false), and multieni does not remove it then: every "+
+					"node that ends leaves one behind", i)})
+		}
+		if i.IsEFA() && i.Slot != eni.Primary {
+			r.Warnings = append(r.Warnings, Problem{InvalidInterface, path,
+				"EFA traffic passes only if a security group of the interface lets all traffic from and to itself through"})
+		}
+	}
+}
+
+// warnOfPublicSubnets warns of subnets that give public addresses to instances with one interface only (EC2 user guide,
+// "EC2 instance IP addressing").
+func (r *Rendering) warnOfPublicSubnets(path string, places []zonePlacement) {
+	at := slices.IndexFunc(places, func(p zonePlacement) bool { return p.Slot == eni.Primary })
+	if len(places) < 2 || at < 0 {
+		return
+	}
+	var public []string
+	for _, s := range places[at].candidates {
+		if s.MapPublicIP {
+			public = append(public, s.ID)
+		}
+	}
+	if len(public) == 0 {
+		return
+	}
+	const most = 3
+	slices.Sort(public)
+	if more := len(public) - most; more > 0 {
+		public = append(public[:most], fmt.Sprintf("%d more", more))
+	}
+	r.Warnings = append(r.Warnings, Problem{PublicIPRequiresSingleInterface, path, fmt.Sprintf(
+		"nodes in %s get no public IP address: the subnet maps one at launch (MapPublicIpOnLaunch), which EC2 gives only to "+
+			"an instance with one interface, and %d are declared; choose a subnet with a NAT gateway, let a NodeENI attach "+
+			"the other interfaces, or associate an elastic IP address after launch; associatePublicIPAddress: false says "+
+			"that no public address is wanted", strings.Join(public, ", "), len(places))})
+}
