@@ -79,6 +79,8 @@ const (
 	ReasonRefused = "RefusedByEC2"
 	// ReasonValid: EC2 accepted a launch in a dry run.
 	ReasonValid = "Valid"
+	// ReasonNotTried: EC2 could not be asked for a launch in a dry run.
+	ReasonNotTried = "NotTried"
 	// ReasonAsDeclared: nothing differs from what is declared.
 	ReasonAsDeclared = "AsDeclared"
 )

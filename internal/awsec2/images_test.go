@@ -6,6 +6,9 @@ package awsec2_test
 import (
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/internal/awsec2"
@@ -43,5 +46,27 @@ func TestAnImageThatEC2DoesNotHave(t *testing.T) {
 	image, err := server.client(t, awsec2.Options{}).ImageByID(t.Context(), "ami-1")
 	if image != (launchtemplate.MachineImage{}) || err != nil {
 		t.Errorf("%+v, %v", image, err)
+	}
+}
+
+// A launch from a template without interfaces is tried in the subnet of the call.
+func TestATrialOfALaunchTemplateWithoutInterfaces(t *testing.T) {
+	_, api, client := region(t)
+	for group, refused := range map[string]bool{"sg-0aa00000000000001": false, "sg-0ffffffffffffffff": true} {
+		made, err := api.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
+			LaunchTemplateName: aws.String(group), LaunchTemplateData: &types.RequestLaunchTemplateData{
+				ImageId: aws.String("ami-0123456789abcdef0"), SecurityGroupIds: []string{group},
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = client.DryRunLaunch(t.Context(), launchtemplate.DryRun{
+			TemplateID: *made.LaunchTemplate.LaunchTemplateId, Version: 1, InstanceType: "m5.large", SubnetID: nodesSubnet.ID,
+			Data: launchtemplate.Document{"SecurityGroupIds": []any{group}},
+		})
+		if (err != nil) != refused {
+			t.Errorf("with %s: %v", group, err)
+		}
 	}
 }

@@ -249,7 +249,7 @@ func (c *Client) DeleteLaunchTemplateVersions(ctx context.Context, templateID st
 }
 
 // DryRunLaunch checks a launch with EC2, without an instance. If the data has no subnet, the call names one for every
-// interface, as an Auto Scaling group does.
+// interface, as an Auto Scaling group does, or for the instance if the data has no interface.
 func (c *Client) DryRunLaunch(ctx context.Context, t launchtemplate.DryRun) error {
 	input := &ec2.RunInstancesInput{
 		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
@@ -262,7 +262,9 @@ func (c *Client) DryRunLaunch(ctx context.Context, t launchtemplate.DryRun) erro
 		if err != nil {
 			return err
 		}
-		input.NetworkInterfaces = interfaces
+		if input.NetworkInterfaces = interfaces; len(interfaces) == 0 {
+			input.SubnetId = aws.String(t.SubnetID)
+		}
 	}
 	_, err := c.launches.RunInstances(ctx, input, noRetry)
 	err = toAPIError(err)

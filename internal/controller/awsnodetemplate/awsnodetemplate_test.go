@@ -71,6 +71,13 @@ func (c *cloud) Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, er
 	return []eni.Subnet{{ID: "s1", Zone: "us-east-1a", VPCID: "v", FreeIPv4: 100, Tags: map[string]string{"net": "a"}}}, nil
 }
 
+func (c *cloud) SubnetsOf(context.Context, string) ([]eni.Subnet, error) {
+	return []eni.Subnet{
+		{ID: "s1", Zone: "us-east-1a", FreeIPv4: 100}, {ID: "s2", Zone: "us-east-1a", FreeIPv4: 200},
+		{ID: "s3", Zone: "us-east-1b", FreeIPv4: 50},
+	}, nil
+}
+
 func (c *cloud) SecurityGroups(context.Context, selector.GroupTerms) ([]eni.SecurityGroup, error) {
 	return []eni.SecurityGroup{{ID: "g1", VPCID: "v", Tags: map[string]string{"net": "a"}}}, nil
 }
@@ -162,7 +169,7 @@ func (c *cloud) PutTags(_ context.Context, id string, _ map[string]string) error
 }
 
 func (c *cloud) DryRunLaunch(_ context.Context, t launchtemplate.DryRun) error {
-	c.said("try %s version %d as %s", t.TemplateID, t.Version, t.InstanceType)
+	c.said("try %s version %d as %s in %q", t.TemplateID, t.Version, t.InstanceType, t.SubnetID)
 	return c.refuse
 }
 

@@ -24,6 +24,8 @@ type facts struct {
 	rendering launchtemplate.Rendering
 	// sourceReadAt is when the referenced launch template was read.
 	sourceReadAt time.Time
+	// sourceCreatedAt is when its version was created.
+	sourceCreatedAt time.Time
 
 	// offers are the versions to launch from now, warnings are EC2's warnings about them, and refusal is EC2's reason
 	// for refusing to launch from one.
@@ -125,7 +127,7 @@ func (r *Reconciler) findSource(
 	if err != nil {
 		return nil, err
 	}
-	f.sourceReadAt = source.ReadAt
+	f.sourceReadAt, f.sourceCreatedAt = source.ReadAt, source.CreatedAt
 	t.Source = &launchtemplate.Source{
 		ID: source.TemplateID, Name: ref.Name, Version: ref.Version, Resolved: source.Number,
 		Autofill: !nodetemplate.AsItIs(object.Spec), Data: source.Data.Clone(),
@@ -200,7 +202,10 @@ func (r *Reconciler) findNetworks(
 	ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, _ *facts,
 ) (problems []launchtemplate.Problem, err error) {
 	if nodetemplate.AsItIs(object.Spec) {
-		return nil, nil
+		if t.Source == nil {
+			return nil, nil // reported elsewhere
+		}
+		return r.checkSourceGroups(ctx, t.Source.Data)
 	}
 	spec := object.Spec
 	var p []launchtemplate.Problem
@@ -280,7 +285,7 @@ func (r *Reconciler) findNamed(
 	ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, _ *facts,
 ) ([]launchtemplate.Problem, error) {
 	layers := []launchtemplate.Document{t.Override}
-	if t.Source != nil && t.Source.Autofill {
+	if t.Source != nil {
 		layers = append(layers, t.Source.Data)
 	}
 	ids := launchtemplate.SubnetIDs(layers...)

@@ -29,6 +29,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/userdata"
 	"github.com/multieni/multieni/internal/observer"
@@ -52,6 +53,8 @@ type EC2 interface {
 	DeleteLaunchTemplateVersions(ctx context.Context, templateID string, numbers []int64) error
 	// PutTags puts tags on a resource, here a launch template.
 	PutTags(ctx context.Context, id string, tags map[string]string) error
+	// SubnetsOf lists the subnets of a VPC.
+	SubnetsOf(ctx context.Context, vpcID string) ([]eni.Subnet, error)
 	// DryRunLaunch asks EC2 whether it would launch, without a launch.
 	DryRunLaunch(ctx context.Context, t launchtemplate.DryRun) error
 }

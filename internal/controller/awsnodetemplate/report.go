@@ -65,7 +65,7 @@ func report(object *v1alpha1.AWSNodeTemplate, f facts) v1alpha1.AWSNodeTemplateS
 		}
 	}
 	st.Conditions = status.Summarize(before.Conditions, object.Generation, outcome(object, f, st),
-		validated(f), drifted(st, f))
+		validated(st, f), drifted(st, f))
 	return st
 }
 
@@ -105,8 +105,12 @@ func offered(object *v1alpha1.AWSNodeTemplate, f facts) []v1alpha1.PublishedTemp
 	if f.rendering.Problems != nil || controller.Paused(object) {
 		return before
 	}
-	if s := f.rendering.Source; s != nil {
-		return []v1alpha1.PublishedTemplate{{ID: s.ID, Name: s.Name, Version: s.Resolved}}
+	if f.rendering.Source != nil {
+		if len(f.offers) == 0 {
+			return before
+		}
+		o := f.offers[0]
+		return []v1alpha1.PublishedTemplate{{ID: o.id, Name: o.name, Version: o.version}}
 	}
 	var all []v1alpha1.PublishedTemplate
 	for _, t := range f.rendering.Templates {
@@ -234,7 +238,7 @@ func summary(problems []launchtemplate.Problem) string {
 	return strings.Join(words, "; ")
 }
 
-func validated(f facts) metav1.Condition {
+func validated(st v1alpha1.AWSNodeTemplateStatus, f facts) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionValidated, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid,
 		Message: "EC2 would launch from it"}
 	switch {
@@ -246,8 +250,9 @@ func validated(f facts) metav1.Condition {
 	case f.unseen:
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonProgressing,
 			"EC2 does not return the new versions everywhere yet"
-	case f.rendering.Source != nil:
-		c.Message = "the launch template has what nodes need; it is used as it is"
+	case slices.ContainsFunc(st.Warnings, func(w string) bool { return strings.HasPrefix(w, notDryRun) }):
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonNotTried,
+			"it breaks no known rule, and EC2 was not asked whether it would launch: status.warnings has the cause"
 	}
 	return c
 }

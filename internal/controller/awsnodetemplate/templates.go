@@ -4,6 +4,7 @@
 package awsnodetemplate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,8 +18,9 @@ import (
 // templateVersion is a version of a launch template to launch from.
 type templateVersion struct {
 	launchtemplate.Template
-	name, id string
-	version  int64
+	name, id  string
+	version   int64
+	createdAt time.Time
 }
 
 // maxPublishAttempts is how many instance types the controller tries before it accepts EC2's refusal: not every zone
@@ -46,11 +48,11 @@ func (r *Reconciler) choices(ctx context.Context, object *v1alpha1.AWSNodeTempla
 // publish creates the missing versions, and offers those from which EC2 would launch. Otherwise the previously offered
 // version stays.
 func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f *facts) error {
+	if f.rendering.Source != nil {
+		return r.offerSource(ctx, object, f)
+	}
 	for _, template := range f.rendering.Templates {
 		name := f.template.TemplateName(template)
-		before := slices.IndexFunc(object.Status.LaunchTemplates, func(p v1alpha1.PublishedTemplate) bool {
-			return p.Name == name
-		})
 		version, warnings, err := r.templates.put(ctx, f.template, name, template)
 		if fault := refusal(err); fault != nil {
 			f.refusal = fmt.Errorf("EC2 refuses launch template %s: %w", name, fault)
@@ -60,26 +62,46 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.AWSNodeTempla
 			return fmt.Errorf("publish launch template %s: %w", name, err)
 		}
 		f.warnings = append(f.warnings, warnings...)
-		made := templateVersion{template, name, version.TemplateID, version.Number}
-		if before < 0 || object.Status.LaunchTemplates[before].ID != made.id ||
-			object.Status.LaunchTemplates[before].Version != made.version {
-			err = r.try(ctx, f, made)
+		subnet := ""
+		if template.Zone == "" {
+			subnet = anySubnet(f.rendering.Zones)
 		}
-		missing := eni.ErrorClass(err) == eni.NotFound
-		switch {
-		case missing && f.now.Sub(version.CreatedAt) < settled:
-			f.unseen = true
-			continue
-		case missing || refusal(err) != nil:
-			f.refusal = fmt.Errorf("EC2 would not launch from version %d of launch template %s: %w", made.version, name, err)
-			continue
+		made := templateVersion{template, name, version.TemplateID, version.Number, version.CreatedAt}
+		if err := r.offer(ctx, object, f, made, []string{subnet}); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("try launch template %s: %w", name, err)
-		}
+	}
+	return nil
+}
+
+// offer offers a version that the status lists, or from which EC2 would launch.
+func (r *Reconciler) offer(
+	ctx context.Context, object *v1alpha1.AWSNodeTemplate, f *facts, made templateVersion, subnets []string,
+) error {
+	var err error
+	if !listed(object, made) {
+		err = r.try(ctx, f, made, subnets)
+	}
+	missing := eni.ErrorClass(err) == eni.NotFound
+	switch {
+	case missing && f.now.Sub(made.createdAt) < settled:
+		f.unseen = true
+	case missing || refusal(err) != nil:
+		f.refusal = fmt.Errorf("EC2 would not launch from version %d of launch template %s: %w", made.version,
+			cmp.Or(made.name, made.id), err)
+	case err != nil:
+		return fmt.Errorf("try launch template %s: %w", cmp.Or(made.name, made.id), err)
+	default:
 		f.offers = append(f.offers, made)
 	}
 	return nil
+}
+
+// listed reports whether the status lists the version.
+func listed(object *v1alpha1.AWSNodeTemplate, made templateVersion) bool {
+	return slices.ContainsFunc(object.Status.LaunchTemplates, func(p v1alpha1.PublishedTemplate) bool {
+		return p.Name == made.name && p.ID == made.id && p.Version == made.version
+	})
 }
 
 // settled is the time after which EC2 returns a new resource everywhere (EC2 API reference, "Eventual consistency").
@@ -95,22 +117,14 @@ func refusal(err error) error {
 	}
 }
 
-// try asks EC2 whether it would launch. A missing permission becomes only a warning: a launch needs permissions that
-// the controller need not have.
-func (r *Reconciler) try(ctx context.Context, f *facts, o templateVersion) error {
-	subnet := ""
-	if o.Zone == "" {
-		subnet = anySubnet(f.rendering.Zones)
-	}
+// try asks EC2 whether it would launch, in one subnet after the other for one type after the other. A missing
+// permission becomes only a warning: a launch needs permissions that the controller need not have.
+func (r *Reconciler) try(ctx context.Context, f *facts, o templateVersion, subnets []string) error {
 	var first error
 	tried := 0
-	for _, v := range f.rendering.Types {
-		if !v.Eligible() || v.Shape != o.Shape || tried == maxPublishAttempts {
-			continue
-		}
-		tried++
+	for _, name := range typesToTry(f.rendering.Types, o) {
 		err := r.EC2.DryRunLaunch(ctx, launchtemplate.DryRun{TemplateID: o.id, Version: o.version, Data: o.Data,
-			InstanceType: v.Name, SubnetID: subnet})
+			InstanceType: name, SubnetID: subnets[tried%len(subnets)]})
 		switch {
 		case err == nil:
 			return nil
@@ -120,8 +134,25 @@ func (r *Reconciler) try(ctx context.Context, f *facts, o templateVersion) error
 		case first == nil:
 			first = err
 		}
+		tried++
 	}
 	return first
+}
+
+// typesToTry returns the first eligible types of the template's shape. The type that the template itself names comes
+// first.
+func typesToTry(verdicts []launchtemplate.TypeVerdict, o templateVersion) []string {
+	var names []string
+	for _, v := range verdicts {
+		switch {
+		case !v.Eligible() || v.Shape != o.Shape:
+		case v.Name == o.Data.InstanceType():
+			names = slices.Insert(names, 0, v.Name)
+		default:
+			names = append(names, v.Name)
+		}
+	}
+	return names[:min(len(names), maxPublishAttempts)]
 }
 
 // anySubnet returns a subnet in which to try a launch, in an eligible zone if there is one.

@@ -59,7 +59,7 @@ func (t NodeTemplate) path(slot eni.Slot, field string) string {
 	case n >= 0:
 		return fmt.Sprintf("spec.networkInterfaces[%d].%s", n, field)
 	case t.Source != nil:
-		return "spec.launchTemplateRef"
+		return sourcePath
 	case len(t.Override) > 0:
 		return "spec.launchTemplateOverride"
 	default:
@@ -154,6 +154,13 @@ func checkLayer(d Document, path string) []Problem {
 			add(member, forbidden[member])
 		}
 	}
+	return append(problems, checkElements(d, path, tagOwners)...)
+}
+
+// checkElements refuses interfaces that collide within a layer or at the second instance, and tags whose keys belong to
+// one of the owners.
+func checkElements(d Document, path string, owners map[string]string) []Problem {
+	var problems []Problem
 	seen := map[eni.Slot]bool{}
 	for n, i := range d.objects(mInterfaces) {
 		if seen[slotOf(i)] {
@@ -162,13 +169,13 @@ func checkLayer(d Document, path string) []Problem {
 		seen[slotOf(i)] = true
 		for _, member := range forbiddenOfInterface {
 			if value, present := i[member]; present && !empty(value) {
-				add(fmt.Sprintf("%s[%d].%s", mInterfaces, n, member),
-					"a template is for many instances, and only the first could have it; use a count, or let EC2 choose")
+				problems = append(problems, Problem{ForbiddenMember, fmt.Sprintf("%s.%s[%d].%s", path, mInterfaces, n, member),
+					"a template is for many instances, and only the first could have it; use a count, or let EC2 choose"})
 			}
 		}
 	}
 	for n, spec := range d.objects(mTags) {
-		problems = append(problems, CheckTags(tagsOf(spec["Tags"]), fmt.Sprintf("%s.%s[%d].Tags", path, mTags, n))...)
+		problems = append(problems, checkTags(tagsOf(spec["Tags"]), fmt.Sprintf("%s.%s[%d].Tags", path, mTags, n), owners)...)
 	}
 	return problems
 }
@@ -199,13 +206,19 @@ func empty(value any) bool {
 // The maximum number of characters of a tag's key and value (EC2 user guide, "Tag restrictions").
 const maxTagKey, maxTagValue = 128, 256
 
+// tagOwners are the reserved prefixes of tag keys, each with its owner.
+var tagOwners = map[string]string{
+	"aws:": "AWS", identity.Prefix: "multieni, which recognises its own by them",
+	"node.k8s.amazonaws.com/":    "the VPC CNI",
+	"cluster.k8s.amazonaws.com/": "the VPC CNI, which would take the interface for its own and delete it",
+}
+
 // CheckTags reports tags that EC2 refuses, and tags whose keys are reserved for AWS, Kubernetes or multieni.
 func CheckTags(tags map[string]string, path string) []Problem {
-	owners := map[string]string{
-		"aws:": "AWS", identity.Prefix: "multieni, which recognises its own by them",
-		"node.k8s.amazonaws.com/":    "the VPC CNI",
-		"cluster.k8s.amazonaws.com/": "the VPC CNI, which would take the interface for its own and delete it",
-	}
+	return checkTags(tags, path, tagOwners)
+}
+
+func checkTags(tags map[string]string, path string, owners map[string]string) []Problem {
 	var problems []Problem
 	add := func(key, format string, args ...any) {
 		problems = append(problems, Problem{InvalidTags, path, fmt.Sprintf("tag %q: ", key) + fmt.Sprintf(format, args...)})

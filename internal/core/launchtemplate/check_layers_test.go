@@ -72,11 +72,12 @@ func TestMembersThatNoLayerOfAUserMaySet(t *testing.T) {
 	}
 }
 
-// A referenced template that is used unchanged may set what multieni would choose: multieni publishes no version of it.
-func TestUnchangedSourceMaySetEveryMember(t *testing.T) {
+// A referenced template that is used unchanged may set what multieni would choose, if EC2 launches many instances from it.
+func TestUnchangedSourceMaySetWhatMultieniWouldChoose(t *testing.T) {
 	n := launchtemplate.NodeTemplate{Name: "default", Source: &launchtemplate.Source{Data: document(t, `{
 		"ImageId": "ami-7", "UserData": "x", "IamInstanceProfile": {"Name": "nodes"}, "InstanceType": "m5.large",
-		"SecurityGroups": ["default"], "NetworkInterfaces": [{"DeviceIndex": 0, "PrivateIpAddress": "10.0.0.9"}]}`)}}
+		"SecurityGroups": ["default"], "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"SnapshotId": "snap-1"}}],
+		"TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": "networking.k8s.aws/x", "Value": "y"}]}]}`)}}
 	same(t, "problems", []string{}, textOf(launchtemplate.Render(n, of(t, "m5.large"), nil).Problems))
 }
 

@@ -271,6 +271,25 @@ func SubnetIDs(documents ...Document) []string {
 	return slices.Compact(ids)
 }
 
+// GroupIDs returns the security groups that a document names by ID, sorted.
+func (d Document) GroupIDs() []string {
+	ids := slices.Clone(textList(d[mGroupIDs]))
+	for _, i := range d.objects(mInterfaces) {
+		ids = append(ids, textList(i["Groups"])...)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// Zone returns the Availability Zone in which the document places instances, or "".
+func (d Document) Zone() string {
+	placement, _ := d["Placement"].(map[string]any)
+	return text(placement["AvailabilityZone"])
+}
+
+// InstanceType returns the instance type that the document names, or "".
+func (d Document) InstanceType() string { return text(d[mType]) }
+
 func text(value any) string {
 	s, _ := value.(string)
 	return s

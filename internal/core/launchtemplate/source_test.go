@@ -4,7 +4,9 @@
 package launchtemplate_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -110,8 +112,10 @@ func TestALaunchTemplateThatIsUsedUnchangedIsComplete(t *testing.T) {
 
 // An unchanged launch template is the source itself. The verdicts are those for its own interfaces.
 func TestRenderingOfALaunchTemplateThatIsUsedUnchanged(t *testing.T) {
-	const two = `, "NetworkInterfaces": [{"DeviceIndex": 1}, {"DeviceIndex": 0}]`
-	const efa = `, "NetworkInterfaces": [{"DeviceIndex": 0}, {"DeviceIndex": 1, "InterfaceType": "efa-only"}]`
+	const one = `, "SecurityGroupIds": ["sg-1"]`
+	const two = `, "NetworkInterfaces": [{"DeviceIndex": 1, "Groups": ["sg-1"]}, {"DeviceIndex": 0, "Groups": ["sg-1"]}]`
+	const efa = `, "NetworkInterfaces": [{"DeviceIndex": 0, "InterfaceType": "efa", "Groups": ["sg-1"]},
+		{"DeviceIndex": 1, "Groups": ["sg-1"]}]`
 	const label, count = launchtemplate.LabelNodeTemplate, launchtemplate.LabelInterfaces
 	for name, tc := range map[string]struct {
 		data   string
@@ -119,7 +123,7 @@ func TestRenderingOfALaunchTemplateThatIsUsedUnchanged(t *testing.T) {
 		labels map[string]string
 	}{
 		"no interfaces, which EC2 makes one": {
-			complete(""),
+			complete(one),
 			[]launchtemplate.TypeVerdict{
 				{Name: "c5.large", Interfaces: 1, MaxPods: 29}, {Name: "m5n.24xlarge", Interfaces: 1, MaxPods: 737},
 			},
@@ -187,7 +191,7 @@ func TestInterfacesOfALaunchTemplateThatIsUsedUnchangedAreChecked(t *testing.T) 
 			},
 		},
 		"prefixes and addresses": {
-			`, "NetworkInterfaces": [{"Ipv4PrefixCount": 1, "SecondaryPrivateIpAddressCount": 2}]`,
+			`, "NetworkInterfaces": [{"DeviceIndex": 0, "Ipv4PrefixCount": 1, "SecondaryPrivateIpAddressCount": 2}]`,
 			launchtemplate.Problem{
 				Reason: launchtemplate.AddressFormsExclude, Path: "NetworkInterfaces[0]", Message: "the interface at " +
 					"card 0 device 0 has a count of addresses from one layer and a count of prefixes from another, and " +
@@ -204,6 +208,115 @@ func TestInterfacesOfALaunchTemplateThatIsUsedUnchangedAreChecked(t *testing.T) 
 	} {
 		t.Run(name, func(t *testing.T) {
 			refusedFor(t, asItIs(t, complete(tc.data)), tc.want)
+		})
+	}
+}
+
+// EC2 launches nothing from a template with one of these members, or only one instance. Fields of EC2's that are legal
+// for one interface, and keys of tags that users may write, stay.
+func TestMembersOfALaunchTemplateThatIsUsedUnchangedAreChecked(t *testing.T) {
+	const ref = "spec.launchTemplateRef."
+	const beside, twoInterfaces = `, "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": ["sg-1"]}]`,
+		`, "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": ["sg-1"]%s}, {"DeviceIndex": 1, "Groups": ["sg-1"]}]`
+	own := func(member string) string {
+		return `, "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": ["sg-1"], ` + member + `}]`
+	}
+	tagged := func(key string) string {
+		return `, "TagSpecifications": [{"ResourceType": "network-interface", "Tags": [{"Key": "` + key + `", "Value": "true"}]}]`
+	}
+	for name, tc := range map[string]struct{ data, want string }{
+		"groups of the instance":         {`, "SecurityGroupIds": ["sg-1"]`, ""},
+		"groups in both places":          {`, "SecurityGroupIds": ["sg-1"]` + beside, "ForbiddenMember " + ref + "SecurityGroupIds"},
+		"named groups beside interfaces": {`, "SecurityGroups": ["default"]` + beside, "ForbiddenMember " + ref + "SecurityGroups"},
+		"no groups of the instance":      {`, "SecurityGroupIds": []` + beside, ""},
+		"an interface of its own": {
+			own(`"NetworkInterfaceId": "eni-1"`), "ForbiddenMember " + ref + "NetworkInterfaces[0].NetworkInterfaceId",
+		},
+		"an address of its own": {
+			own(`"PrivateIpAddress": "10.0.0.9"`), "ForbiddenMember " + ref + "NetworkInterfaces[0].PrivateIpAddress",
+		},
+		"a slot twice": {
+			`, "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": ["sg-1"]}, {"DeviceIndex": 0, "Groups": ["sg-1"]}]`,
+			"DuplicateSlot " + ref + "NetworkInterfaces[1]",
+		},
+		"no device index": {
+			`, "NetworkInterfaces": [{"Groups": ["sg-1"]}]`, "InvalidInterface " + ref + "NetworkInterfaces[0].DeviceIndex",
+		},
+		"a public address for one": {own(`"AssociatePublicIpAddress": true`), ""},
+		"none for one":             {own(`"AssociatePublicIpAddress": false`), ""},
+		"none for two": {
+			fmt.Sprintf(twoInterfaces, `, "AssociatePublicIpAddress": false`),
+			"PublicIPRequiresSingleInterface " + ref + "NetworkInterfaces[0].AssociatePublicIpAddress",
+		},
+		"tags of AWS":           {tagged("aws:team"), "InvalidTags " + ref + "TagSpecifications[0].Tags"},
+		"a tag for the VPC CNI": {tagged("node.k8s.amazonaws.com/no_manage"), ""},
+		"its own type fits":     {`, "InstanceType": "m5.xlarge"`, ""},
+		"its own type takes fewer interfaces": {
+			`, "InstanceType": "t3.micro", "NetworkInterfaces": [{"DeviceIndex": 0}, {"DeviceIndex": 1}, {"DeviceIndex": 2}]`,
+			"NoEligibleInstanceType " + ref + "InstanceType",
+		},
+		"a subnet that EC2 does not have": {own(`"SubnetId": "subnet-9"`), "NoSubnets NetworkInterfaces"},
+		"subnets of two zones": {
+			`, "NetworkInterfaces": [{"DeviceIndex": 0, "SubnetId": "subnet-a"}, {"DeviceIndex": 1, "SubnetId": "subnet-b"}]`,
+			"NoCommonZone spec.networkInterfaces",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := asItIs(t, complete(tc.data))
+			n.Named = []eni.Subnet{
+				{ID: "subnet-a", Zone: "a", VPCID: "v", FreeIPv4: 9}, {ID: "subnet-b", Zone: "b", VPCID: "v", FreeIPv4: 9},
+			}
+			var got []string
+			for _, p := range launchtemplate.Render(n, of(t, "m5.xlarge", "t3.micro"), nil).Problems {
+				got = append(got, string(p.Reason)+" "+p.Path)
+			}
+			want := []string{tc.want}
+			if tc.want == "" {
+				want = nil
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The warnings of a rendered template are those of an unchanged one, too.
+func TestWarningsAboutALaunchTemplateThatIsUsedUnchanged(t *testing.T) {
+	interfaces := func(members string) string { return `, "NetworkInterfaces": [{"DeviceIndex": 0, ` + members + `}]` }
+	for name, tc := range map[string]struct{ data, want string }{
+		"nothing to warn of": {interfaces(`"Groups": ["sg-1"]`), ""},
+		"an interface that is kept": {
+			interfaces(`"Groups": ["sg-1"], "DeleteOnTermination": false`),
+			"InvalidInterface the interface at card 0 device 0 outlives its instance",
+		},
+		"no group": {interfaces(`"Description": "x"`), "NoSecurityGroups the interface at card 0 device 0 has no security"},
+		"several interfaces in a public subnet": {
+			`, "NetworkInterfaces": [{"DeviceIndex": 0, "SubnetId": "subnet-p", "Groups": ["sg-1"]},
+				{"DeviceIndex": 1, "SubnetId": "subnet-p", "Groups": ["sg-1"]}]`,
+			"PublicIPRequiresSingleInterface nodes in subnet-p get no public IP address",
+		},
+		"its own type is not chosen": {
+			`, "SecurityGroupIds": ["sg-1"], "InstanceType": "t3.large"`, "NoEligibleInstanceType the launch template launches t3.large",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := asItIs(t, complete(tc.data))
+			n.Named = []eni.Subnet{{ID: "subnet-p", Zone: "a", VPCID: "v", FreeIPv4: 9, MapPublicIP: true}}
+			n.Types.Include = []string{"m5.*"}
+			r := launchtemplate.Render(n, of(t, "m5.xlarge", "t3.large"), nil)
+			if len(r.Problems) > 0 {
+				t.Fatal(r.Problems)
+			}
+			switch {
+			case tc.want == "":
+				if len(r.Warnings) > 0 {
+					t.Error(r.Warnings)
+				}
+			case len(r.Warnings) != 1 || !strings.HasPrefix(string(r.Warnings[0].Reason)+" "+r.Warnings[0].Message, tc.want) ||
+				!strings.HasPrefix(r.Warnings[0].Path, "spec.launchTemplateRef"):
+				t.Errorf("got %v, want %s", r.Warnings, tc.want)
+			}
 		})
 	}
 }

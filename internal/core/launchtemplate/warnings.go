@@ -53,3 +53,16 @@ func (r *Rendering) warnOfPublicSubnets(path string, places []zonePlacement) {
 			"the other interfaces, or associate an elastic IP address after launch; associatePublicIPAddress: false says "+
 			"that no public address is wanted", strings.Join(public, ", "), len(places))})
 }
+
+// warnOfDefaultGroup warns of interfaces without a security group.
+func (r *Rendering) warnOfDefaultGroup(d Document, interfaces []Interface) {
+	if !empty(d[mGroupIDs]) || !empty(d[mGroupNames]) {
+		return
+	}
+	for _, i := range interfaces {
+		if len(i.Groups) == 0 {
+			r.Warnings = append(r.Warnings, Problem{NoSecurityGroups, sourcePath, fmt.Sprintf(
+				"%s has no security group, and EC2 gives it the default one of the VPC; name one in the launch template", i)})
+		}
+	}
+}

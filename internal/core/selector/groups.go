@@ -58,6 +58,16 @@ func (m GroupMatch) ForVPC(vpcID string) (ids []string, problems []plan.Problem)
 	return groupIDs(chosen), problems
 }
 
+// VPCs returns the VPCs of the groups, sorted.
+func (m GroupMatch) VPCs() []string {
+	var ids []string
+	for _, g := range m.groups {
+		ids = append(ids, g.VPCID)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 // groupTerm is one term by itself.
 type groupTerm struct {
 	text string
