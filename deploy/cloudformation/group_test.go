@@ -98,7 +98,8 @@ func TestTheReversePathFilterIsOfTheTemplate(t *testing.T) {
 		made := read(t, name)
 		data := made.Resources["LaunchTemplate"].Properties["LaunchTemplateData"].(map[string]any)["UserData"]
 		text := data.(map[string]any)["Fn::Base64"].(map[string]any)["Fn::Sub"].([]any)[0].(string)
-		parts, err := userdata.Split(strings.ReplaceAll(text, "${ReversePathFilter}", made.Parameters["ReversePathFilter"].Default.(string)))
+		filled := strings.NewReplacer("${ReversePathFilter}", made.Parameters["ReversePathFilter"].Default.(string), "${Flags}", "")
+		parts, err := userdata.Split(filled.Replace(text))
 		if err != nil || parts[0].Kind != `text/x-shellscript; charset="us-ascii"` {
 			t.Fatalf("%s has the parts %+v: %v", name, parts, err)
 		}
