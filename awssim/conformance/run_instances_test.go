@@ -112,6 +112,8 @@ func TestRunInstancesRefusals(t *testing.T) {
 			launch(func(in *runInput) { in.SecurityGroupIds = []string{noGroup} }))},
 		{name: "an unknown instance type", run: refused("InvalidParameterValue|InvalidInstanceType", launch(ofType("t3.gigantic")))},
 		{name: "an unknown interface", run: refused("InvalidNetworkInterfaceID.NotFound", launch(withInterfaces(onDevice(0, noENI))))},
+		{name: "a device index that the type does not have", strict: true, run: refused("InvalidParameterValue",
+			launch(withInterfaces(ec.spec(0, 0), ec.spec(0, 60))))},
 		{name: "more at least than at most", strict: true, run: refused("InvalidParameterCombination|InvalidParameterValue",
 			launch(func(in *runInput) { in.MinCount = aws.Int32(2) }))},
 		{name: "none", strict: true, run: refused("InvalidParameterCombination|InvalidParameterValue",

@@ -105,8 +105,9 @@ type Behavior struct {
 	// MapPublicIpOnLaunch. By default it gets none, which is what EC2 documents;
 	// zalando-incubator/kubernetes-on-aws#8733 relies on the opposite.
 	PublicWithSeveralInterfaces bool
-	// RefuseHighDeviceIndex refuses a device index that is not below the number of interfaces of its card. By default
-	// only the count matters: EC2 documents no upper bound of the index, and Karpenter assumes this one.
+	// RefuseHighDeviceIndex makes AttachNetworkInterface refuse a device index that is not below the number of interfaces
+	// of its card, as a launch does. By default only the count matters: for attaching, EC2 documents no upper bound, and
+	// no observation is published.
 	RefuseHighDeviceIndex bool
 	// RefuseInvalidTemplates turns the warnings of CreateLaunchTemplate and CreateLaunchTemplateVersion into errors. By
 	// default they warn and succeed; EC2 does not document which of the two it does for which mistake.

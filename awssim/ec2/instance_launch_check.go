@@ -34,15 +34,18 @@ func (m *Model) canLaunch(l launch) error {
 	if err := seen.fits(l.instanceType); err != nil {
 		return err
 	}
-	return m.indexesFit(seen, l.instanceType)
+	return indexesFit(seen, l.instanceType)
 }
 
-// indexesFit is indexFits for all interfaces of a launch, whose cards are known to exist.
-func (m *Model) indexesFit(seen layout, limits instancetypes.Type) error {
+// indexesFit checks the device indices of a launch, whose cards are known to exist. EC2 takes those below the number of
+// interfaces of the card: it refuses others (aws/aws-k8s-tester#526) or ends the instance after the launch
+// (aws/aws-parallelcluster#4278).
+func indexesFit(seen layout, limits instancetypes.Type) error {
 	for _, spec := range seen.specs {
 		at := slices.IndexFunc(limits.Cards, func(c instancetypes.Card) bool { return c.Index == spec.slot().card })
-		if err := m.indexFits(spec.slot(), limits.Cards[at]); err != nil {
-			return err
+		if most := limits.Cards[at].MaxInterfaces - 1; spec.slot().device > most {
+			return invalidValue("The device index %d is too high for network card %d of the instance type '%s'. Specify a "+
+				"number from 0 to %d, and try again.", spec.slot().device, spec.slot().card, limits.Name, most)
 		}
 	}
 	return nil

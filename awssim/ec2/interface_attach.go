@@ -214,7 +214,7 @@ func (m *Model) hasRoom(eni *NetworkInterface, instance *Instance, limits instan
 	return nil
 }
 
-// indexFits checks the upper bound of the device index, if there is one.
+// indexFits checks the upper bound of the device index for attaching, if there is one.
 func (m *Model) indexFits(where slot, card instancetypes.Card) error {
 	if m.behavior.RefuseHighDeviceIndex && where.device >= card.MaxInterfaces {
 		return invalidValue("The device index '%d' is not below %d, the number of interfaces that network "+

@@ -100,6 +100,9 @@ func rules() []rule {
 			}
 		}},
 		{"a network card that there is", launchtemplate.NoEligibleInstanceType, `spec\.networkInterfaces`, nil, with(func(i *launchtemplate.Interface) { i.Slot.Card = 99 })},
+		{"a device index that there is", launchtemplate.NoEligibleInstanceType, `spec\.networkInterfaces`, nil, func(n *launchtemplate.NodeTemplate, at int, l eni.Limits) {
+			n.Interfaces[at].Slot = eni.Slot{Device: l.MaxOnCard(0)}
+		}},
 		{"no more prefixes than the interface takes", launchtemplate.NoEligibleInstanceType, `spec\.networkInterfaces`, nil, func(n *launchtemplate.NodeTemplate, at int, l eni.Limits) {
 			n.Interfaces[at].Type, n.Interfaces[at].IPv4Prefixes = eni.Standard, l.IPv4
 		}},

@@ -38,6 +38,7 @@ const (
 	OtherArchitecture       TypeReason = "OtherArchitecture"
 	UnknownLimits           TypeReason = "UnknownLimits"
 	NoSuchNetworkCard       TypeReason = "NoSuchNetworkCard"
+	NoSuchDeviceIndex       TypeReason = "NoSuchDeviceIndex"
 	TooManyInterfacesOnCard TypeReason = "TooManyInterfacesOnCard"
 	TooManyInterfaces       TypeReason = "TooManyInterfaces"
 	NoEFA                   TypeReason = "NoEFA"
@@ -122,6 +123,9 @@ func fits(limits eni.Limits, interfaces []Interface, efas int) (TypeReason, stri
 				card, takes, wanted)
 		}
 	}
+	if reason, message := fitsIndices(limits, interfaces); reason != "" {
+		return reason, message
+	}
 	switch {
 	case len(interfaces) > limits.Interfaces:
 		return TooManyInterfaces, fmt.Sprintf("it takes %d interfaces over all cards, and %d are declared",
@@ -136,6 +140,19 @@ func fits(limits eni.Limits, interfaces []Interface, efas int) (TypeReason, stri
 	for _, i := range interfaces {
 		if reason, message := fitsAddresses(limits, i); reason != "" {
 			return reason, message
+		}
+	}
+	return "", ""
+}
+
+// fitsIndices checks device indices. A launch takes those below MaximumNetworkInterfaces of the card: EC2 refuses
+// others, or ends the instance after the launch (aws/aws-k8s-tester#526, aws/aws-parallelcluster#4278).
+func fitsIndices(limits eni.Limits, interfaces []Interface) (TypeReason, string) {
+	for _, i := range interfaces {
+		// A negative card is no card of any type, and a mistake in the interface.
+		if last := limits.MaxOnCard(i.Slot.Card) - 1; i.Slot.Card >= 0 && i.Slot.Device > last {
+			return NoSuchDeviceIndex, fmt.Sprintf("network card %d has the device indices 0 to %d, and %d is declared",
+				i.Slot.Card, last, i.Slot.Device)
 		}
 	}
 	return "", ""

@@ -61,6 +61,14 @@ func TestReasonIsTheFirstLimitThatIsExceeded(t *testing.T) {
 			sized("m9.x", 4, 2), list(interfaceIn(1, 0), interfaceIn(1, 1), interfaceIn(1, 2)),
 			"TooManyInterfacesOnCard", "network card 1 takes 2 interfaces, and 3 are declared",
 		},
+		"no such device on the first card": {
+			sized("m9.x", 3), list(at(3)), "NoSuchDeviceIndex",
+			"network card 0 has the device indices 0 to 2, and 3 is declared",
+		},
+		"no such device on the second card": {
+			sized("m9.x", 4, 2), list(interfaceIn(1, 2)), "NoSuchDeviceIndex",
+			"network card 1 has the device indices 0 to 1, and 2 is declared",
+		},
 		"too many over all cards": {
 			limit(func(l *eni.Limits) { l.Interfaces = 2 }, sized("m9.x", 2, 2)), list(at(1), interfaceIn(1, 1, efa)),
 			"TooManyInterfaces", "it takes 2 interfaces over all cards, and 3 are declared",

@@ -198,7 +198,10 @@ func TestWhyATypeCannotCarryTheInterfaces(t *testing.T) {
 	}{
 		"too many on its one card":     {"m5.large", []launchtemplate.Interface{at(0), at(1), at(2), at(3)}, launchtemplate.TooManyInterfacesOnCard},
 		"as many as it takes":          {"m5.large", []launchtemplate.Interface{at(0), at(1), at(2)}, ""},
-		"sparse indices":               {"m5.large", []launchtemplate.Interface{at(0), at(7)}, ""},
+		"sparse indices":               {"m5.xlarge", []launchtemplate.Interface{at(0), at(3)}, ""},
+		"an index behind the last":     {"m5.xlarge", []launchtemplate.Interface{at(0), at(4)}, launchtemplate.NoSuchDeviceIndex},
+		"the last index of a card":     {"p5.48xlarge", []launchtemplate.Interface{at(0), card(2, 1, eni.EFAOnly)}, ""},
+		"an index behind it on a card": {"p5.48xlarge", []launchtemplate.Interface{at(0), card(2, 2, eni.EFAOnly)}, launchtemplate.NoSuchDeviceIndex},
 		"no second card":               {"m5.24xlarge", []launchtemplate.Interface{at(0), card(1, 1, eni.Standard)}, launchtemplate.NoSuchNetworkCard},
 		"a second card":                {"c6in.32xlarge", []launchtemplate.Interface{at(0), card(1, 1, eni.Standard)}, ""},
 		"no EFA":                       {"m5.large", []launchtemplate.Interface{at(0), card(0, 1, eni.EFAOnly)}, launchtemplate.NoEFA},
@@ -330,7 +333,7 @@ func TestTheHashTellsRenderingsApart(t *testing.T) {
 	seen := map[string]string{same: "nothing"}
 	for name, change := range map[string]func(*launchtemplate.NodeTemplate){
 		"description": func(n *launchtemplate.NodeTemplate) { n.Interfaces[1].Description = "n3" },
-		"slot":        func(n *launchtemplate.NodeTemplate) { n.Interfaces[1].Slot.Device = 9 },
+		"slot":        func(n *launchtemplate.NodeTemplate) { n.Interfaces[1].Slot.Device = 3 },
 		"termination": func(n *launchtemplate.NodeTemplate) { n.Interfaces[1].DeleteOnTermination = false },
 		"prefixes":    func(n *launchtemplate.NodeTemplate) { n.Interfaces[1].IPv4Prefixes = 1 },
 		"number":      func(n *launchtemplate.NodeTemplate) { n.Interfaces = n.Interfaces[:2] },
