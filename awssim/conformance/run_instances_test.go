@@ -114,6 +114,14 @@ func TestRunInstancesRefusals(t *testing.T) {
 		{name: "an unknown interface", run: refused("InvalidNetworkInterfaceID.NotFound", launch(withInterfaces(onDevice(0, noENI))))},
 		{name: "a device index that the type does not have", strict: true, run: refused("InvalidParameterValue",
 			launch(withInterfaces(ec.spec(0, 0), ec.spec(0, 60))))},
+		{name: "tags for interfaces of which none is new", run: func(t *testing.T, ec *endpoint) {
+			existing := *ec.eni(t).NetworkInterfaceId
+			refused("InvalidParameterValue", launch(withInterfaces(onDevice(0, existing)), func(in *runInput) {
+				in.TagSpecifications = append(in.TagSpecifications, types.TagSpecification{
+					ResourceType: types.ResourceTypeNetworkInterface, Tags: []types.Tag{tag("Name", "port")},
+				})
+			}))(t, ec)
+		}},
 		{name: "more at least than at most", strict: true, run: refused("InvalidParameterCombination|InvalidParameterValue",
 			launch(func(in *runInput) { in.MinCount = aws.Int32(2) }))},
 		{name: "none", strict: true, run: refused("InvalidParameterCombination|InvalidParameterValue",

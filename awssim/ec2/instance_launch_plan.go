@@ -72,8 +72,16 @@ func (m *Model) plan(in *RunInstancesInput, by launchedBy) (launch, error) {
 		return launch{}, err
 	}
 	l.instanceTags = l.instanceTags.with(template).with(by.tags)
-	l.interfaces, err = m.planInterfaces(in, data, l.zone, by)
-	return l, err
+	if l.interfaces, err = m.planInterfaces(in, data, l.zone, by); err != nil {
+		return launch{}, err
+	}
+	creates := func(s InterfaceSpecification) bool { return s.NetworkInterfaceID == "" }
+	if len(l.interfaceTags) > 0 && !slices.ContainsFunc(l.interfaces, creates) {
+		// EC2's text: kubernetes-sigs/cluster-api-provider-aws#5594.
+		return launch{}, invalidValue("You cannot specify tags for network interfaces if there are no network " +
+			"interfaces being created by the request.")
+	}
+	return l, nil
 }
 
 func validateCounts(in *RunInstancesInput) error {
