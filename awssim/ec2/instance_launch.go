@@ -222,6 +222,10 @@ func (m *Model) launchOne(l launch, index int) (*Instance, error) {
 		IAMInstanceProfile: l.profile, UserData: l.userData, Groups: primary.Groups, Tags: maps.Clone(l.instanceTags),
 		cni: l.cni, protected: l.protected, hadPublicAddress: primary.Association.isAmazons(),
 	}
+	if instance.PrivateDNSName == "" {
+		// EC2 names instances of IPv6-only subnets by their ID (EC2 user guide, "EC2 instance hostnames and domains").
+		instance.PrivateDNSName = id + "." + m.domain()
+	}
 	if len(l.instanceType.Architectures) > 0 {
 		instance.Architecture = l.instanceType.Architectures[0]
 	}

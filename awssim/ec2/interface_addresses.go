@@ -104,6 +104,16 @@ func (s InterfaceSettings) addressRequest() (addressRequest, error) {
 	return w, w.validate()
 }
 
+// withoutIPv4 returns the request in an IPv6-only subnet: a new interface gets an IPv6 address in place of the primary
+// IPv4 address (VPC user guide, "Subnet types").
+func (w addressRequest) withoutIPv4() addressRequest {
+	if one := 1; w.needFirst && w.ipv6.size()+w.prefixes6.size() == 0 {
+		w.ipv6 = family{count: &one}
+	}
+	w.needFirst = false
+	return w
+}
+
 func (w addressRequest) members() int {
 	return w.ipv4.size() + w.prefixes4.size() + w.ipv6.size() + w.prefixes6.size()
 }
@@ -154,6 +164,12 @@ func distinct[E comparable](list []E) []E {
 // grant fulfills a request completely, or takes no address.
 func (p *pool) grant(w addressRequest) (grant, error) {
 	var g grant
+	if !p.hasIPv4() {
+		if w.primary != "" || w.ipv4.size()+w.prefixes4.size() > 0 {
+			return grant{}, invalidValue("The specified subnet does not have an IPv4 CIDR block associated with it")
+		}
+		w = w.withoutIPv4()
+	}
 	for _, step := range []func(*grant, addressRequest) error{p.grantGiven, p.grantPrimary, p.grantIPv4, p.grantPrefixes4,
 		p.grantIPv6, p.grantPrefixes6} {
 		if err := step(&g, w); err != nil {

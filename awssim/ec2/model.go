@@ -154,11 +154,15 @@ func (m *Model) mac() string {
 
 // dnsName is the private name of an IPv4 address.
 func (m *Model) dnsName(a netip.Addr) string {
-	domain := m.region + ".compute.internal"
+	return "ip-" + strings.ReplaceAll(a.String(), ".", "-") + "." + m.domain()
+}
+
+// domain is the domain of private names.
+func (m *Model) domain() string {
 	if m.region == "us-east-1" {
-		domain = "ec2.internal"
+		return "ec2.internal"
 	}
-	return "ip-" + strings.ReplaceAll(a.String(), ".", "-") + "." + domain
+	return m.region + ".compute.internal"
 }
 
 // ARN is the Amazon resource name of an EC2 resource of a kind such as "instance".

@@ -23,8 +23,8 @@ const (
 
 // pool is the address space of one subnet. It assigns the lowest free address.
 type pool struct {
-	cidr netip.Prefix
-	used []uint64 // a bit per IPv4 address
+	cidr netip.Prefix // the zero value in an IPv6-only subnet
+	used []uint64     // a bit per IPv4 address
 	size int
 	free int
 	low  int // no address below is free
@@ -37,16 +37,12 @@ type pool struct {
 }
 
 func newPool(cidr, cidr6 netip.Prefix) *pool {
-	size := 1 << (32 - cidr.Bits())
-	p := &pool{
-		cidr:      cidr.Masked(),
-		used:      make([]uint64, (size+63)/64),
-		size:      size,
-		free:      size,
-		cidr6:     cidr6.Masked(),
-		used6:     map[netip.Addr]bool{},
-		prefixes6: map[netip.Prefix]bool{},
+	p := &pool{cidr6: cidr6.Masked(), used6: map[netip.Addr]bool{}, prefixes6: map[netip.Prefix]bool{}}
+	if !cidr.IsValid() {
+		return p
 	}
+	size := 1 << (32 - cidr.Bits())
+	p.cidr, p.used, p.size, p.free = cidr.Masked(), make([]uint64, (size+63)/64), size, size
 	for i := range reservedAtStart {
 		p.mark(i)
 	}
@@ -142,6 +138,9 @@ func (p *pool) releasePrefix(prefix netip.Prefix) {
 func (p *pool) block(first int) int {
 	return bits.OnesCount64(p.used[first/64] >> (first % 64) & 0xffff)
 }
+
+// hasIPv4 reports whether the subnet has an IPv4 range.
+func (p *pool) hasIPv4() bool { return p.cidr.IsValid() }
 
 // hasIPv6 reports whether the subnet has an IPv6 range.
 func (p *pool) hasIPv6() bool { return p.cidr6.IsValid() }

@@ -27,7 +27,12 @@ func (m *Model) DescribeSubnets(c Call, in *DescribeSubnetsInput) (*DescribeSubn
 func (m *Model) subnetKind() kind[Subnet] {
 	zone := func(s *Subnet) []string { return one(s.AvailabilityZone) }
 	zoneID := func(s *Subnet) []string { return one(s.AvailabilityZoneID) }
-	cidr := func(s *Subnet) []string { return one(s.CIDRBlock.String()) }
+	cidr := func(s *Subnet) []string {
+		if !s.CIDRBlock.IsValid() {
+			return nil
+		}
+		return one(s.CIDRBlock.String())
+	}
 	return kind[Subnet]{
 		action:     "DescribeSubnets",
 		id:         func(s *Subnet) string { return s.SubnetID },

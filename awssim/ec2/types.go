@@ -252,7 +252,7 @@ type Subnet struct {
 	AvailabilityZone            string            `json:"availabilityZone"`
 	AvailabilityZoneID          string            `json:"availabilityZoneId"`
 	State                       string            `json:"state"`
-	CIDRBlock                   netip.Prefix      `json:"cidrBlock"`
+	CIDRBlock                   netip.Prefix      `json:"cidrBlock,omitzero"`
 	IPv6CIDRBlockAssociations   []IPv6Association `json:"ipv6CidrBlockAssociationSet,omitempty" xml:"ipv6CidrBlockAssociationSet" wire:"always"`
 	AvailableIPAddressCount     int               `json:"availableIpAddressCount"`
 	DefaultForAZ                bool              `json:"defaultForAz"`

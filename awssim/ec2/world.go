@@ -67,8 +67,10 @@ type WorldSubnet struct {
 	SubnetID         string       `json:"subnetId"`
 	VPCID            string       `json:"vpcId"`
 	AvailabilityZone string       `json:"availabilityZone"`
-	CIDRBlock        netip.Prefix `json:"cidrBlock"`
+	CIDRBlock        netip.Prefix `json:"cidrBlock,omitzero"`
 	IPv6CIDRBlock    netip.Prefix `json:"ipv6CidrBlock,omitzero"`
+	// IPv6Native subnets have no IPv4 range, and no IPv4 addresses.
+	IPv6Native bool `json:"ipv6Native,omitempty"`
 	// DefaultForAZ is for the subnets of a default VPC.
 	DefaultForAZ bool `json:"defaultForAz,omitempty"`
 	// MapPublicIPOnLaunch gives instances with one interface a public address.
@@ -225,18 +227,30 @@ func (v *worldCheck) subnet(w World, i int) {
 	who := "subnet " + subnet.SubnetID
 	v.refer(who, "VPC", subnet.VPCID)
 	v.refer(who, "availability zone", subnet.AvailabilityZone)
-	v.range4("subnet", subnet.SubnetID, subnet.CIDRBlock)
-	if six := subnet.IPv6CIDRBlock; six.IsValid() && (!six.Addr().Is6() || six.Bits() != 64 || six != six.Masked()) {
-		v.add("%s: ipv6CidrBlock %s is not an IPv6 /64", who, six)
-	}
+	v.subnetRanges(who, subnet)
 	at := slices.IndexFunc(w.VPCs, func(vpc WorldVPC) bool { return vpc.VPCID == subnet.VPCID })
-	if at >= 0 && !w.VPCs[at].CIDRBlock.Overlaps(subnet.CIDRBlock) {
+	if at >= 0 && !subnet.IPv6Native && !w.VPCs[at].CIDRBlock.Overlaps(subnet.CIDRBlock) {
 		v.add("%s: cidrBlock %s is not in %s of its VPC", who, subnet.CIDRBlock, w.VPCs[at].CIDRBlock)
 	}
 	for _, other := range w.Subnets[:i] {
 		if other.VPCID == subnet.VPCID && other.CIDRBlock.Overlaps(subnet.CIDRBlock) {
 			v.add("%s: cidrBlock %s overlaps that of subnet %s", who, subnet.CIDRBlock, other.SubnetID)
 		}
+	}
+}
+
+// subnetRanges checks the ranges of a subnet by themselves.
+func (v *worldCheck) subnetRanges(who string, subnet WorldSubnet) {
+	switch {
+	case subnet.IPv6Native && subnet.CIDRBlock.IsValid():
+		v.add("%s: a subnet that is ipv6Native has no cidrBlock", who)
+	case subnet.IPv6Native && !subnet.IPv6CIDRBlock.IsValid():
+		v.add("%s: a subnet that is ipv6Native needs an ipv6CidrBlock", who)
+	case !subnet.IPv6Native:
+		v.range4("subnet", subnet.SubnetID, subnet.CIDRBlock)
+	}
+	if six := subnet.IPv6CIDRBlock; six.IsValid() && (!six.Addr().Is6() || six.Bits() != 64 || six != six.Masked()) {
+		v.add("%s: ipv6CidrBlock %s is not an IPv6 /64", who, six)
 	}
 }
 

@@ -92,6 +92,8 @@ func (m *Model) buildSubnet(spec WorldSubnet) {
 		State: StatusAvailable, CIDRBlock: spec.CIDRBlock, DefaultForAZ: spec.DefaultForAZ,
 		MapPublicIPOnLaunch: spec.MapPublicIPOnLaunch, OwnerID: cmp.Or(spec.OwnerID, m.account), Tags: spec.Tags,
 		IPv6CIDRBlockAssociations: m.associations("subnet-cidr-assoc", spec.IPv6CIDRBlock),
+		// EC2 has no IPv6-only subnet without this attribute (ModifySubnetAttribute).
+		IPv6Native: spec.IPv6Native, AssignIPv6AddressOnCreation: spec.IPv6Native,
 	}, m.now(), m.now())
 }
 

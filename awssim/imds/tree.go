@@ -136,7 +136,7 @@ func (t Tree) addInterface(md *ec2.Metadata, eni ec2.MetadataInterface) {
 		"ipv4-prefix":             lines(eni.IPv4Prefixes, func(p ec2.IPv4Prefix) string { return p.IPv4Prefix.String() }),
 		"ipv6s":                   lines(eni.IPv6Addresses, func(a ec2.IPv6Address) string { return a.IPv6Address.String() }),
 		"ipv6-prefix":             lines(eni.IPv6Prefixes, func(p ec2.IPv6Prefix) string { return p.IPv6Prefix.String() }),
-		"subnet-ipv4-cidr-block":  eni.Subnet.CIDRBlock.String(),
+		"subnet-ipv4-cidr-block":  cidr4(eni.Subnet.CIDRBlock),
 		"subnet-ipv6-cidr-blocks": lines(eni.Subnet.IPv6CIDRBlockAssociations, cidr6),
 		"vpc-ipv4-cidr-block":     eni.VPC.CIDRBlock.String(),
 		"vpc-ipv4-cidr-blocks": lines(eni.VPC.CIDRBlockAssociations, func(a ec2.IPv4Association) string {
@@ -155,6 +155,14 @@ func (t Tree) addInterface(md *ec2.Metadata, eni ec2.MetadataInterface) {
 		card := strconv.Itoa(eni.Attachment.NetworkCardIndex)
 		t[at+"network-card"], t[at+"network-card-index"] = card, card
 	}
+}
+
+// cidr4 returns the IPv4 range of a subnet; an IPv6-only subnet has none.
+func cidr4(p netip.Prefix) string {
+	if !p.IsValid() {
+		return ""
+	}
+	return p.String()
 }
 
 func cidr6(a ec2.IPv6Association) string { return a.IPv6CIDRBlock.String() }
