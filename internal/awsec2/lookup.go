@@ -17,10 +17,23 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// CountInterfaces returns the number of network interfaces in the region, of all owners.
-func (c *Client) CountInterfaces(ctx context.Context) (int, error) {
+// InterfaceCounts are numbers of network interfaces of all owners.
+type InterfaceCounts struct {
+	Region int
+	// ByInstance has the attached interfaces of each instance.
+	ByInstance map[string]int
+}
+
+// CountInterfaces counts the network interfaces in the region.
+func (c *Client) CountInterfaces(ctx context.Context) (InterfaceCounts, error) {
 	all, err := c.interfaces(ctx)
-	return len(all), err
+	counts := InterfaceCounts{Region: len(all), ByInstance: map[string]int{}}
+	for _, i := range all {
+		if i.Attachment != nil && i.Attachment.InstanceID != "" {
+			counts.ByInstance[i.Attachment.InstanceID]++
+		}
+	}
+	return counts, err
 }
 
 // Ping reads one page of interfaces, so that its error says why EC2 cannot be read.

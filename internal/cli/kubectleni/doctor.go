@@ -52,7 +52,8 @@ func newDoctor() *cobra.Command {
 		Long: `Check the environment of multieni, and suggest a next step for each problem: definitions and a
 running controller in the cluster whose pods are ready, roles that its ServiceAccounts do not need, the region,
 permissions in EC2 (by dry runs, which change nothing), free addresses of the subnets, harmful
-settings of the VPC CNI, the quota of network interfaces, and the local clock compared with EC2's.
+settings of the VPC CNI, attachments that the EBS CSI driver offers to volumes although interfaces have them, the
+quota of network interfaces, and the local clock compared with EC2's.
 
 The permissions are those of the user who runs the command. The controller's own access to EC2 shows
 in its pods: one without access is not ready, and doctor says why. To check each of its permissions:
@@ -134,7 +135,7 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 		d.otherNames(ctx, cloud, o)
 		d.outsiders(ctx, cloud, o)
 		d.subnets(ctx, cloud, o)
-		d.quota(ctx, cloud)
+		d.interfaces(ctx, cloud, o)
 	}
 	d.clock(cloud)
 }
@@ -301,13 +302,19 @@ func (d *doctor) subnets(ctx context.Context, cloud ec2, o objects) {
 	}
 }
 
-func (d *doctor) quota(ctx context.Context, cloud ec2) {
-	n, err := cloud.CountInterfaces(ctx)
+// interfaces checks what depends on the number of interfaces, with one read of all of the region.
+func (d *doctor) interfaces(ctx context.Context, cloud ec2, o objects) {
+	counts, err := cloud.CountInterfaces(ctx)
 	if err != nil {
 		d.add(report.Warning, "quota", "the region's interfaces cannot be counted: "+err.Error(), "Repeat the check.")
 		return
 	}
-	found := fmt.Sprintf("%d network interfaces in %s; AWS allows %d by default", n, cloud.region, interfaceQuota)
+	d.quota(counts.Region, cloud.region)
+	d.volumes(ctx, o, counts.ByInstance)
+}
+
+func (d *doctor) quota(n int, region string) {
+	found := fmt.Sprintf("%d network interfaces in %s; AWS allows %d by default", n, region, interfaceQuota)
 	if n*10 > interfaceQuota*8 {
 		d.add(report.Warning, "quota", found,
 			"Compare with your quota \"Network interfaces per Region\" in Service Quotas, and raise it in time.")

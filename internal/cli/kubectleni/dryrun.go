@@ -69,8 +69,8 @@ func (d *dryRun) simulate(ctx context.Context) (drafts []report.SimulatedNode, s
 		}
 		group.Go(func() error {
 			return panics.AsError("node "+node.Name, func() error {
-				outcome, err := d.simulateNode(ctx, node, ref)
-				outcomes[i] = &report.SimulatedNode{Node: node.Name, Outcome: outcome}
+				var err error
+				outcomes[i], err = d.simulateNode(ctx, node, ref)
 				return err
 			})
 		})
@@ -131,14 +131,16 @@ func (d *dryRun) resolve(ctx context.Context) error {
 	return nil
 }
 
-func (d *dryRun) simulateNode(ctx context.Context, node *corev1.Node, ref eni.InstanceRef) (forecast.Outcome, error) {
+func (d *dryRun) simulateNode(
+	ctx context.Context, node *corev1.Node, ref eni.InstanceRef,
+) (*report.SimulatedNode, error) {
 	look, err := d.cloud.DescribeInstance(ctx, ref.ID)
 	if err != nil {
-		return forecast.Outcome{}, fmt.Errorf("node %s: %w", node.Name, err)
+		return nil, fmt.Errorf("node %s: %w", node.Name, err)
 	}
 	limits, err := d.cloud.Limits(ctx, look.Instance.Type)
 	if err != nil {
-		return forecast.Outcome{}, fmt.Errorf("node %s: %w", node.Name, err)
+		return nil, fmt.Errorf("node %s: %w", node.Name, err)
 	}
 	wanted := d.desired(node, ref.ID, selector.Location{Zone: ref.Zone, VPCID: look.Instance.VPCID})
 	facts := forecast.Input{Look: look, Limits: limits, Ledger: d.ledger(node.Name, ref.ID)}
@@ -146,7 +148,8 @@ func (d *dryRun) simulateNode(ctx context.Context, node *corev1.Node, ref eni.In
 		facts.Requested = controller.RequestedAddresses(nil, *state)
 		facts.PodNetworks = controller.PodNetworks(state, ref.ID)
 	}
-	return forecast.Simulate(wanted, facts, d.now).Of(d.names), nil
+	return &report.SimulatedNode{Node: node.Name, Outcome: forecast.Simulate(wanted, facts, d.now).Of(d.names),
+		Attached: attachedTo(look)}, nil
 }
 
 func (d *dryRun) desired(node *corev1.Node, instanceID string, at selector.Location) render.Declared {

@@ -256,6 +256,24 @@ func TestPlanWithoutRoom(t *testing.T) {
 		"! subnet-0f59b4f14737be9ad (us-east-1a) is too small: multus needs 2 addresses there, and 0 are free")
 }
 
+// TestPlanOnANodeWithManyVolumes adds a second interface where the EBS CSI driver leaves an attachment for one.
+func TestPlanOnANodeWithManyVolumes(t *testing.T) {
+	c := newCluster(t)
+	c.node("node-a1", "us-east-1a", "i-0a10000000000000a", map[string]string{"ng": "multi-eni"})
+	withEC2(t)
+	manifest := write(t, manifestOf("multus"))
+	before := succeeds(t, "plan", "-f", manifest)
+	c.answers[csiNodes] = volumes(26)
+	wants(t, succeeds(t, "plan", "-f", manifest),
+		"! node-a1: the EBS CSI driver offers 26 volumes in addition to 2 interfaces; where both share 28 attachments, 1 volume would stay attaching. Reserve")
+	c.answers[csiNodes] = volumes(25)
+	if after := succeeds(t, "plan", "-f", manifest); after != before {
+		t.Errorf("a plan that leaves volumes their attachments says:\n%s", after)
+	}
+	c.denied = []string{"/csinodes"}
+	wants(t, succeeds(t, "plan", "-f", manifest), "· the volumes of the nodes are not known: list CSINodes: ")
+}
+
 func TestPlanOfADeclaredNodeENI(t *testing.T) {
 	cases := map[string]struct {
 		manifest string

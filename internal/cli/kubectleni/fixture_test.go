@@ -84,7 +84,7 @@ func discovery() map[string]any {
 		list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version}
 		for _, kind := range kinds {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
-				Name: strings.ToLower(kind) + "s", Kind: kind, Namespaced: !strings.HasPrefix(kind, "Cluster"), Verbs: metav1.Verbs{"get", "list"},
+				Name: strings.ToLower(kind) + "s", Kind: kind, Namespaced: !strings.HasPrefix(kind, "C"), Verbs: metav1.Verbs{"get", "list"},
 			})
 		}
 		return list
@@ -92,10 +92,12 @@ func discovery() map[string]any {
 	return map[string]any{
 		"/apis": metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{
 			group("apps", "v1"), group("rbac.authorization.k8s.io", "v1"), group("coordination.k8s.io", "v1"), group("networking.k8s.aws", "v1alpha1"),
-			group("events.k8s.io", "v1"),
+			group("events.k8s.io", "v1"), group("storage.k8s.io", "v1"),
 		}},
 		"/apis/apps/v1":                                          resources("apps/v1", "Deployment", "DaemonSet"),
 		"/apis/rbac.authorization.k8s.io/v1":                     resources("rbac.authorization.k8s.io/v1", "RoleBinding", "ClusterRoleBinding"),
+		"/apis/storage.k8s.io/v1":                                resources("storage.k8s.io/v1", "CSINode"),
+		"/apis/storage.k8s.io/v1/csinodes":                       list("storage.k8s.io/v1", "CSINodeList"),
 		"/apis/apps/v1/deployments":                              list("apps/v1", "DeploymentList"),
 		"/apis/rbac.authorization.k8s.io/v1/rolebindings":        list("rbac.authorization.k8s.io/v1", "RoleBindingList"),
 		"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings": list("rbac.authorization.k8s.io/v1", "ClusterRoleBindingList"),
@@ -189,6 +191,18 @@ func multus() *v1alpha1.NodeENI {
 func condition(status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}
 }
+
+// volumes is the count of the EBS CSI driver on node-a1.
+func volumes(count int) map[string]any {
+	return list("storage.k8s.io/v1", "CSINodeList", map[string]any{
+		"metadata": map[string]any{"name": "node-a1"},
+		"spec": map[string]any{"drivers": []any{map[string]any{
+			"name": "ebs.csi.aws.com", "nodeID": "i-0a10000000000000a", "topologyKeys": []any{}, "allocatable": map[string]any{"count": count},
+		}}},
+	})
+}
+
+const csiNodes = "/apis/storage.k8s.io/v1/csinodes"
 
 // readyCluster has node-a1 with the interface of NodeENI multus, and node-b1 that no NodeENI selects.
 func readyCluster(t *testing.T) *cluster {

@@ -89,6 +89,11 @@ func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (rep
 		planned.Skipped = append(planned.Skipped, fmt.Sprintf("the free addresses of the subnets are not known: %v", err))
 	}
 	planned.AddShortages(drafts, subnets.Subnets)
+	volumes, err := offeredVolumes(ctx, api)
+	if err != nil {
+		planned.Skipped = append(planned.Skipped, fmt.Sprintf("the volumes of the nodes are not known: %v", err))
+	}
+	planned.AddCrowding(drafts, volumes)
 	return planned, nil
 }
 

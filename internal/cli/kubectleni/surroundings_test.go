@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -135,6 +136,16 @@ func TestDoctorSaysWhatIsMissingAndWhatToDo(t *testing.T) {
 			"● subnet subnet-0f59b4f14737be9ad: 4091 addresses free in us-east-1a",
 			"granted; for 5 of them EC2 found no resource to check", // the subnet is one
 		}, false},
+		"volumes that miss the attachments of interfaces": {func(c *cluster, _ *awssim.Simulator) { c.answers[csiNodes] = volumes(27) }, nil, []string{
+			"◐ volumes: node-a1: the EBS CSI driver offers 27 volumes in addition to 1 interface; where both share 28 attachments, 1 volume would stay attaching",
+			"→ Reserve attachments in the driver, or create the interfaces at launch: docs/install.md#volumes.",
+		}, false},
+		"volumes and interfaces": {func(c *cluster, _ *awssim.Simulator) { c.answers[csiNodes] = volumes(26) }, nil, []string{
+			"● volumes: the EBS CSI driver counts volumes on 1 node, and leaves the interfaces their attachments",
+		}, false},
+		"volumes that may not be read": {func(c *cluster, _ *awssim.Simulator) { c.denied = []string{"/csinodes"} }, nil, []string{
+			"◐ volumes: the volumes of the nodes are not known: list CSINodes: ", "→ Ask for permission to list CSINodes.",
+		}, false},
 		"denied actions": {func(_ *cluster, sim *awssim.Simulator) { deny(sim, "CreateNetworkInterface") }, nil, []string{
 			"✗ permissions: 1 of ", "actions are denied: ec2:CreateNetworkInterface", "→ Give the role the policy of deploy/iam/controller.json.",
 		}, true},
@@ -164,6 +175,25 @@ func TestDoctorSaysWhatIsMissingAndWhatToDo(t *testing.T) {
 				t.Errorf("EC2 is counted without permission to read:\n%s", r.out)
 			}
 		})
+	}
+}
+
+// A cluster can have thousands of nodes with volumes. Their interfaces are among those that doctor counts anyway.
+func TestDoctorComparesVolumesWithoutFurtherCalls(t *testing.T) {
+	c := readyCluster(t)
+	calls := func() map[string]int {
+		sim := withEC2(t)
+		succeeds(t, "doctor")
+		counts := map[string]int{}
+		for action, made := range sim.Calls().Actions {
+			counts[action] = made.Count
+		}
+		return counts
+	}
+	without := calls()
+	c.answers[csiNodes] = volumes(27)
+	if diff := cmp.Diff(without, calls()); diff != "" {
+		t.Errorf("calls to EC2 (-without +with volumes):\n%s", diff)
 	}
 }
 

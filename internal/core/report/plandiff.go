@@ -39,6 +39,8 @@ type PlanDiff struct {
 	Slowest string  `json:"slowest,omitempty"`
 	// Shortages are the subnets without enough addresses for all interfaces that would be created.
 	Shortages []Shortage `json:"shortages,omitempty"`
+	// Crowded are the nodes on which the new interfaces take attachments that the EBS CSI driver offers to volumes.
+	Crowded []Crowding `json:"crowded,omitempty"`
 	// Skipped names the nodes that were skipped, and why.
 	Skipped []string `json:"skipped,omitempty"`
 }
@@ -62,6 +64,8 @@ type NodeDiff struct {
 type SimulatedNode struct {
 	Node    string
 	Outcome forecast.Outcome
+	// Attached is the number of interfaces that the instance has before the plan, the primary one included.
+	Attached int
 }
 
 // NewPlanDiff sums up the outcomes for nodes. Rates are the request rates of the calls to EC2.
@@ -234,6 +238,9 @@ func (v PlanDiff) Text(p Page) string {
 	}
 	for _, shortage := range v.Shortages {
 		b.WriteString(p.paint(terminal.Bad, p.paragraph("! ", shortage.String())))
+	}
+	for _, c := range v.Crowded {
+		b.WriteString(p.paint(terminal.Bad, p.paragraph("! ", c.String()+". "+MoreAttachments)))
 	}
 	for _, skipped := range v.Skipped {
 		b.WriteString(p.paragraph("· ", skipped))
