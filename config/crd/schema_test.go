@@ -12,42 +12,24 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/multieni/multieni/config/crd"
+	"github.com/multieni/multieni/internal/admission"
 )
 
-// kind is what the API server makes of one definition: enough to default and validate objects as it does.
+// kind is a definition with its rules.
 type kind struct {
 	definition *apiextensionsv1.CustomResourceDefinition
-	structural *schema.Structural
-	openAPI    validation.SchemaValidator
-	rules      *cel.Validator
+	rules      *admission.Rules
 }
 
 func load(t *testing.T, name string) kind {
 	t.Helper()
-	definition := definitionOf(t, name)
-	internal := &apiextensions.JSONSchemaProps{}
-	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(rootSchema(definition), internal, nil)
+	rules, err := admission.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	structural, err := schema.NewStructural(internal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	openAPI, _, err := validation.NewSchemaValidator(internal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kind{definition, structural, openAPI, cel.NewValidator(structural, true, celconfig.PerCallLimit)}
+	return kind{definitionOf(t, name), rules}
 }
 
 func definitionOf(t *testing.T, name string) *apiextensionsv1.CustomResourceDefinition {
@@ -74,21 +56,10 @@ func rootSchema(definition *apiextensionsv1.CustomResourceDefinition) *apiextens
 	return definition.Spec.Versions[0].Schema.OpenAPIV3Schema
 }
 
-// admit defaults the object in place and returns what the API server would say against it, under strict field
-// validation.
+// admit defaults the object in place and returns what the API server would say against it.
 func (k kind) admit(object map[string]any) []string {
 	var refusals []string
-	unknown := pruning.PruneWithOptions(object, k.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
-	for _, path := range unknown {
-		refusals = append(refusals, "unknown field "+path)
-	}
-	defaulting.Default(object, k.structural)
-	errs := validation.ValidateCustomResource(nil, object, k.openAPI)
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, object)...)
-	if len(errs) == 0 {
-		errs, _ = k.rules.Validate(context.Background(), nil, k.structural, object, nil, celconfig.RuntimeCELCostBudget)
-	}
-	for _, err := range errs {
+	for _, err := range k.rules.Admit(context.Background(), object) {
 		refusals = append(refusals, err.Error())
 	}
 	return refusals

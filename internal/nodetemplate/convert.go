@@ -7,8 +7,6 @@ package nodetemplate
 
 import (
 	"encoding/json"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -60,7 +58,7 @@ func Convert(object *v1alpha1.AWSNodeTemplate, cluster string) (launchtemplate.N
 				Message: "it must be an object with members of RequestLaunchTemplateData: " + err.Error()}
 		}
 	}
-	return t, check(spec)
+	return t, nil
 }
 
 func convertInterface(i v1alpha1.LaunchInterface) launchtemplate.Interface {
@@ -96,38 +94,6 @@ func gib(size string) int {
 		return 0
 	}
 	return n * unit
-}
-
-// check validates the enumerations of the schema, because no API server has validated a file on disk.
-func check(spec v1alpha1.AWSNodeTemplateSpec) error {
-	words := func(path, value string, known ...string) error {
-		if value == "" || slices.Contains(known, value) {
-			return nil
-		}
-		return fmt.Errorf("spec.%s is %q and must be one of %s", path, value, strings.Join(known, ", "))
-	}
-	family := words("amiFamily", string(spec.AMIFamily), string(launchtemplate.AL2023),
-		string(launchtemplate.Bottlerocket), string(launchtemplate.Custom))
-	if family != nil {
-		family = fmt.Errorf("%w; AWS publishes no new EKS image of AL2; for AL2, Ubuntu and any other image set Custom, "+
-			"choose the image by amiSelector, and say in userData how it joins the cluster", family)
-	}
-	rules := []error{
-		family,
-		words("layout", string(spec.Layout), string(launchtemplate.NoLayout), string(launchtemplate.IPOptimized),
-			string(launchtemplate.BandwidthOptimized)),
-		words("architecture", string(spec.Architecture), "amd64", "arm64"),
-	}
-	for n, i := range spec.NetworkInterfaces {
-		rules = append(rules, words(fmt.Sprintf("networkInterfaces[%d].management", n), string(i.Management),
-			string(launchtemplate.Unmanaged), string(launchtemplate.CNI)))
-	}
-	for _, err := range rules {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // AsItIs reports whether nodes are launched from another program's unchanged launch template.

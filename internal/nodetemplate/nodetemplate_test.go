@@ -4,10 +4,10 @@
 package nodetemplate_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
@@ -47,12 +47,9 @@ spec:
 `
 
 func TestTheSeedsExampleIsUnderstood(t *testing.T) {
-	object, notes, err := nodetemplate.Read(strings.NewReader(seed))
-	if err != nil {
+	object := &v1alpha1.AWSNodeTemplate{}
+	if err := yaml.UnmarshalStrict([]byte(seed), object); err != nil {
 		t.Fatal(err)
-	}
-	if len(notes) != 1 || !strings.Contains(notes[0], "networking.k8s.aws/v1alpha1") {
-		t.Errorf("notes %q", notes)
 	}
 	got, err := nodetemplate.Convert(object, "blue")
 	if err != nil {
@@ -74,32 +71,5 @@ func TestTheSeedsExampleIsUnderstood(t *testing.T) {
 	}
 	if diff := cmp.Diff(selector.GroupTerms{IDs: []string{"sg-1", "sg-2"}}, nodetemplate.GroupTerms(object.Spec.SecurityGroupSelector)); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
-	}
-}
-
-func TestManifestsThatAreRefused(t *testing.T) {
-	for name, tc := range map[string]struct{ text, says string }{
-		"nothing":         {"", "no object of kind"},
-		"another kind":    {"kind: NodeENI\n", "no object of kind"},
-		"another group":   {"apiVersion: v1\nkind: AWSNodeTemplate\n", "must have networking.k8s.aws/v1alpha1"},
-		"two":             {seed + "---" + seed, "several"},
-		"a field unknown": {strings.Replace(seed, "instanceProfile", "instanceProfil", 1), `unknown field "instanceProfil"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, _, err := nodetemplate.Read(strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("got %v, want something about %q", err, tc.says)
-			}
-		})
-	}
-}
-
-func TestWordsThatDoNotExistAreRefused(t *testing.T) {
-	for _, spec := range []v1alpha1.AWSNodeTemplateSpec{
-		{AMIFamily: "AL2"}, {Layout: "Wide"}, {Architecture: "x86_64"},
-		{NetworkInterfaces: []v1alpha1.LaunchInterface{{Management: "Kubelet"}}},
-	} {
-		if _, err := nodetemplate.Convert(&v1alpha1.AWSNodeTemplate{Spec: spec}, ""); err == nil {
-			t.Errorf("%+v passes", spec)
-		}
 	}
 }

@@ -238,6 +238,18 @@ func TestPlanOfANewNodeENI(t *testing.T) {
 	}
 }
 
+// kubectl get nodeenis -o yaml prints a List; deployments have folders.
+func TestPlanOfAListAndOfAFolder(t *testing.T) {
+	c := newCluster(t)
+	c.node("node-a1", "us-east-1a", "i-0a10000000000000a", map[string]string{"ng": "multi-eni"})
+	withEC2(t)
+	list := "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(manifestOf("multus")), "\n", "\n  ") + "\n"
+	r := run(t, list, "plan", "-f", "-")
+	must(t, r.failure)
+	wants(t, r.out, "+ multus: create")
+	wants(t, succeeds(t, "plan", "-f", filepath.Dir(write(t, manifestOf("multus")))), "+ multus: create")
+}
+
 // TestPlanWithoutRoom plans for two nodes in a subnet that a reservation holds whole.
 func TestPlanWithoutRoom(t *testing.T) {
 	c := newCluster(t)
@@ -310,7 +322,9 @@ func TestPlansThatCannotBeMade(t *testing.T) {
 		want     []string
 	}{
 		"another kind":             {"kind: ConfigMap\napiVersion: v1\n", nil, "", []string{"manifest.yaml holds no NodeENI of networking.k8s.aws/v1alpha1"}},
-		"an unknown field":         {manifestOf("multus") + "  subnet: x\n", nil, "", []string{"manifest.yaml: read a NodeENI", `unknown field "subnet"`}},
+		"an unknown field":         {manifestOf("multus") + "  subnet: x\n", nil, "", []string{"manifest.yaml: NodeENI multus: ", `unknown field "spec.subnet"`}},
+		"another version":          {strings.Replace(manifestOf("multus"), "v1alpha1", "v1alpha2", 1), nil, "", []string{`NodeENI multus has apiVersion "networking.k8s.aws/v1alpha2"`}},
+		"one twice":                {manifestOf("multus") + "---\n" + manifestOf("multus"), nil, "", []string{"NodeENI multus is declared twice"}},
 		"not YAML":                 {"kind: [", nil, "", []string{"manifest.yaml: "}},
 		"deletion of an unknown":   {manifestOf("user-plane"), []string{"--delete"}, "", []string{"there is no NodeENI user-plane to delete"}},
 		"a refused creation":       {manifestOf("user-plane"), nil, "/nodeenis#POST", []string{"NodeENI user-plane would be refused", "forbidden"}},

@@ -4,69 +4,47 @@
 package kubectleni
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/manifest"
 )
 
-// readManifests returns the NodeENIs of files, and skips other kinds. A file without a NodeENI is an error.
-func readManifests(files []string) ([]v1alpha1.NodeENI, error) {
+// readManifests returns the NodeENIs of files, folders and standard input, and skips other kinds. A file or folder
+// without a NodeENI is an error.
+func readManifests(files []string, stdin io.Reader) ([]v1alpha1.NodeENI, error) {
+	const kind = "NodeENI"
 	var all []v1alpha1.NodeENI
+	sources := map[string]string{}
 	for _, file := range files {
-		content, err := readFile(file)
+		objects, err := manifest.Read(file, stdin)
 		if err != nil {
 			return nil, err
 		}
-		some, err := parseManifests(content)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+		before := len(all)
+		for _, o := range objects {
+			if o.Kind != kind {
+				continue
+			}
+			if ours := v1alpha1.SchemeGroupVersion.String(); o.APIVersion != ours {
+				return nil, fmt.Errorf("%s: %s %s has apiVersion %q and must have %s", o.Source, kind, o.Name, o.APIVersion, ours)
+			}
+			if other, twice := sources[o.Name]; twice {
+				return nil, fmt.Errorf("%s %s is declared twice, in %s and in %s; keep one", kind, o.Name, other, o.Source)
+			}
+			sources[o.Name] = o.Source
+			var one v1alpha1.NodeENI
+			if err := o.Decode(&one); err != nil {
+				return nil, fmt.Errorf("%s: %s %s: %w; see: kubectl explain nodeeni.spec", o.Source, kind, o.Name, err)
+			}
+			one.APIVersion, one.Kind = o.APIVersion, o.Kind
+			all = append(all, one)
 		}
-		if len(some) == 0 {
-			return nil, fmt.Errorf("%s holds no NodeENI of %s", file, v1alpha1.SchemeGroupVersion)
+		if len(all) == before {
+			return nil, fmt.Errorf("%s holds no NodeENI of %s; a folder is read without its subfolders", file,
+				v1alpha1.SchemeGroupVersion)
 		}
-		all = append(all, some...)
 	}
 	return all, nil
-}
-
-func readFile(file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(os.Stdin)
-	}
-	return os.ReadFile(file)
-}
-
-func parseManifests(content []byte) ([]v1alpha1.NodeENI, error) {
-	var all []v1alpha1.NodeENI
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		var kind metav1.TypeMeta
-		if err := yaml.Unmarshal(document, &kind); err != nil {
-			return nil, err
-		}
-		if kind.Kind != "NodeENI" || kind.APIVersion != v1alpha1.SchemeGroupVersion.String() {
-			continue
-		}
-		var one v1alpha1.NodeENI
-		if err := yaml.UnmarshalStrict(document, &one); err != nil {
-			return nil, fmt.Errorf("read a NodeENI: %w", err)
-		}
-		all = append(all, one)
-	}
 }

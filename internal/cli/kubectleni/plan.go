@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -36,14 +37,16 @@ of the controller. It changes nothing.`,
 		Example: `  kubectl eni plan -f examples/single-subnet.yaml
   kubectl eni plan -f changed.yaml -o wide      # every node by name
   kubectl eni plan -f multus.yaml --delete      # the effects of deleting it
-  kustomize build . | kubectl eni plan -f -`,
+  kustomize build . | kubectl eni plan -f -
+  kubectl get nodeenis -o yaml | kubectl eni plan -f -`,
 		Args: cobra.NoArgs,
 		RunE: s.show(func(c *cobra.Command, api client.Client, _ []string) (textOutput, error) {
+			p.stdin = c.InOrStdin()
 			return p.plan(c.Context(), api, &e)
 		}),
 	}
 	c.Flags().StringArrayVarP(&p.files, "filename", "f", nil,
-		"file with NodeENIs, or - for standard input; required, may be repeated")
+		"file or folder with NodeENIs, or - for standard input; required, may be repeated")
 	c.Flags().BoolVar(&p.remove, "delete", false, "plan the deletion of the NodeENIs")
 	e.bind(c.Flags())
 	e.bindInstanceTags(c.Flags())
@@ -53,6 +56,7 @@ of the controller. It changes nothing.`,
 
 type planOptions struct {
 	files  []string
+	stdin  io.Reader
 	remove bool
 }
 
@@ -60,7 +64,7 @@ func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (rep
 	if len(p.files) == 0 {
 		return report.PlanDiff{}, errors.New("specify the NodeENIs with -f FILE, or -f - for standard input")
 	}
-	manifests, err := readManifests(p.files)
+	manifests, err := readManifests(p.files, p.stdin)
 	if err != nil {
 		return report.PlanDiff{}, err
 	}

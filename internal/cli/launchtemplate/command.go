@@ -24,7 +24,9 @@ instance types that take its interfaces, and the effects of a change on running 
 commands call neither EC2 nor Kubernetes, and change nothing.
 
 The matches of a selector by tags are not known offline, so the output has the selector in angle
-brackets. For a selector by ID (aws-ids), it has the IDs.`,
+brackets. For a selector by ID (aws-ids), it has the IDs.
+
+The commands refuse what the API server would refuse.`,
 	}
 	command.AddCommand(newRender(), newExplain(), newDiff())
 	return command
@@ -37,7 +39,7 @@ type input struct {
 
 func (i *input) bind(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringVarP(&i.file, "filename", "f", "", "manifest with the AWSNodeTemplate; - for standard input")
+	flags.StringVarP(&i.file, "filename", "f", "", "file or folder with AWSNodeTemplates; - for standard input")
 	flags.StringVar(&i.source, "source", "",
 		"file with the launch template that launchTemplateRef names: the output of aws ec2 "+
 			"describe-launch-template-versions, or launch template data")

@@ -78,7 +78,7 @@ func TestTheSeedsHeaderIsAcceptedWithANote(t *testing.T) {
 	}
 	seed := strings.Replace(string(manifest), "networking.k8s.aws/v1alpha1", "karpenter.k8s.aws/v1alpha1", 1)
 	_, notes, err := run(t, seed, "render", "-f", "-")
-	if err != nil || !strings.Contains(notes, "note: apiVersion karpenter.k8s.aws/v1alpha1 is read as networking.k8s.aws/v1alpha1") {
+	if err != nil || !strings.Contains(notes, "note: default: apiVersion karpenter.k8s.aws/v1alpha1 is read as networking.k8s.aws/v1alpha1") {
 		t.Errorf("error %v, notes %q", err, notes)
 	}
 }
@@ -107,12 +107,12 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		says      []string
 	}{
 		"several things at once": {
-			manifest("  networkInterfaces: [{associatePublicIPAddress: true}, {deviceIndex: 1, interfaceType: efa-only, ipv4PrefixCount: 1}]\n"), []string{"render", "-f", "-"},
-			[]string{"PublicIPRequiresSingleInterface", "EFAOnlyHasNoAddresses", "remove"},
+			manifest("  instanceTypes: {include: [t3.nano]}\n  networkInterfaces: [{}, {deviceIndex: 1}, {deviceIndex: 2}]\n  launchTemplateOverride: {NetworkInterfaces: [{DeviceIndex: 3, AssociatePublicIpAddress: true}]}\n"),
+			[]string{"render", "-f", "-"}, []string{"PublicIPRequiresSingleInterface", "NoEligibleInstanceType", "remove"},
 		},
 		"problems that are explained": {
-			manifest("  networkInterfaces: [{associatePublicIPAddress: true}, {deviceIndex: 1}]\n"), []string{"explain", "-f", "-"},
-			[]string{"PublicIPRequiresSingleInterface"},
+			manifest("  instanceTypes: {include: [t3.nano]}\n  networkInterfaces: [{}, {deviceIndex: 1}, {deviceIndex: 2}]\n"), []string{"explain", "-f", "-"},
+			[]string{"NoEligibleInstanceType"},
 		},
 		"a member of the override that does not exist": {
 			manifest("  launchTemplateOverride: {BlockDeviceMappings: [{DeviceName: /dev/xvdb, Ebs: {iops: 3000}}]}\n"), []string{"render", "-f", "-"},
@@ -146,6 +146,103 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// refused are mistakes that the API server refuses, with a part of its words. There are many more; config/crd tests them.
+var refused = map[string]struct{ spec, says string }{
+	"a required field":           {"userData: '#!/bin/sh'", "subnetSelector and securityGroupSelector are required"},
+	"a rule in CEL":              {plain + "amiSelector: {aws-ids: \"ami-12345678, ami-12345679\"}", "amiSelector names the image itself"},
+	"a pattern":                  {plain + "blockDeviceMappings: [{deviceName: a, ebs: {volumeSize: 500Mi}}]", "volumeSize"},
+	"an enumeration":             {plain + "architecture: x86_64", `"amd64", "arm64"`},
+	"a list's key":               {plain + "networkInterfaces: [{}, {deviceIndex: 0}]", "Duplicate value"},
+	"a range":                    {plain + "metadataOptions: {httpPutResponseHopLimit: 65}", "less than or equal to 64"},
+	"a type":                     {plain + "detailedMonitoring: 'yes'", "detailedMonitoring"},
+	"a public address on one":    {plain + "networkInterfaces: [{associatePublicIPAddress: true}, {deviceIndex: 1}]", "only with a single network interface"},
+	"an unknown field":           {plain + "instanceProfil: a", `unknown field "spec.instanceProfil"; see: kubectl explain awsnodetemplate.spec`},
+	"a name that is not allowed": {plain + "architecture: amd64}, metadata: {name: A_B", "metadata.name"},
+}
+
+const plain = "subnetSelector: {a: b}, securityGroupSelector: {a: b}, "
+
+// No command prints anything for an object that the API server would refuse.
+func TestRulesOfTheAPIServerApplyOffline(t *testing.T) {
+	for name, tc := range refused {
+		t.Run(name, func(t *testing.T) {
+			text := "{apiVersion: networking.k8s.aws/v1alpha1, kind: AWSNodeTemplate, metadata: {name: x}, spec: {" + tc.spec + "}}"
+			if strings.Contains(tc.spec, "metadata: {name") {
+				text = strings.Replace(text, "metadata: {name: x}, ", "", 1)
+			}
+			for _, command := range []string{"render", "explain"} {
+				out, _, err := run(t, text, command, "-f", "-")
+				if err == nil || !strings.Contains(err.Error(), tc.says) || out != "" {
+					t.Errorf("%s prints %q and fails with %v, want something about %q", command, out, err, tc.says)
+				}
+			}
+		})
+	}
+}
+
+// kubectl get awsnodetemplates -o yaml prints a List of all.
+func TestAllOfAListAreRendered(t *testing.T) {
+	list := clusterList("one", "two")
+	t.Run("as text", func(t *testing.T) {
+		out, _, err := run(t, list, "render", "-f", "-")
+		if err != nil || strings.Count(out, "\n# any zone") != 2 {
+			t.Errorf("error %v, printed %s", err, out)
+		}
+	})
+	t.Run("for programs", func(t *testing.T) {
+		out, _, err := run(t, list, "explain", "-f", "-", "-o", "json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for decoder := json.NewDecoder(strings.NewReader(out)); decoder.More(); {
+			var facts struct{ Name string }
+			if err := decoder.Decode(&facts); err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, facts.Name)
+		}
+		if diff := cmp.Diff([]string{"one", "two"}, names); diff != "" {
+			t.Errorf("names (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("one that is wrong does not hide the others", func(t *testing.T) {
+		wrong := strings.Replace(list, "architecture: arm64", "architecture: x86_64", 1)
+		out, _, err := run(t, wrong, "explain", "-f", "-")
+		if err == nil || !strings.Contains(err.Error(), "standard input, item 1: AWSNodeTemplate one: ") || !strings.Contains(out, "AWSNodeTemplate two") {
+			t.Errorf("error %v, printed %s", err, out)
+		}
+	})
+	t.Run("and compared by name", func(t *testing.T) {
+		old := filepath.Join(t.TempDir(), "old.yaml")
+		if err := os.WriteFile(old, []byte(clusterList("two", "one")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, _, err := run(t, strings.Replace(list, "#!/bin/sh", "#!/bin/bash", 1), "diff", "-f", "-", "--from", old)
+		one, two, _ := strings.Cut(out, "AWSNodeTemplate two\n")
+		if err != nil || !strings.Contains(one, "new version") || !strings.Contains(two, "stay as they are") {
+			t.Errorf("error %v, printed %s", err, out)
+		}
+	})
+}
+
+// clusterList is a List of AWSNodeTemplates, as kubectl prints it.
+func clusterList(names ...string) string {
+	list := "apiVersion: v1\nkind: List\nmetadata: {resourceVersion: \"\"}\nitems:\n"
+	for _, name := range names {
+		list += "- {apiVersion: networking.k8s.aws/v1alpha1, kind: AWSNodeTemplate, metadata: {name: " + name + ", uid: u, generation: 1}, spec: {" +
+			plain + "amiSelector: {aws-ids: ami-12345678}, architecture: arm64, userData: '#!/bin/sh'}}\n"
+	}
+	return list
+}
+
+func TestAFolderOfNodeTemplatesIsRead(t *testing.T) {
+	out, _, err := run(t, "", "explain", "-f", "testdata/folder")
+	if err != nil || !strings.Contains(out, "AWSNodeTemplate from-a-folder") {
+		t.Errorf("error %v, printed %s", err, out)
 	}
 }
 

@@ -23,41 +23,56 @@ func newDiff() *cobra.Command {
 		Short: "Show the effects of a change on launch templates and on running nodes",
 		Long: `Show the changes of the launch templates between two versions of an AWSNodeTemplate, and their
 effects on nodes that were launched from the old one: whether a difference is Static, Dynamic
-or Behavioral, and whether it is repaired in place or needs a new node.
+or Behavioral, and whether it is repaired in place or needs a new node. Several AWSNodeTemplates
+are compared by name.
 
 The exit status is 0 with and without differences.`,
 		Example: `  git show HEAD:default.yaml > old.yaml
   multieni launch-template diff -f default.yaml --from old.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := in.check(); err != nil {
-				return err
-			}
-			now, err := in.load(c, in.file)
+			earlier, err := in.load(c, from)
 			if err != nil {
 				return err
 			}
-			then, err := in.load(c, from)
-			if err != nil {
-				return err
-			}
-			for _, l := range []loaded{then, now} {
-				if err := refusal(l.Problems); err != nil {
-					return fmt.Errorf("%s: %w", l.object.Name, err)
+			return in.each(c, func(now loaded) error {
+				then, err := counterpart(earlier, now, from)
+				if err != nil {
+					return err
 				}
-			}
-			d := compare(then, now)
-			if in.output != "text" {
-				return write(c.OutOrStdout(), in.output, d)
-			}
-			show(c.OutOrStdout(), d.print)
-			return nil
+				for _, l := range []loaded{then, now} {
+					if err := refusal(l.Problems); err != nil {
+						return err
+					}
+				}
+				d := compare(then, now)
+				if in.output != "text" {
+					return write(c.OutOrStdout(), in.output, d)
+				}
+				if len(earlier) > 1 {
+					fmt.Fprintf(c.OutOrStdout(), "%s %s\n", kind, now.object.Name)
+				}
+				show(c.OutOrStdout(), d.print)
+				return nil
+			})
 		},
 	}
 	in.bind(command)
 	command.Flags().StringVar(&from, "from", "", "manifest with the old AWSNodeTemplate")
 	_ = command.MarkFlagRequired("from")
 	return command
+}
+
+// counterpart returns the earlier version of a node template: the one of its name or, if there is only one, that one.
+func counterpart(earlier []loaded, now loaded, from string) (loaded, error) {
+	if len(earlier) == 1 {
+		return earlier[0], nil
+	}
+	at := slices.IndexFunc(earlier, func(l loaded) bool { return l.object.Name == now.object.Name })
+	if at < 0 {
+		return loaded{}, fmt.Errorf("%s has several %ss and none of this name; give --from a file with one", from, kind)
+	}
+	return earlier[at], nil
 }
 
 // difference is the output of diff.

@@ -31,19 +31,14 @@ field of the launch template, with the layers that it overrides.`,
   multieni launch-template explain -f examples/launch-efa.yaml -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := in.check(); err != nil {
-				return err
-			}
-			l, err := in.load(c, in.file)
-			if err != nil {
-				return err
-			}
-			e := l.explanation()
-			if in.output != "text" {
-				return errors.Join(write(c.OutOrStdout(), in.output, e), refusal(l.Problems))
-			}
-			show(c.OutOrStdout(), e.print)
-			return refusal(l.Problems)
+			return in.each(c, func(l loaded) error {
+				e := l.explanation()
+				if in.output != "text" {
+					return errors.Join(write(c.OutOrStdout(), in.output, e), refusal(l.Problems))
+				}
+				show(c.OutOrStdout(), e.print)
+				return refusal(l.Problems)
+			})
 		},
 	}
 	in.bind(command)

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -40,22 +41,59 @@ type loaded struct {
 	Notes []string
 }
 
-// load reads the manifest and renders it.
-func (i *input) load(command *cobra.Command, file string) (loaded, error) {
-	r, err := open(command, file)
-	if err != nil {
-		return loaded{}, err
+// load reads the AWSNodeTemplates of a manifest and renders them. The error has those that cannot be rendered; the
+// others are returned with it.
+func (i *input) load(command *cobra.Command, file string) ([]loaded, error) {
+	all, err := read(command, file)
+	failures := []error{err}
+	references := 0
+	for _, d := range all {
+		if d.object.Spec.LaunchTemplateRef != nil {
+			references++
+		}
 	}
-	defer r.Close()
-	var l loaded
-	if l.object, l.Notes, err = nodetemplate.Read(r); err != nil {
-		return l, fmt.Errorf("%s: %w", file, err)
+	if i.source != "" && references != 1 {
+		return nil, errors.Join(append(failures, fmt.Errorf("--source is the launch template of one "+
+			"spec.launchTemplateRef, and %s has %d of them", file, references))...)
 	}
+	var ready []loaded
+	for _, d := range all {
+		l, err := i.render(command, d)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("%s: %s %s: %w", d.source, kind, d.object.Name, err))
+			continue
+		}
+		ready = append(ready, l)
+	}
+	return ready, errors.Join(failures...)
+}
+
+// each runs a command for each AWSNodeTemplate of the file, in their order. One that fails does not stop the others.
+func (i *input) each(command *cobra.Command, run func(loaded) error) error {
+	if err := i.check(); err != nil {
+		return err
+	}
+	all, err := i.load(command, i.file)
+	failures := []error{err}
+	for n, l := range all {
+		if n > 0 {
+			fmt.Fprint(command.OutOrStdout(), map[string]string{"yaml": "---\n", "text": "\n"}[i.output])
+		}
+		if err := run(l); err != nil {
+			failures = append(failures, fmt.Errorf("%s %s: %w", kind, l.object.Name, err))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func (i *input) render(command *cobra.Command, d declared) (loaded, error) {
+	l := loaded{object: d.object, Notes: d.notes}
+	var err error
 	if l.template, err = nodetemplate.Convert(l.object, i.cluster); err != nil {
-		return l, fmt.Errorf("%s: %w", file, err)
+		return l, err
 	}
 	if err := awsec2.CheckLaunchTemplateData(l.template.Override); err != nil {
-		return l, fmt.Errorf("%s: spec.launchTemplateOverride: %w", file, err)
+		return l, fmt.Errorf("spec.launchTemplateOverride: %w", err)
 	}
 	if l.template.Source, err = i.readSource(command, l.object.Spec); err != nil {
 		return l, err
@@ -157,8 +195,6 @@ func named(t launchtemplate.NodeTemplate) []eni.Subnet {
 func (i *input) readSource(command *cobra.Command, spec v1alpha1.AWSNodeTemplateSpec) (*launchtemplate.Source, error) {
 	ref := spec.LaunchTemplateRef
 	switch {
-	case ref == nil && i.source != "":
-		return nil, fmt.Errorf("--source needs spec.launchTemplateRef, and the AWSNodeTemplate has none")
 	case ref == nil:
 		return nil, nil
 	case i.source == "":

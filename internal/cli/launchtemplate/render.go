@@ -34,34 +34,33 @@ their own, and one for each shape if a layout gives instance types different int
 A group takes 40 instance types, and a fleet 300 overrides. If more are eligible, those of newer generations
 are kept, then by name, and a warning lists the others: choose with spec.instanceTypes.
 The first two name the launch templates by ID and version, if FILE comes from a cluster and
-has them in its status.`,
+has them in its status.
+
+Of a FILE with several AWSNodeTemplates, each is printed.`,
 		Example: `  # the request, whole
   multieni launch-template render -f examples/launch-two-subnets.yaml
 
   # the input of an Auto Scaling group
   kubectl get awsnodetemplate default -o yaml | multieni launch-template render -f - --for auto-scaling-group
 
+  # all of a cluster
+  kubectl get awsnodetemplates -o yaml | multieni launch-template render -f -
+
   # a fragment for Karpenter
   multieni launch-template render -f examples/launch-efa.yaml --for karpenter -o yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := in.check(); err != nil {
-				return err
-			}
-			l, err := in.load(c, in.file)
-			if err != nil {
-				return err
-			}
-			for _, note := range l.Notes {
-				fmt.Fprintln(c.ErrOrStderr(), "note:", terminal.Printable(note))
-			}
-			if err := refusal(l.Problems); err != nil {
-				return err
-			}
-			for _, warning := range l.Warnings {
-				fmt.Fprintln(c.ErrOrStderr(), "warning:", terminal.Printable(warning.Error()))
-			}
-			return l.render(c.OutOrStdout(), c.ErrOrStderr(), in.output, consumer)
+			return in.each(c, func(l loaded) error {
+				notices := l.notices(c.ErrOrStderr())
+				notices("note", l.Notes...)
+				if err := refusal(l.Problems); err != nil {
+					return err
+				}
+				for _, warning := range l.Warnings {
+					notices("warning", warning.Error())
+				}
+				return l.render(c.OutOrStdout(), notices, in.output, consumer)
+			})
 		},
 	}
 	in.bind(command)
@@ -87,15 +86,22 @@ func (l loaded) templates() []renderedTemplate {
 	return all
 }
 
-func (l loaded) render(w, notices io.Writer, form, consumer string) error {
+// notices returns a function that prints notes and warnings, with the name of the node template.
+func (l loaded) notices(w io.Writer) func(sort string, texts ...string) {
+	return func(sort string, texts ...string) {
+		for _, text := range texts {
+			fmt.Fprintf(w, "%s: %s: %s\n", sort, l.object.Name, terminal.Printable(text))
+		}
+	}
+}
+
+func (l loaded) render(w io.Writer, notices func(sort string, texts ...string), form, consumer string) error {
 	if consumer != "" {
 		facts, notes, err := l.consumer(consumer)
 		if err != nil {
 			return err
 		}
-		for _, note := range notes {
-			fmt.Fprintln(notices, "warning:", terminal.Printable(note))
-		}
+		notices("warning", notes...)
 		if form == "text" {
 			form = "json"
 		}
