@@ -315,10 +315,10 @@ type BlockDevice struct {
 	// +kubebuilder:validation:Maximum=2000
 	Throughput int32 `json:"throughput,omitempty"`
 
-	// volumeSize is the size, for example 100Gi or 1Ti.
+	// volumeSize is the size in whole Gi or Ti, for example 100Gi or 1Ti.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
-	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,4}(Gi|Ti)$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]{0,4}(Gi|Ti)$')",message="volumeSize must be a whole number of Gi or Ti, for example 100Gi or 1Ti: EC2 takes whole GiB"
 	VolumeSize string `json:"volumeSize,omitempty"`
 
 	// volumeType is the type, for example gp3.

@@ -78,6 +78,8 @@ var refusedTemplates = map[string]struct {
 	"a tag of ours":                  {"set by the controller", fields{"tags": fields{"networking.k8s.aws/cluster": "a"}}},
 	"a tag of the VPC CNI":           {"keys of the VPC CNI", fields{"tags": fields{"node.k8s.amazonaws.com/no_manage": "a"}}},
 	"a size without unit":            {"volumeSize", fields{"blockDeviceMappings": []any{fields{"deviceName": "a", "ebs": fields{"volumeSize": "100"}}}}},
+	"a size in another unit":         {"whole number of Gi or Ti", fields{"blockDeviceMappings": []any{fields{"deviceName": "a", "ebs": fields{"volumeSize": "20G"}}}}},
+	"a size that is not whole":       {"whole number of Gi or Ti", fields{"blockDeviceMappings": []any{fields{"deviceName": "a", "ebs": fields{"volumeSize": "1.5Ti"}}}}},
 	"a slot twice":                   {"Duplicate value", fields{"networkInterfaces": []any{fields{"deviceIndex": 0}, fields{}}}},
 	"no primary":                     {"every instance has this primary interface", primary(fields{"deviceIndex": 1})},
 	"an efa-only primary":            {"efa-only has not", primary(fields{"interfaceType": "efa-only"})},

@@ -17,8 +17,8 @@ import (
 	"github.com/multieni/multieni/internal/core/userdata"
 )
 
-// idsKey is the key of a selector that lists IDs, as in Karpenter's v1alpha1 API.
-const idsKey = "aws-ids"
+// IDsKey is the key of a selector that lists IDs, as in Karpenter's v1alpha1 API.
+const IDsKey = "aws-ids"
 
 // Convert returns the node template as a value with unresolved selectors. It does not check the override against EC2's
 // schema; an override that is not a JSON object is an error.
@@ -102,7 +102,7 @@ func AsItIs(spec v1alpha1.AWSNodeTemplateSpec) bool {
 }
 
 // ImageID returns the image that a selector names by ID, and "" for a selector by tags.
-func ImageID(selector map[string]v1alpha1.TagValue) string { return string(selector[idsKey]) }
+func ImageID(selector map[string]v1alpha1.TagValue) string { return string(selector[IDsKey]) }
 
 // SubnetTerms returns how a selector chooses subnets.
 func SubnetTerms(terms map[string]v1alpha1.TagValue) selector.SubnetTerms {
@@ -121,7 +121,7 @@ func GroupTerms(terms map[string]v1alpha1.TagValue) selector.GroupTerms {
 }
 
 func byID(selector map[string]v1alpha1.TagValue) ([]string, bool) {
-	list, by := selector[idsKey]
+	list, by := selector[IDsKey]
 	if !by {
 		return nil, false
 	}

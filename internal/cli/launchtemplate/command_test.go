@@ -246,6 +246,33 @@ func TestAFolderOfNodeTemplatesIsRead(t *testing.T) {
 	}
 }
 
+// What Karpenter reads as a pattern or a list is a plain tag here.
+func TestSelectorsThatMeanThemselvesAreNoted(t *testing.T) {
+	input := `{apiVersion: karpenter.k8s.aws/v1alpha1, kind: AWSNodeTemplate, metadata: {name: x}, spec: {userData: '#!/bin/sh',
+  subnetSelector: {Name: "*Public*"}, securityGroupSelector: {Name: "a,b", team: net}, amiSelector: {"aws::name": my-ami},
+  networkInterfaces: [{}, {deviceIndex: 1, subnetSelector: {karpenter.sh/discovery: "*"}, securityGroupSelector: {aws-ids: "sg-12345678,sg-12345679"}}]}}`
+	_, notes, err := run(t, input, "render", "-f", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"note: x: apiVersion karpenter.k8s.aws/v1alpha1 is read as networking.k8s.aws/v1alpha1; write that to apply it to a cluster, where the other group is Karpenter's",
+		"note: x: spec.subnetSelector: the value *Public* of Name means itself: there are no wildcards",
+		"note: x: spec.securityGroupSelector: the value a,b of Name means itself: there are no lists of values",
+		"note: x: spec.amiSelector: the key aws::name means a tag of this name; in an AWSNodeTemplate aws-ids lists IDs",
+		"note: x: spec.networkInterfaces[1].subnetSelector: the value * of karpenter.sh/discovery means itself: there are no wildcards",
+	}
+	var got []string
+	for line := range strings.Lines(notes) {
+		if strings.HasPrefix(line, "note: ") {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+}
+
 // Consumers take fewer instance types than there are. The newest types are kept, and a warning lists the others.
 func TestTypesThatAConsumerDoesNotTakeAreTold(t *testing.T) {
 	input := `{apiVersion: networking.k8s.aws/v1alpha1, kind: AWSNodeTemplate, metadata: {name: any}, spec: {

@@ -13,7 +13,9 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/admission"
+	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/manifest"
+	"github.com/multieni/multieni/internal/nodetemplate"
 )
 
 // kind is the kind that the commands look for.
@@ -91,5 +93,27 @@ func decode(command *cobra.Command, rules *admission.Rules, o manifest.Object) (
 	// The object that the API server would store has the defaults.
 	d.object = &v1alpha1.AWSNodeTemplate{}
 	err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, d.object)
+	d.notes = append(d.notes, literal(d.object.Spec)...)
 	return d, err
+}
+
+// literal returns notes on selectors that look as if they had Karpenter's patterns and lists.
+func literal(spec v1alpha1.AWSNodeTemplateSpec) []string {
+	var notes []string
+	note := func(path string, tags map[string]v1alpha1.TagValue) {
+		if _, byID := tags[nodetemplate.IDsKey]; byID {
+			return
+		}
+		if text := selector.Literal(v1alpha1.Strings(tags)); text != "" {
+			notes = append(notes, path+": "+text)
+		}
+	}
+	note("spec.subnetSelector", spec.SubnetSelector)
+	note("spec.securityGroupSelector", spec.SecurityGroupSelector)
+	note("spec.amiSelector", spec.AMISelector)
+	for n, i := range spec.NetworkInterfaces {
+		note(fmt.Sprintf("spec.networkInterfaces[%d].subnetSelector", n), i.SubnetSelector)
+		note(fmt.Sprintf("spec.networkInterfaces[%d].securityGroupSelector", n), i.SecurityGroupSelector)
+	}
+	return notes
 }

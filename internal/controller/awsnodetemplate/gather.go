@@ -14,6 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/nodetemplate"
 )
 
@@ -180,6 +181,11 @@ func (r *Reconciler) chooseImage(
 		return nil, err
 	}
 	image, problems := t.ChooseImage(images, types)
+	for n := range problems {
+		if len(images) == 0 {
+			problems[n].Message = selector.Explained(problems[n].Message, tags)
+		}
+	}
 	t.Image.ID, t.Image.Architecture = image.ID, image.Architecture
 	return problems, nil
 }
@@ -252,9 +258,9 @@ func vpcOf(subnets []eni.Subnet) string {
 }
 
 func (r *Reconciler) subnets(
-	ctx context.Context, selector map[string]v1alpha1.TagValue, path string,
+	ctx context.Context, terms map[string]v1alpha1.TagValue, path string,
 ) ([]eni.Subnet, []launchtemplate.Problem, error) {
-	match, err := r.Resolver.Subnets(ctx, nodetemplate.SubnetTerms(selector))
+	match, err := r.Resolver.Subnets(ctx, nodetemplate.SubnetTerms(terms))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -262,9 +268,9 @@ func (r *Reconciler) subnets(
 }
 
 func (r *Reconciler) groups(
-	ctx context.Context, selector map[string]v1alpha1.TagValue, vpc, path string,
+	ctx context.Context, terms map[string]v1alpha1.TagValue, vpc, path string,
 ) ([]string, []launchtemplate.Problem, error) {
-	match, err := r.Resolver.SecurityGroups(ctx, nodetemplate.GroupTerms(selector))
+	match, err := r.Resolver.SecurityGroups(ctx, nodetemplate.GroupTerms(terms))
 	if err != nil {
 		return nil, nil, err
 	}

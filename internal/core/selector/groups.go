@@ -46,6 +46,9 @@ func (m GroupMatch) ForVPC(vpcID string) (ids []string, problems []plan.Problem)
 		matching := t.matching(here)
 		problem := t.problem(matching, vpcID)
 		if problem != nil {
+			if !t.single {
+				problem.Message = Explained(problem.Message, m.terms.Tags)
+			}
 			problems = append(problems, *problem)
 			continue
 		}
@@ -121,7 +124,7 @@ func (t groupTerm) problem(matching []eni.SecurityGroup, vpcID string) *plan.Pro
 		}
 		return &plan.Problem{
 			Reason: plan.SecurityGroupNotFound,
-			Message: fmt.Sprintf("there is no security group with %s in %s; create it there, or correct the NodeENI",
+			Message: fmt.Sprintf("there is no security group with %s in %s; create it there, or select another",
 				t.text, place),
 		}
 	}

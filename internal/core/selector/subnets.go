@@ -29,6 +29,8 @@ type SubnetMatch struct {
 	Unknown []string
 
 	matched []matchedTerm
+	// tags are those of the terms, which are then one term.
+	tags map[string]string
 }
 
 // matchedTerm is a term with the subnets that match it, at least one.
@@ -39,7 +41,7 @@ type matchedTerm struct {
 
 // MatchSubnets matches the terms with the subnets. The order of the subnets does not matter.
 func MatchSubnets(terms SubnetTerms, subnets []eni.Subnet) SubnetMatch {
-	var m SubnetMatch
+	m := SubnetMatch{tags: terms.Tags}
 	for _, t := range terms.split() {
 		matching := filter(subnets, t.matches)
 		if len(matching) == 0 {
@@ -66,9 +68,8 @@ func (m SubnetMatch) Problems() []plan.Problem {
 	for _, term := range m.Unknown {
 		problems = append(problems, plan.Problem{
 			Reason: plan.SubnetNotFound,
-			Message: fmt.Sprintf("EC2 knows no subnet with %s; create it, or correct the NodeENI, and check that the "+
-				"controller works in the "+
-				"region and account of the subnet", term),
+			Message: Explained(fmt.Sprintf("EC2 knows no subnet with %s; create it, or select another, and check that the "+
+				"controller works in the region and account of the subnet", term), m.tags),
 		})
 	}
 	return problems

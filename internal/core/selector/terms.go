@@ -51,6 +51,33 @@ func tagText(tags map[string]string) string {
 	return strings.Join(pairs, ",")
 }
 
+// Literal says that values and keys mean themselves, if they look like the patterns, lists and words that Karpenter's
+// selectors have. It is empty for other tags.
+func Literal(tags map[string]string) string {
+	var notes []string
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		value := tags[key]
+		switch {
+		case strings.HasPrefix(key, "aws::"):
+			notes = append(notes, fmt.Sprintf(
+				"the key %s means a tag of this name; in an AWSNodeTemplate aws-ids lists IDs", key))
+		case strings.ContainsAny(value, "*?"):
+			notes = append(notes, fmt.Sprintf("the value %s of %s means itself: there are no wildcards", value, key))
+		case strings.Contains(value, ","):
+			notes = append(notes, fmt.Sprintf("the value %s of %s means itself: there are no lists of values", value, key))
+		}
+	}
+	return strings.Join(notes, "; ")
+}
+
+// Explained adds what [Literal] says of the tags to the message that nothing has them.
+func Explained(message string, tags map[string]string) string {
+	if literal := Literal(tags); literal != "" {
+		return message + "; " + literal
+	}
+	return message
+}
+
 func abridged(list []string) string {
 	if more := len(list) - mostNamed; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(list[:mostNamed], ", "), more)

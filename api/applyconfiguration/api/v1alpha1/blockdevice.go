@@ -22,7 +22,7 @@ type BlockDeviceApplyConfiguration struct {
 	SnapshotID *string `json:"snapshotID,omitempty"`
 	// throughput is in MiB per second.
 	Throughput *int32 `json:"throughput,omitempty"`
-	// volumeSize is the size, for example 100Gi or 1Ti.
+	// volumeSize is the size in whole Gi or Ti, for example 100Gi or 1Ti.
 	VolumeSize *string `json:"volumeSize,omitempty"`
 	// volumeType is the type, for example gp3.
 	VolumeType *string `json:"volumeType,omitempty"`
