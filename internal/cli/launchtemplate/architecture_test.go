@@ -36,7 +36,7 @@ func typesIn(out string) []string {
 // A group or a fleet gets only types that the image can run, and each warning once.
 func TestTypesOfTheImagesArchitecture(t *testing.T) {
 	const found = `, observedGeneration: 2, instanceTypes: {eligible: 1, types: [{name: %s, maxPods: 9}],
-		rejected: [{reason: OtherArchitecture, count: 1, message: no}]}`
+		rejected: [{reason: OtherArchitecture, count: 1, message: arm64}]}`
 	for name, tc := range map[string]struct{ spec, status, want string }{
 		"the controller found an image for amd64": {"", fmt.Sprintf(found, "m5.large"), "amd64"},
 		"the controller found an image for arm64": {"", fmt.Sprintf(found, "m6g.large"), "arm64"},
@@ -64,7 +64,7 @@ func TestTypesOfTheImagesArchitecture(t *testing.T) {
 // If the image is not known, a list of types would name some that it cannot run.
 func TestAnUnknownArchitectureIsRefused(t *testing.T) {
 	stale := `, observedGeneration: 1, instanceTypes: {eligible: 1, types: [{name: m5.large, maxPods: 9}],
-		rejected: [{reason: OtherArchitecture, count: 1, message: no}]}`
+		rejected: [{reason: OtherArchitecture, count: 1, message: arm64}]}`
 	for name, status := range map[string]string{"a file": "", "a status of an earlier declaration": stale} {
 		for _, consumer := range []string{"auto-scaling-group", "fleet"} {
 			_, _, err := run(t, selecting("", status), "render", "-f", "-", "--for", consumer)
