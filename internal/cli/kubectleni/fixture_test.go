@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,11 +81,12 @@ func discovery() map[string]any {
 		v := metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + version, Version: version}
 		return metav1.APIGroup{Name: name, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v}
 	}
+	global := []string{"ClusterRoleBinding", "CSINode"}
 	resources := func(version string, kinds ...string) metav1.APIResourceList {
 		list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version}
 		for _, kind := range kinds {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
-				Name: strings.ToLower(kind) + "s", Kind: kind, Namespaced: !strings.HasPrefix(kind, "C"), Verbs: metav1.Verbs{"get", "list"},
+				Name: strings.ToLower(kind) + "s", Kind: kind, Namespaced: !slices.Contains(global, kind), Verbs: metav1.Verbs{"get", "list"},
 			})
 		}
 		return list
@@ -192,14 +194,15 @@ func condition(status metav1.ConditionStatus, reason, message string) metav1.Con
 	return metav1.Condition{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}
 }
 
-// volumes is the count of the EBS CSI driver on node-a1.
-func volumes(count int) map[string]any {
-	return list("storage.k8s.io/v1", "CSINodeList", map[string]any{
-		"metadata": map[string]any{"name": "node-a1"},
-		"spec": map[string]any{"drivers": []any{map[string]any{
-			"name": "ebs.csi.aws.com", "nodeID": "i-0a10000000000000a", "topologyKeys": []any{}, "allocatable": map[string]any{"count": count},
-		}}},
-	})
+// volumes is the count of the EBS CSI driver on node-a1 and other nodes.
+func volumes(count int, others ...string) map[string]any {
+	var nodes []any
+	for _, name := range append([]string{"node-a1"}, others...) {
+		nodes = append(nodes, map[string]any{"metadata": map[string]any{"name": name}, "spec": map[string]any{"drivers": []any{map[string]any{
+			"name": "ebs.csi.aws.com", "nodeID": name, "topologyKeys": []any{}, "allocatable": map[string]any{"count": count},
+		}}}})
+	}
+	return list("storage.k8s.io/v1", "CSINodeList", nodes...)
 }
 
 const csiNodes = "/apis/storage.k8s.io/v1/csinodes"

@@ -6,6 +6,7 @@ package kubectleni_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -178,23 +179,32 @@ func TestDoctorSaysWhatIsMissingAndWhatToDo(t *testing.T) {
 	}
 }
 
-// A cluster can have thousands of nodes with volumes. Their interfaces are among those that doctor counts anyway.
-func TestDoctorComparesVolumesWithoutFurtherCalls(t *testing.T) {
+// A cluster can have thousands of nodes. No check calls EC2 for each of them, and nodes alike are one line.
+func TestDoctorMakesAsManyCallsForThousandsOfNodes(t *testing.T) {
 	c := readyCluster(t)
-	calls := func() map[string]int {
+	c.answers[csiNodes] = volumes(28)
+	calls := func() (map[string]int, string) {
 		sim := withEC2(t)
-		succeeds(t, "doctor")
+		found := succeeds(t, "doctor")
 		counts := map[string]int{}
 		for action, made := range sim.Calls().Actions {
 			counts[action] = made.Count
 		}
-		return counts
+		return counts, found
 	}
-	without := calls()
-	c.answers[csiNodes] = volumes(27)
-	if diff := cmp.Diff(without, calls()); diff != "" {
-		t.Errorf("calls to EC2 (-without +with volumes):\n%s", diff)
+	few, _ := calls()
+	var names []string
+	for n := range 5000 {
+		name := fmt.Sprintf("node-c%04d", n)
+		c.node(name, "us-east-1a", fmt.Sprintf("i-%017x", n), map[string]string{"ng": "multi-eni"})
+		names = append(names, name)
 	}
+	c.answers[csiNodes] = volumes(27, names...)
+	many, found := calls()
+	if diff := cmp.Diff(few, many); diff != "" {
+		t.Errorf("calls to EC2 (-few +many nodes):\n%s", diff)
+	}
+	wants(t, found, "◐ volumes: node-a1: the EBS CSI driver offers 27 volumes in addition to 1 interface")
 }
 
 // TestDoctorSaysOnceThatEC2DoesNotAnswer has no server at the endpoint. No check can follow, not even that of the clock.
