@@ -37,25 +37,13 @@ func PodNetworks(state *v1alpha1.NodeENIState, instanceID string) map[string]pla
 	return networks
 }
 
-// PodsDraining returns the interfaces that the state lists as pod networks, by ID, and whether the agent should drain
-// them.
-func PodsDraining(state *v1alpha1.NodeENIState) map[string]bool {
-	draining := map[string]bool{}
+// ListedNetworks returns the interfaces that the state lists as networks for pods, by ID.
+func ListedNetworks(state *v1alpha1.NodeENIState) map[string]plan.ListedNetwork {
+	listed := map[string]plan.ListedNetwork{}
 	for _, i := range state.Status.Interfaces {
 		if i.Pods != nil && i.ENIID != "" {
-			draining[i.ENIID] = i.Pods.Draining
+			listed[i.ENIID] = plan.ListedNetwork{Draining: i.Pods.Draining, Opened: i.Pods.Opened}
 		}
 	}
-	return draining
-}
-
-// PodsOpened returns the interfaces whose networks the agent may have opened to pods, by ID.
-func PodsOpened(state *v1alpha1.NodeENIState) map[string]bool {
-	opened := map[string]bool{}
-	for _, i := range state.Status.Interfaces {
-		if i.Pods != nil && i.Pods.Opened {
-			opened[i.ENIID] = true
-		}
-	}
-	return opened
+	return listed
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/report"
 	"github.com/multieni/multieni/internal/core/selector"
@@ -143,10 +144,13 @@ func (d *dryRun) simulateNode(
 		return nil, fmt.Errorf("node %s: %w", node.Name, err)
 	}
 	wanted := d.desired(node, ref.ID, selector.Location{Zone: ref.Zone, VPCID: look.Instance.VPCID})
-	facts := forecast.Input{Look: look, Limits: limits, Ledger: d.ledger(node.Name, ref.ID)}
+	facts := forecast.Input{Look: look, Limits: limits, Ledger: d.ledger(node.Name, ref.ID),
+		Stored: map[string]plan.Stored{}}
 	if state := d.stateOf[node.Name]; state != nil {
-		facts.Requested = controller.RequestedAddresses(nil, *state)
-		facts.PodNetworks = controller.PodNetworks(state, ref.ID)
+		controller.AddFacts(facts.Stored, controller.RequestedAddresses(nil, *state),
+			func(i *plan.Stored, addresses eni.Addresses) { i.Requested = addresses })
+		controller.AddFacts(facts.Stored, controller.PodNetworks(state, ref.ID),
+			func(i *plan.Stored, report plan.PodNetwork) { i.Report = &report })
 	}
 	return &report.SimulatedNode{Node: node.Name, Outcome: forecast.Simulate(wanted, facts, d.now).Of(d.names),
 		Attached: attachedTo(look)}, nil

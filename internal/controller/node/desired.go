@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,18 +73,14 @@ func (r *Reconciler) observe(
 		RemovedExternally: known.RemovedExternally,
 		MissingSince:      known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: attempts.Backoffs,
 		CreationBlocked: r.checkUnattached(s), Era: r.Era(), FullSubnets: fullSubnets,
-		PodNetworks: s.podNetworksOf(instanceID), PodsDraining: s.podsDraining(), PodsOpened: s.podsOpened(),
-		ReportsLost: r.reportsLost(s),
-		Launched:    known.Launched, RepeatedUpdates: attempts.RepeatedUpdates,
+		Launched: known.Launched, RepeatedUpdates: attempts.RepeatedUpdates,
 	}
 	states, err := r.statesOf(ctx, s, instanceID)
 	if err != nil {
 		return observed, render.Evidence{}, err
 	}
-	observed.Requested = controller.RequestedAddresses(known.Requested, states...)
-	observed.ListedPrefixes, observed.DetachBlocked = listedPrefixes(states), detachBlocked(states)
 	evidence := s.evidence(states, instanceID)
-	if observed.Floating, err = r.floatingAddresses(ctx, s); err != nil {
+	if observed.Stored, err = r.stored(ctx, s, states, instanceID, known); err != nil {
 		return observed, evidence, err
 	}
 	if look == nil || look.Instance.Type == "" {
@@ -318,20 +313,6 @@ func (s *snapshot) evidence(states []v1alpha1.NodeENIState, instanceID string) r
 		}
 	}
 	return e
-}
-
-// listedPrefixes returns, by interface ID, the prefixes that states list.
-func listedPrefixes(states []v1alpha1.NodeENIState) map[string][]netip.Prefix {
-	listed := map[string][]netip.Prefix{}
-	for n := range states {
-		for _, i := range states[n].Status.Interfaces {
-			if i.Unverified {
-				continue
-			}
-			listed[i.ENIID] = append(listed[i.ENIID], controller.ParsePrefixes(slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes))...)
-		}
-	}
-	return listed
 }
 
 // recorded returns the interfaces that a state lists for members.

@@ -257,7 +257,7 @@ func neverDeclaredPods(nodeENI *v1alpha1.NodeENI) bool {
 // knowsWithoutPods reports whether a state has known an interface since its creation, and not as a network for pods.
 func knowsWithoutPods(state *v1alpha1.NodeENIState, instanceID string, m plan.Member) bool {
 	generation, named := generations(ledgerOf(state.Spec, instanceID))[m.Key]
-	_, listed := controller.PodsDraining(state)[m.Interface.ID]
+	_, listed := controller.ListedNetworks(state)[m.Interface.ID]
 	_, reported := controller.PodNetworks(state, instanceID)[m.Interface.ID]
 	return named && generation == m.Generation && !listed && !reported &&
 		!slices.Contains(state.Spec.EarlierInterfaces, m.Interface.ID)

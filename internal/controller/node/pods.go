@@ -108,7 +108,7 @@ func (r *Reconciler) reportsLost(s *snapshot) map[string]time.Time {
 // pods.
 func (r *Reconciler) provedUnused(s *snapshot, id string) bool {
 	until, lost := r.reportsLost(s)[id]
-	_, listed := s.podsDraining()[id]
+	_, listed := s.listedNetworks()[id]
 	_, reported := s.podNetworks()[id]
 	return lost && !listed && !reported && !r.Now().Before(until)
 }
@@ -160,29 +160,23 @@ func (s *snapshot) openNetworks() []string {
 	if s.state == nil {
 		return nil
 	}
-	reports := s.podNetworks()
-	open := controller.PodsOpened(s.state)
-	for id, network := range reports {
-		open[id] = !network.Drained
+	open := map[string]bool{}
+	for id, network := range s.listedNetworks() {
+		open[id] = network.Opened
+	}
+	for id, report := range s.podNetworks() {
+		open[id] = !report.Drained
 	}
 	maps.DeleteFunc(open, func(_ string, is bool) bool { return !is })
 	return slices.Sorted(maps.Keys(open))
 }
 
-// podsOpened returns the interfaces whose networks the agent may have opened to pods, by ID.
-func (s *snapshot) podsOpened() map[string]bool {
+// listedNetworks returns the interfaces that the state lists as networks for pods, by ID.
+func (s *snapshot) listedNetworks() map[string]plan.ListedNetwork {
 	if s.state == nil {
 		return nil
 	}
-	return controller.PodsOpened(s.state)
-}
-
-// podsDraining returns the interfaces that are pod networks, by ID, and whether the agent should drain them.
-func (s *snapshot) podsDraining() map[string]bool {
-	if s.state == nil {
-		return nil
-	}
-	return controller.PodsDraining(s.state)
+	return controller.ListedNetworks(s.state)
 }
 
 // acquireEviction asks for the permission to evict the pods of an interface of the owner, if any, that is removed and

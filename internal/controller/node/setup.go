@@ -74,7 +74,7 @@ func StateChanged() predicate.Predicate {
 	holdings := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*v1alpha1.NodeENIState), e.ObjectNew.(*v1alpha1.NodeENIState)
 		was, now := snapshot{state: before}, snapshot{state: after}
-		return !maps.Equal(detachBlocked([]v1alpha1.NodeENIState{*before}), detachBlocked([]v1alpha1.NodeENIState{*after})) ||
+		return !maps.Equal(devicesInUse([]v1alpha1.NodeENIState{*before}), devicesInUse([]v1alpha1.NodeENIState{*after})) ||
 			!reflect.DeepEqual(was.podNetworks(), now.podNetworks())
 	}}
 	return predicate.Or(predicate.GenerationChangedPredicate{}, controller.StatusChanged(), holdings)

@@ -357,27 +357,6 @@ func (s *snapshot) owner() string {
 	return ""
 }
 
-// detachBlocked returns the interfaces that the agent on the instance has not released, and why. The agent can run
-// under a former name of the node; what it reports under the present one, the last of the states, is newer.
-func detachBlocked(states []v1alpha1.NodeENIState) map[string]string {
-	held := map[string]string{}
-	for n := range states {
-		for _, link := range states[n].Status.Links {
-			if holds(link) {
-				held[link.ENIID] = link.Message
-			} else {
-				delete(held, link.ENIID)
-			}
-		}
-	}
-	return held
-}
-
-// holds reports whether the device of a link has or is about to get a driver for user space.
-func holds(link v1alpha1.LinkState) bool {
-	return link.State == v1alpha1.LinkBound || link.State == v1alpha1.LinkBinding
-}
-
 // paused reports whether a user paused the node, under any of its names.
 func (s *snapshot) paused() bool {
 	return s.node != nil && controller.Paused(s.node) ||

@@ -46,10 +46,8 @@ type Input struct {
 	Look   eni.InstanceSnapshot
 	Limits eni.Limits
 	Ledger identity.Generations
-	// Requested has, by interface ID, the addresses that multieni requested.
-	Requested map[string]eni.Addresses
-	// PodNetworks has, by interface ID, the agent's report about the pods that use an interface.
-	PodNetworks map[string]plan.PodNetwork
+	// Stored has, by interface ID, what the API server stores about interfaces.
+	Stored map[string]plan.Stored
 }
 
 // Simulate executes the plans for one instance in a model until no action is left. It assumes that everything happens
@@ -64,7 +62,7 @@ func Simulate(d render.Declared, facts Input, now time.Time) Outcome {
 			m.carryOut(action)
 		}
 		for _, eviction := range p.Evictions {
-			delete(m.networks, eviction.InterfaceID)
+			m.evict(eviction.InterfaceID)
 		}
 		outcome.Actions, outcome.Evictions = append(outcome.Actions, p.Actions...), append(outcome.Evictions, p.Evictions...)
 		if len(p.Actions) == 0 && len(p.Evictions) == 0 && !m.underway() {
@@ -82,8 +80,7 @@ type model struct {
 	limits     eni.Limits
 	ledger     identity.Generations
 	interfaces map[string]eni.Interface
-	requested  map[string]eni.Addresses
-	networks   map[string]plan.PodNetwork
+	stored     map[string]plan.Stored
 	now        time.Time
 	made       int
 }
@@ -91,11 +88,15 @@ type model struct {
 func newModel(d render.Declared, facts Input, now time.Time) *model {
 	m := &model{
 		d: d, instance: facts.Look.Instance, limits: facts.Limits, ledger: facts.Ledger,
-		interfaces: map[string]eni.Interface{}, requested: facts.Requested, networks: maps.Clone(facts.PodNetworks), now: now,
+		interfaces: map[string]eni.Interface{}, stored: map[string]plan.Stored{}, now: now,
 	}
-	for id, network := range m.networks { // assume that the agent drains unused networks
-		network.Drained = network.Used == 0
-		m.networks[id] = network
+	for id, stored := range facts.Stored {
+		if stored.Report != nil { // assume that the agent drains unused networks
+			report := *stored.Report
+			report.Drained = report.Used == 0
+			stored.Report = &report
+		}
+		m.stored[id] = stored
 	}
 	for _, i := range facts.Look.Interfaces {
 		m.interfaces[i.ID] = i.Clone()
@@ -108,19 +109,26 @@ func newModel(d render.Declared, facts Input, now time.Time) *model {
 func (m *model) observe() plan.Observed {
 	known := inventory.New(m.d.Cluster)
 	look := eni.InstanceSnapshot{At: m.now, Instance: m.instance}
-	draining := map[string]bool{} // assume that the controller has written this
 	for _, id := range slices.Sorted(maps.Keys(m.interfaces)) {
 		i := m.interfaces[id].Clone()
-		draining[id] = true
+		stored := m.stored[id]
+		stored.Listed = &plan.ListedNetwork{Draining: true} // assume that the controller has written this
+		m.stored[id] = stored
 		known.ObserveInterfaces(m.now.Add(-inventory.StaleReadWindow), i)
 		known.ObserveInterfaces(m.now, i)
 		look.Interfaces = append(look.Interfaces, i)
 	}
 	return plan.Observed{
 		NodeRegistered: true, Owned: known.Of(m.d.InstanceID), Snapshot: &look, Limits: m.limits, Ledger: m.ledger,
-		Requested:   m.requested,
-		PodNetworks: m.networks, PodsDraining: draining,
+		Stored: m.stored,
 	}
+}
+
+// evict ends the pods that use an interface.
+func (m *model) evict(id string) {
+	stored := m.stored[id]
+	stored.Report = nil
+	m.stored[id] = stored
 }
 
 // plan plans as a controller that has every permission.

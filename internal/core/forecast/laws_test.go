@@ -103,7 +103,7 @@ func TestAForecastFitsTheInstance(t *testing.T) {
 func TestAForecastChangesNoInput(t *testing.T) {
 	input := func() (render.Declared, forecast.Input) {
 		in := podsOn(plan.PodNetwork{Used: 1, Pods: []string{"upf/a"}})
-		in.PodNetworks["eni-2"] = plan.PodNetwork{Free: 16}
+		in.Stored["eni-2"] = plan.Stored{Report: &plan.PodNetwork{Free: 16}}
 		d := desired(render.Ensure, desiredInterface("subnet-2", 0), desiredInterface("subnet-3", 1))
 		d.Claims[0].EvictPods = true
 		return d, in

@@ -19,7 +19,7 @@ import (
 // podsOn returns the input for an instance whose pods use eni-1 according to the report.
 func podsOn(report plan.PodNetwork) forecast.Input {
 	in := facts(owned("subnet-1"))
-	in.PodNetworks = map[string]plan.PodNetwork{"eni-1": report}
+	in.Stored = map[string]plan.Stored{"eni-1": {Report: &report}}
 	return in
 }
 
@@ -101,7 +101,7 @@ func TestSimulateUnassignsRequestedAddressesOnly(t *testing.T) {
 			i := owned("subnet-1")
 			i.SecondaryIPv4 = addresses
 			in := facts(i)
-			in.Requested = map[string]eni.Addresses{"eni-1": {SecondaryIPv4: tc.requested}}
+			in.Stored = map[string]plan.Stored{"eni-1": {Requested: eni.Addresses{SecondaryIPv4: tc.requested}}}
 			one := changed(desiredInterface("subnet-1", 0), func(w *plan.DesiredInterface) { w.Spec.SecondaryIPv4 = 1 })
 			outcome := forecast.Simulate(desired(render.Ensure, one), in, now)
 			if diff := cmp.Diff(tc.want, texts(outcome.Actions)); diff != "" {

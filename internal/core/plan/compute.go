@@ -247,7 +247,7 @@ func (m *Interface) hasSlot() bool {
 func (p *planner) finish(steps []step) Plan {
 	for _, s := range steps {
 		if s.Interface != nil {
-			s.Requested = s.Interface.Common(p.Requested[s.Interface.ID])
+			s.Requested = s.Interface.Common(p.Stored[s.Interface.ID].Requested)
 		}
 		p.plan.Members = append(p.plan.Members, s.Member)
 	}

@@ -348,7 +348,8 @@ func TestADeviceIsAskedForOnlyAfterALook(t *testing.T) {
 	moved := claim("a", desiredInterface(0, 2, "s1"))
 	moved.ExactSlot, moved.ReplaceAllowed = true, true
 	o := w.observe(ledger)
-	o.DetachBlocked, o.Snapshot = map[string]string{o.Owned[0].ID: "a program drives it"}, nil
+	o.Snapshot = nil
+	store(&o, o.Owned[0].ID, func(s *plan.Stored) { s.DeviceInUse, s.DeviceMessage = true, "a program drives it" })
 	if p := computeWith(desired(moved), o, granted, w.now); !p.NeedsDescribe {
 		t.Errorf("want a look before the node is asked to let go:\n%s", p.Explain())
 	}
@@ -373,17 +374,17 @@ func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
 	_, ledger := w.drive(desired(c), nil)
 	c.Mode = render.Release
 	o := w.observe(ledger)
-	o.DetachBlocked = map[string]string{o.Owned[0].ID: ""} // a device that is as declared needs no reason
+	store(&o, o.Owned[0].ID, func(s *plan.Stored) { s.DeviceInUse = true }) // a device that is as declared needs no reason
 	p := compute(desired(c), o, w.now)
 	if len(p.Actions) > 0 || p.Members[0].Phase != plan.Detaching || reasons(p)[0] != plan.WaitingForDeviceRelease || p.RequeueAt.IsZero() {
 		t.Errorf("want no action, and a member on its way out:\n%s", p.Explain())
 	}
-	o.DetachBlocked = nil
+	store(&o, o.Owned[0].ID, func(s *plan.Stored) { s.DeviceInUse = false })
 	if p := compute(desired(c), o, w.now); len(p.Actions) != 1 {
 		t.Errorf("want a detach once the node has let go:\n%s", p.Explain())
 	}
 	c.Mode = render.Ensure
-	o.DetachBlocked = map[string]string{o.Owned[0].ID: "a program has it open"}
+	store(&o, o.Owned[0].ID, func(s *plan.Stored) { s.DeviceInUse, s.DeviceMessage = true, "a program has it open" })
 	if p := compute(desired(c), o, w.now); len(p.Actions) > 0 || p.Members[0].Phase != plan.Attached {
 		t.Errorf("want no action as long as the interface is wanted:\n%s", p.Explain())
 	}

@@ -40,7 +40,7 @@ func TestAPlanNamesThePodsToEvict(t *testing.T) {
 			settled, ledger := w.drive(d, nil)
 			tc.change(&d.Claims[0])
 			o := w.observe(ledger)
-			o.PodNetworks = map[string]plan.PodNetwork{settled.Members[0].Interface.ID: network(1)}
+			store(&o, settled.Members[0].Interface.ID, func(s *plan.Stored) { s.Report = new(network(1)) })
 			p := computeWith(d, o, tc.replace, w.now)
 			var got []bool
 			for _, e := range p.Evictions {

@@ -38,7 +38,7 @@ func TestFloatingAddressesAreNeitherFloorNorSurplus(t *testing.T) {
 			w.interfaces[i.ID], w.requested[i.ID] = i, eni.Addresses{SecondaryIPv4: i.SecondaryIPv4}
 			d.Claims[0].Interfaces[0].Spec.SecondaryIPv4 = tc.count
 			o := w.observe(ledger)
-			o.Floating = map[string]plan.Floating{i.ID: tc.floating}
+			store(&o, i.ID, func(s *plan.Stored) { s.Floating = tc.floating })
 			assigned, surplus := 0, []netip.Addr(nil)
 			for _, action := range compute(d, o, w.now).Actions {
 				switch to := action.(plan.Change).To.(type) {

@@ -70,7 +70,7 @@ func (p *planner) updateLaunchInterface(update InPlaceUpdate) step {
 		return s.wait(*backoff)
 	}
 	// A NodeENI may have adopted the interface as a network for pods before.
-	d := addressDemand{requested: p.Requested[i.ID], countedAt: p.countedAt(m)}
+	d := addressDemand{requested: p.Stored[i.ID].Requested, countedAt: p.countedAt(m)}
 	d.network, d.recheckAt = p.usedNetwork(i.ID, false)
 	if !d.recheckAt.IsZero() {
 		s = s.requeue(d.recheckAt)

@@ -195,7 +195,7 @@ func TestMends(t *testing.T) {
 		d, observed := desired(), w.observe(nil)
 		d.InPlaceUpdates = []plan.InPlaceUpdate{{InterfaceID: born.ID, Owner: "default", OwnerUID: "uid-t", IPv4Prefixes: &two}}
 		until := w.now.Add(time.Minute)
-		observed.ReportsLost = map[string]time.Time{born.ID: until}
+		store(&observed, born.ID, func(s *plan.Stored) { s.MayLackReport, s.ReportDue = true, until })
 		if p := compute(d, observed, w.now); len(p.Actions) > 0 || !p.RequeueAt.Equal(until) {
 			t.Errorf("actions %v, and the next plan is due at %v, want none and %v", p.Actions, p.RequeueAt, until)
 		}

@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
@@ -29,9 +28,8 @@ type Observed struct {
 	Limits eni.Limits
 	// Ledger holds the stored generation of each member.
 	Ledger identity.Generations
-	// Requested has, by interface ID, the addresses and prefixes that EC2's answers to our calls named. The planner
-	// unassigns only these.
-	Requested map[string]eni.Addresses
+	// Stored has, by interface ID, what the API server stores about interfaces.
+	Stored map[string]Stored
 	// UsedGenerations has the highest generation of each member that cannot be used again.
 	UsedGenerations identity.Generations
 	// RemovedExternally has the times at which interfaces of members disappeared without a call of ours.
@@ -47,24 +45,6 @@ type Observed struct {
 	// InFlight are the calls of earlier plans without an answer. Their effects are expected (see [Observed.Expected]), and
 	// actions that depend on an answer wait for it.
 	InFlight []Action
-	// DetachBlocked says, by interface ID, why the node has not released an interface yet: a program in user space uses
-	// its device. The planner does not detach it meanwhile.
-	DetachBlocked map[string]string
-	// PodNetworks has, by interface ID, the agent's report about the pods that use an interface.
-	PodNetworks map[string]PodNetwork
-	// ListedPrefixes has, by interface ID, the prefixes that NodeENIStates list, so that pods may use them.
-	ListedPrefixes map[string][]netip.Prefix
-	// PodsDraining has, by interface ID, the interfaces that are networks for pods on the node. The value is true if the
-	// node must drain the network.
-	PodsDraining map[string]bool
-	// PodsOpened has, by interface ID, the networks that the agent may have opened to pods. Until it reports such a
-	// network as drained, pods may use the interface: a missing report proves nothing.
-	PodsOpened map[string]bool
-	// Floating has, by interface ID, the addresses that follow the pods which bring them up.
-	Floating map[string]Floating
-	// ReportsLost has, by ID, the interfaces that are older than the record of the agent's reports: a report about them
-	// may be lost. An interface that the record does not list as a network for pods by the given time is none.
-	ReportsLost map[string]time.Time
 	// RepeatedUpdates are the changes that EC2 accepted.
 	RepeatedUpdates RepeatedUpdates
 	// FullSubnets are the subnets in which a NodeENI temporarily creates no interface.
@@ -107,9 +87,3 @@ func hasPrefixes(spec eni.Spec) bool { return spec.IPv4Prefixes > 0 || spec.IPv6
 
 // IsFull reports whether a failure of the class says that a subnet has no room.
 func IsFull(class eni.Class) bool { return class == eni.NoAddresses || class == eni.NoPrefixes }
-
-// isHeld reports whether the node has not released the device of an interface yet.
-func (o Observed) isHeld(id string) bool {
-	_, is := o.DetachBlocked[id]
-	return is
-}

@@ -104,18 +104,11 @@ func (n PodNetwork) pods() string {
 	}
 }
 
-// podNetwork returns the report about an interface, or nil.
-func (o Observed) podNetwork(id string) *PodNetwork {
-	if network, reported := o.PodNetworks[id]; reported {
-		return &network
-	}
-	return nil
-}
-
 // demandFor returns the demand for addresses of a member's interface.
 func (p *planner) demandFor(m *Interface, i eni.Interface) addressDemand {
-	d := addressDemand{want: m.Settings.Spec.AddressCounts, requested: p.Requested[i.ID]}
-	d.most, d.instanceType, d.floating = m.PodPrefixes, p.slots.instanceType, p.Floating[i.ID]
+	stored := p.Stored[i.ID]
+	d := addressDemand{want: m.Settings.Spec.AddressCounts, requested: stored.Requested, floating: stored.Floating}
+	d.most, d.instanceType = m.PodPrefixes, p.slots.instanceType
 	d.settledAt, d.countedAt = p.prefixesSettledAt(i.ID), p.countedAt(m)
 	if room := p.Limits.IPv4 - 1 - len(i.SecondaryIPv4); p.Limits.IPv4 > 0 && d.most.Max > room {
 		d.limit = max(room, 1) // a minimum above the limit is AddressLimit
@@ -135,7 +128,7 @@ func (p *planner) demandFor(m *Interface, i eni.Interface) addressDemand {
 // unknown which they use: if the interface is declared as a network for pods, or was one, and until it is certain that
 // no report is lost. The time is when that is certain; zero if it does not matter.
 func (p *planner) usedNetwork(id string, isDeclared bool) (network *PodNetwork, recheckAt time.Time) {
-	if network = p.podNetwork(id); network != nil {
+	if network = p.Stored[id].Report; network != nil {
 		return network, time.Time{}
 	}
 	if isDeclared || p.isPublished(id) {
@@ -150,8 +143,8 @@ func (p *planner) usedNetwork(id string, isDeclared bool) (network *PodNetwork, 
 // isPublished reports whether the state of the node lists an interface as a network that the agent may have opened, or
 // may open, to pods. No leader then unassigns a prefix before the agent reports it as drained.
 func (p *planner) isPublished(id string) bool {
-	draining, listed := p.PodsDraining[id]
-	return listed && (!draining || p.PodsOpened[id])
+	listed := p.Stored[id].Listed
+	return listed != nil && (!listed.Draining || listed.Opened)
 }
 
 // prefixesSettledAt returns the time until which a read may still have the prefixes of an interface that EC2 unassigned
@@ -226,9 +219,7 @@ func (p *planner) withhold(s step) step {
 	if i == nil {
 		return s
 	}
-	_, isListed := p.PodsDraining[i.ID]
-	_, isLost := p.ReportsLost[i.ID]
-	if !isListed && !isLost && !s.m.IsPodNetwork {
+	if stored := p.Stored[i.ID]; stored.Listed == nil && !stored.MayLackReport && !s.m.IsPodNetwork {
 		return s // no pod uses its prefixes
 	}
 	prefixes, read := slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes), p.readAt(s.m)
@@ -262,7 +253,7 @@ func (p *planner) listedForPods(id string) []netip.Prefix {
 	if !p.isPublished(id) {
 		return nil
 	}
-	return p.ListedPrefixes[id]
+	return p.Stored[id].ListedPrefixes
 }
 
 // unassignedPrefixes returns the prefixes that EC2 unassigned last from an interface, if the read may still show them,
@@ -283,18 +274,24 @@ func (p *planner) unassignedPrefixes(id string, read time.Time) (all []netip.Pre
 // it. If the present state does not list the interface as a network for pods, a report that is still missing at the
 // given time proves that it is none.
 func (p *planner) reportMayBeLost(id string) (lost bool, until time.Time) {
-	until, lost = p.ReportsLost[id]
-	if _, listed := p.PodsDraining[id]; listed {
-		return lost, time.Time{}
+	stored := p.Stored[id]
+	if stored.Listed != nil {
+		return stored.MayLackReport, time.Time{}
 	}
-	return p.now.Before(until), until
+	return p.now.Before(stored.ReportDue), stored.ReportDue
 }
 
 // podsDraining reports whether a member's interface is a network for pods, and whether the state of the node lets it
 // drain. The state does not list a network that was declared after its last write.
 func (p *planner) podsDraining(m *Interface) (draining, isNetwork bool) {
-	draining, listed := p.PodsDraining[m.Record.ID]
-	return draining, listed || m.IsPodNetwork
+	listed := p.Stored[m.Record.ID].Listed
+	return listed != nil && listed.Draining, listed != nil || m.IsPodNetwork
+}
+
+// podsOpened reports whether the agent may have opened the network of an interface to pods.
+func (p *planner) podsOpened(id string) bool {
+	listed := p.Stored[id].Listed
+	return listed != nil && listed.Opened
 }
 
 // keptForPods reports whether an interface that is being removed stays attached because of pods. Pods can start without
@@ -302,14 +299,14 @@ func (p *planner) podsDraining(m *Interface) (draining, isNetwork bool) {
 // as drained. Without a report, an interface is unused only if the agent has not opened its network to pods: another
 // agent on the node, one without pod networks or of another release, can have removed the report.
 func (p *planner) keptForPods(m *Interface) bool {
-	network := p.podNetwork(m.Record.ID)
+	report := p.Stored[m.Record.ID].Report
 	draining, isNetwork := p.podsDraining(m)
 	switch {
 	case p.ended:
 		return false
-	case network != nil:
-		return !network.Drained || isNetwork && !draining
-	case isNetwork && !draining, p.PodsOpened[m.Record.ID]:
+	case report != nil:
+		return !report.Drained || isNetwork && !draining
+	case isNetwork && !draining, p.podsOpened(m.Record.ID):
 		return true
 	default:
 		lost, _ := p.reportMayBeLost(m.Record.ID)
@@ -324,7 +321,7 @@ const withoutPodNetworks = "the agent of the node does not report them; run it w
 // waitForPods waits until no pod can use an interface that is being removed, and names the pods to evict if the NodeENI
 // asks for it.
 func (p *planner) waitForPods(s step) step {
-	id, network := s.m.Record.ID, p.podNetwork(s.m.Record.ID)
+	id, network := s.m.Record.ID, p.Stored[s.m.Record.ID].Report
 	draining, isNetwork := p.podsDraining(s.m)
 	if _, until := p.reportMayBeLost(id); network == nil && !isNetwork {
 		s.Why.Message = fmt.Sprintf("%s will be removed (%s), and is detached at %s unless the agent of the node reports "+
@@ -338,7 +335,7 @@ func (p *planner) waitForPods(s step) step {
 	}
 	outdated := network != nil && network.Outdated
 	switch {
-	case network == nil && p.PodsOpened[id], outdated && network.Used == 0:
+	case network == nil && p.podsOpened(id), outdated && network.Used == 0:
 		s.Why.Message = fmt.Sprintf("%s will be removed (%s), and is not detached because pods may have addresses of it: %s",
 			id, s.m.Why.Message, withoutPodNetworks)
 		return s

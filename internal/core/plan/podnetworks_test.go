@@ -94,9 +94,7 @@ func TestPrefixesFollowPods(t *testing.T) {
 				d.Claims[0].Interfaces[0].Spec.IPv4Prefixes = 1
 			}
 			o := w.observe(ledger)
-			if tc.report != nil {
-				o.PodNetworks = map[string]plan.PodNetwork{i.ID: *tc.report}
-			}
+			store(&o, i.ID, func(s *plan.Stored) { s.Report = tc.report })
 			p := compute(d, o, w.now)
 			assigned, unassigned := prefixChanges(p)
 			if diff := cmp.Diff(texts(tc.unassigned), texts(unassigned)); diff != "" {
@@ -123,7 +121,7 @@ func TestAReplacementThatWaitsIsToldBeforePrefixesInUse(t *testing.T) {
 	i.IPv4Prefixes = blocks(0)
 	w.interfaces[i.ID], w.requested[i.ID] = i, i.Addresses
 	o := w.observe(ledger)
-	o.PodNetworks = map[string]plan.PodNetwork{i.ID: network(1)}
+	store(&o, i.ID, func(s *plan.Stored) { s.Report = new(network(1)) })
 
 	d.Claims[0] = replacing(claim("n3", desiredInterface(0, 1, "s2")))
 	p := computeWith(d, o, fleet.Permission{Denied: "another node has its turn"}, w.now)
@@ -151,7 +149,7 @@ func TestAStaleReadAfterAnUnassignmentAssignsNothing(t *testing.T) {
 	}{{prefixes, 0, 0}, {prefixes, inventory.StaleReadWindow - 1, 0}, {prefixes, inventory.StaleReadWindow, 1}, {address, 0, 1}} {
 		unassigned := plan.RepeatedUpdate{To: plan.UnassignAddresses{Family: plan.IPv4, Surplus: tc.last}, At: w.now, Count: 1}
 		o := w.observe(ledger)
-		o.PodNetworks = map[string]plan.PodNetwork{i.ID: drained(network(1, 0), 1)}
+		store(&o, i.ID, func(s *plan.Stored) { s.Report = new(drained(network(1, 0), 1)) })
 		o.RepeatedUpdates = plan.RepeatedUpdates{i.ID: {plan.FieldOf(unassigned.To): unassigned}}
 		p := compute(d, o, w.now.Add(tc.after))
 		if assigned, _ := prefixChanges(p); assigned != tc.assigned || p.RequeueAt.IsZero() != (assigned > 0) {
@@ -212,10 +210,10 @@ func TestAddressesAndInterfacesStayWhileAReportMayBeLost(t *testing.T) {
 			o := w.observe(ledger)
 			until := w.now.Add(tc.left)
 			if tc.left != isFirst {
-				o.ReportsLost = map[string]time.Time{i.ID: until}
+				store(&o, i.ID, func(s *plan.Stored) { s.MayLackReport, s.ReportDue = true, until })
 			}
 			if tc.listed {
-				o.PodsDraining = map[string]bool{i.ID: true}
+				store(&o, i.ID, func(s *plan.Stored) { s.Listed = &plan.ListedNetwork{Draining: true} })
 			}
 			if tc.removed {
 				d.Claims[0].Mode, d.Claims[0].Interfaces = render.Release, nil
@@ -264,7 +262,7 @@ func TestPrefixesInUseStay(t *testing.T) {
 		demand := plan.PrefixDemand{Pods: rapid.Bool().Draw(rt, "pods"), Max: rapid.IntRange(0, 8).Draw(rt, "max"), Spare: rapid.IntRange(0, 40).Draw(rt, "spare")}
 		d.Claims[0].PodPrefixes, d.Claims[0].Interfaces[0].Spec.IPv4Prefixes = demand, least
 		o := w.observe(ledger)
-		o.PodNetworks = map[string]plan.PodNetwork{i.ID: report}
+		store(&o, i.ID, func(s *plan.Stored) { s.Report = &report })
 
 		assigned, unassigned := prefixChanges(compute(d, o, w.now))
 		for _, prefix := range unassigned {
@@ -328,14 +326,12 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 			d.Claims[0].Mode, d.Claims[0].Interfaces = render.Release, nil
 			d.Claims[0].PodPrefixes.Pods, d.NodeAbsent = tc.spec, tc.absent
 			o := w.observe(ledger)
-			o.PodsDraining, o.PodNetworks = map[string]bool{}, map[string]plan.PodNetwork{}
-			if tc.published != nil {
-				o.PodsDraining[id] = *tc.published
-			}
-			o.PodsOpened = map[string]bool{id: tc.opened}
-			if tc.report != nil {
-				o.PodNetworks[id] = *tc.report
-			}
+			store(&o, id, func(s *plan.Stored) {
+				s.Report = tc.report
+				if tc.published != nil {
+					s.Listed = &plan.ListedNetwork{Draining: *tc.published, Opened: tc.opened}
+				}
+			})
 			p := compute(d, o, w.now)
 			m := p.Members[0]
 			if len(p.Actions) > 0 != tc.detach || m.Why.Reason != tc.reason || !strings.Contains(m.Why.Message, tc.message) {
@@ -360,7 +356,7 @@ func TestPrefixesOfAnOpenNetworkWithoutAReportStay(t *testing.T) {
 		i.IPv4Prefixes = blocks(0)
 		w.interfaces[i.ID], w.requested[i.ID] = i, i.Addresses
 		o := w.observe(ledger)
-		o.PodsDraining, o.PodsOpened = map[string]bool{i.ID: true}, map[string]bool{i.ID: opened}
+		store(&o, i.ID, func(s *plan.Stored) { s.Listed = &plan.ListedNetwork{Draining: true, Opened: opened} })
 		if p := compute(d, o, w.now); len(p.Actions) > 0 == opened {
 			t.Errorf("actions %v of a network that is open: %t", p.Actions, opened)
 		}
@@ -379,7 +375,7 @@ func TestAnOutdatedReportEvictsNoPod(t *testing.T) {
 		report := network(1)
 		report.Outdated = outdated
 		o := w.observe(ledger)
-		o.PodsDraining, o.PodNetworks = map[string]bool{id: true}, map[string]plan.PodNetwork{id: report}
+		store(&o, id, func(s *plan.Stored) { s.Listed, s.Report = &plan.ListedNetwork{Draining: true}, &report })
 		if p := compute(d, o, w.now); (len(p.Evictions) == 0) != outdated {
 			t.Errorf("evictions %v with an outdated report: %t", p.Evictions, outdated)
 		}

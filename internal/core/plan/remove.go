@@ -37,7 +37,7 @@ func (p *planner) remove(s step) step {
 		return p.forceIfStuck(p.progress(s.announceForce()))
 	case p.keptForPods(m):
 		return p.waitForPods(s)
-	case !p.ended && p.isHeld(i.ID):
+	case !p.ended && p.Stored[i.ID].DeviceInUse:
 		return p.waitForRelease(s)
 	}
 	s.Phase = Detaching
@@ -51,7 +51,7 @@ func (p *planner) waitForRelease(s step) step {
 	s.Phase = Detaching // makes the node release the device
 	s.Why = Problem{WaitingForDeviceRelease,
 		fmt.Sprintf("%s will be removed (%s), and is detached when the node has released it: %s",
-			s.m.Record.ID, s.m.Why.Message, cmp.Or(p.DetachBlocked[s.m.Record.ID], "a program in user space drives it"))}
+			s.m.Record.ID, s.m.Why.Message, cmp.Or(p.Stored[s.m.Record.ID].DeviceMessage, "a program in user space drives it"))}
 	s.needsFreshRead = p.Snapshot == nil // release the device only for a detach that EC2's own state allows
 	return s.requeue(p.now.Add(foreignSlotRecheck))
 }

@@ -85,7 +85,7 @@ func (c *restartable) reconcile() (crashed bool) {
 	for range 12 {
 		o := plan.Observed{
 			Owned: c.known.Of(instance), UsedGenerations: c.known.UsedGenerations(instance), RemovedExternally: c.known.RemovedExternally(instance), Snapshot: look, Ledger: c.ledger, Backoffs: maps.Clone(c.failures),
-			Era: era.Era{Since: c.since}, RepeatedUpdates: c.repeats, Requested: c.requested(),
+			Era: era.Era{Since: c.since}, RepeatedUpdates: c.repeats, Stored: requested(c.requested()),
 		}
 		if look != nil {
 			o.Limits = c.cloud.limits

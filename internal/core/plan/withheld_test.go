@@ -36,6 +36,9 @@ func TestPodsUseNoPrefixThatAReadMayShowAfterItsEnd(t *testing.T) {
 			o.RepeatedUpdates = plan.RepeatedUpdates{o.Owned[0].ID: {plan.FieldOf(to): {To: to, At: now.Add(-ago), Count: 1}}}
 		}
 	}
+	unlisted := func(o *plan.Observed, _ time.Time) {
+		store(o, o.Owned[0].ID, func(s *plan.Stored) { s.Listed = nil })
+	}
 	for name, tc := range map[string]struct {
 		// leads is how long the process leads; since when pods may use the prefixes of listed.
 		leads    time.Duration
@@ -49,30 +52,35 @@ func TestPodsUseNoPrefixThatAReadMayShowAfterItsEnd(t *testing.T) {
 		"the process leads for long":    {leads: time.Hour, listed: blocks(0)},
 		"it got the lease just before":  {leads: second, listed: blocks(0), withheld: blocks(1), wait: window - second},
 		"the state lists both":          {leads: second, listed: blocks(0, 1)},
-		"pods do not use the interface": {leads: second, none: true, happens: func(o *plan.Observed, _ time.Time) { o.PodsDraining = nil }},
+		"pods do not use the interface": {leads: second, none: true, happens: unlisted},
 		"an interface of an earlier leader becomes a network for pods": {leads: second, listed: blocks(0, 1),
-			happens: func(o *plan.Observed, _ time.Time) { o.PodsDraining = nil }, withheld: blocks(0, 1), wait: window - second},
+			happens: unlisted, withheld: blocks(0, 1), wait: window - second},
 		"the clock of the earlier leader is ahead": {leads: second, listed: blocks(0),
 			happens: func(o *plan.Observed, now time.Time) {
 				o.Owned[0].Tags[identity.TagCreatedAt] = strconv.FormatInt(now.Add(time.Hour).Unix(), 10)
 			}, withheld: blocks(1), wait: window - second},
 		"a network drains before the agent opened it": {leads: second, listed: blocks(0, 1),
-			happens: func(o *plan.Observed, _ time.Time) { o.PodsDraining[o.Owned[0].ID] = true }, withheld: blocks(0, 1), wait: window - second},
+			happens: func(o *plan.Observed, _ time.Time) {
+				store(o, o.Owned[0].ID, func(s *plan.Stored) { s.Listed = &plan.ListedNetwork{Draining: true} })
+			}, withheld: blocks(0, 1), wait: window - second},
 		"a network drains after the agent opened it": {leads: second, listed: blocks(0, 1),
 			happens: func(o *plan.Observed, _ time.Time) {
-				o.PodsDraining[o.Owned[0].ID], o.PodsOpened = true, map[string]bool{o.Owned[0].ID: true}
+				store(o, o.Owned[0].ID, func(s *plan.Stored) { s.Listed = &plan.ListedNetwork{Draining: true, Opened: true} })
 			}},
-		"pods of a new interface wait for no read": {leads: second, happens: func(o *plan.Observed, _ time.Time) {
-			o.PodsDraining, o.Owned[0].Made = nil, true
+		"pods of a new interface wait for no read": {leads: second, happens: func(o *plan.Observed, now time.Time) {
+			unlisted(o, now)
+			o.Owned[0].Made = true
 		}},
 		"EC2 unassigned a prefix": {leads: time.Hour, listed: blocks(0, 1), happens: accepted(second), withheld: blocks(0), wait: window - second},
 		"EC2 unassigned a prefix before pods used the interface": {leads: time.Hour, happens: func(o *plan.Observed, now time.Time) {
 			accepted(second)(o, now)
-			o.PodsDraining = nil
+			unlisted(o, now)
 		}, withheld: blocks(0), wait: window - second},
 		"EC2 unassigned a prefix a window ago": {leads: time.Hour, listed: blocks(0, 1), happens: accepted(window)},
 		"the state is lost": {leads: second, withheld: blocks(0, 1), wait: window - second, happens: func(o *plan.Observed, now time.Time) {
-			o.ListedPrefixes, o.PodsDraining, o.ReportsLost = nil, nil, map[string]time.Time{o.Owned[0].ID: now.Add(time.Hour)}
+			store(o, o.Owned[0].ID, func(s *plan.Stored) {
+				s.ListedPrefixes, s.Listed, s.MayLackReport, s.ReportDue = nil, nil, true, now.Add(time.Hour)
+			})
 		}},
 		"a call has no answer":              {leads: time.Hour, listed: blocks(0, 1), happens: unassigned(second, eni.Transient), withheld: blocks(0), wait: window - second},
 		"a call had no answer a window ago": {leads: time.Hour, listed: blocks(0, 1), happens: unassigned(window, eni.Transient)},
@@ -89,9 +97,9 @@ func TestPodsUseNoPrefixThatAReadMayShowAfterItsEnd(t *testing.T) {
 			d.Claims[0].PodPrefixes = plan.PrefixDemand{Pods: !tc.none, Max: 4}
 			o := w.observe(ledger)
 			o.Era.Since = w.now.Add(-tc.leads)
-			o.PodNetworks = map[string]plan.PodNetwork{i.ID: network(1, 1)}
-			o.PodsDraining = map[string]bool{i.ID: false}
-			o.ListedPrefixes = map[string][]netip.Prefix{i.ID: tc.listed}
+			store(&o, i.ID, func(s *plan.Stored) {
+				s.Report, s.Listed, s.ListedPrefixes = new(network(1, 1)), &plan.ListedNetwork{}, tc.listed
+			})
 			if tc.happens != nil {
 				tc.happens(&o, w.now)
 			}

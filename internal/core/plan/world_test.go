@@ -202,7 +202,26 @@ func (w *minimalEC2) observe(ledger identity.Generations) plan.Observed {
 		}
 	}
 	known.Judged(w.now, instance, slices.Sorted(maps.Keys(w.verified)), nil)
-	return plan.Observed{Owned: known.Of(instance), Launched: known.Launched(instance), Snapshot: look, Limits: w.limits, Ledger: ledger, Requested: w.requested, UsedGenerations: identity.Generations{}}
+	return plan.Observed{
+		Owned: known.Of(instance), Launched: known.Launched(instance), Snapshot: look, Limits: w.limits, Ledger: ledger,
+		Stored: requested(w.requested), UsedGenerations: identity.Generations{},
+	}
+}
+
+// requested returns what the API server stores about interfaces whose addresses were requested.
+func requested(addresses map[string]eni.Addresses) map[string]plan.Stored {
+	stored := map[string]plan.Stored{}
+	for id, a := range addresses {
+		stored[id] = plan.Stored{Requested: a}
+	}
+	return stored
+}
+
+// store changes what the API server stores about an interface.
+func store(o *plan.Observed, id string, change func(*plan.Stored)) {
+	stored := o.Stored[id]
+	change(&stored)
+	o.Stored[id] = stored
 }
 
 // ours returns the interfaces created for NodeENIs, ordered by ID.

@@ -309,8 +309,7 @@ func (r *renderer) existing(claim *Claim, record inventory.Record) plan.Interfac
 // It lists only one per member while that is attached, so no agent lets pods use this one.
 func (r *renderer) listsAnother(record inventory.Record) bool {
 	return slices.ContainsFunc(r.Recorded, func(other Recorded) bool {
-		_, isNetwork := r.PodsDraining[other.ID]
-		return isNetwork && other.Key == record.Member.Key && other.ID != record.ID
+		return r.Stored[other.ID].Listed != nil && other.Key == record.Member.Key && other.ID != record.ID
 	})
 }
 

@@ -219,7 +219,7 @@ func TestAPodNetworkOfAMember(t *testing.T) {
 	listed, other := member("eni-1", 0, "s1", 1), member("eni-2", 0, "s1", 2)
 	other.Member.Generation++
 	o := running(listed, other)
-	o.PodsDraining = map[string]bool{"eni-1": false}
+	o.Stored = map[string]plan.Stored{"eni-1": {Listed: &plan.ListedNetwork{}}}
 	r := render.Interfaces(declared(claim), render.Evidence{Recorded: records(listed)}, o, now)
 	got := map[string]bool{}
 	for _, i := range r.Interfaces {
