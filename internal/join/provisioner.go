@@ -25,7 +25,7 @@ type run struct {
 	instanceID string
 	watch      *observer.Observer
 	applier    *executor.Applier
-	backoffs   map[identity.Key]plan.Backoff
+	attempts   plan.Attempts
 	ledger     identity.Generations
 	// created are the interfaces that this run created or attached.
 	created  map[string]bool
@@ -47,7 +47,7 @@ func (j *Joiner) newRun(instanceID string) *run {
 		Joiner: j, instanceID: instanceID, watch: watch,
 		applier: executor.New(j.Cloud, watch, executor.Options{Members: maxParallelMembers,
 			Removals: maxParallelMembers, Addresses: j.Addresses, Now: j.Now}),
-		backoffs: map[identity.Key]plan.Backoff{}, ledger: identity.Generations{}, created: map[string]bool{},
+		ledger: identity.Generations{}, created: map[string]bool{},
 	}
 }
 
@@ -111,7 +111,7 @@ func (r *run) compute(
 	o := plan.Observed{
 		Owned: networksOf(known.Owned), UsedGenerations: known.UsedGenerations,
 		RemovedExternally: known.RemovedExternally, MissingSince: missingSince(known),
-		Snapshot: &look, Limits: limits, Ledger: r.ledger, Backoffs: r.backoffs, InFlight: inFlight,
+		Snapshot: &look, Limits: limits, Ledger: r.ledger, Attempts: r.attempts, InFlight: inFlight,
 	}
 	p := plan.Compute(render.Interfaces(d, render.Evidence{}, o, r.Now()).Desired, o, r.Now())
 	r.ledger = p.Ledger
@@ -152,18 +152,17 @@ func (r *run) do(ctx context.Context, actions []plan.Action) []executor.Outcome 
 // record stores the outcomes of actions.
 func (r *run) record(outcomes []executor.Outcome) {
 	for _, o := range outcomes {
-		key, log := o.Action.Of().Key, r.Log.With("instance", r.instanceID, "network", o.Action.Of().NodeENI,
+		r.attempts = r.attempts.After(o.Action, o.Err, r.Now())
+		log := r.Log.With("instance", r.instanceID, "network", o.Action.Of().NodeENI,
 			"action", o.Action.String())
 		if o.Err != nil {
 			r.failed = true
 			if eni.ErrorClass(o.Err) == eni.IdempotencyMismatch && r.spentAt.IsZero() {
 				r.spentAt = r.Now()
 			}
-			r.backoffs[key] = r.backoffs[key].WithFailure(o.Action, o.Err, r.Now())
 			log.Warn("could not be carried out", "class", eni.ErrorClass(o.Err), "err", o.Err)
 			continue
 		}
-		r.backoffs[key] = r.backoffs[key].AfterSuccess(o.Action)
 		r.recordCreated(o.Action)
 		log.Info("carried out")
 	}

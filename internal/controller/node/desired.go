@@ -71,9 +71,9 @@ func (r *Reconciler) observe(
 	observed := plan.Observed{
 		NodeRegistered: s.present(instanceID), Owned: known.Owned, UsedGenerations: known.UsedGenerations,
 		RemovedExternally: known.RemovedExternally,
-		MissingSince:      known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: attempts.Backoffs,
+		MissingSince:      known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Attempts: attempts.Attempts,
 		CreationBlocked: r.checkUnattached(s), Era: r.Era(), FullSubnets: fullSubnets,
-		Launched: known.Launched, RepeatedUpdates: attempts.RepeatedUpdates,
+		Launched: known.Launched,
 	}
 	states, err := r.statesOf(ctx, s, instanceID)
 	if err != nil {

@@ -255,7 +255,7 @@ func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceI
 	attempts, _ := r.attempts(instanceID)
 	observed := plan.Observed{
 		Owned: known.Owned, UsedGenerations: known.UsedGenerations, Era: r.Era(),
-		Ledger: s.ledger(instanceID), Backoffs: attempts.Backoffs,
+		Ledger: s.ledger(instanceID), Attempts: attempts.Attempts,
 	}
 	states, err := r.statesOf(ctx, s, instanceID)
 	if err != nil {

@@ -38,15 +38,13 @@ type Observed struct {
 	Era era.Era
 	// CreationBlocked says why the controller may create no interface in the cluster at present; empty if it may.
 	CreationBlocked string
-	// Backoffs are the last failures of each member.
-	Backoffs map[identity.Key]Backoff
+	// Attempts are the results of earlier calls.
+	Attempts
 	// MissingSince is the time of EC2's first answer that it does not know the instance; zero if it knows it.
 	MissingSince time.Time
 	// InFlight are the calls of earlier plans without an answer. Their effects are expected (see [Observed.Expected]), and
 	// actions that depend on an answer wait for it.
 	InFlight []Action
-	// RepeatedUpdates are the changes that EC2 accepted.
-	RepeatedUpdates RepeatedUpdates
 	// FullSubnets are the subnets in which a NodeENI temporarily creates no interface.
 	FullSubnets map[SubnetDemand]FullSubnet
 }

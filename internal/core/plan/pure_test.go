@@ -30,7 +30,7 @@ func situation(rt *rapid.T) (render.Declared, plan.Observed, time.Time) {
 	s.c.known.ObserveInstance(look)
 	return s.intents.desired(), plan.Observed{
 		Owned: s.c.known.Of(instance), UsedGenerations: s.c.known.UsedGenerations(instance), Snapshot: &look, Limits: s.cloud.limits,
-		Ledger: s.c.ledger, Backoffs: s.c.failures,
+		Ledger: s.c.ledger, Attempts: s.c.attempts,
 	}, s.c.now()
 }
 

@@ -34,8 +34,7 @@ type restartable struct {
 
 	known    *inventory.Inventory
 	ledger   identity.Generations
-	failures map[identity.Key]plan.Backoff
-	repeats  plan.RepeatedUpdates
+	attempts plan.Attempts
 	// recorded are the requested addresses in the node's state.
 	recorded   map[string]eni.Addresses
 	mayReplace bool
@@ -60,7 +59,7 @@ func newRestartable(rt *rapid.T, cloud *hostile, desired func() render.Declared)
 // restart discards all state in memory and lists the cluster's interfaces again.
 func (c *restartable) restart() {
 	c.known = inventory.New(cluster)
-	c.failures, c.repeats = map[identity.Key]plan.Backoff{}, plan.RepeatedUpdates{}
+	c.attempts = plan.Attempts{}
 	if c.forgetful {
 		c.ledger = identity.Generations{}
 	}
@@ -84,8 +83,8 @@ func (c *restartable) reconcile() (crashed bool) {
 	var look *eni.InstanceSnapshot
 	for range 12 {
 		o := plan.Observed{
-			Owned: c.known.Of(instance), UsedGenerations: c.known.UsedGenerations(instance), RemovedExternally: c.known.RemovedExternally(instance), Snapshot: look, Ledger: c.ledger, Backoffs: maps.Clone(c.failures),
-			Era: era.Era{Since: c.since}, RepeatedUpdates: c.repeats, Stored: requested(c.requested()),
+			Owned: c.known.Of(instance), UsedGenerations: c.known.UsedGenerations(instance), RemovedExternally: c.known.RemovedExternally(instance), Snapshot: look, Ledger: c.ledger, Attempts: c.attempts,
+			Era: era.Era{Since: c.since}, Stored: requested(c.requested()),
 		}
 		if look != nil {
 			o.Limits = c.cloud.limits
@@ -156,13 +155,8 @@ func (c *restartable) carryOut(actions []plan.Action) (crashed bool) {
 		if c.crashes && rapid.IntRange(0, 9).Draw(c.rt, "crash") == 9 {
 			return true
 		}
-		if outcome.Err == nil {
-			c.failures[key] = c.failures[key].AfterSuccess(action)
-			c.repeats = c.repeats.Accepted(action, c.now())
-			continue
-		}
-		failed[key] = true
-		c.failures[key] = c.failures[key].WithFailure(action, outcome.Err, c.now())
+		failed[key] = outcome.Err != nil
+		c.attempts = c.attempts.After(action, outcome.Err, c.now())
 	}
 	return false
 }

@@ -269,7 +269,7 @@ func TestReleaseInstance(t *testing.T) {
 			o: plan.Observed{Era: era.Era{Since: start.Add(time.Hour)}}, after: time.Hour + time.Minute, next: inventory.VisibilityWindow - time.Minute,
 		},
 		"its creation failed a minute ago": {
-			o:     plan.Observed{Backoffs: map[identity.Key]plan.Backoff{own: {At: start.Add(time.Hour)}}},
+			o:     plan.Observed{Attempts: plan.Attempts{Backoffs: map[identity.Key]plan.Backoff{own: {At: start.Add(time.Hour)}}}},
 			after: time.Hour + time.Minute, next: inventory.VisibilityWindow - time.Minute,
 		},
 		"it is gone":                     {o: plan.Observed{UsedGenerations: generations}},

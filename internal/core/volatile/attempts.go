@@ -9,23 +9,18 @@ import (
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/fleet"
-	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// Attempts have the results of the calls for each instance. After a restart each member makes its next call at once,
-// and its backoff grows again from the first delay. An update that another program reverts is first repeated up to
-// three times. The next attempt to evict a pod is also made at once; the API server enforces PodDisruptionBudgets.
+// Attempts have the results of the calls for each instance. The next attempt to evict a pod after a restart is made at
+// once; the API server enforces PodDisruptionBudgets.
 type Attempts struct {
 	byInstance map[string]InstanceAttempts
 }
 
 // InstanceAttempts are the attempts for one instance.
 type InstanceAttempts struct {
-	// Backoffs are the failures of members since their last success, and the slots that EC2 reported as taken.
-	Backoffs map[identity.Key]plan.Backoff
-	// RepeatedUpdates are the updates that EC2 accepted. They reveal an attribute that another program reverts.
-	RepeatedUpdates plan.RepeatedUpdates
+	plan.Attempts
 	// Evictions are the last attempts to evict the pods of interfaces, by interface ID.
 	Evictions map[string]fleet.Attempt
 }
@@ -33,20 +28,10 @@ type InstanceAttempts struct {
 // Of returns the attempts for an instance. Later attempts do not change the result.
 func (a *Attempts) Of(instanceID string) InstanceAttempts { return a.byInstance[instanceID] }
 
-// Record records the outcome of a call. After a success it keeps what [plan.Backoff.AfterSuccess] returns.
+// Record records the outcome of a call.
 func (a *Attempts) Record(instanceID string, action plan.Action, err error, at time.Time) {
-	of, key := a.byInstance[instanceID], action.Of().Key
-	backoff := of.Backoffs[key]
-	if err != nil {
-		backoff = backoff.WithFailure(action, err, at)
-	} else {
-		backoff = backoff.AfterSuccess(action)
-		of.RepeatedUpdates = of.RepeatedUpdates.Accepted(action, at)
-	}
-	of.Backoffs = with(of.Backoffs, key, backoff)
-	if backoff.IsZero() {
-		delete(of.Backoffs, key)
-	}
+	of := a.byInstance[instanceID]
+	of.Attempts = of.After(action, err, at)
 	a.set(instanceID, of)
 }
 
