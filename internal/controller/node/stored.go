@@ -28,11 +28,15 @@ func (r *Reconciler) stored(ctx context.Context, s *snapshot, states []v1alpha1.
 	controller.AddFacts(all, floating, func(i *plan.Stored, addresses plan.Floating) { i.Floating = addresses })
 	controller.AddFacts(all, controller.RequestedAddresses(known.Requested, states...),
 		func(i *plan.Stored, addresses eni.Addresses) { i.Requested = addresses })
-	controller.AddFacts(all, devicesInUse(states), func(i *plan.Stored, message string) { i.DeviceInUse, i.DeviceMessage = true, message })
-	controller.AddFacts(all, listedPrefixes(states), func(i *plan.Stored, prefixes []netip.Prefix) { i.ListedPrefixes = prefixes })
+	controller.AddFacts(all, devicesInUse(states),
+		func(i *plan.Stored, message string) { i.DeviceInUse, i.DeviceMessage = true, message })
+	controller.AddFacts(all, listedPrefixes(states),
+		func(i *plan.Stored, prefixes []netip.Prefix) { i.ListedPrefixes = prefixes })
 	controller.AddFacts(all, s.listedNetworks(), func(i *plan.Stored, network plan.ListedNetwork) { i.Listed = &network })
-	controller.AddFacts(all, s.podNetworksOf(instanceID), func(i *plan.Stored, report plan.PodNetwork) { i.Report = &report })
-	controller.AddFacts(all, r.reportsLost(s), func(i *plan.Stored, due time.Time) { i.MayLackReport, i.ReportDue = true, due })
+	controller.AddFacts(all, s.podNetworksOf(instanceID),
+		func(i *plan.Stored, report plan.PodNetwork) { i.Report = &report })
+	controller.AddFacts(all, r.reportsLost(s),
+		func(i *plan.Stored, due time.Time) { i.MayLackReport, i.ReportDue = true, due })
 	return all, nil
 }
 
@@ -50,8 +54,9 @@ func listedPrefixes(states []v1alpha1.NodeENIState) map[string][]netip.Prefix {
 	return listed
 }
 
-// devicesInUse returns the interfaces whose device the agent on the instance has not released, with its message. The agent can run
-// under a former name of the node; what it reports under the present one, the last of the states, is newer.
+// devicesInUse returns the interfaces whose device the agent on the instance has not released, with its message. The
+// agent can run under a former name of the node. What it reports under the present one, the last of the states, is
+// newer.
 func devicesInUse(states []v1alpha1.NodeENIState) map[string]string {
 	held := map[string]string{}
 	for n := range states {

@@ -49,6 +49,7 @@ const (
 	Ensure
 	// Release detaches an interface and deletes it.
 	Release
+	goals
 )
 
 // Interface is one interface of the instance: a desired one with the existing interface that serves it, a desired one

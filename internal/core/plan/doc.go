@@ -12,10 +12,12 @@
 // All NodeENIs of one instance are planned together, so that two of them never race for a slot. The reading tour:
 //
 //   - desired.go: [Interface] is one interface, with its goal.
-//   - observed.go: the state of EC2, the ledger and earlier failures.
+//   - observed.go: the state of EC2, the ledger and earlier failures. stored.go: what the API server stores about one
+//     interface. attempts.go: the results of earlier calls.
 //   - slots.go: the holders of slots, and the allocation of free ones.
 //   - drift.go: the calls that update an interface in place, and what happens to one that differs otherwise.
-//   - compute.go and transitions.go: a member's life: create, attach, update, and detach, delete.
+//   - rules.go: the rule for each goal and situation of an interface. transitions.go and remove.go have the rules.
+//   - compute.go: how the steps of all members become one plan.
 //   - action.go: the calls, each with its effect on the interface, which simulation and inventory share.
 //   - explain.go: a plan in words.
 package plan

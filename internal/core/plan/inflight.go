@@ -90,10 +90,3 @@ func (o Observed) waitsForAnswer(action Action) bool {
 		return action.Interface() == before.Interface()
 	})
 }
-
-// awaitAnswer says that EC2 has not answered a create call yet.
-func (m *Interface) awaitAnswer() step {
-	s := m.begin(Creating)
-	s.Interface, s.Why = nil, Problem{InProgress, "EC2 was asked to make the interface and has not answered yet"}
-	return s
-}

@@ -28,9 +28,9 @@ type InPlaceUpdate struct {
 
 // retainLaunchInterface updates an adopted launch interface in place, except its tags: they say that EC2 deletes it
 // with its instance.
-func (p *planner) retainLaunchInterface(m *Interface) step {
-	i := *m.Launched
-	s := m.begin(phaseOf(i)).record()
+func (p *planner) retainLaunchInterface(s step) step {
+	m, i := s.m, *s.m.Launched
+	s = s.record()
 	if backoff := p.backoff(m); backoff != nil {
 		return s.wait(*backoff)
 	}

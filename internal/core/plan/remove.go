@@ -11,39 +11,87 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// remove removes an interface: plain detach, wait, delete. A forced detach is the last resort.
-func (p *planner) remove(s step) step {
-	m, i := s.m, s.m.Record.Interface
-	s.Desired = m.Settings != nil
-	s.Why = Problem{Removing, fmt.Sprintf("%s is being removed: %s", i.ID, m.Why.Message)}
-	_, s.DrainPods = p.podsDraining(m)
-	if i.Attachment != nil && !i.AttachedTo(p.InstanceID) {
-		s.Why.Message = fmt.Sprintf("%s must be removed, but another program attached it to %s; detach it there", i.ID,
-			i.Attachment.InstanceID)
-		return s.requeue(p.now.Add(ForcedDetachAfter))
+// removing returns the rule for an interface that is being removed. A refused earlier removal delays it.
+func removing(rule rule) rule {
+	return func(p *planner, s step) step {
+		s = p.beginRemoval(s)
+		if backoff := p.backoff(s.m); p.Backoffs[s.m.Key].Removal && backoff != nil {
+			return s.wait(*backoff)
+		}
+		return rule(p, s)
 	}
-	if backoff := p.backoff(m); p.Backoffs[m.Key].Removal && backoff != nil {
-		return s.wait(*backoff)
-	}
-	switch {
-	case i.Attachment == nil && i.Status == eni.Available:
-		s.Phase = Deleting
-		return s.act(Delete{Member: m.Member.Member, InterfaceID: i.ID, Why: m.Why.Message})
-	case p.ended && i.Attachment != nil:
-		return p.progress(s).requeue(p.now.Add(terminationRecheck))
-	case i.Attachment == nil, i.Attachment.Status == eni.AttachmentAttaching && !p.overdue(m):
+}
+
+// beginRemoval returns the step of an interface that is being removed.
+func (p *planner) beginRemoval(s step) step {
+	s.Desired = s.m.Settings != nil
+	s.Why = Problem{Removing, fmt.Sprintf("%s is being removed: %s", s.m.Record.ID, s.m.Why.Message)}
+	_, s.DrainPods = p.podsDraining(s.m)
+	return s
+}
+
+// awaitReturn waits for a person to detach an interface from another instance.
+func (p *planner) awaitReturn(s step) step {
+	i := s.m.Record.Interface
+	s = p.beginRemoval(s)
+	s.Why.Message = fmt.Sprintf("%s must be removed, but another program attached it to %s; detach it there", i.ID,
+		i.Attachment.InstanceID)
+	return s.requeue(p.now.Add(ForcedDetachAfter))
+}
+
+// delete deletes an unattached interface, once EC2 allows it.
+func (p *planner) delete(s step) step {
+	if s.m.Record.Status != eni.Available {
 		return p.progress(s)
-	case i.Attachment.Status == eni.AttachmentDetaching:
-		return p.forceIfStuck(p.progress(s.announceForce()))
+	}
+	s.Phase = Deleting
+	return s.act(Delete{Member: s.m.Member.Member, InterfaceID: s.m.Record.ID, Why: s.m.Why.Message})
+}
+
+// cancelAttach waits for EC2 to attach an interface that is being removed, and detaches it if that takes too long.
+func (p *planner) cancelAttach(s step) step {
+	if !p.ended && p.overdue(s.m) {
+		return p.detach(s)
+	}
+	return p.awaitTermination(p.progress(s))
+}
+
+// detach detaches an interface, once pods and programs on the node have released it. A forced detach is the last
+// resort. EC2 detaches the interfaces of an instance that has ended.
+func (p *planner) detach(s step) step {
+	m := s.m
+	switch {
+	case p.ended:
+		return p.awaitTermination(p.progress(s))
 	case p.keptForPods(m):
 		return p.waitForPods(s)
-	case !p.ended && p.Stored[i.ID].DeviceInUse:
+	case p.Stored[m.Record.ID].DeviceInUse:
 		return p.waitForRelease(s)
 	}
 	s.Phase = Detaching
 	return s.announceForce().act(Detach{
-		Member: m.Member.Member, InterfaceID: i.ID, AttachmentID: i.Attachment.ID, Why: m.Why.Message,
+		Member: m.Member.Member, InterfaceID: m.Record.ID, AttachmentID: m.Record.Attachment.ID, Why: m.Why.Message,
 	})
+}
+
+// finishDetach waits for EC2 to detach an interface that is being removed, and forces a detach that takes too long.
+func (p *planner) finishDetach(s step) step {
+	switch {
+	case s.m.Record.Attachment == nil:
+		return p.progress(s)
+	case p.ended:
+		return p.awaitTermination(p.progress(s))
+	default:
+		return p.awaitDetach(s.announceForce())
+	}
+}
+
+// awaitTermination plans again soon if the instance has ended: no event says that EC2 deleted an interface with it.
+func (p *planner) awaitTermination(s step) step {
+	if !p.ended {
+		return s
+	}
+	return s.requeue(p.now.Add(terminationRecheck))
 }
 
 // waitForRelease waits until the node has released the device of an interface.

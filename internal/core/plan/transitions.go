@@ -14,32 +14,6 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// next returns the step of a member.
-func (p *planner) next(m *Interface) step {
-	switch {
-	case m.Launched != nil:
-		return p.retainLaunchInterface(m)
-	case m.Record == nil:
-		return p.create(m)
-	case m.Record.ID == "":
-		return m.awaitAnswer()
-	}
-	s := m.begin(phaseOf(m.Record.Interface))
-	switch {
-	case m.Record.Missing:
-		s.Why = Problem{NotVisible, fmt.Sprintf(
-			"EC2's last answer omits %s; multieni reads it again before it treats it as deleted", m.Record.ID)}
-		return s.requeue(p.now.Add(uncertainRecheck))
-	case m.Goal == Release:
-		return p.remove(s)
-	case m.Goal == Retain:
-		s.recorded, s.requeueAt = !m.Unverified, m.RequeueAt
-		return s
-	default:
-		return p.reconcileExisting(s.record())
-	}
-}
-
 // phaseIn returns the phase of a member whose step may not have been computed yet.
 func phaseIn(m *Interface) string {
 	switch {
@@ -53,8 +27,8 @@ func phaseIn(m *Interface) string {
 }
 
 // create creates the interface of a member without one, once its slot is certain.
-func (p *planner) create(m *Interface) step {
-	s := m.begin(Pending)
+func (p *planner) create(s step) step {
+	m := s.m
 	if m.Problem != nil {
 		return p.blockOn(s)
 	}
@@ -250,35 +224,10 @@ func (p *planner) instanceNotReady() wait {
 	return wait{why: Problem{InstanceNotReady, why}, until: p.now.Add(uncertainRecheck)}
 }
 
-// reconcileExisting brings an existing interface to its desired slot and attributes.
-func (p *planner) reconcileExisting(s step) step {
-	m, i := s.m, s.m.Record.Interface
-	if s.Phase == Pending {
-		s.Phase = Attaching // it is desired, so an attach call follows
-	}
-	backoff := p.changeBackoff(m)
+// attach attaches an interface, once the instance and the slot allow it.
+func (p *planner) attach(s step) step {
+	m := s.m
 	switch {
-	case i.Attachment != nil && !i.AttachedTo(p.InstanceID):
-		s.Phase = Blocked
-		s.Why = Problem{AttachedElsewhere,
-			fmt.Sprintf("another program attached %s to %s; detach it there", i.ID, i.Attachment.InstanceID)}
-		return s.requeue(p.now.Add(ForcedDetachAfter))
-	case s.Phase == Detaching:
-		return p.forceIfStuck(p.progress(s))
-	case i.Status == eni.Pending:
-		return p.progress(s)
-	case m.Problem != nil:
-		return p.blockOn(s)
-	case backoff != nil:
-		return s.wait(*backoff)
-	case s.Phase == Attaching && p.overdue(m):
-		return p.reattach(s)
-	case i.Attachment != nil:
-		s = p.updateInPlace(s)
-		if s.Phase == Attaching {
-			return p.progress(s)
-		}
-		return s
 	case p.Snapshot != nil && !p.attachable():
 		return s.wait(p.instanceNotReady())
 	case p.now.Before(m.attachAfter()):
@@ -286,6 +235,26 @@ func (p *planner) reconcileExisting(s step) step {
 	default:
 		return p.updateAndAttach(s)
 	}
+}
+
+// awaitAttach waits for EC2 to attach an interface, and retries an attach that takes too long.
+func (p *planner) awaitAttach(s step) step {
+	if p.overdue(s.m) {
+		return p.reattach(s)
+	}
+	return p.progress(p.updateInPlace(s))
+}
+
+// awaitDetach waits for EC2 to detach an interface, and forces a detach that takes too long.
+func (p *planner) awaitDetach(s step) step { return p.forceIfStuck(p.progress(s)) }
+
+// blockElsewhere says that an interface serves another instance.
+func (p *planner) blockElsewhere(s step) step {
+	i := s.m.Record.Interface
+	s.Phase = Blocked
+	s.Why = Problem{AttachedElsewhere,
+		fmt.Sprintf("another program attached %s to %s; detach it there", i.ID, i.Attachment.InstanceID)}
+	return s.requeue(p.now.Add(ForcedDetachAfter))
 }
 
 // updateAndAttach updates an unattached interface and attaches it. A refused update delays the attachment: for example,
