@@ -35,7 +35,7 @@ func (c *Client) SubnetReservations(ctx context.Context, subnetID string) ([]eni
 		for _, r := range append(page.SubnetIpv4CidrReservations, page.SubnetIpv6CidrReservations...) {
 			all = append(all, eni.SubnetReservation{
 				ID: aws.ToString(r.SubnetCidrReservationId), CIDR: prefix(r.Cidr), Type: eni.ReservationType(r.ReservationType),
-				Tags: tagMap(r.Tags),
+				Description: aws.ToString(r.Description), Tags: tagMap(r.Tags),
 			})
 		}
 		if aws.ToString(page.NextToken) == "" {

@@ -101,7 +101,7 @@ func TestReservationsCarryTheTagsOfTheirOwner(t *testing.T) {
 	cases := map[string]url.Values{
 		"reserve": {
 			"Action": {"CreateSubnetCidrReservation"}, "SubnetId": {"subnet-1"}, "Cidr": {"10.0.4.128/25"}, "ReservationType": {"prefix"},
-			"Description": {"multieni SubnetReservation n3"}, "TagSpecification.1.ResourceType": {"subnet-cidr-reservation"},
+			"Description": {"multieni SubnetReservation n3 2e7d2c0"}, "TagSpecification.1.ResourceType": {"subnet-cidr-reservation"},
 			"TagSpecification.1.Tag.1.Key": {"Name"}, "TagSpecification.1.Tag.1.Value": {"n3"},
 			"TagSpecification.1.Tag.2.Key": {"networking.k8s.aws/cluster"}, "TagSpecification.1.Tag.2.Value": {"c"},
 			"TagSpecification.1.Tag.3.Key": {"networking.k8s.aws/subnetreservation"}, "TagSpecification.1.Tag.3.Value": {"n3"},

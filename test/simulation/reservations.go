@@ -274,7 +274,8 @@ func (p *process) reservations(at ec2.Call, subnetID string) ([]eni.SubnetReserv
 	var all []eni.SubnetReservation
 	for _, r := range slices.Concat(out.IPv4, out.IPv6) {
 		all = append(all, eni.SubnetReservation{
-			ID: r.SubnetCIDRReservationID, CIDR: r.CIDR, Type: eni.ReservationType(r.ReservationType), Tags: r.Tags,
+			ID: r.SubnetCIDRReservationID, CIDR: r.CIDR, Type: eni.ReservationType(r.ReservationType),
+			Description: r.Description, Tags: r.Tags,
 		})
 	}
 	return all, nil

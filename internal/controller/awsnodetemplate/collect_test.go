@@ -43,11 +43,48 @@ func TestWhatNothingWantsGoesAfterAWhile(t *testing.T) {
 	s := setStage(t, declared())
 	s.reconcile()
 	old := launchtemplate.NodeTemplate{Name: "default", UID: "uid", Cluster: cluster}
-	s.templates["lt-9"] = launchtemplate.Existing{ID: "lt-9", Name: "of a zone that is gone", Tags: old.Identity(), Latest: 1}
+	s.templates["lt-9"] = launchtemplate.Existing{ID: "lt-9", Name: old.TemplateName(launchtemplate.Template{Zone: "gone"}), Tags: old.Identity(), Latest: 1}
 	for days, want := range []int{0, 1} {
 		s.now = s.now.Add(time.Duration(days)*launchtemplate.KeepFor + time.Minute)
 		if _, calls := s.reconcile(); len(calls) != want {
 			t.Errorf("after %d days: %q", days, calls)
+		}
+	}
+}
+
+// Any program that may tag launch templates can copy our tags.
+func TestCopiedTagsDeleteNoLaunchTemplate(t *testing.T) {
+	elsewhere := launchtemplate.NodeTemplate{Name: "default", Cluster: "another"}
+	names := map[string]string{
+		"a template of a user":                     "base",
+		"a template of another cluster's multieni": elsewhere.TemplateName(launchtemplate.Template{}),
+	}
+	for name, foreign := range names {
+		for _, nodeTemplate := range []string{"default", "gone"} {
+			t.Run(name+" with the tags of node template "+nodeTemplate, func(t *testing.T) {
+				s := setStage(t, declared())
+				s.reconcile()
+				copied := launchtemplate.NodeTemplate{Name: nodeTemplate, UID: "uid", Cluster: cluster}
+				s.templates["lt-9"] = launchtemplate.Existing{ID: "lt-9", Name: foreign, Tags: copied.Identity(), Latest: 1}
+				s.add("lt-9", 1, "1", nil)
+				for range 3 {
+					s.now = s.now.Add(launchtemplate.KeepFor + time.Minute)
+					s.reconcile()
+					if err := s.reconciler.CollectTemplates(s.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := s.kube.Delete(s.Context(), declared()); err != nil {
+					t.Fatal(err)
+				}
+				s.reconcile()
+				if _, is := s.templates["lt-9"]; !is {
+					t.Error("the template is deleted")
+				}
+				if _, is := s.templates["lt-1"]; is {
+					t.Error("multieni's own template stays")
+				}
+			})
 		}
 	}
 }
@@ -57,8 +94,8 @@ func TestWhatAGroupNamesStays(t *testing.T) {
 	s := setStage(t, declared())
 	s.reconcile()
 	old := launchtemplate.NodeTemplate{Name: "default", UID: "uid", Cluster: cluster}
-	s.templates["lt-9"] = launchtemplate.Existing{ID: "lt-9", Name: "of a zone that is gone", Tags: old.Identity(), Latest: 1}
-	s.references = []launchtemplate.Reference{{By: "Auto Scaling group web", TemplateName: "of a zone that is gone", Version: "$Latest"}}
+	s.templates["lt-9"] = launchtemplate.Existing{ID: "lt-9", Name: old.TemplateName(launchtemplate.Template{Zone: "gone"}), Tags: old.Identity(), Latest: 1}
+	s.references = []launchtemplate.Reference{{By: "Auto Scaling group web", TemplateName: old.TemplateName(launchtemplate.Template{Zone: "gone"}), Version: "$Latest"}}
 	for range 3 {
 		s.now = s.now.Add(launchtemplate.KeepFor + time.Minute)
 		if _, calls := s.reconcile(); len(calls) > 0 {
@@ -155,7 +192,7 @@ func TestOrphansAreSwept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := setStage(t, declared())
 			gone := launchtemplate.NodeTemplate{Name: "gone", UID: "uid", Cluster: cluster}
-			s.templates["lt-9"] = launchtemplate.Existing{ID: "lt-9", Name: "left", Tags: gone.Identity(), Latest: 1}
+			s.templates["lt-9"] = launchtemplate.Existing{ID: "lt-9", Name: gone.TemplateName(launchtemplate.Template{Zone: "gone"}), Tags: gone.Identity(), Latest: 1}
 			s.add("lt-9", 1, "1", nil)
 			s.now = s.now.Add(launchtemplate.KeepFor)
 			c.change(s)

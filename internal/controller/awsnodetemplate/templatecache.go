@@ -22,7 +22,8 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// templateCache caches the cluster's launch templates in EC2. It has only those with our tags.
+// templateCache caches the cluster's launch templates in EC2. It has only those with our tags, and uses only those with
+// our names.
 type templateCache struct {
 	ec2 EC2
 	// references returns the users of launch templates, such as Auto Scaling groups.
@@ -74,7 +75,7 @@ func (s *templateCache) of(ctx context.Context, nodeTemplate string) ([]cachedTe
 		return nil, err
 	}
 	found := slices.DeleteFunc(s.all(), func(k cachedTemplate) bool {
-		return k.Tags[identity.TagNodeTemplate] != nodeTemplate
+		return k.NodeTemplate(s.cluster) != nodeTemplate
 	})
 	for n := range found {
 		if err := s.read(ctx, &found[n]); err != nil {
@@ -409,7 +410,7 @@ func (s *templateCache) sweep(
 	all := s.all()
 	slices.SortFunc(all, func(a, b cachedTemplate) int { return cmp.Compare(a.ID, b.ID) })
 	for _, k := range all {
-		name := k.Tags[identity.TagNodeTemplate]
+		name := k.NodeTemplate(s.cluster)
 		if err := s.sweepOne(ctx, k.ID, name, name == "" || exists(name) ||
 			running(k.Tags[identity.TagNodeTemplateUID])); err != nil {
 			return err

@@ -190,8 +190,7 @@ func (r *Reconciler) apply(ctx context.Context, s *snapshot) error {
 			}
 			subnet.created(cidr, id, err)
 			if err == nil {
-				r.expect(subnet.Subnet.ID,
-					eni.SubnetReservation{ID: id, CIDR: cidr, Type: s.desired.Type, Tags: s.desired.Owner.Tags()})
+				r.expect(subnet.Subnet.ID, s.desired.Owner.Reservation(id, cidr, s.desired.Type))
 				r.Log.Info("reserved", "subnetreservation", s.desired.Owner.Name, "subnet", subnet.Subnet.ID,
 					"cidr", cidr.String(), "id", id)
 			}

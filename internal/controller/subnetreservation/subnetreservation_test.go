@@ -109,7 +109,7 @@ func (s *stage) CreateSubnetReservation(
 		return "", &eni.APIError{Class: eni.AddressTaken, Operation: "CreateSubnetCidrReservation", Code: "InvalidParameterValue"}
 	}
 	s.created++
-	r := eni.SubnetReservation{ID: fmt.Sprintf("scr-%d", s.created), CIDR: cidr, Type: kind, Tags: owner.Tags()}
+	r := owner.Reservation(fmt.Sprintf("scr-%d", s.created), cidr, kind)
 	s.made[subnetID] = append(s.made[subnetID], r)
 	if s.lost {
 		return "", &eni.APIError{Class: eni.Transient, Operation: "CreateSubnetCidrReservation", Err: errors.New("connection reset")}

@@ -284,7 +284,9 @@ type SubnetReservation struct {
 	ID   string
 	CIDR netip.Prefix
 	Type ReservationType
-	Tags map[string]string
+	// Description is set when the reservation is created, and never changes.
+	Description string
+	Tags        map[string]string
 }
 
 // SecurityGroup is EC2's state of one security group. Name is the group name; a Name tag is in Tags.

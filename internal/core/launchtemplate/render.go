@@ -54,14 +54,19 @@ type Template struct {
 
 // TemplateName returns the name of the launch template. It fits EC2's 128 characters for node template names of 63.
 func (t NodeTemplate) TemplateName(of Template) string {
-	sum := sha256.Sum256([]byte(t.Cluster))
-	parts := []string{"multieni", hex.EncodeToString(sum[:4]), t.Name}
+	parts := []string{namesOf(t.Cluster) + t.Name}
 	for _, more := range []string{of.Zone, of.Shape} {
 		if more != "" {
 			parts = append(parts, more)
 		}
 	}
 	return strings.Join(parts, "/")
+}
+
+// namesOf returns the beginning of the names of a cluster's launch templates.
+func namesOf(cluster string) string {
+	sum := sha256.Sum256([]byte(cluster))
+	return "multieni/" + hex.EncodeToString(sum[:4]) + "/"
 }
 
 // Render renders the launch templates of a node template for the instance types. The same input gives the same bytes.

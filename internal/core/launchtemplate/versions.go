@@ -20,6 +20,18 @@ type Existing struct {
 	Latest int64
 }
 
+// NodeTemplate returns the name of the node template of a cluster that a launch template was created for; "" if multieni
+// did not create it. Other programs can copy tags, but EC2 has no call that changes the name of a launch template (EC2
+// API reference, "ModifyLaunchTemplate").
+func (e Existing) NodeTemplate(cluster string) string {
+	rest, created := strings.CutPrefix(e.Name, namesOf(cluster))
+	if !created {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}
+
 // NewTemplate is a launch template to create, with its first version.
 type NewTemplate struct {
 	// Token is the client token of the request; none if empty.

@@ -23,14 +23,14 @@ type cloud struct {
 	next  int
 }
 
-func (c *cloud) create(block netip.Prefix, kind eni.ReservationType, tags map[string]string) (string, bool) {
-	if slices.ContainsFunc(c.made, func(r eni.SubnetReservation) bool { return r.CIDR.Overlaps(block) }) {
+func (c *cloud) create(made eni.SubnetReservation) (string, bool) {
+	if slices.ContainsFunc(c.made, func(r eni.SubnetReservation) bool { return r.CIDR.Overlaps(made.CIDR) }) {
 		return "", false
 	}
 	c.next++
-	id := fmt.Sprintf("scr-%d", c.next)
-	c.made = append(slices.Clone(c.made), eni.SubnetReservation{ID: id, CIDR: block, Type: kind, Tags: tags})
-	return id, true
+	made.ID = fmt.Sprintf("scr-%d", c.next)
+	c.made = append(slices.Clone(c.made), made)
+	return made.ID, true
 }
 
 func (c *cloud) delete(ids []string) {
@@ -39,7 +39,7 @@ func (c *cloud) delete(ids []string) {
 
 func (c *cloud) owned() []eni.SubnetReservation {
 	return slices.DeleteFunc(slices.Clone(c.made), func(r eni.SubnetReservation) bool {
-		return r.Tags["networking.k8s.aws/subnetreservation"] != owner.Name
+		return r.Description != owner.Description()
 	})
 }
 
@@ -60,7 +60,7 @@ func (c *cloud) reconcile(rt *rapid.T, d reservation.Desired, recorded []reserva
 		if b.Reason != reservation.Reserving {
 			continue
 		}
-		id, ok := c.create(b.CIDR, d.Type, owner.Tags())
+		id, ok := c.create(owner.Reservation("", b.CIDR, d.Type))
 		if ok && (!faulty || !rapid.Bool().Draw(rt, "crash after the call")) {
 			b.ID, b.Owned, b.Reason, b.Message = id, true, "", ""
 		}
@@ -70,6 +70,17 @@ func (c *cloud) reconcile(rt *rapid.T, d reservation.Desired, recorded []reserva
 
 func anyBlock(rt *rapid.T, bits int, label string) netip.Prefix {
 	return rapid.SampledFrom(ipam.Split(subnet().CIDR, bits)).Draw(rt, label)
+}
+
+// anyForeign returns a reservation of another program, to which somebody may have copied our tags.
+func anyForeign(rt *rapid.T) eni.SubnetReservation {
+	foreign := eni.SubnetReservation{
+		CIDR: anyBlock(rt, rapid.IntRange(26, 28).Draw(rt, "bits"), "theirs"), Type: eni.ReservationExplicit,
+	}
+	if rapid.Bool().Draw(rt, "with our tags") {
+		foreign.Tags = owner.Tags()
+	}
+	return foreign
 }
 
 func anyInterfaces(rt *rapid.T) []eni.Interface {
@@ -118,7 +129,7 @@ func TestNeverTwoAndNothingOfOthersIsDeleted(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &cloud{}
 		for range rapid.IntRange(0, 3).Draw(rt, "theirs") {
-			c.create(anyBlock(rt, rapid.IntRange(26, 28).Draw(rt, "bits"), "theirs"), eni.ReservationExplicit, nil)
+			c.create(anyForeign(rt))
 		}
 		theirs, interfaces := slices.Clone(c.made), anyInterfaces(rt)
 		c.stale = c.made
@@ -166,12 +177,12 @@ func TestANewBlockIsFree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &cloud{}
 		for range rapid.IntRange(0, 3).Draw(rt, "theirs") {
-			c.create(anyBlock(rt, rapid.IntRange(26, 28).Draw(rt, "bits"), "theirs"), eni.ReservationExplicit, nil)
+			c.create(anyForeign(rt))
 		}
 		d, interfaces := anyDesired(rt), anyInterfaces(rt)
 		p := d.Plan(reservation.Observed{Subnet: subnet(), Reservations: c.made, Interfaces: interfaces})
 		for _, block := range p.Create {
-			if _, ok := c.create(block, d.Type, nil); !ok {
+			if _, ok := c.create(eni.SubnetReservation{CIDR: block, Type: d.Type}); !ok {
 				rt.Fatalf("%s overlaps one of %v", block, c.made)
 			}
 			for _, i := range interfaces {

@@ -4,6 +4,8 @@
 package reservation
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -26,16 +28,31 @@ func (o Owner) Tags() map[string]string {
 	}
 }
 
-// Description returns the description of a reservation in EC2, which is at most 255 characters.
-func (o Owner) Description() string { return "multieni SubnetReservation " + o.Name }
+// Description returns the description of a reservation in EC2, which is at most 255 characters. It names the owner and,
+// by a hash, the cluster.
+func (o Owner) Description() string {
+	sum := sha256.Sum256([]byte(o.Cluster))
+	return fmt.Sprintf("multieni SubnetReservation %s %s", o.Name, hex.EncodeToString(sum[:])[:7])
+}
 
+// Reservation returns a reservation as multieni creates it for the owner.
+func (o Owner) Reservation(id string, cidr netip.Prefix, kind eni.ReservationType) eni.SubnetReservation {
+	return eni.SubnetReservation{ID: id, CIDR: cidr, Type: kind, Description: o.Description(), Tags: o.Tags()}
+}
+
+// owns reports whether multieni created a reservation for the owner. Tags alone do not prove it, because other programs
+// can copy them. The description does: EC2 has no call that changes it (EC2 API reference, "SubnetCidrReservation").
 func (o Owner) owns(r eni.SubnetReservation) bool {
+	return o.isNamedBy(r) && r.Description == o.Description()
+}
+
+func (o Owner) isNamedBy(r eni.SubnetReservation) bool {
 	return r.Tags[identity.TagCluster] == o.Cluster && r.Tags[identity.TagSubnetReservation] == o.Name
 }
 
-// isForeign reports whether a reservation belongs to another SubnetReservation, of this cluster or of another one.
+// isForeign reports whether the tags of a reservation name another SubnetReservation, of this cluster or of another one.
 func (o Owner) isForeign(r eni.SubnetReservation) bool {
-	return r.Tags[identity.TagSubnetReservation] != "" && !o.owns(r)
+	return r.Tags[identity.TagSubnetReservation] != "" && !o.isNamedBy(r)
 }
 
 // Desired is what a SubnetReservation declares. Without PrefixLength and Blocks it declares nothing.

@@ -29,6 +29,11 @@ func reserved(block string, kind eni.ReservationType, tags map[string]string) en
 	return eni.SubnetReservation{ID: "scr-" + block, CIDR: cidr(block), Type: kind, Tags: tags}
 }
 
+// made returns a reservation that multieni made for an owner.
+func made(block string, kind eni.ReservationType, owner reservation.Owner) eni.SubnetReservation {
+	return owner.Reservation("scr-"+block, cidr(block), kind)
+}
+
 func holding(addresses ...string) eni.Interface {
 	i := eni.Interface{ID: "eni-1"}
 	for _, a := range addresses {
@@ -55,8 +60,8 @@ func listed(blocks ...string) reservation.Desired {
 }
 
 func TestPlan(t *testing.T) {
-	other := reservation.Owner{Cluster: "blue", Name: "n6-pods"}.Tags()
-	elsewhere := reservation.Owner{Cluster: "green", Name: owner.Name}.Tags()
+	other := reservation.Owner{Cluster: "blue", Name: "n6-pods"}
+	elsewhere := reservation.Owner{Cluster: "green", Name: owner.Name}
 	explicit := func(d reservation.Desired) reservation.Desired {
 		d.Type = eni.ReservationExplicit
 		return d
@@ -90,7 +95,7 @@ func TestPlan(t *testing.T) {
 		"our reservation is adopted after a crash": {
 			desired: sized(25),
 			observed: reservation.Observed{
-				Reservations: []eni.SubnetReservation{reserved("10.0.4.0/25", eni.ReservationPrefix, owner.Tags())},
+				Reservations: []eni.SubnetReservation{made("10.0.4.0/25", eni.ReservationPrefix, owner)},
 				Interfaces:   []eni.Interface{holding("10.0.4.5")},
 			},
 			want: []string{"10.0.4.0/25 scr-10.0.4.0/25 owned"},
@@ -98,8 +103,8 @@ func TestPlan(t *testing.T) {
 		"another cluster has a SubnetReservation of our name": {
 			desired: sized(26),
 			observed: reservation.Observed{Reservations: []eni.SubnetReservation{
-				reserved("10.0.4.192/26", eni.ReservationPrefix, elsewhere),
-				reserved("10.0.4.128/26", eni.ReservationExplicit, elsewhere),
+				made("10.0.4.192/26", eni.ReservationPrefix, elsewhere),
+				made("10.0.4.128/26", eni.ReservationExplicit, elsewhere),
 			}},
 			want: []string{"10.0.4.64/26 Reserving"}, creates: []string{"10.0.4.64/26"},
 		},
@@ -122,7 +127,7 @@ func TestPlan(t *testing.T) {
 			desired: sized(26),
 			observed: reservation.Observed{
 				Recorded:     []reservation.Block{{CIDR: cidr("10.0.4.192/26"), Reason: reservation.Reserving}},
-				Reservations: []eni.SubnetReservation{reserved("10.0.4.192/26", eni.ReservationPrefix, other)},
+				Reservations: []eni.SubnetReservation{made("10.0.4.192/26", eni.ReservationPrefix, other)},
 			},
 			want: []string{"10.0.4.128/26 Reserving"}, creates: []string{"10.0.4.128/26"},
 		},
@@ -144,17 +149,17 @@ func TestPlan(t *testing.T) {
 		},
 		"another size": {
 			desired:  sized(26),
-			observed: reservation.Observed{Reservations: []eni.SubnetReservation{reserved("10.0.4.128/25", eni.ReservationPrefix, owner.Tags())}},
+			observed: reservation.Observed{Reservations: []eni.SubnetReservation{made("10.0.4.128/25", eni.ReservationPrefix, owner)}},
 			want:     []string{"10.0.4.192/26 Reserving"}, creates: []string{"10.0.4.192/26"}, deletes: []string{"scr-10.0.4.128/25"},
 		},
 		"another size while the old one is retained": {
 			desired:  retain(sized(26)),
-			observed: reservation.Observed{Reservations: []eni.SubnetReservation{reserved("10.0.4.128/25", eni.ReservationPrefix, owner.Tags())}},
+			observed: reservation.Observed{Reservations: []eni.SubnetReservation{made("10.0.4.128/25", eni.ReservationPrefix, owner)}},
 			want:     []string{"10.0.4.64/26 Reserving"}, creates: []string{"10.0.4.64/26"},
 		},
 		"another type": {
 			desired:  explicit(listed("10.0.4.128/25")),
-			observed: reservation.Observed{Reservations: []eni.SubnetReservation{reserved("10.0.4.128/25", eni.ReservationPrefix, owner.Tags())}},
+			observed: reservation.Observed{Reservations: []eni.SubnetReservation{made("10.0.4.128/25", eni.ReservationPrefix, owner)}},
 			want:     []string{"10.0.4.128/25 Reserving"}, creates: []string{"10.0.4.128/25"}, deletes: []string{"scr-10.0.4.128/25"},
 		},
 		"a listed block that a person reserved is used": {
@@ -167,7 +172,7 @@ func TestPlan(t *testing.T) {
 		},
 		"a listed block of another SubnetReservation": {
 			desired:  listed("10.0.4.128/25"),
-			observed: reservation.Observed{Reservations: []eni.SubnetReservation{reserved("10.0.4.128/25", eni.ReservationPrefix, other)}},
+			observed: reservation.Observed{Reservations: []eni.SubnetReservation{made("10.0.4.128/25", eni.ReservationPrefix, other)}},
 			want:     []string{"10.0.4.128/25 Overlaps"},
 		},
 		"a listed block within another reservation": {
@@ -196,10 +201,37 @@ func TestPlan(t *testing.T) {
 		"a block that is no longer listed": {
 			desired: listed("10.0.4.128/26"),
 			observed: reservation.Observed{Reservations: []eni.SubnetReservation{
-				reserved("10.0.4.128/26", eni.ReservationPrefix, owner.Tags()), reserved("10.0.4.192/26", eni.ReservationPrefix, owner.Tags()),
-				reserved("10.0.4.64/26", eni.ReservationPrefix, nil), reserved("10.0.4.32/28", eni.ReservationPrefix, other),
+				made("10.0.4.128/26", eni.ReservationPrefix, owner), made("10.0.4.192/26", eni.ReservationPrefix, owner),
+				reserved("10.0.4.64/26", eni.ReservationPrefix, nil), made("10.0.4.32/28", eni.ReservationPrefix, other),
 			}},
 			want: []string{"10.0.4.128/26 scr-10.0.4.128/26 owned"}, deletes: []string{"scr-10.0.4.192/26"},
+		},
+		"somebody copied our tags to a block of another size": {
+			desired: sized(26),
+			observed: reservation.Observed{
+				Reservations: []eni.SubnetReservation{
+					made("10.0.4.128/26", eni.ReservationPrefix, owner), reserved("10.0.4.0/25", eni.ReservationPrefix, owner.Tags()),
+				},
+				Recorded: []reservation.Block{{CIDR: cidr("10.0.4.128/26"), ID: "scr-10.0.4.128/26", Owned: true}},
+			},
+			want: []string{"10.0.4.128/26 scr-10.0.4.128/26 owned"},
+		},
+		"somebody copied our tags, and the record is lost": {
+			desired:  sized(26),
+			observed: reservation.Observed{Reservations: []eni.SubnetReservation{reserved("10.0.4.192/26", eni.ReservationPrefix, owner.Tags())}},
+			want:     []string{"10.0.4.128/26 Reserving"}, creates: []string{"10.0.4.128/26"},
+		},
+		"somebody copied our tags to the reservation of another cluster": {
+			desired: sized(26),
+			observed: reservation.Observed{Reservations: []eni.SubnetReservation{{
+				ID: "scr-1", CIDR: cidr("10.0.4.0/25"), Type: eni.ReservationPrefix, Tags: owner.Tags(), Description: elsewhere.Description(),
+			}}},
+			want: []string{"10.0.4.192/26 Reserving"}, creates: []string{"10.0.4.192/26"},
+		},
+		"a listed block to which somebody copied our tags is used": {
+			desired:  listed("10.0.4.128/25"),
+			observed: reservation.Observed{Reservations: []eni.SubnetReservation{reserved("10.0.4.128/25", eni.ReservationPrefix, owner.Tags())}},
+			want:     []string{"10.0.4.128/25 scr-10.0.4.128/25"},
 		},
 		"a recorded block that is no longer listed and that EC2 does not return yet": {
 			desired:  listed("10.0.4.128/26"),
@@ -235,7 +267,8 @@ func TestPlan(t *testing.T) {
 
 func TestASubnetThatIsNotSelectedAnyMoreLosesOurReservationsOnly(t *testing.T) {
 	o := reservation.Observed{Reservations: []eni.SubnetReservation{
-		reserved("10.0.4.128/26", eni.ReservationPrefix, owner.Tags()), reserved("10.0.4.192/26", eni.ReservationPrefix, nil),
+		made("10.0.4.128/26", eni.ReservationPrefix, owner), reserved("10.0.4.192/26", eni.ReservationPrefix, nil),
+		reserved("10.0.4.64/26", eni.ReservationPrefix, owner.Tags()),
 	}}
 	if got := sized(26).Release(o); !slices.Equal(got, []string{"scr-10.0.4.128/26"}) {
 		t.Errorf("deletes %v", got)
@@ -244,6 +277,14 @@ func TestASubnetThatIsNotSelectedAnyMoreLosesOurReservationsOnly(t *testing.T) {
 	retained.Retain = true
 	if got := retained.Release(o); len(got) > 0 {
 		t.Errorf("deletes %v although they are retained", got)
+	}
+}
+
+// EC2 accepts 255 characters, and names of SubnetReservations have at most 220.
+func TestADescriptionFits(t *testing.T) {
+	o := reservation.Owner{Cluster: strings.Repeat("c", 100), Name: strings.Repeat("n", 220)}
+	if length := len(o.Description()); length > 255 {
+		t.Errorf("the description has %d characters", length)
 	}
 }
 
