@@ -50,6 +50,9 @@ type PolicyOptions struct {
 	InstanceTag string
 	// SubnetIDs and SecurityGroupIDs are those that interfaces may use; all if empty.
 	SubnetIDs, SecurityGroupIDs []string
+	// LaunchTemplateIDs are launch templates of a user from which NodeTemplates may try a launch, besides those with the
+	// cluster's tag.
+	LaunchTemplateIDs []string
 	// AutoScalingGroups are the names of the groups whose lifecycle actions LifecycleHook may complete; all if empty.
 	AutoScalingGroups []string
 }
@@ -147,7 +150,7 @@ func (o PolicyOptions) nodeTemplates() []statement {
 	}
 	fromTemplate := condition{"StringLike": {"ec2:LaunchTemplate": fmt.Sprintf("arn:%s:ec2:*:*:launch-template/*",
 		o.Partition)}}
-	return []statement{
+	all := []statement{
 		{Sid: "LookAtLaunches", Effect: "Allow", Action: launching("Describe"), Resource: []string{"*"}},
 		o.allow("CreateForTheCluster", []string{"ec2:CreateLaunchTemplate"}, o.withCondition("aws:RequestTag"),
 			"launch-template"),
@@ -158,7 +161,8 @@ func (o PolicyOptions) nodeTemplates() []statement {
 			o.withCondition("aws:ResourceTag"), "launch-template"),
 		o.allow("TryWhatIsTheClusters", launching("RunInstances"), o.withCondition("aws:ResourceTag"), "launch-template"),
 		o.allow("TryFromLaunchTemplates", launching("RunInstances"), fromTemplate,
-			"instance", "volume", "network-interface", "subnet", "security-group", "image", "snapshot"),
+			"instance", "volume", "network-interface", "subnet", "security-group", "image", "snapshot", "key-pair",
+			"placement-group", "capacity-reservation"),
 		o.allow("TagWhatIsTried", called("CreateTags"), created("RunInstances", o.withCondition("aws:RequestTag")),
 			"instance", "volume", "network-interface"),
 		{Sid: "SeeWhoLaunches", Effect: "Allow", Action: []string{"autoscaling:DescribeAutoScalingGroups"},
@@ -166,6 +170,14 @@ func (o PolicyOptions) nodeTemplates() []statement {
 		{Sid: "ResolveImages", Effect: "Allow", Action: []string{"ssm:GetParameters"},
 			Resource: []string{fmt.Sprintf("arn:%s:ssm:*::parameter/aws/service/*", o.Partition)}},
 	}
+	if len(o.LaunchTemplateIDs) > 0 {
+		// The tags of the resources that a launch creates are the user's.
+		all = append(all, o.allow("TagWhatIsTriedOfYours", called("CreateTags"), created("RunInstances", nil),
+			"instance", "volume", "network-interface"),
+			statement{Sid: "TryWhatIsYours", Effect: "Allow", Action: launching("RunInstances"),
+				Resource: o.arns("ec2", "launch-template", o.LaunchTemplateIDs)})
+	}
+	return all
 }
 
 // subnetReservations lets the controller reserve in subnets, and delete reservations with the cluster's tag.
@@ -313,6 +325,9 @@ func (o PolicyOptions) unchangedTags(c condition, tags ...string) condition {
 }
 
 func with(c condition, operator, key string, value any) condition {
+	if c == nil {
+		c = condition{}
+	}
 	if c[operator] == nil {
 		c[operator] = map[string]any{}
 	}

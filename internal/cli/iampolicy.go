@@ -61,6 +61,8 @@ limited to those.`,
 		"subnets in which interfaces may be created; any if empty")
 	command.Flags().StringSliceVar(&o.SecurityGroupIDs, "security-group-ids", nil,
 		"security groups that interfaces may have; any if empty")
+	command.Flags().StringSliceVar(&o.LaunchTemplateIDs, "launch-template-ids", nil,
+		"launch templates of your own from which node-templates may try a launch; only the cluster's if empty")
 	command.Flags().StringSliceVar(&o.AutoScalingGroups, "auto-scaling-groups", nil,
 		"names of the groups whose lifecycle actions lifecycle-hook may complete; any if empty")
 	command.Flags().StringVar(&o.Partition, "partition", "aws", "partition of AWS: aws, aws-cn, aws-us-gov")
