@@ -72,7 +72,7 @@ func anyBlock(rt *rapid.T, bits int, label string) netip.Prefix {
 	return rapid.SampledFrom(ipam.Split(subnet().CIDR, bits)).Draw(rt, label)
 }
 
-// anyForeign returns a reservation of another program, to which somebody may have copied our tags.
+// anyForeign returns a reservation of another program, to which a user may have copied our tags.
 func anyForeign(rt *rapid.T) eni.SubnetReservation {
 	foreign := eni.SubnetReservation{
 		CIDR: anyBlock(rt, rapid.IntRange(26, 28).Draw(rt, "bits"), "theirs"), Type: eni.ReservationExplicit,

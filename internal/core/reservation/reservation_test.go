@@ -206,7 +206,7 @@ func TestPlan(t *testing.T) {
 			}},
 			want: []string{"10.0.4.128/26 scr-10.0.4.128/26 owned"}, deletes: []string{"scr-10.0.4.192/26"},
 		},
-		"somebody copied our tags to a block of another size": {
+		"a user copied our tags to a block of another size": {
 			desired: sized(26),
 			observed: reservation.Observed{
 				Reservations: []eni.SubnetReservation{
@@ -216,19 +216,19 @@ func TestPlan(t *testing.T) {
 			},
 			want: []string{"10.0.4.128/26 scr-10.0.4.128/26 owned"},
 		},
-		"somebody copied our tags, and the record is lost": {
+		"a user copied our tags, and the record is lost": {
 			desired:  sized(26),
 			observed: reservation.Observed{Reservations: []eni.SubnetReservation{reserved("10.0.4.192/26", eni.ReservationPrefix, owner.Tags())}},
 			want:     []string{"10.0.4.128/26 Reserving"}, creates: []string{"10.0.4.128/26"},
 		},
-		"somebody copied our tags to the reservation of another cluster": {
+		"a user copied our tags to the reservation of another cluster": {
 			desired: sized(26),
 			observed: reservation.Observed{Reservations: []eni.SubnetReservation{{
 				ID: "scr-1", CIDR: cidr("10.0.4.0/25"), Type: eni.ReservationPrefix, Tags: owner.Tags(), Description: elsewhere.Description(),
 			}}},
 			want: []string{"10.0.4.192/26 Reserving"}, creates: []string{"10.0.4.192/26"},
 		},
-		"a listed block to which somebody copied our tags is used": {
+		"a listed block to which a user copied our tags is used": {
 			desired:  listed("10.0.4.128/25"),
 			observed: reservation.Observed{Reservations: []eni.SubnetReservation{reserved("10.0.4.128/25", eni.ReservationPrefix, owner.Tags())}},
 			want:     []string{"10.0.4.128/25 scr-10.0.4.128/25"},
