@@ -287,6 +287,39 @@ func TestWhatANodeENISays(t *testing.T) {
 	}
 }
 
+// TestANodeENIWithoutNodesNamesWhatStillLeaves checks that Ready without a node does not hide an interface whose removal
+// has begun.
+func TestANodeENIWithoutNodesNamesWhatStillLeaves(t *testing.T) {
+	leaving := v1alpha1.InterfaceState{Phase: v1alpha1.PhaseDetaching, ENIID: "eni-1", Reason: string(plan.Removing),
+		Message: "eni-1 is being removed: the node has other labels"}
+	cases := map[string]struct {
+		objects []client.Object
+		want    string
+	}{
+		"none ever was": {nil, "no node carries the labels of nodeSelector"},
+		"one leaves a node that lost its label": {
+			[]client.Object{unselected("n1"), state("n1", leaving)},
+			"no node carries the labels of nodeSelector; 1 interface not removed yet: node n1: " + leaving.Message,
+		},
+		"one is retained on a node that is gone": {
+			[]client.Object{state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, Reason: string(plan.Retained)})},
+			"no node carries the labels of nodeSelector; 1 interface not removed yet: node n1: Retained",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := setStage(t, &cloud{}, append(tc.objects, declared())...)
+			if err := s.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			ready := apimeta.FindStatusCondition(s.read().Status.Conditions, v1alpha1.ConditionReady)
+			if ready == nil || ready.Reason != v1alpha1.ReasonNoNodes || ready.Message != tc.want {
+				t.Errorf("want %q: %+v", tc.want, ready)
+			}
+		})
+	}
+}
+
 // TestANodeENIDoesNotGrowWithTheFleet checks that a NodeENI names no more interfaces of a large fleet than of a small
 // one, and counts the rest.
 func TestANodeENIDoesNotGrowWithTheFleet(t *testing.T) {

@@ -210,7 +210,7 @@ func outcome(
 	waiting, blocked := f.waiting(nodeENI), all.blocked()
 	switch {
 	case st.Nodes == 0 && st.Desired == 0:
-		return noNodes(nodeENI)
+		return noNodes(nodeENI, all.interfaces)
 	case len(f.unstored) > 0:
 		return unstored(f.unstored)
 	case len(blocked) > 0:
@@ -261,12 +261,17 @@ func blockedReason(
 	return nil
 }
 
-// noNodes is the outcome of a NodeENI that selects no node.
-func noNodes(nodeENI *v1alpha1.NodeENI) status.Outcome {
+// noNodes is the outcome of a NodeENI that selects no node. The interfaces in former are those of nodes that it selected
+// before.
+func noNodes(nodeENI *v1alpha1.NodeENI, former []located) status.Outcome {
 	message := "no node carries the labels of nodeSelector"
 	if len(nodeENI.Spec.NodeSelector) == 0 {
 		message = "nodeSelector is empty and selects no node; name at least one label, for example kubernetes.io/os: " +
 			"linux for all nodes of Linux"
+	}
+	if n := len(former); n > 0 {
+		message += fmt.Sprintf("; %s not removed yet: node %s: %s", text.Count(n, "interface"), former[0].node,
+			cmp.Or(former[0].Message, former[0].Reason))
 	}
 	return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: message}
 }

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/multieni/multieni/internal/core/eni"
@@ -14,6 +15,12 @@ import (
 type Drift struct {
 	Field, Want, Have string
 }
+
+// SubnetDrift and SlotDrift are the fields of [Drift].
+const (
+	SubnetDrift = "subnet"
+	SlotDrift   = "slot"
+)
 
 // String implements [fmt.Stringer].
 func (d Drift) String() string { return fmt.Sprintf("%s: want %s, have %s", d.Field, d.Want, d.Have) }
@@ -70,10 +77,7 @@ func (p *planner) explainDrift(s step) step {
 	case len(m.Drift) == 0 || s.Phase != Attached || s.Why.Reason != "":
 		return s
 	case !m.ReplaceAllowed:
-		s.Why = Problem{Drifted, fmt.Sprintf(
-			"%s has differences that only a new interface can correct (%s); set updatePolicy: Replace, or change the "+
-				"NodeENI back",
-			m.Record.ID, joinWords(m.Drift))}
+		s.Why = Problem{Drifted, driftMessage(m)}
 		return s
 	}
 	if forbids := p.forbidsReplacement(m); forbids != nil {
@@ -82,6 +86,17 @@ func (p *planner) explainDrift(s step) step {
 	}
 	s.Why = p.waitsForReplacement(m)
 	return s
+}
+
+// driftMessage says what updatePolicy: Replace would do about the drift of an interface in use. An interface leaves its
+// slot by a detach and an attach, and stays the same; it cannot leave its subnet.
+func driftMessage(m *Interface) string {
+	replace := "only a new interface can have what is declared"
+	if !slices.ContainsFunc(m.Drift, func(d Drift) bool { return d.Field != SlotDrift }) {
+		replace = "only a detach and an attach move it"
+	}
+	return fmt.Sprintf("%s is not as declared (%s), and %s; set updatePolicy: Replace, or change the NodeENI back",
+		m.Record.ID, joinWords(m.Drift), replace)
 }
 
 // joinWords writes drift in one line.

@@ -112,7 +112,7 @@ func TestAnotherOrderIsDriftWhereOnlyOneIndexWillDo(t *testing.T) {
 		reason plan.Reason
 		remedy string
 	}{
-		"in place":  {after, plan.Drifted, "updatePolicy: Replace"},
+		"in place":  {after, plan.Drifted, "only a detach and an attach move it; set updatePolicy: Replace"},
 		"a rollout": {replacing(after), plan.SlotTaken, "deviceIndexPolicy: Prefer"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -231,6 +231,34 @@ func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
 	}
 }
 
+// TestAFullSubnetSaysHowManyAddressesAnInterfaceNeeds checks that a subnet with a few free addresses does not count as
+// one without any.
+func TestAFullSubnetSaysHowManyAddressesAnInterfaceNeeds(t *testing.T) {
+	cases := map[string]struct {
+		counts eni.AddressCounts
+		want   string
+	}{
+		"its primary address":          {want: "EC2 has no free address in s1; free some"},
+		"further addresses":            {eni.AddressCounts{SecondaryIPv4: 3}, "fewer than the 4 free addresses that the interface needs in s1"},
+		"prefixes":                     {eni.AddressCounts{IPv4Prefixes: 2}, "fewer than the 33 free addresses that the interface needs, 16 of them in a free block for each prefix"},
+		"an IPv6 prefix takes no IPv4": {eni.AddressCounts{IPv6Prefixes: 1}, "EC2 has no free address in s1; free some"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newMinimalEC2(limits(4))
+			asks := claim("a", desiredInterface(0, 1, "s1"))
+			asks.Interfaces[0].Spec.AddressCounts = tc.counts
+			o := w.observe(nil)
+			demand := plan.DemandOf("uid-a", "s1", asks.Interfaces[0].Spec)
+			o.FullSubnets = map[plan.SubnetDemand]plan.FullSubnet{demand: {Until: w.now.Add(time.Minute), Class: eni.NoAddresses}}
+			p := compute(desired(asks), o, w.now)
+			if why := p.Members[0].Why; why.Reason != plan.SubnetFull || !strings.Contains(why.Message, tc.want) {
+				t.Errorf("want %q:\n%s", tc.want, p.Explain())
+			}
+		})
+	}
+}
+
 // TestAFullSubnetIsNoNewsAgain checks that the message stays the same before an attempt, after it, and at the end of
 // the backoff.
 func TestAFullSubnetIsNoNewsAgain(t *testing.T) {

@@ -69,7 +69,7 @@ func TestAnInterfaceWithoutASubnetForItsNodeSaysHowItGoes(t *testing.T) {
 		t.Fatalf("want one member, the interface that is there:\n%s", p.Explain())
 	}
 	m := p.Members[0]
-	for _, part := range []string{"eni-0002 in s1 stays as it is", "node's zone us-east-1a", "other-zone (us-east-1b)", "add a subnet of that zone", "narrow its nodeSelector"} {
+	for _, part := range []string{"eni-0002 in s1 stays as it is", "node's zone us-east-1a", "other-zone (us-east-1b)", "add a subnet of that zone", "narrow its nodeSelector, or change the NodeENI back"} {
 		if !strings.Contains(m.Why.Message, part) {
 			t.Errorf("%q does not say %q", m.Why.Message, part)
 		}

@@ -148,9 +148,23 @@ func (p *planner) noRoom(m *Interface) Problem {
 			strings.Join(subnets, ", "), reservePrefixes, minutes(SubnetFullBackoff))}
 	}
 	return Problem{SubnetFull, fmt.Sprintf(
-		"EC2 has no free address in %s; free some, or add a subnet; whether there are some again is tried every %s, "+
+		"EC2 has %s in %s; free some, or add a subnet; whether there are some again is tried every %s, "+
 			"by one node at a time",
-		strings.Join(subnets, ", "), minutes(SubnetFullBackoff))}
+		missingAddresses(m.Settings.Spec.AddressCounts), strings.Join(subnets, ", "), minutes(SubnetFullBackoff))}
+}
+
+// missingAddresses says how many free IPv4 addresses a subnet needs for an interface: it can have some, and still too
+// few.
+func missingAddresses(counts eni.AddressCounts) string {
+	prefixes := ""
+	if counts.IPv4Prefixes > 0 {
+		prefixes = ", 16 of them in a free block for each prefix (kubectl eni subnets shows the blocks)"
+	}
+	needed := 1 + counts.SecondaryIPv4 + PodPrefixSize*counts.IPv4Prefixes
+	if needed == 1 {
+		return "no free address"
+	}
+	return fmt.Sprintf("fewer than the %d free addresses that the interface needs%s", needed, prefixes)
 }
 
 // creationDelay returns why the creation of another interface has to wait, or nil.

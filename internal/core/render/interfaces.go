@@ -207,9 +207,9 @@ func strand(claim *Claim, i plan.Interface) plan.Interface {
 		why = claim.Unresolvable[0].Message
 	}
 	i.Desired = true
-	i.Why = plan.Problem{Reason: plan.Drifted, Message: fmt.Sprintf("%s in %s stays as it is: %s", i.Record.ID,
-		i.Record.SubnetID, why)}
-	i.Drift = []plan.Drift{{Field: "subnet", Want: "one that a new interface of the node can be in",
+	i.Why = plan.Problem{Reason: plan.Drifted, Message: fmt.Sprintf(
+		"%s in %s stays as it is: %s, or change the NodeENI back", i.Record.ID, i.Record.SubnetID, why)}
+	i.Drift = []plan.Drift{{Field: plan.SubnetDrift, Want: "one that a new interface of the node can be in",
 		Have: i.Record.SubnetID}}
 	return i
 }
