@@ -109,7 +109,7 @@ mutants: ## Show that the simulation finds each known bug shape and each missing
 test-guest: ## Run pods on ipvlan in a virtual machine, as root; needs QEMU
 	$(SUITES) MULTIENI_TESTS=long bin/suites run -timeout 2h -count=1 -run 'TestPodsByIPVLAN$$' ./test/cni
 
-# docs/pod-networks.md lists the requirements.
+# docs/reliability.md lists the requirements.
 .PHONY: test-node
 test-node: ## Run pods on two nodes with a kubelet, containerd and runc each, as root; the first run compiles them, which takes many minutes
 	$(SUITES) MULTIENI_NODE=1 bin/suites run -timeout 2h -count=1 -run 'TestKubelets' ./test/cni
