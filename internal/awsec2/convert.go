@@ -123,7 +123,22 @@ func ipv6CIDR(s types.Subnet) netip.Prefix {
 func securityGroup(g types.SecurityGroup) eni.SecurityGroup {
 	return eni.SecurityGroup{
 		ID: aws.ToString(g.GroupId), Name: aws.ToString(g.GroupName), VPCID: aws.ToString(g.VpcId), Tags: tagMap(g.Tags),
+		AllFrom: allTraffic(g.IpPermissions), AllTo: allTraffic(g.IpPermissionsEgress),
 	}
+}
+
+// allTraffic returns the groups that rules name for all protocols, which EC2 writes as -1 (EC2 API reference,
+// IpPermission).
+func allTraffic(rules []types.IpPermission) (groupIDs []string) {
+	for _, rule := range rules {
+		if aws.ToString(rule.IpProtocol) != "-1" {
+			continue
+		}
+		for _, pair := range rule.UserIdGroupPairs {
+			groupIDs = append(groupIDs, aws.ToString(pair.GroupId))
+		}
+	}
+	return groupIDs
 }
 
 func limits(t types.InstanceTypeInfo) eni.Limits {

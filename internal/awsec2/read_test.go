@@ -244,6 +244,10 @@ func TestSubnets(t *testing.T) {
 
 func TestSecurityGroups(t *testing.T) {
 	server := always(reply{body: `<securityGroupInfo><item><groupId>sg-1</groupId><groupName>web</groupName><vpcId>vpc-1</vpcId>
+		<ipPermissions><item><ipProtocol>tcp</ipProtocol><groups><item><groupId>sg-8</groupId></item></groups></item>
+		<item><ipProtocol>-1</ipProtocol><groups><item><groupId>sg-1</groupId></item><item><groupId>sg-9</groupId></item></groups></item></ipPermissions>
+		<ipPermissionsEgress><item><ipProtocol>-1</ipProtocol><ipRanges><item><cidrIp>0.0.0.0/0</cidrIp></item></ipRanges></item>
+		<item><ipProtocol>-1</ipProtocol><groups><item><groupId>sg-1</groupId></item></groups></item></ipPermissionsEgress>
 		<tagSet><item><key>Name</key><value>front</value></item></tagSet></item></securityGroupInfo>`})
 	cases := map[string]struct {
 		terms   selector.GroupTerms
@@ -265,7 +269,7 @@ func TestSecurityGroups(t *testing.T) {
 					t.Errorf("request %d has no filter %s", n, filter)
 				}
 			}
-			want := eni.SecurityGroup{ID: "sg-1", Name: "web", VPCID: "vpc-1", Tags: map[string]string{"Name": "front"}}
+			want := eni.SecurityGroup{ID: "sg-1", Name: "web", VPCID: "vpc-1", Tags: map[string]string{"Name": "front"}, AllFrom: []string{"sg-1", "sg-9"}, AllTo: []string{"sg-1"}}
 			if diff := cmp.Diff(want, found[0]); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -126,20 +126,27 @@ func (l loaded) reported() []string {
 	})
 }
 
-// unread returns what depends on the subnets, if no controller has read them.
-func (l loaded) unread() []string {
-	most := 0
+// unread returns what depends on the subnets and security groups, if no controller has read them.
+func (l loaded) unread() (notes []string) {
+	if len(l.object.Status.Zones) > 0 {
+		return nil
+	}
+	most, efas := 0, false
 	for _, t := range l.Templates {
-		most = max(most, len(t.Interfaces))
+		most, efas = max(most, len(t.Interfaces)), efas || slices.ContainsFunc(t.Interfaces, launchtemplate.Interface.IsEFA)
 	}
 	private := slices.ContainsFunc(l.template.Interfaces, func(i launchtemplate.Interface) bool {
 		return i.PublicIP != nil && !*i.PublicIP
 	})
-	if most < 2 || private || len(l.object.Status.Zones) > 0 {
-		return nil
+	if most >= 2 && !private {
+		notes = append(notes, fmt.Sprintf("the subnets are not read: EC2 gives an instance with %d interfaces no public IP "+
+			"address, in a subnet that maps one at launch either (MapPublicIpOnLaunch)", most))
 	}
-	return []string{fmt.Sprintf("the subnets are not read: EC2 gives an instance with %d interfaces no public IP "+
-		"address, in a subnet that maps one at launch either (MapPublicIpOnLaunch)", most)}
+	if efas {
+		notes = append(notes, "the security groups are not read: EFAs exchange traffic only if a group has an inbound and an "+
+			"outbound rule for all traffic that name the group itself")
+	}
+	return notes
 }
 
 func findings(problems []launchtemplate.Problem) []finding {

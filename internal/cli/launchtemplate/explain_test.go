@@ -8,6 +8,28 @@ import (
 	"testing"
 )
 
+// Without a controller, explain says what the rules of the security groups of EFAs decide.
+func TestWhatExplainTellsOfGroupsOfEFAs(t *testing.T) {
+	const efa, unread = ", networkInterfaces: [{deviceIndex: 0}, {deviceIndex: 1, interfaceType: efa-only}], instanceTypes: {include: [c5n.18xlarge]}",
+		"the security groups are not read: EFAs exchange traffic only if"
+	const zones = ", zones: [{name: a, eligible: true}], observedGeneration: 2"
+	for name, tc := range map[string]struct {
+		spec, status string
+		says         bool
+	}{
+		"no EFA":                       {"", "", false},
+		"an EFA":                       {efa, "", true},
+		"the controller has read them": {efa, zones, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, _, err := run(t, selecting(tc.spec, tc.status), "explain", "-f", "-")
+			if err != nil || strings.Contains(out, unread) != tc.says {
+				t.Errorf("%v in\n%s", err, out)
+			}
+		})
+	}
+}
+
 // explain tells the warnings of the controller, which has read the subnets. Without them it tells what it did not read.
 func TestWhatExplainTellsOfPublicSubnets(t *testing.T) {
 	const two, unread = ", networkInterfaces: [{deviceIndex: 0}, {deviceIndex: 1}]", "the subnets are not read"

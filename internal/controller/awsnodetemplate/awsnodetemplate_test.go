@@ -54,7 +54,9 @@ type cloud struct {
 	images     map[string]string // by instance
 	newer      []launchtemplate.MachineImage
 	references []launchtemplate.Reference
-	unasked    error // why the references cannot be read
+	types      []string // in addition to those of m5
+	rules      []string // groups that the rules of g1 for all traffic name, in both directions
+	unasked    error    // why the references cannot be read
 	refuse     error
 	calls      []string
 }
@@ -79,12 +81,12 @@ func (c *cloud) SubnetsOf(context.Context, string) ([]eni.Subnet, error) {
 }
 
 func (c *cloud) SecurityGroups(context.Context, selector.GroupTerms) ([]eni.SecurityGroup, error) {
-	return []eni.SecurityGroup{{ID: "g1", VPCID: "v", Tags: map[string]string{"net": "a"}}}, nil
+	return []eni.SecurityGroup{{ID: "g1", VPCID: "v", Tags: map[string]string{"net": "a"}, AllFrom: c.rules, AllTo: c.rules}}, nil
 }
 
 func (c *cloud) InstanceTypes(context.Context) ([]launchtemplate.InstanceType, error) {
 	var types []launchtemplate.InstanceType
-	for _, name := range []string{"m5.large", "m5.xlarge"} {
+	for _, name := range append([]string{"m5.large", "m5.xlarge"}, c.types...) {
 		limits, _ := instancetype.Offline(name)
 		types = append(types, launchtemplate.InstanceType{Name: name, Limits: limits})
 	}

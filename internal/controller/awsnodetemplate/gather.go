@@ -220,7 +220,7 @@ func (r *Reconciler) findNetworks(
 	}
 	problems = append(problems, p...)
 	vpc := vpcOf(t.Network.Subnets)
-	if t.Network.Groups, p, err = r.groups(ctx, spec.SecurityGroupSelector, vpc,
+	if t.Network.Groups, p, err = r.groups(ctx, t, spec.SecurityGroupSelector, vpc,
 		"spec.securityGroupSelector"); err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func (r *Reconciler) findNetworks(
 		}
 		if len(i.SecurityGroupSelector) > 0 {
 			if t.Interfaces[n].Groups, p,
-				err = r.groups(ctx, i.SecurityGroupSelector, vpc, path+"securityGroupSelector"); err != nil {
+				err = r.groups(ctx, t, i.SecurityGroupSelector, vpc, path+"securityGroupSelector"); err != nil {
 				return nil, err
 			}
 			problems = append(problems, p...)
@@ -267,13 +267,16 @@ func (r *Reconciler) subnets(
 	return append([]eni.Subnet{}, match.Subnets()...), described(launchtemplate.NoSubnets, path, match.Problems()), nil
 }
 
+// groups returns the IDs of the security groups that the terms select in the VPC, and adds the groups to the node
+// template.
 func (r *Reconciler) groups(
-	ctx context.Context, terms map[string]v1alpha1.TagValue, vpc, path string,
+	ctx context.Context, t *launchtemplate.NodeTemplate, terms map[string]v1alpha1.TagValue, vpc, path string,
 ) ([]string, []launchtemplate.Problem, error) {
 	match, err := r.Resolver.SecurityGroups(ctx, nodetemplate.GroupTerms(terms))
 	if err != nil {
 		return nil, nil, err
 	}
+	t.Groups = append(t.Groups, match.Groups()...)
 	ids, problems := match.ForVPC(vpc)
 	return append([]string{}, ids...), described(launchtemplate.NoSecurityGroups, path, problems), nil
 }
@@ -286,13 +289,24 @@ func described(reason launchtemplate.Reason, path string, found []plan.Problem) 
 	return problems
 }
 
-// findNamed reads the subnets that the source and the override name by ID.
+// findNamed reads the subnets and security groups that the source and the override name by ID.
 func (r *Reconciler) findNamed(
 	ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, _ *facts,
 ) ([]launchtemplate.Problem, error) {
 	layers := []launchtemplate.Document{t.Override}
 	if t.Source != nil {
 		layers = append(layers, t.Source.Data)
+	}
+	for _, layer := range layers {
+		groups := layer.GroupIDs()
+		if len(groups) == 0 {
+			continue
+		}
+		match, err := r.Resolver.SecurityGroups(ctx, selector.GroupTerms{IDs: groups})
+		if err != nil {
+			return nil, err
+		}
+		t.Groups = append(t.Groups, match.Groups()...)
 	}
 	ids := launchtemplate.SubnetIDs(layers...)
 	if len(ids) == 0 {

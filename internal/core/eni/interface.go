@@ -293,4 +293,7 @@ type SubnetReservation struct {
 type SecurityGroup struct {
 	ID, Name, VPCID string
 	Tags            map[string]string
+	// AllFrom and AllTo are the IDs of the groups whose members may send any traffic to the group's members, and receive
+	// any from them. Rules that name addresses or protocols do not count.
+	AllFrom, AllTo []string
 }

@@ -179,6 +179,7 @@ func (r *Rendering) render(t NodeTemplate, s *shape, choices Choices) {
 	problems = append(problems, unknown...)
 	r.note(t, m)
 	r.warn("spec.networkInterfaces", interfaces)
+	r.warnOfEFAGroups("spec.networkInterfaces", interfaces, t.Groups)
 	if !private {
 		r.warnOfPublicSubnets("spec.networkInterfaces", places)
 	}

@@ -77,6 +77,7 @@ func (r *Rendering) useUnchanged(t NodeTemplate, types []InstanceType) {
 	r.Labels = labels(t, interfaces)
 	r.placeUnchanged(t, interfaces)
 	r.warn(sourcePath, interfaces)
+	r.warnOfEFAGroups(sourcePath, interfaces, t.Groups)
 	r.warnOfDefaultGroup(t.Source.Data, interfaces)
 	for _, kind := range types {
 		v := TypeVerdict{Name: kind.Name}

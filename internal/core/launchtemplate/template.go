@@ -40,6 +40,8 @@ type NodeTemplate struct {
 	Override Document
 	// Named are the subnets that Source and Override name by ID, as EC2 knows them.
 	Named []eni.Subnet
+	// Groups are security groups as EC2 knows them. The rules of a group that is not among them are not known.
+	Groups []eni.SecurityGroup
 	// RejectConflicts makes it an error if one layer hides a value of another one; else that is a warning.
 	RejectConflicts bool
 }

@@ -19,11 +19,42 @@ func (r *Rendering) warn(path string, interfaces []Interface) {
 				"%s outlives its instance (deleteOnTermination: false), and multieni does not remove it then: every "+
 					"node that ends leaves one behind", i)})
 		}
-		if i.IsEFA() && i.Slot != eni.Primary {
-			r.Warnings = append(r.Warnings, Problem{InvalidInterface, path,
-				"EFA traffic passes only if a security group of the interface lets all traffic from and to itself through"})
+	}
+}
+
+// warnOfEFAGroups warns of EFAs whose security groups do not let their traffic through.
+func (r *Rendering) warnOfEFAGroups(path string, interfaces []Interface, known []eni.SecurityGroup) {
+	for _, i := range interfaces {
+		if lacking := lackingEFARules(i.Groups, known); i.IsEFA() && len(lacking) > 0 {
+			r.Warnings = append(r.Warnings, Problem{InvalidInterface, path, fmt.Sprintf(
+				"EFAs with %s exchange no traffic: add %s for all traffic that names a group of the interface, and no addresses",
+				strings.Join(i.Groups, ", "), strings.Join(lacking, " and "))})
 		}
 	}
+}
+
+// lackingEFARules returns the rules that EFAs with the security groups lack: one for all traffic in each direction that
+// names one of the groups. A rule that names addresses does not let EFA traffic through (EC2 user guide, "Get started
+// with EFA and MPI for HPC workloads on Amazon EC2"). Groups whose rules are not known lack none.
+func lackingEFARules(groups []string, known []eni.SecurityGroup) (lacking []string) {
+	names := func(rules []string) bool {
+		return slices.ContainsFunc(rules, func(id string) bool { return slices.Contains(groups, id) })
+	}
+	inbound, outbound := len(groups) == 0, len(groups) == 0
+	for _, id := range groups {
+		at := slices.IndexFunc(known, func(g eni.SecurityGroup) bool { return g.ID == id })
+		if at < 0 {
+			return nil
+		}
+		inbound, outbound = inbound || names(known[at].AllFrom), outbound || names(known[at].AllTo)
+	}
+	if !inbound {
+		lacking = append(lacking, "an inbound rule")
+	}
+	if !outbound {
+		lacking = append(lacking, "an outbound rule")
+	}
+	return lacking
 }
 
 // warnOfPublicSubnets warns of subnets that give public addresses to instances with one interface only (EC2 user guide,

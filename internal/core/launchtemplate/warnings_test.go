@@ -21,43 +21,77 @@ func TestWarnings(t *testing.T) {
 				"(deleteOnTermination: false), and multieni does not remove it then: every node that ends leaves one behind",
 		}
 	}
-	efaTraffic := launchtemplate.Problem{
-		Reason: launchtemplate.InvalidInterface, Path: "spec.networkInterfaces", Message: "EFA traffic passes only if a " +
-			"security group of the interface lets all traffic from and to itself through",
-	}
-	kept, keptPrimary, primaryEFA, efa := at(1), at(0), at(0), at(1)
+	kept, keptPrimary := at(1), at(0)
 	kept.DeleteOnTermination, keptPrimary.DeleteOnTermination, kept.Name = false, false, "n3"
-	primaryEFA.Type, efa.Type = eni.EFA, eni.EFA
 	cases := map[string]struct {
-		layout     launchtemplate.Layout
 		interfaces []launchtemplate.Interface
 		want       []launchtemplate.Problem
 	}{
-		"nothing to warn of": {"", []launchtemplate.Interface{at(0), at(1)}, nil},
+		"nothing to warn of": {[]launchtemplate.Interface{at(0), at(1)}, nil},
 		"an interface that is kept": {
-			"", []launchtemplate.Interface{at(0), kept},
+			[]launchtemplate.Interface{at(0), kept},
 			[]launchtemplate.Problem{outlives(`interface "n3" (card 0 device 1)`)},
 		},
 		"all interfaces are kept": {
-			"", []launchtemplate.Interface{keptPrimary, kept},
+			[]launchtemplate.Interface{keptPrimary, kept},
 			[]launchtemplate.Problem{outlives(`interface "n3" (card 0 device 1)`), outlives("the interface at card 0 device 0")},
-		},
-		"a primary EFA": {"", []launchtemplate.Interface{primaryEFA}, nil},
-		"a further EFA": {"", []launchtemplate.Interface{at(0), efa}, []launchtemplate.Problem{efaTraffic}},
-		"EFAs of a layout": {
-			launchtemplate.IPOptimized, nil, []launchtemplate.Problem{efaTraffic},
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			n := plain()
-			n.Layout, n.Interfaces = tc.layout, tc.interfaces
+			n.Interfaces = tc.interfaces
 			r := launchtemplate.Render(n, of(t, "p4d.24xlarge", "m5n.24xlarge"), nil)
 			if diff := cmp.Diff(tc.want, r.Warnings); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 			if len(r.Problems) > 0 || len(r.Templates) == 0 {
 				t.Errorf("%d launch templates, problems %v", len(r.Templates), r.Problems)
+			}
+		})
+	}
+}
+
+// EFAs need rules for all traffic in both directions that name a group of the interface. Groups that nothing read are
+// not judged.
+func TestGroupsOfEFAs(t *testing.T) {
+	warning := func(groups, rules string) []launchtemplate.Problem {
+		return []launchtemplate.Problem{{
+			Reason: launchtemplate.InvalidInterface, Path: "spec.networkInterfaces",
+			Message: "EFAs with " + groups + " exchange no traffic: add " + rules + " for all traffic that names a group of the interface, and no addresses",
+		}}
+	}
+	group := func(id string, from, to []string) eni.SecurityGroup {
+		return eni.SecurityGroup{ID: id, AllFrom: from, AllTo: to}
+	}
+	one, other := []string{"sg-1"}, []string{"sg-2"}
+	both := []string{"sg-1", "sg-2"}
+	cases := map[string]struct {
+		efa    eni.Type
+		groups []string
+		known  []eni.SecurityGroup
+		want   []launchtemplate.Problem
+	}{
+		"no EFA":                        {"", one, []eni.SecurityGroup{group("sg-1", nil, nil)}, nil},
+		"not read":                      {eni.EFA, one, nil, nil},
+		"one of two is not read":        {eni.EFA, both, []eni.SecurityGroup{group("sg-1", nil, nil)}, nil},
+		"both directions":               {eni.EFA, one, []eni.SecurityGroup{group("sg-1", one, one)}, nil},
+		"no rule":                       {eni.EFAOnly, one, []eni.SecurityGroup{group("sg-1", nil, nil)}, warning("sg-1", "an inbound rule and an outbound rule")},
+		"as a new group with one rule":  {eni.EFA, one, []eni.SecurityGroup{group("sg-1", one, nil)}, warning("sg-1", "an outbound rule")},
+		"outbound only":                 {eni.EFA, one, []eni.SecurityGroup{group("sg-1", nil, one)}, warning("sg-1", "an inbound rule")},
+		"rules for another group":       {eni.EFA, one, []eni.SecurityGroup{group("sg-1", other, other)}, warning("sg-1", "an inbound rule and an outbound rule")},
+		"two groups that name another":  {eni.EFA, both, []eni.SecurityGroup{group("sg-1", other, nil), group("sg-2", nil, one)}, nil},
+		"a direction in neither of two": {eni.EFA, both, []eni.SecurityGroup{group("sg-1", one, nil), group("sg-2", other, nil)}, warning("sg-1, sg-2", "an outbound rule")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			efa := at(1)
+			efa.Type, efa.Groups = tc.efa, tc.groups
+			n := plain()
+			n.Interfaces, n.Groups = []launchtemplate.Interface{at(0), efa}, tc.known
+			r := launchtemplate.Render(n, of(t, "c5n.18xlarge"), nil)
+			if diff := cmp.Diff(tc.want, r.Warnings); diff != "" || len(r.Problems) > 0 {
+				t.Errorf("problems %v, warnings (-want +got):\n%s", r.Problems, diff)
 			}
 		})
 	}
@@ -71,11 +105,9 @@ func TestShadowsAreWarningsOrProblems(t *testing.T) {
 	n.Layout, n.InstanceProfile = launchtemplate.IPOptimized, "nodes"
 	n.Source = autofilled(t, `{"ImageId": "ami-2", "IamInstanceProfile": {"Name": "theirs"}}`)
 	types := of(t, "p4d.24xlarge", "m5n.24xlarge") // two shapes, for which the layers are merged separately
-	efa := "EFA traffic passes only if a security group of the interface lets all traffic from and to itself through"
 	want := []launchtemplate.Problem{
 		{Reason: launchtemplate.Shadowed, Path: "IamInstanceProfile", Message: hides},
 		{Reason: launchtemplate.Shadowed, Path: "ImageId", Message: hides},
-		{Reason: launchtemplate.InvalidInterface, Path: "spec.networkInterfaces", Message: efa},
 	}
 	r := launchtemplate.Render(n, types, nil)
 	if diff := cmp.Diff(want, r.Warnings); diff != "" || len(r.Problems) > 0 {
@@ -89,14 +121,14 @@ func TestShadowsAreWarningsOrProblems(t *testing.T) {
 	}
 	n.RejectConflicts = true
 	rejected := launchtemplate.Render(n, types, nil)
-	for n := range want[:2] {
+	for n := range want {
 		want[n].Message += ", or set conflictPolicy: Warn"
 	}
-	if diff := cmp.Diff(want[:2], rejected.Problems); diff != "" {
+	if diff := cmp.Diff(want, rejected.Problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(want[2:], rejected.Warnings); diff != "" {
-		t.Errorf("warnings (-want +got):\n%s", diff)
+	if len(rejected.Warnings) > 0 {
+		t.Errorf("warnings %v", rejected.Warnings)
 	}
 	if diff := cmp.Diff(shadows, rejected.Shadows); diff != "" || len(rejected.Templates) > 0 {
 		t.Errorf("%d launch templates, shadows (-want +got):\n%s", len(rejected.Templates), diff)

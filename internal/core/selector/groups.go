@@ -61,6 +61,9 @@ func (m GroupMatch) ForVPC(vpcID string) (ids []string, problems []plan.Problem)
 	return groupIDs(chosen), problems
 }
 
+// Groups returns the groups that EC2 has for the terms, and possibly others.
+func (m GroupMatch) Groups() []eni.SecurityGroup { return m.groups }
+
 // VPCs returns the VPCs of the groups, sorted.
 func (m GroupMatch) VPCs() []string {
 	var ids []string
