@@ -11,6 +11,7 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'HostDevice' || !has(self.ipv4) && !has(self.ipv6)",message="pods.ipv4 and pods.ipv6 must not be set with attachment HostDevice: the pod gets the interface together with the interface's own addresses"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'Observed' || !has(self.ipv4) && !has(self.ipv6)",message="pods.ipv4 and pods.ipv6 must not be set with attachment Observed: pods bring their own addresses; declare the ranges with pods.floating or a SubnetReservation of type Explicit"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'Observed' || !has(self.namespaces) && !has(self.namespaceSelector) && !has(self.routes)",message="pods.namespaces, pods.namespaceSelector and pods.routes must not be set with attachment Observed: the NetworkAttachmentDefinition is yours"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'Observed' || self.onRemoval != 'Evict'",message="pods.onRemoval must be Wait with attachment Observed: multieni sees the addresses of pods and not which pods have them, so it can evict none"
 type NodeENIPods struct {
 	// namespaces are the namespaces that get a NetworkAttachmentDefinition with
 	// the name of the NodeENI. Without namespaces and namespaceSelector the
@@ -79,7 +80,8 @@ type NodeENIPods struct {
 	// detached, replaced or deleted. With Wait the interface stays until they are
 	// gone. With Evict the controller evicts them by the Eviction API, which
 	// respects PodDisruptionBudgets, on maxUnavailable nodes at a time; the chart
-	// value pods.eviction gives it the permission. Default: Wait.
+	// value pods.eviction gives it the permission. Not with attachment Observed,
+	// which does not tell the names of pods. Default: Wait.
 	// +optional
 	// +kubebuilder:default=Wait
 	OnRemoval PodsOnRemoval `json:"onRemoval,omitempty"`

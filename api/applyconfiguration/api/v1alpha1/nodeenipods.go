@@ -50,7 +50,8 @@ type NodeENIPodsApplyConfiguration struct {
 	// detached, replaced or deleted. With Wait the interface stays until they are
 	// gone. With Evict the controller evicts them by the Eviction API, which
 	// respects PodDisruptionBudgets, on maxUnavailable nodes at a time; the chart
-	// value pods.eviction gives it the permission. Default: Wait.
+	// value pods.eviction gives it the permission. Not with attachment Observed,
+	// which does not tell the names of pods. Default: Wait.
 	OnRemoval *apiv1alpha1.PodsOnRemoval `json:"onRemoval,omitempty"`
 }
 
