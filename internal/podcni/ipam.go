@@ -7,6 +7,7 @@ package podcni
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,11 +20,15 @@ import (
 	current "github.com/containernetworking/cni/pkg/types/100"
 
 	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/internal/netlink"
 	"github.com/multieni/multieni/internal/podlease"
 )
 
 // errNotAvailable is CNI's code for a plugin that cannot serve ADD (SPEC.md 1.1, "Well-known Error Codes").
 const errNotAvailable = 50
+
+// validAttachments is the member of a CNI configuration for GC that lists the links which exist.
+const validAttachments = "cni.dev/valid-attachments"
 
 // ipam gives addresses to the links of pods.
 type ipam struct {
@@ -60,13 +65,17 @@ func (i ipam) add(args *skel.CmdArgs) error {
 // lease writes the leases of the holder, and returns the configuration of its link. Other pods wait for the lock, so
 // lease does nothing that can take long, like a call of the kernel about the pod or the answer to the runtime.
 func (i ipam) lease(name string, holder podnet.Holder) (podnet.Configuration, error) {
+	network, err := i.network(name)
+	if err != nil {
+		return podnet.Configuration{}, err
+	}
+	holder.Attachment, holder.Link = network.Attachment, netlink.IndexOf(network.Link)
 	store, err := podlease.Open(i.leases, name)
 	if err != nil {
 		return podnet.Configuration{}, failure(err)
 	}
 	defer store.Close()
-	network, err := i.network(name)
-	if err != nil {
+	if network, err = i.network(name); err != nil { // the agent can have closed it while this call waited
 		return podnet.Configuration{}, err
 	}
 	now := i.now()
@@ -96,8 +105,17 @@ func (i ipam) del(args *skel.CmdArgs) error {
 	return i.end(args, func(_ config, l podnet.Lease) bool { return l.Is(link) })
 }
 
-// gc ends the leases that the CNI configuration made for links which the runtime does not list.
+// gc ends the leases that the CNI configuration made for links which the runtime does not list. Without the list it ends
+// none: the pods of all of them may run (SPEC.md 1.1, "GC", requires cni.dev/valid-attachments).
 func (i ipam) gc(args *skel.CmdArgs) error {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(args.StdinData, &given); err != nil {
+		return types.NewError(types.ErrDecodingFailure, fmt.Sprintf("read the CNI configuration: %v", err), "")
+	}
+	if _, lists := given[validAttachments]; !lists {
+		return types.NewError(types.ErrInvalidNetworkConfig,
+			"GC without "+validAttachments+" says nothing of the links that exist, so no lease ends: list them", "")
+	}
 	return i.end(args, func(config config, l podnet.Lease) bool {
 		valid := slices.ContainsFunc(config.ValidAttachments, func(a types.GCAttachment) bool {
 			return l.Is(podnet.Holder{ContainerID: a.ContainerID, Interface: a.IfName})
@@ -154,13 +172,17 @@ func (i ipam) check(args *skel.CmdArgs) error {
 	return err
 }
 
-// status fails while the network cannot give addresses because its file is missing or invalid.
+// status fails while the network cannot give addresses: its file is missing or invalid, or it takes no further pod.
 func (i ipam) status(args *skel.CmdArgs) error {
 	config, err := configure(args.StdinData)
 	if err != nil {
 		return err
 	}
-	if _, err := i.network(config.IPAM.Network); err != nil {
+	network, err := i.network(config.IPAM.Network)
+	if err == nil {
+		err = network.Open()
+	}
+	if err != nil {
 		return types.NewError(errNotAvailable, err.Error(), "")
 	}
 	return nil

@@ -6,6 +6,8 @@
 package podcni
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,10 +61,13 @@ func (routes) add(args *skel.CmdArgs) error {
 // del removes the rules and routes of a link. A link or a network namespace that does not exist has none.
 func (routes) del(args *skel.CmdArgs) error {
 	pod, err := openPod(args)
-	if errors.Is(err, errNoLink) || errors.Is(err, fs.ErrNotExist) || args.Netns == "" {
+	switch {
+	case errors.Is(err, errNoLink):
+		standIn(args)
 		return nil
-	}
-	if err != nil {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, netlink.ErrNoNamespace), args.Netns == "":
+		return nil
+	case err != nil:
 		return err
 	}
 	defer pod.close()
@@ -152,6 +157,21 @@ func assignments(result *current.Result, link string) []podnet.Assignment {
 		all = append(all, podnet.Assignment{Address: address, Gateway: gateway.Unmap()})
 	}
 	return all
+}
+
+// standIn puts a link in the place of one that EC2 has taken away, or that the pod never got. The CNI project's
+// host-device, whose DEL comes next, fails without a link, and the runtime could never end the pod. It moves the
+// stand-in to the node, where it vanishes together with the network namespace of the pod. ipvlan deletes the stand-in.
+// A failure changes nothing for the pod.
+func standIn(args *skel.CmdArgs) {
+	host, err := netlink.OpenAt(args.Netns)
+	if err != nil {
+		return
+	}
+	defer host.Close()
+	sum := sha256.Sum256([]byte(args.ContainerID + "/" + args.IfName))
+	unique := hex.EncodeToString(sum[:])
+	_ = host.AddStandIn(args.IfName, "mnp"+unique[:12], "mni"+unique[:12])
 }
 
 // errNoLink means that a pod does not have the link of the call.

@@ -6,10 +6,12 @@
 package cni_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +19,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/multieni/multieni/internal/podcni"
 	"github.com/multieni/multieni/internal/podlease"
 )
 
@@ -97,6 +102,36 @@ func TestADefinitionNamesNoFolder(t *testing.T) {
 	}
 	if len(n.inUse("n3")) != 2 {
 		t.Errorf("in use: %v", n.inUse("n3"))
+	}
+}
+
+// TestGarbageCollectionWithoutTheListEndsNothing: the list says which links exist, and all pods may run.
+func TestGarbageCollectionWithoutTheListEndsNothing(t *testing.T) {
+	const invalidConfiguration = 7
+	n := newNode(t)
+	n.write(network("n3", 4, 1))
+	n.mustAdd(n.addressOnly("n3"), n.pod("a"), "net1")
+	for _, tc := range []struct {
+		name, list string
+		code       uint
+		inUse      int
+	}{
+		{"no list", "", invalidConfiguration, 2},
+		{"an empty list", `, "cni.dev/valid-attachments": []`, 0, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			command := exec.CommandContext(t.Context(), filepath.Join(n.programs[0], "multieni-ipam"))
+			command.Env = []string{"CNI_COMMAND=GC", "CNI_PATH=/", podcni.NetworksVariable + "=" + n.networks, podcni.LeasesVariable + "=" + n.leases}
+			command.Stdin = strings.NewReader(fmt.Sprintf(`{"cniVersion": "1.1.0", "name": "n3", "type": "multieni-ipam", "ipam": %s%s}`, n.ipam("n3"), tc.list))
+			answer, err := command.Output()
+			var fault types.Error
+			if failed := err != nil; failed != (tc.code != 0) || failed && json.Unmarshal(answer, &fault) != nil || fault.Code != tc.code {
+				t.Errorf("%v: %s; want code %d", err, answer, tc.code)
+			}
+			if used := n.inUse("n3"); len(used) != tc.inUse {
+				t.Errorf("in use: %v, want %d", used, tc.inUse)
+			}
+		})
 	}
 }
 

@@ -22,16 +22,25 @@ func (e *UnavailableError) Error() string { return e.message }
 const reservedFirst = 4
 
 // Allocate returns the leases of a holder: existing ones, and new ones for the families without one. After an error the
-// leases are unchanged. It takes the lowest free address, so that prefixes become idle.
+// leases are unchanged. It takes the lowest free address, so that prefixes become idle. A holder that attaches again can
+// have another link than before.
 func (n Network) Allocate(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
+	mine, err := n.allocate(leases, holder, now)
+	for i := range mine {
+		if l := &mine[i]; l.Attachment != holder.Attachment || l.Link != holder.Link {
+			l.Attachment, l.Link, l.Since = holder.Attachment, holder.Link, now
+		}
+	}
+	return mine, err
+}
+
+func (n Network) allocate(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
 	if n.Attachment == Observed {
 		return nil, fmt.Errorf("NodeENI %s has pods.attachment Observed, so multieni gives its pods no addresses: name "+
 			"another IPAM plugin in the NetworkAttachmentDefinition, or set pods.attachment: IPVLAN", n.NodeENI)
 	}
-	if n.Draining && !slices.ContainsFunc(leases, func(l Lease) bool { return l.InUse() && l.Is(holder) }) {
-		return nil, &UnavailableError{fmt.Sprintf("the interface of NodeENI %s on node %s takes no further pod, because it "+
-			"is to be removed, or was attached a moment ago: start the pod on another node; kubectl eni why %s says why it is "+
-			"removed", n.NodeENI, n.Node, n.Node)}
+	if err := n.Open(); err != nil && !slices.ContainsFunc(leases, func(l Lease) bool { return l.InUse() && l.Is(holder) }) {
+		return nil, err
 	}
 	if n.Attachment == HostDevice {
 		return n.own(leases, holder, now)
@@ -57,19 +66,29 @@ func (n Network) Allocate(leases []Lease, holder Holder, now time.Time) ([]Lease
 	return mine, nil
 }
 
+// Open returns nil if further pods can get addresses, or why they cannot.
+func (n Network) Open() error {
+	if !n.Draining {
+		return nil
+	}
+	return &UnavailableError{fmt.Sprintf("the interface of NodeENI %s on node %s takes no further pod, because it "+
+		"is to be removed, or was attached a moment ago: start the pod on another node; kubectl eni why %s says why it is "+
+		"removed", n.NodeENI, n.Node, n.Node)}
+}
+
 // own gives the interface's own addresses to one holder. They do not rest, because a pod that replaces another one has
-// no other address to take.
+// no other address to take. Any lease of another holder excludes the holder: a pod that attached before the NodeENI
+// asked for HostDevice still has a link on the interface.
 func (n Network) own(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
 	var mine []Lease
 	for _, l := range leases {
-		if !l.InUse() || !slices.Contains(n.Addresses, l.Address) {
-			continue
+		switch {
+		case !l.InUse():
+		case !l.Is(holder):
+			return nil, n.occupied(l)
+		case slices.Contains(n.Addresses, l.Address):
+			mine = append(mine, l)
 		}
-		if !l.Is(holder) {
-			return nil, &UnavailableError{fmt.Sprintf("pod %s has the interface of NodeENI %s on node %s; one pod can have it "+
-				"with attachment HostDevice: stop that pod, or start this one on another node", l.PodName(), n.NodeENI, n.Node)}
-		}
-		mine = append(mine, l)
 	}
 	for _, address := range n.Addresses {
 		if !slices.ContainsFunc(mine, func(l Lease) bool { return l.Address == address }) {
@@ -82,6 +101,17 @@ func (n Network) own(leases []Lease, holder Holder, now time.Time) ([]Lease, err
 			n.NodeENI, n.Node, n.Node)}
 	}
 	return mine, nil
+}
+
+// occupied returns the reason why the lease of another holder excludes a pod with HostDevice.
+func (n Network) occupied(l Lease) error {
+	who, next := "pod "+l.PodName()+" has", "stop that pod"
+	if l.Unreadable {
+		who = fmt.Sprintf("the lease of %v is damaged, and a pod may have", l.Address)
+		next = "kubectl eni node " + n.Node + " shows what to do"
+	}
+	return &UnavailableError{fmt.Sprintf("%s the interface of NodeENI %s on node %s; one pod can have it with attachment "+
+		"HostDevice: %s, or start this one on another node", who, n.NodeENI, n.Node, next)}
 }
 
 // families returns the families of the network, IPv4 first.

@@ -34,6 +34,11 @@ type Holder struct {
 	PIDNamespaceID uint64 `json:"pidNamespaceID,omitempty"`
 	// BootID identifies the boot of the node in which the pod started. No pod outlives it.
 	BootID string `json:"bootID"`
+	// Attachment is that of the network when the pod attached, and Link the index of the interface's link on the node; 0
+	// with HostDevice, and in leases of earlier releases. EC2 can detach the interface, and the links of pods go with its
+	// link. After the next attachment the link has another index.
+	Attachment Attachment `json:"attachment,omitempty"`
+	Link       int        `json:"link,omitempty"`
 }
 
 // Is reports whether both holders are the same link.
@@ -54,6 +59,7 @@ type Lease struct {
 	Version int        `json:"version"`
 	Address netip.Addr `json:"address"`
 	Holder
+	// Since is the time at which the holder got the address on its present link.
 	Since time.Time `json:"since"`
 	// Freed is the time at which the holder released the address; zero while it has the address.
 	Freed time.Time `json:"freed,omitzero"`
@@ -118,6 +124,16 @@ func End(leases []Lease, at time.Time, ended func(Lease) bool) []Lease {
 		}
 	}
 	return changed
+}
+
+// HasLostLink reports whether the pod has lost its link: the link of the interface is on the node, and it is another one
+// than when the pod attached or, with HostDevice, not in the pod. The argument link is its index as of the given time; 0
+// if it was not on the node. A later lease can be of a later link.
+func (l Lease) HasLostLink(link int, at time.Time) bool {
+	if !l.InUse() || link == 0 || !l.Since.Before(at) {
+		return false
+	}
+	return l.Attachment == HostDevice || l.Attachment == IPVLAN && l.Link != 0 && l.Link != link
 }
 
 // Boot is the boot of a node.

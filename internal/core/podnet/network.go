@@ -23,8 +23,11 @@ const (
 	MaxSize = 64 << 10
 
 	maxPrefixes = 64
-	maxRoutes   = 64
-	maxName     = 253
+	// maxAddresses is the limit of the largest instance types: 64 addresses of each family on one interface (EC2 user
+	// guide, "Maximum IP addresses per network interface").
+	maxAddresses = 128
+	maxRoutes    = 64
+	maxName      = 253
 )
 
 // Attachment says how a pod gets its link.
@@ -152,13 +155,12 @@ func (n Network) validateRest() error {
 	if n.MTU < 0 || n.MTU > 1<<16 {
 		return fmt.Errorf("mtu is %d, want 0 to 65536", n.MTU)
 	}
-	if len(n.Addresses) > maxPrefixes {
-		return fmt.Errorf("%d addresses, at most %d are allowed", len(n.Addresses), maxPrefixes)
+	if len(n.Addresses) > maxAddresses {
+		return fmt.Errorf("%d addresses, at most %d are allowed", len(n.Addresses), maxAddresses)
 	}
 	seen := map[netip.Addr]bool{}
 	for _, a := range n.Addresses {
-		family := n.family(a)
-		if family == nil || !family.Subnet.Contains(a) || seen[a] {
+		if !n.Covers(a) || seen[a] {
 			return fmt.Errorf("addresses: %v is twice there, or in no subnet of the network", a)
 		}
 		seen[a] = true
@@ -172,6 +174,12 @@ func (n Network) validateRest() error {
 		}
 	}
 	return nil
+}
+
+// Covers reports whether the network has a family whose subnet contains the address.
+func (n Network) Covers(a netip.Addr) bool {
+	family := n.family(a)
+	return family != nil && family.Subnet.Contains(a)
 }
 
 // family returns the family of the address, or nil.

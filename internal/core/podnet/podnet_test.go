@@ -148,6 +148,12 @@ func TestUnavailable(t *testing.T) {
 			"raise spec.pods.ipv4.prefixes.max of the NodeENI, or start the pod on another node"},
 		"HostDevice twice": {own, used("10.0.4.70"), "pod upf/pod-10.0.4.70 has the interface of NodeENI n3 on node node-1; one pod can have it with attachment HostDevice: " +
 			"stop that pod, or start this one on another node"},
+		"HostDevice beside a pod that attached with IPVLAN": {own, used("10.0.4.17"), "pod upf/pod-10.0.4.17 has the interface of NodeENI n3 on node node-1; " +
+			"one pod can have it with attachment HostDevice: stop that pod, or start this one on another node"},
+		"HostDevice beside a pod of a family that the network lacks": {own, used("2001:db8:0:4:5::1"), "pod upf/pod-2001:db8:0:4:5::1 has the interface of NodeENI n3 " +
+			"on node node-1; one pod can have it with attachment HostDevice: stop that pod, or start this one on another node"},
+		"HostDevice beside a damaged lease": {own, []podnet.Lease{{Address: address("10.0.4.17"), Unreadable: true}}, "the lease of 10.0.4.17 is damaged, and a pod may have " +
+			"the interface of NodeENI n3 on node node-1; one pod can have it with attachment HostDevice: kubectl eni node node-1 shows what to do, or start this one on another node"},
 		"the interface is to be removed": {removing, used("10.0.4.16"), "the interface of NodeENI n3 on node node-1 takes no further pod, because it is to be removed, or was attached " +
 			"a moment ago: start the pod on another node; kubectl eni why node-1 says why it is removed"},
 		"HostDevice without an address": {addressless, nil, "the interface of NodeENI n3 on node node-1 has no address; see kubectl eni node node-1"},
@@ -301,6 +307,9 @@ func TestUsageOfHostDevice(t *testing.T) {
 	}
 	if u := n.Usage(used("10.0.4.70"), start).IPv4; u.Used != 1 || u.Free != 0 || u.Capacity != 1 {
 		t.Errorf("after: %+v", u)
+	}
+	if u := n.Usage(used("10.0.4.17"), start).IPv4; u.Used != 1 || u.Free != 0 || u.Capacity != 1 {
+		t.Errorf("with a pod that attached with IPVLAN: %+v", u)
 	}
 }
 

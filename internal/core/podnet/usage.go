@@ -94,20 +94,19 @@ func (n Network) Usage(leases []Lease, now time.Time) Usage {
 	return u
 }
 
+// ownUsage counts the addresses of an interface that one pod has. While a pod has a lease, no other pod gets one.
 func (n Network) ownUsage(f Family, leases []Lease) FamilyUsage {
 	var use FamilyUsage
-	taken := map[netip.Addr]bool{}
 	for _, l := range leases {
 		if l.InUse() && f.Subnet.Contains(l.Address) {
-			taken[l.Address] = true
+			use.Used++
 		}
 	}
 	for _, a := range n.Addresses {
-		if f.Subnet.Contains(a) && !taken[a] {
+		if f.Subnet.Contains(a) && !slices.ContainsFunc(leases, Lease.InUse) {
 			use.Free++
 		}
 	}
-	use.Used = int64(len(taken))
 	use.Capacity = min(use.Used+use.Free, 1)
 	return use
 }
