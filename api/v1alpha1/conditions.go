@@ -108,8 +108,14 @@ const (
 	// when the last pod is gone.
 	ReasonPodNetworksDisabled = "PodNetworksDisabled"
 	// ReasonNetworkDraining: the interface of a node will be removed, and no further pod gets an address of it. The
-	// condition does not wait for it.
+	// condition has this reason only if no interface takes further pods.
 	ReasonNetworkDraining = "NetworkDraining"
+	// ReasonPodsWithoutLink: pods can attach, but an interface was detached while pods ran, and these pods have lost their
+	// link.
+	ReasonPodsWithoutLink = "PodsWithoutLink"
+	// ReasonAddressesNotObserved: the agent of a node may not observe the addresses of pods, so addresses within
+	// pods.floating do not follow them.
+	ReasonAddressesNotObserved = "AddressesNotObserved"
 	// ReasonAttachmentDefinitionsPending: the controller has not read the NetworkAttachmentDefinitions yet.
 	ReasonAttachmentDefinitionsPending = "AttachmentDefinitionsPending"
 	// ReasonAttachmentDefinitionsUnavailable: the cluster has no kind NetworkAttachmentDefinition.

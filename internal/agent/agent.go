@@ -143,6 +143,8 @@ type snapshot struct {
 	// metadata is the last answer of instance metadata, or nil; facts is the last observed state of the kernel.
 	metadata *eni.Metadata
 	facts    hostnet.Facts
+	// readAt is a time before the facts were read.
+	readAt time.Time
 	// observed has an observation for each link and device, and for each device that the agent binds back to its network
 	// driver.
 	observed []hostnet.Observation
@@ -164,7 +166,12 @@ func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
 		return a.Resync, failure
 	}
 	// other programs read these files; the interfaces do not depend on them
-	if err := errors.Join(a.keepNetworks(ctx, s), a.writeFiles(s), a.writeCheckpoint(s)); err != nil {
+	err = errors.Join(a.keepNetworks(ctx, s), a.writeFiles(s))
+	if stale := a.writeCheckpoint(s); stale != nil {
+		s.networks = WithoutCheckpoint(s.networks, stale)
+		err = errors.Join(err, stale)
+	}
+	if err != nil {
 		a.Log.Warn("files could not be written", "err", err)
 	}
 	return a.next(s), errors.Join(failure, a.publish(ctx, s))
@@ -254,6 +261,7 @@ func (a *Agent) decide(s *snapshot) (operations []hostnet.Operation, bindings []
 			devices = append(devices, link.Device)
 		}
 	}
+	s.readAt = time.Now()
 	if s.facts, err = a.Host.Facts(devices); err != nil {
 		return nil, nil, fmt.Errorf("read the network of the node: %w", err)
 	}

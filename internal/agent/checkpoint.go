@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,7 +37,8 @@ func Checkpoint(state *v1alpha1.NodeENIState) *v1alpha1.NodeENIState {
 // written, and that instance metadata still lists on this instance with the same ID and MAC address. The checkpoint
 // alone may be old, or of another instance, and metadata alone does not name the owner of an interface. The result has
 // no devices of programs in user space: binding one removes its link, which needs more evidence. The result has no
-// observed generation, so the agent restores nothing because of it.
+// observed generation, so the agent restores nothing because of it. An interface has only the prefixes that metadata
+// lists as well: EC2 may have given another one to another node since.
 func RestoreCheckpoint(record *v1alpha1.NodeENIState, node string, known *eni.Metadata) *v1alpha1.NodeENIState {
 	if record == nil || known == nil || record.Name != node || record.Spec.InstanceID != known.InstanceID {
 		return nil
@@ -48,7 +50,20 @@ func RestoreCheckpoint(record *v1alpha1.NodeENIState, node string, known *eni.Me
 			return i.Phase != v1alpha1.PhaseAttached || i.DPDKDriver != "" || seen == nil || seen.ID != i.ENIID ||
 				i.MACAddress == known.PrimaryMAC
 		})
+	for n := range certain.Status.Interfaces {
+		i := &certain.Status.Interfaces[n]
+		seen := known.ByMAC(i.MACAddress)
+		i.IPv4Prefixes, i.IPv6Prefixes = listed(i.IPv4Prefixes, seen.IPv4Prefixes), listed(i.IPv6Prefixes, seen.IPv6Prefixes)
+	}
 	return certain
+}
+
+// listed returns the prefixes that instance metadata lists.
+func listed(recorded []string, seen []netip.Prefix) []string {
+	return slices.DeleteFunc(slices.Clone(recorded), func(text string) bool {
+		prefix, err := netip.ParsePrefix(text)
+		return err != nil || !slices.Contains(seen, prefix)
+	})
 }
 
 // writeCheckpoint stores the last report of the controller. Without a report, the existing checkpoint stays.

@@ -4,12 +4,36 @@
 package agent_test
 
 import (
+	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/core/eni"
 )
+
+// TestRecalledPrefixes: EC2 can have given a prefix to another node while the API server was unreachable.
+func TestRecalledPrefixes(t *testing.T) {
+	record := agent.Checkpoint(state(func(s *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) {
+		i.IPv4Prefixes, i.IPv6Prefixes = []string{"10.0.4.16/28", "10.0.4.32/28"}, []string{"2001:db8:0:4:5::/80", "2001:db8:0:4:6::/80"}
+	}))
+	known := eni.Metadata{Interfaces: []eni.Interface{{ID: "eni-1", MAC: mac, Addresses: eni.Addresses{
+		IPv4Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.4.32/28"), netip.MustParsePrefix("10.0.4.48/28")},
+		IPv6Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8:0:4:5::/80")},
+	}}}}
+	recalled := agent.RestoreCheckpoint(record, "node", &known)
+	if recalled == nil || len(recalled.Status.Interfaces) != 1 {
+		t.Fatalf("recalled %+v", recalled)
+	}
+	i := recalled.Status.Interfaces[0]
+	if !slices.Equal(i.IPv4Prefixes, []string{"10.0.4.32/28"}) || !slices.Equal(i.IPv6Prefixes, []string{"2001:db8:0:4:5::/80"}) {
+		t.Errorf("pods get addresses of %v and %v, want those that the record and metadata have", i.IPv4Prefixes, i.IPv6Prefixes)
+	}
+	if len(record.Status.Interfaces[0].IPv4Prefixes) != 2 {
+		t.Error("the record itself has changed")
+	}
+}
 
 // The agent uses only the part of a checkpoint that instance metadata confirms.
 func TestRecall(t *testing.T) {

@@ -19,9 +19,6 @@ import (
 	"github.com/multieni/multieni/internal/core/podaddress"
 )
 
-// reasonUnobserved says that the agent cannot see the addresses in network namespaces of pods.
-const reasonUnobserved = "AddressesNotObserved"
-
 // PodAddresses observes the network namespaces of pods.
 type PodAddresses interface {
 	// Namespaces returns the namespaces, and whether all of them were read.
@@ -255,7 +252,9 @@ func (a *Agent) qualify(state *v1alpha1.PodNetworkState, pods *v1alpha1.Interfac
 	switch {
 	case len(pods.Floating) == 0:
 	case a.PodAddresses == nil && state.Reason == v1alpha1.ReasonNetworkReady:
-		state.Message += "; the agent may not observe addresses within pods.floating: " + howToObserve
+		state.Reason = v1alpha1.ReasonAddressesNotObserved
+		state.Message = "pods can attach, and addresses within pods.floating do not follow them: the agent may not observe " +
+			"the network namespaces of pods; " + howToObserve
 	case !a.seesAll(state.ENIID):
 		state.Drained = false
 	}
@@ -270,7 +269,7 @@ func (a *Agent) completeObserved(state *v1alpha1.PodNetworkState, brought int) {
 	}
 	state.Message = "addresses within pods.floating follow the pods that bring them up"
 	if a.PodAddresses == nil {
-		state.Ready, state.Reason = false, reasonUnobserved
+		state.Ready, state.Reason = false, v1alpha1.ReasonAddressesNotObserved
 		state.Message = "the agent may not observe the network namespaces of pods; " + howToObserve
 	}
 }

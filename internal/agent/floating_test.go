@@ -436,7 +436,8 @@ func TestANetworkThatIsNotListedStaysWhileAPodHasAnAddress(t *testing.T) {
 func TestAnAgentThatMayNotObserveSaysSo(t *testing.T) {
 	for attachment, ready := range map[v1alpha1.PodAttachment]bool{v1alpha1.PodAttachmentObserved: false, v1alpha1.PodAttachmentHostDevice: true} {
 		told := newNode(t, nil).report(withFloating(attachment))
-		if len(told) != 1 || told[0].Ready != ready || !strings.Contains(told[0].Message, "pods.observeAddresses") {
+		if len(told) != 1 || told[0].Ready != ready || told[0].Reason != v1alpha1.ReasonAddressesNotObserved ||
+			!strings.Contains(told[0].Message, "pods.observeAddresses") {
 			t.Errorf("%s: reported %+v", attachment, told)
 		}
 	}

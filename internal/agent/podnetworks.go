@@ -23,6 +23,9 @@ import (
 // count.
 const mostCounted = 1 << 16
 
+// reasonRangeUnknown is the reason of a network whose subnet has no known range of a declared family.
+const reasonRangeUnknown = "SubnetRangeUnknown"
+
 // router6 is the link-local address of the router in every subnet of a VPC (VPC user guide, "Subnet sizing").
 var router6 = netip.MustParseAddr("fe80:ec2::1")
 
@@ -191,7 +194,8 @@ func ServeNetwork(
 	network *podnet.Network, i v1alpha1.InterfaceState, facts NetworkFacts, report v1alpha1.PodNetworkState,
 ) v1alpha1.PodNetworkState {
 	marks := marks(facts.Last)
-	network.Draining = Draining(i, facts.Last)
+	unknown := keepRanges(network, i, facts.Before)
+	network.Draining = Draining(i, facts.Last) || unknown != ""
 	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
 		keepMarks(family, facts.Before, i.ENIID, marks, facts.Now)
 	}
@@ -200,11 +204,40 @@ func ServeNetwork(
 	drain(network.IPv6, facts.Leases, podnet.Demand{Min: int(i.Pods.IPv6Prefixes)}, facts.Now)
 	usage := network.Usage(facts.Leases, facts.Now)
 	complete(&report, usage, drained)
-	if network.Draining {
+	switch {
+	case unknown != "" && !i.Pods.Draining:
+		explainUnknownRange(&report, unknown)
+	case network.Draining:
 		completeDraining(&report, i.Pods.Draining, facts.Brought)
+	default:
+		explainLostLinks(&report, facts)
 	}
 	explainUnreadable(&report, usage)
 	return report
+}
+
+// explainLostLinks names the pods that ran while the interface was detached. The network takes further pods.
+func explainLostLinks(state *v1alpha1.PodNetworkState, facts NetworkFacts) {
+	var pods []string
+	for _, l := range facts.Leases {
+		if l.HasLostLink(facts.Link, facts.LinkAt) && !slices.Contains(pods, l.PodName()) {
+			pods = append(pods, l.PodName())
+		}
+	}
+	if len(pods) > 0 {
+		slices.Sort(pods)
+		state.Reason = v1alpha1.ReasonPodsWithoutLink
+		state.Message = text.Clip(fmt.Sprintf("the interface was detached while pods ran, and they have lost their link: "+
+			"delete these pods, so that they start again: %s", strings.Join(pods, ", ")), maxMessage)
+	}
+}
+
+// explainUnknownRange reports that pods would lack the address of a declared family. A pod gets one of each, or none.
+func explainUnknownRange(state *v1alpha1.PodNetworkState, family string) {
+	state.Ready, state.Reason, state.Capacity = false, reasonRangeUnknown, 0
+	state.Message = fmt.Sprintf("the state of the node has no %s range of the interface's subnet, and no pod starts without an "+
+		"address of it: wait until the controller has read the subnet; if it has no %s range, associate one with it, or take "+
+		"%s out of the NodeENI", family, family, family)
 }
 
 // explainUnreadable names the damaged leases, which keep addresses in use without a pod.
@@ -216,6 +249,26 @@ func explainUnreadable(state *v1alpha1.PodNetworkState, usage podnet.Usage) {
 	state.Message = text.Clip(fmt.Sprintf("%s; the lease of %v is damaged, so its address stays in use: "+
 		"once no pod of the node has the address, delete %s",
 		state.Message, address, podlease.Path(state.Network, address)), maxMessage)
+}
+
+// WithoutCheckpoint returns the reports of an agent whose checkpoint could not be written. It reports nothing as drained:
+// an agent that starts without the API server would not know the marks, and would let pods have what was returned to EC2.
+func WithoutCheckpoint(networks []v1alpha1.PodNetworkState, failure error) []v1alpha1.PodNetworkState {
+	reports := make([]v1alpha1.PodNetworkState, 0, len(networks))
+	for _, network := range networks {
+		report := *network.DeepCopy()
+		kept := report.Drained
+		for n := range report.Prefixes {
+			if p := &report.Prefixes[n]; p.Phase == v1alpha1.PodPrefixDrained {
+				p.Phase, kept = v1alpha1.PodPrefixDraining, true
+			}
+		}
+		if report.Drained = false; kept {
+			report.Message = text.Clip(fmt.Sprintf("%s; nothing is reported as drained: %v", report.Message, failure), maxMessage)
+		}
+		reports = append(reports, report)
+	}
+	return reports
 }
 
 // drainedPrefixes returns the draining prefixes that no pod uses. The mark must have been in the file before the leases
@@ -259,25 +312,76 @@ func PodNetwork(i v1alpha1.InterfaceState, node string, defaultMTU int) podnet.N
 	if i.MTU > 0 {
 		network.MTU = int(i.MTU)
 	}
-	host := network.Attachment == podnet.HostDevice
-	if subnet, err := netip.ParsePrefix(i.SubnetCIDR); err == nil && (host || i.Pods.IPv4Prefixes > 0) {
+	if subnet, err := netip.ParsePrefix(i.SubnetCIDR); err == nil && declaresIPv4(i) {
 		// The router of a subnet has its second address (VPC user guide, "Subnet sizing").
 		network.IPv4 = &podnet.Family{Subnet: subnet, Gateway: subnet.Addr().Next(), MaxPrefixes: int(i.Pods.IPv4MaxPrefixes),
 			Prefixes: prefixes(i.IPv4Prefixes)}
 	}
-	if subnet, err := netip.ParsePrefix(i.Pods.SubnetIPv6CIDR); err == nil && i.Pods.IPv6Prefixes > 0 {
+	if subnet, err := netip.ParsePrefix(i.Pods.SubnetIPv6CIDR); err == nil && declaresIPv6(i) {
 		network.IPv6 = &podnet.Family{Subnet: subnet, Gateway: router6, MaxPrefixes: int(i.Pods.IPv6Prefixes),
 			Prefixes: prefixes(i.IPv6Prefixes)}
 	}
-	if address, err := netip.ParseAddr(i.PrivateIP); err == nil && host && network.IPv4 != nil {
-		network.Addresses = append(network.Addresses, address)
-	}
+	network.Addresses = ownAddresses(i, network)
 	for _, to := range i.Pods.Routes {
 		if route, err := netip.ParsePrefix(to); err == nil {
 			network.Routes = append(network.Routes, route)
 		}
 	}
 	return network
+}
+
+// declaresIPv4 reports whether a pod on the interface must get an IPv4 address: from a prefix or, with HostDevice, the
+// interface's own. declaresIPv6 is the same for IPv6.
+func declaresIPv4(i v1alpha1.InterfaceState) bool {
+	return i.Pods.IPv4Prefixes > 0 || i.Pods.Attachment == v1alpha1.PodAttachmentHostDevice && i.PrivateIP != ""
+}
+
+func declaresIPv6(i v1alpha1.InterfaceState) bool {
+	return i.Pods.IPv6Prefixes > 0 || i.Pods.Attachment == v1alpha1.PodAttachmentHostDevice && len(i.IPv6Addresses) > 0
+}
+
+// ownAddresses returns the addresses that a pod gets together with the interface, the primary one first. Those within
+// pods.floating are not among them: the pod brings them up itself.
+func ownAddresses(i v1alpha1.InterfaceState, network podnet.Network) (all []netip.Addr) {
+	if network.Attachment != podnet.HostDevice {
+		return nil
+	}
+	ranges := floating(i.Pods)
+	for n, text := range slices.Concat([]string{i.PrivateIP}, i.SecondaryPrivateIPs, i.IPv6Addresses) {
+		address, err := netip.ParseAddr(text)
+		if err != nil || !network.Covers(address) {
+			continue
+		}
+		floats := slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
+		if n == 0 || !floats {
+			all = append(all, address)
+		}
+	}
+	return all
+}
+
+// keepRanges completes a network whose state does not have the range of a declared family: the interface never leaves
+// its subnet, so the range in the file is still right. It returns the family whose range stays unknown, or "".
+func keepRanges(network *podnet.Network, i v1alpha1.InterfaceState, before podnet.Network) (unknown string) {
+	if before.ENI != i.ENIID {
+		before = podnet.Network{}
+	}
+	if network.IPv6 == nil && declaresIPv6(i) {
+		if unknown = "IPv6"; before.IPv6 != nil {
+			unknown = ""
+			network.IPv6 = &podnet.Family{Subnet: before.IPv6.Subnet, Gateway: before.IPv6.Gateway,
+				MaxPrefixes: int(i.Pods.IPv6Prefixes), Prefixes: prefixes(i.IPv6Prefixes)}
+		}
+	}
+	if network.IPv4 == nil && declaresIPv4(i) {
+		if before.IPv4 == nil {
+			return "IPv4"
+		}
+		network.IPv4 = &podnet.Family{Subnet: before.IPv4.Subnet, Gateway: before.IPv4.Gateway,
+			MaxPrefixes: int(i.Pods.IPv4MaxPrefixes), Prefixes: prefixes(i.IPv4Prefixes)}
+	}
+	network.Addresses = ownAddresses(i, *network)
+	return unknown
 }
 
 func prefixes(texts []string) []podnet.Prefix {

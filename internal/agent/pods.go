@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/core/text"
 	"github.com/multieni/multieni/internal/podlease"
@@ -107,11 +109,17 @@ func (a *Agent) serveNetwork(
 	last := LastReport(s.state, network, i.ENIID)
 	state = v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Prefixes: MarkedPrefixes(last)}
 	brought := a.updatePresent(s, i.ENIID, floating(i.Pods))
-	if fault := problem(i, s.observed); fault != nil && (!i.Pods.Draining || s.metadata == nil) {
+	if fault := problem(i, s.observed); fault != nil && (!i.Pods.Draining || !s.isOwn()) {
 		state.Reason, state.Message = fault.Reason, text.Clip(fault.Message, maxMessage)
+		if i.Pods.Draining {
+			state.Message = text.Clip(fault.Message+"; the agent reports the network as drained once it knows that this is "+
+				"the instance of the interface: let instance metadata answer, or the Node have the providerID of the instance",
+				maxMessage)
+		}
 		return state, nil
 	}
-	if err := a.keepNetwork(ctx, i, &state, last, brought); err != nil {
+	facts := NetworkFacts{Last: last, Brought: brought, Link: linkOf(s.observed, i.MACAddress), LinkAt: s.readAt}
+	if err := a.keepNetwork(ctx, i, &state, facts); err != nil {
 		explainFailure(&state, err)
 		return state, err
 	}
@@ -121,6 +129,27 @@ func (a *Agent) serveNetwork(
 		a.limit(&state)
 	}
 	return state, nil
+}
+
+// isOwn reports whether this is the instance of the state, as instance metadata says, which keepNetworks compared, or the
+// Node. A network of another instance with the name of this node has no link here, and this node knows nothing of its
+// pods.
+func (s *snapshot) isOwn() bool {
+	if s.metadata != nil || s.node == nil {
+		return s.metadata != nil
+	}
+	instance, err := eni.ParseProviderID(s.node.Spec.ProviderID)
+	return err == nil && instance.ID == s.state.Spec.InstanceID
+}
+
+// linkOf returns the index of an interface's link on the node; 0 if it is not there.
+func linkOf(observed []hostnet.Observation, mac string) int {
+	for _, o := range observed {
+		if o.Link.MAC == mac && o.Facts != nil {
+			return o.Facts.Index
+		}
+	}
+	return 0
 }
 
 // leaveNetwork ends a pod network that the node no longer has, and adds its state to the snapshot until it has ended.
@@ -210,18 +239,18 @@ func (a *Agent) endNetwork(
 	return state, err
 }
 
-// keepNetwork writes the file of one network under the lock of its leases, and completes its state.
+// keepNetwork writes the file of one network under the lock of its leases, and completes its state. It adds to the facts
+// what it reads under the lock.
 func (a *Agent) keepNetwork(
-	ctx context.Context, i v1alpha1.InterfaceState, state, last *v1alpha1.PodNetworkState, brought int,
+	ctx context.Context, i v1alpha1.InterfaceState, state *v1alpha1.PodNetworkState, facts NetworkFacts,
 ) error {
 	store, err := podlease.OpenContext(ctx, a.LeasesDir, state.Network)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	now := time.Now()
-	leases, err := store.Current(now)
-	if err != nil {
+	facts.Now = time.Now()
+	if facts.Leases, err = store.Current(facts.Now); err != nil {
 		return err
 	}
 	path := filepath.Join(a.NetworksDir, state.Network+".json")
@@ -229,9 +258,8 @@ func (a *Agent) keepNetwork(
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the file of network %s: %w", state.Network, err)
 	}
-	before, _ := podnet.ParseNetwork(present) // an invalid file is written again
+	facts.Before, _ = podnet.ParseNetwork(present) // an invalid file is written again
 	network := PodNetwork(i, a.Node, a.DefaultMTU)
-	facts := NetworkFacts{Last: last, Before: before, Leases: leases, Brought: brought, Now: now}
 	report := ServeNetwork(&network, i, facts, *state)
 	content, err := network.Encode()
 	if err != nil {
@@ -279,7 +307,10 @@ type NetworkFacts struct {
 	Leases []podnet.Lease
 	// Brought is the number of addresses that pods brought up themselves.
 	Brought int
-	Now     time.Time
+	// Link is the index of the interface's link on the node, as of LinkAt; 0 if it was not there.
+	Link   int
+	LinkAt time.Time
+	Now    time.Time
 }
 
 // podsDue reports whether a report that differs only in pod networks is due. It is due at once if a network becomes

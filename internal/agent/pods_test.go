@@ -12,12 +12,14 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -60,6 +62,8 @@ type node struct {
 	instance string
 	// addresses observes the addresses of pods; nil if the agent may not observe them.
 	addresses agent.PodAddresses
+	// providerID is that of the Node, and stateDir the folder of the checkpoint; empty for none.
+	providerID, stateDir string
 }
 
 // report runs an agent until its first report, and returns the pod networks in it.
@@ -72,7 +76,8 @@ func (n node) report(state *v1alpha1.NodeENIState) []v1alpha1.PodNetworkState {
 func (n node) reportUntil(state *v1alpha1.NodeENIState, wanted func([]v1alpha1.PodNetworkState) bool) []v1alpha1.PodNetworkState {
 	n.Helper()
 	reports := make(chan []v1alpha1.PodNetworkState, 100)
-	server := serveNode(n.T, state, func(_ http.ResponseWriter, r *http.Request) bool {
+	kubeNode := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"}, Spec: corev1.NodeSpec{ProviderID: n.providerID}}
+	server := serve(n.T, state, kubeNode, func(_ http.ResponseWriter, r *http.Request) bool {
 		if strings.Contains(r.URL.Path, "nodeenistates") {
 			var told v1alpha1.NodeENIState
 			content, err := io.ReadAll(r.Body)
@@ -99,7 +104,7 @@ func (n node) reportUntil(state *v1alpha1.NodeENIState, wanted func([]v1alpha1.P
 	}
 	o := agent.Options{
 		Node: "node-1", API: api, Host: host, Resync: time.Minute, DefaultMTU: 9001, NetworksDir: n.networks, LeasesDir: n.leases, Log: slog.New(slog.DiscardHandler),
-		PodAddresses: n.addresses,
+		PodAddresses: n.addresses, StateDir: n.stateDir,
 	}
 	if n.instance != "" {
 		o.Metadata = func(context.Context) (eni.Metadata, error) { return eni.Metadata{InstanceID: n.instance}, nil }
@@ -367,6 +372,69 @@ func TestANetworkWithoutItsLinkDrains(t *testing.T) {
 	})
 	if !n.file().Draining {
 		t.Error("pods can get an address of a network that was reported as drained")
+	}
+}
+
+// Instances may have no instance metadata: then the Node says whether this is the instance of the interface. Without
+// either, the pods on the instance of the interface may be others.
+func TestANetworkWithoutItsLinkDrainsOnItsOwnInstanceOnly(t *testing.T) {
+	const instance = "i-0123456789abcdef0"
+	for name, tc := range map[string]struct {
+		providerID string
+		drained    bool
+	}{
+		"the Node names the instance":       {"aws:///us-east-1a/" + instance, true},
+		"the Node names another instance":   {"aws:///us-east-1a/i-0fedcba9876543210", false},
+		"the Node names no instance at all": {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir(), lost: true, providerID: tc.providerID}
+			state := withPods()
+			state.Spec.InstanceID, state.Status.Interfaces[0].Pods.Draining = instance, true
+			told := n.report(state)[0]
+			if told.Drained != tc.drained {
+				t.Errorf("reported %+v, want drained %t", told, tc.drained)
+			}
+			if explains := strings.Contains(told.Message, "let instance metadata answer"); explains == tc.drained {
+				t.Errorf("the message is %q", told.Message)
+			}
+		})
+	}
+}
+
+// A prefix that was reported as drained goes back to EC2, so an agent that starts without the API server must know its
+// mark.
+func TestNothingIsDrainedBeforeTheCheckpointHasIt(t *testing.T) {
+	for name, drains := range map[string]bool{"a prefix": false, "the whole network": true} {
+		t.Run(name, func(t *testing.T) {
+			for _, written := range []bool{true, false} {
+				n := newNode(t, nil)
+				n.stateDir = t.TempDir()
+				if !written { // as on a full disk, nothing can be created there
+					n.stateDir = filepath.Join(n.stateDir, "file")
+					if err := os.WriteFile(n.stateDir, nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				state := withPods()
+				state.Status.Interfaces[0].Pods.Draining = drains
+				state.Status.PodNetworks[0].Prefixes = []v1alpha1.PodPrefix{{CIDR: "10.0.4.32/28", Phase: v1alpha1.PodPrefixDraining}}
+				file := agent.PodNetwork(state.Status.Interfaces[0], "node-1", 9001)
+				file.IPv4.Prefixes[1].Draining = true
+				if err := os.MkdirAll(n.networks, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				n.write(file)
+				told := n.report(state)[0]
+				drained := told.Drained || slices.ContainsFunc(told.Prefixes, func(p v1alpha1.PodPrefix) bool { return p.Phase == v1alpha1.PodPrefixDrained })
+				if drained != written {
+					t.Errorf("the checkpoint could be written: %t; reported %+v", written, told)
+				}
+				if explains := strings.Contains(told.Message, "store the checkpoint"); explains == written {
+					t.Errorf("the checkpoint could be written: %t; the message is %q", written, told.Message)
+				}
+			}
+		})
 	}
 }
 

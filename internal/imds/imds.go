@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -67,10 +68,37 @@ func (c *Client) Read(ctx context.Context) (eni.Metadata, error) {
 		if err != nil {
 			return m, err
 		}
-		m.Interfaces = append(m.Interfaces, eni.Interface{ID: id, MAC: mac})
+		found := eni.Interface{ID: id, MAC: mac}
+		if found.IPv4Prefixes, err = c.prefixes(ctx, mac, "ipv4-prefix"); err != nil {
+			return m, err
+		}
+		if found.IPv6Prefixes, err = c.prefixes(ctx, mac, "ipv6-prefix"); err != nil {
+			return m, err
+		}
+		m.Interfaces = append(m.Interfaces, found)
 	}
 	slices.SortFunc(m.Interfaces, eni.CompareInterfaces)
 	return m, nil
+}
+
+// prefixes returns the prefixes of an interface that a document lists. There is no document without prefixes.
+func (c *Client) prefixes(ctx context.Context, mac, document string) ([]netip.Prefix, error) {
+	text, err := c.get(ctx, "network/interfaces/macs/"+mac+"/"+document)
+	if isMissing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var prefixes []netip.Prefix
+	for line := range strings.FieldsSeq(text) {
+		prefix, err := netip.ParsePrefix(line)
+		if err != nil {
+			return nil, fmt.Errorf("read %s of interface %s from instance metadata: %w", document, mac, err)
+		}
+		prefixes = append(prefixes, prefix)
+	}
+	return prefixes, nil
 }
 
 // Tags returns the instance's tags in instance metadata: none if the instance does not allow access to them there.

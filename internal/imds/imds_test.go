@@ -4,15 +4,18 @@
 package imds_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	ec2sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -76,6 +79,45 @@ func TestRead(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, read(), options); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestReadPrefixes: the agent lets pods use only prefixes that instance metadata lists, while it has no API server.
+func TestReadPrefixes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sim := simulate(t)
+		cloud := ec2sdk.New(ec2sdk.Options{
+			Region: "us-east-1", BaseEndpoint: aws.String("http://awssim"), HTTPClient: &http.Client{Transport: sim.Transport()},
+			Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+				return aws.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "secret"}, nil
+			}),
+		})
+		client := clientOf(sim)
+		m, err := client.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cloud.AssignPrivateIpAddresses(t.Context(), &ec2sdk.AssignPrivateIpAddressesInput{
+			NetworkInterfaceId: &m.Interfaces[0].ID, Ipv4PrefixCount: aws.Int32(2),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []netip.Prefix
+		for _, p := range out.AssignedIpv4Prefixes {
+			want = append(want, netip.MustParsePrefix(*p.Ipv4Prefix))
+		}
+		for len(m.Interfaces[0].IPv4Prefixes) == 0 {
+			time.Sleep(time.Second)
+			if m, err = client.Read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slices.SortFunc(want, netip.Prefix.Compare)
+		slices.SortFunc(m.Interfaces[0].IPv4Prefixes, netip.Prefix.Compare)
+		if got := m.Interfaces[0].IPv4Prefixes; !slices.Equal(got, want) || len(want) != 2 {
+			t.Errorf("metadata lists %v, and EC2 assigned %v", got, want)
 		}
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
+
 	"github.com/multieni/multieni/internal/core/podnet"
 )
 
@@ -147,4 +149,43 @@ func TestANetworkThatTakesNoPodsSaysSoBeforehand(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPodsThatLostTheirLinkAreNamed: somebody detaches the interface in EC2 while a pod runs, and attaches it again. The
+// pod keeps running without its network.
+func TestPodsThatLostTheirLinkAreNamed(t *testing.T) {
+	w := newPodCluster(t)
+	w.control()
+	a := w.worker("node-a1", instanceA)
+	w.declare(fmt.Sprintf(growing, 1, 2))
+	p := a.start("upf-a", "n3")
+	ec2 := newClient(w.Simulator)
+	found, err := ec2.DescribeNetworkInterfaces(t.Context(), &sdk.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{a.network("n3").ENI}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attachment := found.NetworkInterfaces[0].Attachment
+	_, err = ec2.DetachNetworkInterface(t.Context(), &sdk.DetachNetworkInterfaceInput{AttachmentId: attachment.AttachmentId})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the loss of the pod's link", func() bool { return !strings.Contains(p.links.IP("-br link"), "net1") })
+	eventually(t, "the next attachment", func() bool {
+		_, err := ec2.AttachNetworkInterface(t.Context(), &sdk.AttachNetworkInterfaceInput{
+			NetworkInterfaceId: found.NetworkInterfaces[0].NetworkInterfaceId, InstanceId: attachment.InstanceId, DeviceIndex: attachment.DeviceIndex,
+		})
+		return err == nil
+	})
+	w.kubectl("", "wait", "nodeeni/n3", `--for=jsonpath={.status.conditions[?(@.type=="PodNetworkReady")].reason}=PodsWithoutLink`, "--timeout=120s")
+	message := w.kubectl("", "get", "nodeeni/n3", "-o", `jsonpath={.status.conditions[?(@.type=="PodNetworkReady")].message}`)
+	events := w.kubectl("", "get", "events", "-A", "--field-selector=reason=PodsWithoutLink", "-o", "jsonpath={.items[*].message}{.items[*].note}")
+	for _, said := range []string{message, events} {
+		if !strings.Contains(said, "node node-a1") || !strings.Contains(said, "delete these pods, so that they start again: upf/upf-a") {
+			t.Errorf("it says %q", said)
+		}
+	}
+	late := a.start("upf-late", "n3")
+	a.stop(p)
+	w.kubectl("", "wait", "nodeeni/n3", "--for=condition=PodNetworkReady", "--timeout=60s")
+	a.stop(late)
 }

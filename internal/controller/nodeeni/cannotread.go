@@ -104,6 +104,6 @@ func (r *Reconciler) write(ctx context.Context, nodeENI *v1alpha1.NodeENI, after
 	if unable && r.Events != nil && (was == nil || was.Message != now.Message) {
 		r.Events.Eventf(nodeENI, nil, corev1.EventTypeWarning, now.Reason, "Read", "%s", now.Message)
 	}
-	r.announceUnknownPods(nodeENI, before)
+	r.announcePods(nodeENI, before)
 	return nil
 }

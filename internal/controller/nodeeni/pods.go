@@ -68,10 +68,8 @@ func countPods(nodeENI *v1alpha1.NodeENI, networks []podNetwork) *v1alpha1.PodNe
 		return nil
 	}
 	counts := &v1alpha1.PodNetworkCounts{Networks: int32(len(networks))}
+	counts.Ready = int32(ready(networks))
 	for _, n := range networks {
-		if n.Ready {
-			counts.Ready++
-		}
 		counts.Used, counts.Free, counts.Prefixes = counts.Used+n.Used, counts.Free+n.Free,
 			counts.Prefixes+int32(len(n.Prefixes))
 		for _, prefix := range n.Prefixes {
@@ -95,9 +93,12 @@ func podCondition(nodeENI *v1alpha1.NodeENI, f facts, attached int32, interfaces
 	}
 	c := metav1.Condition{Type: v1alpha1.ConditionPodNetworkReady, Status: metav1.ConditionFalse}
 	c.Reason, c.Message = podProblem(f.attachments, attached, interfaces, networks)
+	if !nodeENI.DeletionTimestamp.IsZero() && !isUnknown(c.Reason) {
+		c.Reason, c.Message = v1alpha1.ReasonNetworkDraining, "no further pod can attach, because the NodeENI is being deleted"
+	}
 	if c.Reason == "" {
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonNetworkReady
-		c.Message = fmt.Sprintf("pods can attach to %s; %s", text.Count(len(networks), "interface"),
+		c.Message = fmt.Sprintf("pods can attach to %s; %s", text.Count(ready(networks), "interface"),
 			text.Count(f.attachments.Definitions, "NetworkAttachmentDefinition"))
 		if at := slices.IndexFunc(networks, func(n podNetwork) bool { return n.limit != "" }); at >= 0 {
 			c.Message += fmt.Sprintf("; node %s: %s", networks[at].node, networks[at].limit)
@@ -120,7 +121,7 @@ func podProblem(definitions attachments, attached int32, interfaces []located,
 	}
 	for _, n := range networks {
 		if !n.Ready && n.Reason != v1alpha1.ReasonNetworkDraining {
-			return n.Reason, fmt.Sprintf("node %s: %s", n.node, n.Message)
+			return n.Reason, n.explain()
 		}
 	}
 	for _, i := range interfaces {
@@ -137,7 +138,35 @@ func podProblem(definitions attachments, attached int32, interfaces []located,
 				"chart",
 				text.Count(missing, "attached interface"))
 	}
+	return limitation(networks)
+}
+
+// limitation says why pods that can attach do not have all that the NodeENI declares; empty if they do. While some
+// networks drain, pods attach to the others.
+func limitation(networks []podNetwork) (reason, message string) {
+	if ready(networks) == 0 {
+		return v1alpha1.ReasonNetworkDraining, fmt.Sprintf("no further pod can attach, because all interfaces will be removed: %s",
+			text.Count(len(networks), "interface"))
+	}
+	for _, n := range networks {
+		switch n.Reason {
+		case v1alpha1.ReasonPodsWithoutLink, v1alpha1.ReasonAddressesNotObserved:
+			return n.Reason, n.explain()
+		}
+	}
 	return "", ""
+}
+
+func (n podNetwork) explain() string { return fmt.Sprintf("node %s: %s", n.node, n.Message) }
+
+// ready returns the number of networks to which pods can attach.
+func ready(networks []podNetwork) (count int) {
+	for _, n := range networks {
+		if n.Ready {
+			count++
+		}
+	}
+	return count
 }
 
 // onlyUse reports whether two statuses differ only in the use of addresses.
@@ -158,14 +187,19 @@ func (r *Reconciler) podsDue(nodeENI *v1alpha1.NodeENI, after v1alpha1.NodeENISt
 	return r.bursts.since(nodeENI.Name, podStatusDelay, r.Now())
 }
 
-// announceUnknownPods emits an Event when the agent of a node begins to run without pod networks although pods may use
-// an interface: neither they nor a removal can proceed.
-func (r *Reconciler) announceUnknownPods(nodeENI *v1alpha1.NodeENI, before v1alpha1.NodeENIStatus) {
+// announcePods emits an Event when pods need a person: they have lost their link, or the agent of a node begins to run
+// without pod networks although pods may use an interface, so that neither they nor a removal can proceed.
+func (r *Reconciler) announcePods(nodeENI *v1alpha1.NodeENI, before v1alpha1.NodeENIStatus) {
 	now := meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionPodNetworkReady)
 	was := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionPodNetworkReady)
-	unknown := []string{v1alpha1.ReasonPodNetworksDisabled, v1alpha1.ReasonNetworkReportMissing}
-	if r.Events == nil || now == nil || !slices.Contains(unknown, now.Reason) || was != nil && was.Reason == now.Reason {
+	announced := now != nil && (isUnknown(now.Reason) || now.Reason == v1alpha1.ReasonPodsWithoutLink)
+	if r.Events == nil || !announced || was != nil && was.Reason == now.Reason {
 		return
 	}
 	r.Events.Eventf(nodeENI, nil, corev1.EventTypeWarning, now.Reason, "Report", "%s", now.Message)
+}
+
+// isUnknown reports whether a reason says that the pods of an interface are not known, so that its removal waits.
+func isUnknown(reason string) bool {
+	return reason == v1alpha1.ReasonPodNetworksDisabled || reason == v1alpha1.ReasonNetworkReportMissing
 }

@@ -124,6 +124,38 @@ func TestWhatANodeENISaysOfPods(t *testing.T) {
 			definitions: &generated, reports: []v1alpha1.PodNetworkState{pending}, reason: "NotFound",
 			counts: &v1alpha1.PodNetworkCounts{Networks: 1, Prefixes: 2, Draining: 1, Used: 3, Free: 13},
 		},
+		"it is being deleted": {
+			change: func(n *v1alpha1.NodeENI) {
+				now := metav1.Now()
+				n.DeletionTimestamp, n.Finalizers = &now, []string{v1alpha1.Finalizer}
+			},
+			definitions: &controller.AttachmentResult{}, reports: []v1alpha1.PodNetworkState{network(nil)}, reason: v1alpha1.ReasonNetworkDraining, counts: one,
+		},
+		"it is being deleted, and an agent without pod networks cannot tell when": {
+			change: func(n *v1alpha1.NodeENI) {
+				now := metav1.Now()
+				n.DeletionTimestamp, n.Finalizers = &now, []string{v1alpha1.Finalizer}
+			},
+			definitions: &controller.AttachmentResult{}, reports: []v1alpha1.PodNetworkState{network(func(n *v1alpha1.PodNetworkState) {
+				n.Ready, n.Reason, n.Message = false, v1alpha1.ReasonPodNetworksDisabled, "set pods.enabled=true"
+			})}, reason: v1alpha1.ReasonPodNetworksDisabled, event: true,
+			counts: &v1alpha1.PodNetworkCounts{Networks: 1, Prefixes: 1, Used: 3, Free: 13},
+		},
+		"all its interfaces will be removed": {
+			definitions: &generated, reports: []v1alpha1.PodNetworkState{network(func(n *v1alpha1.PodNetworkState) {
+				n.Ready, n.Reason = false, v1alpha1.ReasonNetworkDraining
+			})}, reason: v1alpha1.ReasonNetworkDraining, counts: &v1alpha1.PodNetworkCounts{Networks: 1, Prefixes: 1, Used: 3, Free: 13},
+		},
+		"a pod has lost its link": {
+			definitions: &generated, reports: []v1alpha1.PodNetworkState{network(func(n *v1alpha1.PodNetworkState) {
+				n.Reason, n.Message = v1alpha1.ReasonPodsWithoutLink, "delete upf/a"
+			})}, reason: v1alpha1.ReasonPodsWithoutLink, event: true, counts: one,
+		},
+		"no agent follows the declared addresses": {
+			definitions: &generated, reports: []v1alpha1.PodNetworkState{network(func(n *v1alpha1.PodNetworkState) {
+				n.Reason, n.Message = v1alpha1.ReasonAddressesNotObserved, "set pods.observeAddresses=true"
+			})}, reason: v1alpha1.ReasonAddressesNotObserved, counts: one,
+		},
 		"another interface's report": {
 			definitions: &generated, reports: []v1alpha1.PodNetworkState{network(func(n *v1alpha1.PodNetworkState) { n.ENIID = "eni-9" })},
 			reason: v1alpha1.ReasonNetworkPending, counts: &v1alpha1.PodNetworkCounts{},

@@ -10,7 +10,7 @@ type Metadata struct {
 	InstanceID string
 	// PrimaryMAC is the MAC address of the primary interface.
 	PrimaryMAC string
-	// Interfaces are the attached ones, including the primary one, each with ID and MAC address alone.
+	// Interfaces are the attached ones, including the primary one, each with ID, MAC address and prefixes alone.
 	Interfaces []Interface
 }
 
