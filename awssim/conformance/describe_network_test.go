@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// lister is one of the three describe calls for parts of a network: subnets, security groups, VPCs. It returns the IDs
+// lister is one of the describe calls for parts of a network: subnets, security groups, VPCs, route tables. It returns the IDs
 // that were found, and an error if a page was longer than requested.
 type lister func(ctx context.Context, ec *endpoint, ids []string, maxResults *int32, filters ...types.Filter) ([]string, error)
 
@@ -58,6 +58,21 @@ func vpcIDs(ctx context.Context, ec *endpoint, ids []string, maxResults *int32, 
 		}
 		for _, vpc := range page.Vpcs {
 			found = append(found, *vpc.VpcId)
+		}
+	}
+	return found, nil
+}
+
+func routeTableIDs(ctx context.Context, ec *endpoint, ids []string, maxResults *int32, filters ...types.Filter) ([]string, error) {
+	var found []string
+	pages := ec2.NewDescribeRouteTablesPaginator(ec, &ec2.DescribeRouteTablesInput{RouteTableIds: ids, MaxResults: maxResults, Filters: filters})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, table := range page.RouteTables {
+			found = append(found, *table.RouteTableId)
 		}
 	}
 	return found, nil
@@ -125,6 +140,26 @@ func TestDescribeVpcs(t *testing.T) {
 	))
 }
 
+func TestDescribeRouteTables(t *testing.T) {
+	ec := open(t)
+	out, err := ec.DescribeRouteTables(t.Context(), &ec2.DescribeRouteTablesInput{
+		Filters: []types.Filter{filter("vpc-id", *ec.subnet.VpcId), filter("association.main", "true")},
+	})
+	ok(t, err)
+	known := out.RouteTables[0]
+	describesNetwork(t, ec, network{routeTableIDs, *known.RouteTableId, "rtb-0000000000000000f", "InvalidRouteTableID.NotFound"}, []fact{
+		{"route-table-id", *known.RouteTableId},
+		{"vpc-id", *known.VpcId},
+		{"owner-id", *known.OwnerId},
+		{"association.main", "true"},
+		{"association.route-table-association-id", *known.Associations[0].RouteTableAssociationId},
+		{"route.destination-cidr-block", *known.Routes[0].DestinationCidrBlock},
+		{"route.gateway-id", "local"},
+		{"route.origin", "CreateRouteTable"},
+		{"route.state", "active"},
+	})
+}
+
 // TestDescribeAvailabilityZones has no pages: a region has few zones.
 func TestDescribeAvailabilityZones(t *testing.T) {
 	ec := open(t)
@@ -179,7 +214,7 @@ type network struct {
 	known, unknown, notFound string
 }
 
-// describesNetwork has the rows that the three describe calls share.
+// describesNetwork has the rows that the describe calls share.
 func describesNetwork(t *testing.T, ec *endpoint, n network, facts []fact) {
 	list, known := n.list, n.known
 	var rows []check

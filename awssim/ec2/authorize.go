@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/multieni/multieni/awssim/iam"
 )
@@ -167,16 +168,17 @@ var keyOfID = map[string]string{"instance": "ec2:InstanceID", "subnet": "ec2:Sub
 
 // kindOf is the kind of a resource in ARNs.
 func kindOf(id string) string {
-	for prefix, kind := range map[string]string{
-		"eni-": "network-interface", "i-": "instance", "subnet-": "subnet", "sg-": "security-group", "vpc-": "vpc",
-		"lt-": "launch-template", "ami-": "image",
-		"scr-": "subnet-cidr-reservation",
-	} {
-		if len(id) >= len(prefix) && id[:len(prefix)] == prefix {
-			return kind
-		}
+	if prefix, _, ok := strings.Cut(id, "-"); ok {
+		return cmp.Or(kindOfPrefix[prefix], kindUnknown)
 	}
 	return kindUnknown
+}
+
+// kindOfPrefix has the kinds of resources by the prefix of their IDs.
+var kindOfPrefix = map[string]string{
+	"acl": "network-acl", "ami": "image", "eni": "network-interface", "i": "instance", "igw": "internet-gateway",
+	"lt": "launch-template", "rtb": "route-table", "scr": "subnet-cidr-reservation", "sg": "security-group",
+	"sgr": "security-group-rule", "subnet": "subnet", "vpc": "vpc",
 }
 
 // kindUnknown is the kind of resources with other IDs.

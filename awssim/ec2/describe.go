@@ -42,6 +42,7 @@ type kind[T any] struct {
 	id       func(*T) string
 	filters  map[string]func(*T) []string
 	tags     func(*T) Tags
+	retag    func(*T, Tags) // sets the tags; nil where a request cannot
 	notFound func(id string) *Error
 
 	minResults, maxResults int

@@ -78,6 +78,7 @@ func (m *Model) imageKind() kind[Image] {
 		action:     "DescribeImages",
 		id:         func(i *Image) string { return i.ImageID },
 		tags:       func(i *Image) Tags { return i.Tags },
+		retag:      func(i *Image, tags Tags) { i.Tags = tags },
 		notFound:   imageNotFound,
 		minResults: 1,
 		maxResults: 1000,

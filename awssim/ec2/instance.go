@@ -50,6 +50,10 @@ func (m *Model) StopInstances(c Call, in *StopInstancesInput) (*InstanceStateCha
 		if i.State.Name == ShuttingDown || i.State.Name == Terminated || i.State.Name == Pending {
 			return incorrectInstanceState(i, "stopped")
 		}
+		if i.stopProtected {
+			return refuse("OperationNotPermitted", "The instance '%s' may not be stopped. Modify its 'disableApiStop' "+
+				"instance attribute and try again.", i.InstanceID)
+		}
 		return nil
 	}, m.stop)
 }

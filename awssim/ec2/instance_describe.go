@@ -112,9 +112,9 @@ func instanceFilters() map[string]func(*Instance) []string {
 		"private-ip-address": func(i *Instance) []string { return one(i.PrivateIPAddress.String()) },
 		"reservation-id":     func(i *Instance) []string { return one(i.ReservationID) },
 		"source-dest-check":  func(i *Instance) []string { return truth(i.SourceDestCheck) },
-		"subnet-id":          func(i *Instance) []string { return one(i.SubnetID) },
+		filterSubnet:         func(i *Instance) []string { return one(i.SubnetID) },
 		"tenancy":            func(i *Instance) []string { return one(i.Placement.Tenancy) },
-		"vpc-id":             func(i *Instance) []string { return one(i.VPCID) },
+		filterVPC:            func(i *Instance) []string { return one(i.VPCID) },
 		"iam-instance-profile.arn": func(i *Instance) []string {
 			if i.IAMInstanceProfile == nil {
 				return nil

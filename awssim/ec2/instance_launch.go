@@ -87,6 +87,8 @@ type launch struct {
 	metadata      *MetadataOptions
 	monitoring    bool
 	protected     bool // from TerminateInstances
+	stopProtected bool // from StopInstances
+	shutdown      string
 	lifecycle     string
 	clientToken   string
 	cni           *CNI
@@ -220,7 +222,8 @@ func (m *Model) launchOne(l launch, index int) (*Instance, error) {
 		VirtualizationType: "hvm", RootDeviceType: "ebs", InstanceLifecycle: l.lifecycle,
 		MetadataOptions: l.metadata.orDefault(), Monitoring: Monitoring{monitoringState(l.monitoring)},
 		IAMInstanceProfile: l.profile, UserData: l.userData, Groups: primary.Groups, Tags: maps.Clone(l.instanceTags),
-		cni: l.cni, protected: l.protected, hadPublicAddress: primary.Association.isAmazons(),
+		cni: l.cni, protected: l.protected, stopProtected: l.stopProtected, shutdown: l.shutdown,
+		hadPublicAddress: primary.Association.isAmazons(),
 	}
 	if instance.PrivateDNSName == "" {
 		// EC2 names instances of IPv6-only subnets by their ID (EC2 user guide, "EC2 instance hostnames and domains").

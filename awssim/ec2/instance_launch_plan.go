@@ -63,7 +63,8 @@ func (m *Model) plan(in *RunInstancesInput, by launchedBy) (launch, error) {
 		imageID: image, count: *in.MaxCount, userData: data.UserData, instanceType: limits, keyName: data.KeyName,
 		clientToken: in.ClientToken, profile: m.instanceProfile(data.IAMInstanceProfile), metadata: data.MetadataOptions,
 		monitoring: data.Monitoring != nil && data.Monitoring.Enabled, lifecycle: by.lifecycle,
-		protected: data.DisableAPITermination != nil && *data.DisableAPITermination,
+		protected:     data.DisableAPITermination != nil && *data.DisableAPITermination,
+		stopProtected: data.DisableAPIStop != nil && *data.DisableAPIStop, shutdown: data.InstanceInitiatedShutdownBehavior,
 	}
 	if data.Placement != nil {
 		l.zone, l.tenancy = data.Placement.AvailabilityZone, data.Placement.Tenancy

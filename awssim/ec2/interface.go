@@ -127,7 +127,11 @@ func (m *Model) validateSettings(s InterfaceSettings) (addressRequest, error) {
 	if _, err := m.groupsFor(subnet.VPCID, s.Groups, securityGroupIDNotFound); err != nil {
 		return addressRequest{}, err
 	}
-	return s.addressRequest()
+	w, err := s.addressRequest()
+	if err == nil && subnet.AssignIPv6AddressOnCreation {
+		w = w.withIPv6()
+	}
+	return w, err
 }
 
 // create creates an interface. It draws an ID if that is empty.

@@ -107,10 +107,17 @@ func (s InterfaceSettings) addressRequest() (addressRequest, error) {
 // withoutIPv4 returns the request in an IPv6-only subnet: a new interface gets an IPv6 address in place of the primary
 // IPv4 address (VPC user guide, "Subnet types").
 func (w addressRequest) withoutIPv4() addressRequest {
+	w = w.withIPv6()
+	w.needFirst = false
+	return w
+}
+
+// withIPv6 returns the request in a subnet whose interfaces get an IPv6 address when they are created (EC2 API
+// reference, "AssignIpv6AddressOnCreation").
+func (w addressRequest) withIPv6() addressRequest {
 	if one := 1; w.needFirst && w.ipv6.size()+w.prefixes6.size() == 0 {
 		w.ipv6 = family{count: &one}
 	}
-	w.needFirst = false
 	return w
 }
 

@@ -139,7 +139,7 @@ func holds(eni *NetworkInterface) func(string) bool {
 // records stay until it is known whether another interface gets an address.
 func (m *Model) release(subnetID string, addresses []string) []*NetworkInterface {
 	var holders []*NetworkInterface
-	for _, eni := range m.interfaces.indexed(indexKey("subnet-id", subnetID)) {
+	for _, eni := range m.interfaces.indexed(indexKey(filterSubnet, subnetID)) {
 		held := false
 		for _, text := range addresses {
 			if holds(eni)(text) {

@@ -50,8 +50,7 @@ func (m *Model) DescribeNetworkInterfaceAttribute(
 	case "":
 		return nil, missing("attribute")
 	default:
-		return nil, invalidValue("Value (%s) for parameter attribute is invalid: EC2 does not have it, or awssim "+
-			"does not model it", in.Attribute)
+		return nil, unknownAttribute(in.Attribute)
 	}
 	return out, nil
 }

@@ -35,6 +35,13 @@ func (m *Model) DescribeNetworkInterfaces(
 	return &DescribeNetworkInterfacesOutput{found, next}, nil
 }
 
+// Filters of several kinds of resources.
+const (
+	filterGroup  = "group-id"
+	filterSubnet = "subnet-id"
+	filterVPC    = "vpc-id"
+)
+
 func (m *Model) interfaceKind() kind[NetworkInterface] {
 	return kind[NetworkInterface]{
 		action:          "DescribeNetworkInterfaces",
@@ -48,7 +55,7 @@ func (m *Model) interfaceKind() kind[NetworkInterface] {
 		check:           m.checkUnpaged,
 		keys:            interfaceKeys,
 		isIndexed: func(filter string) bool {
-			return filter == filterAttachedTo || filter == "network-interface-id" || filter == "subnet-id" ||
+			return filter == filterAttachedTo || filter == "network-interface-id" || filter == filterSubnet ||
 				strings.HasPrefix(filter, "tag:")
 		},
 	}
@@ -56,7 +63,7 @@ func (m *Model) interfaceKind() kind[NetworkInterface] {
 
 func interfaceKeys(n *NetworkInterface) []string {
 	keys := make([]string, 0, len(n.Tags)+3)
-	keys = append(keys, indexKey("network-interface-id", n.NetworkInterfaceID), indexKey("subnet-id", n.SubnetID))
+	keys = append(keys, indexKey("network-interface-id", n.NetworkInterfaceID), indexKey(filterSubnet, n.SubnetID))
 	if n.Attachment != nil && n.Attachment.InstanceID != "" {
 		keys = append(keys, indexKey(filterAttachedTo, n.Attachment.InstanceID))
 	}
@@ -69,7 +76,7 @@ func interfaceKeys(n *NetworkInterface) []string {
 // checkUnpaged returns an error for listing a large account at once (EC2 API reference, DescribeNetworkInterfaces; the
 // code is not documented).
 func (m *Model) checkUnpaged(ids []string, p Page) error {
-	allowed := []string{"group-id", "mac-address", "private-dns-name", "private-ip-address", "subnet-id", "vpc-id"}
+	allowed := []string{filterGroup, "mac-address", "private-dns-name", "private-ip-address", filterSubnet, filterVPC}
 	limit := cmp.Or(m.behavior.UnpagedLimit, 1000)
 	isAllowed := slices.ContainsFunc(p.Filters, func(f Filter) bool { return slices.Contains(allowed, f.Name) })
 	if p.MaxResults != nil || len(ids) > 0 || isAllowed || m.live <= limit {
@@ -85,7 +92,7 @@ func interfaceFilters() map[string]func(*NetworkInterface) []string {
 		"availability-zone":    func(n *NetworkInterface) []string { return one(n.AvailabilityZone) },
 		"availability-zone-id": func(n *NetworkInterface) []string { return one(n.AvailabilityZoneID) },
 		"description":          func(n *NetworkInterface) []string { return one(n.Description) },
-		"group-id": func(n *NetworkInterface) []string {
+		filterGroup: func(n *NetworkInterface) []string {
 			return each(n.Groups, func(g GroupIdentifier) string { return g.GroupID })
 		},
 		"interface-type":       func(n *NetworkInterface) []string { return one(n.InterfaceType) },
@@ -98,8 +105,8 @@ func interfaceFilters() map[string]func(*NetworkInterface) []string {
 		"requester-managed":    func(n *NetworkInterface) []string { return truth(n.RequesterManaged) },
 		"source-dest-check":    func(n *NetworkInterface) []string { return truth(n.SourceDestCheck) },
 		"status":               func(n *NetworkInterface) []string { return one(n.Status) },
-		"subnet-id":            func(n *NetworkInterface) []string { return one(n.SubnetID) },
-		"vpc-id":               func(n *NetworkInterface) []string { return one(n.VPCID) },
+		filterSubnet:           func(n *NetworkInterface) []string { return one(n.SubnetID) },
+		filterVPC:              func(n *NetworkInterface) []string { return one(n.VPCID) },
 
 		"addresses.private-ip-address": privateAddresses,
 		"addresses.primary": func(n *NetworkInterface) []string {

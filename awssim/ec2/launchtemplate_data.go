@@ -40,6 +40,18 @@ type LaunchTemplateData struct {
 	InstanceInitiatedShutdownBehavior string               `query:"InstanceInitiatedShutdownBehavior" json:"instanceInitiatedShutdownBehavior,omitempty"`
 	CPUOptions                        *CPUOptions          `query:"CpuOptions" json:"cpuOptions,omitempty"`
 	CreditSpecification               *CreditSpecification `query:"CreditSpecification" json:"creditSpecification,omitempty"`
+	HibernationOptions                *HibernationOptions  `query:"HibernationOptions" json:"hibernationOptions,omitempty"`
+	EnclaveOptions                    *EnclaveOptions      `query:"EnclaveOptions" json:"enclaveOptions,omitempty"`
+}
+
+// HibernationOptions must be off: awssim has no memory to keep.
+type HibernationOptions struct {
+	Configured bool `query:"Configured" json:"configured"`
+}
+
+// EnclaveOptions must be off: awssim has no enclaves.
+type EnclaveOptions struct {
+	Enabled bool `query:"Enabled" json:"enabled"`
 }
 
 // MetadataOptions are the settings of the instance metadata service, in requests and in answers.
@@ -185,6 +197,12 @@ func (d LaunchTemplateData) validate() error {
 		if _, err := readTags(spec.Tags); err != nil {
 			return err
 		}
+	}
+	if d.HibernationOptions != nil && d.HibernationOptions.Configured {
+		return notModelled("hibernation")
+	}
+	if d.EnclaveOptions != nil && d.EnclaveOptions.Enabled {
+		return notModelled("enclaves")
 	}
 	return validateUserData(d.UserData)
 }

@@ -146,6 +146,7 @@ func templateKind() kind[LaunchTemplate] {
 		action:     "DescribeLaunchTemplates",
 		id:         func(t *LaunchTemplate) string { return t.LaunchTemplateID },
 		tags:       func(t *LaunchTemplate) Tags { return t.Tags },
+		retag:      func(t *LaunchTemplate, tags Tags) { t.Tags = tags },
 		notFound:   templateNotFound,
 		minResults: 1,
 		maxResults: 200,

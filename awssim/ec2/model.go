@@ -35,6 +35,7 @@ type Model struct {
 	vpcs         *table[VPC]
 	subnets      *table[Subnet]
 	groups       *table[SecurityGroup]
+	groupRules   *table[SecurityGroupRule]
 	interfaces   *table[NetworkInterface]
 	instances    *table[Instance]
 	images       *table[Image]
@@ -43,7 +44,12 @@ type Model struct {
 	fleets       *table[Fleet]
 	reservations *table[SubnetCIDRReservation]
 	spotFleets   *table[Fleet]
-	types        *table[InstanceType] // filled at first use
+	types        *table[InstanceType]         // filled at first use
+	offerings    *table[InstanceTypeOffering] // likewise
+
+	routeTables      *table[RouteTable]
+	internetGateways *table[InternetGateway]
+	networkACLs      *table[NetworkACL]
 
 	pools           map[string]*pool        // by subnet ID
 	attachments     map[string]string       // attachment ID -> interface ID
@@ -53,6 +59,8 @@ type Model struct {
 	lifecycleStates map[string]string       // by instance ID
 	parameters      map[string]string       // of Systems Manager
 	lastVersion     map[string]int          // by launch template ID, deleted versions included
+	networkIDs      *rand.Rand              // of the IDs of parts of a network, apart from all else that is random
+	ipv6Ranges      uint32                  // that Amazon provided for VPCs
 	macs            uint32
 	publics         uint32
 	live            int // interfaces that exist
@@ -92,6 +100,7 @@ func New(o Options) (*Model, error) {
 		faults:          o.Faults,
 		seed:            o.Seed,
 		random:          rand.New(rand.NewPCG(o.Seed, 0xec2)),
+		networkIDs:      rand.New(rand.NewPCG(o.Seed, 0xec2_4e7)),
 		timeline:        o.Timeline,
 		pools:           map[string]*pool{},
 		attachments:     map[string]string{},
@@ -109,7 +118,11 @@ func New(o Options) (*Model, error) {
 	}
 	m.vpcs = newTable(vpcKind())
 	m.subnets = newTable(m.subnetKind())
-	m.groups = newTable(groupKind())
+	m.groups = newTable(m.groupKind())
+	m.groupRules = newTable(groupRuleKind())
+	m.routeTables = newTable(m.routeTableKind())
+	m.internetGateways = newTable(internetGatewayKind())
+	m.networkACLs = newTable(m.networkACLKind())
 	m.interfaces = newTable(m.interfaceKind())
 	m.instances = newTable(m.instanceKind())
 	m.images = newTable(m.imageKind())
@@ -134,6 +147,12 @@ func (m *Model) Account() string { return m.account }
 // id returns a new ID in EC2's form: 17 hexadecimal digits.
 func (m *Model) id(prefix string) string {
 	return fmt.Sprintf("%s-0%016x", prefix, m.random.Uint64())
+}
+
+// networkID returns a new ID of a part of a network. Parts that a world does not name have such IDs, so that their
+// number changes no other ID.
+func (m *Model) networkID(prefix string) string {
+	return fmt.Sprintf("%s-0%016x", prefix, m.networkIDs.Uint64())
 }
 
 // hexID matches the part of an ID after its prefix, in both lengths that EC2 has issued.

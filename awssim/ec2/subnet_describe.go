@@ -37,6 +37,7 @@ func (m *Model) subnetKind() kind[Subnet] {
 		action:     "DescribeSubnets",
 		id:         func(s *Subnet) string { return s.SubnetID },
 		tags:       func(s *Subnet) Tags { return s.Tags },
+		retag:      func(s *Subnet, tags Tags) { s.Tags = tags },
 		notFound:   subnetNotFound,
 		minResults: 5,
 		maxResults: 1000,
@@ -57,8 +58,18 @@ func (m *Model) subnetKind() kind[Subnet] {
 			"owner-id":                   func(s *Subnet) []string { return one(s.OwnerID) },
 			"state":                      func(s *Subnet) []string { return one(s.State) },
 			"subnet-arn":                 func(s *Subnet) []string { return one(s.SubnetARN) },
-			"subnet-id":                  func(s *Subnet) []string { return one(s.SubnetID) },
-			"vpc-id":                     func(s *Subnet) []string { return one(s.VPCID) },
+			filterSubnet:                 func(s *Subnet) []string { return one(s.SubnetID) },
+			filterVPC:                    func(s *Subnet) []string { return one(s.VPCID) },
+			"enable-dns64":               func(s *Subnet) []string { return truth(s.EnableDNS64) },
+			"ipv6-cidr-block-association.association-id": func(s *Subnet) []string {
+				return each(s.IPv6CIDRBlockAssociations, func(a IPv6Association) string { return a.AssociationID })
+			},
+			"ipv6-cidr-block-association.state": func(s *Subnet) []string {
+				return each(s.IPv6CIDRBlockAssociations, func(a IPv6Association) string { return a.IPv6CIDRBlockState.State })
+			},
+			"private-dns-name-options-on-launch.hostname-type": func(s *Subnet) []string {
+				return one(s.PrivateDNSNameOptionsOnLaunch.HostnameType)
+			},
 			"ipv6-cidr-block-association.ipv6-cidr-block": func(s *Subnet) []string {
 				return each(s.IPv6CIDRBlockAssociations, func(a IPv6Association) string { return a.IPv6CIDRBlock.String() })
 			},
@@ -78,61 +89,6 @@ func subnetNotFound(id string) *Error {
 		return refuse("InvalidSubnetID.Malformed", "Invalid id: %q (expecting \"subnet-...\")", id)
 	}
 	return refuse("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
-}
-
-// DescribeSecurityGroupsInput is the request of DescribeSecurityGroups.
-type DescribeSecurityGroupsInput struct {
-	Page
-	GroupIDs []string `query:"GroupId"`
-}
-
-// DescribeSecurityGroupsOutput is its answer.
-type DescribeSecurityGroupsOutput struct {
-	SecurityGroups []*SecurityGroup `json:"securityGroups" xml:"securityGroupInfo"`
-	NextToken      string           `json:"nextToken,omitempty"`
-}
-
-// DescribeSecurityGroups lists security groups.
-func (m *Model) DescribeSecurityGroups(c Call, in *DescribeSecurityGroupsInput) (*DescribeSecurityGroupsOutput, error) {
-	found, next, err := describe(m, c, m.groups, in.GroupIDs, in.Page)
-	if err != nil {
-		return nil, err
-	}
-	return &DescribeSecurityGroupsOutput{found, next}, nil
-}
-
-func groupKind() kind[SecurityGroup] {
-	return kind[SecurityGroup]{
-		action:     "DescribeSecurityGroups",
-		id:         func(g *SecurityGroup) string { return g.GroupID },
-		tags:       func(g *SecurityGroup) Tags { return g.Tags },
-		notFound:   groupNotFound,
-		minResults: 5,
-		maxResults: 1000,
-		filters: map[string]func(*SecurityGroup) []string{
-			"description": func(g *SecurityGroup) []string { return one(g.Description) },
-			"group-id":    func(g *SecurityGroup) []string { return one(g.GroupID) },
-			"group-name":  func(g *SecurityGroup) []string { return one(g.GroupName) },
-			"owner-id":    func(g *SecurityGroup) []string { return one(g.OwnerID) },
-			"vpc-id":      func(g *SecurityGroup) []string { return one(g.VPCID) },
-		},
-	}
-}
-
-// groupNotFound is the error of most actions for an unknown group.
-func groupNotFound(id string) *Error {
-	if !isWellFormed(id, "sg") {
-		return refuse("InvalidGroupId.Malformed", "Invalid id: %q (expecting \"sg-...\")", id)
-	}
-	return refuse("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
-}
-
-// securityGroupIDNotFound is the error of CreateNetworkInterface for it.
-func securityGroupIDNotFound(id string) *Error {
-	if !isWellFormed(id, "sg") {
-		return refuse("InvalidSecurityGroupId.Malformed", "Invalid id: %q (expecting \"sg-...\")", id)
-	}
-	return refuse("InvalidSecurityGroupID.NotFound", "The securityGroup ID '%s' does not exist", id)
 }
 
 // DescribeVPCsInput is the request of DescribeVpcs.
@@ -161,21 +117,42 @@ func vpcKind() kind[VPC] {
 		action:     "DescribeVpcs",
 		id:         func(v *VPC) string { return v.VPCID },
 		tags:       func(v *VPC) Tags { return v.Tags },
+		retag:      func(v *VPC, tags Tags) { v.Tags = tags },
 		notFound:   vpcNotFound,
 		minResults: 5,
 		maxResults: 1000,
 		filters: map[string]func(*VPC) []string{
 			"cidr":                              func(v *VPC) []string { return one(v.CIDRBlock.String()) },
 			"cidr-block-association.cidr-block": func(v *VPC) []string { return one(v.CIDRBlock.String()) },
-			"is-default":                        func(v *VPC) []string { return truth(v.IsDefault) },
-			"owner-id":                          func(v *VPC) []string { return one(v.OwnerID) },
-			"state":                             func(v *VPC) []string { return one(v.State) },
-			"vpc-id":                            func(v *VPC) []string { return one(v.VPCID) },
+			"cidr-block-association.association-id": func(v *VPC) []string {
+				return each(v.CIDRBlockAssociations, func(a IPv4Association) string { return a.AssociationID })
+			},
+			"cidr-block-association.state": func(v *VPC) []string {
+				return each(v.CIDRBlockAssociations, func(a IPv4Association) string { return a.CIDRBlockState.State })
+			},
+			"ipv6-cidr-block-association.association-id": func(v *VPC) []string {
+				return each(v.IPv6CIDRBlockAssociations, func(a IPv6Association) string { return a.AssociationID })
+			},
+			"ipv6-cidr-block-association.state": func(v *VPC) []string {
+				return each(v.IPv6CIDRBlockAssociations, func(a IPv6Association) string { return a.IPv6CIDRBlockState.State })
+			},
+			"dhcp-options-id": func(v *VPC) []string { return one(v.DHCPOptionsID) },
+			"ipv6-cidr-block-association.ipv6-cidr-block": func(v *VPC) []string {
+				return each(v.IPv6CIDRBlockAssociations, func(a IPv6Association) string { return a.IPv6CIDRBlock.String() })
+			},
+			"isDefault":  func(v *VPC) []string { return truth(v.IsDefault) },
+			"is-default": func(v *VPC) []string { return truth(v.IsDefault) },
+			"owner-id":   func(v *VPC) []string { return one(v.OwnerID) },
+			"state":      func(v *VPC) []string { return one(v.State) },
+			filterVPC:    func(v *VPC) []string { return one(v.VPCID) },
 		},
 	}
 }
 
 func vpcNotFound(id string) *Error {
+	if !isWellFormed(id, "vpc") {
+		return refuse("InvalidVpcId.Malformed", "Invalid id: %q (expecting \"vpc-...\")", id)
+	}
 	return refuse("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", id)
 }
 

@@ -31,15 +31,16 @@ func reservationKind() kind[SubnetCIDRReservation] {
 		action:     "GetSubnetCidrReservations",
 		id:         func(r *SubnetCIDRReservation) string { return r.SubnetCIDRReservationID },
 		tags:       func(r *SubnetCIDRReservation) Tags { return r.Tags },
+		retag:      func(r *SubnetCIDRReservation, tags Tags) { r.Tags = tags },
 		notFound:   reservationNotFound,
 		minResults: 5,
 		maxResults: 1000,
 		filters: map[string]func(*SubnetCIDRReservation) []string{
 			"reservationType": func(r *SubnetCIDRReservation) []string { return one(r.ReservationType) },
-			"subnet-id":       func(r *SubnetCIDRReservation) []string { return one(r.SubnetID) },
+			filterSubnet:      func(r *SubnetCIDRReservation) []string { return one(r.SubnetID) },
 		},
-		keys:      func(r *SubnetCIDRReservation) []string { return []string{indexKey("subnet-id", r.SubnetID)} },
-		isIndexed: func(filter string) bool { return filter == "subnet-id" },
+		keys:      func(r *SubnetCIDRReservation) []string { return []string{indexKey(filterSubnet, r.SubnetID)} },
+		isIndexed: func(filter string) bool { return filter == filterSubnet },
 	}
 }
 
@@ -160,7 +161,7 @@ func (m *Model) GetSubnetCIDRReservations(
 		return nil, subnetNotFound(in.SubnetID)
 	}
 	page := in.Page
-	page.Filters = append(slices.Clone(page.Filters), Filter{Name: "subnet-id", Values: []string{in.SubnetID}})
+	page.Filters = append(slices.Clone(page.Filters), Filter{Name: filterSubnet, Values: []string{in.SubnetID}})
 	found, next, err := describe(m, c, m.reservations, nil, page)
 	if err != nil {
 		return nil, err

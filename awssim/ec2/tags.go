@@ -113,22 +113,48 @@ func (m *Model) tagsOf(id string) (Tags, error) {
 		}
 		return instance.Tags, nil
 	}
-	if subnet := m.subnets.get(id); subnet != nil {
-		return subnet.Tags, nil
-	}
-	if group := m.groups.get(id); group != nil {
-		return group.Tags, nil
-	}
-	if vpc := m.vpcs.get(id); vpc != nil {
-		return vpc.Tags, nil
-	}
-	if template := m.templates.get(id); template != nil {
-		return template.Tags, nil
-	}
-	if reservation := m.reservations.get(id); reservation != nil {
-		return reservation.Tags, nil
+	for _, t := range m.taggedTables() {
+		if tags, ok := t.tagsOf(id); ok {
+			return tags, nil
+		}
 	}
 	return nil, unknownTagged(kind, id)
+}
+
+// taggedTable is a table of resources that have tags.
+type taggedTable interface {
+	tagsOf(id string) (Tags, bool)
+	setTags(m *Model, id string, change func(Tags) Tags) bool
+	tagDescriptions() []*TagDescription
+}
+
+// taggedTables are the tables of all resources that can be tagged, but interfaces and instances, which have their own
+// errors and are the most.
+func (m *Model) taggedTables() []taggedTable {
+	return []taggedTable{
+		m.subnets, m.groups, m.vpcs, m.templates, m.reservations, m.images, m.groupRules, m.routeTables,
+		m.internetGateways, m.networkACLs,
+	}
+}
+
+func (t *table[T]) tagsOf(id string) (Tags, bool) {
+	resource := t.get(id)
+	if resource == nil {
+		return nil, false
+	}
+	return t.kind.tags(resource), true
+}
+
+// setTags replaces the resource by one with other tags, and reports whether it exists.
+func (t *table[T]) setTags(m *Model, id string, change func(Tags) Tags) bool {
+	resource := t.get(id)
+	if resource == nil {
+		return false
+	}
+	changed := *resource
+	t.kind.retag(&changed, change(t.kind.tags(resource)))
+	put(m, t, id, &changed)
+	return true
 }
 
 func unknownTagged(kind, id string) *Error {
@@ -143,6 +169,16 @@ func unknownTagged(kind, id string) *Error {
 		return templateNotFound(id)
 	case "scr":
 		return reservationNotFound(id)
+	case "ami":
+		return imageNotFound(id)
+	case "sgr":
+		return groupRuleNotFound(id)
+	case "rtb":
+		return routeTableNotFound(id)
+	case "igw":
+		return internetGatewayNotFound(id)
+	case "acl":
+		return networkACLNotFound(id)
 	default:
 		return refuse("InvalidID", "The ID '%s' is not valid, or awssim does not model resources of its kind", id)
 	}
@@ -157,33 +193,11 @@ func (m *Model) setTags(id string, change func(Tags) Tags) {
 		m.changeInstance(id, func(i *Instance) { i.Tags = change(i.Tags) })
 		return
 	}
-	if subnet := m.subnets.get(id); subnet != nil {
-		changed := *subnet
-		changed.Tags = change(changed.Tags)
-		put(m, m.subnets, id, &changed)
-		return
+	for _, t := range m.taggedTables() {
+		if t.setTags(m, id, change) {
+			return
+		}
 	}
-	if group := m.groups.get(id); group != nil {
-		changed := *group
-		changed.Tags = change(changed.Tags)
-		put(m, m.groups, id, &changed)
-		return
-	}
-	if template := m.templates.get(id); template != nil {
-		changed := *template
-		changed.Tags = change(changed.Tags)
-		put(m, m.templates, id, &changed)
-		return
-	}
-	if reservation := m.reservations.get(id); reservation != nil {
-		changed := *reservation
-		changed.Tags = change(changed.Tags)
-		put(m, m.reservations, id, &changed)
-		return
-	}
-	changed := *m.vpcs.get(id)
-	changed.Tags = change(changed.Tags)
-	put(m, m.vpcs, id, &changed)
 }
 
 // with returns a new map with the tags and the added ones.

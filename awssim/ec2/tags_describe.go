@@ -72,15 +72,15 @@ func tagKind() kind[TagDescription] {
 
 // tagDescriptions returns the tags of all resources, by resource and key.
 func (m *Model) tagDescriptions() []*TagDescription {
-	all := slices.Concat(
-		tagsIn(m.interfaces), tagsIn(m.instances), tagsIn(m.subnets), tagsIn(m.groups), tagsIn(m.vpcs),
-		tagsIn(m.templates), tagsIn(m.reservations),
-	)
+	all := append(m.interfaces.tagDescriptions(), m.instances.tagDescriptions()...)
+	for _, t := range m.taggedTables() {
+		all = append(all, t.tagDescriptions()...)
+	}
 	slices.SortFunc(all, func(a, b *TagDescription) int { return cmp.Compare(a.id(), b.id()) })
 	return all
 }
 
-func tagsIn[T any](t *table[T]) []*TagDescription {
+func (t *table[T]) tagDescriptions() []*TagDescription {
 	var all []*TagDescription
 	for _, resource := range t.all() {
 		id := t.kind.id(resource)

@@ -169,6 +169,8 @@ type Instance struct {
 
 	cni              *CNI
 	protected        bool   // from TerminateInstances
+	stopProtected    bool   // from StopInstances
+	shutdown         string // what EC2 does when the instance shuts itself down; empty means stop
 	hadPublicAddress bool   // assigned by EC2, which assigns another at the next start
 	poisoned         []slot // by a forced detach, until the instance was stopped
 }
@@ -261,6 +263,21 @@ type Subnet struct {
 	IPv6Native                  bool              `json:"ipv6Native"`
 	OwnerID                     string            `json:"ownerId"`
 	Tags                        Tags              `json:"tags" xml:"tagSet"`
+	SubnetSettings
+}
+
+// SubnetSettings are attributes of a subnet that EC2 always returns and that have no effect in the simulator.
+type SubnetSettings struct {
+	EnableDNS64                   bool                          `json:"enableDns64"`
+	MapCustomerOwnedIPOnLaunch    bool                          `json:"mapCustomerOwnedIpOnLaunch"`
+	PrivateDNSNameOptionsOnLaunch PrivateDNSNameOptionsOnLaunch `json:"privateDnsNameOptionsOnLaunch"`
+}
+
+// PrivateDNSNameOptionsOnLaunch are the names that instances of a subnet get.
+type PrivateDNSNameOptionsOnLaunch struct {
+	HostnameType                    string `json:"hostnameType"`
+	EnableResourceNameDNSARecord    bool   `json:"enableResourceNameDnsARecord"`
+	EnableResourceNameDNSAAAARecord bool   `json:"enableResourceNameDnsAAAARecord"`
 }
 
 // IPv6Association is an IPv6 range of a VPC or a subnet.
@@ -268,6 +285,11 @@ type IPv6Association struct {
 	AssociationID      string         `json:"associationId"`
 	IPv6CIDRBlock      netip.Prefix   `json:"ipv6CidrBlock"`
 	IPv6CIDRBlockState CIDRBlockState `json:"ipv6CidrBlockState"`
+	// IPv6Pool and NetworkBorderGroup are of VPCs only.
+	IPv6Pool             string `json:"ipv6Pool,omitempty"`
+	NetworkBorderGroup   string `json:"networkBorderGroup,omitempty"`
+	IPSource             string `json:"ipSource"`
+	IPv6AddressAttribute string `json:"ipv6AddressAttribute"`
 }
 
 // CIDRBlockState is the state of a range.
@@ -283,9 +305,12 @@ type VPC struct {
 	CIDRBlockAssociations     []IPv4Association `json:"cidrBlockAssociationSet"`
 	IPv6CIDRBlockAssociations []IPv6Association `json:"ipv6CidrBlockAssociationSet,omitempty" xml:"ipv6CidrBlockAssociationSet" wire:"always"`
 	InstanceTenancy           string            `json:"instanceTenancy"`
+	DHCPOptionsID             string            `json:"dhcpOptionsId"`
 	IsDefault                 bool              `json:"isDefault"`
 	OwnerID                   string            `json:"ownerId"`
 	Tags                      Tags              `json:"tags" xml:"tagSet"`
+
+	attributes vpcAttributes
 }
 
 // IPv4Association is an IPv4 range of a VPC.
@@ -293,17 +318,6 @@ type IPv4Association struct {
 	AssociationID  string         `json:"associationId"`
 	CIDRBlock      netip.Prefix   `json:"cidrBlock"`
 	CIDRBlockState CIDRBlockState `json:"cidrBlockState"`
-}
-
-// SecurityGroup is a security group. Its rules are not modelled.
-type SecurityGroup struct {
-	GroupID          string `json:"groupId"`
-	GroupName        string `json:"groupName"`
-	Description      string `json:"description" xml:"groupDescription"`
-	VPCID            string `json:"vpcId"`
-	SecurityGroupARN string `json:"securityGroupArn"`
-	OwnerID          string `json:"ownerId"`
-	Tags             Tags   `json:"tags" xml:"tagSet"`
 }
 
 // AvailabilityZone is a zone of the region.

@@ -140,6 +140,8 @@ type WorldLaunchTemplate struct {
 type WorldQuotas struct {
 	// NetworkInterfaces in the region; 0 means 5,000, the default of Service Quotas.
 	NetworkInterfaces int `json:"networkInterfaces,omitempty"`
+	// VPCs in the region; 0 means 5.
+	VPCs int `json:"vpcs,omitempty"`
 	// LaunchTemplates in the region; 0 means 5,000.
 	LaunchTemplates int `json:"launchTemplates,omitempty"`
 	// LaunchTemplateVersions of one template; 0 means 10,000.

@@ -22,7 +22,7 @@ func (m *Model) build() error {
 		m.zones = append(m.zones, AvailabilityZone{
 			ZoneName: zone.ZoneName, ZoneID: zone.ZoneID, ZoneType: cmp.Or(zone.ZoneType, "availability-zone"),
 			ZoneState:   "available",
-			OptInStatus: "opt-in-not-required", RegionName: m.region, GroupName: m.region, NetworkBorderGroup: m.region,
+			OptInStatus: optInNotRequired, RegionName: m.region, GroupName: m.region, NetworkBorderGroup: m.region,
 		})
 	}
 	for _, vpc := range m.world.VPCs {
@@ -61,49 +61,58 @@ func (m *Model) build() error {
 }
 
 func (m *Model) buildVPC(spec WorldVPC) {
-	m.vpcs.put(spec.VPCID, &VPC{
-		VPCID: spec.VPCID, State: StatusAvailable, CIDRBlock: spec.CIDRBlock, InstanceTenancy: "default",
-		IsDefault: spec.IsDefault, OwnerID: m.account, Tags: spec.Tags,
+	vpc := &VPC{
+		VPCID: spec.VPCID, State: StatusAvailable, CIDRBlock: spec.CIDRBlock, InstanceTenancy: tenancyDefault,
+		DHCPOptionsID: m.dhcpOptionsID(), IsDefault: spec.IsDefault, OwnerID: m.account, Tags: spec.Tags,
+		// The default VPC has DNS host names, and others have not (EC2 API reference, ModifyVpcAttribute).
+		attributes: vpcAttributes{dnsSupport: true, dnsHostnames: spec.IsDefault},
 		CIDRBlockAssociations: []IPv4Association{{
-			AssociationID: m.id("vpc-cidr-assoc"), CIDRBlock: spec.CIDRBlock, CIDRBlockState: CIDRBlockState{"associated"},
+			AssociationID: m.id("vpc-cidr-assoc"), CIDRBlock: spec.CIDRBlock, CIDRBlockState: CIDRBlockState{associated},
 		}},
-		IPv6CIDRBlockAssociations: m.associations("vpc-cidr-assoc", spec.IPv6CIDRBlock),
-	}, m.now(), m.now())
-	isDefault := func(g WorldSecurityGroup) bool { return g.VPCID == spec.VPCID && g.GroupName == "default" }
+	}
+	if spec.IPv6CIDRBlock.IsValid() {
+		vpc.IPv6CIDRBlockAssociations = m.vpcAssociations(m.id("vpc-cidr-assoc"), spec.IPv6CIDRBlock)
+	}
+	m.vpcs.put(spec.VPCID, vpc, m.now(), m.now())
+	isDefault := func(g WorldSecurityGroup) bool { return g.VPCID == spec.VPCID && g.GroupName == defaultGroupName }
 	if !slices.ContainsFunc(m.world.SecurityGroups, isDefault) {
 		m.buildGroup(WorldSecurityGroup{
-			GroupID: m.id("sg"), GroupName: "default", Description: "default VPC security group", VPCID: spec.VPCID,
+			GroupID: m.id("sg"), GroupName: defaultGroupName, Description: "default VPC security group", VPCID: spec.VPCID,
 		})
 	}
+	m.furnish(vpc, false)
 }
 
 func (m *Model) buildGroup(spec WorldSecurityGroup) {
-	m.groups.put(spec.GroupID, &SecurityGroup{
-		GroupID: spec.GroupID, GroupName: spec.GroupName, Description: spec.Description, VPCID: spec.VPCID,
-		SecurityGroupARN: m.ARN("security-group", spec.GroupID), OwnerID: m.account, Tags: spec.Tags,
-	}, m.now(), m.now())
+	m.putGroup(&SecurityGroup{
+		GroupID: spec.GroupID, GroupName: spec.GroupName, Description: spec.Description, VPCID: spec.VPCID, Tags: spec.Tags,
+	})
 }
 
 func (m *Model) buildSubnet(spec WorldSubnet) {
-	m.pools[spec.SubnetID] = newPool(spec.CIDRBlock, spec.IPv6CIDRBlock)
-	m.subnets.put(spec.SubnetID, &Subnet{
-		SubnetID: spec.SubnetID, SubnetARN: m.ARN("subnet", spec.SubnetID), VPCID: spec.VPCID,
-		AvailabilityZone: spec.AvailabilityZone, AvailabilityZoneID: m.zoneID(spec.AvailabilityZone),
-		State: StatusAvailable, CIDRBlock: spec.CIDRBlock, DefaultForAZ: spec.DefaultForAZ,
-		MapPublicIPOnLaunch: spec.MapPublicIPOnLaunch, OwnerID: cmp.Or(spec.OwnerID, m.account), Tags: spec.Tags,
-		IPv6CIDRBlockAssociations: m.associations("subnet-cidr-assoc", spec.IPv6CIDRBlock),
-		// EC2 has no IPv6-only subnet without this attribute (ModifySubnetAttribute).
-		IPv6Native: spec.IPv6Native, AssignIPv6AddressOnCreation: spec.IPv6Native,
-	}, m.now(), m.now())
+	associationID := ""
+	if spec.IPv6CIDRBlock.IsValid() {
+		associationID = m.id("subnet-cidr-assoc")
+	}
+	m.subnets.put(spec.SubnetID, m.newSubnet(spec, associationID), m.now(), m.now())
 }
 
-func (m *Model) associations(prefix string, cidr netip.Prefix) []IPv6Association {
+// subnetAssociations are the IPv6 ranges of a subnet: one or none.
+func subnetAssociations(id string, cidr netip.Prefix) []IPv6Association {
 	if !cidr.IsValid() {
 		return nil
 	}
 	return []IPv6Association{{
-		AssociationID: m.id(prefix), IPv6CIDRBlock: cidr, IPv6CIDRBlockState: CIDRBlockState{"associated"},
+		AssociationID: id, IPv6CIDRBlock: cidr, IPv6CIDRBlockState: CIDRBlockState{associated}, IPSource: "amazon",
+		IPv6AddressAttribute: "public",
 	}}
+}
+
+// vpcAssociations are the IPv6 ranges of a VPC: one, of Amazon's addresses.
+func (m *Model) vpcAssociations(id string, cidr netip.Prefix) []IPv6Association {
+	all := subnetAssociations(id, cidr)
+	all[0].IPv6Pool, all[0].NetworkBorderGroup = "Amazon", m.region
+	return all
 }
 
 func (m *Model) buildInterface(spec WorldInterface) error {
@@ -143,6 +152,8 @@ type State struct {
 	AccountID         string              `json:"accountId"`
 	AvailabilityZones []AvailabilityZone  `json:"availabilityZones"`
 	VPCs              []*VPC              `json:"vpcs"`
+	RouteTables       []*RouteTable       `json:"routeTables"`
+	InternetGateways  []*InternetGateway  `json:"internetGateways,omitempty"`
 	Subnets           []*Subnet           `json:"subnets"`
 	SecurityGroups    []*SecurityGroup    `json:"securityGroups"`
 	Instances         []*Instance         `json:"instances"`
@@ -163,7 +174,8 @@ func (m *Model) State(c Call) State {
 	m.Advance(c.Now)
 	s := State{
 		Revision: m.revision, Now: m.now().UTC(), Region: m.region, AccountID: m.account, AvailabilityZones: m.zones,
-		VPCs: m.vpcs.all(), SecurityGroups: m.groups.all(), NetworkInterfaces: m.interfaces.all(),
+		VPCs: m.vpcs.all(), RouteTables: m.routeTables.all(), InternetGateways: m.internetGateways.all(),
+		SecurityGroups: m.groups.all(), NetworkInterfaces: m.interfaces.all(),
 		SubnetCIDRReservations: m.reservations.all(),
 	}
 	s.LaunchTemplates, s.Images, s.Parameters = m.templates.all(), m.images.all(), maps.Clone(m.parameters)
@@ -176,6 +188,12 @@ func (m *Model) State(c Call) State {
 	s.Subnets, s.Instances = m.subnets.all(), m.instances.all()
 	for i, subnet := range s.Subnets {
 		s.Subnets[i] = m.presentSubnet(subnet, look{})
+	}
+	for i, group := range s.SecurityGroups {
+		s.SecurityGroups[i] = m.presentGroup(group, look{now: m.now()})
+	}
+	for i, table := range s.RouteTables {
+		s.RouteTables[i] = m.presentRoutes(table, look{})
 	}
 	for i, instance := range s.Instances {
 		s.Instances[i] = withInterfaces(instance, m.interfacesOf(instance.InstanceID))
