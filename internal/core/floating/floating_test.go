@@ -79,6 +79,9 @@ func TestNext(t *testing.T) {
 			floating.Assign, "eni-a", floating.Progressing, "Assigning", 0},
 		"it is outside the ranges": {func(s *situation) { s.Interface.Ranges = nil }, floating.Delete, "", floating.Progressing, "", 0},
 		"it is in another subnet":  {func(s *situation) { s.SubnetID = "subnet-2" }, floating.Delete, "", floating.Progressing, "", 0},
+		"the range is larger than the subnet": {func(s *situation) {
+			s.IP, s.Interface.Ranges = netip.MustParseAddr("10.0.5.20"), []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}
+		}, floating.Delete, "", floating.Progressing, "", 0},
 		"EC2 reserves it": {func(s *situation) {
 			s.IP, s.Interface.Ranges = netip.MustParseAddr("10.0.4.1"), []netip.Prefix{netip.MustParsePrefix("10.0.4.0/24")}
 		}, floating.Delete, "", floating.Progressing, "", 0},

@@ -221,6 +221,52 @@ func TestACopyNeverTakesThePlaceOfWhatItCopies(t *testing.T) {
 	}
 }
 
+// TestTheTagsOfADeletedInterfaceAreACopy has an interface with the tags of one that this process deleted, after the ledger
+// was lost.
+func TestTheTagsOfADeletedInterfaceAreACopy(t *testing.T) {
+	o := running(unproved(inUse("eni-copy", own, "s1", 3)))
+	o.UsedGenerations = generations
+	r := render.Interfaces(declared(asks("a", "s1")), render.Evidence{}, o, now)
+	if diff := cmp.Diff(map[string]bool{"eni-copy": true}, unverified(r)); diff != "" {
+		t.Errorf("unverified (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"ensure a[0]"}, goals(r)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestALedgerAdoptsNoEarlierGeneration has a ledger that names an interface which no read shows yet, and an unverified one
+// with an earlier generation, or two with the same identity.
+func TestALedgerAdoptsNoEarlierGeneration(t *testing.T) {
+	earlier := unproved(inUse("eni-1", own, "s1", 1))
+	earlier.Member.Generation--
+	for name, owned := range map[string][]inventory.Record{
+		"an earlier generation":      {earlier},
+		"two with the same identity": {unproved(inUse("eni-1", own, "s1", 1)), unproved(inUse("eni-2", own, "s1", 3))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := running(owned...)
+			o.Ledger = generations
+			r := render.Interfaces(declared(asks("a", "s1")), render.Evidence{}, o, now)
+			if diff := cmp.Diff([]string{"ensure a[0]"}, goals(r)); diff != "" || len(r.Unverified) != len(owned) {
+				t.Errorf("unverified %v (-want +got):\n%s", r.Unverified, diff)
+			}
+		})
+	}
+}
+
+// TestTheSecondInterfaceOfATokenIsNoCopy has an interface that EC2 created again because it forgot the client token. A
+// state names the first one, which was never attached.
+func TestTheSecondInterfaceOfATokenIsNoCopy(t *testing.T) {
+	e := render.Evidence{Recorded: records(unattached(inUse("eni-first", own, "s1", 0)))}
+	o := running(unproved(inUse("eni-second", own, "s1", 1)))
+	o.Ledger = generations
+	r := render.Interfaces(declared(asks("a", "s1")), e, o, now)
+	if diff := cmp.Diff([]string{"ensure a[0] eni-second"}, goals(r)); diff != "" || len(r.Unverified) > 0 {
+		t.Errorf("unverified %v (-want +got):\n%s", r.Unverified, diff)
+	}
+}
+
 // TestTagsAloneMakeNoSecondInterfaceOfASubnet has an attached interface of another program, whose tags name a member that
 // does not exist yet in another subnet, and our own interface of its subnet, which is not attached yet.
 func TestTagsAloneMakeNoSecondInterfaceOfASubnet(t *testing.T) {

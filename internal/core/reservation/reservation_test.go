@@ -139,6 +139,14 @@ func TestPlan(t *testing.T) {
 			},
 			want: []string{"10.0.4.192/26 Reserving"}, creates: []string{"10.0.4.192/26"},
 		},
+		"a listed block whose request was not answered has an address by now": {
+			desired: explicit(listed("10.0.4.128/25")),
+			observed: reservation.Observed{
+				Recorded:   []reservation.Block{{CIDR: cidr("10.0.4.128/25"), Reason: reservation.Reserving}},
+				Interfaces: []eni.Interface{holding("10.0.4.130", "10.0.4.144/28")},
+			},
+			want: []string{"10.0.4.128/25 Reserving"}, creates: []string{"10.0.4.128/25"},
+		},
 		"a block that EC2 refused is given up if it is not free": {
 			desired: sized(26),
 			observed: reservation.Observed{
