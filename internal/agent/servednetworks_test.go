@@ -6,6 +6,7 @@ package agent_test
 import (
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/agent"
@@ -47,6 +48,23 @@ func TestAnInterfaceStaysWithTheNetworkThatHasAFile(t *testing.T) {
 				t.Errorf("pods get addresses of the interface by network n3: %t", served)
 			}
 		})
+	}
+}
+
+// TestMarksAreOfOneInterface: a network has another interface now, to which EC2 delegated a prefix of the former one. The
+// prefix drained there, and pods can use it here.
+func TestMarksAreOfOneInterface(t *testing.T) {
+	i := withPods().Status.Interfaces[0]
+	i.Pods.Draining, i.Pods.Opened = false, true
+	last := &v1alpha1.PodNetworkState{Network: "n3", ENIID: i.ENIID}
+	for former, draining := range map[string]bool{i.ENIID: true, "eni-former": false} {
+		before := agent.PodNetwork(i, "node-1", 9001)
+		before.ENI, before.IPv4.Prefixes[0].Draining = former, true
+		network := agent.PodNetwork(i, "node-1", 9001)
+		agent.ServeNetwork(&network, i, agent.NetworkFacts{Last: last, Before: before, Now: time.Now()}, *last)
+		if network.IPv4.Prefixes[0].Draining != draining {
+			t.Errorf("the file is of %s: the prefix drains: %t", former, network.IPv4.Prefixes[0].Draining)
+		}
 	}
 }
 

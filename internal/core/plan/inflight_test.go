@@ -96,6 +96,48 @@ func TestAReplacementIsMadeOnce(t *testing.T) {
 	}
 }
 
+// TestNothingIsAttachedBeforeTheAnswerOfItsCreation plans while EC2 shows an interface whose creation it has not answered.
+func TestNothingIsAttachedBeforeTheAnswerOfItsCreation(t *testing.T) {
+	w := newMinimalEC2(limits(8))
+	d := desired(claim("a", desiredInterface(0, 1, "s1")))
+	planned := compute(d, w.observe(nil), w.now)
+	w.apply(planned.Actions[0])
+	observed := w.observe(planned.Ledger)
+	observed.InFlight = planned.Actions
+	if next := compute(d, observed, w.now); len(next.Actions) > 0 {
+		t.Errorf("%v is under way, and %v is to begin", planned.Actions, next.Actions)
+	}
+	if next := compute(d, w.observe(planned.Ledger), w.now); len(next.Actions) != 1 {
+		t.Errorf("after the answer %v is to begin, want an attach", next.Actions)
+	}
+}
+
+// TestAnEarlierGenerationAnswersNoCreation has an interface of an earlier generation of the member that is being created:
+// both take room.
+func TestAnEarlierGenerationAnswersNoCreation(t *testing.T) {
+	w := newMinimalEC2(limits(8))
+	planned := compute(desired(claim("a", desiredInterface(0, 1, "s1"))), w.observe(nil), w.now)
+	create := planned.Actions[0].(plan.Create)
+	earlier := create
+	earlier.Member.Generation--
+	w.apply(earlier)
+	d := desired(claim("a", desiredInterface(0, 1, "s1")))
+	for n, nodeENI := range []string{"b", "c", "d"} {
+		d.Claims = append(d.Claims, claim(nodeENI, desiredInterface(0, 2+n, "s1")))
+	}
+	observed := w.observe(planned.Ledger)
+	observed.InFlight = []plan.Action{create}
+	creates := 0
+	for _, action := range compute(d, observed, w.now).Actions {
+		if _, is := action.(plan.Create); is {
+			creates++
+		}
+	}
+	if creates != plan.MaxUnattached-2 {
+		t.Errorf("%d creates begin, want %d", creates, plan.MaxUnattached-2)
+	}
+}
+
 // TestAnAttachUnderWayLeavesNoRoom has the maximum number of attach calls in flight: EC2 may refuse all of them.
 func TestAnAttachUnderWayLeavesNoRoom(t *testing.T) {
 	w := newMinimalEC2(limits(8))

@@ -110,6 +110,33 @@ func TestPrefixesFollowPods(t *testing.T) {
 	}
 }
 
+// TestAddressesOfAPodThatHasTheInterfaceStay lowers the numbers of addresses of an interface that a pod can have itself: its
+// report has no prefixes, and a pod that uses the interface uses all of its addresses.
+func TestAddressesOfAPodThatHasTheInterfaceStay(t *testing.T) {
+	t.Parallel()
+	own := eni.Addresses{SecondaryIPv4: addresses(200, 201), IPv6: []netip.Addr{netip.MustParseAddr("fd00::1")}}
+	for used, released := range []int{2, 0} {
+		w := newMinimalEC2(limits(4))
+		d := desired(claim("n3", desiredInterface(0, 1, "s1")))
+		settled, ledger := w.drive(d, nil)
+		i := *settled.Members[0].Interface
+		i.SecondaryIPv4, i.IPv6 = own.SecondaryIPv4, own.IPv6
+		w.interfaces[i.ID], w.requested[i.ID] = i, i.Addresses
+		o := w.observe(ledger)
+		o.PodNetworks = map[string]plan.PodNetwork{i.ID: {Used: used}}
+		p := compute(d, o, w.now)
+		unassigns := 0
+		for _, action := range p.Actions {
+			if _, is := action.(plan.Change).To.(plan.UnassignAddresses); is {
+				unassigns++
+			}
+		}
+		if unassigns != released {
+			t.Errorf("with %d pods %d calls unassign addresses, want %d:\n%s", used, unassigns, released, p.Explain())
+		}
+	}
+}
+
 // TestAReplacementThatWaitsIsToldBeforePrefixesInUse gives drift to an interface that keeps a prefix that its NodeENI
 // does not ask for. The prefix goes with the interface, so the wait for the rollout is what a user can act on.
 func TestAReplacementThatWaitsIsToldBeforePrefixesInUse(t *testing.T) {
