@@ -390,6 +390,33 @@ func TestAHolderThatIsNotThereGetsNothing(t *testing.T) {
 	}
 }
 
+// TestAnInterfaceThatLeavesItsNodeGetsNothing has an agent hold an address on an interface that is detached, or that EC2 has
+// on another instance.
+func TestAnInterfaceThatLeavesItsNodeGetsNothing(t *testing.T) {
+	for name, leave := range map[string]func(*world){
+		"it is being detached": func(w *world) {
+			var state v1alpha1.NodeENIState
+			w.must(w.api.Get(w.Context(), client.ObjectKey{Name: "node-a"}, &state))
+			state.Status.Interfaces[0].Phase = v1alpha1.PhaseDetaching
+			w.must(w.api.Status().Update(w.Context(), &state))
+		},
+		"it is on another instance": func(w *world) { w.interfaces[eniA].Attachment.InstanceID = "i-0000000000000000b" },
+		"it is unattached": func(w *world) {
+			w.interfaces[eniA].Attachment, w.interfaces[eniA].Status = nil, eni.Available
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			leave(w)
+			w.restart()
+			w.hold(vip, "node-a", eniA)
+			w.reconcile(vip)
+			w.made()
+			w.says(vip, "Released", eniA+" is not attached there")
+		})
+	}
+}
+
 // TestAnAddressOutsideTheRangesIsNotMoved has an agent hold an address that no range contains.
 func TestAnAddressOutsideTheRangesIsNotMoved(t *testing.T) {
 	w := newWorld(t)

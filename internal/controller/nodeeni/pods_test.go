@@ -156,6 +156,11 @@ func TestWhatANodeENISaysOfPods(t *testing.T) {
 				n.Reason, n.Message = v1alpha1.ReasonAddressesNotObserved, "set pods.observeAddresses=true"
 			})}, reason: v1alpha1.ReasonAddressesNotObserved, counts: one,
 		},
+		"an agent waits for the record of its report": {
+			definitions: &generated, reports: []v1alpha1.PodNetworkState{network(func(n *v1alpha1.PodNetworkState) {
+				n.Ready, n.Reason, n.Message = false, v1alpha1.ReasonNetworkPending, "pods can attach once the controller has recorded this report"
+			})}, reason: v1alpha1.ReasonNetworkPending, counts: &v1alpha1.PodNetworkCounts{Networks: 1, Prefixes: 1, Used: 3, Free: 13},
+		},
 		"another interface's report": {
 			definitions: &generated, reports: []v1alpha1.PodNetworkState{network(func(n *v1alpha1.PodNetworkState) { n.ENIID = "eni-9" })},
 			reason: v1alpha1.ReasonNetworkPending, counts: &v1alpha1.PodNetworkCounts{},
