@@ -31,9 +31,9 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/assembly"
 	"github.com/multieni/multieni/internal/controller/clustername"
-	"github.com/multieni/multieni/internal/controller/freeprefix"
 	"github.com/multieni/multieni/internal/controller/podnetwork"
 	"github.com/multieni/multieni/internal/controller/subnetreservation"
+	"github.com/multieni/multieni/internal/controller/subnetuse"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -333,11 +333,11 @@ func (p process) wire(ctx context.Context) error {
 	if err := reservations.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the SubnetReservation controller: %w", err)
 	}
-	counter := freeprefix.New(mgr.GetClient(), aws.ec2, p.Log)
+	counter := subnetuse.New(mgr.GetClient(), aws.ec2, c.Resolver.LastRead, p.Log)
 	if err := mgr.Add(counter); err != nil {
-		return fmt.Errorf("add the counter of free /28s: %w", err)
+		return fmt.Errorf("add the counter of free addresses: %w", err)
 	}
-	telemetry.RegisterPrefixes(p.Metrics, counter.Counts)
+	telemetry.RegisterSubnets(p.Metrics, counter.Counts)
 	started := &startup{Name: p.name, EC2: aws.ec2, Events: mgr.GetEventRecorder("multieni"), Log: p.Log}
 	if err := mgr.Add(started); err != nil {
 		return fmt.Errorf("add the checks of the start: %w", err)
@@ -355,5 +355,4 @@ func registerMetrics(registry prometheus.Registerer, c *assembly.Controllers) {
 	})
 	telemetry.RegisterNodeENIs(registry, c.NodeENIs.Counts)
 	telemetry.RegisterBlocked(registry, c.NodeENIs.Blocked)
-	telemetry.RegisterSubnets(registry, c.Resolver.LastRead)
 }

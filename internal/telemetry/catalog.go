@@ -17,7 +17,6 @@ func Catalog() []*prometheus.Desc {
 	RegisterNodeENIs(registry, nil)
 	RegisterBlocked(registry, nil)
 	RegisterSubnets(registry, nil)
-	RegisterPrefixes(registry, nil)
 	RegisterNodeTemplates(registry, nil, nil)
 	NewLifecycleEvents(registry)
 	found := make(chan *prometheus.Desc)

@@ -74,12 +74,17 @@ type HeldInterface struct {
 	Holder string
 }
 
-// PrefixCount is the number of /28 blocks of one subnet.
-type PrefixCount struct {
+// SubnetCount has the numbers of free IPv4 addresses and /28 blocks of one subnet.
+type SubnetCount struct {
 	SubnetID, Zone string
-	// Free is the number that EC2 can delegate now, and All the number that it could delegate in the empty subnet: in
+	// Free is the number of addresses that EC2 can assign by its own choice now, and Addresses the number in the empty
+	// subnet: all but those that EC2 keeps, and those in reservations.
+	Free, Addresses int
+	// FreePrefixes is the number of /28 blocks that EC2 can delegate now, and Prefixes the number in the empty subnet: in
 	// reservations of type prefix, or in the whole subnet without one.
-	Free, All int
+	FreePrefixes, Prefixes int
+	// NeedsPrefixes means that NodeENIs need prefixes in the subnet.
+	NeedsPrefixes bool
 }
 
 // NewOccupancy returns the occupancy of an IPv4 block.

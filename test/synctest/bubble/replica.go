@@ -159,7 +159,7 @@ func (r *Replica) noteMutation(request *http.Request) (answered func()) {
 	request.Body = io.NopCloser(bytes.NewReader(body))
 	form, formErr := url.ParseQuery(string(body))
 	action := form.Get("Action")
-	if err == nil && formErr == nil && strings.HasPrefix(action, "Describe") {
+	if err == nil && formErr == nil && (strings.HasPrefix(action, "Describe") || strings.HasPrefix(action, "Get")) {
 		return func() {}
 	}
 	r.mu.Lock()

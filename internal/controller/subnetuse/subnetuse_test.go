@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package freeprefix_test
+package subnetuse_test
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller/controllertest"
-	"github.com/multieni/multieni/internal/controller/freeprefix"
+	"github.com/multieni/multieni/internal/controller/subnetuse"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/ipam"
 )
@@ -73,22 +73,32 @@ func nodeENI(name string, spec v1alpha1.NodeENISpec, subnets ...string) *v1alpha
 	return n
 }
 
-func TestFreePrefixesAreCounted(t *testing.T) {
+// Free addresses and /28s are counted from interfaces and reservations: an address in a reservation is not free for
+// interfaces, and the whole is without it, too.
+func TestFreeAddressesAndPrefixesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ec2 := &account{
 			interfaces: map[string][]eni.Interface{
 				"subnet-a": {in("10.0.4.70", "10.0.4.16/28", "10.0.4.32/28"), in("10.0.4.71")},
 				"subnet-b": {in("10.0.4.130", "10.0.4.144/28")},
 			},
-			reservations: map[string][]eni.SubnetReservation{"subnet-b": {{ID: "scr-1", CIDR: netip.MustParsePrefix("10.0.4.128/26"), Type: eni.ReservationPrefix}}},
-			refused:      map[string]error{"subnet-d": errors.New("connection reset")},
+			reservations: map[string][]eni.SubnetReservation{
+				"subnet-b": {{ID: "scr-1", CIDR: netip.MustParsePrefix("10.0.4.128/26"), Type: eni.ReservationPrefix}},
+				"subnet-c": {{ID: "scr-2", CIDR: netip.MustParsePrefix("10.0.4.0/24"), Type: eni.ReservationExplicit}},
+			},
+			refused: map[string]error{"subnet-d": errors.New("connection reset")},
 		}
 		pods := v1alpha1.NodeENISpec{Pods: &v1alpha1.NodeENIPods{IPv4: &v1alpha1.PodIPv4{}}}
 		api := controllertest.API(t,
 			nodeENI("prefixes", v1alpha1.NodeENISpec{IPv4PrefixCount: 1}, "subnet-a", "subnet-d"), nodeENI("pods", pods, "subnet-a", "subnet-b"),
 			nodeENI("addresses", v1alpha1.NodeENISpec{SecondaryPrivateIPAddressCount: 1}, "subnet-c"),
 		)
-		counter := freeprefix.New(api, ec2, slog.New(slog.DiscardHandler))
+		var subnets []eni.Subnet
+		for _, id := range []string{"subnet-a", "subnet-b", "subnet-c", "subnet-d", "subnet-e"} {
+			subnets = append(subnets, eni.Subnet{ID: id, Zone: "zone-a", CIDR: netip.MustParsePrefix("10.0.4.0/24"), FreeIPv4: 99})
+		}
+		subnets = append(subnets, eni.Subnet{ID: "subnet-of-ipv6", Zone: "zone-a"})
+		counter := subnetuse.New(api, ec2, func() []eni.Subnet { return subnets }, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- counter.Start(ctx) }()
@@ -100,14 +110,19 @@ func TestFreePrefixesAreCounted(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		// The first and the last /28 have addresses that EC2 keeps; primary addresses are in a third one of subnet-a.
-		want := []ipam.PrefixCount{{SubnetID: "subnet-a", Zone: "zone-a", Free: 11, All: 14}, {SubnetID: "subnet-b", Zone: "zone-a", Free: 2, All: 4}}
+		want := []ipam.SubnetCount{
+			{SubnetID: "subnet-a", Zone: "zone-a", Free: 217, Addresses: 251, FreePrefixes: 11, Prefixes: 14, NeedsPrefixes: true},
+			{SubnetID: "subnet-b", Zone: "zone-a", Free: 187, Addresses: 187, FreePrefixes: 2, Prefixes: 4, NeedsPrefixes: true},
+			{SubnetID: "subnet-c", Zone: "zone-a"},
+			{SubnetID: "subnet-e", Zone: "zone-a", Free: 99, Addresses: 251}, // as EC2 counts
+		}
 		if diff := cmp.Diff(want, counter.Counts()); diff != "" {
 			t.Errorf("counts (-want +got):\n%s", diff)
 		}
 		ec2.empty("subnet-a")
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if got := counter.Counts(); len(got) != 2 || got[0].Free != 14 || ec2.count() != 6 {
+		if got := counter.Counts(); len(got) != 4 || got[0].Free != 251 || got[0].FreePrefixes != 14 || ec2.count() != 8 {
 			t.Errorf("after ten minutes the counts are %+v, by %d reads", got, ec2.count())
 		}
 		stop()
