@@ -4,8 +4,10 @@
 package awsec2
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -40,7 +42,9 @@ func Components() []Component {
 
 // PolicyOptions restrict a policy to parts of an account.
 type PolicyOptions struct {
-	// Partition of AWS; "aws" if empty, else for example "aws-cn" or "aws-us-gov".
+	// Partition is the only partition of AWS in which the policy is valid, for example "aws-us-gov". If empty, the ARNs
+	// have a wildcard, and the policy is valid in each: an account is in one partition, so this allows nothing more (IAM
+	// user guide, "IAM JSON policy elements: Resource", wildcards within the segments of an ARN).
 	Partition string
 	// Cluster is the name of the cluster in tags. If empty, the policy requires any name. With EKS Pod Identity, and
 	// the name of the EKS cluster as cluster name, "${aws:PrincipalTag/eks-cluster-name}" makes one policy for all
@@ -56,6 +60,9 @@ type PolicyOptions struct {
 	// AutoScalingGroups are the names of the groups whose lifecycle actions LifecycleHook may complete; all if empty.
 	AutoScalingGroups []string
 }
+
+// partition matches the names of partitions: aws, aws-cn, aws-us-gov, aws-eusc, and aws-iso with its successors.
+var partition = regexp.MustCompile(`^(aws(-[a-z]+)*)?$`)
 
 // statement is one statement of an IAM policy.
 type statement struct {
@@ -74,9 +81,11 @@ type condition map[string]map[string]any
 // condition keys for Amazon EC2"). The policy allows to create interfaces only with the cluster's tag, and to change or
 // tag only interfaces with it.
 func Policy(component Component, o PolicyOptions) ([]byte, error) {
-	if o.Partition == "" {
-		o.Partition = "aws"
+	if !partition.MatchString(o.Partition) {
+		return nil, fmt.Errorf("%q is no partition of AWS: the ARN of the role begins with it, as in arn:aws-us-gov:iam::…",
+			o.Partition)
 	}
+	o.Partition = cmp.Or(o.Partition, "*")
 	if key, _, found := strings.Cut(o.InstanceTag, "="); o.InstanceTag != "" && (!found || key == "") {
 		return nil, fmt.Errorf("the tag %q of instances is not KEY=VALUE", o.InstanceTag)
 	}

@@ -6,7 +6,10 @@ package awsec2_test
 import (
 	"encoding/json"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,5 +63,38 @@ func methods(api reflect.Type) []string {
 func TestPolicyOfNobody(t *testing.T) {
 	if _, err := awsec2.Policy("janitor", awsec2.PolicyOptions{}); err == nil {
 		t.Error("a component that does not exist has a policy")
+	}
+}
+
+// A policy is valid in every partition, or in the one that the options name: its ARNs name no other.
+func TestPoliciesOfPartitions(t *testing.T) {
+	arn := regexp.MustCompile(`"arn:([^:]+):`)
+	for partition, want := range map[string]string{
+		"": "*", "aws": "aws", "aws-cn": "aws-cn", "aws-us-gov": "aws-us-gov", "aws-iso": "aws-iso", "aws-iso-b": "aws-iso-b", "aws-eusc": "aws-eusc",
+	} {
+		for _, component := range awsec2.Components() {
+			policy, err := awsec2.Policy(component, awsec2.PolicyOptions{Partition: partition, AutoScalingGroups: []string{"upf"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := arn.FindAllSubmatch(policy, -1)
+			if len(found) == 0 {
+				t.Errorf("the policy of %s has no ARN", component)
+			}
+			for _, f := range found {
+				if string(f[1]) != want {
+					t.Errorf("for the partition %q the policy of %s has %s…, want the partition %s", partition, component, f[0], want)
+				}
+			}
+		}
+	}
+}
+
+func TestAPartitionThatThereIsNot(t *testing.T) {
+	for _, partition := range []string{"china", "us-gov-west-1", "aws-us-gov-1", "AWS", "aws:ec2", "aws-"} {
+		_, err := awsec2.Policy(awsec2.Controller, awsec2.PolicyOptions{Partition: partition})
+		if err == nil || !strings.Contains(err.Error(), strconv.Quote(partition)) {
+			t.Errorf("%q: %v", partition, err)
+		}
 	}
 }

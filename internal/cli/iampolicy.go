@@ -65,6 +65,7 @@ limited to those.`,
 		"launch templates of your own from which node-templates may try a launch; only the cluster's if empty")
 	command.Flags().StringSliceVar(&o.AutoScalingGroups, "auto-scaling-groups", nil,
 		"names of the groups whose lifecycle actions lifecycle-hook may complete; any if empty")
-	command.Flags().StringVar(&o.Partition, "partition", "aws", "partition of AWS: aws, aws-cn, aws-us-gov")
+	command.Flags().StringVar(&o.Partition, "partition", "",
+		"partition of AWS in which alone the policy is valid: aws, aws-cn, aws-us-gov and so on; any if empty")
 	return command
 }
