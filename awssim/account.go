@@ -60,7 +60,7 @@ func newAccount(o Options, now time.Time) (*account, error) {
 	}); err != nil {
 		return nil, err
 	}
-	a.ssm = ssm.New(a.ec2)
+	a.ssm = ssm.New(a.ec2, a.timeline)
 	a.ec2.Watch(a.announce)
 	a.autoScaling, err = autoscaling.New(autoscaling.Options{
 		Groups: w.AutoScalingGroups, Behavior: services.AutoScaling, Region: w.Region, Account: owner,

@@ -28,7 +28,12 @@ type GroupSettings struct {
 	HealthCheckType                  string                       `query:"HealthCheckType"`
 	HealthCheckGracePeriod           *int                         `query:"HealthCheckGracePeriod"`
 	NewInstancesProtectedFromScaleIn *bool                        `query:"NewInstancesProtectedFromScaleIn"`
+	// TerminationPolicies may only be the default one.
+	TerminationPolicies []string `query:"TerminationPolicies"`
 }
+
+// defaultPolicy chooses the instances that a group ends.
+const defaultPolicy = "Default"
 
 // CreateGroupInput is the request of CreateAutoScalingGroup.
 type CreateGroupInput struct {
@@ -54,8 +59,11 @@ func (m *Model) CreateAutoScalingGroup(in *CreateGroupInput) (*Nothing, error) {
 	}
 	g := &Group{
 		AutoScalingGroupName: in.AutoScalingGroupName, AutoScalingGroupARN: m.arn(in.AutoScalingGroupName),
-		CreatedTime:     m.timeline.Now(),
-		HealthCheckType: "EC2", DefaultCooldown: 300, DesiredCapacity: *in.MinSize,
+		CreatedTime: m.timeline.Now(),
+		ServiceLinkedRoleARN: "arn:aws:iam::" + m.options.Account + ":role/aws-service-role/autoscaling.amazonaws.com/" +
+			"AWSServiceRoleForAutoScaling",
+		TerminationPolicies: []string{defaultPolicy},
+		HealthCheckType:     "EC2", DefaultCooldown: 300, DesiredCapacity: *in.MinSize,
 		Tags: m.ofGroup(in.AutoScalingGroupName, in.Tags),
 	}
 	if err := m.apply(g, in.GroupSettings); err != nil {
@@ -78,6 +86,7 @@ func (m *Model) apply(g *Group, in GroupSettings) error {
 	set(&changed.MaxSize, in.MaxSize)
 	set(&changed.DesiredCapacity, in.DesiredCapacity)
 	set(&changed.DefaultCooldown, in.DefaultCooldown)
+	set(&changed.HealthCheckGracePeriod, in.HealthCheckGracePeriod)
 	set(&changed.NewInstancesProtectedFromScaleIn, in.NewInstancesProtectedFromScaleIn)
 	changed.VPCZoneIdentifier = cmp.Or(in.VPCZoneIdentifier, g.VPCZoneIdentifier)
 	changed.HealthCheckType = cmp.Or(in.HealthCheckType, g.HealthCheckType)
@@ -98,6 +107,9 @@ func (m *Model) apply(g *Group, in GroupSettings) error {
 			changed.DesiredCapacity, changed.MinSize, changed.MaxSize)
 	case changed.VPCZoneIdentifier == "" && len(changed.AvailabilityZones) == 0:
 		return validation("At least one Availability Zone or VPC Subnet is required.")
+	}
+	if other := slices.ContainsFunc(in.TerminationPolicies, func(p string) bool { return p != defaultPolicy }); other {
+		return validation("awssim models only the termination policy %s, not %v", defaultPolicy, in.TerminationPolicies)
 	}
 	if err := m.checkPlaces(&changed); err != nil {
 		return err

@@ -18,11 +18,21 @@ type Group struct {
 	AvailabilityZones                []string                     `json:"availabilityZones" xml:"AvailabilityZones"`
 	VPCZoneIdentifier                string                       `json:"vpcZoneIdentifier,omitempty" xml:"VPCZoneIdentifier"`
 	HealthCheckType                  string                       `json:"healthCheckType" xml:"HealthCheckType"`
+	HealthCheckGracePeriod           int                          `json:"healthCheckGracePeriod" xml:"HealthCheckGracePeriod"`
+	TerminationPolicies              []string                     `json:"terminationPolicies" xml:"TerminationPolicies"`
 	NewInstancesProtectedFromScaleIn bool                         `json:"newInstancesProtectedFromScaleIn" xml:"NewInstancesProtectedFromScaleIn"`
-	CreatedTime                      time.Time                    `json:"createdTime" xml:"CreatedTime"`
-	Status                           string                       `json:"status,omitempty" xml:"Status"`
-	Instances                        []*Instance                  `json:"instances" xml:"Instances"`
-	Tags                             []Tag                        `json:"tags" xml:"Tags"`
+	ServiceLinkedRoleARN             string                       `json:"serviceLinkedRoleArn" xml:"ServiceLinkedRoleARN"`
+	// The lists below are of what is not modelled: EC2 Auto Scaling returns them empty.
+	SuspendedProcesses []struct{} `json:"-" xml:"SuspendedProcesses"`
+	LoadBalancerNames  []string   `json:"-" xml:"LoadBalancerNames"`
+	TargetGroupARNs    []string   `json:"-" xml:"TargetGroupARNs"`
+	EnabledMetrics     []struct{} `json:"-" xml:"EnabledMetrics"`
+	TrafficSources     []struct{} `json:"-" xml:"TrafficSources"`
+
+	CreatedTime time.Time   `json:"createdTime" xml:"CreatedTime"`
+	Status      string      `json:"status,omitempty" xml:"Status"`
+	Instances   []*Instance `json:"instances" xml:"Instances"`
+	Tags        []Tag       `json:"tags" xml:"Tags"`
 
 	hooks      []*Hook
 	activities []*Activity

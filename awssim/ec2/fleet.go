@@ -209,8 +209,8 @@ type DeleteFleetsInput struct {
 
 // DeleteFleetsOutput is its answer.
 type DeleteFleetsOutput struct {
-	Successful   []FleetDeletion `json:"successfulFleetDeletions,omitempty" xml:"successfulFleetDeletionSet"`
-	Unsuccessful []FleetRefusal  `json:"unsuccessfulFleetDeletions,omitempty" xml:"unsuccessfulFleetDeletionSet"`
+	Successful   []FleetDeletion `json:"successfulFleetDeletions,omitempty" xml:"successfulFleetDeletionSet" wire:"always"`
+	Unsuccessful []FleetRefusal  `json:"unsuccessfulFleetDeletions,omitempty" xml:"unsuccessfulFleetDeletionSet" wire:"always"`
 }
 
 // FleetDeletion has the previous and the current state of a deleted fleet.

@@ -56,8 +56,8 @@ type FleetAllocation struct {
 // CreateFleetOutput is its answer.
 type CreateFleetOutput struct {
 	FleetID   string          `json:"fleetId"`
-	Instances []FleetInstance `json:"instances,omitempty" xml:"fleetInstanceSet"`
-	Errors    []FleetError    `json:"errors,omitempty" xml:"errorSet"`
+	Instances []FleetInstance `json:"instances,omitempty" xml:"fleetInstanceSet" wire:"always"`
+	Errors    []FleetError    `json:"errors,omitempty" xml:"errorSet" wire:"always"`
 }
 
 // FleetInstance has the instances from one override.

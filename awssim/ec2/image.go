@@ -31,8 +31,12 @@ type Image struct {
 	VirtualizationType  string               `json:"virtualizationType"`
 	Hypervisor          string               `json:"hypervisor"`
 	ENASupport          bool                 `json:"enaSupport"`
-	BlockDeviceMappings []BlockDeviceMapping `json:"blockDeviceMappings,omitempty" xml:"blockDeviceMapping"`
-	Tags                Tags                 `json:"tags,omitempty" xml:"tagSet"`
+	BlockDeviceMappings []BlockDeviceMapping `json:"blockDeviceMappings,omitempty" xml:"blockDeviceMapping" wire:"always"`
+	// ImageLocation, PlatformDetails and UsageOperation of a Linux image without a licence.
+	ImageLocation   string `json:"-" xml:"imageLocation"`
+	PlatformDetails string `json:"-" xml:"platformDetails"`
+	UsageOperation  string `json:"-" xml:"usageOperation"`
+	Tags            Tags   `json:"tags,omitempty" xml:"tagSet"`
 }
 
 // DescribeImagesInput is the request of DescribeImages.
@@ -130,6 +134,8 @@ func (m *Model) buildImage(spec Image) {
 	spec.VirtualizationType = cmp.Or(spec.VirtualizationType, "hvm")
 	spec.Hypervisor = cmp.Or(spec.Hypervisor, "xen")
 	spec.ENASupport = true
+	spec.ImageLocation = cmp.Or(spec.OwnerAlias, spec.OwnerID) + "/" + spec.Name
+	spec.PlatformDetails, spec.UsageOperation = platformLinux, operationRun
 	m.images.put(spec.ImageID, &spec, m.now(), m.now())
 }
 

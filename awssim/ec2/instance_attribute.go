@@ -186,24 +186,25 @@ func (m *Model) instanceChange(instance *Instance, in *ModifyInstanceAttributeIn
 		}
 		return func(i *Instance) { i.UserData = in.UserData.Value }, nil
 	}
-	if err := m.canBecome(instance, in.InstanceType.Value); err != nil {
+	limits, err := m.canBecome(instance, in.InstanceType.Value)
+	if err != nil {
 		return nil, err
 	}
-	return func(i *Instance) { i.InstanceType = in.InstanceType.Value }, nil
+	return func(i *Instance) { i.InstanceType, i.CPUOptions = limits.Name, cpuOptions(limits) }, nil
 }
 
-// canBecome returns EC2's error for an instance that does not fit another type.
-func (m *Model) canBecome(instance *Instance, instanceType string) error {
+// canBecome returns another type, or EC2's error for an instance that does not fit it.
+func (m *Model) canBecome(instance *Instance, instanceType string) (instancetypes.Type, error) {
 	limits, ok := instancetypes.Lookup(instanceType)
 	if !ok {
-		return invalidValue("Invalid value '%s' for InstanceType.", instanceType)
+		return limits, invalidValue("Invalid value '%s' for InstanceType.", instanceType)
 	}
 	if !slices.Contains(limits.Architectures, instance.Architecture) {
-		return invalidValue("The architecture '%s' of the instance is not one of the instance type '%s'",
+		return limits, invalidValue("The architecture '%s' of the instance is not one of the instance type '%s'",
 			instance.Architecture, instanceType)
 	}
 	if attached := len(m.interfacesOf(instance.InstanceID)); attached > limits.MaxInterfaces {
-		return refuse("AttachmentLimitExceeded", "Interface count %d exceeds the limit for %s", attached, instanceType)
+		return limits, refuse("AttachmentLimitExceeded", "Interface count %d exceeds the limit for %s", attached, instanceType)
 	}
-	return nil
+	return limits, nil
 }

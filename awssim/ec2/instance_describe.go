@@ -78,7 +78,7 @@ func (m *Model) presentInstance(instance *Instance, l look) *Instance {
 func withInterfaces(instance *Instance, enis []*NetworkInterface) *Instance {
 	complete := *instance
 	complete.NetworkInterfaces, complete.InstanceNetworkInterfaces = enis, shownWithInstance(enis)
-	complete.InstanceConstants = instanceConstants()
+	complete.InstanceConstants = constants
 	if len(enis) > 0 {
 		complete.SourceDestCheck = enis[0].SourceDestCheck
 		complete.Groups = enis[0].Groups

@@ -223,7 +223,7 @@ func (m *Model) launchOne(l launch, index int) (*Instance, error) {
 		MetadataOptions: l.metadata.orDefault(), Monitoring: Monitoring{monitoringState(l.monitoring)},
 		IAMInstanceProfile: l.profile, UserData: l.userData, Groups: primary.Groups, Tags: maps.Clone(l.instanceTags),
 		cni: l.cni, protected: l.protected, stopProtected: l.stopProtected, shutdown: l.shutdown,
-		hadPublicAddress: primary.Association.isAmazons(),
+		hadPublicAddress: primary.Association.isAmazons(), CPUOptions: cpuOptions(l.instanceType),
 	}
 	if instance.PrivateDNSName == "" {
 		// EC2 names instances of IPv6-only subnets by their ID (EC2 user guide, "EC2 instance hostnames and domains").

@@ -9,22 +9,42 @@ import (
 	"github.com/multieni/multieni/awssim/instancetypes"
 )
 
-// InstanceType is an instance type in DescribeInstanceTypes, with the fields that concern network interfaces. Fields
-// that are not in our data are omitted.
+// InstanceType is an instance type in DescribeInstanceTypes, with the fields that concern network interfaces and
+// those that EC2 returns for every type.
 type InstanceType struct {
-	InstanceType      string        `json:"instanceType"`
-	CurrentGeneration bool          `json:"currentGeneration"`
-	BareMetal         bool          `json:"bareMetal"`
-	Hypervisor        string        `json:"hypervisor,omitempty"`
-	VCPUInfo          VCPUInfo      `json:"vCpuInfo,omitzero"`
-	MemoryInfo        MemoryInfo    `json:"memoryInfo,omitzero"`
-	ProcessorInfo     ProcessorInfo `json:"processorInfo,omitzero"`
-	NetworkInfo       NetworkInfo   `json:"networkInfo"`
+	InstanceType                  string             `json:"instanceType"`
+	CurrentGeneration             bool               `json:"currentGeneration"`
+	BareMetal                     bool               `json:"bareMetal"`
+	Hypervisor                    string             `json:"hypervisor,omitempty"`
+	VCPUInfo                      VCPUInfo           `json:"vCpuInfo"`
+	MemoryInfo                    MemoryInfo         `json:"memoryInfo"`
+	ProcessorInfo                 ProcessorInfo      `json:"processorInfo"`
+	NetworkInfo                   NetworkInfo        `json:"networkInfo"`
+	EBSInfo                       EBSInfo            `json:"ebsInfo"`
+	PlacementGroupInfo            PlacementGroupInfo `json:"placementGroupInfo"`
+	SupportedUsageClasses         []string           `json:"supportedUsageClasses"`
+	SupportedRootDeviceTypes      []string           `json:"supportedRootDeviceTypes"`
+	BurstablePerformanceSupported bool               `json:"burstablePerformanceSupported"`
+	InstanceStorageSupported      bool               `json:"instanceStorageSupported"`
+}
+
+// EBSInfo is what a type can do with volumes.
+type EBSInfo struct {
+	EBSOptimizedSupport string `json:"ebsOptimizedSupport"`
+	EncryptionSupport   string `json:"encryptionSupport"`
+	NVMeSupport         string `json:"nvmeSupport"`
+}
+
+// PlacementGroupInfo is the kinds of placement groups that take a type.
+type PlacementGroupInfo struct {
+	SupportedStrategies []string `json:"supportedStrategies"`
 }
 
 // VCPUInfo is the number of processors.
 type VCPUInfo struct {
-	DefaultVCPUs int `json:"defaultVCpus"`
+	DefaultVCPUs          int `json:"defaultVCpus"`
+	DefaultCores          int `json:"defaultCores"`
+	DefaultThreadsPerCore int `json:"defaultThreadsPerCore"`
 }
 
 // MemoryInfo is the size of the memory.
@@ -109,21 +129,22 @@ func describeType(t instancetypes.Type) *InstanceType {
 		IPv4AddressesPerInterface: t.IPv4PerInterface,
 		IPv6AddressesPerInterface: t.IPv6PerInterface,
 		IPv6Supported:             t.IPv6Supported,
-		ENASupport:                "required",
+		ENASupport:                t.ENASupport,
 		ENASRDSupported:           t.ENASRDSupported,
 		EFASupported:              t.EFASupported,
 		EFAInfo:                   EFAInfo{t.MaxEFAInterfaces},
-	}
-	if t.Hypervisor == "xen" {
-		info.ENASupport = "supported"
 	}
 	for _, card := range t.Cards {
 		info.NetworkCards = append(info.NetworkCards, NetworkCard{card.Index, card.Performance, card.MaxInterfaces})
 	}
 	return &InstanceType{
 		InstanceType: t.Name, CurrentGeneration: t.CurrentGeneration, BareMetal: t.BareMetal, Hypervisor: t.Hypervisor,
-		VCPUInfo: VCPUInfo{t.VCPUs}, MemoryInfo: MemoryInfo{t.MemoryMiB},
+		VCPUInfo: VCPUInfo{t.VCPUs, t.Cores, t.VCPUs / t.Cores}, MemoryInfo: MemoryInfo{t.MemoryMiB},
 		ProcessorInfo: ProcessorInfo{t.Architectures}, NetworkInfo: info,
+		EBSInfo:            EBSInfo{t.EBSOptimized, "supported", t.NVMe},
+		PlacementGroupInfo: PlacementGroupInfo{t.PlacementStrategies}, SupportedUsageClasses: t.UsageClasses,
+		SupportedRootDeviceTypes: t.RootDeviceTypes, BurstablePerformanceSupported: t.Burstable,
+		InstanceStorageSupported: t.InstanceStorage,
 	}
 }
 
@@ -143,12 +164,24 @@ func typeKind() kind[InstanceType] {
 			return nil
 		},
 		filters: map[string]func(*InstanceType) []string{
-			"bare-metal":              func(t *InstanceType) []string { return truth(t.BareMetal) },
-			"current-generation":      func(t *InstanceType) []string { return truth(t.CurrentGeneration) },
-			"hypervisor":              func(t *InstanceType) []string { return one(t.Hypervisor) },
-			"instance-type":           func(t *InstanceType) []string { return one(t.InstanceType) },
-			"memory-info.size-in-mib": func(t *InstanceType) []string { return number(t.MemoryInfo.SizeInMiB) },
-			"vcpu-info.default-vcpus": func(t *InstanceType) []string { return number(t.VCPUInfo.DefaultVCPUs) },
+			"burstable-performance-supported": func(t *InstanceType) []string {
+				return truth(t.BurstablePerformanceSupported)
+			},
+			"instance-storage-supported": func(t *InstanceType) []string { return truth(t.InstanceStorageSupported) },
+			"supported-root-device-type": func(t *InstanceType) []string { return t.SupportedRootDeviceTypes },
+			"supported-usage-class":      func(t *InstanceType) []string { return t.SupportedUsageClasses },
+			"placement-group-info.supported-strategies": func(t *InstanceType) []string {
+				return t.PlacementGroupInfo.SupportedStrategies
+			},
+			"ebs-info.ebs-optimized-support": func(t *InstanceType) []string { return one(t.EBSInfo.EBSOptimizedSupport) },
+			"ebs-info.nvme-support":          func(t *InstanceType) []string { return one(t.EBSInfo.NVMeSupport) },
+			"vcpu-info.default-cores":        func(t *InstanceType) []string { return number(t.VCPUInfo.DefaultCores) },
+			"bare-metal":                     func(t *InstanceType) []string { return truth(t.BareMetal) },
+			"current-generation":             func(t *InstanceType) []string { return truth(t.CurrentGeneration) },
+			"hypervisor":                     func(t *InstanceType) []string { return one(t.Hypervisor) },
+			"instance-type":                  func(t *InstanceType) []string { return one(t.InstanceType) },
+			"memory-info.size-in-mib":        func(t *InstanceType) []string { return number(t.MemoryInfo.SizeInMiB) },
+			"vcpu-info.default-vcpus":        func(t *InstanceType) []string { return number(t.VCPUInfo.DefaultVCPUs) },
 			"processor-info.supported-architecture": func(t *InstanceType) []string {
 				return slices.Clone(t.ProcessorInfo.SupportedArchitectures)
 			},

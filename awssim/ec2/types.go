@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/multieni/multieni/awssim/instancetypes"
 )
 
 // The types of this file are those of EC2's responses. Their json tags are EC2's names in lower camel case, as in
@@ -44,6 +46,7 @@ type NetworkInterface struct {
 	OwnerID            string             `json:"ownerId"`
 	RequesterID        string             `json:"requesterId,omitempty"`
 	RequesterManaged   bool               `json:"requesterManaged"`
+	Operator           Operator           `json:"-" xml:"operator"`
 	Tags               Tags               `json:"tags" xml:"tagSet"`
 }
 
@@ -164,6 +167,7 @@ type Instance struct {
 	MetadataOptions           *MetadataOptions           `json:"metadataOptions"`
 	Monitoring                Monitoring                 `json:"monitoring"`
 	Tags                      Tags                       `json:"tags" xml:"tagSet"`
+	CPUOptions                *InstanceCPUOptions        `json:"-" xml:"cpuOptions"`
 	// InstanceConstants are the same for every instance.
 	InstanceConstants
 
@@ -185,10 +189,55 @@ type InstanceConstants struct {
 	PlatformDetails     string     `json:"-" xml:"platformDetails"`
 	ProductCodes        []struct{} `json:"-" xml:"productCodes"`
 	BlockDeviceMappings []struct{} `json:"-" xml:"blockDeviceMapping"`
+	UsageOperation      string     `json:"-" xml:"usageOperation"`
+
+	PrivateDNSNameOptions            *PrivateDNSNameOptionsOnLaunch    `json:"-" xml:"privateDnsNameOptions"`
+	MaintenanceOptions               *MaintenanceOptions               `json:"-" xml:"maintenanceOptions"`
+	CapacityReservationSpecification *CapacityReservationSpecification `json:"-" xml:"capacityReservationSpecification"`
+	EnclaveOptions                   *EnclaveOptions                   `json:"-" xml:"enclaveOptions"`
+	HibernationOptions               *HibernationOptions               `json:"-" xml:"hibernationOptions"`
+	Operator                         Operator                          `json:"-" xml:"operator"`
 }
 
-func instanceConstants() InstanceConstants {
-	return InstanceConstants{RootDeviceName: "/dev/xvda", ENASupport: true, PlatformDetails: "Linux/UNIX"}
+// MaintenanceOptions are what EC2 does with an instance whose host fails.
+type MaintenanceOptions struct {
+	AutoRecovery    string `json:"autoRecovery"`
+	RebootMigration string `json:"rebootMigration"`
+}
+
+// CapacityReservationSpecification is which reserved capacity an instance may use.
+type CapacityReservationSpecification struct {
+	CapacityReservationPreference string `json:"capacityReservationPreference"`
+}
+
+// Operator is the service that manages a resource for the account; here none.
+type Operator struct {
+	Managed bool `json:"managed"`
+}
+
+// InstanceCPUOptions are the cores of an instance.
+type InstanceCPUOptions struct {
+	CoreCount      int `json:"coreCount"`
+	ThreadsPerCore int `json:"threadsPerCore"`
+}
+
+func cpuOptions(t instancetypes.Type) *InstanceCPUOptions {
+	return &InstanceCPUOptions{CoreCount: t.Cores, ThreadsPerCore: t.VCPUs / t.Cores}
+}
+
+// The platform of Linux without a licence, and its operation in bills.
+const (
+	platformLinux = "Linux/UNIX"
+	operationRun  = "RunInstances"
+)
+
+// constants are what all instances have in common.
+var constants = InstanceConstants{
+	RootDeviceName: "/dev/xvda", ENASupport: true, PlatformDetails: platformLinux, UsageOperation: operationRun,
+	PrivateDNSNameOptions:            &PrivateDNSNameOptionsOnLaunch{HostnameType: hostnameTypeIP},
+	MaintenanceOptions:               &MaintenanceOptions{"default", "default"},
+	CapacityReservationSpecification: &CapacityReservationSpecification{"open"},
+	EnclaveOptions:                   &EnclaveOptions{}, HibernationOptions: &HibernationOptions{},
 }
 
 // InstanceState is a state with its number.

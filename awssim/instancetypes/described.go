@@ -30,14 +30,17 @@ var described = sync.OnceValue(func() map[string]Type {
 // parse reads a row, whose columns the first lines of the table name. Another row is a bug of the program that writes
 // the table, so parse panics.
 func parse(row []string) Type {
-	if len(row) != 14 {
+	if len(row) != 23 {
 		panic(fmt.Sprintf("instancetypes: a row of %d columns: %q", len(row), row))
 	}
 	t := Type{
 		Name: row[0], VCPUs: number(row[1]), MemoryMiB: number(row[2]), MaxInterfaces: number(row[3]),
 		IPv4PerInterface: number(row[5]), IPv6PerInterface: number(row[6]), MaxEFAInterfaces: number(row[7]),
 		ENASRDSupported: row[8] == "true", CurrentGeneration: row[9] == "true", Hypervisor: row[10],
-		Architectures: strings.Split(row[11], ","), Performance: row[12],
+		Architectures: strings.Split(row[11], ","), Performance: row[12], ENASupport: row[14], Cores: number(row[15]),
+		Burstable: row[16] == "true", InstanceStorage: row[17] == "true", UsageClasses: strings.Split(row[18], ","),
+		RootDeviceTypes: strings.Split(row[19], ","), EBSOptimized: row[20], NVMe: row[21],
+		PlacementStrategies: strings.Split(row[22], ","),
 	}
 	if t.Hypervisor == "none" {
 		t.Hypervisor, t.BareMetal = "", true

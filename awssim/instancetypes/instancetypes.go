@@ -21,9 +21,9 @@ import (
 type Type struct {
 	// Name is EC2's, for example "m5.xlarge".
 	Name string
-	// VCPUs is the default number of virtual CPUs; 0 means unknown.
-	VCPUs int
-	// MemoryMiB is the memory in MiB; 0 means unknown.
+	// VCPUs is the default number of virtual CPUs, and Cores that of their cores.
+	VCPUs, Cores int
+	// MemoryMiB is the memory in MiB.
 	MemoryMiB int
 	// Cards are the network cards, in order of their index, which starts at 0 and has no gaps.
 	Cards []Card
@@ -41,6 +41,8 @@ type Type struct {
 	EFASupported bool
 	// MaxEFAInterfaces is the number of interfaces that may be Elastic Fabric Adapters; 0 without EFA.
 	MaxEFAInterfaces int
+	// ENASupport is unsupported, supported or required.
+	ENASupport string
 	// ENASRDSupported reports whether ENA Express can be enabled. False also means that EC2's answer for the type is not
 	// in the table.
 	ENASRDSupported bool
@@ -53,6 +55,18 @@ type Type struct {
 	// Architectures are EC2's SupportedArchitectures: one of x86_64, arm64, x86_64_mac and arm64_mac. The oldest types
 	// also run i386.
 	Architectures []string
+	// Burstable reports whether CPU credits limit the instance.
+	Burstable bool
+	// InstanceStorage reports whether the instance has disks of its host.
+	InstanceStorage bool
+	// UsageClasses are the ways to buy the type: on-demand, spot and capacity-block.
+	UsageClasses []string
+	// RootDeviceTypes are ebs and instance-store.
+	RootDeviceTypes []string
+	// EBSOptimized and NVMe are EC2's EbsOptimizedSupport and NvmeSupport.
+	EBSOptimized, NVMe string
+	// PlacementStrategies are those of placement groups that take the type.
+	PlacementStrategies []string
 	// Performance is EC2's wording of the bandwidth over all cards, such as "200 Gigabit"; empty means unknown.
 	Performance string
 }
@@ -67,8 +81,8 @@ type Card struct {
 	Performance string
 }
 
-// Lookup returns the instance type with the given name, and false if there is none. The result shares nothing with the
-// tables: the caller may change it.
+// Lookup returns the instance type with the given name, and false if there is none. The caller may change the cards and
+// the architectures of the result; its other lists are shared.
 func Lookup(name string) (Type, bool) {
 	if t, ok := described()[name]; ok {
 		t.Cards, t.Architectures = slices.Clone(t.Cards), slices.Clone(t.Architectures)
@@ -78,24 +92,42 @@ func Lookup(name string) (Type, bool) {
 	if !ok {
 		return Type{}, false
 	}
-	return undescribed(name, limits), true
+	s, ok := sizeOf(name)
+	if !ok {
+		return Type{}, false
+	}
+	return undescribed(name, s, limits), true
 }
 
 // Names returns the name of every known instance type, sorted.
 func Names() []string {
-	names := slices.Concat(slices.Collect(maps.Keys(vpc.Limits)), slices.Collect(maps.Keys(described())))
+	names := slices.Collect(maps.Keys(described()))
+	for name := range vpc.Limits {
+		if _, ok := sizeOf(name); ok {
+			names = append(names, name)
+		}
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
 // undescribed returns a type from the data of AWS's Go package. Every type without IPv6 is described, so an interface
-// of the type has as many IPv6 addresses as IPv4 addresses. The package does not have the generation: the type counts
-// as current, like most types.
-func undescribed(name string, limits *vpc.VPCLimits) Type {
+// of the type has as many IPv6 addresses as IPv4 addresses. The package has neither the generation nor what concerns no
+// interface: the type is current and has EBS volumes, like most types.
+func undescribed(name string, s size, limits *vpc.VPCLimits) Type {
 	t := Type{
 		Name: name, MaxInterfaces: limits.Interface, IPv4PerInterface: limits.IPv4PerInterface,
 		IPv6PerInterface: limits.IPv4PerInterface, IPv6Supported: true, Hypervisor: limits.Hypervisor,
 		BareMetal: limits.IsBareMetal, CurrentGeneration: true, Architectures: []string{architecture(name)},
+		VCPUs: s.vcpus, MemoryMiB: s.memoryMiB, Cores: s.vcpus / 2, InstanceStorage: hasDisks(name),
+		ENASupport: "required", UsageClasses: []string{"on-demand", "spot"}, RootDeviceTypes: []string{"ebs"},
+		EBSOptimized: "default", NVMe: "required", PlacementStrategies: []string{"cluster", "partition", "spread"},
+	}
+	if t.Hypervisor == "xen" {
+		t.ENASupport, t.NVMe = "supported", "unsupported"
+	}
+	if t.Architectures[0] == "arm64" { // Graviton has one thread per core
+		t.Cores = s.vcpus
 	}
 	for _, card := range limits.NetworkCards {
 		t.Cards = append(t.Cards, Card{Index: int(card.NetworkCardIndex), MaxInterfaces: int(card.MaximumNetworkInterfaces)})

@@ -81,13 +81,21 @@ type QueueInput struct {
 // Nothing is the answer of actions that return no data.
 type Nothing struct{}
 
+// purgePause is the least time between two calls of PurgeQueue (SQS API reference, PurgeQueue).
+const purgePause = time.Minute
+
 // PurgeQueue deletes the messages of a queue.
 func (m *Model) PurgeQueue(in *QueueInput) (*Nothing, error) {
 	q, err := m.queueAt(in.QueueURL)
 	if err != nil {
 		return nil, err
 	}
-	q.messages = nil
+	now := m.timeline.Now()
+	if !q.purged.IsZero() && now.Before(q.purged.Add(purgePause)) {
+		return nil, apierror.New("PurgeQueueInProgress",
+			"Only one PurgeQueue operation on %s is allowed every 60 seconds.", q.name)
+	}
+	q.messages, q.purged = nil, now
 	return &Nothing{}, nil
 }
 

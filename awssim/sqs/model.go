@@ -60,6 +60,7 @@ type queue struct {
 	created    time.Time
 	attributes map[string]string
 	messages   []*message // oldest first
+	purged     time.Time  // the last time
 }
 
 type message struct {

@@ -8,9 +8,12 @@ package ssm
 
 import (
 	"regexp"
+	"strings"
+	"time"
 
 	"github.com/multieni/multieni/awssim/apierror"
 	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/timeline"
 )
 
 // maxNames of one GetParameters, and maxValue of a standard parameter in bytes (Systems Manager endpoints and quotas).
@@ -22,16 +25,27 @@ const (
 // typeString is the one type of parameters.
 const typeString = "String"
 
+// The tier and the data type of all parameters.
+const (
+	tierStandard = "Standard"
+	dataTypeText = "text"
+)
+
 var validName = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
 
 // Model is the parameters of an account in a region. Use it from one goroutine at a time.
 type Model struct {
 	ec2      *ec2.Model
-	versions map[string]int // of written parameters
+	timeline *timeline.Timeline
+	versions map[string]int       // of written parameters
+	modified map[string]time.Time // when they were
+	began    time.Time
 }
 
 // New returns a model of the parameters that EC2 knows.
-func New(of *ec2.Model) *Model { return &Model{ec2: of, versions: map[string]int{}} }
+func New(of *ec2.Model, t *timeline.Timeline) *Model {
+	return &Model{ec2: of, timeline: t, versions: map[string]int{}, modified: map[string]time.Time{}, began: t.Now()}
+}
 
 // Parameter is a parameter.
 type Parameter struct {
@@ -40,6 +54,9 @@ type Parameter struct {
 	Type    string `json:"Type"`
 	Value   string `json:"Value"`
 	Version int    `json:"Version"`
+	// DataType is text, and LastModifiedDate the seconds since 1970 at which the parameter was written.
+	DataType         string  `json:"DataType"`
+	LastModifiedDate float64 `json:"LastModifiedDate"`
 }
 
 // GetParameterInput is the request of GetParameter. WithDecryption has no effect on plain parameters.
@@ -55,11 +72,23 @@ type GetParameterOutput struct {
 
 // GetParameter reads a parameter.
 func (m *Model) GetParameter(in *GetParameterInput) (*GetParameterOutput, error) {
+	if err := plainName(in.Name); err != nil {
+		return nil, err
+	}
 	p := m.find(in.Name)
 	if p == nil {
 		return nil, apierror.New("ParameterNotFound", "Parameter %s not found.", in.Name)
 	}
 	return &GetParameterOutput{p}, nil
+}
+
+// plainName refuses names with a selector, such as /name:2 and /name:label, and names of other accounts' parameters.
+func plainName(name string) error {
+	if strings.Contains(name, ":") {
+		return apierror.New("ValidationException", "Parameter name %q: awssim does not model versions, labels and ARNs; "+
+			"give the name alone", name)
+	}
+	return nil
 }
 
 func (m *Model) find(name string) *Parameter {
@@ -68,7 +97,15 @@ func (m *Model) find(name string) *Parameter {
 		return nil
 	}
 	return &Parameter{ARN: m.ec2.ParameterARN(name), Name: name, Type: typeString, Value: value,
-		Version: m.versions[name] + 1}
+		Version: m.versions[name] + 1, DataType: dataTypeText, LastModifiedDate: float64(m.written(name).UnixMilli()) / 1000}
+}
+
+// written is when a parameter was written: those of the world when the account began.
+func (m *Model) written(name string) time.Time {
+	if at, ok := m.modified[name]; ok {
+		return at
+	}
+	return m.began
 }
 
 // GetParametersInput is the request of GetParameters.
@@ -91,6 +128,9 @@ func (m *Model) GetParameters(in *GetParametersInput) (*GetParametersOutput, err
 	}
 	out := &GetParametersOutput{Parameters: []*Parameter{}, InvalidParameters: []string{}}
 	for _, name := range in.Names {
+		if err := plainName(name); err != nil {
+			return nil, err
+		}
 		if p := m.find(name); p != nil {
 			out.Parameters = append(out.Parameters, p)
 		} else {
@@ -106,6 +146,8 @@ type PutParameterInput struct {
 	Type      string `json:"Type"`
 	Value     string `json:"Value"`
 	Overwrite bool   `json:"Overwrite"`
+	Tier      string `json:"Tier"`
+	DataType  string `json:"DataType"`
 }
 
 // PutParameterOutput is its answer.
@@ -123,6 +165,11 @@ func (m *Model) PutParameter(in *PutParameterInput) (*PutParameterOutput, error)
 	case in.Type != typeString && (in.Type != "" || known == nil):
 		return nil, apierror.New("UnsupportedParameterType",
 			"The parameter type %q is not supported: awssim models only %s.", in.Type, typeString)
+	case in.Tier != "" && in.Tier != tierStandard:
+		return nil, apierror.New("ValidationException", "awssim models only the tier %s, not %q", tierStandard, in.Tier)
+	case in.DataType != "" && in.DataType != dataTypeText:
+		return nil, apierror.New("ValidationException", "awssim models only the data type %s, not %q", dataTypeText,
+			in.DataType)
 	case in.Value == "" || len(in.Value) > maxValue:
 		return nil, apierror.New("ValidationException", "The value has %d bytes, and must have from 1 to %d.",
 			len(in.Value), maxValue)
@@ -133,6 +180,7 @@ func (m *Model) PutParameter(in *PutParameterInput) (*PutParameterOutput, error)
 	if known != nil {
 		m.versions[in.Name]++
 	}
+	m.modified[in.Name] = m.timeline.Now()
 	m.ec2.SetParameter(in.Name, in.Value)
-	return &PutParameterOutput{"Standard", m.versions[in.Name] + 1}, nil
+	return &PutParameterOutput{tierStandard, m.versions[in.Name] + 1}, nil
 }

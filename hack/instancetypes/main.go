@@ -72,13 +72,18 @@ func locate(ctx context.Context) (version, path string, err error) {
 
 // described is the part of a type in EC2's answer that the tables use.
 type described struct {
-	BareMetal, CurrentGeneration bool
-	Hypervisor                   string
-	MemoryInfo                   struct{ SizeInMiB int }
-	ProcessorInfo                struct{ SupportedArchitectures []string }
-	VCPUInfo                     struct{ DefaultVCpus int } `json:"VCpuInfo"`
-	NetworkInfo                  struct {
+	BareMetal, CurrentGeneration                            bool
+	BurstablePerformanceSupported, InstanceStorageSupported bool
+	SupportedUsageClasses, SupportedRootDeviceTypes         []string
+	EBSInfo                                                 struct{ EBSOptimizedSupport, NvmeSupport string } `json:"EbsInfo"`
+	PlacementGroupInfo                                      struct{ SupportedStrategies []string }
+	Hypervisor                                              string
+	MemoryInfo                                              struct{ SizeInMiB int }
+	ProcessorInfo                                           struct{ SupportedArchitectures []string }
+	VCPUInfo                                                struct{ DefaultVCpus, DefaultCores int } `json:"VCpuInfo"`
+	NetworkInfo                                             struct {
 		EFAInfo                   struct{ MaximumEfaInterfaces int } `json:"EfaInfo"`
+		ENASupport                string                             `json:"EnaSupport"`
 		ENASRDSupported           bool                               `json:"EnaSrdSupported"`
 		IPv4AddressesPerInterface int                                `json:"Ipv4AddressesPerInterface"`
 		IPv6AddressesPerInterface int                                `json:"Ipv6AddressesPerInterface"`
@@ -110,7 +115,8 @@ func generate(version, path string) (map[string][]byte, error) {
 	const source = "# Written by hack/instancetypes from EC2's answers to DescribeInstanceTypes in moto %s; do not edit.\n"
 	fmt.Fprintf(&all, source, version)
 	fmt.Fprintln(&all, "# type\tvCPUs\tMiB\tinterfaces\ton each card\tIPv4\tIPv6\tEFAs\tENA "+
-		"Express\tcurrent\thypervisor\tarchitectures\tbandwidth\tof a card")
+		"Express\tcurrent\thypervisor\tarchitectures\tbandwidth\tof a card\tENA\tcores\tburstable\tstorage\tpurchase\t"+
+		"root devices\tEBS-optimized\tNVMe\tplacement")
 	fmt.Fprintf(&efas, source, version)
 	fmt.Fprintln(&efas, "# type\tElastic Fabric Adapters")
 	for _, name := range slices.Sorted(maps.Keys(types)) {
@@ -146,5 +152,9 @@ func (t described) row(name string) ([]string, error) {
 		strconv.Itoa(n.EFAInfo.MaximumEfaInterfaces), strconv.FormatBool(n.ENASRDSupported),
 		strconv.FormatBool(t.CurrentGeneration), cmp.Or(t.Hypervisor, "none"),
 		strings.Join(t.ProcessorInfo.SupportedArchitectures, ","), n.NetworkPerformance, n.NetworkCards[0].NetworkPerformance,
+		n.ENASupport, strconv.Itoa(t.VCPUInfo.DefaultCores), strconv.FormatBool(t.BurstablePerformanceSupported),
+		strconv.FormatBool(t.InstanceStorageSupported), strings.Join(t.SupportedUsageClasses, ","),
+		strings.Join(t.SupportedRootDeviceTypes, ","), t.EBSInfo.EBSOptimizedSupport, t.EBSInfo.NvmeSupport,
+		strings.Join(t.PlacementGroupInfo.SupportedStrategies, ","),
 	}, nil
 }
