@@ -123,7 +123,7 @@ func TestAddressesOfAPodThatHasTheInterfaceStay(t *testing.T) {
 		i.SecondaryIPv4, i.IPv6 = own.SecondaryIPv4, own.IPv6
 		w.interfaces[i.ID], w.requested[i.ID] = i, i.Addresses
 		o := w.observe(ledger)
-		o.PodNetworks = map[string]plan.PodNetwork{i.ID: {Used: used}}
+		store(&o, i.ID, func(s *plan.Stored) { s.Report = &plan.PodNetwork{Used: used} })
 		p := compute(d, o, w.now)
 		unassigns := 0
 		for _, action := range p.Actions {
