@@ -30,12 +30,6 @@ type ec2Protocol struct{ encoder query.Encoder }
 
 func (p *ec2Protocol) read(r *http.Request) request {
 	call := readForm(r)
-	if signed := signedService(r); signed != "" && signed != "ec2" {
-		call.problem = refusal(http.StatusBadRequest, "InvalidAction", fmt.Sprintf(
-			"awssim does not model version %q of the API of %s; awssim/README.md lists the services",
-			r.Form.Get("Version"), signed))
-		return call
-	}
 	if call.problem == nil && call.action != "" && r.Form.Get("Version") != ec2Version {
 		call.problem = refusal(http.StatusBadRequest, "NoSuchVersion",
 			fmt.Sprintf("awssim models version %s of the EC2 API, not %q", ec2Version, r.Form.Get("Version")))

@@ -94,7 +94,7 @@ func byName(operations []operation) map[string]operation {
 	return named
 }
 
-// of returns the service of a call. EC2 also answers calls that belong to no service.
+// of returns the service of a call. EC2 also answers calls that are signed for no service.
 func (all services) of(r *http.Request) service {
 	target, _, _ := strings.Cut(r.Header.Get(headerTarget), ".")
 	if known, ok := all.byTarget[target]; ok {
@@ -105,6 +105,9 @@ func (all services) of(r *http.Request) service {
 		if known, ok := all.byVersion[r.Form.Get("Version")]; ok {
 			return known
 		}
+	}
+	if signed := signedService(r); signed != "" && signed != "ec2" {
+		return unmodelledService(r)
 	}
 	return all.ec2
 }

@@ -287,6 +287,8 @@ func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveCall(w, r, s.services.of(r))
 	case strings.HasPrefix(r.URL.Path, "/_lambda/"):
 		s.runtime.ServeHTTP(w, r)
+	case !strings.HasPrefix(r.URL.Path, "/_sim") && signedService(r) != "":
+		s.serveCall(w, r, unmodelledService(r))
 	default:
 		s.control.ServeHTTP(w, r)
 	}
