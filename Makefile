@@ -150,12 +150,13 @@ build: ## Build the programs into bin/
 	go build -o bin/ ./cmd/...
 
 # The folders with generated files, which also have files that people write.
-GENERATED := api config charts deploy docs internal/awsec2
+GENERATED := api awssim config charts deploy docs internal/awsec2
 
 .PHONY: generate
 generate: ## Generate deepcopy functions, definitions, apply configurations and their reference from api/, and manifests from the chart
 	go generate ./api/...
 	go run ./hack/manifests
+	go run ./hack/simulated
 
 .PHONY: image
 image: ## Build the container image for amd64 and arm64 into dist/image, an OCI layout; no container engine is needed. PUSH=reference pushes it

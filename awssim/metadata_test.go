@@ -276,3 +276,19 @@ func launchWith(t *testing.T, sim *awssim.Simulator, o *ec2.MetadataOptions) str
 	}
 	return *out.Instances[0].InstanceId
 }
+
+// A port of its own serves clients that cannot name the instance in a URL.
+func TestListenMetadata(t *testing.T) {
+	sim := simulate(t, ec2.Behavior{})
+	server, err := awssim.ListenMetadata(t.Context(), "127.0.0.1:0", sim, hostA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := imds.New(imds.Options{Endpoint: server.URL(), HTTPClient: &http.Client{}})
+	if got := metadata(t, client, "instance-id"); got != hostA {
+		t.Errorf("instance-id %q, want %s", got, hostA)
+	}
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+}

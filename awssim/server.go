@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Server serves a simulator at a TCP address.
+// Server serves a simulator, or the metadata of an instance, at a TCP address.
 type Server struct {
 	http     *http.Server
 	listener net.Listener
@@ -49,7 +49,26 @@ func Listen(ctx context.Context, address string, s *Simulator) (*Server, error) 
 	return server, nil
 }
 
-// URL returns the value for AWS_ENDPOINT_URL.
+// ListenMetadata serves the metadata of one instance at an address, until Close or until the context ends. It is for
+// clients that cannot name the instance in a URL.
+func ListenMetadata(ctx context.Context, address string, s *Simulator, instanceID string) (*Server, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for metadata requests of %s: %w", instanceID, err)
+	}
+	server := &Server{
+		http:     &http.Server{Handler: s.Metadata(instanceID), ReadHeaderTimeout: 10 * time.Second},
+		listener: listener,
+		served:   make(chan error, 1),
+		stop:     func() {},
+	}
+	go func() { server.served <- server.http.Serve(listener) }()
+	context.AfterFunc(ctx, func() { _ = server.http.Close() })
+	return server, nil
+}
+
+// URL returns the value for AWS_ENDPOINT_URL, or for AWS_EC2_METADATA_SERVICE_ENDPOINT.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 
 // closeTimeout is how long Close waits for calls to end.
