@@ -5,6 +5,7 @@ package join
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -165,6 +166,21 @@ func (r *run) record(outcomes []executor.Outcome) {
 		}
 		r.recordCreated(o.Action)
 		log.Info("carried out")
+		if create, is := o.Action.(plan.Create); is {
+			r.warnOfNeighbours(create, log)
+		}
+	}
+}
+
+// warnOfNeighbours says that the instance has an interface without an owner in the subnet of a new one, at another slot:
+// a published Multus function may have attached it for the same network.
+func (r *run) warnOfNeighbours(create plan.Create, log *slog.Logger) {
+	for _, i := range r.look.Interfaces {
+		if identity.HasNoOwner(i.Tags) && i.AttachedTo(r.instanceID) && i.SubnetID == create.SubnetID {
+			log.Warn("the instance has two interfaces in this subnet now: the tags of one name no owner, and it is not at the "+
+				"declared slot; detach it, and declare its slot for further instances if it should serve the network",
+				"interface", i.ID, "subnet", i.SubnetID, "slot", i.Attachment.Slot.String(), "declared", create.Slot.String())
+		}
 	}
 }
 
