@@ -86,7 +86,9 @@ type WorldSecurityGroup struct {
 	GroupName   string `json:"groupName"`
 	Description string `json:"description,omitempty"`
 	VPCID       string `json:"vpcId"`
-	Tags        Tags   `json:"tags,omitempty"`
+	// IPPermissions are the rules for packets to interfaces with the group. Packets from them may go everywhere.
+	IPPermissions []IPPermission `json:"ipPermissions,omitempty"`
+	Tags          Tags           `json:"tags,omitempty"`
 }
 
 // WorldInterface is a network interface without an instance.

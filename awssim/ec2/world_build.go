@@ -5,6 +5,7 @@ package ec2
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -30,6 +31,11 @@ func (m *Model) build() error {
 	}
 	for _, group := range m.world.SecurityGroups {
 		m.buildGroup(group)
+	}
+	for _, group := range m.world.SecurityGroups {
+		if err := m.buildRules(group); err != nil {
+			return err
+		}
 	}
 	for _, subnet := range m.world.Subnets {
 		m.buildSubnet(subnet)
@@ -87,6 +93,21 @@ func (m *Model) buildGroup(spec WorldSecurityGroup) {
 	m.putGroup(&SecurityGroup{
 		GroupID: spec.GroupID, GroupName: spec.GroupName, Description: spec.Description, VPCID: spec.VPCID, Tags: spec.Tags,
 	})
+}
+
+// buildRules adds the rules of a group. They can name groups that the world lists later.
+func (m *Model) buildRules(spec WorldSecurityGroup) error {
+	if len(spec.IPPermissions) == 0 {
+		return nil
+	}
+	rules, err := m.rulesOf(spec.GroupID, spec.IPPermissions, false)
+	if err != nil {
+		return fmt.Errorf("rules of security group %s: %w", spec.GroupID, err)
+	}
+	for _, rule := range rules {
+		m.putRule(rule)
+	}
+	return nil
 }
 
 func (m *Model) buildSubnet(spec WorldSubnet) {

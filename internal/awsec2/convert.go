@@ -5,6 +5,7 @@ package awsec2
 
 import (
 	"net/netip"
+	"slices"
 	"unique"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -121,24 +122,48 @@ func ipv6CIDR(s types.Subnet) netip.Prefix {
 }
 
 func securityGroup(g types.SecurityGroup) eni.SecurityGroup {
+	rules := groupRules(g)
 	return eni.SecurityGroup{
 		ID: aws.ToString(g.GroupId), Name: aws.ToString(g.GroupName), VPCID: aws.ToString(g.VpcId), Tags: tagMap(g.Tags),
-		AllFrom: allTraffic(g.IpPermissions), AllTo: allTraffic(g.IpPermissionsEgress),
+		AllFrom: allTraffic(rules.Ingress), AllTo: allTraffic(rules.Egress),
 	}
 }
 
-// allTraffic returns the groups that rules name for all protocols, which EC2 writes as -1 (EC2 API reference,
-// IpPermission).
-func allTraffic(rules []types.IpPermission) (groupIDs []string) {
+// allTraffic returns the groups that rules name for all protocols.
+func allTraffic(rules []eni.GroupRule) (groupIDs []string) {
 	for _, rule := range rules {
-		if aws.ToString(rule.IpProtocol) != "-1" {
-			continue
-		}
-		for _, pair := range rule.UserIdGroupPairs {
-			groupIDs = append(groupIDs, aws.ToString(pair.GroupId))
+		if rule.Protocol == eni.AnyProtocol {
+			groupIDs = append(groupIDs, rule.Groups...)
 		}
 	}
 	return groupIDs
+}
+
+func groupRules(g types.SecurityGroup) eni.GroupRules {
+	return eni.GroupRules{
+		ID: aws.ToString(g.GroupId), Ingress: convertAll(g.IpPermissions, groupRule),
+		Egress: convertAll(g.IpPermissionsEgress, groupRule),
+	}
+}
+
+// groupRule converts a rule. EC2 omits the ports of a rule for all of them.
+func groupRule(p types.IpPermission) eni.GroupRule {
+	port := func(n *int32) int {
+		if n == nil {
+			return eni.AnyPort
+		}
+		return int(*n)
+	}
+	return eni.GroupRule{
+		Protocol: aws.ToString(p.IpProtocol), FromPort: port(p.FromPort), ToPort: port(p.ToPort),
+		CIDRs: slices.Concat(
+			convertAll(p.IpRanges, func(r types.IpRange) netip.Prefix { return prefix(r.CidrIp) }),
+			convertAll(p.Ipv6Ranges, func(r types.Ipv6Range) netip.Prefix { return prefix(r.CidrIpv6) })),
+		Groups: convertAll(p.UserIdGroupPairs, func(g types.UserIdGroupPair) string { return aws.ToString(g.GroupId) }),
+		PrefixLists: convertAll(p.PrefixListIds, func(l types.PrefixListId) string {
+			return aws.ToString(l.PrefixListId)
+		}),
+	}
 }
 
 func limits(t types.InstanceTypeInfo) eni.Limits {

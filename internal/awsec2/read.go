@@ -118,6 +118,25 @@ func (c *Client) SecurityGroups(ctx context.Context, terms selector.GroupTerms) 
 	return all, nil
 }
 
+// SecurityGroupRules returns the rules of security groups by the group's ID; it omits groups that EC2 does not return.
+func (c *Client) SecurityGroupRules(ctx context.Context, ids []string) (map[string]eni.GroupRules, error) {
+	rules := map[string]eni.GroupRules{}
+	for _, filters := range chunked("group-id", ids) {
+		pages := ec2.NewDescribeSecurityGroupsPaginator(c.api,
+			&ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("read the rules of security groups: %w", toAPIError(err))
+			}
+			for _, g := range page.SecurityGroups {
+				rules[aws.ToString(g.GroupId)] = groupRules(g)
+			}
+		}
+	}
+	return rules, nil
+}
+
 // interfaces reads all pages, sorted by ID. An interface that moves between pages is included once.
 func (c *Client) interfaces(ctx context.Context, filters ...types.Filter) ([]eni.Interface, error) {
 	var all []eni.Interface

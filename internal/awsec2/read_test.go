@@ -276,3 +276,41 @@ func TestSecurityGroups(t *testing.T) {
 		})
 	}
 }
+
+// The answer is one of DescribeSecurityGroups, whose rule for everything has no ports.
+func TestSecurityGroupRules(t *testing.T) {
+	server := always(reply{body: `<securityGroupInfo><item><groupId>sg-1</groupId><groupName>web</groupName>
+		<ipPermissions>
+		<item><ipProtocol>tcp</ipProtocol><fromPort>80</fromPort><toPort>90</toPort>
+			<groups><item><userId>111122223333</userId><groupId>sg-2</groupId></item></groups>
+			<ipRanges><item><cidrIp>10.0.0.0/16</cidrIp></item></ipRanges>
+			<ipv6Ranges><item><cidrIpv6>2001:db8::/32</cidrIpv6></item></ipv6Ranges>
+			<prefixListIds><item><prefixListId>pl-1</prefixListId></item></prefixListIds></item>
+		<item><ipProtocol>icmp</ipProtocol><fromPort>8</fromPort><toPort>-1</toPort><groups/><ipRanges/></item>
+		</ipPermissions>
+		<ipPermissionsEgress><item><ipProtocol>-1</ipProtocol><groups/><ipRanges><item><cidrIp>0.0.0.0/0</cidrIp></item></ipRanges></item>
+		</ipPermissionsEgress></item></securityGroupInfo>`})
+	got, err := server.client(t, awsec2.Options{}).SecurityGroupRules(t.Context(), []string{"sg-1", "sg-gone"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"sg-1", "sg-gone"}, server.requests[0].filter("group-id")); diff != "" {
+		t.Errorf("filter (-want +got):\n%s", diff)
+	}
+	want := map[string]eni.GroupRules{"sg-1": {
+		ID: "sg-1",
+		Ingress: []eni.GroupRule{
+			{
+				Protocol: "tcp", FromPort: 80, ToPort: 90, Groups: []string{"sg-2"}, PrefixLists: []string{"pl-1"},
+				CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("2001:db8::/32")},
+			},
+			{Protocol: "icmp", FromPort: 8, ToPort: eni.AnyPort},
+		},
+		Egress: []eni.GroupRule{{
+			Protocol: eni.AnyProtocol, FromPort: eni.AnyPort, ToPort: eni.AnyPort, CIDRs: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")},
+		}},
+	}}
+	if diff := cmp.Diff(want, got, netipValues); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
