@@ -35,13 +35,16 @@ func (a *access) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&a.context, "context", "", "name of the kubeconfig context to use")
 }
 
-// connect returns a client without a cache.
-func (a *access) connect() (client.Client, error) {
+func (a *access) load() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = a.kubeconfig
-	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
 		&clientcmd.ConfigOverrides{CurrentContext: a.context})
-	config, err := loaded.ClientConfig()
+}
+
+// connect returns a client without a cache.
+func (a *access) connect() (client.Client, error) {
+	config, err := a.load().ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find the Kubernetes API: %w; set KUBECONFIG or --kubeconfig", err)
 	}
@@ -68,11 +71,16 @@ type cloud struct {
 }
 
 func (c *cloud) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&c.region, "region", "",
-		"AWS region; if empty, from the SDK's configuration, instance metadata, or the nodes' topology label")
+	c.bindRegion(flags)
 	flags.StringVar(&c.cluster, "cluster-name", "",
 		"name of the cluster in the tags of its interfaces, as set for the controller; if empty, the name that the "+
 			"controller recorded, or the UID of the kube-system namespace")
+}
+
+// bindRegion adds the flag of commands that read by ID, and need no name of the cluster.
+func (c *cloud) bindRegion(flags *pflag.FlagSet) {
+	flags.StringVar(&c.region, "region", "",
+		"AWS region; if empty, from the SDK's configuration, instance metadata, or the nodes' topology label")
 }
 
 // bindInstanceTags adds the flag --instance-tags of the controller, for commands that predict or check its actions.
@@ -91,6 +99,18 @@ type ec2 struct {
 
 // connect determines the region and the cluster. It does not call EC2.
 func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
+	cluster := c.cluster
+	if cluster == "" {
+		var err error
+		if cluster, err = clusterName(ctx, api); err != nil {
+			return ec2{}, err
+		}
+	}
+	return c.open(ctx, api, cluster)
+}
+
+// open determines the region, and uses a name of the cluster; commands that read by ID need none.
+func (c *cloud) open(ctx context.Context, api client.Client, cluster string) (ec2, error) {
 	instanceTags, err := options.ParseInstanceTags(c.instanceTags)
 	if err != nil {
 		return ec2{}, err
@@ -98,12 +118,6 @@ func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
 	region, source, err := awsec2.ClusterRegion(ctx, c.region, func() string { return nodeRegion(ctx, api) })
 	if err != nil {
 		return ec2{}, err
-	}
-	cluster := c.cluster
-	if cluster == "" {
-		if cluster, err = clusterName(ctx, api); err != nil {
-			return ec2{}, err
-		}
 	}
 	config, err := awsec2.Load(ctx, region, version.String(), slog.New(slog.DiscardHandler))
 	if err != nil {
