@@ -40,7 +40,6 @@ type CreateSecurityGroupInput struct {
 
 // CreateSecurityGroupOutput is its answer.
 type CreateSecurityGroupOutput struct {
-	Return           bool   `json:"return"`
 	GroupID          string `json:"groupId"`
 	SecurityGroupARN string `json:"securityGroupArn"`
 	Tags             Tags   `json:"tags,omitempty" xml:"tagSet"`
@@ -67,7 +66,7 @@ func (m *Model) CreateSecurityGroup(c Call, in *CreateSecurityGroupInput) (*Crea
 	group := m.putGroup(&SecurityGroup{
 		GroupID: m.networkID("sg"), GroupName: in.GroupName, Description: in.Description, VPCID: vpc.VPCID, Tags: tags,
 	})
-	return &CreateSecurityGroupOutput{true, group.GroupID, group.SecurityGroupARN, tags}, nil
+	return &CreateSecurityGroupOutput{group.GroupID, group.SecurityGroupARN, tags}, nil
 }
 
 func (m *Model) vpcForGroup(id string) (*VPC, error) {
