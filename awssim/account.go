@@ -33,30 +33,35 @@ type account struct {
 	ssm         *ssm.Model
 }
 
-// newAccount builds the world at the present time.
+// newAccount builds the world at the present time, or restores a saved account.
 func newAccount(o Options, now time.Time) (*account, error) {
 	w, services, owner := o.World, *o.ServiceBehavior, cmp.Or(o.World.AccountID, ec2.DefaultAccountID)
+	var saved savedModels
+	if o.State != nil {
+		saved, now = o.State.models(), o.State.Timeline.Now
+	}
 	a := &account{timeline: timeline.New(now), faults: fault.NewSet(o.Seed)}
 	var err error
 	if a.ec2, err = ec2.New(ec2.Options{World: w.World, Behavior: *o.Behavior, Faults: a.faults, Seed: o.Seed,
-		Timeline: a.timeline}); err != nil {
+		Timeline: a.timeline, Saved: saved.ec2}); err != nil {
 		return nil, err
 	}
 	if a.sqs, err = sqs.New(sqs.Options{
 		Queues: w.Queues, Behavior: services.SQS, Region: w.Region, Account: owner, Timeline: a.timeline,
-		Faults: a.faults, Seed: o.Seed,
+		Faults: a.faults, Seed: o.Seed, Saved: saved.sqs,
 	}); err != nil {
 		return nil, err
 	}
 	if a.lambda, err = lambda.New(lambda.Options{
 		Functions: w.Functions, EventSourceMappings: w.EventSourceMappings,
 		Region: w.Region, Account: owner, Timeline: a.timeline, SQS: a.sqs, Seed: o.Seed,
+		Saved: saved.lambda,
 	}); err != nil {
 		return nil, err
 	}
 	if a.bus, err = events.New(events.Options{
 		Rules: w.Rules, Region: w.Region, Account: owner, Timeline: a.timeline, Faults: a.faults, Seed: o.Seed,
-		Latency: services.Delivery.Draw, Deliver: a.deliver,
+		Latency: services.Delivery.Draw, Deliver: a.deliver, Saved: saved.events,
 	}); err != nil {
 		return nil, err
 	}
@@ -65,9 +70,12 @@ func newAccount(o Options, now time.Time) (*account, error) {
 	a.autoScaling, err = autoscaling.New(autoscaling.Options{
 		Groups: w.AutoScalingGroups, Behavior: services.AutoScaling, Region: w.Region, Account: owner,
 		Timeline: a.timeline, EC2: a.ec2,
-		Seed: o.Seed, Put: a.put, Notify: a.sqs.Put,
+		Seed: o.Seed, Put: a.put, Notify: a.sqs.Put, Saved: saved.autoScaling,
 	})
-	return a, err
+	if err != nil || o.State == nil {
+		return a, err
+	}
+	return a, a.load(o.State)
 }
 
 // advance executes all events that are due by now.

@@ -75,6 +75,26 @@ func newRecorder(now time.Time) *recorder {
 	return &recorder{since: now, actions: map[string]ActionCalls{}, sorts: map[sort]Tally{}}
 }
 
+// savedCalls is a recorder as it is saved.
+type savedCalls struct {
+	Since  time.Time              `json:"since"`
+	Counts map[string]ActionCalls `json:"counts"`
+	Sorts  map[sort]Tally         `json:"sorts"`
+	Recent []RecentCall           `json:"recent"` // oldest first
+}
+
+func (r *recorder) save() savedCalls {
+	return savedCalls{Since: r.since, Counts: r.actions, Sorts: r.sorts, Recent: r.last()}
+}
+
+func loadRecorder(saved savedCalls) *recorder {
+	r := newRecorder(saved.Since)
+	maps.Copy(r.actions, saved.Counts)
+	maps.Copy(r.sorts, saved.Sorts)
+	r.recent = saved.Recent[max(0, len(saved.Recent)-recentCalls):]
+	return r
+}
+
 // sort is the kind of action for the sums.
 type sort int
 

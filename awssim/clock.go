@@ -17,24 +17,25 @@ type Clock interface {
 }
 
 // RealClock is the time of the machine. Inside a testing/synctest bubble that is the bubble's time.
-func RealClock() Clock { return scaledClock{start: time.Now(), speed: 1} }
+func RealClock() Clock { return ScaledClock(1) }
 
 // ScaledClock begins at the time of the machine and runs speed times as fast.
 func ScaledClock(speed float64) Clock { return scaledClock{start: time.Now(), speed: speed} }
 
 type scaledClock struct {
-	start time.Time
-	speed float64
+	start  time.Time     // of the machine
+	offset time.Duration // of the simulated time at the start
+	speed  float64
 }
 
 // Now is part of Clock.
 func (c scaledClock) Now() time.Time {
-	return c.start.Add(time.Duration(float64(time.Since(c.start)) * c.speed))
+	return c.start.Add(c.offset + time.Duration(float64(time.Since(c.start))*c.speed))
 }
 
 // machine returns the real time at which the clock will show a time.
 func (c scaledClock) machine(t time.Time) time.Time {
-	return c.start.Add(time.Duration(float64(t.Sub(c.start)) / c.speed))
+	return c.start.Add(time.Duration(float64(t.Sub(c.start)-c.offset) / c.speed))
 }
 
 // Sleep is part of Clock.

@@ -4,6 +4,7 @@
 package awssim
 
 import (
+	"math"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -84,6 +85,35 @@ func newThrottle(limits map[string]Bucket, behavior ec2.Behavior) *throttle {
 		t.buckets[name] = rate.NewLimiter(rate.Limit(bucket.Refill), bucket.Capacity)
 	}
 	return t
+}
+
+// save returns the number of tokens in each bucket.
+func (t *throttle) save(now time.Time) map[string]float64 {
+	tokens := map[string]float64{}
+	for name, bucket := range t.buckets {
+		tokens[name] = bucket.TokensAt(now)
+	}
+	return tokens
+}
+
+// load takes tokens from full buckets, until they have the saved numbers. A bucket whose capacity is now smaller stays
+// full.
+func (t *throttle) load(tokens map[string]float64, now time.Time) {
+	for name, bucket := range t.buckets {
+		saved, known := tokens[name]
+		missing := float64(bucket.Burst()) - saved
+		if !known || missing <= 0 || bucket.Burst() == 0 {
+			continue
+		}
+		// A bucket gives whole tokens: taken earlier, the last one has partly come back by now.
+		whole, at := math.Ceil(missing), now
+		if bucket.Limit() > 0 {
+			at = now.Add(-time.Duration((whole - missing) / float64(bucket.Limit()) * float64(time.Second)))
+		}
+		for left := int(whole); left > 0; left -= bucket.Burst() {
+			bucket.ReserveN(at, min(left, bucket.Burst()))
+		}
+	}
 }
 
 // allows takes the tokens of a call, and reports whether there were enough.

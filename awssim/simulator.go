@@ -28,6 +28,11 @@ import (
 type Options struct {
 	// World is the initial state of the account; see [ExampleWorld] and [LoadWorld].
 	World World
+	// State is a saved account that the simulator goes on from. World and Seed are then those of the state; its
+	// [SavedState.Clock] goes on from the saved time.
+	State *SavedState
+	// StateFile is the file that POST /_sim/save writes; empty means that it is refused.
+	StateFile string
 	// Clock is the time; nil means [RealClock].
 	Clock Clock
 	// Behavior has the durations and switches of EC2; nil means [ec2.DefaultBehavior]. The zero ec2.Behavior takes no time
@@ -71,7 +76,8 @@ type Simulator struct {
 	throttle *throttle
 	recorder *recorder
 	requests uint64
-	random   *rand.Rand      // of the latencies of calls
+	source   *rand.PCG
+	random   *rand.Rand      // of the latencies of calls; draws from source
 	changed  context.Context // ends at a change; nil while no client waits for one
 	wake     context.CancelFunc
 }
@@ -81,9 +87,16 @@ func New(o Options) (*Simulator, error) {
 	s := &Simulator{options: o.withDefaults(), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
 		services: newServices(), haveFunctions: make(chan struct{})}
 	s.clock = s.options.Clock
+	state := s.options.State
+	if state != nil {
+		s.options.World, s.options.Seed = state.World, state.Seed
+	}
 	s.control, s.runtime = s.controlPlane(), s.runtimeAPI()
 	if err := s.Reset(); err != nil {
 		return nil, err
+	}
+	if s.options.State = nil; state != nil {
+		return s, s.load(state)
 	}
 	return s, nil
 }
@@ -116,10 +129,11 @@ func (s *Simulator) Reset() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.account = account
-	s.random = rand.New(rand.NewPCG(s.options.Seed, callStream))
+	s.source = rand.NewPCG(s.options.Seed, callStream)
+	s.random = rand.New(s.source)
 	s.throttle = newThrottle(s.options.Limits, *s.options.Behavior)
 	s.recorder = newRecorder(now)
-	if len(s.options.World.Functions) > 0 {
+	if len(s.account.lambda.FunctionNames()) > 0 {
 		s.noteFunctions()
 	}
 	s.tellPollers()

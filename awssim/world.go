@@ -4,11 +4,16 @@
 package awssim
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strconv"
+	"strings"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
 	"github.com/multieni/multieni/awssim/autoscaling"
@@ -44,12 +49,43 @@ func LoadWorld(r io.Reader) (World, error) {
 	}
 	var world World
 	if err := yaml.UnmarshalStrict(data, &world); err != nil {
-		return World{}, fmt.Errorf("read world: %w (awssim/worlds/example.yaml shows all members)", err)
+		return World{}, fmt.Errorf("read world: %s%w (awssim/worlds/example.yaml shows all members)", place(data, err), err)
 	}
 	if err := world.Validate(); err != nil {
 		return World{}, fmt.Errorf("world: %w", err)
 	}
 	return world, nil
+}
+
+// misplaced matches the errors of encoding/json about a member: its name, or the path of one with a wrong type.
+var misplaced = regexp.MustCompile(`unknown field "([^"]+)"|Go struct field \S*?([^. ]+) of type`)
+
+// place names the lines of the member that an error is about; the errors of YAML itself name theirs.
+func place(data []byte, err error) string {
+	found := misplaced.FindStringSubmatch(err.Error())
+	var document yamlv3.Node
+	if found == nil || yamlv3.Unmarshal(data, &document) != nil {
+		return ""
+	}
+	name, lines := cmp.Or(found[1], found[2]), []string{}
+	var walk func(*yamlv3.Node)
+	walk = func(node *yamlv3.Node) {
+		for i, child := range node.Content {
+			if node.Kind == yamlv3.MappingNode && i%2 == 0 && child.Value == name {
+				lines = append(lines, strconv.Itoa(child.Line))
+			}
+			walk(child)
+		}
+	}
+	walk(&document)
+	switch len(lines) {
+	case 0:
+		return ""
+	case 1:
+		return "line " + lines[0] + ": "
+	default:
+		return "one of the lines " + strings.Join(lines, ", ") + ": "
+	}
 }
 
 // LoadWorldFile reads a world from a YAML file.

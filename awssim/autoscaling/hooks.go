@@ -140,12 +140,7 @@ func (m *Model) beat(g *Group, instance *Instance, a *action) {
 	if a.deadline.After(a.last) {
 		a.deadline = a.last
 	}
-	deadline := a.deadline
-	m.timeline.At(deadline, func() {
-		if a.deadline.Equal(deadline) && slices.Contains(instance.actions, a) {
-			m.complete(g, instance, a, a.hook.DefaultResult, ByTimeout)
-		}
-	})
+	m.events.deadline.At(a.deadline, deadline{g.AutoScalingGroupARN, instance.InstanceID, a.LifecycleActionToken, a.deadline})
 }
 
 // announce sends an action to EventBridge and the notification target.

@@ -35,16 +35,11 @@ func (m *Model) balance(g *Group) {
 
 // balanceAfter plans balance.
 func (m *Model) balanceAfter(g *Group, wait time.Duration) {
-	again := func() {
-		if m.groups[g.AutoScalingGroupName] == g {
-			m.balance(g)
-		}
-	}
 	if wait <= 0 {
-		m.timeline.Soon(again)
+		m.events.balance.Soon(g.AutoScalingGroupARN)
 		return
 	}
-	m.timeline.At(m.timeline.Now().Add(wait), again)
+	m.events.balance.After(wait, g.AutoScalingGroupARN)
 }
 
 // living returns the instances that count towards the capacity.
@@ -176,7 +171,7 @@ func (m *Model) watch(changed *ec2.Instance) {
 		return
 	}
 	id, state := changed.InstanceID, changed.State.Name
-	m.timeline.Soon(func() { m.follow(g, id, state) })
+	m.events.follow.Soon(member{g.AutoScalingGroupARN, id, state})
 }
 
 func (m *Model) follow(g *Group, instanceID, state string) {
@@ -192,9 +187,7 @@ func (m *Model) follow(g *Group, instanceID, state string) {
 	case ec2.ShuttingDown, ec2.Stopping:
 		if !strings.HasPrefix(instance.LifecycleState, Terminating) {
 			instance.HealthStatus = "Unhealthy"
-			m.timeline.At(m.timeline.Now().Add(m.options.Behavior.Replace), func() {
-				m.terminate(g, instance, "an instance was taken out of service in response to an EC2 health check")
-			})
+			m.events.replace.After(m.options.Behavior.Replace, member{g.AutoScalingGroupARN, instanceID, state})
 		}
 	case ec2.Terminated:
 		instance.LifecycleState = Terminated
@@ -207,7 +200,7 @@ func (m *Model) follow(g *Group, instanceID, state string) {
 
 // awaitLaunchHooks lets the hooks of a new instance begin after their delay.
 func (m *Model) awaitLaunchHooks(g *Group, instance *Instance) {
-	m.timeline.At(m.timeline.Now().Add(m.options.Behavior.Hook), func() { m.beginLaunchHooks(g, instance) })
+	m.events.hooks.After(m.options.Behavior.Hook, member{g.AutoScalingGroupARN, instance.InstanceID, ec2.Running})
 }
 
 // beginLaunchHooks lets the hooks of a new instance begin, unless they have begun.
@@ -253,11 +246,7 @@ func (m *Model) terminate(g *Group, instance *Instance, cause string) {
 // end terminates the instance itself.
 func (m *Model) end(instance *Instance) {
 	instance.LifecycleState = TerminatingProceed
-	id := instance.InstanceID
-	m.timeline.Soon(func() {
-		// An instance that is already terminated is no error.
-		_, _ = m.ec2.TerminateInstances(ec2.Call{Now: m.timeline.Now()}, &ec2.InstancesInput{InstanceIDs: []string{id}})
-	})
+	m.events.end.Soon(instance.InstanceID)
 }
 
 // put sends an event about a group to EventBridge.

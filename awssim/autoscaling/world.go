@@ -54,6 +54,8 @@ type Options struct {
 	Put func(events.Event)
 	// Notify sends a message to a notification target, and fails if the target does not exist.
 	Notify func(targetARN, body string) error
+	// Saved is what the model goes on from, instead of Groups. The caller loads the timeline.
+	Saved *Saved
 }
 
 // Model is one account's Auto Scaling in one region. Use it from one goroutine at a time.
@@ -61,18 +63,25 @@ type Model struct {
 	options  Options
 	timeline *timeline.Timeline
 	ec2      *ec2.Model
-	random   *rand.Rand
+	source   *rand.PCG
+	random   *rand.Rand // draws from source
 	groups   map[string]*Group
+	events   eventKinds
 }
 
 // New returns a model with the groups of the world, which begin to launch.
 func New(o Options) (*Model, error) {
-	m := &Model{options: o, timeline: o.Timeline, ec2: o.EC2, random: rand.New(rand.NewPCG(o.Seed, 0xa5)),
+	m := &Model{options: o, timeline: o.Timeline, ec2: o.EC2, source: rand.NewPCG(o.Seed, 0xa5),
 		groups: map[string]*Group{}}
+	m.random = rand.New(m.source)
 	if m.options.Behavior.Retry == 0 {
 		m.options.Behavior.Retry = time.Minute
 	}
+	m.defineEvents()
 	o.EC2.Watch(m.watch)
+	if o.Saved != nil {
+		return m, m.load(*o.Saved)
+	}
 	for _, g := range o.Groups {
 		if _, err := m.CreateAutoScalingGroup(&CreateGroupInput{
 			GroupSettings: GroupSettings{

@@ -53,7 +53,9 @@ type kind[T any] struct {
 	// present completes a stored resource with the fields that EC2 derives at a read.
 	present func(*T, look) *T
 	// keys returns the index keys of a resource, isIndexed reports which filters may use them.
-	keys      func(*T) []string
+	keys func(*T) []string
+	// internal returns a pointer to the fields that EC2 does not show. They are saved, too.
+	internal  func(*T) any
 	isIndexed func(filter string) bool
 }
 

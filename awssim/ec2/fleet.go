@@ -54,9 +54,15 @@ type Fleet struct {
 	Errors    []FleetError    `json:"errors,omitempty" xml:"errorSet"`
 	Tags      Tags            `json:"tags" xml:"tagSet"`
 
-	in       CreateFleetInput
-	launches fleetTags
-	launched []string // instances
+	internal fleetInternals
+}
+
+// fleetInternals are what EC2 does not show of a fleet.
+type fleetInternals struct {
+	In       CreateFleetInput `json:"in"`
+	IAMRole  string           `json:"iamRole,omitempty"` // of a Spot Fleet request
+	Launches fleetTags        `json:"launches"`
+	Launched []string         `json:"launched,omitempty"` // instances
 }
 
 func (m *Model) newFleet(in *CreateFleetInput) (*Fleet, error) {
@@ -71,7 +77,7 @@ func (m *Model) newFleet(in *CreateFleetInput) (*Fleet, error) {
 		Type: in.kind(), FleetState: fleetSubmitted, ActivityStatus: pendingFulfillment, CreateTime: m.now(),
 		ClientToken:           in.ClientToken,
 		LaunchTemplateConfigs: in.LaunchTemplateConfigs, TargetCapacitySpecification: in.TargetCapacitySpecification,
-		Tags: tags.fleet, in: *in, launches: tags,
+		Tags: tags.Fleet, internal: fleetInternals{In: *in, IAMRole: in.role, Launches: tags},
 	}, nil
 }
 
@@ -99,7 +105,7 @@ func (m *Model) changeFleet(id string, change func(*Fleet)) {
 
 // living returns the instances of a fleet that count towards its target.
 func (m *Model) living(f *Fleet) []string {
-	return slices.DeleteFunc(slices.Clone(f.launched), func(id string) bool {
+	return slices.DeleteFunc(slices.Clone(f.internal.Launched), func(id string) bool {
 		i := m.instances.get(id)
 		return i == nil || i.State.Name == ShuttingDown || i.State.Name == Terminated
 	})
@@ -122,11 +128,11 @@ func (m *Model) fulfil(id string) {
 			f.ActivityStatus = unfulfilled
 		}
 		for _, some := range made {
-			f.launched = slices.Concat(f.launched, some.InstanceIDs)
+			f.internal.Launched = slices.Concat(f.internal.Launched, some.InstanceIDs)
 		}
 	})
 	if lacks && fleet.Type == fleetMaintain {
-		m.at(m.now().Add(fleetRetry), func() { m.fulfil(id) })
+		m.events.fulfilled.After(fleetRetry, id)
 	}
 }
 
@@ -135,20 +141,20 @@ func (m *Model) launchFleet(fleet *Fleet, count int) (made []FleetInstance, refu
 		return nil, nil
 	}
 	// A deleted launch template is not an error of one choice; an instant fleet was already refused for it.
-	choices, _ := m.fleetChoices(&fleet.in)
-	by := launchedBy{service: true, tags: fleet.launches.instance.with(fleet.mark())}
-	if fleet.in.lifecycle() == "spot" {
+	choices, _ := m.fleetChoices(&fleet.internal.In)
+	by := launchedBy{service: true, tags: fleet.internal.Launches.Instance.with(fleet.mark())}
+	if fleet.internal.In.lifecycle() == "spot" {
 		by.lifecycle = "spot"
 	}
 	for _, choice := range choices {
-		instances, err := m.launchFor(fleetLaunch(choice, count, fleet.launches), by)
+		instances, err := m.launchFor(fleetLaunch(choice, count, fleet.internal.Launches), by)
 		if refused, ok := errors.AsType[*Error](err); ok {
-			refusals = append(refusals, FleetError{refused.Code, refused.Message, fleet.in.lifecycle(), choice})
+			refusals = append(refusals, FleetError{refused.Code, refused.Message, fleet.internal.In.lifecycle(), choice})
 			continue
 		}
 		return []FleetInstance{{
 			InstanceIDs:  each(instances, func(i *Instance) string { return i.InstanceID }),
-			InstanceType: instances[0].InstanceType, Lifecycle: fleet.in.lifecycle(), LaunchTemplateAndOverrides: choice,
+			InstanceType: instances[0].InstanceType, Lifecycle: fleet.internal.In.lifecycle(), LaunchTemplateAndOverrides: choice,
 		}}, refusals
 	}
 	return nil, refusals
@@ -174,30 +180,30 @@ func (m *Model) followFleet(changed *Instance) {
 	if id == "" || changed.State.Name != ShuttingDown && changed.State.Name != Terminated {
 		return
 	}
-	m.timeline.Soon(func() {
-		switch fleet := m.fleet(id); {
-		case fleet == nil:
-		case fleet.FleetState == fleetActive && fleet.Type == fleetMaintain:
-			m.fulfil(id)
-		case fleet.FleetState == fleetDeletedRunning, fleet.FleetState == fleetDeletedTerminating:
-			m.endFleet(id)
-		}
-	})
+	m.events.changed.Soon(id)
+}
+
+// fleetChanged replaces instances of a fleet that ended, or ends a deleted fleet.
+func (m *Model) fleetChanged(id string) {
+	switch fleet := m.fleet(id); {
+	case fleet == nil:
+	case fleet.FleetState == fleetActive && fleet.Type == fleetMaintain:
+		m.fulfil(id)
+	case fleet.FleetState == fleetDeletedRunning, fleet.FleetState == fleetDeletedTerminating:
+		m.endFleet(id)
+	}
 }
 
 // endFleet sets a deleted fleet's state to deleted when the last of its instances is terminated.
 func (m *Model) endFleet(id string) {
-	if slices.ContainsFunc(m.fleet(id).launched, func(id string) bool {
+	if slices.ContainsFunc(m.fleet(id).internal.Launched, func(id string) bool {
 		i := m.instances.get(id)
 		return i != nil && i.State.Name != Terminated
 	}) {
 		return
 	}
 	m.changeFleet(id, func(f *Fleet) { f.FleetState = fleetDeleted })
-	m.at(m.now().Add(fleetShown), func() {
-		m.burn(id)
-		put(m, m.fleetsLike(id), id, nil)
-	})
+	m.events.deleted.After(fleetShown, id)
 }
 
 // DeleteFleetsInput is the request of DeleteFleets.
@@ -313,8 +319,9 @@ func (m *Model) DescribeFleets(c Call, in *DescribeFleetsInput) (*DescribeFleets
 
 func (m *Model) fleetKind() kind[Fleet] {
 	return kind[Fleet]{
-		action: "DescribeFleets",
-		id:     func(f *Fleet) string { return f.FleetID },
+		action:   "DescribeFleets",
+		id:       func(f *Fleet) string { return f.FleetID },
+		internal: func(f *Fleet) any { return &f.internal },
 		notFound: func(id string) *Error {
 			return refuse("InvalidFleetId.NotFound", "The fleet ID '%s' does not exist", id)
 		},

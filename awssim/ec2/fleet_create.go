@@ -102,7 +102,7 @@ func (m *Model) createFleet(action, prefix string, in *CreateFleetInput) (*Fleet
 		return nil, err
 	}
 	if known != nil {
-		return m.fleet(known.ids[0]), nil
+		return m.fleet(known.IDs[0]), nil
 	}
 	if err := in.check(); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (m *Model) createFleet(action, prefix string, in *CreateFleetInput) (*Fleet
 	if fleet.Type == fleetInstant {
 		m.fulfil(id)
 	} else {
-		m.timeline.Soon(func() { m.fulfil(id) })
+		m.events.fulfilled.Soon(id)
 	}
 	return m.fleet(id), nil
 }
@@ -201,11 +201,15 @@ func (in *CreateFleetInput) lifecycle() string {
 }
 
 // fleetTags are the tags for the resources that a fleet creates.
-type fleetTags struct{ fleet, instance, eni Tags }
+type fleetTags struct {
+	Fleet    Tags `json:"fleet"`
+	Instance Tags `json:"instance"`
+	ENI      Tags `json:"eni"`
+}
 
 // tags reads the tags of a request. Instances of fleets that are not instant have those of the launch template.
 func (in *CreateFleetInput) tags() (tags fleetTags, err error) {
-	tags.fleet = Tags{}
+	tags.Fleet = Tags{}
 	var ofLaunch []TagSpecification
 	for _, s := range in.TagSpecifications {
 		if s.ResourceType != "fleet" {
@@ -216,13 +220,13 @@ func (in *CreateFleetInput) tags() (tags fleetTags, err error) {
 		if err != nil {
 			return tags, err
 		}
-		tags.fleet = tags.fleet.with(more)
+		tags.Fleet = tags.Fleet.with(more)
 	}
 	if len(ofLaunch) > 0 && in.kind() != fleetInstant {
 		return tags, invalidValue("'%s' is not a valid taggable resource type for fleets of type %s.",
 			ofLaunch[0].ResourceType, in.kind())
 	}
-	tags.instance, tags.eni, err = launchTags(ofLaunch)
+	tags.Instance, tags.ENI, err = launchTags(ofLaunch)
 	return tags, err
 }
 
@@ -235,8 +239,8 @@ func fleetLaunch(choice FleetTemplateChoice, count int, tags fleetTags) *RunInst
 	if o.AvailabilityZone != "" {
 		request.Placement = &PlacementSpecification{AvailabilityZone: o.AvailabilityZone}
 	}
-	if len(tags.eni) > 0 {
-		request.TagSpecifications = []TagSpecification{{ResourceType: "network-interface", Tags: listed(tags.eni)}}
+	if len(tags.ENI) > 0 {
+		request.TagSpecifications = []TagSpecification{{ResourceType: "network-interface", Tags: listed(tags.ENI)}}
 	}
 	return request
 }

@@ -88,14 +88,14 @@ type SpotFleetRequest struct {
 // spotRequest returns the fleet as a Spot Fleet request, which is cancelled and not deleted.
 func (f *Fleet) spotRequest() *SpotFleetRequest {
 	strategy := ""
-	if f.in.SpotOptions != nil {
-		strategy = f.in.SpotOptions.AllocationStrategy
+	if f.internal.In.SpotOptions != nil {
+		strategy = f.internal.In.SpotOptions.AllocationStrategy
 	}
 	return &SpotFleetRequest{
 		SpotFleetRequestID: f.FleetID, SpotFleetRequestState: cancelled(f.FleetState), ActivityStatus: f.ActivityStatus,
 		CreateTime: f.CreateTime, Tags: f.Tags,
 		SpotFleetRequestConfig: SpotFleetConfig{
-			IAMFleetRole: f.in.role, Type: f.Type, TargetCapacity: f.TargetCapacitySpecification.TotalTargetCapacity,
+			IAMFleetRole: f.internal.IAMRole, Type: f.Type, TargetCapacity: f.TargetCapacitySpecification.TotalTargetCapacity,
 			AllocationStrategy:    strategy,
 			LaunchTemplateConfigs: f.LaunchTemplateConfigs, ClientToken: f.ClientToken, FulfilledCapacity: f.FulfilledCapacity,
 		},

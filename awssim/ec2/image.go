@@ -33,9 +33,9 @@ type Image struct {
 	ENASupport          bool                 `json:"enaSupport"`
 	BlockDeviceMappings []BlockDeviceMapping `json:"blockDeviceMappings,omitempty" xml:"blockDeviceMapping" wire:"always"`
 	// ImageLocation, PlatformDetails and UsageOperation of a Linux image without a licence.
-	ImageLocation   string `json:"-" xml:"imageLocation"`
-	PlatformDetails string `json:"-" xml:"platformDetails"`
-	UsageOperation  string `json:"-" xml:"usageOperation"`
+	ImageLocation   string `json:"imageLocation,omitempty"`
+	PlatformDetails string `json:"platformDetails,omitempty"`
+	UsageOperation  string `json:"usageOperation,omitempty"`
 	Tags            Tags   `json:"tags,omitempty" xml:"tagSet"`
 }
 

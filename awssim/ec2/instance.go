@@ -35,7 +35,7 @@ type InstanceStateChange struct {
 // TerminateInstances begins to terminate instances. It also succeeds for terminated ones.
 func (m *Model) TerminateInstances(c Call, in *InstancesInput) (*InstanceStateChanges, error) {
 	return m.changeStates(c, *in, func(i *Instance) error {
-		if i.protected {
+		if i.internal.Protected {
 			return refuse("OperationNotPermitted",
 				"The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute "+
 					"and try again.", i.InstanceID)
@@ -50,7 +50,7 @@ func (m *Model) StopInstances(c Call, in *StopInstancesInput) (*InstanceStateCha
 		if i.State.Name == ShuttingDown || i.State.Name == Terminated || i.State.Name == Pending {
 			return incorrectInstanceState(i, "stopped")
 		}
-		if i.stopProtected {
+		if i.internal.StopProtected {
 			return refuse("OperationNotPermitted", "The instance '%s' may not be stopped. Modify its 'disableApiStop' "+
 				"instance attribute and try again.", i.InstanceID)
 		}
@@ -115,8 +115,8 @@ func (m *Model) enterRunning(id string) {
 	for _, eni := range m.interfacesOf(id) {
 		m.attached(eni.NetworkInterfaceID, eni.Attachment.AttachmentID)
 	}
-	if instance.cni != nil {
-		m.after(m.behavior.CNI, func() { m.runCNI(id) })
+	if instance.internal.CNI != nil {
+		after(m, m.behavior.CNI, m.events.warmed, id)
 	}
 }
 
@@ -127,7 +127,7 @@ func (m *Model) runCNI(instanceID string) {
 	if instance == nil || instance.State.Name != Running {
 		return
 	}
-	for range instance.cni.WarmENIs - m.ownedByCNI(instanceID) {
+	for range instance.internal.CNI.WarmENIs - m.ownedByCNI(instanceID) {
 		where := m.lowestFree(instanceID)
 		eni, err := m.create(InterfaceSettings{
 			SubnetID: instance.SubnetID, Groups: groupIDs(instance.Groups), Description: "aws-K8S-" + instanceID,
@@ -139,8 +139,8 @@ func (m *Model) runCNI(instanceID string) {
 			m.delete(eni)
 			return
 		}
-		attachment := m.attach(eni, where, Attachment{InstanceID: instanceID, DeleteOnTermination: true})
-		m.after(m.behavior.Attach, func() { m.attached(eni.NetworkInterfaceID, attachment) })
+		id := m.attach(eni, where, Attachment{InstanceID: instanceID, DeleteOnTermination: true})
+		after(m, m.behavior.Attach, m.events.attached, attachment{eni.NetworkInterfaceID, id})
 	}
 }
 
@@ -175,13 +175,17 @@ func (m *Model) stop(id string) {
 		return
 	}
 	m.changeInstance(id, func(i *Instance) { i.State, i.StateReason = state(Stopping), userInitiated() })
-	m.after(m.behavior.Stop, func() {
-		if m.instances.get(id).State.Name == Stopping {
-			m.losePublic(id)
-			delete(m.departures, id)
-			m.changeInstance(id, func(i *Instance) { i.State, i.poisoned = state(Stopped), nil })
-		}
-	})
+	after(m, m.behavior.Stop, m.events.stopped, id)
+}
+
+// stopped sets a stopping instance to stopped.
+func (m *Model) stopped(id string) {
+	if m.instances.get(id).State.Name != Stopping {
+		return
+	}
+	m.losePublic(id)
+	delete(m.departures, id)
+	m.changeInstance(id, func(i *Instance) { i.State, i.internal.Poisoned = state(Stopped), nil })
 }
 
 func (m *Model) start(id string) {
@@ -190,7 +194,7 @@ func (m *Model) start(id string) {
 	}
 	m.changeInstance(id, func(i *Instance) { i.State, i.StateReason = state(Pending), nil })
 	m.regainPublic(id)
-	m.after(m.behavior.Start, func() { m.enterRunning(id) })
+	after(m, m.behavior.Start, m.events.running, id)
 }
 
 // terminate begins to terminate an instance; it ignores one that is unknown or terminating.
@@ -200,7 +204,7 @@ func (m *Model) terminate(id string) {
 		return
 	}
 	m.changeInstance(id, func(i *Instance) { i.State, i.StateReason = state(ShuttingDown), userInitiated() })
-	m.after(m.behavior.Terminate, func() { m.terminated(id) })
+	after(m, m.behavior.Terminate, m.events.terminated, id)
 }
 
 func userInitiated() *StateReason {
@@ -224,7 +228,7 @@ func (m *Model) terminated(id string) {
 	}
 	delete(m.departures, id)
 	delete(m.lifecycleStates, id)
-	m.at(m.now().Add(seen), func() { m.putInstance(id, nil) })
+	m.events.forgotten.After(seen, id)
 }
 
 // releaseInterfaces deletes an instance's interfaces, or makes them available again, depending on deleteOnTermination.

@@ -62,11 +62,11 @@ func (m *Model) DescribeInstanceAttribute(
 	case "userData":
 		out.UserData = &OptionalText{i.UserData}
 	case "disableApiTermination":
-		out.DisableAPITermination = &TruthAttribute{i.protected}
+		out.DisableAPITermination = &TruthAttribute{i.internal.Protected}
 	case "disableApiStop":
-		out.DisableAPIStop = &TruthAttribute{i.stopProtected}
+		out.DisableAPIStop = &TruthAttribute{i.internal.StopProtected}
 	case "instanceInitiatedShutdownBehavior":
-		out.InstanceInitiatedShutdownBehavior = &TextAttribute{cmp.Or(i.shutdown, shutdownStop)}
+		out.InstanceInitiatedShutdownBehavior = &TextAttribute{cmp.Or(i.internal.Shutdown, shutdownStop)}
 	case "rootDeviceName":
 		out.RootDeviceName = &TextAttribute{i.RootDeviceName}
 	case "sourceDestCheck":
@@ -168,15 +168,15 @@ func (m *Model) modifyOnlyInterface(instance *Instance, in *ModifyInstanceAttrib
 func (m *Model) instanceChange(instance *Instance, in *ModifyInstanceAttributeInput) (func(*Instance), error) {
 	switch {
 	case in.DisableAPITermination != nil:
-		return func(i *Instance) { i.protected = in.DisableAPITermination.Value }, nil
+		return func(i *Instance) { i.internal.Protected = in.DisableAPITermination.Value }, nil
 	case in.DisableAPIStop != nil:
-		return func(i *Instance) { i.stopProtected = in.DisableAPIStop.Value }, nil
+		return func(i *Instance) { i.internal.StopProtected = in.DisableAPIStop.Value }, nil
 	case in.InstanceInitiatedShutdownBehavior != nil:
 		behavior := in.InstanceInitiatedShutdownBehavior.Value
 		if behavior != shutdownStop && behavior != shutdownTerminate {
 			return nil, invalidValue("Value (%s) for parameter instanceInitiatedShutdownBehavior is invalid.", behavior)
 		}
-		return func(i *Instance) { i.shutdown = behavior }, nil
+		return func(i *Instance) { i.internal.Shutdown = behavior }, nil
 	case instance.State.Name != Stopped:
 		return nil, refuse("IncorrectInstanceState", "The instance '%s' is not in the 'stopped' state.",
 			instance.InstanceID)

@@ -46,6 +46,7 @@ func (m *Model) instanceKind() kind[Instance] {
 		id:              func(i *Instance) string { return i.InstanceID },
 		filters:         instanceFilters(),
 		tags:            func(i *Instance) Tags { return i.Tags },
+		internal:        func(i *Instance) any { return &i.internal },
 		notFound:        instanceNotFound,
 		minResults:      5,
 		maxResults:      1000,

@@ -107,7 +107,7 @@ func (m *Model) RunInstances(c Call, in *RunInstancesInput) (*Reservation, error
 			return nil, err
 		}
 		if known != nil {
-			return m.replayReservation(known.ids)
+			return m.replayReservation(known.IDs)
 		}
 	}
 	l, err := m.plan(in, launchedBy{})
@@ -191,7 +191,7 @@ func (m *Model) launch(l launch) ([]*Instance, error) {
 		instances = append(instances, instance)
 	}
 	for _, instance := range instances {
-		m.after(m.behavior.Start, func() { m.enterRunning(instance.InstanceID) })
+		after(m, m.behavior.Start, m.events.running, instance.InstanceID)
 	}
 	return instances, nil
 }
@@ -222,8 +222,11 @@ func (m *Model) launchOne(l launch, index int) (*Instance, error) {
 		VirtualizationType: "hvm", RootDeviceType: "ebs", InstanceLifecycle: l.lifecycle,
 		MetadataOptions: l.metadata.orDefault(), Monitoring: Monitoring{monitoringState(l.monitoring)},
 		IAMInstanceProfile: l.profile, UserData: l.userData, Groups: primary.Groups, Tags: maps.Clone(l.instanceTags),
-		cni: l.cni, protected: l.protected, stopProtected: l.stopProtected, shutdown: l.shutdown,
-		hadPublicAddress: primary.Association.isAmazons(), CPUOptions: cpuOptions(l.instanceType),
+		CPUOptions: cpuOptions(l.instanceType),
+		internal: instanceInternals{
+			CNI: l.cni, Protected: l.protected, StopProtected: l.stopProtected, Shutdown: l.shutdown,
+			HadPublicAddress: primary.Association.isAmazons(),
+		},
 	}
 	if instance.PrivateDNSName == "" {
 		// EC2 names instances of IPv6-only subnets by their ID (EC2 user guide, "EC2 instance hostnames and domains").

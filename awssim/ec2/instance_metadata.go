@@ -33,10 +33,10 @@ type MetadataInterface struct {
 
 // departure is an interface that was detached from an instance.
 type departure struct {
-	eni *NetworkInterface
-	at  time.Time
-	// stays is set for an interface that was detached by force: it is shown until the instance is stopped.
-	stays bool
+	ENI *NetworkInterface `json:"networkInterface"`
+	At  time.Time         `json:"at"`
+	// Stays is set for an interface that was detached by force: it is shown until the instance is stopped.
+	Stays bool `json:"stays,omitempty"`
 }
 
 // Metadata returns the present state of the metadata service of an instance.
@@ -55,8 +55,8 @@ func (m *Model) Metadata(c Call, instanceID string) (*Metadata, error) {
 		m.addMetadata(md, eni)
 	}
 	for _, gone := range m.departures[instanceID] {
-		if gone.stays || m.now().Before(gone.at.Add(m.metadataLag(m.behavior.Metadata, gone.eni.Attachment.AttachmentID))) {
-			md.Interfaces = append(md.Interfaces, m.metadataOf(gone.eni, true))
+		if gone.Stays || m.now().Before(gone.At.Add(m.metadataLag(m.behavior.Metadata, gone.ENI.Attachment.AttachmentID))) {
+			md.Interfaces = append(md.Interfaces, m.metadataOf(gone.ENI, true))
 		}
 	}
 	slices.SortStableFunc(md.Interfaces, func(a, b MetadataInterface) int {
@@ -129,9 +129,9 @@ func (m *Model) metadataLag(l Latency, attachmentID string) time.Duration {
 // depart records for the metadata service that an interface was detached from its instance.
 func (m *Model) depart(eni *NetworkInterface, forced bool) {
 	id := eni.Attachment.InstanceID
-	stays := func(d departure) bool { return d.stays || m.now().Sub(d.at) < time.Hour }
+	stays := func(d departure) bool { return d.Stays || m.now().Sub(d.At) < time.Hour }
 	kept := slices.DeleteFunc(m.departures[id], func(d departure) bool { return !stays(d) })
-	m.departures[id] = append(kept, departure{eni: eni, at: m.now(), stays: forced})
+	m.departures[id] = append(kept, departure{ENI: eni, At: m.now(), Stays: forced})
 }
 
 // SetLifecycleState sets the target lifecycle state that the metadata service of an instance shows.

@@ -57,7 +57,7 @@ func (m *Model) CreateNetworkInterface(c Call, in *CreateNetworkInterfaceInput) 
 			return nil, err
 		}
 		if known != nil {
-			return &CreateNetworkInterfaceOutput{NetworkInterface: m.interfaces.get(known.ids[0]),
+			return &CreateNetworkInterfaceOutput{NetworkInterface: m.interfaces.get(known.IDs[0]),
 				ClientToken: in.ClientToken}, nil
 		}
 	}
@@ -186,11 +186,14 @@ func (m *Model) becomeAvailable(eni *NetworkInterface) {
 	}
 	m.putInterface(id, eni)
 	if wait > 0 {
-		m.at(m.now().Add(wait), func() {
-			if now := m.interfaces.get(id); now != nil && now.Status == StatusPending {
-				m.changeInterface(id, func(e *NetworkInterface) { e.Status = StatusAvailable })
-			}
-		})
+		m.events.available.After(wait, id)
+	}
+}
+
+// available makes a pending interface available.
+func (m *Model) available(id string) {
+	if now := m.interfaces.get(id); now != nil && now.Status == StatusPending {
+		m.changeInterface(id, func(e *NetworkInterface) { e.Status = StatusAvailable })
 	}
 }
 

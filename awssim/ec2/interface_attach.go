@@ -62,7 +62,7 @@ func (m *Model) AttachNetworkInterface(c Call, in *AttachNetworkInterfaceInput) 
 	id := m.attach(eni, where, Attachment{InstanceID: instance.InstanceID, ENASRD: in.ENASRD})
 	if _, strikes := m.faults.Draw(fault.StuckAttaching, m.now(), "AttachNetworkInterface", in.InstanceID,
 		in.NetworkInterfaceID); !strikes {
-		m.after(m.moving(instance, m.behavior.Attach), func() { m.attached(eni.NetworkInterfaceID, id) })
+		after(m, m.moving(instance, m.behavior.Attach), m.events.attached, attachment{eni.NetworkInterfaceID, id})
 	}
 	return &AttachNetworkInterfaceOutput{AttachmentID: id, NetworkCardIndex: where.card}, nil
 }
@@ -166,7 +166,7 @@ func (m *Model) slotIsFree(instance *Instance, where slot, cardOmitted bool) err
 	if where.device < 0 {
 		return invalidValue("Value (%d) for parameter deviceIndex is invalid. It cannot be negative.", where.device)
 	}
-	isTaken := slices.Contains(instance.poisoned, where)
+	isTaken := slices.Contains(instance.internal.Poisoned, where)
 	_, bug := m.faults.Draw(fault.CardIndexBug, m.now(), "AttachNetworkInterface", instance.InstanceID)
 	for _, other := range m.interfacesOf(instance.InstanceID) {
 		isTaken = isTaken || other.Attachment.slot() == where ||
@@ -302,12 +302,15 @@ func (m *Model) detach(eni *NetworkInterface, force bool) {
 	if stuck && !force {
 		return
 	}
-	m.after(m.moving(instance, m.behavior.Detach), func() {
-		if force {
-			m.poison(attachment)
-		}
-		m.leave(id, attachment.AttachmentID, force)
-	})
+	after(m, m.moving(instance, m.behavior.Detach), m.events.left, leaving{id, *attachment, force})
+}
+
+// left completes a detachment. One by force makes the slot unusable.
+func (m *Model) left(l leaving) {
+	if l.Force {
+		m.poison(&l.Attachment)
+	}
+	m.leave(l.NetworkInterfaceID, l.Attachment.AttachmentID, l.Force)
 }
 
 // poison makes a slot unusable until the instance is stopped.
@@ -316,7 +319,7 @@ func (m *Model) poison(a *Attachment) {
 	if m.behavior.ForceDetachKeepsSlot || instance == nil || instance.State.Name != Running {
 		return
 	}
-	m.changeInstance(a.InstanceID, func(i *Instance) { i.poisoned = append(slices.Clone(i.poisoned), a.slot()) })
+	m.changeInstance(a.InstanceID, func(i *Instance) { i.internal.Poisoned = append(slices.Clone(i.internal.Poisoned), a.slot()) })
 }
 
 // detached completes a detachment, unless its state has changed meanwhile.

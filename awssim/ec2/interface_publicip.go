@@ -102,7 +102,7 @@ func (m *Model) losePublic(instanceID string) {
 // "Public IPv4 addresses").
 func (m *Model) regainPublic(instanceID string) {
 	enis := m.interfacesOf(instanceID)
-	if m.instances.get(instanceID).hadPublicAddress && len(enis) == 1 && enis[0].Association == nil {
+	if m.instances.get(instanceID).internal.HadPublicAddress && len(enis) == 1 && enis[0].Association == nil {
 		m.givePublic(enis[0].NetworkInterfaceID)
 	}
 }

@@ -119,7 +119,7 @@ func (m *Model) CreateLaunchTemplate(c Call, in *CreateLaunchTemplateInput) (*Cr
 		return nil, err
 	}
 	if known != nil {
-		return &CreateLaunchTemplateOutput{m.templates.get(known.ids[0]), warning}, nil
+		return &CreateLaunchTemplateOutput{m.templates.get(known.IDs[0]), warning}, nil
 	}
 	if err := m.canCreateTemplate(in); err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func (m *Model) CreateLaunchTemplateVersion(
 		return nil, err
 	}
 	if known != nil {
-		return m.versionAnswer(m.versions.get(known.ids[0]), in.ResolveAlias, warning)
+		return m.versionAnswer(m.versions.get(known.IDs[0]), in.ResolveAlias, warning)
 	}
 	if m.countVersions(template.LaunchTemplateID) >= cmp.Or(m.world.Quotas.LaunchTemplateVersions, maxTemplateVersions) {
 		return nil, refuse("MaxTemplateVersionLimitExceeded",

@@ -24,14 +24,17 @@ type Model struct {
 	behavior        Behavior
 	faults          *fault.Set
 	seed            uint64
-	random          *rand.Rand
+	source          *rand.PCG
+	random          *rand.Rand // draws from source
 
 	timeline      *timeline.Timeline
+	events        eventKinds
 	watchers      []func(*Instance)
-	tombstones    []expiry
-	tokenExpiries []expiry
+	tombstones    []tombstone
+	tokenExpiries []tokenExpiry
 
 	zones        []AvailabilityZone
+	tables       map[string]stored // those that follow, by name, except types
 	vpcs         *table[VPC]
 	subnets      *table[Subnet]
 	groups       *table[SecurityGroup]
@@ -59,6 +62,7 @@ type Model struct {
 	lifecycleStates map[string]string       // by instance ID
 	parameters      map[string]string       // of Systems Manager
 	lastVersion     map[string]int          // by launch template ID, deleted versions included
+	networkSource   *rand.PCG               // of networkIDs
 	networkIDs      *rand.Rand              // of the IDs of parts of a network, apart from all else that is random
 	ipv6Ranges      uint32                  // that Amazon provided for VPCs
 	macs            uint32
@@ -79,6 +83,9 @@ type Options struct {
 	Now time.Time
 	// Timeline is shared with the models of other services; nil means a new one.
 	Timeline *timeline.Timeline
+	// Saved is what the model goes on from. World and Seed are then those of the saved model, and the caller loads the
+	// timeline.
+	Saved *Saved
 }
 
 // Call has the properties of a request in addition to its parameters.
@@ -99,9 +106,10 @@ func New(o Options) (*Model, error) {
 		behavior:        o.Behavior,
 		faults:          o.Faults,
 		seed:            o.Seed,
-		random:          rand.New(rand.NewPCG(o.Seed, 0xec2)),
-		networkIDs:      rand.New(rand.NewPCG(o.Seed, 0xec2_4e7)),
+		source:          rand.NewPCG(o.Seed, 0xec2),
+		networkSource:   rand.NewPCG(o.Seed, 0xec2_4e7),
 		timeline:        o.Timeline,
+		tables:          map[string]stored{},
 		pools:           map[string]*pool{},
 		attachments:     map[string]string{},
 		tokens:          map[string]*tokenRecord{},
@@ -110,28 +118,36 @@ func New(o Options) (*Model, error) {
 		departures:      map[string][]departure{},
 		lifecycleStates: map[string]string{},
 	}
+	m.random, m.networkIDs = rand.New(m.source), rand.New(m.networkSource)
 	if m.timeline == nil {
 		m.timeline = timeline.New(o.Now)
 	}
 	if m.faults == nil {
 		m.faults = fault.NewSet(o.Seed)
 	}
-	m.vpcs = newTable(vpcKind())
-	m.subnets = newTable(m.subnetKind())
-	m.groups = newTable(m.groupKind())
-	m.groupRules = newTable(groupRuleKind())
-	m.routeTables = newTable(m.routeTableKind())
-	m.internetGateways = newTable(internetGatewayKind())
-	m.networkACLs = newTable(m.networkACLKind())
-	m.interfaces = newTable(m.interfaceKind())
-	m.instances = newTable(m.instanceKind())
-	m.images = newTable(m.imageKind())
-	m.templates = newTable(templateKind())
-	m.versions = newTable(m.versionKind())
-	m.fleets = newTable(m.fleetKind())
-	m.reservations = newTable(reservationKind())
-	m.spotFleets = newTable(m.spotFleetKind())
+	m.vpcs = store(m, "vpcs", vpcKind())
+	m.subnets = store(m, "subnets", m.subnetKind())
+	m.groups = store(m, "securityGroups", m.groupKind())
+	m.groupRules = store(m, "securityGroupRules", groupRuleKind())
+	m.routeTables = store(m, "routeTables", m.routeTableKind())
+	m.internetGateways = store(m, "internetGateways", internetGatewayKind())
+	m.networkACLs = store(m, "networkAcls", m.networkACLKind())
+	m.interfaces = store(m, "networkInterfaces", m.interfaceKind())
+	m.instances = store(m, "instances", m.instanceKind())
+	m.images = store(m, "images", m.imageKind())
+	m.templates = store(m, "launchTemplates", templateKind())
+	m.versions = store(m, "launchTemplateVersions", m.versionKind())
+	m.fleets = store(m, "fleets", m.fleetKind())
+	m.reservations = store(m, "subnetCidrReservations", reservationKind())
+	m.spotFleets = store(m, "spotFleetRequests", m.spotFleetKind())
+	m.defineEvents()
 	m.Watch(m.followFleet)
+	if o.Saved != nil {
+		if err := m.load(*o.Saved); err != nil {
+			return nil, fmt.Errorf("saved EC2: %w", err)
+		}
+		return m, nil
+	}
 	if err := m.build(); err != nil {
 		return nil, fmt.Errorf("world: %w", err)
 	}
@@ -203,10 +219,10 @@ func put[T any](m *Model, t *table[T], id string, value *T) {
 	visible := m.now().Add(m.behavior.Visibility.Draw(m.random))
 	t.put(id, value, m.now(), visible)
 	if visible.After(m.now()) {
-		m.at(visible, func() { t.settle(id, m.now()) })
+		m.events.settled.At(visible, resource{t.name, id})
 	}
 	if value == nil {
-		m.tombstones = append(m.tombstones, expiry{m.now().Add(2 * fault.MaxReadAge), func() { t.remove(id) }})
+		m.tombstones = append(m.tombstones, tombstone{m.now().Add(2 * fault.MaxReadAge), resource{t.name, id}})
 	}
 }
 

@@ -97,7 +97,7 @@ func (m *Model) CreateRouteTable(c Call, in *CreateRouteTableInput) (*CreateRout
 		return nil, err
 	}
 	if known != nil {
-		return &CreateRouteTableOutput{m.routeTables.get(known.ids[0]), in.ClientToken}, nil
+		return &CreateRouteTableOutput{m.routeTables.get(known.IDs[0]), in.ClientToken}, nil
 	}
 	vpc, err := m.vpcOf(in.VPCID)
 	if err != nil {

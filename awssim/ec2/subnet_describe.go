@@ -118,6 +118,7 @@ func vpcKind() kind[VPC] {
 		id:         func(v *VPC) string { return v.VPCID },
 		tags:       func(v *VPC) Tags { return v.Tags },
 		retag:      func(v *VPC, tags Tags) { v.Tags = tags },
+		internal:   func(v *VPC) any { return &v.attributes },
 		notFound:   vpcNotFound,
 		minResults: 5,
 		maxResults: 1000,

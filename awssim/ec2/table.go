@@ -15,6 +15,7 @@ import (
 // table holds the resources of one kind. A resource is a value that is replaced, never changed, so that the answer of a
 // describe call stays as it was. Replaced versions are kept for late readers.
 type table[T any] struct {
+	name    string // in events and in saved states
 	kind    kind[T]
 	entries map[string]*entry[T]
 	order   idSet // of all entries, the deleted included

@@ -12,9 +12,17 @@ import (
 
 // tokenRecord records the use of a client token.
 type tokenRecord struct {
-	fingerprint string
-	ids         []string
-	burnt       bool
+	Fingerprint string    `json:"fingerprint"`
+	IDs         []string  `json:"ids"`
+	Burnt       bool      `json:"burnt"`
+	Expires     time.Time `json:"expires"`
+}
+
+// tokenExpiry forgets the use of a client token at a time, unless the token was used again.
+type tokenExpiry struct {
+	At  time.Time `json:"at"`
+	Key string    `json:"key"`
+	IDs []string  `json:"ids"`
 }
 
 // maxTokenLength is the largest number of ASCII characters of an action's client token (EC2 API reference,
@@ -37,7 +45,7 @@ func (m *Model) replay(action, token string, request any) (*tokenRecord, error) 
 			token, maxTokenLength(action))
 	case token == "" || !ok:
 		return nil, nil
-	case known.burnt || known.fingerprint != fingerprint(request):
+	case known.Burnt || known.Fingerprint != fingerprint(request):
 		return nil, refuse("IdempotentParameterMismatch",
 			"The client token %q was used by a request with other parameters, or for something that is gone", token)
 	}
@@ -50,8 +58,6 @@ func (m *Model) remember(action, token string, request any, ids []string) {
 		return
 	}
 	key := action + "|" + token
-	record := &tokenRecord{fingerprint: fingerprint(request), ids: ids}
-	m.tokens[key] = record
 	for _, id := range ids {
 		m.tokenOf[id] = key
 	}
@@ -59,14 +65,18 @@ func (m *Model) remember(action, token string, request any, ids []string) {
 	if memory == 0 {
 		memory = 24 * time.Hour
 	}
-	m.tokenExpiries = append(m.tokenExpiries, expiry{m.now().Add(memory), func() {
-		if m.tokens[key] == record {
-			delete(m.tokens, key)
-		}
-		for _, id := range ids {
-			delete(m.tokenOf, id)
-		}
-	}})
+	expires := m.now().Add(memory)
+	m.tokens[key] = &tokenRecord{Fingerprint: fingerprint(request), IDs: ids, Expires: expires}
+	m.tokenExpiries = append(m.tokenExpiries, tokenExpiry{At: expires, Key: key, IDs: ids})
+}
+
+func (m *Model) forgetToken(due tokenExpiry) {
+	if record := m.tokens[due.Key]; record != nil && record.Expires.Equal(due.At) {
+		delete(m.tokens, due.Key)
+	}
+	for _, id := range due.IDs {
+		delete(m.tokenOf, id)
+	}
 }
 
 // burn handles the deletion of the resource that a token created.
@@ -77,7 +87,7 @@ func (m *Model) burn(id string) {
 	}
 	delete(m.tokenOf, id)
 	if record := m.tokens[key]; record != nil {
-		record.burnt = true
+		record.Burnt = true
 		if m.behavior.ForgetTokenOnDelete {
 			delete(m.tokens, key)
 		}

@@ -167,16 +167,22 @@ type Instance struct {
 	MetadataOptions           *MetadataOptions           `json:"metadataOptions"`
 	Monitoring                Monitoring                 `json:"monitoring"`
 	Tags                      Tags                       `json:"tags" xml:"tagSet"`
-	CPUOptions                *InstanceCPUOptions        `json:"-" xml:"cpuOptions"`
+	CPUOptions                *InstanceCPUOptions        `json:"cpuOptions,omitempty"`
 	// InstanceConstants are the same for every instance.
 	InstanceConstants
 
-	cni              *CNI
-	protected        bool   // from TerminateInstances
-	stopProtected    bool   // from StopInstances
-	shutdown         string // what EC2 does when the instance shuts itself down; empty means stop
-	hadPublicAddress bool   // assigned by EC2, which assigns another at the next start
-	poisoned         []slot // by a forced detach, until the instance was stopped
+	internal instanceInternals
+}
+
+// instanceInternals are what EC2 does not show of an instance.
+type instanceInternals struct {
+	CNI           *CNI `json:"cni,omitempty"`
+	Protected     bool `json:"protected,omitempty"`     // from TerminateInstances
+	StopProtected bool `json:"stopProtected,omitempty"` // from StopInstances
+	// Shutdown is what EC2 does when the instance shuts itself down; empty means stop.
+	Shutdown         string `json:"shutdown,omitempty"`
+	HadPublicAddress bool   `json:"hadPublicAddress,omitempty"` // assigned by EC2, which assigns another at the next start
+	Poisoned         []slot `json:"poisoned,omitempty"`         // by a forced detach, until the instance was stopped
 }
 
 // InstanceConstants are fields of an instance that EC2 always returns and the simulator does not model. /_sim/state

@@ -49,7 +49,7 @@ func (m *Model) CreateVPC(c Call, in *CreateVPCInput) (*CreateVPCOutput, error) 
 	}
 	vpc := &VPC{
 		VPCID: m.networkID("vpc"), State: StatusAvailable, CIDRBlock: cidr, InstanceTenancy: tenancyDefault,
-		DHCPOptionsID: m.dhcpOptionsID(), OwnerID: m.account, Tags: tags, attributes: vpcAttributes{dnsSupport: true},
+		DHCPOptionsID: m.dhcpOptionsID(), OwnerID: m.account, Tags: tags, attributes: vpcAttributes{DNSSupport: true},
 		CIDRBlockAssociations: []IPv4Association{{
 			AssociationID: m.networkID("vpc-cidr-assoc"), CIDRBlock: cidr, CIDRBlockState: CIDRBlockState{associated},
 		}},
@@ -193,7 +193,11 @@ func (m *Model) vpcOf(id string) (*VPC, error) {
 }
 
 // vpcAttributes are attributes of a VPC that DescribeVpcs does not show.
-type vpcAttributes struct{ dnsSupport, dnsHostnames, usageMetrics bool }
+type vpcAttributes struct {
+	DNSSupport   bool `json:"dnsSupport,omitempty"`
+	DNSHostnames bool `json:"dnsHostnames,omitempty"`
+	UsageMetrics bool `json:"usageMetrics,omitempty"`
+}
 
 // DescribeVPCAttributeInput is the request of DescribeVpcAttribute.
 type DescribeVPCAttributeInput struct {
@@ -222,11 +226,11 @@ func (m *Model) DescribeVPCAttribute(c Call, in *DescribeVPCAttributeInput) (*De
 	attributes, out := found[0].attributes, &DescribeVPCAttributeOutput{VPCID: in.VPCID}
 	switch in.Attribute {
 	case "enableDnsSupport":
-		out.EnableDNSSupport = &TruthAttribute{attributes.dnsSupport}
+		out.EnableDNSSupport = &TruthAttribute{attributes.DNSSupport}
 	case "enableDnsHostnames":
-		out.EnableDNSHostnames = &TruthAttribute{attributes.dnsHostnames}
+		out.EnableDNSHostnames = &TruthAttribute{attributes.DNSHostnames}
 	case "enableNetworkAddressUsageMetrics":
-		out.EnableNetworkAddressUsageMetrics = &TruthAttribute{attributes.usageMetrics}
+		out.EnableNetworkAddressUsageMetrics = &TruthAttribute{attributes.UsageMetrics}
 	case "":
 		return nil, missing("attribute")
 	default:
@@ -257,14 +261,14 @@ func (m *Model) ModifyVPCAttribute(c Call, in *ModifyVPCAttributeInput) (*Return
 	}
 	changed := *vpc
 	err = setOnly(
-		setting{in.EnableDNSSupport, &changed.attributes.dnsSupport},
-		setting{in.EnableDNSHostnames, &changed.attributes.dnsHostnames},
-		setting{in.EnableNetworkAddressUsageMetrics, &changed.attributes.usageMetrics},
+		setting{in.EnableDNSSupport, &changed.attributes.DNSSupport},
+		setting{in.EnableDNSHostnames, &changed.attributes.DNSHostnames},
+		setting{in.EnableNetworkAddressUsageMetrics, &changed.attributes.UsageMetrics},
 	)
 	if err != nil {
 		return nil, err
 	}
-	if changed.attributes.dnsHostnames && !changed.attributes.dnsSupport {
+	if changed.attributes.DNSHostnames && !changed.attributes.DNSSupport {
 		return nil, invalidValue("enableDnsHostnames needs enableDnsSupport")
 	}
 	put(m, m.vpcs, in.VPCID, &changed)

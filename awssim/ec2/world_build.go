@@ -19,13 +19,7 @@ func (m *Model) build() error {
 	m.behavior.Visibility = Latency{}
 	defer func() { m.behavior.Visibility = lag }()
 
-	for _, zone := range m.world.AvailabilityZones {
-		m.zones = append(m.zones, AvailabilityZone{
-			ZoneName: zone.ZoneName, ZoneID: zone.ZoneID, ZoneType: cmp.Or(zone.ZoneType, "availability-zone"),
-			ZoneState:   "available",
-			OptInStatus: optInNotRequired, RegionName: m.region, GroupName: m.region, NetworkBorderGroup: m.region,
-		})
-	}
+	m.buildZones()
 	for _, vpc := range m.world.VPCs {
 		m.buildVPC(vpc)
 	}
@@ -66,12 +60,22 @@ func (m *Model) build() error {
 	return nil
 }
 
+func (m *Model) buildZones() {
+	for _, zone := range m.world.AvailabilityZones {
+		m.zones = append(m.zones, AvailabilityZone{
+			ZoneName: zone.ZoneName, ZoneID: zone.ZoneID, ZoneType: cmp.Or(zone.ZoneType, "availability-zone"),
+			ZoneState:   "available",
+			OptInStatus: optInNotRequired, RegionName: m.region, GroupName: m.region, NetworkBorderGroup: m.region,
+		})
+	}
+}
+
 func (m *Model) buildVPC(spec WorldVPC) {
 	vpc := &VPC{
 		VPCID: spec.VPCID, State: StatusAvailable, CIDRBlock: spec.CIDRBlock, InstanceTenancy: tenancyDefault,
 		DHCPOptionsID: m.dhcpOptionsID(), IsDefault: spec.IsDefault, OwnerID: m.account, Tags: spec.Tags,
 		// The default VPC has DNS host names, and others have not (EC2 API reference, ModifyVpcAttribute).
-		attributes: vpcAttributes{dnsSupport: true, dnsHostnames: spec.IsDefault},
+		attributes: vpcAttributes{DNSSupport: true, DNSHostnames: spec.IsDefault},
 		CIDRBlockAssociations: []IPv4Association{{
 			AssociationID: m.id("vpc-cidr-assoc"), CIDRBlock: spec.CIDRBlock, CIDRBlockState: CIDRBlockState{associated},
 		}},

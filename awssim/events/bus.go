@@ -12,6 +12,7 @@ package events
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -81,14 +82,33 @@ type Options struct {
 	Latency func(*rand.Rand) time.Duration
 	// Deliver delivers an event to a target. The bus ignores its error, which means that the target does not exist.
 	Deliver func(targetARN, body string) error
+	// Saved is what the bus goes on from, instead of Rules. The caller loads the timeline.
+	Saved *Saved
+}
+
+// Saved is all that a bus holds, as it is saved.
+type Saved struct {
+	Random []byte     `json:"random"`
+	Rules  []*Rule    `json:"rules"`
+	Recent []Delivery `json:"recent"`
 }
 
 // Bus delivers events. Use it from one goroutine at a time.
 type Bus struct {
 	options Options
-	random  *rand.Rand
-	rules   []*Rule // by name
+	source  *rand.PCG
+	random  *rand.Rand // draws from source
+	rules   []*Rule    // by name
 	recent  []Delivery
+	arrival timeline.Kind[arrival]
+}
+
+// arrival is an event that reaches a target.
+type arrival struct {
+	Rule       string `json:"rule"`
+	TargetARN  string `json:"targetArn"`
+	DetailType string `json:"detailType"`
+	Body       string `json:"body"`
 }
 
 // Delivery is an event on its way to a target.
@@ -106,8 +126,14 @@ const maxRecent = 1000
 
 // New returns a bus with the rules of the world. It refuses patterns that it does not understand.
 func New(o Options) (*Bus, error) {
-	b := &Bus{options: o, random: rand.New(rand.NewPCG(o.Seed, 0xeb))}
+	b := &Bus{options: o, source: rand.NewPCG(o.Seed, 0xeb)}
+	b.random = rand.New(b.source)
+	b.arrival = timeline.Define(o.Timeline, "events.arrival", b.arrive)
+	if o.Saved != nil {
+		return b, b.load(*o.Saved)
+	}
 	for _, rule := range o.Rules {
+		rule.Targets = slices.Clone(rule.Targets)
 		for i := range rule.Targets {
 			rule.Targets[i].ID = cmp.Or(rule.Targets[i].ID, strconv.Itoa(i+1))
 		}
@@ -116,6 +142,28 @@ func New(o Options) (*Bus, error) {
 		}
 	}
 	return b, nil
+}
+
+// Save returns all that the bus holds. It shares memory with the bus: encode it before the next call.
+func (b *Bus) Save() (Saved, error) {
+	random, err := b.source.MarshalBinary()
+	return Saved{Random: random, Rules: b.rules, Recent: b.recent}, err
+}
+
+func (b *Bus) load(saved Saved) error {
+	for _, rule := range saved.Rules {
+		if rule == nil {
+			return errors.New("saved EventBridge: a rule is missing")
+		}
+		if err := b.put(rule); err != nil {
+			return fmt.Errorf("saved EventBridge: rule %s: %w", rule.Name, err)
+		}
+	}
+	b.recent = saved.Recent
+	if err := b.source.UnmarshalBinary(saved.Random); err != nil {
+		return fmt.Errorf("saved EventBridge: random: %w", err)
+	}
+	return nil
 }
 
 // Put sends an event to the targets of all rules that match, and returns its ID.
@@ -151,9 +199,9 @@ func (b *Bus) id() string {
 
 // send delivers once, twice or never.
 func (b *Bus) send(rule *Rule, target Target, e Event, body string) {
-	o := b.options
+	o, sent := b.options, arrival{rule.Name, target.ARN, e.DetailType, body}
 	if _, strikes := o.Faults.Draw(fault.LoseRequest, o.Timeline.Now(), ActionDeliver, rule.Name); strikes {
-		b.note(rule, target, e, "lost")
+		b.note(sent, "lost")
 		return
 	}
 	times := 1
@@ -161,14 +209,16 @@ func (b *Bus) send(rule *Rule, target Target, e Event, body string) {
 		times = 2
 	}
 	for range times {
-		o.Timeline.At(o.Timeline.Now().Add(b.latency(rule)), func() {
-			outcome := ""
-			if err := o.Deliver(target.ARN, body); err != nil {
-				outcome = err.Error()
-			}
-			b.note(rule, target, e, outcome)
-		})
+		b.arrival.After(b.latency(rule), sent)
 	}
+}
+
+func (b *Bus) arrive(a arrival) {
+	outcome := ""
+	if err := b.options.Deliver(a.TargetARN, a.Body); err != nil {
+		outcome = err.Error()
+	}
+	b.note(a, outcome)
 }
 
 func (b *Bus) latency(rule *Rule) time.Duration {
@@ -185,8 +235,8 @@ func (b *Bus) latency(rule *Rule) time.Duration {
 	}
 }
 
-func (b *Bus) note(rule *Rule, target Target, e Event, outcome string) {
-	b.recent = append(b.recent, Delivery{b.options.Timeline.Now().UTC(), rule.Name, target.ARN, e.DetailType, outcome})
+func (b *Bus) note(a arrival, outcome string) {
+	b.recent = append(b.recent, Delivery{b.options.Timeline.Now().UTC(), a.Rule, a.TargetARN, a.DetailType, outcome})
 	if len(b.recent) > maxRecent {
 		b.recent = b.recent[1:]
 	}

@@ -254,7 +254,8 @@ func Kinds() []string {
 
 // Set holds the faults in force. It is not safe for concurrent use.
 type Set struct {
-	random *rand.Rand
+	source *rand.PCG
+	random *rand.Rand // draws from source
 	lastID int
 	faults []*active
 }
@@ -266,7 +267,47 @@ type active struct {
 
 // NewSet returns an empty set that draws from the seed.
 func NewSet(seed uint64) *Set {
-	return &Set{random: rand.New(rand.NewPCG(seed, 0xfa))}
+	source := rand.NewPCG(seed, 0xfa)
+	return &Set{source: source, random: rand.New(source)}
+}
+
+// Saved is a set as it is saved.
+type Saved struct {
+	Random []byte       `json:"random"`
+	LastID int          `json:"lastId"`
+	Faults []SavedFault `json:"faults"`
+}
+
+// SavedFault is a fault as it is saved.
+type SavedFault struct {
+	Fault Fault     `json:"fault"`
+	Until time.Time `json:"until,omitzero"` // zero: without an end
+}
+
+// Save returns the set as it is saved.
+func (s *Set) Save() (Saved, error) {
+	random, err := s.source.MarshalBinary()
+	saved := Saved{Random: random, LastID: s.lastID, Faults: []SavedFault{}}
+	for _, f := range s.faults {
+		saved.Faults = append(saved.Faults, SavedFault{f.Fault, f.until})
+	}
+	return saved, err
+}
+
+// Load replaces the set with a saved one.
+func (s *Set) Load(saved Saved) error {
+	faults := make([]*active, len(saved.Faults))
+	for i, f := range saved.Faults {
+		if err := f.Fault.Validate(); err != nil {
+			return err
+		}
+		faults[i] = &active{f.Fault, f.Until}
+	}
+	if err := s.source.UnmarshalBinary(saved.Random); err != nil {
+		return fmt.Errorf("the faults' source of random numbers: %w", err)
+	}
+	s.lastID, s.faults = saved.LastID, faults
+	return nil
 }
 
 // Add puts a fault in force from now on and returns it with its ID.

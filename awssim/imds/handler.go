@@ -6,6 +6,7 @@ package imds
 import (
 	"context"
 	"crypto/rand"
+	"maps"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -36,6 +37,20 @@ type Source interface {
 type Tokens struct {
 	mu      sync.Mutex
 	expires map[string]time.Time // by instance ID and token
+}
+
+// Save returns when each token expires, by instance ID and token.
+func (t *Tokens) Save() map[string]time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.expires)
+}
+
+// Load replaces the tokens with saved ones.
+func (t *Tokens) Load(saved map[string]time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expires = maps.Clone(saved)
 }
 
 func (t *Tokens) issue(instanceID string, until time.Time) string {

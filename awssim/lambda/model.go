@@ -83,24 +83,28 @@ type Options struct {
 	Timeline        *timeline.Timeline
 	SQS             *sqs.Model
 	Seed            uint64
+	// Saved is what the model goes on from, instead of Functions and EventSourceMappings. The caller loads the timeline.
+	Saved *Saved
 }
 
 // Model is one account's Lambda in one region. Use it from one goroutine at a time.
 type Model struct {
 	options   Options
 	timeline  *timeline.Timeline
-	random    *rand.Rand
+	source    *rand.PCG
+	random    *rand.Rand // draws from source
 	functions map[string]*function
 	mappings  []*mapping
+	events    eventKinds
 }
 
 type function struct {
-	Function
-	arn          string
-	pending      []*invocation
-	environments map[string]*environment
-	counts       Counts
-	recent       []Outcome
+	Function     `json:"function"`
+	ARN          string                  `json:"arn"`
+	Waiting      []*invocation           `json:"waiting"`
+	Environments map[string]*environment `json:"environments"`
+	Counts       Counts                  `json:"counts"`
+	Recent       []Outcome               `json:"recent"`
 }
 
 // Counts has the numbers of invocations of a function by result.
@@ -113,24 +117,24 @@ type Counts struct {
 
 // environment is a process of a function, with the name under which it requests work.
 type environment struct {
-	running *invocation
-	asked   bool // it has requested work at least once
-	killed  bool
+	Running *invocation `json:"running,omitempty"`
+	Asked   bool        `json:"asked"` // it has requested work at least once
+	Killed  bool        `json:"killed"`
 }
 
 type invocation struct {
-	id       string
-	payload  json.RawMessage
-	deadline time.Time
-	attempt  int
-	// done receives the result of the invocation; an empty failure means success.
-	done func(response json.RawMessage, failure string)
+	ID       string    `json:"id"`
+	Payload  []byte    `json:"payload"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	Attempt  int       `json:"attempt"`
+	// Batch is what an event source mapping received, and Mapping its index from 1; 0 is an asynchronous event.
+	Batch   []sqs.Message `json:"batch,omitempty"`
+	Mapping int           `json:"mapping,omitempty"`
 }
 
 type mapping struct {
-	EventSourceMapping
-	function *function
-	working  int
+	EventSourceMapping `json:"mapping"`
+	Working            int `json:"working"`
 }
 
 // Outcome is how an invocation ended.
@@ -146,8 +150,13 @@ const maxRecent = 100
 
 // New returns a model with the functions and mappings of the world.
 func New(o Options) (*Model, error) {
-	m := &Model{options: o, timeline: o.Timeline, random: rand.New(rand.NewPCG(o.Seed, 0x1a)),
-		functions: map[string]*function{}}
+	m := &Model{options: o, timeline: o.Timeline, source: rand.NewPCG(o.Seed, 0x1a), functions: map[string]*function{}}
+	m.random = rand.New(m.source)
+	m.defineEvents()
+	if o.Saved != nil {
+		o.SQS.Watch(m.poll)
+		return m, m.load(*o.Saved)
+	}
 	for _, f := range o.Functions {
 		if err := m.AddFunction(f); err != nil {
 			return nil, err
@@ -170,8 +179,8 @@ func (m *Model) AddFunction(f Function) error {
 	case f.Timeout < 0 || f.Timeout > maxTimeout:
 		return fmt.Errorf("function %s: timeout %d is not from 1 to %d seconds", f.FunctionName, f.Timeout, maxTimeout)
 	}
-	m.functions[f.FunctionName] = &function{Function: f, arn: m.arn(f.FunctionName),
-		environments: map[string]*environment{}}
+	m.functions[f.FunctionName] = &function{Function: f, ARN: m.arn(f.FunctionName),
+		Environments: map[string]*environment{}}
 	return nil
 }
 
@@ -189,9 +198,8 @@ func (m *Model) AddEventSourceMapping(spec EventSourceMapping) error {
 			spec.EventSourceARN, queue.VisibilityTimeout(spec.EventSourceARN), f.timeout())
 	}
 	spec.BatchSize = cmp.Or(spec.BatchSize, 10)
-	p := &mapping{EventSourceMapping: spec, function: f}
-	m.mappings = append(m.mappings, p)
-	m.pollFor(p)
+	m.mappings = append(m.mappings, &mapping{EventSourceMapping: spec})
+	m.pollFor(len(m.mappings))
 	return nil
 }
 
@@ -204,7 +212,7 @@ func (m *Model) HasFunction(arn string) bool { return m.byARN(arn) != nil }
 
 func (m *Model) byARN(arn string) *function {
 	for _, f := range m.functions {
-		if f.arn == arn {
+		if f.ARN == arn {
 			return f
 		}
 	}
@@ -226,60 +234,78 @@ func (m *Model) InvokeAsync(arn, payload string) error {
 	if f == nil {
 		return fmt.Errorf("there is no function %s", arn)
 	}
-	m.attempt(f, m.uuid(), payload, 1)
+	m.attempt(attempt{f.FunctionName, m.uuid(), []byte(payload), 1})
 	return nil
 }
 
-func (m *Model) attempt(f *function, id, payload string, n int) {
-	m.enqueue(f, &invocation{id: id, payload: json.RawMessage(payload), attempt: n,
-		done: func(_ json.RawMessage, failure string) {
-			switch {
-			case failure == "":
-			case n < f.attempts():
-				m.timeline.At(m.timeline.Now().Add(retryAfter[min(n, len(retryAfter))-1]), func() {
-					m.attempt(f, id, payload, n+1)
-				})
-			default:
-				f.counts.Dropped++
-				if f.DeadLetterTargetARN != "" {
-					// If the dead-letter queue does not exist, the event is lost, as in Lambda.
-					_ = m.options.SQS.Put(f.DeadLetterTargetARN, payload)
-				}
-			}
-		}})
+// attempt is one of up to three invocations with an asynchronous event.
+type attempt struct {
+	FunctionName string `json:"functionName"`
+	ID           string `json:"id"`
+	Payload      []byte `json:"payload"`
+	Number       int    `json:"number"`
 }
 
-func (m *Model) enqueue(f *function, i *invocation) { f.pending = append(f.pending, i) }
+func (m *Model) attempt(a attempt) {
+	if f := m.functions[a.FunctionName]; f != nil {
+		m.enqueue(f, &invocation{ID: a.ID, Payload: a.Payload, Attempt: a.Number})
+	}
+}
+
+// attempted plans the next attempt at an asynchronous event, or drops the event.
+func (m *Model) attempted(f *function, i *invocation) {
+	if i.Attempt < f.attempts() {
+		m.events.attempt.After(retryAfter[min(i.Attempt, len(retryAfter))-1],
+			attempt{f.FunctionName, i.ID, i.Payload, i.Attempt + 1})
+		return
+	}
+	f.Counts.Dropped++
+	if f.DeadLetterTargetARN != "" {
+		// If the dead-letter queue does not exist, the event is lost, as in Lambda.
+		_ = m.options.SQS.Put(f.DeadLetterTargetARN, string(i.Payload))
+	}
+}
+
+func (m *Model) enqueue(f *function, i *invocation) { f.Waiting = append(f.Waiting, i) }
 
 // poll receives batches from a queue for all of its mappings with free capacity.
 func (m *Model) poll(queueARN string) {
-	for _, p := range m.mappings {
+	for i, p := range m.mappings {
 		if p.EventSourceARN == queueARN {
-			m.pollFor(p)
+			m.pollFor(i + 1)
 		}
 	}
 }
 
-func (m *Model) pollFor(p *mapping) {
-	room := p.function.concurrency()
+// pollFor receives batches for the mapping of a number, which counts from 1.
+func (m *Model) pollFor(number int) {
+	if number < 1 || number > len(m.mappings) {
+		return
+	}
+	p := m.mappings[number-1]
+	f := m.functions[p.FunctionName]
+	room := f.concurrency()
 	if p.MaximumConcurrency > 0 {
 		room = min(room, p.MaximumConcurrency)
 	}
-	for p.working < room {
+	for p.Working < room {
 		batch := m.options.SQS.Take(p.EventSourceARN, p.BatchSize)
 		if len(batch) == 0 {
 			return
 		}
-		p.working++
-		m.enqueue(p.function, &invocation{id: m.uuid(), payload: m.records(p, batch), attempt: 1,
-			done: func(response json.RawMessage, failure string) {
-				p.working--
-				for _, message := range p.finished(batch, response, failure) {
-					m.options.SQS.Delete(p.EventSourceARN, message.ReceiptHandle)
-				}
-				m.timeline.Soon(func() { m.pollFor(p) })
-			}})
+		p.Working++
+		m.enqueue(f, &invocation{ID: m.uuid(), Payload: m.records(p, batch), Attempt: 1, Batch: batch, Mapping: number})
 	}
+}
+
+// processed deletes the messages of a batch that need no further attempt.
+func (m *Model) processed(i *invocation, response json.RawMessage, failure string) {
+	p := m.mappings[i.Mapping-1]
+	p.Working--
+	for _, message := range p.finished(i.Batch, response, failure) {
+		m.options.SQS.Delete(p.EventSourceARN, message.ReceiptHandle)
+	}
+	m.events.poll.Soon(i.Mapping)
 }
 
 // finished returns the messages of a batch that need no further attempt.

@@ -32,17 +32,17 @@ func (m *Model) Settings(name string) Function { return m.functions[name].Functi
 func (m *Model) Begin(functionName string) []string {
 	f := m.functions[functionName]
 	idle, all := 0, 0
-	for _, e := range f.environments {
-		if e.killed {
+	for _, e := range f.Environments {
+		if e.Killed {
 			continue
 		}
 		all++
-		if e.running == nil {
+		if e.Running == nil {
 			idle++
 		}
 	}
 	var names []string
-	for range min(len(f.pending)-idle, f.concurrency()-all) {
+	for range min(len(f.Waiting)-idle, f.concurrency()-all) {
 		name := fmt.Sprintf("ASIA%016X", m.random.Uint64())
 		m.environment(f, name)
 		names = append(names, name)
@@ -54,26 +54,26 @@ func (m *Model) Begin(functionName string) []string {
 // started, if it never requested work.
 func (m *Model) End(functionName, environmentName, reason string) {
 	f := m.functions[functionName]
-	e := f.environments[environmentName]
+	e := f.Environments[environmentName]
 	if e == nil {
 		return
 	}
-	if !e.asked && !e.killed && len(f.pending) > 0 {
-		e.running, f.pending = f.pending[0], f.pending[1:]
+	if !e.Asked && !e.Killed && len(f.Waiting) > 0 {
+		e.Running, f.Waiting = f.Waiting[0], f.Waiting[1:]
 	}
-	if e.running != nil {
+	if e.Running != nil {
 		m.finish(f, e, nil, reason)
 	}
-	delete(f.environments, environmentName)
+	delete(f.Environments, environmentName)
 }
 
 // Kill ends the invocation of an environment: its process is killed. It reports whether an environment of that name is
 // alive.
 func (m *Model) Kill(environmentName string) bool {
 	for _, f := range m.functions {
-		if e := f.environments[environmentName]; e != nil && !e.killed {
-			e.killed = true
-			if e.running != nil {
+		if e := f.Environments[environmentName]; e != nil && !e.Killed {
+			e.Killed = true
+			if e.Running != nil {
 				m.finish(f, e, nil, "Runtime.ExitError")
 			}
 			return true
@@ -85,18 +85,18 @@ func (m *Model) Kill(environmentName string) bool {
 // IsAlive reports whether an environment with the name exists and is not killed.
 func (m *Model) IsAlive(environmentName string) bool {
 	e := m.find(environmentName)
-	return e != nil && !e.killed
+	return e != nil && !e.Killed
 }
 
 // IsKilled reports whether the process of an environment must be killed.
 func (m *Model) IsKilled(environmentName string) bool {
 	e := m.find(environmentName)
-	return e != nil && e.killed
+	return e != nil && e.Killed
 }
 
 func (m *Model) find(environmentName string) *environment {
 	for _, f := range m.functions {
-		if e := f.environments[environmentName]; e != nil {
+		if e := f.Environments[environmentName]; e != nil {
 			return e
 		}
 	}
@@ -104,10 +104,10 @@ func (m *Model) find(environmentName string) *environment {
 }
 
 func (m *Model) environment(f *function, name string) *environment {
-	if f.environments[name] == nil {
-		f.environments[name] = &environment{}
+	if f.Environments[name] == nil {
+		f.Environments[name] = &environment{}
 	}
-	return f.environments[name]
+	return f.Environments[name]
 }
 
 func (m *Model) asking(functionName, environmentName string) (*function, *environment, error) {
@@ -117,10 +117,10 @@ func (m *Model) asking(functionName, environmentName string) (*function, *enviro
 			"awssim knows no function %q: name it in the world file", functionName)
 	}
 	e := m.environment(f, environmentName)
-	if e.killed {
+	if e.Killed {
 		return nil, nil, apierror.New("Runtime.Killed", "The environment %s has been killed", environmentName)
 	}
-	e.asked = true
+	e.Asked = true
 	return f, e, nil
 }
 
@@ -131,23 +131,17 @@ func (m *Model) Next(functionName, environmentName string) (*Invocation, error) 
 	if err != nil {
 		return nil, err
 	}
-	if e.running != nil {
+	if e.Running != nil {
 		m.finish(f, e, nil, "Runtime.NoResponse")
 	}
-	if len(f.pending) == 0 {
+	if len(f.Waiting) == 0 {
 		return nil, nil
 	}
-	e.running, f.pending = f.pending[0], f.pending[1:]
-	i := e.running
-	i.deadline = m.timeline.Now().Add(f.timeout())
-	m.timeline.At(i.deadline, func() {
-		if e.running == i {
-			e.killed = true
-			f.counts.TimedOut++
-			m.finish(f, e, nil, "Sandbox.Timedout")
-		}
-	})
-	return &Invocation{RequestID: i.id, FunctionARN: f.arn, Payload: i.payload, Deadline: i.deadline}, nil
+	e.Running, f.Waiting = f.Waiting[0], f.Waiting[1:]
+	i := e.Running
+	i.Deadline = m.timeline.Now().Add(f.timeout())
+	m.events.deadline.At(i.Deadline, deadline{functionName, environmentName, i.ID, i.Attempt})
+	return &Invocation{RequestID: i.ID, FunctionARN: f.ARN, Payload: i.Payload, Deadline: i.Deadline}, nil
 }
 
 // Respond ends an invocation successfully.
@@ -167,7 +161,7 @@ func (m *Model) answer(
 	switch {
 	case err != nil:
 		return err
-	case e.running == nil || e.running.id != requestID:
+	case e.Running == nil || e.Running.ID != requestID:
 		return apierror.New("InvalidRequestID", "Invalid request ID")
 	}
 	m.finish(f, e, response, failure)
@@ -175,18 +169,27 @@ func (m *Model) answer(
 }
 
 func (m *Model) finish(f *function, e *environment, response json.RawMessage, failure string) {
-	i := e.running
-	e.running = nil
+	i := e.Running
+	e.Running = nil
+	if len(response) > 0 && !json.Valid(response) {
+		// Lambda passes on what a function returns, but only JSON fits into the records.
+		response, _ = json.Marshal(string(response))
+	}
 	if failure == "" {
-		f.counts.Succeeded++
+		f.Counts.Succeeded++
 	} else {
-		f.counts.Failed++
+		f.Counts.Failed++
 	}
-	f.recent = append(f.recent, Outcome{m.timeline.Now().UTC(), i.id, i.attempt, failure, response})
-	if len(f.recent) > maxRecent {
-		f.recent = f.recent[1:]
+	f.Recent = append(f.Recent, Outcome{m.timeline.Now().UTC(), i.ID, i.Attempt, failure, response})
+	if len(f.Recent) > maxRecent {
+		f.Recent = f.Recent[1:]
 	}
-	i.done(response, failure)
+	switch {
+	case i.Mapping > 0:
+		m.processed(i, response, failure)
+	case failure != "":
+		m.attempted(f, i)
+	}
 }
 
 // State is everything about a function.
@@ -204,7 +207,7 @@ func (m *Model) State() []State {
 	var all []State
 	for _, name := range m.FunctionNames() {
 		f := m.functions[name]
-		all = append(all, State{f.Function, f.arn, f.counts, len(f.pending), len(f.environments), slices.Clone(f.recent)})
+		all = append(all, State{f.Function, f.ARN, f.Counts, len(f.Waiting), len(f.Environments), slices.Clone(f.Recent)})
 	}
 	return all
 }

@@ -45,7 +45,7 @@ func (m *Model) setAttributes(q *queue, attributes map[string]string) error {
 			return apierror.New("InvalidAttributeName",
 				"Unknown Attribute %s: SQS does not have it, or awssim does not model it.", name)
 		}
-		q.attributes[name] = value
+		q.Attributes[name] = value
 		if name == "RedrivePolicy" {
 			if err := m.checkRedrive(q); err != nil {
 				return err
@@ -59,16 +59,16 @@ func (m *Model) checkRedrive(q *queue) error {
 	policy, ok := q.redrivePolicy()
 	limit, err := policy.MaxReceiveCount.Int64()
 	switch {
-	case q.attributes["RedrivePolicy"] == "":
+	case q.Attributes["RedrivePolicy"] == "":
 		return nil
 	case !ok || err != nil || limit < 1 || limit > 1000:
 		return apierror.New("InvalidAttributeValue",
 			"Value %s for parameter RedrivePolicy is invalid. Reason: it needs deadLetterTargetArn and "+
-				"maxReceiveCount from 1 to 1000.", q.attributes["RedrivePolicy"])
+				"maxReceiveCount from 1 to 1000.", q.Attributes["RedrivePolicy"])
 	case m.byARN(policy.DeadLetterTargetARN) == nil:
 		return apierror.New("InvalidAttributeValue",
 			"Value %s for parameter RedrivePolicy is invalid. Reason: Dead letter target does not exist.",
-			q.attributes["RedrivePolicy"])
+			q.Attributes["RedrivePolicy"])
 	}
 	return nil
 }
@@ -91,11 +91,11 @@ func (m *Model) PurgeQueue(in *QueueInput) (*Nothing, error) {
 		return nil, err
 	}
 	now := m.timeline.Now()
-	if !q.purged.IsZero() && now.Before(q.purged.Add(purgePause)) {
+	if !q.Purged.IsZero() && now.Before(q.Purged.Add(purgePause)) {
 		return nil, apierror.New("PurgeQueueInProgress",
-			"Only one PurgeQueue operation on %s is allowed every 60 seconds.", q.name)
+			"Only one PurgeQueue operation on %s is allowed every 60 seconds.", q.Name)
 	}
-	q.messages, q.purged = nil, now
+	q.Messages, q.Purged = nil, now
 	return &Nothing{}, nil
 }
 
@@ -117,15 +117,15 @@ func (m *Model) GetQueueAttributes(in *GetQueueAttributesInput) (*GetQueueAttrib
 		return nil, err
 	}
 	m.expire(q)
-	all := maps.Clone(q.attributes)
-	all["QueueArn"] = q.arn
-	all["CreatedTimestamp"] = strconv.FormatInt(q.created.Unix(), 10)
+	all := maps.Clone(q.Attributes)
+	all["QueueArn"] = q.ARN
+	all["CreatedTimestamp"] = strconv.FormatInt(q.Created.Unix(), 10)
 	visible, delayed, flying := 0, 0, 0
-	for _, x := range q.messages {
+	for _, x := range q.Messages {
 		switch {
-		case !x.visible.After(m.timeline.Now()):
+		case !x.Visible.After(m.timeline.Now()):
 			visible++
-		case x.receives == 0:
+		case x.Receives == 0:
 			delayed++
 		default:
 			flying++
@@ -153,11 +153,11 @@ func (m *Model) SetQueueAttributes(in *SetQueueAttributesInput) (*Nothing, error
 		return nil, err
 	}
 	changed := *q
-	changed.attributes = maps.Clone(q.attributes)
+	changed.Attributes = maps.Clone(q.Attributes)
 	if err := m.setAttributes(&changed, in.Attributes); err != nil {
 		return nil, err
 	}
-	q.attributes = changed.attributes
+	q.Attributes = changed.Attributes
 	return &Nothing{}, nil
 }
 
@@ -180,7 +180,7 @@ func (m *Model) SendMessage(in *SendMessageInput) (*SendMessageOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, _ := strconv.Atoi(q.attributes["MaximumMessageSize"])
+	limit, _ := strconv.Atoi(q.Attributes["MaximumMessageSize"])
 	delay := q.seconds("DelaySeconds")
 	if in.DelaySeconds != nil {
 		delay = time.Duration(*in.DelaySeconds) * time.Second
@@ -196,7 +196,7 @@ func (m *Model) SendMessage(in *SendMessageInput) (*SendMessageOutput, error) {
 			"Value %s for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.", delay)
 	}
 	sent := m.put(q, in.MessageBody, delay)
-	return &SendMessageOutput{sent.id, checksum(sent.body)}, nil
+	return &SendMessageOutput{sent.ID, checksum(sent.Body)}, nil
 }
 
 // ReceiveMessageInput is the request of ReceiveMessage.
@@ -226,11 +226,11 @@ type Message struct {
 
 func (m *Model) show(x *message) Message {
 	return Message{
-		MessageID: x.id, ReceiptHandle: x.handle, MD5OfBody: checksum(x.body), Body: x.body,
+		MessageID: x.ID, ReceiptHandle: x.Handle, MD5OfBody: checksum(x.Body), Body: x.Body,
 		Attributes: map[string]string{
-			"ApproximateReceiveCount":          strconv.Itoa(x.receives),
-			"ApproximateFirstReceiveTimestamp": strconv.FormatInt(x.firstReceived.UnixMilli(), 10),
-			"SentTimestamp":                    strconv.FormatInt(x.sent.UnixMilli(), 10),
+			"ApproximateReceiveCount":          strconv.Itoa(x.Receives),
+			"ApproximateFirstReceiveTimestamp": strconv.FormatInt(x.FirstReceived.UnixMilli(), 10),
+			"SentTimestamp":                    strconv.FormatInt(x.Sent.UnixMilli(), 10),
 			"SenderId":                         m.account,
 		},
 	}
@@ -327,11 +327,11 @@ func (m *Model) changeVisibility(q *queue, handle string, seconds int) error {
 	switch {
 	case err != nil:
 		return err
-	case x == nil || !latest || !x.visible.After(m.timeline.Now()):
+	case x == nil || !latest || !x.Visible.After(m.timeline.Now()):
 		return apierror.New("MessageNotInflight", "The message referred to is not in flight.")
 	}
-	x.visible = m.timeline.Now().Add(timeout)
-	m.tellAt(q, x.visible)
+	x.Visible = m.timeline.Now().Add(timeout)
+	m.tellAt(q, x.Visible)
 	return nil
 }
 

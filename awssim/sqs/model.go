@@ -42,6 +42,14 @@ type Options struct {
 	Timeline        *timeline.Timeline
 	Faults          *fault.Set
 	Seed            uint64
+	// Saved is what the model goes on from, instead of Queues. The caller loads the timeline.
+	Saved *Saved
+}
+
+// Saved is all that a model holds, as it is saved.
+type Saved struct {
+	Random []byte            `json:"random"`
+	Queues map[string]*queue `json:"queues"` // by name
 }
 
 // Model is one account's SQS in one region. Use it from one goroutine at a time.
@@ -50,32 +58,46 @@ type Model struct {
 	region, account string
 	timeline        *timeline.Timeline
 	faults          *fault.Set
-	random          *rand.Rand
+	source          *rand.PCG
+	random          *rand.Rand // draws from source
 	queues          map[string]*queue
+	ready           timeline.Kind[string] // a message of a queue, by the queue's name
 	watchers        []func(queueARN string)
 }
 
 type queue struct {
-	name, arn  string
-	created    time.Time
-	attributes map[string]string
-	messages   []*message // oldest first
-	purged     time.Time  // the last time
+	Name       string            `json:"name"`
+	ARN        string            `json:"arn"`
+	Created    time.Time         `json:"created"`
+	Attributes map[string]string `json:"attributes"`
+	Messages   []*message        `json:"messages"`        // oldest first
+	Purged     time.Time         `json:"purged,omitzero"` // the last time
 }
 
 type message struct {
-	id, body      string
-	sent, visible time.Time
-	firstReceived time.Time
-	receives      int
-	handle        string // the latest
+	ID            string    `json:"id"`
+	Body          string    `json:"body"`
+	Sent          time.Time `json:"sent"`
+	Visible       time.Time `json:"visible"`
+	FirstReceived time.Time `json:"firstReceived,omitzero"`
+	Receives      int       `json:"receives"`
+	Handle        string    `json:"handle,omitempty"` // the latest
 }
 
 // New returns a model with the queues of the world.
 func New(o Options) (*Model, error) {
 	m := &Model{
 		behavior: o.Behavior, region: o.Region, account: o.Account, timeline: o.Timeline, faults: o.Faults,
-		random: rand.New(rand.NewPCG(o.Seed, 0x505)), queues: map[string]*queue{},
+		source: rand.NewPCG(o.Seed, 0x505), queues: map[string]*queue{},
+	}
+	m.random = rand.New(m.source)
+	m.ready = timeline.Define(m.timeline, "sqs.ready", func(name string) {
+		if q := m.queues[name]; q != nil {
+			m.tell(q)
+		}
+	})
+	if o.Saved != nil {
+		return m, m.load(*o.Saved)
 	}
 	for _, q := range o.Queues {
 		if _, err := m.CreateQueue(&CreateQueueInput{QueueName: q.QueueName, Attributes: q.Attributes}); err != nil {
@@ -85,22 +107,41 @@ func New(o Options) (*Model, error) {
 	return m, nil
 }
 
+// Save returns all that the model holds. It shares memory with the model: encode it before the next call.
+func (m *Model) Save() (Saved, error) {
+	random, err := m.source.MarshalBinary()
+	return Saved{Random: random, Queues: m.queues}, err
+}
+
+func (m *Model) load(saved Saved) error {
+	for name, q := range saved.Queues {
+		if q == nil || q.Name != name || slices.Contains(q.Messages, nil) {
+			return fmt.Errorf("saved SQS: queue %q is incomplete", name)
+		}
+	}
+	maps.Copy(m.queues, saved.Queues)
+	if err := m.source.UnmarshalBinary(saved.Random); err != nil {
+		return fmt.Errorf("saved SQS: random: %w", err)
+	}
+	return nil
+}
+
 // Watch calls back whenever a queue may have a message to receive.
 func (m *Model) Watch(ready func(queueARN string)) { m.watchers = append(m.watchers, ready) }
 
 func (m *Model) tell(q *queue) {
 	for _, ready := range m.watchers {
-		ready(q.arn)
+		ready(q.ARN)
 	}
 }
 
 // tellAt plans a call of the watchers for the time at which a message becomes visible.
 func (m *Model) tellAt(q *queue, visible time.Time) {
 	if visible.After(m.timeline.Now()) {
-		m.timeline.At(visible, func() { m.tell(q) })
+		m.ready.At(visible, q.Name)
 		return
 	}
-	m.timeline.Soon(func() { m.tell(q) })
+	m.ready.Soon(q.Name)
 }
 
 func (m *Model) arn(name string) string {
@@ -151,7 +192,7 @@ func (m *Model) HasQueue(arn string) bool { return m.byARN(arn) != nil }
 
 func (m *Model) byARN(arn string) *queue {
 	for _, q := range m.queues {
-		if q.arn == arn {
+		if q.ARN == arn {
 			return q
 		}
 	}
@@ -168,7 +209,7 @@ func (m *Model) VisibilityTimeout(arn string) time.Duration {
 
 func (q *queue) seconds(attribute string) time.Duration {
 	// Attributes are checked when they are set.
-	n, _ := strconv.Atoi(q.attributes[attribute])
+	n, _ := strconv.Atoi(q.Attributes[attribute])
 	return time.Duration(n) * time.Second
 }
 
@@ -196,9 +237,9 @@ func (m *Model) Put(arn, body string) error {
 
 func (m *Model) put(q *queue, body string, delay time.Duration) *message {
 	now := m.timeline.Now()
-	sent := &message{id: m.uuid(), body: body, sent: now, visible: now.Add(delay)}
-	q.messages = append(q.messages, sent)
-	m.tellAt(q, sent.visible)
+	sent := &message{ID: m.uuid(), Body: body, Sent: now, Visible: now.Add(delay)}
+	q.Messages = append(q.Messages, sent)
+	m.tellAt(q, sent.Visible)
 	return sent
 }
 
@@ -222,8 +263,8 @@ func (m *Model) Delete(arn, handle string) {
 func (m *Model) receive(q *queue, atMost int, timeout time.Duration) []Message {
 	m.expire(q)
 	now := m.timeline.Now()
-	ready := slices.DeleteFunc(slices.Clone(q.messages), func(x *message) bool { return x.visible.After(now) })
-	if _, strikes := m.faults.Draw(fault.Reorder, now, "ReceiveMessage", q.name, q.arn); strikes {
+	ready := slices.DeleteFunc(slices.Clone(q.Messages), func(x *message) bool { return x.Visible.After(now) })
+	if _, strikes := m.faults.Draw(fault.Reorder, now, "ReceiveMessage", q.Name, q.ARN); strikes {
 		m.random.Shuffle(len(ready), func(i, j int) { ready[i], ready[j] = ready[j], ready[i] })
 	}
 	var taken []Message
@@ -234,16 +275,16 @@ func (m *Model) receive(q *queue, atMost int, timeout time.Duration) []Message {
 		if m.redrive(q, x) {
 			continue
 		}
-		x.receives++
-		if x.firstReceived.IsZero() {
-			x.firstReceived = now
+		x.Receives++
+		if x.FirstReceived.IsZero() {
+			x.FirstReceived = now
 		}
-		x.handle = x.id + "#" + m.uuid()
+		x.Handle = x.ID + "#" + m.uuid()
 		taken = append(taken, m.show(x))
-		if _, strikes := m.faults.Draw(fault.Duplicate, now, "ReceiveMessage", q.name, q.arn); !strikes {
-			x.visible = now.Add(timeout)
+		if _, strikes := m.faults.Draw(fault.Duplicate, now, "ReceiveMessage", q.Name, q.ARN); !strikes {
+			x.Visible = now.Add(timeout)
 		}
-		m.tellAt(q, x.visible)
+		m.tellAt(q, x.Visible)
 	}
 	return taken
 }
@@ -256,18 +297,18 @@ func (m *Model) redrive(q *queue, x *message) bool {
 	}
 	limit, err := policy.MaxReceiveCount.Int64()
 	dead := m.byARN(policy.DeadLetterTargetARN)
-	if err != nil || dead == nil || int64(x.receives) < limit {
+	if err != nil || dead == nil || int64(x.Receives) < limit {
 		return false
 	}
 	q.remove(x)
-	x.visible, x.receives, x.handle = m.timeline.Now(), 0, ""
-	dead.messages = append(dead.messages, x)
-	m.tellAt(dead, x.visible)
+	x.Visible, x.Receives, x.Handle = m.timeline.Now(), 0, ""
+	dead.Messages = append(dead.Messages, x)
+	m.tellAt(dead, x.Visible)
 	return true
 }
 
 func (q *queue) redrivePolicy() (redrive, bool) {
-	text := q.attributes["RedrivePolicy"]
+	text := q.Attributes["RedrivePolicy"]
 	if text == "" {
 		return redrive{}, false
 	}
@@ -278,11 +319,11 @@ func (q *queue) redrivePolicy() (redrive, bool) {
 // expire deletes messages that are older than the retention period.
 func (m *Model) expire(q *queue) {
 	oldest := m.timeline.Now().Add(-q.seconds("MessageRetentionPeriod"))
-	q.messages = slices.DeleteFunc(q.messages, func(x *message) bool { return x.sent.Before(oldest) })
+	q.Messages = slices.DeleteFunc(q.Messages, func(x *message) bool { return x.Sent.Before(oldest) })
 }
 
 func (q *queue) remove(x *message) {
-	q.messages = slices.DeleteFunc(q.messages, func(other *message) bool { return other == x })
+	q.Messages = slices.DeleteFunc(q.Messages, func(other *message) bool { return other == x })
 }
 
 // holding returns the message of a receipt handle, and reports whether the handle is the latest.
@@ -292,9 +333,9 @@ func (q *queue) holding(handle string) (x *message, latest bool, err error) {
 		return nil, false, apierror.New("ReceiptHandleIsInvalid",
 			"The input receipt handle %q is not a valid receipt handle.", handle)
 	}
-	for _, x := range q.messages {
-		if x.id == id {
-			return x, x.handle == handle, nil
+	for _, x := range q.Messages {
+		if x.ID == id {
+			return x, x.Handle == handle, nil
 		}
 	}
 	return nil, false, nil
@@ -337,9 +378,9 @@ func (m *Model) State() []State {
 	for _, name := range slices.Sorted(maps.Keys(m.queues)) {
 		q := m.queues[name]
 		m.expire(q)
-		s := State{QueueName: name, QueueARN: q.arn, Attributes: maps.Clone(q.attributes), Messages: []MessageState{}}
-		for _, x := range q.messages {
-			s.Messages = append(s.Messages, MessageState{x.id, x.body, x.sent.UTC(), x.visible.UTC(), x.receives})
+		s := State{QueueName: name, QueueARN: q.ARN, Attributes: maps.Clone(q.Attributes), Messages: []MessageState{}}
+		for _, x := range q.Messages {
+			s.Messages = append(s.Messages, MessageState{x.ID, x.Body, x.Sent.UTC(), x.Visible.UTC(), x.Receives})
 		}
 		all = append(all, s)
 	}

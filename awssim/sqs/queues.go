@@ -43,15 +43,15 @@ func (m *Model) CreateQueue(in *CreateQueueInput) (*QueueURL, error) {
 		return nil, apierror.New("InvalidParameterValue",
 			"Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
 	}
-	q := &queue{name: in.QueueName, arn: m.arn(in.QueueName), created: m.timeline.Now(), attributes: map[string]string{}}
+	q := &queue{Name: in.QueueName, ARN: m.arn(in.QueueName), Created: m.timeline.Now(), Attributes: map[string]string{}}
 	for name, r := range attributeRanges {
-		q.attributes[name] = strconv.Itoa(r.byDefault)
+		q.Attributes[name] = strconv.Itoa(r.byDefault)
 	}
 	if err := m.setAttributes(q, in.Attributes); err != nil {
 		return nil, err
 	}
 	if known := m.queues[in.QueueName]; known != nil {
-		if !maps.Equal(known.attributes, q.attributes) {
+		if !maps.Equal(known.Attributes, q.Attributes) {
 			return nil, apierror.New("QueueNameExists",
 				"A queue already exists with the same name and a different value for an attribute.")
 		}
@@ -67,7 +67,7 @@ func (m *Model) DeleteQueue(in *QueueInput) (*Nothing, error) {
 	if err != nil {
 		return nil, err
 	}
-	delete(m.queues, q.name)
+	delete(m.queues, q.Name)
 	return &Nothing{}, nil
 }
 

@@ -7,6 +7,7 @@
 package ssm
 
 import (
+	"maps"
 	"regexp"
 	"strings"
 	"time"
@@ -45,6 +46,23 @@ type Model struct {
 // New returns a model of the parameters that EC2 knows.
 func New(of *ec2.Model, t *timeline.Timeline) *Model {
 	return &Model{ec2: of, timeline: t, versions: map[string]int{}, modified: map[string]time.Time{}, began: t.Now()}
+}
+
+// Saved is all that a model holds, as it is saved. The parameters are EC2's.
+type Saved struct {
+	Versions map[string]int       `json:"versions"`
+	Modified map[string]time.Time `json:"modified"`
+	Began    time.Time            `json:"began"`
+}
+
+// Save returns all that the model holds. It shares memory with the model: encode it before the next call.
+func (m *Model) Save() Saved { return Saved{m.versions, m.modified, m.began} }
+
+// Load replaces what the model holds.
+func (m *Model) Load(saved Saved) {
+	m.versions, m.modified, m.began = map[string]int{}, map[string]time.Time{}, saved.Began
+	maps.Copy(m.versions, saved.Versions)
+	maps.Copy(m.modified, saved.Modified)
 }
 
 // Parameter is a parameter.
