@@ -163,6 +163,11 @@ image: ## Build the container image for amd64 and arm64 into dist/image, an OCI 
 	go -C tools/image build -o ../../bin/image .
 	bin/image --version $(VERSION) $(if $(PUSH),--push $(PUSH))
 
+.PHONY: image-awssim
+image-awssim: ## Build the container image of the simulated AWS into dist/image-awssim, as `image` does. PUSH=reference pushes it
+	go -C tools/image build -o ../../bin/image .
+	bin/image --of awssim --out dist/image-awssim --version $(VERSION) $(if $(PUSH),--push $(PUSH))
+
 # The platforms of the programs in a release.
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # The tags leave out code that calls methods by name (net/rpc of Lambda's library, the traces of gRPC's). With such code the
@@ -170,10 +175,10 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 RELEASE := -trimpath -tags lambda.norpc,grpcnotrace -ldflags "-s -w -X github.com/multieni/multieni/internal/version.release=$(VERSION)"
 
 .PHONY: programs
-programs: ## Build multieni (for Linux with its agent), kubectl-eni, and for nodes and Lambda eni-bootstrap, lifecycle-hook and multieni-cni, as archives with checksums in dist/
+programs: ## Build multieni (for Linux with its agent), kubectl-eni, awssim, and for nodes and Lambda eni-bootstrap, lifecycle-hook and multieni-cni, as archives with checksums in dist/
 	@mkdir -p dist
 	for platform in $(PLATFORMS); do os=$${platform%/*} arch=$${platform#*/}; \
-	  programs="multieni kubectl-eni"; if [ $$os = linux ]; then programs="$$programs eni-bootstrap lifecycle-hook multieni-cni"; fi; \
+	  programs="multieni kubectl-eni awssim"; if [ $$os = linux ]; then programs="$$programs eni-bootstrap lifecycle-hook multieni-cni"; fi; \
 	  for program in $$programs; do \
 	    parts=$$program; if [ $$program-$$os = multieni-linux ]; then parts="multieni eni-manager"; fi; \
 	    CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build $(RELEASE) -o dist/$$os-$$arch/ $$(printf './cmd/%s ' $$parts); \

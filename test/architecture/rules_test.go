@@ -92,6 +92,13 @@ var rules = []rule{
 		refuses: within("k8s.io", "sigs.k8s.io/controller-runtime"),
 	},
 	{
+		name:    "the simulator's program knows no Kubernetes",
+		reason:  "tests of any program run it, and shall not build or download a large one",
+		of:      in("cmd/awssim"),
+		deep:    true,
+		refuses: within("k8s.io", "sigs.k8s.io/controller-runtime", awsSDK),
+	},
+	{
 		name:    "the agent's program is small",
 		reason:  "every node of a cluster pays for its memory, and packages that it never uses initialize themselves like all others",
 		of:      in("cmd/eni-manager"),
@@ -216,6 +223,10 @@ func TestEveryRuleCanFail(t *testing.T) {
 		"what runs before a node joins knows no Kubernetes": {
 			broken: pkg{ImportPath: module + "/cmd/lifecycle-hook", Deps: []string{"k8s.io/api/core/v1"}},
 			kept:   pkg{ImportPath: module + "/cmd/lifecycle-hook", Deps: []string{"sigs.k8s.io/yaml"}},
+		},
+		"the simulator's program knows no Kubernetes": {
+			broken: pkg{ImportPath: module + "/cmd/awssim", Deps: []string{"k8s.io/apimachinery/pkg/types"}},
+			kept:   pkg{ImportPath: module + "/cmd/awssim", Deps: []string{"sigs.k8s.io/yaml"}},
 		},
 		"the agent's program is small": {
 			broken: pkg{ImportPath: module + "/cmd/eni-manager", Deps: []string{awsSDK + "/config"}},

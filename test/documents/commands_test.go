@@ -17,6 +17,7 @@ import (
 
 	"github.com/multieni/multieni/internal/cli"
 	"github.com/multieni/multieni/internal/cli/enimanager"
+	"github.com/multieni/multieni/internal/cli/simulate"
 	devcli "github.com/multieni/multieni/internal/dev/cli"
 	"github.com/multieni/multieni/test/documents"
 )
@@ -60,13 +61,14 @@ func withNotes(t *testing.T) []documents.Page {
 }
 
 // ours matches a command of one of our programs: the program, and its arguments.
-var ours = regexp.MustCompile(`^(?:(multieni|kubectl eni|multieni-dev) ([a-z][a-z-]*(?: [^=]*)?)|(eni-manager) (--.*))$`)
+var ours = regexp.MustCompile(`^(?:(multieni|kubectl eni|multieni-dev) ([a-z][a-z-]*(?: [^=]*)?)|(eni-manager|awssim) (--.*))$`)
 
 // Commands of our programs in documents exist, with their flags. The stories of test/scenario check that they do what
 // the documents say.
 func TestOurCommandsExist(t *testing.T) {
 	programs := map[string]func() *cobra.Command{
 		"multieni": cli.New, "kubectl eni": cli.NewPlugin, "multieni-dev": devcli.New, "eni-manager": enimanager.New,
+		"awssim": simulate.New,
 	}
 	found := 0
 	for _, page := range withNotes(t) {

@@ -4,7 +4,7 @@
 // Package scenario_test runs stories: the commands that a user types, and their expected results.
 //
 // Each file below testdata is one story, run with the real kubectl, the real controller, a real API server and the
-// simulated AWS. The programs are this test binary, run again as multieni or multieni-dev, so that the race detector
+// simulated AWS. The programs are this test binary, run again as multieni, awssim or multieni-dev, so that the race detector
 // and coverage include them. commands_test.go has the commands of stories in addition to those of testscript: kubectl,
 // start and stop of the controller, and the state of EC2. A story of the controller begins with the example world, or
 // with its own world.yaml.
@@ -35,6 +35,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/iam"
 	"github.com/multieni/multieni/internal/cli"
+	"github.com/multieni/multieni/internal/cli/simulate"
 	"github.com/multieni/multieni/internal/dev/assets"
 	"github.com/multieni/multieni/internal/dev/child"
 	devcli "github.com/multieni/multieni/internal/dev/cli"
@@ -58,6 +59,7 @@ func TestMain(m *testing.M) {
 	programs := map[string]func(){
 		"multieni":     inputs.Self("multieni", cli.New),
 		"kubectl-eni":  inputs.Self("kubectl eni", cli.NewPlugin),
+		"awssim":       inputs.Self("awssim", simulate.New),
 		"multieni-dev": inputs.Self("multieni-dev", devcli.New),
 	}
 	maps.Copy(programs, nodePrograms())

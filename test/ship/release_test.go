@@ -122,7 +122,7 @@ func TestReleaseWorkflow(t *testing.T) {
 	if check := w.Jobs["release"].Needs; w.Jobs[check].Uses != "./.github/workflows/change.yaml" {
 		t.Errorf("the release needs the job %q, want one that checks it like a change", check)
 	}
-	want := []string{"image", "chart", "programs", "publish"}
+	want := []string{"image", "image-awssim", "chart", "programs", "publish"}
 	if !slices.Equal(order, want) {
 		t.Errorf("the workflow makes %v, want %v", order, want)
 	}
@@ -298,6 +298,8 @@ func TestArchivesOfARelease(t *testing.T) {
 		"eni-bootstrap_v1_linux_arm64.tar.gz":  "eni-bootstrap LICENSE",
 		"lifecycle-hook_v1_linux_arm64.tar.gz": "lifecycle-hook LICENSE",
 		"multieni-cni_v1_linux_arm64.tar.gz":   "multieni-cni LICENSE",
+		"awssim_v1_linux_arm64.tar.gz":         "awssim LICENSE",
+		"awssim_v1_darwin_amd64.tar.gz":        "awssim LICENSE",
 		"multieni_v1_darwin_amd64.tar.gz":      "multieni LICENSE",
 		"kubectl-eni_v1_darwin_amd64.tar.gz":   "kubectl-eni LICENSE",
 	}

@@ -39,7 +39,7 @@ type file struct {
 }
 
 // programLayer is a layer of the programs in a folder, the certificates, and an empty /tmp.
-func programLayer(folder string, made time.Time) (v1.Layer, error) {
+func programLayer(folder string, programs []string, made time.Time) (v1.Layer, error) {
 	trusted, err := certificates()
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func programLayer(folder string, made time.Time) (v1.Layer, error) {
 		{"etc/passwd", 0o644, []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n")},
 		{"tmp/", 0o1777, nil},
 	}
-	for _, program := range programs() {
+	for _, program := range programs {
 		content, err := os.ReadFile(filepath.Join(folder, program))
 		if err != nil {
 			return nil, err

@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command image builds the container image of multieni without a container engine: an index of one image per
+// Command image builds the container images of multieni and awssim without a container engine: an index of one image per
 // architecture, each with static programs and no base image, and a software bill of materials. It writes an OCI layout,
 // and pushes it with --push. Run it from the root of the checkout.
 package main
@@ -29,8 +29,8 @@ import (
 
 // settings are the flags of the command.
 type settings struct {
-	out, version, push string
-	arches             []string
+	out, version, push, of string
+	arches                 []string
 	// made is the time that goes into the image, the same for the same source.
 	made time.Time
 }
@@ -44,6 +44,7 @@ func main() {
 	flag.StringVar(&s.version, "version", "devel", "version of the programs")
 	flag.StringVar(&s.push, "push", "",
 		"reference to push the image to, for example ghcr.io/multieni/multieni:v0.1.0; not pushed if empty")
+	flag.StringVar(&s.of, "of", "multieni", "image to build: multieni, or awssim for the simulated AWS")
 	flag.Parse()
 	s.arches = strings.Split(*arches, ",")
 	if err := s.run(ctx); err != nil {
@@ -53,6 +54,9 @@ func main() {
 }
 
 func (s settings) run(ctx context.Context) error {
+	if len(s.programs()) == 0 {
+		return fmt.Errorf("--of is %q, and must be multieni or awssim", s.of)
+	}
 	made, err := commitTime(ctx)
 	if err != nil {
 		return err
@@ -92,7 +96,7 @@ func (s settings) image(ctx context.Context, arch string) (v1.Image, error) {
 	if err := s.build(ctx, arch, folder); err != nil {
 		return nil, err
 	}
-	layer, err := programLayer(folder, s.made)
+	layer, err := programLayer(folder, s.programs(), s.made)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +113,7 @@ func (s settings) image(ctx context.Context, arch string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return image, writeBill(folder, s.version, s.made, s.out+"-sbom-"+arch+".spdx.json")
+	return image, writeBill(folder, s.programs(), s.version, s.made, s.out+"-sbom-"+arch+".spdx.json")
 }
 
 // config is the configuration of the image. It runs as an unprivileged user without a name; an argument or the
@@ -118,9 +122,9 @@ func (s settings) config(image v1.Image, arch string) *v1.ConfigFile {
 	config := &v1.ConfigFile{
 		Architecture: arch, OS: "linux", Created: v1.Time{Time: s.made},
 		Config: v1.Config{
-			Entrypoint: []string{"/multieni"}, User: "65532:65532", WorkingDir: "/",
+			Entrypoint: []string{"/" + s.programs()[0]}, User: "65532:65532", WorkingDir: "/",
 			Labels: map[string]string{
-				"org.opencontainers.image.title": "multieni", "org.opencontainers.image.version": s.version,
+				"org.opencontainers.image.title": s.of, "org.opencontainers.image.version": s.version,
 				"org.opencontainers.image.licenses": "Apache-2.0",
 				"org.opencontainers.image.source":   "https://github.com/multieni/multieni",
 			},
@@ -132,9 +136,15 @@ func (s settings) config(image v1.Image, arch string) *v1.ConfigFile {
 	return config
 }
 
-// programs are what is in the image, by their packages. Agents run a program of their own, which is small, because
-// every node of a cluster pays for its memory.
-func programs() []string { return []string{"multieni", "eni-manager", "multieni-cni"} }
+// programs are what is in the image, by their packages, the one that it runs first. Agents run a program of their own,
+// which is small, because every node of a cluster pays for its memory. The simulated AWS, which starts programs on request,
+// has an image of its own, so that no cluster has it.
+func (s settings) programs() []string {
+	return map[string][]string{
+		"multieni": {"multieni", "eni-manager", "multieni-cni"},
+		"awssim":   {"awssim"},
+	}[s.of]
+}
 
 func (s settings) build(ctx context.Context, arch, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -144,7 +154,7 @@ func (s settings) build(ctx context.Context, arch, folder string) error {
 	// The programs contain no code that calls methods by name (net/rpc of Lambda's library, the traces of gRPC's). The
 	// linker can therefore drop all methods without a call: a third of the image.
 	arguments := []string{"build", "-trimpath", "-tags", "lambda.norpc,grpcnotrace", "-ldflags", flags, "-o", folder}
-	for _, program := range programs() {
+	for _, program := range s.programs() {
 		arguments = append(arguments, "./cmd/"+program)
 	}
 	command := exec.CommandContext(ctx, "go", arguments...)

@@ -15,9 +15,9 @@ import (
 
 // writeBill writes the bill of materials of the programs in a folder in the form of SPDX 2.3: the modules that the Go
 // toolchain recorded in them.
-func writeBill(folder, version string, made time.Time, to string) error {
+func writeBill(folder string, programs []string, version string, made time.Time, to string) error {
 	var infos []*debug.BuildInfo
-	for _, program := range programs() {
+	for _, program := range programs {
 		info, err := buildinfo.ReadFile(filepath.Join(folder, program))
 		if err != nil {
 			return fmt.Errorf("read the modules of %s: %w", program, err)

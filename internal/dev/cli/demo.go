@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/multieni/multieni/internal/cli/simulate"
 	"github.com/multieni/multieni/internal/dev/demo"
 )
 
@@ -34,7 +35,7 @@ Run it in a checkout, where the examples are.`,
   multieni-dev demo --kubeconfig ~/.kube/config`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkSpeed(o.Speed); err != nil {
+			if err := simulate.CheckSpeed(o.Speed); err != nil {
 				return err
 			}
 			o.Out, o.Progress = c.OutOrStdout(), c.ErrOrStderr()
@@ -48,7 +49,7 @@ Run it in a checkout, where the examples are.`,
 		"use this cluster instead of an API server of our own; also KUBECONFIG_DEMO")
 	flags.IntVar(&o.Kills, "chaos", 0, "how often to kill the controller at random moments")
 	flags.Uint64Var(&o.Seed, "seed", 1, "seed of everything random: the simulated AWS, and the moments of --chaos")
-	bindSpeed(flags, &o.Speed, 20)
+	simulate.BindSpeed(flags, &o.Speed, 20)
 	return command
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multieni/multieni/internal/version"
@@ -30,10 +29,7 @@ The first run compiles the API server, which takes some minutes, once per versio
   multieni-dev demo
 
   # a playground: API server, simulated AWS, controller
-  multieni-dev up --dir .cache/up
-
-  # the simulated AWS alone, for any program that speaks to EC2
-  multieni-dev sim --addr 127.0.0.1:4566`,
+  multieni-dev up --dir .cache/up`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRun: func(*cobra.Command, []string) {
@@ -41,11 +37,6 @@ The first run compiles the API server, which takes some minutes, once per versio
 			ctrllog.SetLogger(logr.FromSlogHandler(slog.DiscardHandler))
 		},
 	}
-	root.AddCommand(newDemo(), newUp(), newSim())
+	root.AddCommand(newDemo(), newUp())
 	return root
-}
-
-func bindSpeed(flags *pflag.FlagSet, speed *float64, value float64) {
-	flags.Float64Var(speed, "speed", value,
-		"how many times faster than EC2 the simulated AWS lives: latencies and request rates together")
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/multieni/multieni/internal/cli/simulate"
 	"github.com/multieni/multieni/internal/dev/child"
 	"github.com/multieni/multieni/internal/dev/cluster"
 	"github.com/multieni/multieni/internal/dev/nodenet"
@@ -23,7 +24,7 @@ import (
 
 // playground has the settings of up.
 type playground struct {
-	simulation
+	simulate.Settings
 	dir          string
 	kubeconfig   string
 	noController bool
@@ -69,7 +70,7 @@ names (or --kubeconfig).`,
 	flags.StringVar(&p.dir, "dir", "", "folder for kubeconfig, env and logs; made if missing (required)")
 	flags.StringVar(&p.kubeconfig, "kubeconfig", "", "use this cluster instead of an API server of our own")
 	flags.BoolVar(&p.noController, "no-controller", false, "leave the controller out")
-	p.bind(flags, 1)
+	p.Bind(flags, 1)
 	if err := command.MarkFlagRequired("dir"); err != nil {
 		panic(err) // a flag of that name was defined a few lines above
 	}
@@ -77,13 +78,13 @@ names (or --kubeconfig).`,
 }
 
 func (p *playground) run(ctx context.Context, out, progress io.Writer) (err error) {
-	aws, err := p.options()
+	aws, err := p.Options()
 	if err != nil {
 		return err
 	}
 	var controller child.Options
 	if !p.noController {
-		if controller, err = child.Controller(ctx, p.speed, progress); err != nil {
+		if controller, err = child.Controller(ctx, p.Speed, progress); err != nil {
 			return err
 		}
 	}
@@ -118,7 +119,7 @@ func (p *playground) log() string { return filepath.Join(p.dir, "controller.log"
 
 // greet prints what is running and the next steps.
 func (p *playground) greet(out io.Writer, c *cluster.Cluster) {
-	fmt.Fprintf(out, "API server     %s\nsimulated AWS  %s, %g times as fast as EC2\n", c.Config.Host, c.Endpoint, p.speed)
+	fmt.Fprintf(out, "API server     %s\nsimulated AWS  %s, %g times as fast as EC2\n", c.Config.Host, c.Endpoint, p.Speed)
 	if p.noController {
 		fmt.Fprintf(out, "controller     none; start one with: multieni controller --leader-elect=false\n")
 	} else {
