@@ -235,9 +235,9 @@ func explainLostLinks(state *v1alpha1.PodNetworkState, facts NetworkFacts) {
 // explainUnknownRange reports that pods would lack the address of a declared family. A pod gets one of each, or none.
 func explainUnknownRange(state *v1alpha1.PodNetworkState, family string) {
 	state.Ready, state.Reason, state.Capacity = false, reasonRangeUnknown, 0
-	state.Message = fmt.Sprintf("the state of the node has no %s range of the interface's subnet, and no pod starts without an "+
-		"address of it: wait until the controller has read the subnet; if it has no %s range, associate one with it, or take "+
-		"%s out of the NodeENI", family, family, family)
+	state.Message = fmt.Sprintf("the state of the node has no %s range of the interface's subnet, and no pod starts "+
+		"without an address of it: wait until the controller has read the subnet; if it has no %s range, associate one "+
+		"with it, or take %s out of the NodeENI", family, family, family)
 }
 
 // explainUnreadable names the damaged leases, which keep addresses in use without a pod.
@@ -251,8 +251,9 @@ func explainUnreadable(state *v1alpha1.PodNetworkState, usage podnet.Usage) {
 		state.Message, address, podlease.Path(state.Network, address)), maxMessage)
 }
 
-// WithoutCheckpoint returns the reports of an agent whose checkpoint could not be written. It reports nothing as drained:
-// an agent that starts without the API server would not know the marks, and would let pods have what was returned to EC2.
+// WithoutCheckpoint returns the reports of an agent whose checkpoint could not be written. It reports nothing as
+// drained: an agent that starts without the API server would not know the marks, and would let pods have what was
+// returned to EC2.
 func WithoutCheckpoint(networks []v1alpha1.PodNetworkState, failure error) []v1alpha1.PodNetworkState {
 	reports := make([]v1alpha1.PodNetworkState, 0, len(networks))
 	for _, network := range networks {
@@ -264,7 +265,8 @@ func WithoutCheckpoint(networks []v1alpha1.PodNetworkState, failure error) []v1a
 			}
 		}
 		if report.Drained = false; kept {
-			report.Message = text.Clip(fmt.Sprintf("%s; nothing is reported as drained: %v", report.Message, failure), maxMessage)
+			report.Message = text.Clip(fmt.Sprintf("%s; nothing is reported as drained: %v", report.Message, failure),
+				maxMessage)
 		}
 		reports = append(reports, report)
 	}

@@ -131,9 +131,9 @@ func (a *Agent) serveNetwork(
 	return state, nil
 }
 
-// isOwn reports whether this is the instance of the state, as instance metadata says, which keepNetworks compared, or the
-// Node. A network of another instance with the name of this node has no link here, and this node knows nothing of its
-// pods.
+// isOwn reports whether this is the instance of the state, as instance metadata says, which keepNetworks compared, or
+// the Node. A network of another instance with the name of this node has no link here, and this node knows nothing of
+// its pods.
 func (s *snapshot) isOwn() bool {
 	if s.metadata != nil || s.node == nil {
 		return s.metadata != nil
@@ -239,8 +239,8 @@ func (a *Agent) endNetwork(
 	return state, err
 }
 
-// keepNetwork writes the file of one network under the lock of its leases, and completes its state. It adds to the facts
-// what it reads under the lock.
+// keepNetwork writes the file of one network under the lock of its leases, and completes its state. It adds to the
+// facts what it reads under the lock.
 func (a *Agent) keepNetwork(
 	ctx context.Context, i v1alpha1.InterfaceState, state *v1alpha1.PodNetworkState, facts NetworkFacts,
 ) error {

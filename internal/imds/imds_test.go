@@ -99,7 +99,7 @@ func TestReadPrefixes(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := cloud.AssignPrivateIpAddresses(t.Context(), &ec2sdk.AssignPrivateIpAddressesInput{
-			NetworkInterfaceId: &m.Interfaces[0].ID, Ipv4PrefixCount: aws.Int32(2),
+			NetworkInterfaceId: &m.ByMAC(m.PrimaryMAC).ID, Ipv4PrefixCount: aws.Int32(2),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -108,15 +108,14 @@ func TestReadPrefixes(t *testing.T) {
 		for _, p := range out.AssignedIpv4Prefixes {
 			want = append(want, netip.MustParsePrefix(*p.Ipv4Prefix))
 		}
-		for len(m.Interfaces[0].IPv4Prefixes) == 0 {
-			time.Sleep(time.Second)
-			if m, err = client.Read(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+		time.Sleep(time.Minute) // instance metadata is behind EC2
+		if m, err = client.Read(t.Context()); err != nil {
+			t.Fatal(err)
 		}
+		got := m.ByMAC(m.PrimaryMAC).IPv4Prefixes
 		slices.SortFunc(want, netip.Prefix.Compare)
-		slices.SortFunc(m.Interfaces[0].IPv4Prefixes, netip.Prefix.Compare)
-		if got := m.Interfaces[0].IPv4Prefixes; !slices.Equal(got, want) || len(want) != 2 {
+		slices.SortFunc(got, netip.Prefix.Compare)
+		if !slices.Equal(got, want) || len(want) != 2 {
 			t.Errorf("metadata lists %v, and EC2 assigned %v", got, want)
 		}
 	})

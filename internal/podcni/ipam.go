@@ -105,8 +105,8 @@ func (i ipam) del(args *skel.CmdArgs) error {
 	return i.end(args, func(_ config, l podnet.Lease) bool { return l.Is(link) })
 }
 
-// gc ends the leases that the CNI configuration made for links which the runtime does not list. Without the list it ends
-// none: the pods of all of them may run (SPEC.md 1.1, "GC", requires cni.dev/valid-attachments).
+// gc ends the leases that the CNI configuration made for links which the runtime does not list. Without the list it
+// ends none: the pods of all of them may run (SPEC.md 1.1, "GC", requires cni.dev/valid-attachments).
 func (i ipam) gc(args *skel.CmdArgs) error {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(args.StdinData, &given); err != nil {

@@ -159,7 +159,7 @@ func assignments(result *current.Result, link string) []podnet.Assignment {
 	return all
 }
 
-// standIn puts a link in the place of one that EC2 has taken away, or that the pod never got. The CNI project's
+// standIn puts a link in the place of one that EC2 has detached, or that the pod never got. The CNI project's
 // host-device, whose DEL comes next, fails without a link, and the runtime could never end the pod. It moves the
 // stand-in to the node, where it vanishes together with the network namespace of the pod. ipvlan deletes the stand-in.
 // A failure changes nothing for the pod.

@@ -102,10 +102,10 @@ func (w *podCluster) reachEachOther(network string, one, other kubePod) {
 var linkName = regexp.MustCompile(`(?m)^\d+: ([^:@]+)`)
 
 // linkNames returns the names of the links on the node, sorted.
-func (m *machine) linkNames() []string {
-	m.Helper()
+func (n *node) linkNames() []string {
+	n.tb.Helper()
 	var names []string
-	for _, match := range linkName.FindAllStringSubmatch(m.links.IP("-o link"), -1) {
+	for _, match := range linkName.FindAllStringSubmatch(n.links.IP("-o link"), -1) {
 		names = append(names, match[1])
 	}
 	slices.Sort(names)

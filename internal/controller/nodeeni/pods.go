@@ -94,7 +94,8 @@ func podCondition(nodeENI *v1alpha1.NodeENI, f facts, attached int32, interfaces
 	c := metav1.Condition{Type: v1alpha1.ConditionPodNetworkReady, Status: metav1.ConditionFalse}
 	c.Reason, c.Message = podProblem(f.attachments, attached, interfaces, networks)
 	if !nodeENI.DeletionTimestamp.IsZero() && !isUnknown(c.Reason) {
-		c.Reason, c.Message = v1alpha1.ReasonNetworkDraining, "no further pod can attach, because the NodeENI is being deleted"
+		c.Reason = v1alpha1.ReasonNetworkDraining
+		c.Message = "no further pod can attach, because the NodeENI is being deleted"
 	}
 	if c.Reason == "" {
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonNetworkReady
@@ -145,8 +146,8 @@ func podProblem(definitions attachments, attached int32, interfaces []located,
 // networks drain, pods attach to the others.
 func limitation(networks []podNetwork) (reason, message string) {
 	if ready(networks) == 0 {
-		return v1alpha1.ReasonNetworkDraining, fmt.Sprintf("no further pod can attach, because all interfaces will be removed: %s",
-			text.Count(len(networks), "interface"))
+		return v1alpha1.ReasonNetworkDraining, fmt.Sprintf("no further pod can attach, because all interfaces will be "+
+			"removed: %s", text.Count(len(networks), "interface"))
 	}
 	for _, n := range networks {
 		switch n.Reason {

@@ -22,8 +22,8 @@ func (e *UnavailableError) Error() string { return e.message }
 const reservedFirst = 4
 
 // Allocate returns the leases of a holder: existing ones, and new ones for the families without one. After an error the
-// leases are unchanged. It takes the lowest free address, so that prefixes become idle. A holder that attaches again can
-// have another link than before.
+// leases are unchanged. It takes the lowest free address, so that prefixes become idle. A holder that attaches again
+// can have another link than before.
 func (n Network) Allocate(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
 	mine, err := n.allocate(leases, holder, now)
 	for i := range mine {
@@ -39,7 +39,8 @@ func (n Network) allocate(leases []Lease, holder Holder, now time.Time) ([]Lease
 		return nil, fmt.Errorf("NodeENI %s has pods.attachment Observed, so multieni gives its pods no addresses: name "+
 			"another IPAM plugin in the NetworkAttachmentDefinition, or set pods.attachment: IPVLAN", n.NodeENI)
 	}
-	if err := n.Open(); err != nil && !slices.ContainsFunc(leases, func(l Lease) bool { return l.InUse() && l.Is(holder) }) {
+	attached := slices.ContainsFunc(leases, func(l Lease) bool { return l.InUse() && l.Is(holder) })
+	if err := n.Open(); err != nil && !attached {
 		return nil, err
 	}
 	if n.Attachment == HostDevice {

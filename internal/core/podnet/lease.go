@@ -126,9 +126,9 @@ func End(leases []Lease, at time.Time, ended func(Lease) bool) []Lease {
 	return changed
 }
 
-// HasLostLink reports whether the pod has lost its link: the link of the interface is on the node, and it is another one
-// than when the pod attached or, with HostDevice, not in the pod. The argument link is its index as of the given time; 0
-// if it was not on the node. A later lease can be of a later link.
+// HasLostLink reports whether the pod has lost its link: the link of the interface is on the node, and it is another
+// one than when the pod attached or, with HostDevice, not in the pod. The argument link is its index as of the given
+// time; 0 if it was not on the node. A later lease can be of a later link.
 func (l Lease) HasLostLink(link int, at time.Time) bool {
 	if !l.InUse() || link == 0 || !l.Since.Before(at) {
 		return false
