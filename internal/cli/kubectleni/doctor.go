@@ -213,15 +213,15 @@ func (d *doctor) vpcCNI(ctx context.Context) {
 }
 
 func (d *doctor) instances(o objects) {
-	var others int
+	var others []string
 	for i := range o.nodes {
-		if _, err := eni.ParseProviderID(o.nodes[i].Spec.ProviderID); err != nil {
-			others++
+		if _, err := eni.ServedInstance(o.nodes[i].Spec.ProviderID, o.nodes[i].Labels); err != nil {
+			others = append(others, fmt.Sprintf("%s gets none: %v", o.nodes[i].Name, err))
 		}
 	}
-	found := fmt.Sprintf("%d of %d are EC2 instances", len(o.nodes)-others, len(o.nodes))
-	if others > 0 {
-		found += "; the others get no interfaces"
+	found := fmt.Sprintf("%d of %d can get interfaces", len(o.nodes)-len(others), len(o.nodes))
+	if len(others) > 0 {
+		found += "; " + others[0]
 	}
 	d.add(report.OK, "nodes", found, "")
 }

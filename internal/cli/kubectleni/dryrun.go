@@ -63,7 +63,7 @@ func (d *dryRun) simulate(ctx context.Context) (drafts []report.SimulatedNode, s
 		if !d.concerns(node) {
 			continue
 		}
-		ref, err := eni.ParseProviderID(node.Spec.ProviderID)
+		ref, err := eni.ServedInstance(node.Spec.ProviderID, node.Labels)
 		if err != nil {
 			skipped = append(skipped, fmt.Sprintf("%s is skipped: %v", node.Name, err))
 			continue

@@ -181,9 +181,9 @@ func nodeFacts(n *corev1.Node, state *v1alpha1.NodeENIState) report.Node {
 		Name: n.Name, Labels: n.Labels, Type: n.Labels[corev1.LabelInstanceTypeStable], Paused: controller.Paused(n),
 		Tainted: slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint }),
 	}
-	ref, err := eni.ParseProviderID(n.Spec.ProviderID)
+	ref, err := eni.ServedInstance(n.Spec.ProviderID, n.Labels)
 	if err != nil {
-		facts.NotEC2 = err.Error()
+		facts.Unserved = err.Error()
 	}
 	facts.Zone, facts.InstanceID = ref.Zone, ref.ID
 	if state != nil {

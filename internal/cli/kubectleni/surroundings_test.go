@@ -59,7 +59,7 @@ func TestDoctorOfAHealthyClusterFindsAllInOrder(t *testing.T) {
 		"● controller: eni-controller-1 holds the lease\n",
 		"● rights: the ServiceAccounts have no roles but multieni's\n",
 		"● VPC CNI: ignores interfaces with multieni's tags\n",
-		"● nodes: 2 of 2 are EC2 instances\n",
+		"● nodes: 2 of 2 can get interfaces\n",
 		"● region: us-east-1, by the ",
 		"actions that EC2 can try are granted; for 7 of them EC2 found no resource to check\n",
 		"● quota: 6 network interfaces in us-east-1; AWS allows 5000 by default\n",
@@ -131,7 +131,7 @@ func TestDoctorSaysWhatIsMissingAndWhatToDo(t *testing.T) {
 			"◐ rights: the role bindings cannot be read", "→ Ask for permission to list RoleBindings and ClusterRoleBindings.",
 		}, false},
 		"a node outside EC2": {func(c *cluster, _ *awssim.Simulator) { c.node("fargate", "", "", nil) }, nil, []string{
-			"● nodes: 2 of 3 are EC2 instances; the others get no interfaces",
+			"● nodes: 2 of 3 can get interfaces; fargate gets none: providerID \"aws:///",
 		}, false},
 		"a subnet in use": {func(c *cluster, _ *awssim.Simulator) { c.resolved("subnet-0f59b4f14737be9ad") }, nil, []string{
 			"● subnet subnet-0f59b4f14737be9ad: 4091 addresses free in us-east-1a",

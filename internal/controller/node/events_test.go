@@ -55,6 +55,11 @@ func TestEventsOfAChange(t *testing.T) {
 		"the node turns out to be no EC2 instance": {change: func(s *stage) {
 			s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Spec.ProviderID = "kind://node-1" }) })
 		}, want: []string{"NotAnEC2Instance"}},
+		"EKS Auto Mode manages the instance": {change: func(s *stage) {
+			s.both(func(c client.Client) {
+				s.node(c, func(n *corev1.Node) { n.Labels["eks.amazonaws.com/compute-type"] = "auto" })
+			})
+		}, want: []string{"ManagedInstance"}},
 		"the node has no providerID for a while": {change: func(s *stage) {
 			s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Spec.ProviderID = "" }) })
 		}},

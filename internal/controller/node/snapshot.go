@@ -5,6 +5,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -162,9 +163,9 @@ func (r *Reconciler) readNode(ctx context.Context, reader client.Reader, name st
 	if err != nil {
 		return registration{}, err
 	}
-	ref, err := eni.ParseProviderID(node.Spec.ProviderID)
-	if err != nil {
-		r.skip(ctx, &node, "NotAnEC2Instance", err)
+	ref, err := eni.ServedInstance(node.Spec.ProviderID, node.Labels)
+	if unserved, is := errors.AsType[*eni.UnservedError](err); is {
+		r.skip(ctx, &node, unserved.Reason, err)
 		return registration{}, nil
 	}
 	nodes, err := r.nodesOf(ctx, ref.ID)

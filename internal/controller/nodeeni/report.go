@@ -371,7 +371,7 @@ func (f facts) waiting(nodeENI *v1alpha1.NodeENI) int {
 	}
 	n := 0
 	for _, node := range f.nodes {
-		ref, _ := eni.ParseProviderID(node.Spec.ProviderID)
+		ref, _ := eni.ServedInstance(node.Spec.ProviderID, node.Labels)
 		if !judged[ref.ID] && !foreign(node) && f.owningNodes[node.Name] == "" {
 			n++
 		}
@@ -392,22 +392,21 @@ func (f facts) unsettled(nodeENI *v1alpha1.NodeENI) int {
 	return n
 }
 
-// skipped says how many selected nodes are not EC2 instances.
+// skipped says how many selected nodes can get no interfaces, and why one of them cannot.
 func (f facts) skipped() string {
-	n := 0
-	for _, node := range f.nodes {
-		if foreign(node) {
-			n++
-		}
-	}
-	if n == 0 {
+	skipped := slices.DeleteFunc(slices.Clone(f.nodes), func(node corev1.Node) bool { return !foreign(node) })
+	if len(skipped) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; skipped: %s without an EC2 instance", text.Count(n, "node"))
+	// the same one each time, since a status is written when it changes
+	first := slices.MinFunc(skipped, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	_, why := eni.ServedInstance(first.Spec.ProviderID, first.Labels)
+	return fmt.Sprintf("; skipped: %s, node %s: %v", text.Count(len(skipped), "node"), first.Name, why)
 }
 
+// foreign reports whether a Node can get no interfaces. A Node without a providerID may get one.
 func foreign(node corev1.Node) bool {
-	_, err := eni.ParseProviderID(node.Spec.ProviderID)
+	_, err := eni.ServedInstance(node.Spec.ProviderID, node.Labels)
 	return err != nil && node.Spec.ProviderID != ""
 }
 

@@ -17,6 +17,42 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
+// TestServedInstance: these Nodes get no interfaces, even if a NodeENI selects them. A call to EC2 for them would fail, or
+// make an interface that no pod can use.
+func TestServedInstance(t *testing.T) {
+	const instance = "aws:///us-east-1a/i-0123456789abcdef0"
+	for name, tc := range map[string]struct {
+		providerID string
+		labels     map[string]string
+		reason     string
+	}{
+		"a node of EC2":         {instance, map[string]string{"kubernetes.io/os": "linux"}, ""},
+		"without labels":        {instance, nil, ""},
+		"other compute":         {instance, map[string]string{"eks.amazonaws.com/compute-type": "ec2"}, ""},
+		"EKS Auto Mode":         {instance, map[string]string{"eks.amazonaws.com/compute-type": "auto"}, eni.ReasonManagedInstance},
+		"Windows":               {instance, map[string]string{"kubernetes.io/os": "windows"}, eni.ReasonWindowsNode},
+		"Fargate":               {"aws:///us-east-1a/7c0b1a2c/fargate-ip-10-0-1-2.ec2.internal", map[string]string{"eks.amazonaws.com/compute-type": "fargate"}, eni.ReasonNotAnEC2Instance},
+		"a hybrid node":         {"eks-hybrid:///us-west-2/cluster/mi-0123456789abcdef0", map[string]string{"eks.amazonaws.com/compute-type": "hybrid"}, eni.ReasonNotAnEC2Instance},
+		"another cloud":         {"gce://project/zone/i-0123456789abcdef0", nil, eni.ReasonNotAnEC2Instance},
+		"without a providerID":  {"", nil, eni.ReasonNotAnEC2Instance},
+		"Auto Mode and Windows": {instance, map[string]string{"eks.amazonaws.com/compute-type": "auto", "kubernetes.io/os": "windows"}, eni.ReasonManagedInstance},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ref, err := eni.ServedInstance(tc.providerID, tc.labels)
+			if tc.reason == "" {
+				if err != nil || ref.ID != "i-0123456789abcdef0" || ref.Zone != "us-east-1a" {
+					t.Errorf("%+v, %v; want the instance", ref, err)
+				}
+				return
+			}
+			unserved, is := errors.AsType[*eni.UnservedError](err)
+			if !is || unserved.Reason != tc.reason || unserved.Error() == "" {
+				t.Errorf("%+v, %v; want the reason %s", ref, err, tc.reason)
+			}
+		})
+	}
+}
+
 func TestParseProviderID(t *testing.T) {
 	type answer struct {
 		Zone, InstanceID string

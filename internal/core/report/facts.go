@@ -58,8 +58,8 @@ type Node struct {
 	// Absent is set if there is a NodeENIState and no Node.
 	Absent bool `json:"absent,omitempty"`
 	Paused bool `json:"paused,omitempty"`
-	// NotEC2 is why the Node is not an EC2 instance; empty if it is one.
-	NotEC2 string `json:"notEC2,omitempty"`
+	// Unserved is why the Node can get no interfaces, for example because it is no EC2 instance; empty if it can.
+	Unserved string `json:"unserved,omitempty"`
 	// OwningNode is the older Node that the instance belongs to; empty if it belongs to this one.
 	OwningNode string `json:"owningNode,omitempty"`
 	// Tainted is set while the startup taint keeps pods away.

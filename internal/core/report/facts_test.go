@@ -163,7 +163,7 @@ func TestANodeIsJSON(t *testing.T) {
 	}
 	n := report.Node{
 		Name: "node-a1", InstanceID: "i-1", Zone: "us-east-1a", Type: "m5.large", Labels: map[string]string{"ng": "a"},
-		Absent: true, Paused: true, NotEC2: "no providerID", Tainted: true, Concerned: true, Desired: 2, Attached: 1,
+		Absent: true, Paused: true, Unserved: "no providerID", Tainted: true, Concerned: true, Desired: 2, Attached: 1,
 		Interfaces: []report.Interface{i}, Judged: map[string]int64{"multus": 3},
 	}
 	const want = `{
@@ -173,7 +173,7 @@ func TestANodeIsJSON(t *testing.T) {
  "instanceType": "m5.large",
  "absent": true,
  "paused": true,
- "notEC2": "no providerID",
+ "unserved": "no providerID",
  "tainted": true,
  "concerned": true,
  "ready": {

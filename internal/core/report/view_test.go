@@ -209,7 +209,7 @@ func screens() map[string]string {
 	notObserved.Deleting, notObserved.NotObserved = true, true
 	nobody := nodeENI("nobody", "True", 0, 0, 0)
 	nobody.Selector = map[string]string{"ng": "user-plane"}
-	fargate := report.Node{Name: "fargate", NotEC2: "providerID \"x\" names no EC2 instance"}
+	fargate := report.Node{Name: "fargate", Unserved: "providerID \"x\" names no EC2 instance"}
 	rates := map[string]forecast.Rate{"AttachNetworkInterface": {Burst: 35, PerSecond: 3.5}}
 	planned := report.NewPlanDiff(drafts(1200), rates)
 	findings := report.Checks{

@@ -163,8 +163,8 @@ func WhyNode(f Fleet, n Node) Why {
 	}
 	w.notes(f, n, meant)
 	switch {
-	case n.NotEC2 != "":
-		w.Verdict = "It is passed over, since it is no EC2 instance: " + n.NotEC2 + "."
+	case n.Unserved != "":
+		w.Verdict = "It is passed over, and can get no interfaces: " + n.Unserved + "."
 	case n.OwningNode != "":
 		w.Verdict = fmt.Sprintf("It gets no interfaces: its instance %s is node %s already, whose Node is older.",
 			n.InstanceID, n.OwningNode)

@@ -37,8 +37,8 @@ func TestWhyNodeExplainsTheFirstCauseThatApplies(t *testing.T) {
 		notes  []string
 	}{
 		"no EC2 instance, although its state exists": {
-			change: func(n *report.Node) { n.NotEC2, n.Absent, n.Paused = "it runs on Fargate", true, true },
-			want:   "It is passed over, since it is no EC2 instance: it runs on Fargate.",
+			change: func(n *report.Node) { n.Unserved, n.Absent, n.Paused = "it runs on Fargate", true, true },
+			want:   "It is passed over, and can get no interfaces: it runs on Fargate.",
 		},
 		"no Node any more": {
 			change: func(n *report.Node) { n.Absent, n.Labels, n.Paused = true, nil, true },
