@@ -289,6 +289,8 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"a share of nothing":       {"controller.ec2RateShare=0", "ec2RateShare"},
 		"a name without endpoint":  {"nodeCluster.name=prod", "nodeCluster/endpoint"},
 		"an endpoint without name": {"nodeCluster.endpoint=https://prod.example.com", "nodeCluster/endpoint"},
+		"a proxy without a port":   {"controller.proxy.url=http://proxy.example.com", "controller/proxy/url"},
+		"a proxy without a scheme": {"controller.proxy.url=proxy.example.com:3128", "controller/proxy/url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := helm(t, "template", "multieni", chart, "--set", c.set)
