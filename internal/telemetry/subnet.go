@@ -24,8 +24,8 @@ func RegisterSubnets(registry prometheus.Registerer, counts func() []ipam.Subnet
 		free: desc("free_addresses", "Free IPv4 addresses outside of reservations of a subnet that objects of the cluster "+
 			"select, counted from its interfaces every 10 minutes if it has reservations, else by EC2. Prefixes can run out "+
 			"earlier: see multieni_subnet_free_prefixes."),
-		addresses: desc("addresses", "Addresses of that subnet without interfaces: of its IPv4 block, without the 5 that EC2 "+
-			"keeps and without those in reservations."),
+		addresses: desc("addresses", "Addresses of that subnet without interfaces: of its IPv4 block, without the 5 that "+
+			"EC2 keeps and without those in reservations."),
 		freePrefixes: desc("free_prefixes", "Free /28s of a subnet in which NodeENIs need prefixes, counted from its "+
 			"interfaces and reservations every 10 minutes."),
 		all: desc("prefixes", "The /28s that EC2 could delegate in that subnet without interfaces: of reservations of type "+

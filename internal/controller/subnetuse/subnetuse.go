@@ -67,8 +67,8 @@ func (c *Counter) Start(ctx context.Context) error {
 	return nil
 }
 
-// Counts returns the last count of each subnet, in the order of the subnets. A subnet that could not be read, or that has
-// no IPv4 block, has none.
+// Counts returns the last count of each subnet, in the order of the subnets. A subnet that could not be read, or that
+// has no IPv4 block, has none.
 func (c *Counter) Counts() []ipam.SubnetCount {
 	c.mu.Lock()
 	defer c.mu.Unlock()
