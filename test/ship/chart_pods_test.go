@@ -43,3 +43,24 @@ func TestHelmKeepsPodNetworksThatNodeENIsDeclare(t *testing.T) {
 		t.Errorf("with pod networks: %v", err)
 	}
 }
+
+// Without the API for the policy that adds requests, helm refuses the value and names the version that has it.
+func TestRequestsOfAddressesNeedTheAPI(t *testing.T) {
+	for version, accepted := range map[string]bool{"1.32.0": false, "1.35.9": false, "v1.35.4-eks-1a2b3c4": false, "1.36.0": true, "v1.36.1-eks-1a2b3c4": true, "1.37.1": true} {
+		out, err := helm(t, "template", "multieni", chart, "--kube-version", version, "--set", "pods.enabled=true,pods.requestAddresses=true")
+		if (err == nil) != accepted {
+			t.Errorf("for Kubernetes %s helm says %v: %s", version, err, out)
+		}
+		names := strings.Contains(out, "from 1.36 on") && strings.Contains(out, strings.TrimPrefix(version, "v"))
+		if !accepted && !names {
+			t.Errorf("for Kubernetes %s helm says\n%s\nwant the version that has the API", version, out)
+		}
+		mustHelm(t, "template", "multieni", chart, "--kube-version", version, "--set", "pods.enabled=true")
+	}
+	// The kinds of an API server whose operator has turned the API off.
+	out, err := helm(t, "template", "multieni", chart, "--kube-version", "1.37.1", "--api-versions", "v1/Pod", "--set", "pods.enabled=true,pods.requestAddresses=true")
+	if err == nil || !strings.Contains(out, "does not serve it") {
+		t.Errorf("without the kind helm says %v: %s", err, out)
+	}
+	mustHelm(t, "template", "multieni", chart, "--dry-run=server", "--set", "crds.enabled=false,pods.enabled=true,pods.requestAddresses=true")
+}
