@@ -98,6 +98,9 @@ func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (rep
 		planned.Skipped = append(planned.Skipped, fmt.Sprintf("the volumes of the nodes are not known: %v", err))
 	}
 	planned.AddCrowding(drafts, volumes)
+	planned.PodSizings = ofNames(d.podSizings(), slices.DeleteFunc(slices.Clone(d.names), func(name string) bool {
+		return slices.Contains(d.removed, name)
+	}))
 	return planned, nil
 }
 

@@ -41,6 +41,8 @@ type PlanDiff struct {
 	Shortages []Shortage `json:"shortages,omitempty"`
 	// Crowded are the nodes on which the new interfaces take attachments that the EBS CSI driver offers to volumes.
 	Crowded []Crowding `json:"crowded,omitempty"`
+	// PodSizings are those of the pod networks that would be declared.
+	PodSizings []PodSizing `json:"podSizings,omitempty"`
 	// Skipped names the nodes that were skipped, and why.
 	Skipped []string `json:"skipped,omitempty"`
 }
@@ -241,6 +243,9 @@ func (v PlanDiff) Text(p Page) string {
 	}
 	for _, c := range v.Crowded {
 		b.WriteString(p.paint(terminal.Bad, p.paragraph("! ", c.String()+". "+MoreAttachments)))
+	}
+	for _, sizing := range v.PodSizings {
+		b.WriteString(p.paragraph("· ", sizing.String()))
 	}
 	for _, skipped := range v.Skipped {
 		b.WriteString(p.paragraph("· ", skipped))
