@@ -369,7 +369,7 @@ func (s *site) walkThrough() {
 	}
 	s.kubectl("label", "node", s.node(), "ng-") // the cleanup of the walkthrough
 	s.eventually("the interface is gone", func() bool { return s.owned(id) == "" })
-	s.kubectl("delete", "nodeeni", nodeENI, "--timeout=60s")
+	s.kubectl("delete", "nodeeni", nodeENI, "--timeout=180s") // a new leader waits two minutes for what an earlier one may have created
 	s.kubectl("delete", "awsnodetemplate", "--all", "--timeout=60s")
 	s.runJobs()
 	s.helm("uninstall", release)
