@@ -9,6 +9,6 @@
 // test-long` also at its speed.
 //
 // Only `make test-long` runs the programs that take minutes to build or install: AWS's VPC resource controller and VPC
-// CNI, from the module in vpc, and a program with AWS's SDK for JavaScript, whose packages npm installs into the user's
-// cache.
+// CNI, from the module in vpc, a program with AWS's SDK for JavaScript, whose packages npm installs into the user's
+// cache, and Terraform with a network.
 package programs
