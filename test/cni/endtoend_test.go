@@ -10,10 +10,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/containernetworking/cni/libcni"
 
+	"github.com/multieni/multieni/internal/cli"
 	"github.com/multieni/multieni/internal/core/podnet"
 )
 
@@ -33,6 +35,29 @@ func TestPodsOfANodeENI(t *testing.T) {
 		w.ping(podB, podA, atA)
 		if len(atA) != 2 {
 			t.Errorf("the pod has %v, want an address of each family", atA)
+		}
+	})
+	t.Run("the check agrees with what Multus, the agents and EC2 really have", func(t *testing.T) {
+		var out strings.Builder
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Log(out.String())
+			}
+		})
+		eventually(t, "a check without a failed step", func() bool { // the agents report leases every few seconds
+			out.Reset()
+			check := cli.NewPlugin()
+			check.SetArgs([]string{"check", "n3", "upf/upf-a", "upf/upf-b"})
+			check.SetOut(&out)
+			return check.ExecuteContext(t.Context()) == nil
+		})
+		for _, pod := range []struct {
+			name string
+			at   []netip.Addr
+		}{{"upf-a", atA}, {"upf-b", b.addressesOf(podB, "n3")}} {
+			if want := fmt.Sprintf("address of upf/%s: EC2 delivers %v and %v", pod.name, pod.at[0], pod.at[1]); !strings.Contains(out.String(), want) {
+				t.Errorf("%q is missing in:\n%s", want, out.String())
+			}
 		}
 	})
 	t.Run("an address that EC2 does not know gets no answer", func(t *testing.T) {

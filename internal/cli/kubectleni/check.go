@@ -60,7 +60,7 @@ sockets that are not bound to an address of the network; ping binds its own.`,
   kubectl eni check n3 upf/upf-0 smf/smf-0
   kubectl eni check n3 -o json | jq '.[] | select(.grade == "failed")'`,
 		Args:              k.parse,
-		ValidArgsFunction: k.completeNames(nodeENIList),
+		ValidArgsFunction: k.complete,
 		RunE:              k.begin(k.run),
 	}
 	c.Flags().StringVarP(&k.namespace, "namespace", "n", "",
@@ -87,6 +87,14 @@ type check struct {
 	// pods are the named ones; none to choose two.
 	pods    []connectivity.PodName
 	traffic []connectivity.Traffic
+}
+
+// complete completes the name of the network.
+func (k *check) complete(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return k.completeNames(nodeENIList)(c, args, typed)
 }
 
 // parse checks the arguments and the flags.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // describe is the command that shows the Events of the pod.
@@ -49,8 +50,8 @@ func (e *end) examineAnnotation() finding {
 		at = slices.IndexFunc(requested, func(r PodName) bool { return r.Name == e.network.Name })
 	}
 	if at < 0 {
-		return failed(fmt.Sprintf("%s names %s, and no definition of network %s", NetworksAnnotation, e.Annotation,
-			e.network.Name), next)
+		return failed(fmt.Sprintf("%s names %s, and no definition of network %s", NetworksAnnotation,
+			text.Clip(e.Annotation, mostOutput), e.network.Name), next)
 	}
 	e.definition = requested[at]
 	return ok(fmt.Sprintf("%s names %s", NetworksAnnotation, e.definition))

@@ -16,7 +16,7 @@ import (
 // statistics is the line with which the ping programs of iputils and BusyBox end.
 var statistics = regexp.MustCompile(`(\d+) packets transmitted, (\d+) (?:packets )?received`)
 
-// mostOutput is the number of bytes of a program's output that a verdict repeats.
+// mostOutput is the number of bytes of a program's output, or of an annotation, that a verdict repeats.
 const mostOutput = 200
 
 // Reach judges a ping by what its program printed.
