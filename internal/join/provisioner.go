@@ -172,8 +172,8 @@ func (r *run) record(outcomes []executor.Outcome) {
 	}
 }
 
-// warnOfNeighbours says that the instance has an interface without an owner in the subnet of a new one, at another slot:
-// a published Multus function may have attached it for the same network.
+// warnOfNeighbours says that the instance has an interface without an owner in the subnet of a new one, at another
+// slot: a published Multus function may have attached it for the same network.
 func (r *run) warnOfNeighbours(create plan.Create, log *slog.Logger) {
 	for _, i := range r.look.Interfaces {
 		if identity.HasNoOwner(i.Tags) && i.AttachedTo(r.instanceID) && i.SubnetID == create.SubnetID {

@@ -44,3 +44,21 @@ func TestNamedTestsExist(t *testing.T) {
 		t.Error("no document names a test, so this test reads the wrong text")
 	}
 }
+
+// TestEachQuestionIsAnswered checks that each answer in docs/faq.md leads to the page or names the test that has more.
+func TestEachQuestionIsAnswered(t *testing.T) {
+	answers := 0
+	for line := range strings.Lines(read(t, filepath.Join(root, "docs/faq.md"))) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if len(cells) != 2 || !strings.HasSuffix(cells[0], "?") {
+			continue
+		}
+		answers++
+		if !strings.Contains(cells[1], "](") && !testInProse.MatchString(cells[1]) {
+			t.Errorf("%q has the answer %q, which neither leads to a page nor names a test", cells[0], cells[1])
+		}
+	}
+	if answers < 40 {
+		t.Errorf("%d questions have an answer, want 40 or more", answers)
+	}
+}

@@ -133,7 +133,8 @@ func (l loaded) unread() (notes []string) {
 	}
 	most, efas := 0, false
 	for _, t := range l.Templates {
-		most, efas = max(most, len(t.Interfaces)), efas || slices.ContainsFunc(t.Interfaces, launchtemplate.Interface.IsEFA)
+		most = max(most, len(t.Interfaces))
+		efas = efas || slices.ContainsFunc(t.Interfaces, launchtemplate.Interface.IsEFA)
 	}
 	private := slices.ContainsFunc(l.template.Interfaces, func(i launchtemplate.Interface) bool {
 		return i.PublicIP != nil && !*i.PublicIP
@@ -143,8 +144,8 @@ func (l loaded) unread() (notes []string) {
 			"address, in a subnet that maps one at launch either (MapPublicIpOnLaunch)", most))
 	}
 	if efas {
-		notes = append(notes, "the security groups are not read: EFAs exchange traffic only if a group has an inbound and an "+
-			"outbound rule for all traffic that name the group itself")
+		notes = append(notes, "the security groups are not read: EFAs exchange traffic only if a group has an inbound and "+
+			"an outbound rule for all traffic that name the group itself")
 	}
 	return notes
 }

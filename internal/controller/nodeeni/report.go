@@ -261,8 +261,8 @@ func blockedReason(
 	return nil
 }
 
-// noNodes is the outcome of a NodeENI that selects no node. The interfaces in former are those of nodes that it selected
-// before.
+// noNodes is the outcome of a NodeENI that selects no node. The interfaces in former are those of nodes that it
+// selected before.
 func noNodes(nodeENI *v1alpha1.NodeENI, former []located) status.Outcome {
 	message := "no node carries the labels of nodeSelector"
 	if len(nodeENI.Spec.NodeSelector) == 0 {

@@ -28,7 +28,9 @@ func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
 func (c *Claim) drift(desired plan.DesiredInterface, i eni.Interface) []plan.Drift {
 	var drift []plan.Drift
 	if !desired.Allows(i.SubnetID) {
-		drift = append(drift, plan.Drift{Field: plan.SubnetDrift, Want: strings.Join(desired.Subnets, " or "), Have: i.SubnetID})
+		drift = append(drift, plan.Drift{
+			Field: plan.SubnetDrift, Want: strings.Join(desired.Subnets, " or "), Have: i.SubnetID,
+		})
 	}
 	if target := c.target(desired.Slot, i); i.Attachment != nil && i.Attachment.Slot != target {
 		drift = append(drift, plan.Drift{Field: plan.SlotDrift, Want: target.String(), Have: i.Attachment.Slot.String()})
