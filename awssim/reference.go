@@ -47,7 +47,8 @@ func Actions() []Action {
 // members returns the parameters of a request, or of a structure in it, by their names on the wire.
 func members(of reflect.Type) []string {
 	tag := "json"
-	if slices.ContainsFunc(reflect.VisibleFields(of), func(f reflect.StructField) bool { return f.Tag.Get("query") != "" }) {
+	isQuery := func(f reflect.StructField) bool { return f.Tag.Get("query") != "" }
+	if slices.ContainsFunc(reflect.VisibleFields(of), isQuery) {
 		tag = "query"
 	}
 	var all []string

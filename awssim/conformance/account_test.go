@@ -65,7 +65,7 @@ func TestAccount(t *testing.T) {
 	})
 }
 
-func attributeOf(ec *endpoint, ctx context.Context, id string, name types.InstanceAttributeName) (*ec2.DescribeInstanceAttributeOutput, error) {
+func attributeOf(ctx context.Context, ec *endpoint, id string, name types.InstanceAttributeName) (*ec2.DescribeInstanceAttributeOutput, error) {
 	return ec.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{InstanceId: &id, Attribute: name})
 }
 
@@ -88,7 +88,7 @@ func TestInstanceAttributes(t *testing.T) {
 	awaitProtection := func(t *testing.T, want bool) {
 		t.Helper()
 		ec.await(t, "the attribute", func(ctx context.Context) (string, error) {
-			out, err := attributeOf(ec, ctx, id, types.InstanceAttributeNameDisableApiTermination)
+			out, err := attributeOf(ctx, ec, id, types.InstanceAttributeNameDisableApiTermination)
 			if err != nil || *out.DisableApiTermination.Value != want {
 				return "another value", err
 			}
@@ -97,18 +97,18 @@ func TestInstanceAttributes(t *testing.T) {
 	}
 	verify(t, ec, []check{
 		{name: "type, shutdown behaviour and groups", run: func(t *testing.T, ec *endpoint) {
-			kind, err := attributeOf(ec, t.Context(), id, types.InstanceAttributeNameInstanceType)
+			kind, err := attributeOf(t.Context(), ec, id, types.InstanceAttributeNameInstanceType)
 			ok(t, err)
-			shutdown, err := attributeOf(ec, t.Context(), id, types.InstanceAttributeNameInstanceInitiatedShutdownBehavior)
+			shutdown, err := attributeOf(t.Context(), ec, id, types.InstanceAttributeNameInstanceInitiatedShutdownBehavior)
 			ok(t, err)
-			groups, err := attributeOf(ec, t.Context(), id, types.InstanceAttributeNameGroupSet)
+			groups, err := attributeOf(t.Context(), ec, id, types.InstanceAttributeNameGroupSet)
 			ok(t, err)
 			if *kind.InstanceType.Value != ec.instanceType || *shutdown.InstanceInitiatedShutdownBehavior.Value != "stop" || len(groups.Groups) != 1 {
 				t.Errorf("type %s, shutdown %s, groups %+v", *kind.InstanceType.Value, *shutdown.InstanceInitiatedShutdownBehavior.Value, groups.Groups)
 			}
 		}},
 		{name: "no user data is no value", run: func(t *testing.T, ec *endpoint) {
-			out, err := attributeOf(ec, t.Context(), id, types.InstanceAttributeNameUserData)
+			out, err := attributeOf(t.Context(), ec, id, types.InstanceAttributeNameUserData)
 			ok(t, err)
 			if out.UserData == nil || out.UserData.Value != nil {
 				t.Errorf("user data %+v, want one without a value", out.UserData)
@@ -125,7 +125,7 @@ func TestInstanceAttributes(t *testing.T) {
 		{name: "the source/destination check of the only interface", run: func(t *testing.T, ec *endpoint) {
 			ok(t, modifyInstance(id, func(in *ec2.ModifyInstanceAttributeInput) { in.SourceDestCheck = no })(t.Context(), ec))
 			ec.await(t, "the attribute", func(ctx context.Context) (string, error) {
-				out, err := attributeOf(ec, ctx, id, types.InstanceAttributeNameSourceDestCheck)
+				out, err := attributeOf(ctx, ec, id, types.InstanceAttributeNameSourceDestCheck)
 				if err != nil || *out.SourceDestCheck.Value {
 					return "still checked", err
 				}

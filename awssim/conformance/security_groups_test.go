@@ -25,7 +25,7 @@ func (ec *endpoint) newGroup(t *testing.T, name string) string {
 	return *out.GroupId
 }
 
-// group returns a security group when it has the number of permissions in and out.
+// groupWith returns a security group when it has the number of permissions in and out.
 func (ec *endpoint) groupWith(t *testing.T, id string, ingress, egress int) types.SecurityGroup {
 	t.Helper()
 	var group types.SecurityGroup

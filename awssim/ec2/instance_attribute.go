@@ -204,7 +204,8 @@ func (m *Model) canBecome(instance *Instance, instanceType string) (instancetype
 			instance.Architecture, instanceType)
 	}
 	if attached := len(m.interfacesOf(instance.InstanceID)); attached > limits.MaxInterfaces {
-		return limits, refuse("AttachmentLimitExceeded", "Interface count %d exceeds the limit for %s", attached, instanceType)
+		return limits, refuse("AttachmentLimitExceeded", "Interface count %d exceeds the limit for %s", attached,
+			instanceType)
 	}
 	return limits, nil
 }

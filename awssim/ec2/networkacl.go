@@ -99,7 +99,8 @@ func (m *Model) presentNetworkACL(acl *NetworkACL, l look) *NetworkACL {
 	for _, id := range m.subnets.order {
 		if subnet := m.subnets.view(id, l.at(id)); subnet != nil && subnet.VPCID == acl.VPCID {
 			complete.Associations = append(complete.Associations, NetworkACLAssociation{
-				NetworkACLAssociationID: strings.Replace(id, "subnet-", "aclassoc-", 1), NetworkACLID: acl.NetworkACLID, SubnetID: id,
+				NetworkACLAssociationID: strings.Replace(id, "subnet-", "aclassoc-", 1),
+				NetworkACLID:            acl.NetworkACLID, SubnetID: id,
 			})
 		}
 	}

@@ -42,7 +42,8 @@ func (m *Model) DescribeRegions(c Call, in *DescribeRegionsInput) (*DescribeRegi
 	}
 	for _, name := range in.RegionNames {
 		if name != m.region {
-			return nil, invalidValue("Invalid region provided: %s. The simulated account has the region %s only.", name, m.region)
+			return nil, invalidValue("Invalid region provided: %s. The simulated account has the region %s only.", name,
+				m.region)
 		}
 	}
 	if in.DryRun {

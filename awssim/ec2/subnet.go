@@ -116,15 +116,24 @@ func (m *Model) rangesFor(vpc *VPC, in *CreateSubnetInput) (four, six netip.Pref
 		}
 	}
 	if in.IPv6CIDRBlock != "" {
-		if six, err = readRange("ipv6CidrBlock", in.IPv6CIDRBlock); err != nil {
+		if six, err = ipv6RangeFor(vpc, in.IPv6CIDRBlock); err != nil {
 			return four, six, err
-		}
-		isIn := func(a IPv6Association) bool { return within(a.IPv6CIDRBlock, six) }
-		if !six.Addr().Is6() || six.Bits() != 64 || !slices.ContainsFunc(vpc.IPv6CIDRBlockAssociations, isIn) {
-			return four, six, refuse("InvalidSubnet.Range", "The CIDR '%s' is invalid.", in.IPv6CIDRBlock)
 		}
 	}
 	return four, six, m.noConflict(vpc.VPCID, four, six)
+}
+
+// ipv6RangeFor reads the IPv6 range of a new subnet: a /64 of the VPC.
+func ipv6RangeFor(vpc *VPC, text string) (netip.Prefix, error) {
+	six, err := readRange("ipv6CidrBlock", text)
+	if err != nil {
+		return six, err
+	}
+	isIn := func(a IPv6Association) bool { return within(a.IPv6CIDRBlock, six) }
+	if !six.Addr().Is6() || six.Bits() != 64 || !slices.ContainsFunc(vpc.IPv6CIDRBlockAssociations, isIn) {
+		return six, refuse("InvalidSubnet.Range", "The CIDR '%s' is invalid.", text)
+	}
+	return six, nil
 }
 
 func within(outer, inner netip.Prefix) bool {

@@ -100,8 +100,8 @@ func orDefault(value, otherwise int) int {
 	return value
 }
 
-// providedRange is the next /56 of Amazon's pool of public IPv6 addresses. Here the pool is 2600:1f00::/24, and Amazon has
-// VPCs in it.
+// providedRange is the next /56 of Amazon's pool of public IPv6 addresses. Here the pool is 2600:1f00::/24, and Amazon
+// has VPCs in it.
 func (m *Model) providedRange() netip.Prefix {
 	m.ipv6Ranges++
 	bytes := [16]byte{0x26, 0x00, 0x1f}

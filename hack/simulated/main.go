@@ -43,8 +43,8 @@ func generate(root string) ([]byte, error) {
 
 # Reference of the simulated AWS
 
-awssim answers the actions below, with these parameters and filters, and refuses all others by name. ` + "`.N`" + ` marks a list, and
-braces have the members of a structure. Each action of EC2 that changes something takes ` + "`DryRun`" + ` where EC2 has it.
+awssim answers the actions below, with these parameters and filters, and refuses all others by name. ` + "`.N`" + ` marks
+a list, and braces have the members of a structure. Each action of EC2 that changes something takes ` + "`DryRun`" + ` where EC2 has it.
 `)
 	for _, a := range awssim.Actions() {
 		if !strings.Contains(b.String(), "\n## "+a.Service+"\n") {
@@ -58,7 +58,8 @@ braces have the members of a structure. Each action of EC2 that changes somethin
 	}
 	b.WriteString("\n## Error codes\n\nFaults can return any other code.\n")
 	for _, of := range []struct{ service, folder string }{
-		{"EC2", "ec2"}, {"Auto Scaling", "autoscaling"}, {"SQS", "sqs"}, {"EventBridge", "events"}, {"Systems Manager", "ssm"},
+		{"EC2", "ec2"}, {"Auto Scaling", "autoscaling"}, {"SQS", "sqs"}, {"EventBridge", "events"},
+		{"Systems Manager", "ssm"},
 		{"all services", "."},
 	} {
 		codes, err := codesIn(filepath.Join(root, "awssim", of.folder))

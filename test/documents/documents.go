@@ -55,7 +55,8 @@ type Command struct {
 // list the checkout's own folder: each commit changes an entry of it, and the go command would repeat the tests that
 // read it.
 var places = []string{"AGENTS.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "README.md", "ROADMAP.md",
-	"SECURITY.md", "SUPPORT.md", "awssim/README.md", "awssim/REFERENCE.md", "charts/multieni/README.md", "docs", "examples/README.md"}
+	"SECURITY.md", "SUPPORT.md", "awssim/README.md", "awssim/REFERENCE.md", "charts/multieni/README.md", "docs",
+	"examples/README.md"}
 
 // All returns the documents of the checkout, in the order of their paths.
 func All(root string) ([]Page, error) {
