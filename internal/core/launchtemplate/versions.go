@@ -20,9 +20,9 @@ type Existing struct {
 	Latest int64
 }
 
-// NodeTemplate returns the name of the node template of a cluster that a launch template was created for; "" if multieni
-// did not create it. Other programs can copy tags, but EC2 has no call that changes the name of a launch template (EC2
-// API reference, "ModifyLaunchTemplate").
+// NodeTemplate returns the name of the node template of a cluster that a launch template was created for; "" if
+// multieni did not create it. Other programs can copy tags, but EC2 has no call that changes the name of a launch
+// template (EC2 API reference, "ModifyLaunchTemplate").
 func (e Existing) NodeTemplate(cluster string) string {
 	rest, created := strings.CutPrefix(e.Name, namesOf(cluster))
 	if !created {

@@ -50,7 +50,8 @@ func (o Owner) isNamedBy(r eni.SubnetReservation) bool {
 	return r.Tags[identity.TagCluster] == o.Cluster && r.Tags[identity.TagSubnetReservation] == o.Name
 }
 
-// isForeign reports whether the tags of a reservation name another SubnetReservation, of this cluster or of another one.
+// isForeign reports whether the tags of a reservation name another SubnetReservation, of this cluster or of another
+// one.
 func (o Owner) isForeign(r eni.SubnetReservation) bool {
 	return r.Tags[identity.TagSubnetReservation] != "" && !o.isNamedBy(r)
 }
