@@ -39,8 +39,8 @@ DELETE /_sim/faults[/{id}]          end all, or one
 POST   /_sim/events                 send an event: {"source":"aws.ec2","detailType":"…","detail":{}}
 POST   /_sim/functions              {"functionName":"f","command":["/path/bootstrap"],"environment":{},"timeout":60}
 POST   /_sim/event-source-mappings  {"eventSourceArn":"arn:aws:sqs:…","functionName":"f","batchSize":10}
-POST   /_sim/save                   write all this into the file of awssim --state; a simulator that starts with the file
-                                    goes on from there
+POST   /_sim/save                   write all this into the file of awssim --state; a simulator that starts with the
+                                    file goes on from there
 POST   /_sim/reset                  back to the world file
 GET    /_sim/healthz                200 when it serves
 `

@@ -62,7 +62,7 @@ var unsaved = map[string]string{
 	"ec2.Model.live":  "the number of interfaces",
 	"ec2.table.name":  "the key in Tables", "ec2.table.kind": "the same for all", "ec2.table.order": "follows from entries",
 	"ec2.table.index": "follows from entries", "ec2.table.unsettled": "follows from entries",
-	"ec2.Instance.internal": "saved beside the instance", "ec2.Fleet.internal": "saved beside the fleet",
+	"ec2.Instance.internal": "saved next to the instance", "ec2.Fleet.internal": "saved next to the fleet",
 	"ec2.Instance.InstanceNetworkInterfaces": "set at a read", "ec2.Instance.InstanceConstants": "set at a read",
 	"ec2.VPC.attributes": "saved beside the VPC", "ec2.NetworkInterface.Operator": "the same for all",
 	"ec2.CreateFleetInput.role": "fleetInternals.IAMRole",
@@ -248,5 +248,5 @@ func (w walker) same(of reflect.Type, saved ...string) {
 	}
 }
 
-// internal checks what is saved beside a resource.
+// internal checks what is saved next to a resource.
 func (w walker) internal(of reflect.Type) { w.walk(field(w.t, of, "internal")) }

@@ -158,37 +158,51 @@ func (p *player) groups(action string, parameters ...string) {
 func (p *player) json(target, body string) { p.post("/", body, "application/x-amz-json-1.1", target) }
 
 func (p *player) post(path, body, kind, target string) {
-	p.request(http.MethodPost, path, body, kind, target)
+	p.t.Helper()
+	p.compare(func() *http.Request {
+		r := p.request(http.MethodPost, path, body)
+		r.Header.Set("Content-Type", kind)
+		r.Header.Set("X-Amz-Target", target)
+		return r
+	})
 }
 
-func (p *player) request(method, path, body, kind, target string) {
+func (p *player) get(path string) {
 	p.t.Helper()
-	want := answerOf(p.t, p.sim, method, path, body, kind, target)
+	p.compare(func() *http.Request { return p.request(http.MethodGet, path, "") })
+}
+
+func (p *player) request(method, path, body string) *http.Request {
+	request, err := http.NewRequestWithContext(context.Background(), method, "http://simulated"+path, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return request
+}
+
+// compare makes a request to both simulators, which must give the same answer.
+func (p *player) compare(request func() *http.Request) {
+	p.t.Helper()
+	want := answerOf(p.t, p.sim, request())
 	if p.twin == nil {
 		return
 	}
-	if got := answerOf(p.t, p.twin, method, path, body, kind, target); got != want {
-		p.t.Fatalf("%s %s%s answers otherwise after a save (-saved +loaded):\n%s", path, target, body, cmp.Diff(want, got))
+	if got := answerOf(p.t, p.twin, request()); got != want {
+		p.t.Fatalf("%s answers otherwise after a save (-saved +loaded):\n%s", request().URL, cmp.Diff(want, got))
 	}
 }
 
-func answerOf(t *rapid.T, sim *awssim.Simulator, method, path, body, kind, target string) string {
-	request, err := http.NewRequestWithContext(context.Background(), method, "http://simulated"+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", kind)
-	request.Header.Set("X-Amz-Target", target)
+func answerOf(t *rapid.T, sim *awssim.Simulator, request *http.Request) string {
 	response, err := sim.Transport().RoundTrip(request)
 	if err != nil {
 		return err.Error()
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%d %s", response.StatusCode, text)
+	return fmt.Sprintf("%d %s", response.StatusCode, body)
 }
 
 // describe reads all that a simulator shows.
@@ -211,11 +225,11 @@ func (p *player) describe() {
 	p.json("AWSEvents.ListRules", "{}")
 	p.json("AmazonSSM.GetParameter", `{"Name":"/p"}`)
 	for _, path := range []string{"state", "calls", "calls/recent", "faults"} {
-		p.request(http.MethodGet, "/_sim/"+path, "", "", "")
+		p.get("/_sim/" + path)
 	}
 	for _, instance := range p.state().Instances {
 		for _, path := range []string{"mac", "network/interfaces/macs/", "autoscaling/target-lifecycle-state"} {
-			p.request(http.MethodGet, "/_imds/"+instance.InstanceID+"/latest/meta-data/"+path, "", "", "")
+			p.get("/_imds/" + instance.InstanceID + "/latest/meta-data/" + path)
 		}
 	}
 }

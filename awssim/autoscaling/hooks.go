@@ -140,7 +140,8 @@ func (m *Model) beat(g *Group, instance *Instance, a *action) {
 	if a.deadline.After(a.last) {
 		a.deadline = a.last
 	}
-	m.events.deadline.At(a.deadline, deadline{g.AutoScalingGroupARN, instance.InstanceID, a.LifecycleActionToken, a.deadline})
+	m.events.deadline.At(a.deadline,
+		deadline{g.AutoScalingGroupARN, instance.InstanceID, a.LifecycleActionToken, a.deadline})
 }
 
 // announce sends an action to EventBridge and the notification target.

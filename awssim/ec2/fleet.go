@@ -154,7 +154,8 @@ func (m *Model) launchFleet(fleet *Fleet, count int) (made []FleetInstance, refu
 		}
 		return []FleetInstance{{
 			InstanceIDs:  each(instances, func(i *Instance) string { return i.InstanceID }),
-			InstanceType: instances[0].InstanceType, Lifecycle: fleet.internal.In.lifecycle(), LaunchTemplateAndOverrides: choice,
+			InstanceType: instances[0].InstanceType, Lifecycle: fleet.internal.In.lifecycle(),
+			LaunchTemplateAndOverrides: choice,
 		}}, refusals
 	}
 	return nil, refusals

@@ -319,7 +319,9 @@ func (m *Model) poison(a *Attachment) {
 	if m.behavior.ForceDetachKeepsSlot || instance == nil || instance.State.Name != Running {
 		return
 	}
-	m.changeInstance(a.InstanceID, func(i *Instance) { i.internal.Poisoned = append(slices.Clone(i.internal.Poisoned), a.slot()) })
+	m.changeInstance(a.InstanceID, func(i *Instance) {
+		i.internal.Poisoned = append(slices.Clone(i.internal.Poisoned), a.slot())
+	})
 }
 
 // detached completes a detachment, unless its state has changed meanwhile.

@@ -55,8 +55,10 @@ func (m *Model) defineEvents() {
 				table.settle(r.ID, m.now())
 			}
 		}),
-		available:  timeline.Define(t, "ec2.available", m.available),
-		attached:   timeline.Define(t, "ec2.attached", func(a attachment) { m.attached(a.NetworkInterfaceID, a.AttachmentID) }),
+		available: timeline.Define(t, "ec2.available", m.available),
+		attached: timeline.Define(t, "ec2.attached", func(a attachment) {
+			m.attached(a.NetworkInterfaceID, a.AttachmentID)
+		}),
 		left:       timeline.Define(t, "ec2.left", m.left),
 		running:    timeline.Define(t, "ec2.running", m.enterRunning),
 		stopped:    timeline.Define(t, "ec2.stopped", m.stopped),

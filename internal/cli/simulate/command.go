@@ -166,7 +166,7 @@ func (o *options) settings() (awssim.Options, error) {
 			"from the state, or give another file as --state to begin from the world", o.state, o.world)
 	case o.changed("seed") && state.Seed != o.seed:
 		return awssim.Options{}, fmt.Errorf("the state in %s began from the seed %d, and not from %d: leave out --seed to "+
-			"go on from the state, or give another file as --state to begin anew", o.state, state.Seed, o.seed)
+			"go on from the state, or give another file as --state to begin again", o.state, state.Seed, o.seed)
 	}
 	settings.State, settings.Clock = state, state.Clock(o.Speed)
 	return settings, nil
@@ -189,5 +189,6 @@ func (o *options) explained(state *awssim.SavedState, err error) error {
 }
 
 func unchanged(err error) error {
-	return fmt.Errorf("%w; the file is unchanged: restore it from a copy, or give another file as --state to begin anew", err)
+	return fmt.Errorf("%w; the file is unchanged: restore it from a copy, or give another file as --state to begin again",
+		err)
 }

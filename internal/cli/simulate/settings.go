@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulate is the command awssim, which runs the simulated AWS. It does not depend on Kubernetes, so that awssim
-// is a small program of its own.
+// Package simulate is the command awssim, which runs the simulated AWS. It does not depend on Kubernetes, so that
+// awssim is a small program of its own.
 package simulate
 
 import (
