@@ -17,7 +17,8 @@ import (
 
 // Placement is the planned slot of one interface on an instance, or why it has none.
 type Placement struct {
-	// NetworkCardIndex and DeviceIndex are the slot that it would use: the requested one, or the next free one above.
+	// NetworkCardIndex and DeviceIndex are the slot that it would use: the requested one, or the next free
+	// one above, or below if none above is free.
 	NetworkCardIndex, DeviceIndex int
 	// Blocked says why it would not fit, for example InstanceFull; empty if it would fit. Message explains the reason.
 	Blocked, Message string

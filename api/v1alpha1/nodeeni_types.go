@@ -164,8 +164,9 @@ type NodeENISpec struct {
 
 	// deviceIndexPolicy says what happens when the device index is taken, for
 	// example by an interface of the VPC CNI. With Prefer the controller uses
-	// the next free index above, and the interface keeps it. With Exact it
-	// waits, and the status names the other interface. Default: Prefer.
+	// the next free index above, or below if none above is free, and the
+	// interface keeps it. With Exact it waits, and the status names the other
+	// interface. Default: Prefer.
 	// +optional
 	// +kubebuilder:default=Prefer
 	DeviceIndexPolicy DeviceIndexPolicy `json:"deviceIndexPolicy,omitempty"`
@@ -396,7 +397,7 @@ type DeviceIndexPolicy string
 
 const (
 	// DeviceIndexPrefer uses the next free device index above the requested
-	// one.
+	// one, or below if none above is free.
 	DeviceIndexPrefer DeviceIndexPolicy = "Prefer"
 	// DeviceIndexExact waits for the requested device index.
 	DeviceIndexExact DeviceIndexPolicy = "Exact"

@@ -26,6 +26,10 @@ func (c *cluster) isTrue(reason plan.Reason, s desiredSlot, claim expectedClaim)
 		return attached >= limits.Interfaces || onCard >= limits.MaxOnCard(card)
 	case plan.NoSuchNetworkCard:
 		return card >= len(limits.Cards)
+	case plan.NoSuchDeviceIndex:
+		last := int(claim.nodeENI.Spec.DeviceIndex) + len(claim.subnets) - 1
+		return claim.nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact && card < len(limits.Cards) &&
+			last >= limits.MaxOnCard(card)
 	case plan.SlotTaken:
 		return c.anyTaken(s, claim)
 	case plan.SubnetFull, plan.NoFreePrefix:

@@ -48,10 +48,10 @@ func (p *process) exactSlot(i eni.Interface) (slot eni.Slot, exact bool) {
 }
 
 // withSlot returns the waiting interfaces of an instance that can get a slot. The others wait for a person: an attached
-// interface that stays, or another waiting one, has the only slot that they accept. The process sees that in the
-// NodeENIs. It writes the reason into the state of the node only after the calls of the same plan, so waitsForPerson
-// does not know it yet.
-func (p *process) withSlot(instanceID string, waiting []eni.Interface) []eni.Interface {
+// interface that stays, or another waiting one, has the only slot that they accept, or the card does not have it. The
+// process sees that in the NodeENIs. It writes the reason into the state of the node only after the calls of the same
+// plan, so waitsForPerson does not know it yet.
+func (p *process) withSlot(instanceID string, limits eni.Limits, waiting []eni.Interface) []eni.Interface {
 	taken, held := map[eni.Slot]bool{}, map[eni.Slot]desiredSlot{}
 	for _, i := range p.cluster.run.truth().ordered {
 		stays := i.Tags[identity.TagCluster] != p.cluster.name || !p.cluster.removable(i)
@@ -61,7 +61,8 @@ func (p *process) withSlot(instanceID string, waiting []eni.Interface) []eni.Int
 	}
 	return slices.DeleteFunc(waiting, func(i eni.Interface) bool {
 		slot, exact := p.exactSlot(i)
-		if exact && (taken[slot] || held[slot] == spotOf(i)) { // a sibling that is to move waits until all are attached
+		// A sibling that is to move waits until all are attached.
+		if exact && (taken[slot] || held[slot] == spotOf(i) || slot.Device >= limits.MaxOnCard(slot.Card)) {
 			return true
 		}
 		taken[slot] = taken[slot] || exact
@@ -94,7 +95,7 @@ func (r *run) checkUnattachedLimit(p *process, m identity.Member) {
 			waiting = append(waiting, i)
 		}
 	}
-	waiting = p.withSlot(m.InstanceID, waiting)
+	waiting = p.withSlot(m.InstanceID, limits, waiting)
 	r.judged("I4")
 	// Interfaces for which the instance has no slot any more wait for a person, and others need not wait for them.
 	if roomy := attached+len(waiting) < limits.Interfaces; roomy && len(waiting) >= mostOnTheirWay {

@@ -36,7 +36,7 @@ func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
 	if nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact {
 		return have != wanted
 	}
-	return have.Card != wanted.Card || have.Device < int(nodeENI.Spec.DeviceIndex)
+	return have.Card != wanted.Card
 }
 
 // slotOf is the slot that a NodeENI asks for in the subnet at an index of its list for a zone.

@@ -221,7 +221,7 @@ func (s reconciled) delay(before, after v1alpha1.NodeENIStateStatus) time.Durati
 // isUnread reports whether a reason replaces one that came from a read of the instance, without another read: the
 // interface waits for its turn, or the plan cannot see the interfaces of others.
 func (s reconciled) isUnread(was, now v1alpha1.InterfaceState) bool {
-	read := []plan.Reason{plan.SlotTaken, plan.InstanceFull, plan.NoSuchNetworkCard}
+	read := []plan.Reason{plan.SlotTaken, plan.InstanceFull, plan.NoSuchNetworkCard, plan.NoSuchDeviceIndex}
 	guess := append([]plan.Reason{plan.Replacing, plan.SubnetFull, plan.NoFreePrefix}, read...)
 	return slices.Contains(read, plan.Reason(was.Reason)) && slices.Contains(guess, plan.Reason(now.Reason)) &&
 		was.Phase == now.Phase && was.ENIID == now.ENIID &&

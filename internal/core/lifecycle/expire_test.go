@@ -120,7 +120,8 @@ func TestExpireListsEveryOptionalNetwork(t *testing.T) {
 func TestReasonsThatWaitingDoesNotResolve(t *testing.T) {
 	permanent := []plan.Reason{
 		plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken,
-		plan.NoSuchNetworkCard, plan.InstanceFull, plan.AddressLimit, plan.Unauthorized, plan.RefusedByEC2,
+		plan.NoSuchNetworkCard, plan.NoSuchDeviceIndex, plan.InstanceFull, plan.AddressLimit, plan.Unauthorized,
+		plan.RefusedByEC2,
 	}
 	others := []plan.Reason{
 		plan.SubnetFull, plan.NoFreePrefix, plan.LimitReached, plan.Throttled, plan.Retrying, plan.InProgress,

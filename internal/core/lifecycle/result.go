@@ -96,7 +96,7 @@ func (c Config) merge(v Result, m plan.Member) Result {
 func isPermanent(r plan.Reason) bool {
 	switch r {
 	case plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken,
-		plan.NoSuchNetworkCard,
+		plan.NoSuchNetworkCard, plan.NoSuchDeviceIndex,
 		plan.InstanceFull, plan.AddressLimit, plan.Unauthorized, plan.RefusedByEC2:
 		return true
 	default:

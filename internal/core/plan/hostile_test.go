@@ -318,6 +318,9 @@ func (h *hostile) checkSlot(slot eni.Slot) error {
 	if total >= h.limits.Interfaces || onCard >= h.limits.MaxOnCard(slot.Card) {
 		return refusal(eni.LimitExceeded)
 	}
+	if slot.Device >= h.limits.MaxOnCard(slot.Card) {
+		return refusal(eni.Invalid)
+	}
 	return nil
 }
 

@@ -207,8 +207,9 @@ func (s *story) settledMember(claim render.Claim, m plan.Member) {
 		}
 	case m.Phase == plan.Blocked:
 		s.justified(claim, m)
-	case m.Why.Reason == plan.SlotTaken && claim.ExactSlot && claim.ReplaceAllowed && len(m.Drift) > 0:
-		// The reason is that another interface has its new slot.
+	case slices.Contains([]plan.Reason{plan.SlotTaken, plan.NoSuchDeviceIndex}, m.Why.Reason) && claim.ExactSlot &&
+		claim.ReplaceAllowed && len(m.Drift) > 0:
+		// The reason is that another interface has its new slot, or that the card does not have it.
 	case !m.Ready():
 		s.fail("%s[%d] is %s", m.Owner, m.Ordinal, m.Phase)
 	case len(m.Drift) > 0:
@@ -256,6 +257,7 @@ func (s *story) justified(claim render.Claim, m plan.Member) {
 		}
 	}
 	full := attached >= s.cloud.limits.Interfaces
+	taken = taken || m.RequestedSlot.Device >= s.cloud.limits.MaxOnCard(m.RequestedSlot.Card)
 	if !full && (!claim.ExactSlot || !taken) {
 		s.fail("%s[%d] is blocked for %s, and there is room", m.Owner, m.Ordinal, m.Why.Reason)
 	}

@@ -22,6 +22,8 @@ const (
 	NotImported Reason = "NotImported"
 	// NoSuchNetworkCard: the instance type has no network card with that index.
 	NoSuchNetworkCard Reason = "NoSuchNetworkCard"
+	// NoSuchDeviceIndex: the network card has no slot with the device index that was requested exactly.
+	NoSuchDeviceIndex Reason = "NoSuchDeviceIndex"
 	// InstanceFull: the instance type supports no more interfaces.
 	InstanceFull Reason = "InstanceFull"
 	// InstanceOutsideCluster: the instance that the Node names has none of the tags of the cluster's instances.

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// FreeFor reports whether a slot is free for the successor of a live interface. With Prefer, that is the next free one
-// from the requested one on.
+// FreeFor reports whether a slot is free for the successor of a live interface. With Prefer, that is any one of the
+// card.
 func (s *Slots) FreeFor(i Interface) bool {
 	return i.Slot == i.Target || (!i.ExactSlot || s.holders[i.Target] == "") && s.roomAtTarget(i) == nil
 }
@@ -24,6 +24,9 @@ func (s *Slots) roomAtTarget(i Interface) *Problem {
 	without := *s
 	without.holders = maps.Clone(s.holders)
 	delete(without.holders, i.Slot)
+	if beyond := without.beyondLast(i.Target); beyond != nil && i.ExactSlot {
+		return beyond
+	}
 	return without.room(i.Target)
 }
 

@@ -150,23 +150,79 @@ func (p *planner) cannotBeMade(m *Interface) *Problem {
 }
 
 // allocate returns a slot for a desired interface and marks it taken: the requested one or, unless only that one is
-// allowed, the next free index above it on the same card.
+// allowed, another one of the same card.
 func (s *Slots) allocate(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Problem) {
-	if exact && s.holders[asked] != "" {
-		return asked, s.whyTaken(asked)
+	slot, problem := s.choose(asked, exact)
+	if problem != nil {
+		return asked, problem
+	}
+	s.holders[slot] = forWhom
+	return slot, nil
+}
+
+// choose returns the first free slot of those that serve for the requested one. A slot that another interface requests
+// exactly is the last choice.
+func (s *Slots) choose(asked eni.Slot, exact bool) (eni.Slot, *Problem) {
+	if exact {
+		if s.holders[asked] != "" {
+			return asked, s.whyTaken(asked)
+		}
+		if p := s.beyondLast(asked); p != nil {
+			return asked, p
+		}
+		return asked, s.room(asked)
 	}
 	if p := s.room(asked); p != nil {
 		return asked, p
 	}
-	slot := asked
-	for s.holders[slot] != "" || s.reserved[slot] && !exact {
-		if s.leaving[slot] {
+	var reserved []eni.Slot
+	for _, slot := range s.inOrder(asked) {
+		switch {
+		case s.leaving[slot]:
 			return asked, s.waitForSlot(slot)
+		case s.holders[slot] != "":
+		case s.reserved[slot]:
+			reserved = append(reserved, slot)
+		default:
+			return slot, nil
 		}
-		slot.Device++
 	}
-	s.holders[slot] = forWhom
-	return slot, nil
+	if len(reserved) == 0 {
+		return asked, s.cardFull(asked.Card)
+	}
+	return reserved[0], nil
+}
+
+// inOrder returns the slots of a card that serve for a requested one, the preferred ones first: those from the
+// requested one up, and then those below it, down to the first. A card has as many device indices as it takes
+// interfaces: EC2 refuses a launch with a higher one (aws/aws-k8s-tester#526). If the limits are unknown, as many are
+// returned as it takes for one of them to be free.
+func (s *Slots) inOrder(asked eni.Slot) []eni.Slot {
+	last := asked.Device + 1 + len(s.holders) + len(s.reserved)
+	if s.limits.Known() {
+		last = s.limits.MaxOnCard(asked.Card) - 1
+	}
+	var all []eni.Slot
+	for device := asked.Device; device <= last; device++ {
+		all = append(all, eni.Slot{Card: asked.Card, Device: device})
+	}
+	for device := min(asked.Device-1, last); device >= 0; device-- {
+		all = append(all, eni.Slot{Card: asked.Card, Device: device})
+	}
+	isPrimary := func(slot eni.Slot) bool { return slot == eni.Primary } // without a read, nothing holds it
+	return slices.DeleteFunc(all, isPrimary)
+}
+
+// beyondLast reports why a slot that is requested exactly does not exist on its card. If the limits are unknown, EC2
+// decides.
+func (s *Slots) beyondLast(slot eni.Slot) *Problem {
+	last := s.limits.MaxOnCard(slot.Card) - 1
+	if last < 0 || slot.Device <= last {
+		return nil
+	}
+	return &Problem{NoSuchDeviceIndex, fmt.Sprintf(
+		"network card %d of %s has the device indices 0 to %d, and no %d; lower deviceIndex, or set "+
+			"deviceIndexPolicy: Prefer, or use a larger instance type", slot.Card, s.instanceType, last, slot.Device)}
 }
 
 // whyTaken says why the only allowed slot is not available. Room elsewhere on the instance does not matter then.
@@ -206,11 +262,15 @@ func (s *Slots) room(slot eni.Slot) *Problem {
 		return &Problem{InstanceFull, fmt.Sprintf("%s takes %d interfaces and all are in use: %s; %s",
 			s.instanceType, s.limits.Interfaces, s.list(), s.moreRoom())}
 	case there >= onCard:
-		return &Problem{InstanceFull, fmt.Sprintf(
-			"network card %d of %s takes %d interfaces and all are in use: %s; use another card or a larger instance type",
-			slot.Card, s.instanceType, onCard, s.list())}
+		return s.cardFull(slot.Card)
 	}
 	return nil
+}
+
+func (s *Slots) cardFull(card int) *Problem {
+	return &Problem{InstanceFull, fmt.Sprintf(
+		"network card %d of %s takes %d interfaces and all are in use: %s; use another card or a larger instance type",
+		card, s.instanceType, s.limits.MaxOnCard(card), s.list())}
 }
 
 // moreRoom says what a user can do about a full instance.

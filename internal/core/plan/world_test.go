@@ -91,7 +91,7 @@ func (w *minimalEC2) apply(action plan.Action) {
 		w.interfaces[i.ID] = i
 	case plan.Attach:
 		i := w.must(a.InterfaceID)
-		if i.Attachment != nil || w.held(a.Slot) {
+		if i.Attachment != nil || w.held(a.Slot) || w.limits.Known() && a.Slot.Device >= w.limits.MaxOnCard(a.Slot.Card) {
 			panic("refused: " + a.String())
 		}
 		i.Status = eni.InUse

@@ -11,13 +11,13 @@ import (
 )
 
 // target returns the slot where an interface belongs: the requested one, or its present one if the NodeENI allows that.
-// Prefer allows every index of the card from the first requested one on. The order of subnets counts only when an
-// interface is created: no interface in use is detached for it.
+// Prefer allows every index of the card: the requested one and the order of subnets count only when an interface is
+// created. No interface in use is detached for them.
 func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
 	if i.Attachment == nil || c.ExactSlot {
 		return wanted
 	}
-	if have := i.Attachment.Slot; have.Card == c.FirstSlot.Card && have.Device >= c.FirstSlot.Device {
+	if have := i.Attachment.Slot; have.Card == c.FirstSlot.Card {
 		return have
 	}
 	return wanted

@@ -39,6 +39,8 @@ func remediations() map[string]string {
 		string(plan.NotImported): "Import the interface with `kubectl eni import --from " +
 			"multus-function`, or detach it.",
 		string(plan.NoSuchNetworkCard): "Lower networkCardIndex, or use an instance type that has the card.",
+		string(plan.NoSuchDeviceIndex): "Lower deviceIndex, set deviceIndexPolicy: Prefer, or use a larger instance " +
+			"type.",
 		string(plan.InstanceFull): "Use a larger instance type, ask for fewer interfaces, or let the VPC " +
 			"CNI keep fewer warm ENIs.",
 		string(plan.InstanceOutsideCluster): "Correct the Node's providerID, or give its instance the tag that " +

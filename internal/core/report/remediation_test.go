@@ -25,6 +25,7 @@ var advised = map[string]string{
 	string(plan.SlotTaken):               "deviceIndexPolicy: Prefer",
 	string(plan.NotImported):             "kubectl eni import",
 	string(plan.NoSuchNetworkCard):       "networkCardIndex",
+	string(plan.NoSuchDeviceIndex):       "Lower deviceIndex",
 	string(plan.InstanceFull):            "fewer warm ENIs",
 	string(plan.InstanceOutsideCluster):  "--instance-tags",
 	string(plan.AddressLimit):            "fewer addresses or prefixes",

@@ -125,9 +125,11 @@ func severalSubnets() chapter {
 		do:   []command{remove("node-labels.yaml"), apply("subnet-ids.yaml")},
 		then: outcome{holds: slices.Concat(each(inA, byID, subnetA, 1), each(inA, byID, subnetB, 2))},
 	}, {
-		say:  "The same by Name tag, from index 2 up.",
-		do:   []command{remove("subnet-ids.yaml"), apply("subnet-names.yaml")},
-		then: outcome{holds: slices.Concat(each(inA, byName, private1, 2), each(inA, byName, private2, 3))},
+		say: "The same by Name tag, from index 2 up. The second node has the indices 0 to 2, so its second\n" +
+			"interface gets the next lower one.",
+		do: []command{remove("subnet-ids.yaml"), apply("subnet-names.yaml")},
+		then: outcome{holds: slices.Concat(each(inA, byName, private1, 2), each(inA[:1], byName, private2, 3),
+			each(inA[1:], byName, private2, 1))},
 	}}}
 }
 

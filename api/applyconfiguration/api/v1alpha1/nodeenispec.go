@@ -56,8 +56,9 @@ type NodeENISpecApplyConfiguration struct {
 	DeviceIndex *int32 `json:"deviceIndex,omitempty"`
 	// deviceIndexPolicy says what happens when the device index is taken, for
 	// example by an interface of the VPC CNI. With Prefer the controller uses
-	// the next free index above, and the interface keeps it. With Exact it
-	// waits, and the status names the other interface. Default: Prefer.
+	// the next free index above, or below if none above is free, and the
+	// interface keeps it. With Exact it waits, and the status names the other
+	// interface. Default: Prefer.
 	DeviceIndexPolicy *apiv1alpha1.DeviceIndexPolicy `json:"deviceIndexPolicy,omitempty"`
 	// networkCardIndex is the network card to attach to. Only large instance
 	// types have more than card 0. Default: 0.
