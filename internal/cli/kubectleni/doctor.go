@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,9 +51,9 @@ func newDoctor() *cobra.Command {
 		Long: `Check the environment of multieni, and suggest a next step for each problem: definitions and a
 running controller in the cluster whose pods are ready, roles that its ServiceAccounts do not need, the region,
 permissions in EC2 (by dry runs, which change nothing), free addresses of the subnets, harmful
-settings of the VPC CNI, attachments that the EBS CSI driver offers to volumes although interfaces have them, the
-addresses of pod networks compared with the pods that nodes allow, the quota of network interfaces, and the local
-clock compared with EC2's.
+settings of the VPC CNI and the interfaces that are left to it, attachments that the EBS CSI driver offers to
+volumes although interfaces have them, the addresses of pod networks compared with the pods that nodes allow, the
+quota of network interfaces, and the local clock compared with EC2's.
 
 The permissions are those of the user who runs the command. The controller's own access to EC2 shows
 in its pods: one without access is not ready, and doctor says why. To check each of its permissions:
@@ -93,6 +92,8 @@ type doctor struct {
 	api       client.Client
 	namespace string
 	found     report.Checks
+	// cni are the settings of the VPC CNI; nil without it.
+	cni *report.CNISettings
 }
 
 func (d *doctor) add(grade report.Severity, check, found, next string) {
@@ -137,6 +138,7 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 		d.otherNames(ctx, cloud, o)
 		d.outsiders(ctx, cloud, o)
 		d.subnets(ctx, cloud, o)
+		d.slots(ctx, cloud, o)
 		d.interfaces(ctx, cloud, o)
 	}
 	d.clock(cloud)
@@ -185,33 +187,6 @@ func (d *doctor) controller(ctx context.Context) {
 	default:
 		d.add(report.OK, "controller", *lease.Spec.HolderIdentity+" holds the lease", "")
 	}
-}
-
-// vpcCNI checks for the setting with which the VPC CNI uses interfaces that are not its own: with it, it reads no tags,
-// not even those that exclude an interface.
-func (d *doctor) vpcCNI(ctx context.Context) {
-	var set appsv1.DaemonSet
-	err := d.api.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "aws-node"}, &set)
-	if apierrors.IsNotFound(err) {
-		d.add(report.OK, "VPC CNI", "not installed as kube-system/aws-node", "")
-		return
-	}
-	if err != nil {
-		d.add(report.Warning, "VPC CNI", "its DaemonSet cannot be read: "+err.Error(),
-			"Ask for permission to read DaemonSets in kube-system.")
-		return
-	}
-	for _, container := range set.Spec.Template.Spec.Containers {
-		for _, variable := range container.Env {
-			if variable.Name == "ENABLE_IMDS_ONLY_MODE" && strings.EqualFold(variable.Value, "true") {
-				d.add(report.Failed, "VPC CNI",
-					"ENABLE_IMDS_ONLY_MODE is on: the VPC CNI reads no tags and uses multieni's interfaces as its own",
-					"kubectl set env -n kube-system daemonset/aws-node ENABLE_IMDS_ONLY_MODE=false")
-				return
-			}
-		}
-	}
-	d.add(report.OK, "VPC CNI", "ignores interfaces with multieni's tags", "")
 }
 
 func (d *doctor) instances(o objects) {

@@ -153,7 +153,7 @@ func (d *dryRun) simulateNode(
 			func(i *plan.Stored, report plan.PodNetwork) { i.Report = &report })
 	}
 	return &report.SimulatedNode{Node: node.Name, Outcome: forecast.Simulate(wanted, facts, d.now).Of(d.names),
-		Attached: attachedTo(look)}, nil
+		Look: look, Limits: limits}, nil
 }
 
 func (d *dryRun) desired(node *corev1.Node, instanceID string, at selector.Location) render.Declared {

@@ -286,6 +286,19 @@ func TestPlanOnANodeWithManyVolumes(t *testing.T) {
 	wants(t, succeeds(t, "plan", "-f", manifest), "· the volumes of the nodes are not known: list CSINodes: ")
 }
 
+// TestPlanNextToTheVPCCNI adds an interface on a node with the VPC CNI.
+func TestPlanNextToTheVPCCNI(t *testing.T) {
+	c := newCluster(t)
+	c.node("node-a1", "us-east-1a", "i-0a10000000000000a", map[string]string{"ng": "multi-eni"})
+	withEC2(t)
+	manifest := write(t, manifestOf("multus"))
+	c.answers[awsNode] = vpcCNI("false")
+	wants(t, succeeds(t, "plan", "-f", manifest),
+		"· m5.xlarge (1 node): the VPC CNI can have 3 of 4 interfaces, the primary one included: 4 less 1 that it does not manage")
+	c.denied = []string{"/daemonsets/aws-node"}
+	wants(t, succeeds(t, "plan", "-f", manifest), "· the settings of the VPC CNI are not known: ")
+}
+
 func TestPlanOfADeclaredNodeENI(t *testing.T) {
 	cases := map[string]struct {
 		manifest string

@@ -101,6 +101,13 @@ func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (rep
 	planned.PodSizings = ofNames(d.podSizings(), slices.DeleteFunc(slices.Clone(d.names), func(name string) bool {
 		return slices.Contains(d.removed, name)
 	}))
+	cni, installed, err := vpcCNI(ctx, api)
+	if err != nil {
+		planned.Skipped = append(planned.Skipped, fmt.Sprintf("the settings of the VPC CNI are not known: %v", err))
+	}
+	if installed {
+		planned.AddCNIRoom(drafts, cni.settings())
+	}
 	return planned, nil
 }
 

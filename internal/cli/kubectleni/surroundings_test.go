@@ -59,6 +59,7 @@ func TestDoctorOfAHealthyClusterFindsAllInOrder(t *testing.T) {
 		"● controller: eni-controller-1 holds the lease\n",
 		"● rights: the ServiceAccounts have no roles but multieni's\n",
 		"● VPC CNI: ignores interfaces with multieni's tags\n",
+		"● slots: m5.xlarge (1 node): the VPC CNI can have 3 of 4 interfaces, the primary one included: 4 less 1 that it does not manage\n",
 		"● nodes: 2 of 2 can get interfaces\n",
 		"● region: us-east-1, by the ",
 		"actions that EC2 can try are granted; for 7 of them EC2 found no resource to check\n",
@@ -136,6 +137,14 @@ func TestDoctorSaysWhatIsMissingAndWhatToDo(t *testing.T) {
 		"a subnet in use": {func(c *cluster, _ *awssim.Simulator) { c.resolved("subnet-0f59b4f14737be9ad") }, nil, []string{
 			"● subnet subnet-0f59b4f14737be9ad: 4091 addresses free in us-east-1a",
 			"granted; for 5 of them EC2 found no resource to check", // the subnet is one
+		}, false},
+		"a VPC CNI with a lower MAX_ENI": {func(c *cluster, _ *awssim.Simulator) {
+			c.answers[awsNode] = workload("DaemonSet", "kube-system", "aws-node", 1, map[string]any{
+				"name": "aws-node", "env": []any{map[string]any{"name": "MAX_ENI", "value": "2"}},
+			})
+		}, nil, []string{
+			"◐ slots: m5.xlarge (1 node): the VPC CNI can have 1 of 4 interfaces, the primary one included: MAX_ENI=2 less 1 that it does not manage; WARM_ENI_TARGET=1 asks for 2",
+			"→ Remove MAX_ENI, or count the other interfaces in it: it reserves no slot for them. See docs/install.md#slots-next-to-the-vpc-cni.",
 		}, false},
 		"volumes that miss the attachments of interfaces": {func(c *cluster, _ *awssim.Simulator) { c.answers[csiNodes] = volumes(27) }, nil, []string{
 			"◐ volumes: node-a1: the EBS CSI driver offers 27 volumes in addition to 1 interface; where both share 28 attachments, 1 volume would stay attaching",

@@ -35,17 +35,6 @@ func offeredVolumes(ctx context.Context, api client.Reader) (map[string]int, err
 	return volumes, nil
 }
 
-// attachedTo counts the interfaces of the instance of a snapshot.
-func attachedTo(look eni.InstanceSnapshot) int {
-	attached := 0
-	for _, i := range look.Interfaces {
-		if i.AttachedTo(look.Instance.ID) {
-			attached++
-		}
-	}
-	return attached
-}
-
 // volumes compares the interfaces of the nodes, by instance, with the attachments that the EBS CSI driver offers to
 // volumes.
 func (d *doctor) volumes(ctx context.Context, o objects, interfaces map[string]int) {

@@ -81,7 +81,12 @@ func (c Crowding) String() string {
 func (v *PlanDiff) AddCrowding(drafts []SimulatedNode, volumes map[string]int) {
 	var nodes []Attachments
 	for _, d := range drafts {
-		more := 0
+		attached, more := 0, 0
+		for _, i := range d.Look.Interfaces {
+			if i.AttachedTo(d.Look.Instance.ID) {
+				attached++
+			}
+		}
 		for _, action := range d.Outcome.Actions {
 			switch action.(type) {
 			case plan.Attach:
@@ -91,7 +96,7 @@ func (v *PlanDiff) AddCrowding(drafts []SimulatedNode, volumes map[string]int) {
 			}
 		}
 		if offered, known := volumes[d.Node]; known && more > 0 {
-			nodes = append(nodes, Attachments{Node: d.Node, Interfaces: d.Attached + more, Volumes: offered})
+			nodes = append(nodes, Attachments{Node: d.Node, Interfaces: attached + more, Volumes: offered})
 		}
 	}
 	v.Crowded = Crowded(nodes)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/report"
@@ -48,7 +49,11 @@ func TestCrowdingIsToldInASentence(t *testing.T) {
 // A plan warns of the interfaces that it adds, and of nothing that is so already.
 func TestAddCrowding(t *testing.T) {
 	draft := func(name string, attached int, actions ...plan.Action) report.SimulatedNode {
-		return report.SimulatedNode{Node: name, Attached: attached, Outcome: forecast.Outcome{Actions: actions}}
+		look := eni.InstanceSnapshot{Instance: eni.Instance{ID: name}}
+		for range attached {
+			look.Interfaces = append(look.Interfaces, eni.Interface{Attachment: &eni.Attachment{InstanceID: name}})
+		}
+		return report.SimulatedNode{Node: name, Look: look, Outcome: forecast.Outcome{Actions: actions}}
 	}
 	drafts := []report.SimulatedNode{
 		draft("grows", 2, plan.Create{}, plan.Attach{}, plan.Create{}, plan.Attach{}), draft("stays", 9),

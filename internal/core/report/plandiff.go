@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/terminal"
@@ -43,6 +44,8 @@ type PlanDiff struct {
 	Crowded []Crowding `json:"crowded,omitempty"`
 	// PodSizings are those of the pod networks that would be declared.
 	PodSizings []PodSizing `json:"podSizings,omitempty"`
+	// VPCCNI has what is left to the VPC CNI on the nodes that gain or lose interfaces, by instance type.
+	VPCCNI []CNIRoom `json:"vpcCNI,omitempty"`
 	// Skipped names the nodes that were skipped, and why.
 	Skipped []string `json:"skipped,omitempty"`
 }
@@ -66,8 +69,9 @@ type NodeDiff struct {
 type SimulatedNode struct {
 	Node    string
 	Outcome forecast.Outcome
-	// Attached is the number of interfaces that the instance has before the plan, the primary one included.
-	Attached int
+	// Look is the instance before the plan, and Limits are those of its type.
+	Look   eni.InstanceSnapshot
+	Limits eni.Limits
 }
 
 // NewPlanDiff sums up the outcomes for nodes. Rates are the request rates of the calls to EC2.
@@ -246,6 +250,13 @@ func (v PlanDiff) Text(p Page) string {
 	}
 	for _, sizing := range v.PodSizings {
 		b.WriteString(p.paragraph("· ", sizing.String()))
+	}
+	for _, room := range v.VPCCNI {
+		if found, next := room.Warning(); found != "" {
+			b.WriteString(p.paint(terminal.Bad, p.paragraph("! ", found+". "+next)))
+			continue
+		}
+		b.WriteString(p.paragraph("· ", room.String()))
 	}
 	for _, skipped := range v.Skipped {
 		b.WriteString(p.paragraph("· ", skipped))
