@@ -253,6 +253,7 @@ var refused = map[string]struct {
 	"pods with a bridge":                       {"pods.attachment must be IPVLAN, HostDevice or Observed", fields{"pods": fields{"attachment": "Bridge", "ipv4": fields{}}}},
 	"prefixes for a whole interface":           {"pods.ipv4 and pods.ipv6 must not be set with attachment HostDevice", fields{"pods": fields{"attachment": "HostDevice", "ipv4": fields{}}}},
 	"prefixes for addresses that follow pods":  {"pods.ipv4 and pods.ipv6 must not be set with attachment Observed", fields{"pods": fields{"attachment": "Observed", "ipv4": fields{}}}},
+	"evictions of pods that it does not see":   {"pods.onRemoval must be Wait with attachment Observed", fields{"pods": fields{"attachment": "Observed", "onRemoval": "Evict"}}},
 	"a definition for another IPAM":            {"the NetworkAttachmentDefinition is yours", fields{"pods": fields{"attachment": "Observed", "namespaces": []any{"a"}}}},
 	"IPv6 addresses that follow pods":          {"pods.floating must have IPv4 ranges", fields{"pods": fields{"attachment": "Observed", "floating": []any{"2001:db8::/64"}}}},
 	"a range that is none":                     {"pods.floating must have IPv4 ranges", fields{"pods": fields{"attachment": "Observed", "floating": []any{"10.0.4.200"}}}},
