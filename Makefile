@@ -150,7 +150,7 @@ build: ## Build the programs into bin/
 	go build -o bin/ ./cmd/...
 
 # The folders with generated files, which also have files that people write.
-GENERATED := api awssim config charts deploy docs internal/awsec2
+GENERATED := api awssim config charts deploy docs internal/aws/awsec2
 
 .PHONY: generate
 generate: ## Generate deepcopy functions, definitions, apply configurations and their reference from api/, and manifests from the chart
@@ -172,7 +172,7 @@ image-awssim: ## Build the container image of the simulated AWS into dist/image-
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # The tags leave out code that calls methods by name (net/rpc of Lambda's library, the traces of gRPC's). With such code the
 # linker keeps every method of every client.
-RELEASE := -trimpath -tags lambda.norpc,grpcnotrace -ldflags "-s -w -X github.com/multieni/multieni/internal/version.release=$(VERSION)"
+RELEASE := -trimpath -tags lambda.norpc,grpcnotrace -ldflags "-s -w -X github.com/multieni/multieni/internal/base/version.release=$(VERSION)"
 
 .PHONY: programs
 programs: ## Build multieni (for Linux with its agent), kubectl-eni, awssim, and for nodes and Lambda eni-bootstrap, lifecycle-hook and multieni-cni, as archives with checksums in dist/

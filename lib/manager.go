@@ -12,10 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/go-logr/logr"
 
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
+	"github.com/multieni/multieni/internal/aws/executor"
+	"github.com/multieni/multieni/internal/base/version"
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/executor"
-	"github.com/multieni/multieni/internal/version"
 )
 
 // ErrNotFound is in the chain of errors about a resource that EC2 does not return.

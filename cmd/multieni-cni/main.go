@@ -12,8 +12,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/multieni/multieni/internal/podcni"
-	"github.com/multieni/multieni/internal/version"
+	"github.com/multieni/multieni/internal/base/version"
+	"github.com/multieni/multieni/internal/host/podcni"
 )
 
 func main() {

@@ -14,7 +14,7 @@ import (
 	apiextensionsvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 
 	"github.com/multieni/multieni/config/crd"
-	"github.com/multieni/multieni/internal/admission"
+	"github.com/multieni/multieni/internal/cli/admission"
 )
 
 // kind is a definition with its rules.

@@ -19,11 +19,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
 	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/core/userdata"
-	"github.com/multieni/multieni/internal/joinconfig"
-	"github.com/multieni/multieni/internal/lifecyclehook"
+	"github.com/multieni/multieni/internal/join/joinconfig"
+	"github.com/multieni/multieni/internal/join/lifecyclehook"
 )
 
 // template is a template as CloudFormation reads it.

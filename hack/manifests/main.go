@@ -15,7 +15,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
 )
 
 const (
@@ -259,5 +259,5 @@ func writeActions() error {
 		}
 		b.WriteString("\t}\n}\n")
 	}
-	return os.WriteFile("internal/awsec2/actions.go", []byte(b.String()), 0o644)
+	return os.WriteFile("internal/aws/awsec2/actions.go", []byte(b.String()), 0o644)
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/multieni/multieni/internal/telemetry"
+	"github.com/multieni/multieni/internal/cli/telemetry"
 )
 
 const metricsPage = `# Metrics

@@ -26,8 +26,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/multieni/multieni/internal/awsautoscaling"
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsautoscaling"
+	"github.com/multieni/multieni/internal/aws/awsec2"
+	"github.com/multieni/multieni/internal/base/version"
+	"github.com/multieni/multieni/internal/cli/logging"
+	"github.com/multieni/multieni/internal/cli/options"
+	"github.com/multieni/multieni/internal/cli/telemetry"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/assembly"
 	"github.com/multieni/multieni/internal/controller/clustername"
@@ -37,10 +41,6 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/logging"
-	"github.com/multieni/multieni/internal/options"
-	"github.com/multieni/multieni/internal/telemetry"
-	"github.com/multieni/multieni/internal/version"
 )
 
 // leaseName is the name of the lease: that of the API group, as is usual in Kubernetes.

@@ -24,13 +24,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/base/panics"
+	"github.com/multieni/multieni/internal/cli/logging"
+	"github.com/multieni/multieni/internal/cli/options"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/clustername"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/report"
-	"github.com/multieni/multieni/internal/logging"
-	"github.com/multieni/multieni/internal/options"
-	"github.com/multieni/multieni/internal/panics"
 )
 
 // drainPoll is the time between two checks of what is left.

@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/cli/options"
 	"github.com/multieni/multieni/internal/controller/clustername"
 	"github.com/multieni/multieni/internal/core/report"
-	"github.com/multieni/multieni/internal/options"
 )
 
 // drained is an API server with a NodeENI whose interface pods use, and a SubnetReservation. It refuses the deletion of

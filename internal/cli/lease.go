@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/multieni/multieni/internal/clock"
-	"github.com/multieni/multieni/internal/options"
+	"github.com/multieni/multieni/internal/base/clock"
+	"github.com/multieni/multieni/internal/cli/options"
 )
 
 // leasePoll is the time between two reads of a lease: a holder renews it about as often.

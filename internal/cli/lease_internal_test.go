@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/multieni/multieni/internal/clock"
-	"github.com/multieni/multieni/internal/options"
+	"github.com/multieni/multieni/internal/base/clock"
+	"github.com/multieni/multieni/internal/cli/options"
 )
 
 // TestASecondLeaderIsRefused starts a process without leader election next to leases in other states. The clocks of

@@ -29,9 +29,9 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/cli/options"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/era"
-	"github.com/multieni/multieni/internal/options"
 )
 
 // leadership is the part of a process in leader election.

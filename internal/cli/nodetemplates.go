@@ -19,12 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
+	"github.com/multieni/multieni/internal/aws/resolver"
+	"github.com/multieni/multieni/internal/cli/telemetry"
 	"github.com/multieni/multieni/internal/controller/assembly"
 	"github.com/multieni/multieni/internal/controller/awsnodetemplate"
 	"github.com/multieni/multieni/internal/core/userdata"
-	"github.com/multieni/multieni/internal/resolver"
-	"github.com/multieni/multieni/internal/telemetry"
 )
 
 // wireNodeTemplates adds the AWSNodeTemplate controller to the manager. It makes no call to EC2 while there is no

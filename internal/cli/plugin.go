@@ -6,8 +6,8 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/multieni/multieni/internal/base/version"
 	"github.com/multieni/multieni/internal/cli/kubectleni"
-	"github.com/multieni/multieni/internal/version"
 )
 
 // NewPlugin returns the root command of kubectl-eni, which kubectl runs as "kubectl eni".

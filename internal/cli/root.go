@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/multieni/multieni/internal/base/version"
 	"github.com/multieni/multieni/internal/cli/kubectleni"
 	"github.com/multieni/multieni/internal/cli/launchtemplate"
 	"github.com/multieni/multieni/internal/cli/lifecyclehook"
 	"github.com/multieni/multieni/internal/cli/userdata"
-	"github.com/multieni/multieni/internal/version"
 )
 
 // components are the commands that the COMPONENT variable of the image selects.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/clock"
+	"github.com/multieni/multieni/internal/base/clock"
 	"github.com/multieni/multieni/internal/core/identity"
 )
 

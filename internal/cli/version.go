@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/multieni/multieni/internal/version"
+	"github.com/multieni/multieni/internal/base/version"
 )
 
 func newVersion() *cobra.Command {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/multieni/multieni/internal/revision"
+	"github.com/multieni/multieni/internal/base/revision"
 )
 
 // Restore ends a controller when etcd was restored from a backup. Caches could be filled again, but the controller also

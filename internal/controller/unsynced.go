@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/status"
 )
 
 // Unsynced returns the outcome of an object while the controller changes nothing because of an error: the cluster's

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	nodeagent "github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/core/hostnet"
+	nodeagent "github.com/multieni/multieni/internal/host/agent"
 )
 
 // linkInPod is a node whose only link of multieni is in the namespace of a pod, so the agent has nothing to configure.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // core is the folder of the packages that turn values into values. The other rules build on it.
@@ -47,7 +49,45 @@ type rule struct {
 	unless func(dependency string) bool
 }
 
-// rules are all rules on dependencies.
+// groups are the folders under internal, each with the groups that its packages may import besides their own.
+var groups = map[string][]string{
+	"core":       {},
+	"base":       {},
+	"aws":        {"core", "base"},
+	"host":       {"core", "base"},
+	"join":       {"core", "base", "aws"},
+	"controller": {"core", "base", "aws"},
+	"cli":        {"core", "base", "aws", "host", "join", "controller"},
+	"dev":        {"core", "base", "aws", "host", "join", "controller", "cli"},
+}
+
+// groupOf returns the group of one of our packages; "" for none.
+func groupOf(imported string) string {
+	path, ours := strings.CutPrefix(imported, module+"/internal/")
+	if !ours {
+		return ""
+	}
+	group, _, _ := strings.Cut(path, "/")
+	return group
+}
+
+// groupRules returns a rule for each group.
+func groupRules() (all []rule) {
+	for group, others := range groups {
+		all = append(all, rule{
+			name:   "what " + group + " imports",
+			reason: "a reader of one group needs to know only the groups that it may import",
+			of:     beneath("internal/" + group),
+			refuses: func(imported string) bool {
+				of := groupOf(imported)
+				return of != "" && of != group && !slices.Contains(others, of)
+			},
+		})
+	}
+	return all
+}
+
+// rules are all other rules on dependencies.
 var rules = []rule{
 	{
 		name:   "the core is pure",
@@ -66,14 +106,14 @@ var rules = []rule{
 	},
 	{
 		name:    "one door to EC2",
-		reason:  "pacing, batching, error classes and the list of permissions hold only if nobody goes past internal/awsec2; awssim's conformance suite speaks EC2 for its own sake",
-		of:      not(in("internal/awsec2", "awssim/conformance")),
+		reason:  "pacing, batching, error classes and the list of permissions hold only if nobody goes past internal/aws/awsec2; awssim's conformance suite speaks EC2 for its own sake",
+		of:      not(in("internal/aws/awsec2", "awssim/conformance")),
 		refuses: within(serviceEC2),
 	},
 	{
 		name:    "one door to the kernel's links",
-		reason:  "everything else can be tested on any system; awssim/fabric, which may not import internal/netlink, makes the network of simulated VPCs",
-		of:      not(in("internal/netlink", "awssim/fabric")),
+		reason:  "everything else can be tested on any system; awssim/fabric, which may not import internal/host/netlink, makes the network of simulated VPCs",
+		of:      not(in("internal/host/netlink", "awssim/fabric")),
 		refuses: within(netlink),
 	},
 	{
@@ -122,7 +162,7 @@ var rules = []rule{
 	{
 		name:    "nothing but tests knows the test helpers",
 		reason:  "go-cmp, rapid and goleak are no part of a product",
-		of:      not(beneath("test", "internal/controller/controllertest", "internal/dev/cluster/clustertest", "internal/netlink/netlinktest", "awssim/conformance")),
+		of:      not(beneath("test", "internal/controller/controllertest", "internal/dev/cluster/clustertest", "internal/host/netlink/netlinktest", "awssim/conformance")),
 		refuses: within("testing", "github.com/google/go-cmp", "pgregory.net/rapid", "go.uber.org/goleak", "github.com/rogpeppe/go-internal/testscript"),
 	},
 }
@@ -187,7 +227,7 @@ func (r rule) offences(p pkg) []string {
 
 func TestDependencies(t *testing.T) {
 	all := list(t)
-	for _, r := range rules {
+	for _, r := range append(groupRules(), rules...) {
 		t.Run(r.name, func(t *testing.T) {
 			for _, p := range all {
 				if !isOurs(p.ImportPath) && !slices.Contains(dataOnly, p.ImportPath) {
@@ -201,9 +241,29 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
+// TestEveryPackageHasAGroup compares the folders under internal with the groups.
+func TestEveryPackageHasAGroup(t *testing.T) {
+	found := map[string][]string{}
+	for _, p := range list(t) {
+		if group := groupOf(p.ImportPath); group != "" {
+			found[group] = groups[group]
+		}
+	}
+	if diff := cmp.Diff(groups, found); diff != "" {
+		t.Errorf("the folders under internal differ from the groups (-groups +folders):\n%s", diff)
+	}
+}
+
 // TestEveryRuleCanFail gives each rule a package that breaks it, and one that does not.
 func TestEveryRuleCanFail(t *testing.T) {
-	cases := map[string]struct{ broken, kept pkg }{
+	type example = struct{ broken, kept pkg }
+	betweenGroups := func(group, refused, allowed string) example {
+		of := func(imported string) pkg {
+			return pkg{ImportPath: module + "/internal/" + group + "/x", Imports: []string{module + "/internal/" + imported + "/y"}}
+		}
+		return example{broken: of(refused), kept: of(allowed)}
+	}
+	cases := map[string]example{
 		"the core is pure": {
 			broken: written(t, core+"/plan", "testdata/reads_the_clock.go"), kept: pkg{ImportPath: module + "/internal/core/plan", Imports: []string{"net/netip", "time", module + "/internal/core/eni"}},
 		},
@@ -211,10 +271,10 @@ func TestEveryRuleCanFail(t *testing.T) {
 			broken: pkg{ImportPath: dataOnly[0], Deps: []string{awsSDK}}, kept: pkg{ImportPath: dataOnly[0], Deps: []string{"fmt"}},
 		},
 		"one door to EC2": {
-			broken: written(t, "internal/observer", "testdata/calls_ec2.go"), kept: written(t, "internal/awsec2", "testdata/calls_ec2.go"),
+			broken: written(t, "internal/aws/observer", "testdata/calls_ec2.go"), kept: written(t, "internal/aws/awsec2", "testdata/calls_ec2.go"),
 		},
 		"one door to the kernel's links": {
-			broken: pkg{ImportPath: module + "/internal/agent", Imports: []string{netlink}}, kept: pkg{ImportPath: module + "/internal/netlink", Imports: []string{netlink}},
+			broken: pkg{ImportPath: module + "/internal/host/agent", Imports: []string{netlink}}, kept: pkg{ImportPath: module + "/internal/host/netlink", Imports: []string{netlink}},
 		},
 		"Kubernetes and AWS meet only where programs are put together": {
 			broken: pkg{ImportPath: module + "/internal/controller/node", Deps: []string{"k8s.io/client-go/rest", serviceEC2}},
@@ -238,11 +298,19 @@ func TestEveryRuleCanFail(t *testing.T) {
 		"the API types know nothing of the controller": {
 			broken: pkg{ImportPath: module + "/api/v1alpha1", Deps: []string{module + "/internal/core/eni"}}, kept: pkg{ImportPath: module + "/internal/core/plan", Deps: []string{module + "/internal/core/eni"}},
 		},
+		"what core imports":       betweenGroups("core", "base", "core"),
+		"what base imports":       betweenGroups("base", "core", "base"),
+		"what aws imports":        betweenGroups("aws", "controller", "core"),
+		"what host imports":       betweenGroups("host", "aws", "core"),
+		"what join imports":       betweenGroups("join", "controller", "aws"),
+		"what controller imports": betweenGroups("controller", "host", "aws"),
+		"what cli imports":        betweenGroups("cli", "dev", "host"),
+		"what dev imports":        betweenGroups("dev", "none", "cli"),
 		"nothing but tests knows the test helpers": {
 			broken: pkg{ImportPath: module + "/internal/core/plan", Imports: []string{"pgregory.net/rapid"}}, kept: pkg{ImportPath: module + "/test/x", Imports: []string{"pgregory.net/rapid"}},
 		},
 	}
-	for _, r := range rules {
+	for _, r := range append(groupRules(), rules...) {
 		t.Run(r.name, func(t *testing.T) {
 			tc, ok := cases[r.name]
 			if !ok {

@@ -38,15 +38,15 @@ var habits = []habit{
 	},
 	{
 		name: "no init functions", reason: "importing a package has no effect",
-		breaks: initFunctions, example: "has_init.go", in: "internal/executor",
+		breaks: initFunctions, example: "has_init.go", in: "internal/aws/executor",
 	},
 	{
 		name: "only programs end the process", reason: "everything else returns its error to somebody who can clean up",
-		breaks: exits, example: "exits.go", in: "internal/executor",
+		breaks: exits, example: "exits.go", in: "internal/aws/executor",
 	},
 	{
-		name: "goroutines keep a panic to themselves", reason: "a panic in the work for one object ends the work for all; use internal/panics",
-		breaks: unguarded, example: "unguarded.go", in: "internal/executor",
+		name: "goroutines keep a panic to themselves", reason: "a panic in the work for one object ends the work for all; use internal/base/panics",
+		breaks: unguarded, example: "unguarded.go", in: "internal/aws/executor",
 	},
 	{
 		name: "our suites see a world that lags", reason: "set Behavior to ec2.LaggingBehavior, which hides every change at first",
@@ -58,15 +58,15 @@ var habits = []habit{
 	},
 	{
 		name: "mutexes say what they guard", reason: "a reader cannot find out which fields a lock belongs to; write a comment with the word guards",
-		breaks: silentMutexes, example: "silent_mutex.go", in: "internal/executor",
+		breaks: silentMutexes, example: "silent_mutex.go", in: "internal/aws/executor",
 	},
 	{
 		name: "functions stay short", reason: fmt.Sprintf("a function over %d lines does more than one thing", maxFunction),
-		breaks: longFunctions, example: "long_function.go", in: "internal/executor",
+		breaks: longFunctions, example: "long_function.go", in: "internal/aws/executor",
 	},
 	{
 		name: "files stay short", reason: fmt.Sprintf("a file over %d lines has more than one subject", maxFile),
-		breaks: longFiles, example: "long_file.go", in: "internal/executor",
+		breaks: longFiles, example: "long_file.go", in: "internal/aws/executor",
 	},
 }
 
@@ -115,17 +115,17 @@ func exits(s source) []string {
 func unguarded(s source) []string {
 	product := beneath("cmd", "internal", "lib")(s.dir()) && !beneath("internal/dev")(s.dir()) && !s.isTest()
 	exempt := map[string]int{
-		"internal/agent/api.go":                 2, // run client-go's informers, which recover and report on their own
-		"internal/agent/addressapi.go":          1, // runs such an informer too
-		"internal/agent/loop.go":                2, // wait in files of their own: api.go, which is above, and metadata.go, which recovers
+		"internal/host/agent/api.go":            2, // run client-go's informers, which recover and report on their own
+		"internal/host/agent/addressapi.go":     1, // runs such an informer too
+		"internal/host/agent/loop.go":           2, // wait in files of their own: api.go, which is above, and metadata.go, which recovers
 		"internal/cli/definitions.go":           1, // serves HTTP, and net/http recovers
 		"internal/cli/enimanager/probes.go":     1, // the same
 		"internal/cli/lifecyclehook/command.go": 3, // what they run recovers by message and by event
 		"internal/controller/node/setup.go":     1, // moves names from channels to a queue
 		"internal/controller/node/workers.go":   1, // runs what trailing gives it in the same file, which recovers
-		"internal/executor/pipeline.go":         2, // what they run recovers by interface, in Pipeline.one
-		"internal/netlink/host.go":              1, // what it runs recovers by event
-		"internal/telemetry/catalog.go":         1, // lists metrics for documents
+		"internal/aws/executor/pipeline.go":     2, // what they run recovers by interface, in Pipeline.one
+		"internal/host/netlink/host.go":         1, // what it runs recovers by event
+		"internal/cli/telemetry/catalog.go":     1, // lists metrics for documents
 	}
 	if !product {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/multieni/multieni/internal/core/podnet"
-	"github.com/multieni/multieni/internal/netlink/netlinktest"
+	"github.com/multieni/multieni/internal/host/netlink/netlinktest"
 )
 
 // The router of a VPC advertises itself in every subnet with IPv6. A pod receives it on its link, and takes neither a route

@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fabric"
 	"github.com/multieni/multieni/internal/core/podnet"
-	"github.com/multieni/multieni/internal/netlink/netlinktest"
+	"github.com/multieni/multieni/internal/host/netlink/netlinktest"
 	"github.com/multieni/multieni/test/needs"
 )
 

@@ -25,8 +25,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/multieni/multieni/internal/core/podnet"
-	"github.com/multieni/multieni/internal/podcni"
-	"github.com/multieni/multieni/internal/podlease"
+	"github.com/multieni/multieni/internal/host/podcni"
+	"github.com/multieni/multieni/internal/host/podlease"
 )
 
 const tryAgainLater = 11

@@ -21,8 +21,8 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 
-	"github.com/multieni/multieni/internal/podcni"
-	"github.com/multieni/multieni/internal/podlease"
+	"github.com/multieni/multieni/internal/host/podcni"
+	"github.com/multieni/multieni/internal/host/podlease"
 )
 
 // TestTwoLinksOfAPodToOneNetwork: the annotation of a pod can name one network twice.

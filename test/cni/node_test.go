@@ -28,8 +28,8 @@ import (
 	"github.com/multieni/multieni/internal/dev/cluster"
 	"github.com/multieni/multieni/internal/dev/cluster/clustertest"
 	"github.com/multieni/multieni/internal/dev/nodenet"
-	"github.com/multieni/multieni/internal/netlink/netlinktest"
-	"github.com/multieni/multieni/internal/podlease"
+	"github.com/multieni/multieni/internal/host/netlink/netlinktest"
+	"github.com/multieni/multieni/internal/host/podlease"
 	"github.com/multieni/multieni/test/inputs"
 )
 

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/host/agent"
 	"github.com/multieni/multieni/test/size"
 )
 

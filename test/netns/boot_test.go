@@ -30,7 +30,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/netlink/netlinktest"
+	"github.com/multieni/multieni/internal/host/netlink/netlinktest"
 	"github.com/multieni/multieni/test/inputs"
 )
 

@@ -17,8 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/core/hostpci"
+	"github.com/multieni/multieni/internal/host/agent"
 )
 
 // bus is a PCI bus with one device. Its link exists as long as the device is bound to the network driver.

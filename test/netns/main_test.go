@@ -31,12 +31,12 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/config/crd"
-	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/dev/assets"
-	"github.com/multieni/multieni/internal/netlink"
-	"github.com/multieni/multieni/internal/netlink/netlinktest"
-	"github.com/multieni/multieni/internal/status"
+	"github.com/multieni/multieni/internal/host/agent"
+	"github.com/multieni/multieni/internal/host/netlink"
+	"github.com/multieni/multieni/internal/host/netlink/netlinktest"
 )
 
 // server is started once for all tests of the package; each test has nodes of its own. It is nil without root, so every

@@ -28,8 +28,8 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/host/agent"
 	"github.com/multieni/multieni/test/inputs"
 	"github.com/multieni/multieni/test/needs"
 	"github.com/multieni/multieni/test/size"

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/host/agent"
 )
 
 // An agent that restarts finds everything unchanged and changes nothing. After a reboot it configures the links again,

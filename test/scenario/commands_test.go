@@ -23,11 +23,11 @@ import (
 
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
+	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/importer"
-	"github.com/multieni/multieni/internal/executor"
 )
 
 // patience is how long a story waits for an expected state. Each step of a story takes a second or two.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/multieni/multieni/config/crd"
-	"github.com/multieni/multieni/internal/admission"
+	"github.com/multieni/multieni/internal/cli/admission"
 )
 
 // catalogue reads an annotation of the chart for Artifact Hub.

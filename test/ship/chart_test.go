@@ -31,8 +31,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	_ "github.com/multieni/multieni/internal/cli" // the controller, whose parts register their metrics
-	"github.com/multieni/multieni/internal/options"
-	"github.com/multieni/multieni/internal/telemetry"
+	"github.com/multieni/multieni/internal/cli/options"
+	"github.com/multieni/multieni/internal/cli/telemetry"
 )
 
 const chart = "charts/multieni"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
 	"github.com/multieni/multieni/internal/core/identity"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/multieni/multieni/awssim"
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/ipam"
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/iam"
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
 	"github.com/multieni/multieni/internal/cli"
 	"github.com/multieni/multieni/internal/core/identity"
 )

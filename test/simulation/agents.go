@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/internal/host/agent"
 )
 
 // agentKind is what an agent knows of pod networks.

@@ -22,7 +22,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
-	"github.com/multieni/multieni/internal/status"
+	"github.com/multieni/multieni/internal/controller/status"
 )
 
 // kubernetes is the client of a process. It reads from the process' informers, and writes to the API server. Methods

@@ -11,9 +11,9 @@ import (
 	"slices"
 
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
+	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/executor"
 )
 
 // cloud is the EC2 of a process: the product's ports to EC2 over the model, without HTTP in between.

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/internal/aws/observer"
+	"github.com/multieni/multieni/internal/aws/resolver"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/instancetype"
 	"github.com/multieni/multieni/internal/core/selector"
-	"github.com/multieni/multieni/internal/observer"
-	"github.com/multieni/multieni/internal/resolver"
 )
 
 var (

@@ -8,7 +8,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// networkInterface converts as internal/awsec2 converts what the SDK gives it.
+// networkInterface converts as internal/aws/awsec2 converts what the SDK gives it.
 func networkInterface(n *ec2.NetworkInterface) eni.Interface {
 	converted := eni.Interface{
 		ID: n.NetworkInterfaceID, Type: eni.Type(n.InterfaceType), Status: eni.Status(n.Status),

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/multieni/multieni/internal/executor"
+	"github.com/multieni/multieni/internal/aws/executor"
 )
 
 // coroutines run the calls for the interfaces of one instance interleaved in one goroutine: each stops in the middle of

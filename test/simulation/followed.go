@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/podaddress"
+	"github.com/multieni/multieni/internal/host/agent"
 )
 
 const (

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/internal/addresses"
+	"github.com/multieni/multieni/internal/aws/addresses"
+	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/ipam"
-	"github.com/multieni/multieni/internal/executor"
 )
 
 var _ addresses.Reader = cloud{}

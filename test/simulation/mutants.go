@@ -23,8 +23,8 @@ const (
 	nodePackage    = "internal/controller/node"
 	nodeENIPackage = "internal/controller/nodeeni"
 	collectors     = "internal/controller/gc"
-	executors      = "internal/executor"
-	ec2Clients     = "internal/awsec2"
+	executors      = "internal/aws/executor"
+	ec2Clients     = "internal/aws/awsec2"
 	clientToken    = "$Token: $c.$Member.$Token(),"
 )
 

@@ -17,6 +17,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/multieni/multieni/internal/aws/executor"
+	"github.com/multieni/multieni/internal/aws/observer"
+	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/assembly"
 	"github.com/multieni/multieni/internal/controller/floatingaddress"
@@ -25,9 +28,6 @@ import (
 	"github.com/multieni/multieni/internal/controller/nodeeni"
 	"github.com/multieni/multieni/internal/controller/subnetreservation"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/executor"
-	"github.com/multieni/multieni/internal/observer"
-	"github.com/multieni/multieni/internal/panics"
 )
 
 // Values that are flags in production.

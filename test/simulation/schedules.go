@@ -241,7 +241,7 @@ func endSchedules() []Schedule {
 func prefixSchedules() []Schedule {
 	return []Schedule{
 		{Rule: model.CheckpointBeforeRelease,
-			Without: []Edit{{"internal/agent", "$isMarked($before, $prefix) && $marks[$prefix.String()]",
+			Without: []Edit{{"internal/host/agent", "$isMarked($before, $prefix) && $marks[$prefix.String()]",
 				"$isMarked($before, $prefix)"}},
 			steps: func(s *stage) {
 				s.podsGetSecondPrefix(node1)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/status"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/test/size"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )

@@ -150,7 +150,7 @@ func (s settings) build(ctx context.Context, arch, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	flags := "-s -w -X github.com/multieni/multieni/internal/version.release=" + s.version
+	flags := "-s -w -X github.com/multieni/multieni/internal/base/version.release=" + s.version
 	// The programs contain no code that calls methods by name (net/rpc of Lambda's library, the traces of gRPC's). The
 	// linker can therefore drop all methods without a call: a third of the image.
 	arguments := []string{"build", "-trimpath", "-tags", "lambda.norpc,grpcnotrace", "-ldflags", flags, "-o", folder}

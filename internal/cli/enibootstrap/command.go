@@ -21,16 +21,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/spf13/cobra"
 
-	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/internal/bootstrap"
+	"github.com/multieni/multieni/internal/aws/awsec2"
+	"github.com/multieni/multieni/internal/aws/imds"
+	"github.com/multieni/multieni/internal/base/version"
 	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/core/userdata"
-	"github.com/multieni/multieni/internal/imds"
-	"github.com/multieni/multieni/internal/join"
-	"github.com/multieni/multieni/internal/joinconfig"
-	"github.com/multieni/multieni/internal/netlink"
-	"github.com/multieni/multieni/internal/networkd"
-	"github.com/multieni/multieni/internal/version"
+	"github.com/multieni/multieni/internal/host/netlink"
+	"github.com/multieni/multieni/internal/host/networkd"
+	"github.com/multieni/multieni/internal/join/bootstrap"
+	"github.com/multieni/multieni/internal/join/join"
+	"github.com/multieni/multieni/internal/join/joinconfig"
 )
 
 // The exit codes other than 0, which means that every network is attached, and 1, which means invalid usage of the

@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"github.com/multieni/multieni/internal/agent"
-	"github.com/multieni/multieni/internal/imds"
-	"github.com/multieni/multieni/internal/logging"
-	"github.com/multieni/multieni/internal/netlink"
-	"github.com/multieni/multieni/internal/options"
-	"github.com/multieni/multieni/internal/pci"
-	"github.com/multieni/multieni/internal/version"
+	"github.com/multieni/multieni/internal/aws/imds"
+	"github.com/multieni/multieni/internal/base/version"
+	"github.com/multieni/multieni/internal/cli/logging"
+	"github.com/multieni/multieni/internal/cli/options"
+	"github.com/multieni/multieni/internal/host/agent"
+	"github.com/multieni/multieni/internal/host/netlink"
+	"github.com/multieni/multieni/internal/host/pci"
 )
 
 // New returns the command.

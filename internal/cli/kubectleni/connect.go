@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
+	"github.com/multieni/multieni/internal/base/version"
+	"github.com/multieni/multieni/internal/cli/options"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/clustername"
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/options"
-	"github.com/multieni/multieni/internal/version"
 )
 
 // access has the flags of the connection to the cluster.

@@ -16,12 +16,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
+	"github.com/multieni/multieni/internal/cli/options"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/report"
 	"github.com/multieni/multieni/internal/core/selector"
-	"github.com/multieni/multieni/internal/options"
 )
 
 // ErrFailed means that a check failed. The command has printed the details.

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/resolver"
+	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/forecast"
@@ -23,8 +25,6 @@ import (
 	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/report"
 	"github.com/multieni/multieni/internal/core/selector"
-	"github.com/multieni/multieni/internal/panics"
-	"github.com/multieni/multieni/internal/resolver"
 )
 
 // dryRun is the cluster as it would be with some NodeENIs changed.

@@ -30,7 +30,7 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/cli/kubectleni"
-	"github.com/multieni/multieni/internal/status"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/test/synctest/kubeapi"
 )
 

@@ -8,7 +8,7 @@ import (
 	"io"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/manifest"
+	"github.com/multieni/multieni/internal/cli/manifest"
 )
 
 // readManifests returns the NodeENIs of files, folders and standard input, and skips other kinds. A file or folder

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/report"
 )

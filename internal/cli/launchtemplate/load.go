@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
+	"github.com/multieni/multieni/internal/controller/nodetemplate"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/instancetype"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/core/terminal"
-	"github.com/multieni/multieni/internal/nodetemplate"
 )
 
 // anyZone is the placeholder for zones that are unknown offline.

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/admission"
+	"github.com/multieni/multieni/internal/cli/admission"
+	"github.com/multieni/multieni/internal/cli/manifest"
+	"github.com/multieni/multieni/internal/controller/nodetemplate"
 	"github.com/multieni/multieni/internal/core/selector"
-	"github.com/multieni/multieni/internal/manifest"
-	"github.com/multieni/multieni/internal/nodetemplate"
 )
 
 // kind is the kind that the commands look for.

@@ -21,13 +21,13 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
+	"github.com/multieni/multieni/internal/base/version"
+	"github.com/multieni/multieni/internal/cli/telemetry"
 	"github.com/multieni/multieni/internal/core/lifecycle"
-	"github.com/multieni/multieni/internal/join"
-	"github.com/multieni/multieni/internal/joinconfig"
-	"github.com/multieni/multieni/internal/lifecyclehook"
-	"github.com/multieni/multieni/internal/telemetry"
-	"github.com/multieni/multieni/internal/version"
+	"github.com/multieni/multieni/internal/join/join"
+	"github.com/multieni/multieni/internal/join/joinconfig"
+	"github.com/multieni/multieni/internal/join/lifecyclehook"
 )
 
 // lambdaRuntime is the variable with the address at which a custom runtime of AWS Lambda receives its invocations.

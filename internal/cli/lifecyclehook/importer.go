@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
+	"github.com/multieni/multieni/internal/base/version"
 	"github.com/multieni/multieni/internal/core/terminal"
-	"github.com/multieni/multieni/internal/join"
-	"github.com/multieni/multieni/internal/joinconfig"
-	"github.com/multieni/multieni/internal/version"
+	"github.com/multieni/multieni/internal/join/join"
+	"github.com/multieni/multieni/internal/join/joinconfig"
 )
 
 // groupTag is the tag that Auto Scaling adds to the instances of a group.

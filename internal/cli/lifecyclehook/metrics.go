@@ -21,8 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/multieni/multieni/internal/lifecyclehook"
-	"github.com/multieni/multieni/internal/telemetry"
+	"github.com/multieni/multieni/internal/cli/telemetry"
+	"github.com/multieni/multieni/internal/join/lifecyclehook"
 )
 
 // meters are the metrics of a process that keeps running.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/internal/version"
+	"github.com/multieni/multieni/internal/base/version"
 )
 
 // saveEvery is the time between two saves: a simulator that is killed loses at most what happened since.

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/multieni/multieni/internal/core/userdata"
-	"github.com/multieni/multieni/internal/joinconfig"
+	"github.com/multieni/multieni/internal/join/joinconfig"
 )
 
 // New returns the command userdata.

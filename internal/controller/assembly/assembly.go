@@ -18,7 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/multieni/multieni/internal/addresses"
+	"github.com/multieni/multieni/internal/aws/addresses"
+	"github.com/multieni/multieni/internal/aws/executor"
+	"github.com/multieni/multieni/internal/aws/observer"
+	"github.com/multieni/multieni/internal/aws/resolver"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/floatingaddress"
 	"github.com/multieni/multieni/internal/controller/gc"
@@ -26,9 +29,6 @@ import (
 	"github.com/multieni/multieni/internal/controller/nodeeni"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/era"
-	"github.com/multieni/multieni/internal/executor"
-	"github.com/multieni/multieni/internal/observer"
-	"github.com/multieni/multieni/internal/resolver"
 )
 
 const (

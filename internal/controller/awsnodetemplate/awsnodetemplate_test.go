@@ -21,17 +21,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/observer"
+	"github.com/multieni/multieni/internal/aws/resolver"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/awsnodetemplate"
 	"github.com/multieni/multieni/internal/controller/controllertest"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/instancetype"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/selector"
-	"github.com/multieni/multieni/internal/observer"
-	"github.com/multieni/multieni/internal/resolver"
-	"github.com/multieni/multieni/internal/status"
 )
 
 const (

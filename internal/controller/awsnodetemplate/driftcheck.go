@@ -14,10 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/panics"
 )
 
 // node is a node that was launched from a node template, with its differences and updates.

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/nodetemplate"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/selector"
-	"github.com/multieni/multieni/internal/nodetemplate"
 )
 
 // facts are the inputs for the status of a node template.

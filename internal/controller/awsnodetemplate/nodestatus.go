@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
-	"github.com/multieni/multieni/internal/panics"
 )
 
 const (

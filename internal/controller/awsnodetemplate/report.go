@@ -15,10 +15,10 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/text"
-	"github.com/multieni/multieni/internal/status"
 )
 
 // The maximum lengths of lists in the status (api/v1alpha1).

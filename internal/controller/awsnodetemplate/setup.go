@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
-	"github.com/multieni/multieni/internal/panics"
 )
 
 // eventDelay is how long the controller collects changes of nodes: a fleet that joins causes one reconciliation, not

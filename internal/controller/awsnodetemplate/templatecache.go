@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/utils/keymutex"
 
-	"github.com/multieni/multieni/internal/cache"
+	"github.com/multieni/multieni/internal/base/cache"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/launchtemplate"

@@ -27,14 +27,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/cache"
+	"github.com/multieni/multieni/internal/aws/executor"
+	"github.com/multieni/multieni/internal/aws/observer"
+	"github.com/multieni/multieni/internal/base/cache"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/floating"
-	"github.com/multieni/multieni/internal/executor"
-	"github.com/multieni/multieni/internal/observer"
-	"github.com/multieni/multieni/internal/status"
 )
 
 // conflictDelay is the time until the cache has the write that this process or another one made.

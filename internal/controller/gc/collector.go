@@ -27,10 +27,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/observer"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
-	"github.com/multieni/multieni/internal/observer"
 )
 
 // Options are the settings of a Collector.

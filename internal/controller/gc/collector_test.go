@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/observer"
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/observer"
 )
 
 const (

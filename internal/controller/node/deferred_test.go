@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
-	"github.com/multieni/multieni/internal/executor"
 )
 
 // TestWhatTrailsIsDoneOnce records, or does not record, DeleteOnTermination of an interface between the plan that

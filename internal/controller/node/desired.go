@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/observer"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/fleet"
@@ -21,7 +22,6 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/selector"
-	"github.com/multieni/multieni/internal/observer"
 )
 
 // plan computes the plan for the instance of a run from what is known and the calls in flight.

@@ -19,10 +19,10 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/executor"
 )
 
 // again is the name of the second Node that the instance of the stage's node registers.

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/executor"
 )
 
 // TestWithoutTheDefinitionOfTheLedger deletes the CustomResourceDefinition of NodeENIState: the controller can still

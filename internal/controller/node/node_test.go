@@ -28,16 +28,16 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
+	"github.com/multieni/multieni/internal/aws/executor"
+	"github.com/multieni/multieni/internal/aws/observer"
+	"github.com/multieni/multieni/internal/aws/resolver"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/controllertest"
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/executor"
-	"github.com/multieni/multieni/internal/observer"
-	"github.com/multieni/multieni/internal/resolver"
 )
 
 const (

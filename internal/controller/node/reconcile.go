@@ -19,13 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/render"
-	"github.com/multieni/multieni/internal/executor"
 )
 
 // Reconcile makes one node's interfaces match what is declared for it.

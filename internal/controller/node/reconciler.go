@@ -24,6 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/executor"
+	"github.com/multieni/multieni/internal/aws/observer"
+	"github.com/multieni/multieni/internal/aws/resolver"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/core/eni"
@@ -32,9 +35,6 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/ratelimit"
 	"github.com/multieni/multieni/internal/core/volatile"
-	"github.com/multieni/multieni/internal/executor"
-	"github.com/multieni/multieni/internal/observer"
-	"github.com/multieni/multieni/internal/resolver"
 )
 
 // conflictDelay is how long the cache has to catch up.

@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/volatile"
-	"github.com/multieni/multieni/internal/executor"
-	"github.com/multieni/multieni/internal/status"
 )
 
 // How long the controller defers a write of a NodeENIState while interfaces of its node are in transition, so that one

@@ -20,11 +20,11 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/executor"
 )
 
 // TestReplacementsKeepMaxUnavailable moves the interfaces of three nodes to another device index, which requires new

@@ -16,12 +16,12 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/render"
-	"github.com/multieni/multieni/internal/status"
 )
 
 // mostUnverified is the most unverified interfaces that a NodeENIState lists.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/observer"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/observer"
 )
 
 // stored returns what the API server stores about the interfaces of an instance, by interface ID. The argument states

@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/executor"
+	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/ratelimit"
-	"github.com/multieni/multieni/internal/executor"
-	"github.com/multieni/multieni/internal/panics"
 )
 
 // errNodeGone ends calls for a node that no longer exists. errPaused ends calls for a node or NodeENI that a user

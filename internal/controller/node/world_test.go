@@ -15,12 +15,12 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/executor"
 )
 
 // TestNamesMeanTheVPCOfTheNode has a subnet and a security group of the same names in another VPC of the account.

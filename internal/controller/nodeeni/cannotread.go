@@ -15,8 +15,8 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/status"
 )
 
 // firstListing is how long a reconciliation waits for the first list of EC2 before it checks whether EC2 refuses it.

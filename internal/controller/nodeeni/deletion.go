@@ -15,11 +15,11 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/text"
-	"github.com/multieni/multieni/internal/status"
 )
 
 // removeFinalizer removes the finalizer when no ledger names the NodeENI, no call for it is in flight, and EC2 returns

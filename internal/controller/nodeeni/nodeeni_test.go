@@ -21,18 +21,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/observer"
+	"github.com/multieni/multieni/internal/aws/resolver"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/controllertest"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/selector"
-	"github.com/multieni/multieni/internal/observer"
-	"github.com/multieni/multieni/internal/resolver"
-	"github.com/multieni/multieni/internal/status"
 )
 
 const cluster = "cluster-1"

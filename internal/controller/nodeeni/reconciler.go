@@ -25,11 +25,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/observer"
+	"github.com/multieni/multieni/internal/aws/resolver"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/era"
-	"github.com/multieni/multieni/internal/observer"
-	"github.com/multieni/multieni/internal/resolver"
 )
 
 // recheck is the requeue time of a deletion that waits, and of a reconciliation that waits for the first list. A

@@ -16,12 +16,12 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/core/text"
-	"github.com/multieni/multieni/internal/status"
 )
 
 // maxAttachments is how many attachments a NodeENI lists, so that no object grows with the fleet. It also lists at most

@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/panics"
 )
 
 // SetupWithManager watches NodeENIs, the states that name them, and the nodes that they select.

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/reservation"
 	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/core/text"
-	"github.com/multieni/multieni/internal/status"
 )
 
 // maxMessage is the most bytes of a block's message (api/v1alpha1).

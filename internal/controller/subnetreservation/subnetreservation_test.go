@@ -24,13 +24,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/aws/resolver"
 	"github.com/multieni/multieni/internal/controller/controllertest"
+	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/controller/subnetreservation"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/reservation"
 	"github.com/multieni/multieni/internal/core/selector"
-	"github.com/multieni/multieni/internal/resolver"
-	"github.com/multieni/multieni/internal/status"
 )
 
 // stage is an API server with SubnetReservation n3-pods, EC2 with a subnet in each of two zones, and the reconciler.

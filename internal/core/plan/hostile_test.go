@@ -14,9 +14,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/executor"
 )
 
 // mostCalls is more mutating calls than any story needs.

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/fleet"
@@ -19,7 +20,6 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/render"
-	"github.com/multieni/multieni/internal/executor"
 )
 
 // restartable is a controller of one instance that can crash after any call. Inventory, planner and executor are the

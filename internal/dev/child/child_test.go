@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"pgregory.net/rapid"
 
+	"github.com/multieni/multieni/internal/cli/options"
 	"github.com/multieni/multieni/internal/dev/child"
-	"github.com/multieni/multieni/internal/options"
 )
 
 // start runs a shell script and waits until it has printed something.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/aws/awsec2"
+	"github.com/multieni/multieni/internal/cli/options"
 	"github.com/multieni/multieni/internal/core/ratelimit"
-	"github.com/multieni/multieni/internal/options"
 )
 
 // Flags returns the arguments that adapt the controller to a simulator whose time is speed times as fast as real time:

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/multieni/multieni/internal/version"
+	"github.com/multieni/multieni/internal/base/version"
 )
 
 // New returns the root command of multieni-dev.

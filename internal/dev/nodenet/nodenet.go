@@ -30,9 +30,9 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fabric"
 	"github.com/multieni/multieni/awssim/namespace"
-	"github.com/multieni/multieni/internal/agent"
-	"github.com/multieni/multieni/internal/netlink"
-	"github.com/multieni/multieni/internal/pci"
+	"github.com/multieni/multieni/internal/host/agent"
+	"github.com/multieni/multieni/internal/host/netlink"
+	"github.com/multieni/multieni/internal/host/pci"
 )
 
 // Options configure the networks of nodes.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/multieni/multieni/internal/dev/assets"
 	"github.com/multieni/multieni/internal/dev/child"
-	"github.com/multieni/multieni/internal/podcni"
+	"github.com/multieni/multieni/internal/host/podcni"
 )
 
 // Programs are folders of CNI programs.

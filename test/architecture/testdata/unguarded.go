@@ -3,7 +3,7 @@
 
 package testdata
 
-import "github.com/multieni/multieni/internal/panics"
+import "github.com/multieni/multieni/internal/base/panics"
 
 func beside(work func() error) {
 	go work()

@@ -24,8 +24,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/multieni/multieni/internal/cli"
+	"github.com/multieni/multieni/internal/cli/options"
 	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/test/synctest/kubeapi"
 )
 

@@ -1,0 +1,51 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// traced begins a span for an action in the context's trace, if there is one. The returned function ends the span.
+func traced(ctx context.Context, action plan.Action) (context.Context, func(error)) {
+	of := trace.SpanFromContext(ctx)
+	if !of.IsRecording() {
+		return ctx, func(error) {}
+	}
+	ctx, span := of.TracerProvider().Tracer("github.com/multieni/multieni/internal/aws/executor").Start(ctx, verb(action),
+		trace.WithAttributes(
+			attribute.String("multieni.nodeeni", action.Of().NodeENI),
+			attribute.String("multieni.action", action.String()),
+		))
+	return ctx, func(err error) {
+		if err != nil {
+			span.SetAttributes(attribute.String("error.type", string(eni.ErrorClass(err))))
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+	}
+}
+
+// verb names the kind of an action. There are few kinds, because span names must have a low cardinality.
+func verb(action plan.Action) string {
+	switch action.(type) {
+	case plan.Create:
+		return "create"
+	case plan.Attach:
+		return "attach"
+	case plan.Detach:
+		return "detach"
+	case plan.Delete:
+		return "delete"
+	default:
+		return "change"
+	}
+}

@@ -1,0 +1,301 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/base/panics"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/hostpci"
+	"github.com/multieni/multieni/internal/core/podaddress"
+)
+
+// Host is the network of the node.
+type Host interface {
+	// Facts returns a snapshot, with those of the devices that have their link in another network namespace.
+	Facts(devices []string) (hostnet.Facts, error)
+	// Apply executes an operation. It succeeds if the state is already as desired.
+	Apply(hostnet.Operation) error
+	// Events sends a value after changes. It is closed when the host reports no more events.
+	Events() <-chan struct{}
+}
+
+// PCI is the PCI bus with the devices of interfaces.
+type PCI interface {
+	// Facts returns the state of the network devices.
+	Facts() (hostpci.Facts, error)
+	// Bind binds a device to a driver.
+	Bind(hostpci.Binding) error
+}
+
+// Options configure an Agent.
+type Options struct {
+	// Node is the name of the node.
+	Node string
+	// API is the API server that the agent reads from and reports to.
+	API  *API
+	Host Host
+	PCI  PCI
+	// Metadata reads instance metadata; nil if there is none.
+	Metadata func(context.Context) (eni.Metadata, error)
+	// DefaultMTU is the MTU of interfaces whose NodeENI sets none, in bytes.
+	DefaultMTU int
+	// Taint is the key of the taint that keeps pods away until the node is ready.
+	Taint string
+	// ReapplyTaint makes the agent add the taint again when a required interface is lost.
+	ReapplyTaint bool
+	// Resync is the interval between passes over the host if there are no events.
+	Resync time.Duration
+	// NetworkdDir, if set, gets a file for each interface that makes systemd-networkd ignore its link.
+	NetworkdDir string
+	// PluginConfig, if set, is the file of the SR-IOV network device plugin that lists devices for pods.
+	PluginConfig string
+	// StateDir, if set, is the agent's own folder. Its checkpoint lists the interfaces, for use while the API server is
+	// unreachable.
+	StateDir string
+	// NetworksDir, if set, is the folder with a file for each pod network. LeasesDir is the folder of the leases.
+	NetworksDir, LeasesDir string
+	// PodAddresses observes the addresses of pods; nil if the agent may not observe them.
+	PodAddresses PodAddresses
+	// CNIDir, if set, is the folder that must have our CNI plugins before pods attach.
+	CNIDir string
+	// CNIConfigDir, if set, is the folder whose first CNI configuration must be that of Multus before the agent removes
+	// the startup taint.
+	CNIConfigDir string
+	Log          *slog.Logger
+}
+
+// Agent reconciles the links of one node.
+type Agent struct {
+	Options
+	// devices is the PCI address of each MAC address, so that it is known while the link is in the namespace of a pod.
+	devices map[string]string
+	// failed are the bindings that failed, each with the time of the failure.
+	failed map[hostpci.Binding]failure
+	// metadata is nil if there is no metadata service.
+	metadata *metadata
+	pace     *rate.Limiter
+	// present are the addresses that pods brought up, by interface ID; arrivals numbers them.
+	present  map[string][]podaddress.Presence
+	arrivals podaddress.Arrivals
+	// budget bounds those that come up; waiting is the number of addresses that wait for it, by interface ID.
+	budget  addressBudget
+	waiting map[string]int
+	// found are the addresses that pods have on links of the interfaces, as of the last pass. foundAll is set if the
+	// observer read the namespaces of all pods.
+	interfaces []podaddress.Interface
+	found      map[string][]podaddress.Address
+	foundAll   bool
+	// podsReported is the time of the last report of pod networks.
+	podsReported time.Time
+	// recalled is the checkpoint of an earlier process, recorded the one that this process wrote last.
+	recalled *v1alpha1.NodeENIState
+	recorded []byte
+}
+
+const (
+	// reconcilesPerSecond and reconcileBurst bound the work if another program reverts the agent's changes again and
+	// again.
+	reconcilesPerSecond = 10
+	reconcileBurst      = 40
+	// rounds is the maximum number of times that one reconciliation reads and changes the host: operations have side
+	// effects in the kernel, so one round may not be enough.
+	rounds = 4
+)
+
+// New returns an agent.
+func New(o Options) *Agent {
+	a := &Agent{Options: o, devices: map[string]string{}, present: map[string][]podaddress.Presence{},
+		budget: newAddressBudget(), waiting: map[string]int{},
+		failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
+	if o.Metadata != nil {
+		a.metadata = newMetadata(o.Metadata)
+	}
+	return a
+}
+
+// snapshot is the state that one pass works with.
+type snapshot struct {
+	// state and node are nil if the object does not exist. They must not be changed.
+	state *v1alpha1.NodeENIState
+	node  *corev1.Node
+	// recalled says that the state is from a checkpoint, because the state in the API server is not known yet.
+	recalled bool
+	// links are those of the kernel, devices those of programs in user space.
+	links   []hostnet.Link
+	devices []hostpci.Device
+	records []hostpci.OriginalBinding
+	// metadata is the last answer of instance metadata, or nil; facts is the last observed state of the kernel.
+	metadata *eni.Metadata
+	facts    hostnet.Facts
+	// readAt is a time before the facts were read.
+	readAt time.Time
+	// observed has an observation for each link and device, and for each device that the agent binds back to its network
+	// driver.
+	observed []hostnet.Observation
+	// networks are the pod networks of the node.
+	networks []v1alpha1.PodNetworkState
+	// networksUnknown is set if the agent cannot tell the networks. It writes no report then: one without them would allow
+	// the controller to detach interfaces that pods use.
+	networksUnknown bool
+	// unrecalled is why the addresses of the process before are not known.
+	unrecalled error
+}
+
+// reconcile configures the desired links, reports their state, and returns when to run again without an event. A
+// failure of one link neither keeps the others from being configured nor the report from being written.
+func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
+	s := a.gather()
+	failure := a.configure(s)
+	if s.observed == nil && failure != nil {
+		return a.Resync, failure
+	}
+	// other programs read these files; the interfaces do not depend on them
+	err = errors.Join(a.keepNetworks(ctx, s), a.writeFiles(s))
+	if stale := a.writeCheckpoint(s); stale != nil {
+		s.networks = WithoutCheckpoint(s.networks, stale)
+		err = errors.Join(err, stale)
+	}
+	if err != nil {
+		a.Log.Warn("files could not be written", "err", err)
+	}
+	return a.next(s), errors.Join(failure, a.publish(ctx, s))
+}
+
+// publish reports the state of the interfaces on both objects, and the addresses that pods brought up. No write waits
+// for another: a pod may be waiting for this node.
+func (a *Agent) publish(ctx context.Context, s *snapshot) error {
+	if s.recalled {
+		return nil // there is no API server to report to
+	}
+	var reported, marked, held error
+	var writes sync.WaitGroup
+	writes.Go(func() {
+		reported = panics.AsError("the report of node "+a.Node, func() error { return a.report(ctx, s) })
+	})
+	writes.Go(func() {
+		marked = panics.AsError("the mark of node "+a.Node, func() error { return a.updateNode(ctx, s) })
+	})
+	writes.Go(func() {
+		held = panics.AsError("the addresses of node "+a.Node, func() error { return a.hold(ctx, s) })
+	})
+	writes.Wait()
+	return errors.Join(reported, marked, held)
+}
+
+// gather collects the desired state, and the last answer of instance metadata.
+func (a *Agent) gather() *snapshot {
+	s := &snapshot{}
+	if a.metadata != nil {
+		s.metadata = a.metadata.known()
+	}
+	if a.API.Synced() {
+		s.state, s.node = a.API.state(), a.API.nodeObject()
+	} else {
+		s.state, s.recalled = RestoreCheckpoint(a.recalled, a.Node, s.metadata), true
+	}
+	if s.recalled && s.metadata == nil && a.metadata != nil {
+		a.metadata.want()
+	}
+	s.links, s.devices = DesiredLinks(s.state, a.DefaultMTU)
+	s.records = slices.DeleteFunc(records(s.state), func(r hostpci.OriginalBinding) bool {
+		return !s.wants(r.MAC) && s.preserves(r.MAC)
+	})
+	for n, link := range s.links {
+		s.links[n].Device = cmp.Or(a.devices[link.MAC], link.Device)
+	}
+	for n, device := range s.devices {
+		s.devices[n].Link.Device = cmp.Or(a.devices[device.Link.MAC], device.Link.Device)
+	}
+	return s
+}
+
+// configure executes operations until none are left, and stores the last observation.
+func (a *Agent) configure(s *snapshot) error {
+	failures := map[string]error{}
+	for range rounds {
+		operations, bindings, err := a.decide(s)
+		if err != nil {
+			return err
+		}
+		if len(operations)+len(bindings) == 0 || len(failures) > 0 {
+			break
+		}
+		for _, op := range operations {
+			a.Log.Debug("operation", "what", op.String())
+			if err := a.Host.Apply(op); err != nil {
+				failures[op.String()] = err
+			}
+		}
+		for _, b := range bindings {
+			a.bind(b)
+		}
+	}
+	a.remember(s.observed)
+	if explainMissing(s.observed, s.state, s.metadata) && a.metadata != nil {
+		a.metadata.want()
+	}
+	return s.attachErrors(failures)
+}
+
+// decide reads the host, and returns the operations that its links and devices need.
+func (a *Agent) decide(s *snapshot) (operations []hostnet.Operation, bindings []hostpci.Binding, err error) {
+	var devices []string
+	for _, link := range s.links {
+		if link.Device != "" {
+			devices = append(devices, link.Device)
+		}
+	}
+	s.readAt = time.Now()
+	if s.facts, err = a.Host.Facts(devices); err != nil {
+		return nil, nil, fmt.Errorf("read the network of the node: %w", err)
+	}
+	markPrimary(&s.facts, s.metadata)
+	s.observed = hostnet.Observe(s.links, s.facts)
+	operations = hostnet.Diff(hostnet.Configure(s.links, s.facts), s.facts)
+	operations = slices.DeleteFunc(operations, s.changesPreserved)
+	bindings, err = a.decideBindings(s)
+	return operations, bindings, err
+}
+
+// remember stores the PCI addresses of the links' devices.
+func (a *Agent) remember(observed []hostnet.Observation) {
+	devices := map[string]string{}
+	for _, o := range observed {
+		devices[o.Link.MAC] = o.Link.Device
+		if o.Facts != nil {
+			devices[o.Link.MAC] = o.Facts.Device
+		}
+	}
+	a.devices = devices
+}
+
+// attachErrors sets the failures as the message of each link that is not configured, and returns them.
+func (s *snapshot) attachErrors(failures map[string]error) error {
+	var all []error
+	for _, operation := range slices.Sorted(maps.Keys(failures)) {
+		all = append(all, failures[operation])
+	}
+	failure := errors.Join(all...)
+	for n, o := range s.observed {
+		if o.State == hostnet.Configuring && failure != nil {
+			s.observed[n].Message = failure.Error()
+		}
+	}
+	return failure
+}

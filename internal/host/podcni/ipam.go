@@ -1,0 +1,235 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package podcni
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+	current "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/internal/host/netlink"
+	"github.com/multieni/multieni/internal/host/podlease"
+)
+
+// errNotAvailable is CNI's code for a plugin that cannot serve ADD (SPEC.md 1.1, "Well-known Error Codes").
+const errNotAvailable = 50
+
+// validAttachments is the member of a CNI configuration for GC that lists the links which exist.
+const validAttachments = "cni.dev/valid-attachments"
+
+// ipam gives addresses to the links of pods.
+type ipam struct {
+	now func() time.Time
+	// networks and leases are the folders that the program shares with the agent.
+	networks, leases string
+}
+
+func (i ipam) functions() skel.CNIFuncs {
+	return skel.CNIFuncs{Add: i.add, Del: i.del, Check: i.check, GC: i.gc, Status: i.status}
+}
+
+// add leases addresses to the link of a pod. A link that already has leases keeps them: the runtime may call again
+// after the program was killed before it answered.
+func (i ipam) add(args *skel.CmdArgs) error {
+	config, err := configure(args.StdinData)
+	if err != nil {
+		return err
+	}
+	holder, err := newHolder(config, args)
+	if err != nil {
+		return err
+	}
+	configuration, err := i.lease(config.IPAM.Network, holder)
+	if err != nil {
+		return err
+	}
+	if err := settle(args, configuration); err != nil {
+		return err
+	}
+	return types.PrintResult(newResult(configuration), config.CNIVersion)
+}
+
+// lease writes the leases of the holder, and returns the configuration of its link. Other pods wait for the lock, so
+// lease does nothing that can take long, like a call of the kernel about the pod or the answer to the runtime.
+func (i ipam) lease(name string, holder podnet.Holder) (podnet.Configuration, error) {
+	network, err := i.network(name)
+	if err != nil {
+		return podnet.Configuration{}, err
+	}
+	holder.Attachment, holder.Link = network.Attachment, netlink.IndexOf(network.Link)
+	store, err := podlease.Open(i.leases, name)
+	if err != nil {
+		return podnet.Configuration{}, failure(err)
+	}
+	defer store.Close()
+	if network, err = i.network(name); err != nil { // the agent can have closed it while this call waited
+		return podnet.Configuration{}, err
+	}
+	now := i.now()
+	leases, err := store.Current(now)
+	if err != nil {
+		return podnet.Configuration{}, failure(err)
+	}
+	boot, err := podlease.ThisBoot(now)
+	if err != nil {
+		return podnet.Configuration{}, failure(err)
+	}
+	holder.BootID = boot.ID
+	mine, err := network.Allocate(leases, holder, now)
+	if err != nil {
+		return podnet.Configuration{}, types.NewError(types.ErrTryAgainLater, err.Error(), "")
+	}
+	configuration, err := network.Configure(mine)
+	if err != nil {
+		return podnet.Configuration{}, types.NewError(types.ErrInternal, err.Error(), "")
+	}
+	return configuration, failure(store.Put(mine...))
+}
+
+// del ends the leases of a link. A link without leases is no error, and the file of the network is not needed.
+func (i ipam) del(args *skel.CmdArgs) error {
+	link := podnet.Holder{ContainerID: args.ContainerID, Interface: args.IfName}
+	return i.end(args, func(_ config, l podnet.Lease) bool { return l.Is(link) })
+}
+
+// gc ends the leases that the CNI configuration made for links which the runtime does not list. Without the list it
+// ends none: the pods of all of them may run (SPEC.md 1.1, "GC", requires cni.dev/valid-attachments).
+func (i ipam) gc(args *skel.CmdArgs) error {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(args.StdinData, &given); err != nil {
+		return types.NewError(types.ErrDecodingFailure, fmt.Sprintf("read the CNI configuration: %v", err), "")
+	}
+	if _, lists := given[validAttachments]; !lists {
+		return types.NewError(types.ErrInvalidNetworkConfig,
+			"GC without "+validAttachments+" says nothing of the links that exist, so no lease ends: list them", "")
+	}
+	return i.end(args, func(config config, l podnet.Lease) bool {
+		valid := slices.ContainsFunc(config.ValidAttachments, func(a types.GCAttachment) bool {
+			return l.Is(podnet.Holder{ContainerID: a.ContainerID, Interface: a.IfName})
+		})
+		return l.Config == config.Name && !valid
+	})
+}
+
+func (i ipam) end(args *skel.CmdArgs, ended func(config, podnet.Lease) bool) error {
+	config, err := configure(args.StdinData)
+	if err != nil {
+		return err
+	}
+	return i.withLeases(config.IPAM.Network, func(store *podlease.Store, leases []podnet.Lease) error {
+		return store.End(podnet.End(leases, i.now(), func(l podnet.Lease) bool { return ended(config, l) })...)
+	})
+}
+
+// withLeases calls a function with the leases of a network, which are locked meanwhile. A network without a folder has
+// none, and the function is not called.
+func (i ipam) withLeases(network string, use func(*podlease.Store, []podnet.Lease) error) error {
+	store, err := podlease.OpenPresent(context.Background(), i.leases, network)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return failure(err)
+	}
+	defer store.Close()
+	leases, err := store.Leases()
+	if err != nil {
+		return failure(err)
+	}
+	return failure(use(store, leases))
+}
+
+// check fails if the link has no lease in use.
+func (i ipam) check(args *skel.CmdArgs) error {
+	config, err := configure(args.StdinData)
+	if err != nil {
+		return err
+	}
+	link := podnet.Holder{ContainerID: args.ContainerID, Interface: args.IfName}
+	has := false
+	err = i.withLeases(config.IPAM.Network, func(_ *podlease.Store, leases []podnet.Lease) error {
+		has = slices.ContainsFunc(leases, func(l podnet.Lease) bool { return l.InUse() && l.Is(link) })
+		return nil
+	})
+	if err == nil && !has {
+		return types.NewError(types.ErrUnknownContainer,
+			fmt.Sprintf("link %s of container %s has no address of pod network %s", args.IfName, args.ContainerID,
+				config.IPAM.Network), "")
+	}
+	return err
+}
+
+// status fails while the network cannot give addresses: its file is missing or invalid, or it takes no further pod.
+func (i ipam) status(args *skel.CmdArgs) error {
+	config, err := configure(args.StdinData)
+	if err != nil {
+		return err
+	}
+	network, err := i.network(config.IPAM.Network)
+	if err == nil {
+		err = network.Open()
+	}
+	if err != nil {
+		return types.NewError(errNotAvailable, err.Error(), "")
+	}
+	return nil
+}
+
+// network reads the file of a network.
+func (i ipam) network(name string) (podnet.Network, error) {
+	file := name + ".json"
+	path := filepath.Join(i.networks, file)
+	text, err := podlease.ReadFile(i.networks, file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return podnet.Network{}, types.NewError(types.ErrTryAgainLater,
+			fmt.Sprintf("pod network %s is not ready on this node: "+
+				"its agent has not written %s yet, because the interface of the NodeENI is not attached; "+
+				"wait for it, or see kubectl eni node NODE", name, path), "")
+	}
+	if err != nil {
+		return podnet.Network{}, failure(err)
+	}
+	network, err := podnet.ParseNetwork(text)
+	if err != nil {
+		return podnet.Network{}, types.NewError(types.ErrDecodingFailure,
+			fmt.Sprintf("the file of pod network %s is not valid; restart the agent of the node, which writes it again: %s: %v",
+				name, path, err), "")
+	}
+	return network, nil
+}
+
+// failure converts an error about leases or files of the node to one of CNI, or returns nil.
+func failure(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, podlease.ErrLocked):
+		return types.NewError(types.ErrTryAgainLater, err.Error(), "")
+	default:
+		return types.NewError(types.ErrIOFailure, err.Error(), "")
+	}
+}
+
+func newResult(c podnet.Configuration) *current.Result {
+	result := &current.Result{CNIVersion: current.ImplementedSpecVersion}
+	for _, a := range c.Addresses {
+		result.IPs = append(result.IPs, &current.IPConfig{Address: ipNet(a.Address), Gateway: a.Gateway.AsSlice()})
+	}
+	for _, r := range c.Routes {
+		result.Routes = append(result.Routes, &types.Route{Dst: ipNet(r.To), GW: r.Gateway.AsSlice()})
+	}
+	return result
+}
