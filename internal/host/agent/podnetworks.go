@@ -339,27 +339,22 @@ func declaresIPv4(i v1alpha1.InterfaceState) bool {
 }
 
 func declaresIPv6(i v1alpha1.InterfaceState) bool {
-	return i.Pods.IPv6Prefixes > 0 || i.Pods.Attachment == v1alpha1.PodAttachmentHostDevice && len(i.IPv6Addresses) > 0
+	isOwn := i.Pods.Attachment == v1alpha1.PodAttachmentHostDevice && i.PrivateIP == "" && len(i.IPv6Addresses) > 0
+	return i.Pods.IPv6Prefixes > 0 || isOwn
 }
 
-// ownAddresses returns the addresses that a pod gets together with the interface, the primary one first. Those within
-// pods.floating are not among them: the pod brings them up itself.
-func ownAddresses(i v1alpha1.InterfaceState, network podnet.Network) (all []netip.Addr) {
+// ownAddresses returns the address that a pod gets together with the interface: the primary one or, in a subnet with
+// IPv6 alone, the first. EC2 can unassign any other while a pod starts, without the node's knowledge.
+func ownAddresses(i v1alpha1.InterfaceState, network podnet.Network) []netip.Addr {
 	if network.Attachment != podnet.HostDevice {
 		return nil
 	}
-	ranges := floating(i.Pods)
-	for n, text := range slices.Concat([]string{i.PrivateIP}, i.SecondaryPrivateIPs, i.IPv6Addresses) {
-		address, err := netip.ParseAddr(text)
-		if err != nil || !network.Covers(address) {
-			continue
-		}
-		floats := slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
-		if n == 0 || !floats {
-			all = append(all, address)
+	for _, text := range slices.Concat([]string{i.PrivateIP}, i.IPv6Addresses) {
+		if address, err := netip.ParseAddr(text); err == nil && network.Covers(address) {
+			return []netip.Addr{address}
 		}
 	}
-	return all
+	return nil
 }
 
 // keepRanges completes a network whose state does not have the range of a declared family: the interface never leaves
