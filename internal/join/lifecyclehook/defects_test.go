@@ -126,7 +126,7 @@ type tests map[string][]*ast.FuncDecl
 // testsOf reads the test files of a package.
 func testsOf(t *testing.T, of string) tests {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("../..", of, "*_test.go"))
+	files, err := filepath.Glob(filepath.Join("../../..", of, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
