@@ -317,15 +317,30 @@ func (o *Observer) observe(begun time.Time, ids []string, shown []eni.Interface)
 	return changed
 }
 
-// DescribeInstance reads one instance, merges the result, and returns it.
+// DescribeInstance reads one instance, merges the result, and returns it. The caller plans for the instance: no node
+// learns of the changes. Others call [Observer.RefreshInstance].
 func (o *Observer) DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error) {
-	look, err := o.reader.DescribeInstance(ctx, instanceID)
-	if err != nil {
-		return eni.InstanceSnapshot{}, err
+	look, _, err := o.readInstance(ctx, instanceID)
+	return look, err
+}
+
+// RefreshInstance reads one instance, merges the result, and enqueues the nodes of the interfaces that changed.
+func (o *Observer) RefreshInstance(ctx context.Context, instanceID string) error {
+	_, changed, err := o.readInstance(ctx, instanceID)
+	o.notify(ctx, changed)
+	return err
+}
+
+// readInstance reads one instance and merges the result. It also returns the members that changed.
+func (o *Observer) readInstance(ctx context.Context, instanceID string) (
+	look eni.InstanceSnapshot, changed []identity.Member, err error,
+) {
+	if look, err = o.reader.DescribeInstance(ctx, instanceID); err != nil {
+		return eni.InstanceSnapshot{}, nil, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.inventory.ObserveInstance(look)
+	changed = o.inventory.ObserveInstance(look)
 	if look.Instance.State == eni.InstanceMissing {
 		a := o.missing[instanceID]
 		if a.since.IsZero() {
@@ -337,7 +352,7 @@ func (o *Observer) DescribeInstance(ctx context.Context, instanceID string) (eni
 		delete(o.missing, instanceID)
 	}
 	o.wakePoll()
-	return look, nil
+	return look, changed, nil
 }
 
 // ListRemaining lists the remaining interfaces of a NodeENI in EC2, and enqueues their nodes. Denied interfaces do not

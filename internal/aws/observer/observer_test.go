@@ -420,6 +420,28 @@ func TestALookSaysSinceWhenAnInstanceIsMissing(t *testing.T) {
 	})
 }
 
+// TestARefreshEnqueuesTheNodes reads an instance twice for a caller that plans nothing for it. The node learns of the new
+// interface, and of nothing when the second read shows the same.
+func TestARefreshEnqueuesTheNodes(t *testing.T) {
+	c := &cloud{}
+	watch(t, c, func(t *testing.T, o *observer.Observer) {
+		told(o)
+		c.set(attached("eni-1", 0, eni.AttachmentAttached))
+		for _, want := range [][]string{{"node-1"}, nil} {
+			if err := o.RefreshInstance(t.Context(), instance); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, told(o)); diff != "" {
+				t.Errorf("nodes (-want +got):\n%s", diff)
+			}
+		}
+		c.fail(errDown)
+		if err := o.RefreshInstance(t.Context(), instance); !errors.Is(err, errDown) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 func TestRemainingTellsTheNodes(t *testing.T) {
 	c := &cloud{}
 	watch(t, c, func(t *testing.T, o *observer.Observer) {

@@ -68,8 +68,7 @@ func (r *Reconciler) describeNewNodes(ctx context.Context, nodes map[string]*cor
 	for _, id := range r.invisibleInstances(nodes) {
 		group.Go(func() error {
 			return panics.AsError("instance "+id, func() error {
-				_, err := r.Observer.DescribeInstance(ctx, id)
-				return err
+				return r.Observer.RefreshInstance(ctx, id)
 			})
 		})
 	}

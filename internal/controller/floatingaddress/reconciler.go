@@ -128,7 +128,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (at time.Time, 
 		}
 		switch one.step.Do {
 		case floating.Read:
-			if _, err := r.Observer.DescribeInstance(ctx, one.instanceID); err != nil {
+			if err := r.Observer.RefreshInstance(ctx, one.instanceID); err != nil {
 				return time.Time{}, err
 			}
 			if after, err := r.decide(ctx, &object); err != nil || after.step.Do == floating.Read {
