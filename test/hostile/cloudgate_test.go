@@ -60,7 +60,7 @@ func (g *cloudGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if action := r.Form.Get("Action"); !strings.HasPrefix(action, "Describe") {
+	if action := r.Form.Get("Action"); !strings.HasPrefix(action, "Describe") && !strings.HasPrefix(action, "Get") {
 		if interrupt := g.record(action, r.Form); interrupt != nil && !interrupt() {
 			hangUp()
 		}
