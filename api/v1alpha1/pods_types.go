@@ -8,7 +8,7 @@ package v1alpha1
 //
 // +kubebuilder:validation:AtMostOneOf=namespaces;namespaceSelector
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'IPVLAN' || has(self.ipv4) || has(self.ipv6)",message="pods.ipv4 or pods.ipv6 is required with attachment IPVLAN: the addresses of pods come from prefixes of the interface"
-// +kubebuilder:validation:XValidation:rule="self.attachment != 'HostDevice' || !has(self.ipv4) && !has(self.ipv6)",message="pods.ipv4 and pods.ipv6 must not be set with attachment HostDevice: the pod gets the interface together with the interface's own addresses"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'HostDevice' || !has(self.ipv4) && !has(self.ipv6)",message="pods.ipv4 and pods.ipv6 must not be set with attachment HostDevice: the pod gets the interface together with its primary address"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'Observed' || !has(self.ipv4) && !has(self.ipv6)",message="pods.ipv4 and pods.ipv6 must not be set with attachment Observed: pods bring their own addresses; declare the ranges with pods.floating or a SubnetReservation of type Explicit"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'Observed' || !has(self.namespaces) && !has(self.namespaceSelector) && !has(self.routes)",message="pods.namespaces, pods.namespaceSelector and pods.routes must not be set with attachment Observed: the NetworkAttachmentDefinition is yours"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'Observed' || self.onRemoval != 'Evict'",message="pods.onRemoval must be Wait with attachment Observed: multieni sees the addresses of pods and not which pods have them, so it can evict none"

@@ -77,7 +77,7 @@ func (n Network) Open() error {
 		"removed", n.NodeENI, n.Node, n.Node)}
 }
 
-// own gives the interface's own addresses to one holder. They do not rest, because a pod that replaces another one has
+// own gives the interface's own address to one holder. It does not rest, because a pod that replaces another one has
 // no other address to take. Any lease of another holder excludes the holder: a pod that attached before the NodeENI
 // asked for HostDevice still has a link on the interface.
 func (n Network) own(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {

@@ -23,11 +23,8 @@ const (
 	MaxSize = 64 << 10
 
 	maxPrefixes = 64
-	// maxAddresses is the limit of the largest instance types: 64 addresses of each family on one interface (EC2 user
-	// guide, "Maximum IP addresses per network interface").
-	maxAddresses = 128
-	maxRoutes    = 64
-	maxName      = 253
+	maxRoutes   = 64
+	maxName     = 253
 )
 
 // Attachment says how a pod gets its link.
@@ -36,7 +33,7 @@ type Attachment string
 const (
 	// IPVLAN gives each pod its own link on the interface, and an address from the interface's prefixes.
 	IPVLAN Attachment = "IPVLAN"
-	// HostDevice moves the interface itself into one pod, which gets the interface's own addresses.
+	// HostDevice moves the interface itself into one pod, which gets the interface's primary address.
 	HostDevice Attachment = "HostDevice"
 	// Observed leaves links and addresses to the user. No pod gets an address from the network.
 	Observed Attachment = "Observed"
@@ -155,8 +152,8 @@ func (n Network) validateRest() error {
 	if n.MTU < 0 || n.MTU > 1<<16 {
 		return fmt.Errorf("mtu is %d, want 0 to 65536", n.MTU)
 	}
-	if len(n.Addresses) > maxAddresses {
-		return fmt.Errorf("%d addresses, at most %d are allowed", len(n.Addresses), maxAddresses)
+	if len(n.Addresses) > maxPrefixes {
+		return fmt.Errorf("%d addresses, at most %d are allowed", len(n.Addresses), maxPrefixes)
 	}
 	seen := map[netip.Addr]bool{}
 	for _, a := range n.Addresses {
