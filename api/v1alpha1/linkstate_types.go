@@ -101,3 +101,16 @@ const (
 	// device to the network driver.
 	LinkBound LinkPhase = "Bound"
 )
+
+// CNIState is the CNI configuration that the container runtime of a node uses.
+type CNIState struct {
+	// ready says whether that is the configuration of Multus. A node with the
+	// startup taint keeps it until then.
+	// +required
+	Ready bool `json:"ready"`
+
+	// message names the configuration that the runtime uses instead.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}

@@ -230,6 +230,11 @@ type NodeENIStateStatus struct {
 	// +listMapKey=eniID
 	// +kubebuilder:validation:MaxItems=128
 	PodNetworks []PodNetworkState `json:"podNetworks,omitempty"`
+
+	// cni says whether the container runtime of the node uses Multus. Only the
+	// agent of the node writes it, with --wait-for-cni.
+	// +optional
+	CNI *CNIState `json:"cni,omitempty"`
 }
 
 // MaxInterfaces and MaxNodeENIs are the largest numbers of interfaces and

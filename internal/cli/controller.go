@@ -36,6 +36,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/assembly"
 	"github.com/multieni/multieni/internal/controller/clustername"
 	"github.com/multieni/multieni/internal/controller/podnetwork"
+	"github.com/multieni/multieni/internal/controller/readiness"
 	"github.com/multieni/multieni/internal/controller/subnetreservation"
 	"github.com/multieni/multieni/internal/controller/subnetuse"
 	"github.com/multieni/multieni/internal/core/identity"
@@ -316,6 +317,13 @@ func (p process) wire(ctx context.Context) error {
 	registerMetrics(p.Metrics, c)
 	if err := c.SetupWithManager(ctx, mgr); err != nil {
 		return err
+	}
+	nodes := readiness.New(readiness.Options{
+		Client: mgr.GetClient(), Taint: o.Taint, ReapplyTaint: o.ReapplyTaint, Concurrency: o.MaxConcurrentNodes,
+		Now: time.Now,
+	})
+	if err := nodes.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the readiness controller: %w", err)
 	}
 	podNetworks := podnetwork.New(podnetwork.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Results: definitions, Changed: definitionsChanged, Log: p.Log,

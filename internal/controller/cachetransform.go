@@ -20,25 +20,21 @@ func TrimNode(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	var annotations map[string]string
-	if value, paused := node.Annotations[v1alpha1.PausedAnnotation]; paused {
-		annotations = map[string]string{v1alpha1.PausedAnnotation: value}
-	}
 	slim := &corev1.Node{
 		TypeMeta: node.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{
 			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: sharedMap(node.Labels),
-			Annotations: annotations, CreationTimestamp: node.CreationTimestamp, DeletionTimestamp: node.DeletionTimestamp,
+			CreationTimestamp: node.CreationTimestamp, DeletionTimestamp: node.DeletionTimestamp,
 		},
-		Spec: corev1.NodeSpec{ProviderID: node.Spec.ProviderID},
+		Spec: corev1.NodeSpec{ProviderID: node.Spec.ProviderID, Taints: node.Spec.Taints},
 	}
-	for _, t := range node.Spec.Taints {
-		if t.Key == v1alpha1.NotReadyTaint {
-			slim.Spec.Taints = append(slim.Spec.Taints, t)
+	for _, key := range []string{v1alpha1.PausedAnnotation, v1alpha1.InterfacesAnnotation} {
+		if value, is := node.Annotations[key]; is {
+			metav1.SetMetaDataAnnotation(&slim.ObjectMeta, key, value)
 		}
 	}
 	for _, c := range node.Status.Conditions {
-		if c.Type == v1alpha1.NodeConditionDrifted {
+		if c.Type == v1alpha1.NodeConditionDrifted || c.Type == v1alpha1.NodeConditionInterfacesReady {
 			slim.Status.Conditions = append(slim.Status.Conditions, c)
 		}
 	}

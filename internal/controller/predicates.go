@@ -53,7 +53,7 @@ func reported(object client.Object) any {
 		return object.Status
 	case *v1alpha1.NodeENIState:
 		status := object.Status
-		status.Links, status.PodNetworks = nil, nil
+		status.Links, status.PodNetworks, status.CNI = nil, nil, nil
 		return status
 	default:
 		return nil

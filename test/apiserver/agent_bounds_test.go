@@ -35,7 +35,6 @@ func TestAgentsWriteFewKeys(t *testing.T) {
 		part, field, prefix string
 		value               any
 	}{
-		"labels":                {"metadata", "labels", "interface.networking.k8s.aws/net", "eni-1"},
 		"capacity":              {"status", "capacity", v1alpha1.AddressesResourcePrefix + "n", "16"},
 		"allocatable resources": {"status", "allocatable", v1alpha1.AddressesResourcePrefix + "n", "16"},
 	}

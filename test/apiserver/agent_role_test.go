@@ -28,6 +28,8 @@ var metadataOfOthers = map[string]string{
 	"label that kubelets may not set": `{"metadata":{"labels":{"node-restriction.kubernetes.io/tenant":"secret"}}}`,
 	"label changed":                   `{"metadata":{"labels":{"pool":"gpu"}}}`,
 	"label removed":                   `{"metadata":{"labels":{"pool":null}}}`,
+	"label of an interface":           `{"metadata":{"labels":{"interface.networking.k8s.aws/net-web":"eni-1"}}}`,
+	"annotation of interfaces":        `{"metadata":{"annotations":{"networking.k8s.aws/interfaces":"{}"}}}`,
 	"annotation":                      `{"metadata":{"annotations":{"note":"x"}}}`,
 	"pause":                           `{"metadata":{"annotations":{"networking.k8s.aws/paused":""}}}`,
 	"finalizer":                       `{"metadata":{"finalizers":["example.com/keep"]}}`,
@@ -59,13 +61,11 @@ var guards = map[string]guarded{
 			"addresses":            `{"status":{"addresses":[{"type":"InternalIP","address":"10.9.9.9"}]}}`,
 			"daemon endpoint":      `{"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":1}}}}`,
 			"phase":                `{"status":{"phase":"Running"}}`,
+			"condition":            `{"status":{"conditions":[{"type":"networking.k8s.aws/InterfacesReady","status":"True"}]}}`,
+			"startup taint":        `{"spec":{"taints":[{"key":"dedicated","effect":"NoSchedule"}]}}`,
 		},
 		own: map[string]string{
-			"condition":  `{"status":{"conditions":[{"type":"networking.k8s.aws/InterfacesReady","status":"True"}]}}`,
-			"capacity":   `{"status":{"capacity":{"addresses.networking.k8s.aws/n3":"31"}}}`,
-			"label":      `{"metadata":{"labels":{"interface.networking.k8s.aws/net-web":"eni-1"}}}`,
-			"annotation": `{"metadata":{"annotations":{"networking.k8s.aws/interfaces":"{}"}}}`,
-			"taint":      `{"spec":{"taints":[{"key":"dedicated","effect":"NoSchedule"},{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"}]}}`,
+			"capacity": `{"status":{"capacity":{"addresses.networking.k8s.aws/n3":"31"}}}`,
 		},
 	},
 	"nodeenistates": {
@@ -80,7 +80,8 @@ var guards = map[string]guarded{
 			"field owners":        `{"metadata":{"managedFields":[{}]}}`,
 		},
 		own: map[string]string{
-			"links": `{"status":{"links":[{"macAddress":"02:00:00:00:00:01","nodeENI":"web","state":"Ready","reason":"LinkReady"}]}}`,
+			"links":             `{"status":{"links":[{"macAddress":"02:00:00:00:00:01","nodeENI":"web","state":"Ready","reason":"LinkReady"}]}}`,
+			"CNI configuration": `{"status":{"cni":{"ready":true}}}`,
 		},
 	},
 }

@@ -110,20 +110,10 @@ func TestAgentKeepsToItsNode(t *testing.T) {
 		kind, part string
 		value      map[string]any
 	}{
-		"links": {"NodeENIState", "status", links},
-		"the condition": {"Node", "status", map[string]any{
-			"conditions": []any{map[string]any{"type": v1alpha1.NodeConditionInterfacesReady, "status": "True"}},
-		}},
+		"links":                     {"NodeENIState", "status", links},
 		"a pod network's addresses": {"Node", "status", map[string]any{"capacity": map[string]any{v1alpha1.AddressesResourcePrefix + "n3": "31"}}},
 		"a pod network goes":        {"Node", "status", map[string]any{"capacity": map[string]any{v1alpha1.AddressesResourcePrefix + "n3": nil}}},
-		"an interface's label":      {"Node", "metadata", map[string]any{"labels": map[string]any{"interface.networking.k8s.aws/net-web": "eni-1"}}},
-		"the annotation":            {"Node", "metadata", map[string]any{"annotations": map[string]any{v1alpha1.InterfacesAnnotation: "{}"}}},
-		"its taint goes": {"Node", "spec", map[string]any{
-			"taints": []any{
-				map[string]any{"key": "dedicated", "effect": "NoSchedule"},
-				map[string]any{"key": corev1.TaintNodeNotReady, "effect": "NoSchedule"},
-			},
-		}},
+		"the CNI configuration":     {"NodeENIState", "status", map[string]any{"cni": map[string]any{"ready": true}}},
 	}
 	for name, w := range writes {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +153,7 @@ func write(t *testing.T, c client.Client, kind, part string, value map[string]an
 func policyInForce(t *testing.T, stranger client.Client) {
 	t.Helper()
 	inForce(t, func() error {
-		return write(t, stranger, "Node", "metadata", map[string]any{"labels": map[string]any{"interface.networking.k8s.aws/net-x": "eni-1"}})
+		return write(t, stranger, "Node", "status", map[string]any{"capacity": map[string]any{v1alpha1.AddressesResourcePrefix + "x": "1"}})
 	})
 }
 

@@ -88,7 +88,7 @@ func runAgent(t *testing.T, token string, o nodeagent.Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.API, o.Resync, o.DefaultMTU, o.Taint, o.Log = api, time.Second, 9001, v1alpha1.NotReadyTaint, slog.New(slog.DiscardHandler)
+	o.API, o.Resync, o.DefaultMTU, o.Log = api, time.Second, 9001, slog.New(slog.DiscardHandler)
 	o.NetworksDir, o.LeasesDir = t.TempDir(), t.TempDir()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

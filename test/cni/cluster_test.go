@@ -30,7 +30,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
-	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fabric"
@@ -263,7 +262,7 @@ func (k *worker) startAgent() {
 		k.Fatal(err)
 	}
 	a := agent.New(agent.Options{
-		Node: k.name, API: api, Host: host, PCI: pci.Open(sysfs), Taint: v1alpha1.NotReadyTaint, Resync: time.Minute, DefaultMTU: 9001,
+		Node: k.name, API: api, Host: host, PCI: pci.Open(sysfs), Resync: time.Minute, DefaultMTU: 9001,
 		NetworksDir: k.networks, LeasesDir: k.leases, PodAddresses: pods, Log: slog.New(slog.NewTextHandler(k.Output(), nil)).With("node", k.name),
 	})
 	stop := k.run("agent of "+k.name, a.Run)

@@ -211,14 +211,14 @@ func TestMetadata(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			n := newNamespaces(t, "metadata-"+strings.ReplaceAll(name, " ", "-"))
+			n := newNamespaces(t, "metadata-"+strings.ReplaceAll(name, " ", "-"), false)
 			n.configure = func(o *agent.Options) {
 				o.Metadata = func(context.Context) (eni.Metadata, error) { return c.known, nil }
 			}
 			if c.known.PrimaryMAC != "" {
 				n.Attach("ens6", c.known.PrimaryMAC, n.vpc, "peer1")
 			}
-			n.startAgent(false)
+			n.startAgent()
 			n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
 			n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
 				if len(state.Status.Links) != 1 || !strings.Contains(state.Status.Links[0].Message, c.says) {

@@ -56,17 +56,17 @@ func (b *bus) open(is bool) {
 
 // A device goes to a program in user space and back, and never back while the program has it open.
 func TestLifeOfADevice(t *testing.T) {
-	n := newNamespaces(t, "device")
+	n := newNamespaces(t, "device", false)
 	host := t.TempDir()
 	pci := &bus{n: n, device: hostpci.DeviceFacts{Address: device("ens6", mac(1)), Driver: "ena"}}
 	n.configure = func(o *agent.Options) {
 		o.PCI, o.NetworkdDir, o.PluginConfig = pci, host, filepath.Join(host, "config.json")
 	}
-	n.startAgent(false)
+	n.startAgent()
 	i := interfaceOf(1, v1alpha1.PhaseAttached)
 	i.AddressMode, i.DPDKDriver, i.DPDKResourceName = v1alpha1.AddressNone, v1alpha1.DPDKDriverVFIO, "example.com/fast"
+	n.Attach("ens6", mac(1), n.vpc, "peer1") // first: the agent takes the link away at once
 	n.promise(i)
-	n.Attach("ens6", mac(1), n.vpc, "peer1")
 	n.becomes(patience, linkIs(v1alpha1.LinkBound, hostpci.ReasonBound))
 	n.becomes(patience, func(node *corev1.Node, _ *v1alpha1.NodeENIState) string {
 		if tainted(node) || node.Labels[v1alpha1.InterfaceLabelPrefix+"net-web"] != i.ENIID {
@@ -114,14 +114,14 @@ func TestLifeOfADevice(t *testing.T) {
 // The agent does not overwrite a file of another program. The log and the status report that, and all other work
 // continues.
 func TestForeignPluginConfig(t *testing.T) {
-	n := newNamespaces(t, "foreign-config")
+	n := newNamespaces(t, "foreign-config", false)
 	path := filepath.Join(t.TempDir(), "config.json")
 	foreign := `{"resourceList": []}`
 	if err := os.WriteFile(path, []byte(foreign), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	n.configure = func(o *agent.Options) { o.PluginConfig = path }
-	n.startAgent(false)
+	n.startAgent()
 	i := interfaceOf(1, v1alpha1.PhaseAttached)
 	i.DPDKResourceName = hostpci.DefaultResource
 	n.promise(i)

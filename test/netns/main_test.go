@@ -22,15 +22,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/go-logr/logr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/config/crd"
+	"github.com/multieni/multieni/internal/controller/readiness"
 	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/dev/assets"
@@ -130,13 +136,42 @@ func (c counted) Apply(op hostnet.Operation) error {
 // newNode makes a node and starts its agent.
 func newNode(t *testing.T, name string, reapply bool) *node {
 	t.Helper()
-	n := newNamespaces(t, name)
-	n.startAgent(reapply)
+	n := newNamespaces(t, name, reapply)
+	n.startAgent()
 	return n
 }
 
-// newNamespaces makes a node that registered with the startup taint.
-func newNamespaces(t *testing.T, name string) *node {
+// startReadiness runs the readiness controller for this node until the test ends.
+func (n *node) startReadiness(reapply bool) {
+	n.t.Helper()
+	byName := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", n.name)}
+	mgr, err := ctrl.NewManager(server.Config, ctrl.Options{
+		Scheme: n.client.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: byName, &v1alpha1.NodeENIState{}: byName}},
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	r := readiness.New(readiness.Options{
+		Client: mgr.GetClient(), Taint: v1alpha1.NotReadyTaint, ReapplyTaint: reapply, Concurrency: 1, Now: time.Now,
+	})
+	if err := r.SetupWithManager(mgr); err != nil {
+		n.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	n.t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			n.t.Errorf("the readiness controller of %s ended: %v", n.name, err)
+		}
+	})
+}
+
+// newNamespaces makes a node that registered with the startup taint, and starts the controller that reports on it.
+func newNamespaces(t *testing.T, name string, reapply bool) *node {
 	t.Helper()
 	n := &node{t: t, name: name, Namespace: netlinktest.New(t), vpc: netlinktest.New(t)}
 	scheme := runtime.NewScheme()
@@ -151,7 +186,7 @@ func newNamespaces(t *testing.T, name string) *node {
 	}
 	object := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+		Spec: corev1.NodeSpec{ProviderID: "aws:///us-west-2a/i-0123456789abcdef0", Taints: []corev1.Taint{
 			{Key: v1alpha1.NotReadyTaint, Effect: corev1.TaintEffectNoSchedule}, {Key: "dedicated", Value: "telco", Effect: corev1.TaintEffectNoSchedule},
 		}},
 	}
@@ -159,6 +194,7 @@ func newNamespaces(t *testing.T, name string) *node {
 		t.Fatal(err)
 	}
 	n.eyes = n.open()
+	n.startReadiness(reapply)
 	return n
 }
 
@@ -182,14 +218,14 @@ func device(name, mac string) string {
 	return ""
 }
 
-func (n *node) startAgent(reapply bool) {
+func (n *node) startAgent() {
 	n.t.Helper()
 	api, err := agent.Connect(server.Config, n.name)
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	options := agent.Options{
-		Node: n.name, API: api, Host: counted{n.open(), n}, Taint: v1alpha1.NotReadyTaint, ReapplyTaint: reapply,
+		Node: n.name, API: api, Host: counted{n.open(), n},
 		Resync: 500 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 	if n.configure != nil {

@@ -53,7 +53,7 @@ exec setpriv --bounding-set=-all,+net_admin --inh-caps=-all,+net_admin --no-new-
 // The program, with exactly its capability, makes a node ready once the API server answers, and uses little CPU time
 // and memory.
 func TestProgram(t *testing.T) {
-	n := newNamespaces(t, "program")
+	n := newNamespaces(t, "program", false)
 	needs.Programs(t, "unshare", "setpriv", "mount")
 	n.readOnly = []hostnet.Setting{hostnet.AcceptRA, hostnet.Autoconf}
 	process, log := n.run(agentProgram(t))

@@ -34,7 +34,7 @@ func TestRestart(t *testing.T) {
 		return ""
 	})
 	looks, changes := n.looks.Load(), n.changes.Load()
-	n.startAgent(false)
+	n.startAgent()
 	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
 		if n.looks.Load() < looks+3 {
 			return "the agent has not looked at the network thrice"
@@ -48,7 +48,7 @@ func TestRestart(t *testing.T) {
 	n.stopAgent()
 	n.IP("link del ens6")
 	n.Attach("eth3", mac(1), n.vpc, "peer1")
-	n.startAgent(false)
+	n.startAgent()
 	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
 		if state.Status.Links[0].Name != "eth3" || !strings.Contains(n.IP("link show eth3"), "altname net-web") {
 			return "the new link is not configured"
@@ -61,7 +61,7 @@ func TestRestart(t *testing.T) {
 // interfaces, and no others. Once the API server is back, the agent applies what has changed meanwhile.
 func TestBootWithoutAPIServer(t *testing.T) {
 	const instance, cni = "i-0123456789abcdef0", 3
-	n := newNamespaces(t, "boot-without-api")
+	n := newNamespaces(t, "boot-without-api", false)
 	dir := t.TempDir()
 	attached := []eni.Interface{{ID: interfaceOf(1, "").ENIID, MAC: mac(1)}, {ID: "eni-other", MAC: mac(2)}, {ID: "eni-cni", MAC: mac(cni)}}
 	n.configure = func(o *agent.Options) {
@@ -73,7 +73,7 @@ func TestBootWithoutAPIServer(t *testing.T) {
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
 	n.Attach("ens7", mac(2), n.vpc, "peer2")
 	n.Attach("ens8", mac(cni), n.vpc, "peer3")
-	n.startAgent(false)
+	n.startAgent()
 	n.promise(interfaceOf(1, v1alpha1.PhaseAttached), interfaceOf(2, v1alpha1.PhaseAttached))
 	n.becomes(patience, ready)
 	n.stopAgent()
@@ -93,7 +93,7 @@ func TestBootWithoutAPIServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n.startAgent(false)
+	n.startAgent()
 	n.becomes(patience, func(*corev1.Node, *v1alpha1.NodeENIState) string {
 		if link := n.IP("link show eth1"); !strings.Contains(link, "altname net-web") || !strings.Contains(link, "LOWER_UP") {
 			return "the link is " + link
@@ -106,7 +106,7 @@ func TestBootWithoutAPIServer(t *testing.T) {
 	n.stopAgent()
 
 	n.configure = before
-	n.startAgent(false)
+	n.startAgent()
 	n.promise(interfaceOf(2, v1alpha1.PhaseAttached))
 	n.becomes(patience, func(*corev1.Node, *v1alpha1.NodeENIState) string {
 		if one, two := n.IP("link show eth1"), n.IP("link show eth2"); strings.Contains(one, "net-web") || !strings.Contains(two, "net-web") {

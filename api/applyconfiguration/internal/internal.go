@@ -299,6 +299,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: ebs
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.BlockDevice
+- name: com.github.multieni.multieni.api.v1alpha1.CNIState
+  map:
+    fields:
+    - name: message
+      type:
+        scalar: string
+    - name: ready
+      type:
+        scalar: boolean
 - name: com.github.multieni.multieni.api.v1alpha1.ClusterAccess
   map:
     fields:
@@ -1011,6 +1020,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: attached
       type:
         scalar: numeric
+    - name: cni
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.CNIState
     - name: conditions
       type:
         list:

@@ -75,7 +75,7 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 	}
 	settings := agent.Options{
 		Node: o.NodeName, Host: host, PCI: pci.Open(o.Sysfs), Metadata: metadata.Read,
-		DefaultMTU: o.DefaultMTU, Taint: o.Taint, ReapplyTaint: o.ReapplyTaint, Resync: o.CheckInterval,
+		DefaultMTU: o.DefaultMTU, Resync: o.CheckInterval,
 		NetworkdDir: o.NetworkdDir, PluginConfig: o.SRIOVConfig, StateDir: o.StateDir,
 		NetworksDir: o.NetworksDir, LeasesDir: o.LeasesDir, CNIDir: o.CNIDir, CNIConfigDir: o.WaitForCNI, Log: log,
 	}

@@ -27,10 +27,6 @@ type Agent struct {
 	IgnoreInterfaces []string
 	PrimaryInterface string
 
-	// Taint is the key of the startup taint; ReapplyTaint adds it again when a required interface is lost.
-	Taint        string
-	ReapplyTaint bool
-
 	// Sysfs is the mount point of sysfs, in which the agent binds devices to drivers. The agent keeps the files in
 	// NetworkdDir and the file SRIOVConfig of the host up to date. StateDir is the folder of its checkpoint. Each of the
 	// three is unused if empty.
@@ -63,9 +59,6 @@ func (a *Agent) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&a.PrimaryInterface,
 		"primary-interface", "", "name of one more link that the agent never changes, in addition to "+
 			"that of the primary interface")
-	flags.StringVar(&a.Taint, "not-ready-taint", "networking.k8s.aws/not-ready",
-		"key of the startup taint, which the agent removes from the Node once its required interfaces are ready")
-	flags.BoolVar(&a.ReapplyTaint, "reapply-taint", false, "add the startup taint again when a required interface is lost")
 	flags.StringVar(&a.Sysfs, "sysfs", "/sys",
 		"mount point of sysfs; must be writable for NodeENIs with enableDPDK")
 	flags.StringVar(&a.NetworkdDir, "networkd-dir", "",
@@ -111,9 +104,6 @@ func (a *Agent) Validate() error {
 	}
 	if a.NetworksDir != "" && a.LeasesDir == "" {
 		faults = append(faults, errors.New("--networks-dir requires --leases-dir"))
-	}
-	if a.Taint == "" {
-		faults = append(faults, errors.New("--not-ready-taint must not be empty"))
 	}
 	return errors.Join(append(faults, a.Logging.validate())...)
 }

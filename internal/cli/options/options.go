@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/ratelimit"
 )
@@ -39,6 +40,9 @@ type Controller struct {
 	// MaxConcurrentReconciles is the number of NodeENIs, and MaxConcurrentNodes that of nodes, reconciled concurrently.
 	// MaxConcurrentENICleanup is the number of interfaces of one node that are detached or deleted concurrently.
 	MaxConcurrentReconciles, MaxConcurrentENICleanup, MaxConcurrentNodes int
+	// Taint is the key of the startup taint; ReapplyTaint adds it again when a required interface is lost.
+	Taint        string
+	ReapplyTaint bool
 
 	ResyncPeriod, PollInterval time.Duration
 	// SourceRefreshPeriod is the time between two reads of what AWSNodeTemplates refer to: $Latest, images by tags.
@@ -111,6 +115,9 @@ func (c *Controller) Bind(flags *pflag.FlagSet) {
 	flags.IntVar(&c.MaxConcurrentENICleanup, "max-concurrent-eni-cleanup", 3,
 		"number of interfaces of one node detached or deleted concurrently; EC2's request rates limit those of all nodes")
 	flags.IntVar(&c.MaxConcurrentNodes, "max-concurrent-nodes", 32, "number of nodes reconciled concurrently")
+	flags.StringVar(&c.Taint, "not-ready-taint", v1alpha1.NotReadyTaint,
+		"key of the startup taint, which the controller removes from a Node once its required interfaces are ready")
+	flags.BoolVar(&c.ReapplyTaint, "reapply-taint", false, "add the startup taint again when a required interface is lost")
 	flags.DurationVar(&c.ResyncPeriod, "resync-period", 5*time.Minute,
 		"time between two lists of all interfaces of the cluster, which detect manual changes in EC2")
 	flags.DurationVar(&c.PollInterval, "poll-interval", 300*time.Millisecond,
@@ -202,6 +209,9 @@ func (c *Controller) Validate() error {
 	positive("max-concurrent-reconciles", c.MaxConcurrentReconciles)
 	positive("max-concurrent-eni-cleanup", c.MaxConcurrentENICleanup)
 	positive("max-concurrent-nodes", c.MaxConcurrentNodes)
+	if c.Taint == "" {
+		faults = append(faults, errors.New("--not-ready-taint must not be empty"))
+	}
 	if c.ResyncPeriod < time.Second || c.PollInterval < 10*time.Millisecond {
 		faults = append(faults, errors.New("--resync-period must be at least 1s, --poll-interval at least 10ms"))
 	}

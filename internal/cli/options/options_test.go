@@ -84,7 +84,7 @@ func TestAVariableThatMakesNoSenseIsReported(t *testing.T) {
 func TestControllerSettingsThatMakeNoSense(t *testing.T) {
 	for _, arg := range []string{
 		"--max-concurrent-reconciles=0", "--max-concurrent-eni-cleanup=-1", "--max-concurrent-nodes=0", "--resync-period=1ms", "--poll-interval=0",
-		"--ec2-rate-share=0", "--ec2-rate-share=-1", "--ec2-rate-share=1.1", "--leader-election-lease-duration=1s", "--log-format=xml",
+		"--ec2-rate-share=0", "--ec2-rate-share=-1", "--ec2-rate-share=1.1", "--not-ready-taint=", "--leader-election-lease-duration=1s", "--log-format=xml",
 	} {
 		t.Run(arg, func(t *testing.T) {
 			o, err := controller(t, arg)
@@ -100,7 +100,7 @@ func TestControllerSettingsThatMakeNoSense(t *testing.T) {
 
 func TestAgentSettingsThatMakeNoSense(t *testing.T) {
 	for _, arg := range []string{
-		"--node-name=", "--check-interval=1ms", "--default-mtu=1279", "--default-mtu=9002", "--default-mtu=-1", "--eni-pattern=(", "--not-ready-taint=", "--log-format=xml",
+		"--node-name=", "--check-interval=1ms", "--default-mtu=1279", "--default-mtu=9002", "--default-mtu=-1", "--eni-pattern=(", "--log-format=xml",
 	} {
 		t.Run(arg, func(t *testing.T) {
 			if a := agent(t, arg); a.Validate() == nil {

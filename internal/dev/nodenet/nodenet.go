@@ -25,7 +25,6 @@ import (
 	"github.com/containernetworking/cni/libcni"
 	"k8s.io/client-go/rest"
 
-	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fabric"
@@ -196,7 +195,7 @@ func (n *Network) startAgent(ctx context.Context, nd *node) error {
 	}
 	o := agent.Options{
 		Node: nd.name, API: api, Host: nd.host, PCI: pci.Open(n.noSysfs()),
-		Taint: v1alpha1.NotReadyTaint, Resync: 30 * time.Second, Log: n.options.Logger.With("node", nd.name),
+		Resync: 30 * time.Second, Log: n.options.Logger.With("node", nd.name),
 	}
 	if n.options.Programs != nil {
 		o.NetworksDir, o.LeasesDir = nd.networks, nd.leases

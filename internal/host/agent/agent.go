@@ -55,10 +55,6 @@ type Options struct {
 	Metadata func(context.Context) (eni.Metadata, error)
 	// DefaultMTU is the MTU of interfaces whose NodeENI sets none, in bytes.
 	DefaultMTU int
-	// Taint is the key of the taint that keeps pods away until the node is ready.
-	Taint string
-	// ReapplyTaint makes the agent add the taint again when a required interface is lost.
-	ReapplyTaint bool
 	// Resync is the interval between passes over the host if there are no events.
 	Resync time.Duration
 	// NetworkdDir, if set, gets a file for each interface that makes systemd-networkd ignore its link.
@@ -74,8 +70,8 @@ type Options struct {
 	PodAddresses PodAddresses
 	// CNIDir, if set, is the folder that must have our CNI plugins before pods attach.
 	CNIDir string
-	// CNIConfigDir, if set, is the folder whose first CNI configuration must be that of Multus before the agent removes
-	// the startup taint.
+	// CNIConfigDir, if set, is the folder whose first CNI configuration the container runtime uses. The startup taint
+	// waits for that of Multus.
 	CNIConfigDir string
 	Log          *slog.Logger
 }
@@ -183,19 +179,19 @@ func (a *Agent) publish(ctx context.Context, s *snapshot) error {
 	if s.recalled {
 		return nil // there is no API server to report to
 	}
-	var reported, marked, held error
+	var reported, counted, held error
 	var writes sync.WaitGroup
 	writes.Go(func() {
 		reported = panics.AsError("the report of node "+a.Node, func() error { return a.report(ctx, s) })
 	})
 	writes.Go(func() {
-		marked = panics.AsError("the mark of node "+a.Node, func() error { return a.updateNode(ctx, s) })
+		counted = panics.AsError("the capacity of node "+a.Node, func() error { return a.updateCapacity(ctx, s) })
 	})
 	writes.Go(func() {
 		held = panics.AsError("the addresses of node "+a.Node, func() error { return a.hold(ctx, s) })
 	})
 	writes.Wait()
-	return errors.Join(reported, marked, held)
+	return errors.Join(reported, counted, held)
 }
 
 // gather collects the desired state, and the last answer of instance metadata.

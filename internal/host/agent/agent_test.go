@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -123,68 +122,5 @@ func TestNoLinks(t *testing.T) {
 		if got, devices := agent.DesiredLinks(s, 0); len(got)+len(devices) != 0 {
 			t.Errorf("%s: the links are %v, want none", name, got)
 		}
-	}
-}
-
-func TestJudge(t *testing.T) {
-	no := false
-	observed := func(s hostnet.State) []hostnet.Observation {
-		return []hostnet.Observation{{Link: hostnet.Link{MAC: mac}, State: s, Reason: "Why", Message: "because"}}
-	}
-	same := func(*v1alpha1.NodeENIState, *v1alpha1.InterfaceState) {}
-	cases := map[string]struct {
-		state    *v1alpha1.NodeENIState
-		observed []hostnet.Observation
-		status   corev1.ConditionStatus
-		reason   string
-	}{
-		"no state":         {nil, nil, corev1.ConditionUnknown, "NoInterfaces"},
-		"nothing promised": {&v1alpha1.NodeENIState{}, nil, corev1.ConditionUnknown, "NoInterfaces"},
-		"everything on its way out": {
-			state(func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) { i.Phase = v1alpha1.PhaseDetaching }), nil,
-			corev1.ConditionUnknown, "NoInterfaces",
-		},
-		"promised a moment ago": {
-			state(func(s *v1alpha1.NodeENIState, _ *v1alpha1.InterfaceState) { s.Generation++ }), observed(hostnet.Ready),
-			corev1.ConditionFalse, "StatusPending",
-		},
-		"being attached": {
-			state(func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) { i.Phase = v1alpha1.PhaseAttaching }), observed(hostnet.Ready),
-			corev1.ConditionFalse, "InterfaceAttaching",
-		},
-		"blocked": {
-			state(func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) { i.Phase = v1alpha1.PhaseBlocked }), nil,
-			corev1.ConditionFalse, "InterfaceBlocked",
-		},
-		"blocked, but not required": {
-			state(func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) {
-				i.Phase, i.Required = v1alpha1.PhaseBlocked, &no
-			}), nil,
-			corev1.ConditionTrue, "InterfacesReady",
-		},
-		"one of two is not ready": {
-			state(func(s *v1alpha1.NodeENIState, _ *v1alpha1.InterfaceState) {
-				other := attached()
-				other.MACAddress = "02:00:00:00:00:0b"
-				s.Status.Interfaces = append(s.Status.Interfaces, other)
-			}), observed(hostnet.Ready),
-			corev1.ConditionFalse, hostnet.ReasonNotFound,
-		},
-		"no link":     {state(same), observed(hostnet.Missing), corev1.ConditionFalse, "Why"},
-		"refused":     {state(same), observed(hostnet.Refused), corev1.ConditionFalse, "Why"},
-		"no carrier":  {state(same), observed(hostnet.NoCarrier), corev1.ConditionFalse, "Why"},
-		"ready":       {state(same), observed(hostnet.Ready), corev1.ConditionTrue, "InterfacesReady"},
-		"with a pod":  {state(same), observed(hostnet.Moved), corev1.ConditionTrue, "InterfacesReady"},
-		"bound":       {state(same), observed(hostnet.Bound), corev1.ConditionTrue, "InterfacesReady"},
-		"not bound":   {state(same), observed(hostnet.Binding), corev1.ConditionFalse, "Why"},
-		"not seen at": {state(same), nil, corev1.ConditionFalse, hostnet.ReasonNotFound},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			got := agent.EvaluateReadiness(c.state, c.observed, nil)
-			if got.Status != c.status || got.Reason != c.reason || got.Message == "" {
-				t.Errorf("the verdict is %+v, want %s (%s)", got, c.status, c.reason)
-			}
-		})
 	}
 }

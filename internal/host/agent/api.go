@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
@@ -161,37 +160,22 @@ func (a *API) nodeObject() *corev1.Node {
 	return node
 }
 
-// trim removes fields that the agent never reads. The status of a Node keeps only the conditions and the capacity that
-// agents write.
+// trim removes fields that the agent never reads. The status of a Node keeps only the capacity that agents write.
 func trim(known any) (any, error) {
 	if object, err := meta.Accessor(known); err == nil {
 		object.SetManagedFields(nil)
 	}
 	if node, ok := known.(*corev1.Node); ok {
-		node.Status = corev1.NodeStatus{Conditions: node.Status.Conditions, Capacity: ownCapacity(node)}
+		node.Status = corev1.NodeStatus{Capacity: ownCapacity(node)}
 	}
 	return known, nil
 }
 
-// isRelevant reports whether the agent may have to act on a change. Heartbeats of a Node are not relevant; the fields
-// that the agent reads or writes are.
+// isRelevant reports whether the agent may have to act on a change: of a Node, only on one of its capacity.
 func isRelevant(was, is any) bool {
 	before, ok := was.(*corev1.Node)
 	now, _ := is.(*corev1.Node)
-	return !ok || before.UID != now.UID || !maps.Equal(before.Labels, now.Labels) ||
-		!maps.Equal(before.Annotations, now.Annotations) ||
-		!equality.Semantic.DeepEqual(before.Spec.Taints, now.Spec.Taints) ||
-		!equality.Semantic.DeepEqual(interfacesReady(before), interfacesReady(now)) ||
-		!equality.Semantic.DeepEqual(before.Status.Capacity, now.Status.Capacity)
-}
-
-func interfacesReady(node *corev1.Node) *corev1.NodeCondition {
-	for n := range node.Status.Conditions {
-		if node.Status.Conditions[n].Type == v1alpha1.NodeConditionInterfacesReady {
-			return &node.Status.Conditions[n]
-		}
-	}
-	return nil
+	return !ok || before.UID != now.UID || !equality.Semantic.DeepEqual(before.Status.Capacity, now.Status.Capacity)
 }
 
 // patch sends a change of an object, or of one of its subresources, and fills in the changed object.

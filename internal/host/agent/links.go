@@ -121,3 +121,29 @@ func settings(i v1alpha1.InterfaceState) map[hostnet.Setting]int {
 	}
 	return settings
 }
+
+// problem is why pods cannot use an interface: one CamelCase word, and a message for people.
+type problem struct{ Reason, Message string }
+
+// problemOf returns why pods cannot use an interface, or nil.
+func problemOf(i v1alpha1.InterfaceState, observed []hostnet.Observation) *problem {
+	if i.Phase != v1alpha1.PhaseAttached {
+		message := fmt.Sprintf("the interface of NodeENI %s is %s", i.NodeENI, i.Phase)
+		if i.Message != "" {
+			message += ": " + i.Message
+		}
+		return &problem{"Interface" + string(i.Phase), message}
+	}
+	for _, o := range observed {
+		if o.Link.MAC != i.MACAddress {
+			continue
+		}
+		if o.State.Usable() {
+			return nil
+		}
+		return &problem{o.Reason,
+			fmt.Sprintf("the link of NodeENI %s (%s) is %s: %s", i.NodeENI, i.ENIID, o.State, o.Message)}
+	}
+	return &problem{hostnet.ReasonNotFound,
+		fmt.Sprintf("the link of NodeENI %s (%s) has not been observed yet", i.NodeENI, i.ENIID)}
+}

@@ -4,6 +4,8 @@
 package agent
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -13,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/netattach"
@@ -80,4 +83,29 @@ func changedCapacity(node *corev1.Node, want map[corev1.ResourceName]int64) map[
 		}
 	}
 	return changes
+}
+
+// updateCapacity writes the agents' part of the capacity of the Node.
+func (a *Agent) updateCapacity(ctx context.Context, s *snapshot) error {
+	if s.node == nil {
+		return nil
+	}
+	changes := changedCapacity(s.node, s.capacity())
+	if len(changes) == 0 {
+		return nil
+	}
+	if err := a.API.writeCapacity(ctx, changes); err != nil {
+		return fmt.Errorf("write the capacity of Node %s: %w", a.Node, err)
+	}
+	return nil
+}
+
+// writeCapacity writes changes of a Node's capacity. Other resources belong to other programs.
+func (a *API) writeCapacity(ctx context.Context, changes map[corev1.ResourceName]any) error {
+	content, err := json.Marshal(map[string]any{"status": map[string]any{"capacity": changes}})
+	if err != nil {
+		return err
+	}
+	return a.nodes.patch(ctx, a.node,
+		change{kind: types.StrategicMergePatchType, of: []string{"status"}, content: content}, &corev1.Node{})
 }

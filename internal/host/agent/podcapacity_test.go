@@ -25,21 +25,33 @@ import (
 	"github.com/multieni/multieni/internal/host/agent"
 )
 
-// statusPatch is the part of a Node's status that the agent writes.
+// statusPatch is the part of a Node's status, or of a NodeENIState's, that the agent writes.
 type statusPatch struct {
 	Status struct {
-		Capacity   map[string]any         `json:"capacity"`
-		Conditions []corev1.NodeCondition `json:"conditions"`
+		Capacity map[string]any     `json:"capacity"`
+		CNI      *v1alpha1.CNIState `json:"cni"`
 	} `json:"status"`
 }
 
-// nodeStatus runs an agent until it writes the status of its Node, and returns what it wrote.
-func (n node) nodeStatus(state *v1alpha1.NodeENIState, object *corev1.Node, o agent.Options) statusPatch {
+// passing is a host that reports each time that the agent reads it.
+type passing struct {
+	paper
+	read chan struct{}
+}
+
+func (p *passing) Facts(devices []string) (hostnet.Facts, error) {
+	p.read <- struct{}{}
+	return p.paper.Facts(devices)
+}
+
+// statusOf runs an agent for a whole pass, and returns the last status that it wrote of an object; the zero value if it
+// wrote none.
+func (n node) statusOf(path string, state *v1alpha1.NodeENIState, object *corev1.Node, o agent.Options) statusPatch {
 	n.Helper()
 	patches := make(chan statusPatch, 100)
 	server := serve(n.T, state, object, func(_ http.ResponseWriter, r *http.Request) bool {
 		var patch statusPatch
-		if strings.HasSuffix(r.URL.Path, "/nodes/node-1/status") {
+		if strings.HasSuffix(r.URL.Path, path) {
 			if err := json.NewDecoder(r.Body).Decode(&patch); err != nil {
 				n.Error(err)
 			}
@@ -53,22 +65,30 @@ func (n node) nodeStatus(state *v1alpha1.NodeENIState, object *corev1.Node, o ag
 	}
 	ctx, stop := context.WithTimeout(n.Context(), 10*time.Second)
 	defer stop()
-	o.Node, o.API, o.Resync, o.DefaultMTU, o.Log = "node-1", api, time.Minute, 9001, slog.New(slog.DiscardHandler)
-	o.Host = &paper{touched: map[int]int{}, events: make(chan struct{}), facts: hostnet.Facts{Away: []string{device}}}
-	o.NetworksDir, o.LeasesDir, o.Taint = n.networks, n.leases, v1alpha1.NotReadyTaint
+	host := &passing{
+		paper{touched: map[int]int{}, events: make(chan struct{}), facts: hostnet.Facts{Away: []string{device}}}, make(chan struct{}),
+	}
+	o.Node, o.API, o.Resync, o.DefaultMTU, o.Log = "node-1", api, time.Millisecond, 9001, slog.New(slog.DiscardHandler)
+	o.Host, o.NetworksDir, o.LeasesDir = host, n.networks, n.leases
 	ended := make(chan error, 1)
 	go func() { ended <- agent.New(o).Run(ctx) }()
-	var patch statusPatch
-	select {
-	case patch = <-patches:
-	case <-ctx.Done():
-		n.Error("the agent has not written the status of its Node")
+	for range 2 { // the second read begins after all writes of the first pass
+		select {
+		case <-host.read:
+		case <-ctx.Done():
+			n.Fatal("the agent does not read its host")
+		}
 	}
 	stop()
 	if err := <-ended; err != nil {
 		n.Error(err)
 	}
-	return patch
+	close(patches)
+	var last statusPatch
+	for patch := range patches {
+		last = patch
+	}
+	return last
 }
 
 func TestCapacityOfANode(t *testing.T) {
@@ -108,7 +128,7 @@ func TestCapacityOfANode(t *testing.T) {
 			}
 			object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"}}
 			object.Status.Capacity = c.before
-			patch := n.nodeStatus(state, object, agent.Options{CNIDir: install(t, c.programs...)})
+			patch := n.statusOf("/nodes/node-1/status", state, object, agent.Options{CNIDir: install(t, c.programs...)})
 			if diff := cmp.Diff(c.want, patch.Status.Capacity); diff != "" {
 				t.Errorf("the patch of the capacity (-want +got):\n%s", diff)
 			}
@@ -130,43 +150,32 @@ func install(t *testing.T, programs ...string) (dir string) {
 	return dir
 }
 
-func TestTheStartupTaintWaitsForPodNetworks(t *testing.T) {
+// TestTheAgentReportsTheCNIConfiguration has folders of configurations: the container runtime uses the first one.
+func TestTheAgentReportsTheCNIConfiguration(t *testing.T) {
 	const multus, vpc = `{"type":"multus-shim"}`, `{"plugins":[{"type":"aws-cni"}]}`
-	taint := []corev1.Taint{{Key: v1alpha1.NotReadyTaint, Effect: corev1.TaintEffectNoSchedule}}
 	for name, c := range map[string]struct {
-		programs []string
-		waits    bool
-		config   map[string]string
-		taints   []corev1.Taint
-		want     string
+		config map[string]string
+		want   *v1alpha1.CNIState
 	}{
-		"the network is there":                     {programs: bothPlugins, taints: taint, want: "InterfacesReady"},
-		"no CNI program":                           {taints: taint, want: "CNIProgramMissing"},
-		"no configuration of Multus":               {bothPlugins, true, nil, taint, "MultusNotConfigured"},
-		"another configuration comes first":        {bothPlugins, true, map[string]string{"10-aws.conflist": vpc, "90-multus.conf": multus}, taint, "MultusNotConfigured"},
-		"Multus comes first":                       {bothPlugins, true, map[string]string{"00-multus.conf": multus, "10-aws.conflist": vpc}, taint, "InterfacesReady"},
-		"the node has started, and Multus is away": {bothPlugins, true, nil, nil, "InterfacesReady"},
-		"the agent does not wait for Multus":       {programs: bothPlugins, config: map[string]string{"10-aws.conflist": vpc}, taints: taint, want: "InterfacesReady"},
+		"none": {nil, &v1alpha1.CNIState{Message: "there is no configuration yet"}},
+		"another configuration comes first": {
+			map[string]string{"10-aws.conflist": vpc, "90-multus.conf": multus},
+			&v1alpha1.CNIState{Message: "the first configuration, which the runtime uses, is 10-aws.conflist"},
+		},
+		"Multus comes first": {map[string]string{"00-multus.conf": multus, "10-aws.conflist": vpc}, &v1alpha1.CNIState{Ready: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir()}
-			o := agent.Options{CNIDir: install(t, c.programs...)}
-			config := t.TempDir()
+			o := agent.Options{CNIConfigDir: t.TempDir()}
 			for file, content := range c.config {
-				if err := os.WriteFile(filepath.Join(config, file), []byte(content), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(o.CNIConfigDir, file), []byte(content), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if c.waits {
-				o.CNIConfigDir = config
-			}
-			object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"}, Spec: corev1.NodeSpec{Taints: c.taints}}
-			state := withPods()
-			state.Spec.Members = []v1alpha1.Member{state.Status.Interfaces[0].Member}
-			state.Generation = 1
-			conditions := n.nodeStatus(state, object, o).Status.Conditions
-			if len(conditions) != 1 || conditions[0].Reason != c.want {
-				t.Errorf("the conditions are %+v, want one with %s", conditions, c.want)
+			object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"}}
+			got := n.statusOf("/nodeenistates/node-1/status", withPods(), object, o)
+			if diff := cmp.Diff(c.want, got.Status.CNI); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

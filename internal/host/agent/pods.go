@@ -109,7 +109,7 @@ func (a *Agent) serveNetwork(
 	last := LastReport(s.state, network, i.ENIID)
 	state = v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Prefixes: MarkedPrefixes(last)}
 	brought := a.updatePresent(s, i.ENIID, floating(i.Pods))
-	if fault := problem(i, s.observed); fault != nil && (!i.Pods.Draining || !s.isOwn()) {
+	if fault := problemOf(i, s.observed); fault != nil && (!i.Pods.Draining || !s.isOwn()) {
 		state.Reason, state.Message = fault.Reason, text.Clip(fault.Message, maxMessage)
 		if i.Pods.Draining {
 			state.Message = text.Clip(fault.Message+"; the agent reports the network as drained once it knows that this is "+

@@ -22,31 +22,39 @@ import (
 // maxMessage is the largest number of characters of a link's message, as in its schema.
 const maxMessage = 1024
 
-// report writes status.links of the node's state if they changed. It sends no other field of the object except
-// status.podNetworks.
+// report writes status.links and status.cni of the node's state if they changed. It sends no other field of the object
+// except status.podNetworks.
 func (a *Agent) report(ctx context.Context, s *snapshot) error {
 	if s.state == nil || s.networksUnknown {
 		return nil
 	}
 	links := s.linkStates()
-	if equality.Semantic.DeepEqual(links, s.state.Status.Links) && !a.podsDue(s) {
+	cni := a.cniState()
+	linksReported := equality.Semantic.DeepEqual(links, s.state.Status.Links)
+	cniReported := equality.Semantic.DeepEqual(cni, s.state.Status.CNI)
+	if linksReported && cniReported && !a.podsDue(s) {
 		return nil
 	}
-	if err := a.API.writeLinks(ctx, links, s.networks); err != nil {
+	if err := a.API.writeReport(ctx, links, s.networks, cni); err != nil {
 		return fmt.Errorf("write the links of NodeENIState %s: %w", a.Node, err)
 	}
 	a.podsReported = time.Now()
 	return nil
 }
 
-// writeLinks applies the links and the pod networks as all fields of the state that the agent owns.
-func (a *API) writeLinks(ctx context.Context, links []v1alpha1.LinkState, networks []v1alpha1.PodNetworkState) error {
+// writeReport applies the links, the pod networks and the CNI configuration as all fields of the state that the agent
+// owns.
+func (a *API) writeReport(ctx context.Context, links []v1alpha1.LinkState, networks []v1alpha1.PodNetworkState,
+	cni *v1alpha1.CNIState) error {
 	applied := map[string]any{}
 	if len(links) > 0 {
 		applied["links"] = links // without the fields of the controller
 	}
 	if len(networks) > 0 {
 		applied["podNetworks"] = networks
+	}
+	if cni != nil {
+		applied["cni"] = cni
 	}
 	content, err := json.Marshal(map[string]any{
 		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeENIState",

@@ -44,6 +44,9 @@ type NodeENIStateStatusApplyConfiguration struct {
 	// podNetworks are the pod networks of the interfaces on the node, at most
 	// one of each interface. Only the agent of the node writes them.
 	PodNetworks []PodNetworkStateApplyConfiguration `json:"podNetworks,omitempty"`
+	// cni says whether the container runtime of the node uses Multus. Only the
+	// agent of the node writes it, with --wait-for-cni.
+	CNI *CNIStateApplyConfiguration `json:"cni,omitempty"`
 }
 
 // NodeENIStateStatusApplyConfiguration constructs a declarative configuration of the NodeENIStateStatus type for use with
@@ -167,5 +170,13 @@ func (b *NodeENIStateStatusApplyConfiguration) WithPodNetworks(values ...*PodNet
 		}
 		b.PodNetworks = append(b.PodNetworks, *values[i])
 	}
+	return b
+}
+
+// WithCNI sets the CNI field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CNI field is set to the value of the last call.
+func (b *NodeENIStateStatusApplyConfiguration) WithCNI(value *CNIStateApplyConfiguration) *NodeENIStateStatusApplyConfiguration {
+	b.CNI = value
 	return b
 }
