@@ -177,8 +177,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// TestAReadyNodeIsDescribed has the labels and the annotation by which pods and users find the interfaces, and keeps
-// what others wrote.
+// TestAReadyNodeIsDescribed has the labels and the annotation of its interfaces, and keeps what others wrote.
 func TestAReadyNodeIsDescribed(t *testing.T) {
 	w := ready()
 	node := w.reconcile(t, false)

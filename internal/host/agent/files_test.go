@@ -70,32 +70,43 @@ func TestFilesOutliveAStart(t *testing.T) {
 	}
 }
 
-// firstPass runs an agent until it has reported its interfaces to the API server, which it does after it wrote its
-// files.
+// firstPass runs an agent for a whole pass against an API server with the state.
 func firstPass(t *testing.T, state *v1alpha1.NodeENIState, o agent.Options) {
 	t.Helper()
-	told := make(chan struct{}, 100)
-	server := serveNode(t, state, func(w http.ResponseWriter, _ *http.Request) bool {
-		told <- struct{}{}
-		return false
-	})
+	server := serveNode(t, state, func(http.ResponseWriter, *http.Request) bool { return false })
+	onePass(t, server, hostnet.Facts{}, o)
+}
+
+// onePass runs an agent on a host with the facts for a whole pass.
+func onePass(t *testing.T, server *httptest.Server, facts hostnet.Facts, o agent.Options) {
+	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
 	var err error
 	if o.API, err = agent.Connect(&rest.Config{Host: server.URL}, "node-1"); err != nil {
 		t.Fatal(err)
 	}
-	o.Node, o.Host, o.Resync, o.Log = "node-1", &paper{touched: map[int]int{}, events: make(chan struct{})}, time.Minute, slog.New(slog.DiscardHandler)
+	host := &passing{paper{touched: map[int]int{}, events: make(chan struct{}), facts: facts}, make(chan struct{})}
+	o.Node, o.Host, o.Resync, o.Log = "node-1", host, time.Millisecond, slog.New(slog.DiscardHandler)
 	ended := make(chan error, 1)
 	go func() { ended <- agent.New(o).Run(ctx) }()
-	select {
-	case <-told:
-	case <-ctx.Done():
-		t.Error("the agent has told nothing")
+	for range 2 { // the second read begins after all writes of the first pass
+		select {
+		case <-host.read:
+		case <-ctx.Done():
+			t.Error("the agent does not read its host")
+		}
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
+	for {
+		select {
+		case <-host.read:
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
 	}
 }
 

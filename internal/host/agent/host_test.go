@@ -24,3 +24,14 @@ func (p *paper) Apply(op hostnet.Operation) error {
 }
 
 func (p *paper) Events() <-chan struct{} { return p.events }
+
+// passing is a host that reports each time that the agent reads it.
+type passing struct {
+	paper
+	read chan struct{}
+}
+
+func (p *passing) Facts(devices []string) (hostnet.Facts, error) {
+	p.read <- struct{}{}
+	return p.paper.Facts(devices)
+}

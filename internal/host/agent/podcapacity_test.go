@@ -4,21 +4,17 @@
 package agent_test
 
 import (
-	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/hostnet"
@@ -31,17 +27,6 @@ type statusPatch struct {
 		Capacity map[string]any     `json:"capacity"`
 		CNI      *v1alpha1.CNIState `json:"cni"`
 	} `json:"status"`
-}
-
-// passing is a host that reports each time that the agent reads it.
-type passing struct {
-	paper
-	read chan struct{}
-}
-
-func (p *passing) Facts(devices []string) (hostnet.Facts, error) {
-	p.read <- struct{}{}
-	return p.paper.Facts(devices)
 }
 
 // statusOf runs an agent for a whole pass, and returns the last status that it wrote of an object; the zero value if it
@@ -59,30 +44,8 @@ func (n node) statusOf(path string, state *v1alpha1.NodeENIState, object *corev1
 		}
 		return false
 	})
-	api, err := agent.Connect(&rest.Config{Host: server.URL}, "node-1")
-	if err != nil {
-		n.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(n.Context(), 10*time.Second)
-	defer stop()
-	host := &passing{
-		paper{touched: map[int]int{}, events: make(chan struct{}), facts: hostnet.Facts{Away: []string{device}}}, make(chan struct{}),
-	}
-	o.Node, o.API, o.Resync, o.DefaultMTU, o.Log = "node-1", api, time.Millisecond, 9001, slog.New(slog.DiscardHandler)
-	o.Host, o.NetworksDir, o.LeasesDir = host, n.networks, n.leases
-	ended := make(chan error, 1)
-	go func() { ended <- agent.New(o).Run(ctx) }()
-	for range 2 { // the second read begins after all writes of the first pass
-		select {
-		case <-host.read:
-		case <-ctx.Done():
-			n.Fatal("the agent does not read its host")
-		}
-	}
-	stop()
-	if err := <-ended; err != nil {
-		n.Error(err)
-	}
+	o.DefaultMTU, o.NetworksDir, o.LeasesDir = 9001, n.networks, n.leases
+	onePass(n.T, server, hostnet.Facts{Away: []string{device}}, o)
 	close(patches)
 	var last statusPatch
 	for patch := range patches {
