@@ -88,7 +88,7 @@ func (v *vpc) node(t *testing.T, instance, subnet string) (*node, podnet.Network
 	n.links.IP("link property add dev ens6 altname net-n3")
 	n.links.IP("link set ens6 up")
 	network := podnet.Network{
-		Version: podnet.Version, Name: "n3", NodeENI: "n3", Node: instance, Link: "net-n3", ENI: *eni.NetworkInterfaceId, MAC: *eni.MacAddress,
+		Name: "n3", NodeENI: "n3", Node: instance, Link: "net-n3", ENI: *eni.NetworkInterfaceId, MAC: *eni.MacAddress,
 		MTU: 9001, Attachment: podnet.IPVLAN, Addresses: []netip.Addr{netip.MustParseAddr(*eni.PrivateIpAddress)},
 		IPv4: &podnet.Family{Prefixes: []podnet.Prefix{{CIDR: netip.MustParsePrefix(*eni.Ipv4Prefixes[0].Ipv4Prefix)}}},
 		IPv6: &podnet.Family{

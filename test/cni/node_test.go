@@ -109,7 +109,7 @@ func (n *node) attach(link, nodeENI, mac string) {
 func network(name string, third, prefixes int) podnet.Network {
 	block := func(last int) netip.Prefix { return netip.MustParsePrefix(fmt.Sprintf("10.0.%d.%d/28", third, last)) }
 	network := podnet.Network{
-		Version: podnet.Version, Name: name, NodeENI: name, Node: "node-1", Link: "net-" + name, ENI: "eni-" + name, MTU: 9001,
+		Name: name, NodeENI: name, Node: "node-1", Link: "net-" + name, ENI: "eni-" + name, MTU: 9001,
 		Attachment: podnet.IPVLAN,
 		IPv4: &podnet.Family{
 			Subnet: netip.MustParsePrefix(fmt.Sprintf("10.0.%d.0/24", third)), Gateway: netip.MustParseAddr(fmt.Sprintf("10.0.%d.1", third)),

@@ -62,7 +62,7 @@ func (n Network) allocate(leases []Lease, holder Holder, now time.Time) ([]Lease
 		if !found {
 			return nil, n.exhausted(*family, leases, now)
 		}
-		mine = append(mine, Lease{Version: Version, Address: address, Holder: holder, Since: now})
+		mine = append(mine, Lease{Address: address, Holder: holder, Since: now})
 	}
 	return mine, nil
 }
@@ -93,7 +93,7 @@ func (n Network) own(leases []Lease, holder Holder, now time.Time) ([]Lease, err
 	}
 	for _, address := range n.Addresses {
 		if !slices.ContainsFunc(mine, func(l Lease) bool { return l.Address == address }) {
-			mine = append(mine, Lease{Version: Version, Address: address, Holder: holder, Since: now})
+			mine = append(mine, Lease{Address: address, Holder: holder, Since: now})
 		}
 	}
 	if len(mine) == 0 {

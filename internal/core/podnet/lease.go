@@ -56,7 +56,6 @@ func (h Holder) PodName() string {
 
 // Lease names the present or last holder of an address.
 type Lease struct {
-	Version int        `json:"version"`
 	Address netip.Addr `json:"address"`
 	Holder
 	// Since is the time at which the holder got the address on its present link.
@@ -67,16 +66,25 @@ type Lease struct {
 	Unreadable bool `json:"-"`
 }
 
-// ParseLease parses the file of a lease.
+// leaseFile is the content of the file of a lease.
+type leaseFile struct {
+	Version int `json:"version"`
+	Lease
+}
+
+// ParseLease parses the file of a lease, of this release or of another.
 func ParseLease(text []byte) (Lease, error) {
-	var l Lease
-	if err := decode(text, &l); err != nil {
+	var file leaseFile
+	if err := decode(text, &file); err != nil {
 		return Lease{}, err
 	}
-	if err := l.validate(); err != nil {
+	if file.Version < 1 {
+		return Lease{}, fmt.Errorf("version is %d, want 1 or more", file.Version)
+	}
+	if err := file.validate(); err != nil {
 		return Lease{}, err
 	}
-	return l, nil
+	return file.Lease, nil
 }
 
 // Encode returns the content of the lease's file.
@@ -84,13 +92,10 @@ func (l Lease) Encode() ([]byte, error) {
 	if err := l.validate(); err != nil {
 		return nil, err
 	}
-	return encode(l)
+	return encode(leaseFile{LeaseVersion, l})
 }
 
 func (l Lease) validate() error {
-	if l.Version != Version {
-		return fmt.Errorf("version is %d, this program knows %d", l.Version, Version)
-	}
 	if !isAddress(l.Address) {
 		return fmt.Errorf("address: %v is no address of IPv4 or IPv6", l.Address)
 	}

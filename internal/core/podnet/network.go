@@ -4,6 +4,7 @@
 package podnet
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,8 +14,16 @@ import (
 )
 
 const (
-	// Version is the version of both files.
-	Version = 1
+	// NetworkVersion is the latest version of the file of a network, and LeaseVersion that of the file of a lease. A CNI
+	// program and an agent of different releases share the files for a while, during an upgrade or after a return to an
+	// earlier release. So a file only gains fields, and programs ignore those that they do not know. A field without which
+	// a network would be misread raises the version of the files that have it:
+	//
+	//   - Version 2 is that of a network with [Network.Draining].
+	//
+	// A lease has no such fields: every release must be able to end the leases of every other.
+	NetworkVersion = 2
+	LeaseVersion   = 1
 	// IPv4PrefixBits is the length of the IPv4 prefixes that EC2 assigns to interfaces.
 	IPv4PrefixBits = 28
 	// IPv6PrefixBits is the length of the IPv6 prefixes that EC2 assigns to interfaces.
@@ -41,7 +50,6 @@ const (
 
 // Network is the pod network of one interface on one node, as the agent writes it.
 type Network struct {
-	Version int    `json:"version"`
 	Name    string `json:"name"`
 	NodeENI string `json:"nodeENI"`
 	Node    string `json:"node"`
@@ -82,17 +90,48 @@ type Prefix struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// ParseNetwork parses the file of a network. It ignores unknown fields, which a newer agent can write, and rejects
-// invalid values.
+// networkFile is the content of the file of a network.
+type networkFile struct {
+	Version int `json:"version"`
+	Network
+}
+
+// LaterVersionError means that an agent of a later release wrote the file of a network, with a field without which the
+// network is misread.
+type LaterVersionError struct{ Version int }
+
+func (e *LaterVersionError) Error() string {
+	return fmt.Sprintf("the file has version %d, and this program reads versions 1 to %d", e.Version, NetworkVersion)
+}
+
+// ParseNetwork parses the file of a network. It ignores unknown fields, which a later agent can write, and rejects
+// invalid values. The error is a [LaterVersionError] for a file that only a later release reads as it is meant. The
+// network that ParseNetwork returns with that error has the known fields: it is good for an agent, which writes the file
+// again, and no pod may get an address of it.
 func ParseNetwork(text []byte) (Network, error) {
-	var n Network
-	if err := decode(text, &n); err != nil {
+	var file networkFile
+	if err := decode(text, &file); err != nil {
 		return Network{}, err
 	}
-	if err := n.Validate(); err != nil {
-		return Network{}, err
+	if file.Version < 1 {
+		return Network{}, fmt.Errorf("version is %d, want 1 to %d", file.Version, NetworkVersion)
 	}
-	return n, nil
+	var later error
+	if file.Version > NetworkVersion {
+		later = &LaterVersionError{file.Version}
+	}
+	if err := file.Validate(); err != nil {
+		return Network{}, cmp.Or(later, err)
+	}
+	return file.Network, later
+}
+
+// version returns the lowest version of the file whose programs do not misread the network.
+func (n Network) version() int {
+	if n.Draining {
+		return NetworkVersion
+	}
+	return 1
 }
 
 // decode reads one JSON value and nothing after it.
@@ -108,7 +147,7 @@ func (n Network) Encode() ([]byte, error) {
 	if err := n.Validate(); err != nil {
 		return nil, err
 	}
-	return encode(n)
+	return encode(networkFile{n.version(), n})
 }
 
 func encode(value any) ([]byte, error) {
@@ -124,10 +163,6 @@ func encode(value any) ([]byte, error) {
 
 // Validate returns the first invalid field of the network.
 func (n Network) Validate() error {
-	if n.Version != Version {
-		return fmt.Errorf("version is %d, this program knows %d: agent and CNI program are of different releases",
-			n.Version, Version)
-	}
 	for field, name := range map[string]string{"name": n.Name, "nodeENI": n.NodeENI, "node": n.Node, "link": n.Link} {
 		if err := ValidateName(name); err != nil {
 			return fmt.Errorf("%s: %w", field, err)

@@ -4,7 +4,10 @@
 package podnet_test
 
 import (
+	"bytes"
+	"errors"
 	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -32,7 +35,6 @@ func TestParseNetworkRefuses(t *testing.T) {
 		change func(*podnet.Network)
 		want   string
 	}{
-		"another version":           {func(n *podnet.Network) { n.Version = 2 }, "version is 2"},
 		"a name with a slash":       {func(n *podnet.Network) { n.Name = "../n3" }, "name:"},
 		"an unknown attachment":     {func(n *podnet.Network) { n.Attachment = "MACVLAN" }, "attachment is"},
 		"no family":                 {func(n *podnet.Network) { n.IPv4 = nil }, "neither ipv4 nor ipv6"},
@@ -75,6 +77,57 @@ func TestParseRefusesWhatIsNoFile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Programs of several releases share the files of a node during an upgrade, and after a return to an earlier release.
+func TestFilesOfOtherReleases(t *testing.T) {
+	network, lease := network(ipv4("10.0.4.16/28"), nil), used("10.0.4.17")[0]
+	written := func(encode func() ([]byte, error), version string) []byte {
+		text, err := encode()
+		if err != nil || !regexp.MustCompile(`"version": \d+`).Match(text) {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return regexp.MustCompile(`"version": \d+`).ReplaceAll(text, []byte(`"to come": {}, "version": `+version))
+	}
+	t.Run("a later network is refused, and its known fields are readable", func(t *testing.T) {
+		got, err := podnet.ParseNetwork(written(network.Encode, "99"))
+		if later := (*podnet.LaterVersionError)(nil); !errors.As(err, &later) || later.Version != 99 {
+			t.Errorf("got %v, want a later version", err)
+		}
+		if diff := cmp.Diff(network, got, addresses); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("an earlier network is readable", func(t *testing.T) {
+		if got, err := podnet.ParseNetwork(written(network.Encode, "1")); err != nil || got.Name != "n3" {
+			t.Errorf("%v: %+v", err, got)
+		}
+	})
+	t.Run("only a draining network has the version that programs without draining refuse", func(t *testing.T) {
+		draining := network
+		draining.Draining = true
+		for want, n := range map[string]podnet.Network{`"version": 1,`: network, `"version": 2,`: draining} {
+			if text, err := n.Encode(); err != nil || !bytes.Contains(text, []byte(want)) {
+				t.Errorf("%v: want %s in %s", err, want, text)
+			}
+		}
+	})
+	t.Run("a later lease is readable, so that its pod can end", func(t *testing.T) {
+		got, err := podnet.ParseLease(written(lease.Encode, "99"))
+		if diff := cmp.Diff(lease, got, addresses); diff != "" || err != nil {
+			t.Errorf("%v\n%s", err, diff)
+		}
+	})
+	t.Run("a file without a version is invalid", func(t *testing.T) {
+		for _, version := range []string{"0", "-1", `"1"`, "1.5"} {
+			if _, err := podnet.ParseNetwork(written(network.Encode, version)); err == nil {
+				t.Errorf("a network of version %s", version)
+			}
+			if _, err := podnet.ParseLease(written(lease.Encode, version)); err == nil {
+				t.Errorf("a lease of version %s", version)
+			}
+		}
+	})
 }
 
 func FuzzParseNetwork(f *testing.F) {

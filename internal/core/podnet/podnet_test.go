@@ -46,7 +46,7 @@ func ipv6() *podnet.Family {
 
 func network(v4, v6 *podnet.Family) podnet.Network {
 	return podnet.Network{
-		Version: podnet.Version, Name: "n3", NodeENI: "n3", Node: "node-1", Link: "net-n3", ENI: "eni-1", MAC: "02:00:00:00:00:01",
+		Name: "n3", NodeENI: "n3", Node: "node-1", Link: "net-n3", ENI: "eni-1", MAC: "02:00:00:00:00:01",
 		MTU: 9001, Attachment: podnet.IPVLAN, IPv4: v4, IPv6: v6,
 	}
 }
@@ -59,7 +59,7 @@ func holder(name string) podnet.Holder {
 func used(all ...string) []podnet.Lease {
 	var leases []podnet.Lease
 	for _, a := range all {
-		leases = append(leases, podnet.Lease{Version: podnet.Version, Address: address(a), Holder: holder("pod-" + a), Since: start})
+		leases = append(leases, podnet.Lease{Address: address(a), Holder: holder("pod-" + a), Since: start})
 	}
 	return leases
 }

@@ -33,7 +33,7 @@ func (n node) put(address string, change func(*podnet.Lease)) {
 		n.Fatal(err)
 	}
 	l := podnet.Lease{
-		Version: podnet.Version, Address: netip.MustParseAddr(address), Since: time.Now(),
+		Address: netip.MustParseAddr(address), Since: time.Now(),
 		Holder: podnet.Holder{ContainerID: address, Interface: "net1", PodNamespace: "upf", Pod: "upf-0", PodUID: "uid-1", BootID: boot.ID},
 	}
 	change(&l)

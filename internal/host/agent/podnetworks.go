@@ -308,7 +308,7 @@ func completeDraining(state *v1alpha1.PodNetworkState, removed bool, brought int
 func PodNetwork(i v1alpha1.InterfaceState, node string, defaultMTU int) podnet.Network {
 	named := networkOf(i)
 	network := podnet.Network{
-		Version: podnet.Version, Name: named.Name(), NodeENI: i.NodeENI, Node: node, Link: hostnet.AltName(named.LinkName()),
+		Name: named.Name(), NodeENI: i.NodeENI, Node: node, Link: hostnet.AltName(named.LinkName()),
 		ENI: i.ENIID, MAC: i.MACAddress, MTU: defaultMTU, Attachment: podnet.Attachment(i.Pods.Attachment),
 	}
 	if i.MTU > 0 {

@@ -190,7 +190,7 @@ func (a *Agent) presentNetworks() (map[string]podnet.Network, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the file of network %s: %w", name, err)
 		}
-		network, _ := podnet.ParseNetwork(content)
+		network, _ := podnet.ParseNetwork(content) // the agent of a later release can have written it
 		network.Name = name
 		present[name] = network
 	}
@@ -258,7 +258,7 @@ func (a *Agent) keepNetwork(
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the file of network %s: %w", state.Network, err)
 	}
-	facts.Before, _ = podnet.ParseNetwork(present) // an invalid file is written again
+	facts.Before, _ = podnet.ParseNetwork(present) // an invalid file is written again, and so is one of a later release
 	network := PodNetwork(i, a.Node, a.DefaultMTU)
 	report := ServeNetwork(&network, i, facts, *state)
 	content, err := network.Encode()

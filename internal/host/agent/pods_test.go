@@ -214,7 +214,7 @@ func (n node) lease(address string) {
 	}
 	defer store.Close()
 	err = store.Put(podnet.Lease{
-		Version: podnet.Version, Address: netip.MustParseAddr(address), Since: time.Now(),
+		Address: netip.MustParseAddr(address), Since: time.Now(),
 		Holder: podnet.Holder{ContainerID: address, Interface: "net1", PodNamespace: "upf", Pod: "upf-0"},
 	})
 	if err != nil {

@@ -31,7 +31,7 @@ func serveNetwork(i v1alpha1.InterfaceState, facts agent.NetworkFacts) (podnet.N
 // but its lease tells.
 func TestPodsThatLostTheirLinkAreNamed(t *testing.T) {
 	lease := func(change func(*podnet.Lease)) podnet.Lease {
-		l := podnet.Lease{Version: podnet.Version, Address: netip.MustParseAddr("10.0.4.17"), Since: seenAt.Add(-time.Minute), Holder: podnet.Holder{
+		l := podnet.Lease{Address: netip.MustParseAddr("10.0.4.17"), Since: seenAt.Add(-time.Minute), Holder: podnet.Holder{
 			ContainerID: "c", Interface: "net1", PodNamespace: "upf", Pod: "a", Attachment: podnet.IPVLAN, Link: 7,
 		}}
 		change(&l)

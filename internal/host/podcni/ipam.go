@@ -6,6 +6,7 @@
 package podcni
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,8 @@ const validAttachments = "cni.dev/valid-attachments"
 // ipam gives addresses to the links of pods.
 type ipam struct {
 	now func() time.Time
+	// about is the name of the program and its release.
+	about string
 	// networks and leases are the folders that the program shares with the agent.
 	networks, leases string
 }
@@ -188,7 +191,8 @@ func (i ipam) status(args *skel.CmdArgs) error {
 	return nil
 }
 
-// network reads the file of a network.
+// network reads the file of a network. It refuses one of a later release, whose pods could get addresses that they must
+// not have. The agent of that release installs its own program when its pod starts.
 func (i ipam) network(name string) (podnet.Network, error) {
 	file := name + ".json"
 	path := filepath.Join(i.networks, file)
@@ -203,6 +207,12 @@ func (i ipam) network(name string) (podnet.Network, error) {
 		return podnet.Network{}, failure(err)
 	}
 	network, err := podnet.ParseNetwork(text)
+	if later := (*podnet.LaterVersionError)(nil); errors.As(err, &later) {
+		return podnet.Network{}, types.NewError(types.ErrTryAgainLater,
+			fmt.Sprintf("the agent of the node is of a later release than %s: %v: %s; delete the agent's pod on node %s: "+
+				"its next pod installs the program of the same release in the CNI folder", i.about, later, path,
+				cmp.Or(network.Node, "NODE")), "")
+	}
 	if err != nil {
 		return podnet.Network{}, types.NewError(types.ErrDecodingFailure,
 			fmt.Sprintf("the file of pod network %s is not valid; restart the agent of the node, which writes it again: %s: %v",

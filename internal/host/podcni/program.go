@@ -42,7 +42,7 @@ func Main(name, release string) *types.Error {
 	switch name {
 	case IPAMName:
 		ipam := ipam{
-			now: time.Now, networks: cmp.Or(os.Getenv(NetworksVariable), NetworksDir),
+			now: time.Now, about: about, networks: cmp.Or(os.Getenv(NetworksVariable), NetworksDir),
 			leases: cmp.Or(os.Getenv(LeasesVariable), podlease.Dir),
 		}
 		return skel.PluginMainFuncsWithError(ipam.functions(), version.All, about)

@@ -129,9 +129,7 @@ func (s *Store) read(address netip.Addr) (podnet.Lease, error) {
 		return podnet.Lease{}, err
 	}
 	holder := podnet.Holder{ContainerID: unread, Interface: unread}
-	return podnet.Lease{
-		Version: podnet.Version, Address: address, Holder: holder, Since: info.ModTime(), Unreadable: true,
-	}, nil
+	return podnet.Lease{Address: address, Holder: holder, Since: info.ModTime(), Unreadable: true}, nil
 }
 
 // Current returns the leases that decisions need, by address. It first ends those whose pods are gone, and removes the

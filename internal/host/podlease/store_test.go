@@ -27,7 +27,7 @@ var (
 
 func lease(address string) podnet.Lease {
 	return podnet.Lease{
-		Version: podnet.Version, Address: netip.MustParseAddr(address), Since: now,
+		Address: netip.MustParseAddr(address), Since: now,
 		Holder: podnet.Holder{ContainerID: "c", Interface: "net1", BootID: "b"},
 	}
 }
