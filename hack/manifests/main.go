@@ -251,7 +251,8 @@ func writeActions() error {
 		name string
 		of   reflect.Type
 	}{{"apiActions", reflect.TypeFor[awsec2.API]()}, {"launchActions", reflect.TypeFor[awsec2.LaunchAPI]()},
-		{"reservationActions", reflect.TypeFor[awsec2.ReservationAPI]()}} {
+		{"reservationActions", reflect.TypeFor[awsec2.ReservationAPI]()},
+		{"operatorActions", reflect.TypeFor[awsec2.OperatorAPI]()}} {
 		fmt.Fprintf(&b, "\n// %s are the methods of [%s].\nfunc %s() []string {\n\treturn []string{\n", list.name,
 			list.of.Name(), list.name)
 		for method := range list.of.Methods() {

@@ -349,11 +349,13 @@ func TestANodeKeepsToItsSubnets(t *testing.T) {
 	}
 }
 
-// The operator can adopt interfaces without an owner and remove the cluster's own, but cannot change interfaces of
-// other clusters.
+// The operator can adopt interfaces without an owner, give them back and remove the cluster's own, but cannot change
+// interfaces of other clusters.
 func TestOperator(t *testing.T) {
 	a := newAccount(t)
 	nobodys, theirs, ours := a.create(), a.create(tagged(identity.TagCluster, "theirs")...), a.create(tagged(identity.TagCluster, "ours")...)
+	imported := a.create(append(tagged(identity.TagCluster, "ours"),
+		"TagSpecification.1.Tag.2.Key="+identity.TagImportedFrom, "TagSpecification.1.Tag.2.Value=multus-function")...)
 	const unauthorized = "UnauthorizedOperation"
 	adopt := []string{"Tag.1.Key=" + identity.TagCluster, "Tag.1.Value=ours"}
 	for _, c := range []struct {
@@ -366,6 +368,12 @@ func TestOperator(t *testing.T) {
 		{"deletes nobody's", "DeleteNetworkInterface", []string{"NetworkInterfaceId=" + nobodys}, unauthorized},
 		{"attaches", "AttachNetworkInterface", []string{"NetworkInterfaceId=" + ours, "InstanceId=" + a.instance(), "DeviceIndex=3"}, unauthorized},
 		{"adopts nobody's", "CreateTags", append(adopt, "ResourceId.1="+nobodys), ""},
+		{"takes the tags of what multieni created", "DeleteTags", []string{"ResourceId.1=" + ours, "Tag.1.Key=" + identity.TagCluster}, unauthorized},
+		{"takes a user's tag of an import", "DeleteTags", []string{"ResourceId.1=" + imported, "Tag.1.Key=team"}, unauthorized},
+		{"takes all tags of an import", "DeleteTags", []string{"ResourceId.1=" + imported}, unauthorized},
+		{"gives an import back", "DeleteTags", []string{
+			"ResourceId.1=" + imported, "Tag.1.Key=" + identity.TagCluster, "Tag.2.Key=" + identity.TagImportedFrom,
+		}, ""},
 		{"deletes a leak", "DeleteNetworkInterface", []string{"NetworkInterfaceId=" + ours}, ""},
 	} {
 		if code, body := a.call("operator", c.action, c.parameters...); code != c.code {

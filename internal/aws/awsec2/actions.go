@@ -50,3 +50,10 @@ func reservationActions() []string {
 		"DeleteSubnetCidrReservation",
 	}
 }
+
+// operatorActions are the methods of [OperatorAPI].
+func operatorActions() []string {
+	return []string{
+		"DeleteTags",
+	}
+}

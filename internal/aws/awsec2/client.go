@@ -47,6 +47,7 @@ type Client struct {
 	api      API
 	launches LaunchAPI
 	reserves ReservationAPI
+	operates OperatorAPI
 	cluster  string
 	looks    *batcher[eni.InstanceSnapshot]
 	types    *typeCache
@@ -68,7 +69,7 @@ func New(cfg aws.Config, options Options) *Client {
 			return stack.Finalize.Insert(tracing(), pacingID, middleware.Before)
 		})
 	})
-	c := &Client{api: api, launches: api, reserves: api, cluster: options.Cluster, pacing: pacing}
+	c := &Client{api: api, launches: api, reserves: api, operates: api, cluster: options.Cluster, pacing: pacing}
 	c.looks = newCoalescer(describeBatchSize, c.describeInstances)
 	c.types = newTypeCache(c.describeTypes)
 	return c

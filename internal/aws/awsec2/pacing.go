@@ -46,6 +46,7 @@ func DocumentedBuckets() map[string]Bucket {
 		"DescribeSecurityGroups":          describeBucket,
 		"DescribeSubnets":                 describeBucket,
 		"GetSubnetCidrReservations":       {Capacity: 5, Refill: 1},
+		"DeleteTags":                      {Capacity: 100, Refill: 10},
 		"CreateSubnetCidrReservation":     {Capacity: 5, Refill: 1},
 		"DeleteSubnetCidrReservation":     {Capacity: 5, Refill: 1},
 		"DescribeImages":                  describeBucket,

@@ -334,7 +334,7 @@ func TestBucketsTellHowTheyStand(t *testing.T) {
 
 func TestEveryActionHasABucket(t *testing.T) {
 	buckets, actions := awsec2.DocumentedBuckets(), 0
-	for _, api := range []reflect.Type{reflect.TypeFor[awsec2.API](), reflect.TypeFor[awsec2.LaunchAPI](), reflect.TypeFor[awsec2.ReservationAPI]()} {
+	for _, api := range []reflect.Type{reflect.TypeFor[awsec2.API](), reflect.TypeFor[awsec2.LaunchAPI](), reflect.TypeFor[awsec2.ReservationAPI](), reflect.TypeFor[awsec2.OperatorAPI]()} {
 		actions += api.NumMethod()
 		for n := range api.NumMethod() {
 			if name := api.Method(n).Name; buckets[name].Capacity == 0 || buckets[name].Refill == 0 {

@@ -76,9 +76,9 @@ type statement struct {
 // condition has the values to compare with, by operator and key.
 type condition map[string]map[string]any
 
-// Policy returns the IAM policy of a component: every action of [API], [LaunchAPI] or [ReservationAPI] that the
-// component calls, on the kinds of resources that it touches (Service Authorization Reference, "Actions, resources, and
-// condition keys for Amazon EC2"). The policy allows to create interfaces only with the cluster's tag, and to change or
+// Policy returns the IAM policy of a component: every action of [API], [LaunchAPI], [ReservationAPI] or [OperatorAPI]
+// that the component calls, on the kinds of resources that it touches (Service Authorization Reference, "Actions,
+// resources, and condition keys for Amazon EC2"). The policy allows to create interfaces only with the cluster's tag, and to change or
 // tag only interfaces with it.
 func Policy(component Component, o PolicyOptions) ([]byte, error) {
 	if !partition.MatchString(o.Partition) {
@@ -114,12 +114,14 @@ func Policy(component Component, o PolicyOptions) ([]byte, error) {
 }
 
 // called returns the actions of [API] with these prefixes, launching those of [LaunchAPI], reserving those of
-// [ReservationAPI].
+// [ReservationAPI], operating those of [OperatorAPI].
 func called(prefixes ...string) []string { return beginning(apiActions(), prefixes) }
 
 func launching(prefixes ...string) []string { return beginning(launchActions(), prefixes) }
 
 func reserving(prefixes ...string) []string { return beginning(reservationActions(), prefixes) }
+
+func operating(prefixes ...string) []string { return beginning(operatorActions(), prefixes) }
 
 func beginning(all, prefixes []string) []string {
 	var actions []string
@@ -203,10 +205,15 @@ func (o PolicyOptions) subnetReservations() []statement {
 
 func (o PolicyOptions) operator() []statement {
 	stranger := with(o.withCondition("aws:RequestTag"), "Null", "aws:ResourceTag/"+identity.TagCluster, "true")
+	// Without a key in the request EC2 would remove all tags.
+	imported := with(o.withCondition("aws:ResourceTag"), "Null", "aws:ResourceTag/"+identity.TagImportedFrom, "false")
+	imported = with(imported, "Null", "aws:TagKeys", "false")
+	imported = with(imported, "ForAllValues:StringLike", "aws:TagKeys", []string{identity.Prefix + "*"})
 	return []statement{
 		o.look(),
 		o.allow("CollectLeaks", called("DeleteNetworkInterface"), o.withCondition("aws:ResourceTag"), "network-interface"),
 		o.allow("ImportWhatIsNobodys", called("CreateTags"), stranger, "network-interface"),
+		o.allow("UndoImports", operating("Delete"), imported, "network-interface"),
 	}
 }
 

@@ -25,7 +25,10 @@ func TestPoliciesAllowWhatIsCalled(t *testing.T) {
 		awsec2.Controller:         methods(reflect.TypeFor[awsec2.API]()),
 		awsec2.Bootstrap:          methods(reflect.TypeFor[awsec2.API]()),
 		awsec2.SubnetReservations: append(methods(reflect.TypeFor[awsec2.ReservationAPI]()), "ec2:CreateTags"),
-		awsec2.NodeTemplates:      append(methods(reflect.TypeFor[awsec2.LaunchAPI]()), besides...),
+		awsec2.Operator: append(methods(reflect.TypeFor[awsec2.OperatorAPI]()), "ec2:CreateTags", "ec2:DeleteNetworkInterface",
+			"ec2:DescribeInstanceTypes", "ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups",
+			"ec2:DescribeSubnets", "ec2:GetSubnetCidrReservations"),
+		awsec2.NodeTemplates: append(methods(reflect.TypeFor[awsec2.LaunchAPI]()), besides...),
 	} {
 		content, err := awsec2.Policy(component, awsec2.PolicyOptions{})
 		if err != nil {

@@ -55,6 +55,9 @@ var calls = map[string]func(context.Context, *awsec2.Client) error{
 	"tags": func(ctx context.Context, c *awsec2.Client) error {
 		return c.PutTags(ctx, "eni-1", map[string]string{"b": "2", "a": "1"})
 	},
+	"fewer tags": func(ctx context.Context, c *awsec2.Client) error {
+		return c.RemoveTags(ctx, "eni-1", []string{"a", "b"})
+	},
 	"more IPv4": func(ctx context.Context, c *awsec2.Client) error {
 		_, err := c.AssignIPv4(ctx, "eni-1", 2, 0)
 		return err
@@ -179,6 +182,7 @@ func TestContentOfMutatingCalls(t *testing.T) {
 			"Action": {"CreateTags"}, "ResourceId.1": {"eni-1"},
 			"Tag.1.Key": {"a"}, "Tag.1.Value": {"1"}, "Tag.2.Key": {"b"}, "Tag.2.Value": {"2"},
 		},
+		"fewer tags":    {"Action": {"DeleteTags"}, "ResourceId.1": {"eni-1"}, "Tag.1.Key": {"a"}, "Tag.2.Key": {"b"}},
 		"more IPv4":     {"Action": {"AssignPrivateIpAddresses"}, "NetworkInterfaceId": {"eni-1"}, "SecondaryPrivateIpAddressCount": {"2"}},
 		"more prefixes": {"Action": {"AssignPrivateIpAddresses"}, "NetworkInterfaceId": {"eni-1"}, "Ipv4PrefixCount": {"1"}},
 		"more IPv6":     {"Action": {"AssignIpv6Addresses"}, "NetworkInterfaceId": {"eni-1"}, "Ipv6AddressCount": {"1"}},

@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -33,22 +35,7 @@ const (
 	otherImage      = "aws-multi-eni-controller"
 )
 
-// The programs whose interfaces can be imported.
-const (
-	fromController = "aws-multi-eni-controller"
-	fromFunction   = "multus-function"
-)
-
-func newImport() *cobra.Command {
-	var s screen
-	var e cloud
-	var q question
-	var dryRun bool
-	var from string
-	c := &cobra.Command{
-		Use:   "import",
-		Short: "Import the interfaces of the aws-multi-eni-controller or of the published Multus functions",
-		Long: `Import the interfaces of the aws-multi-eni-controller without interrupting their traffic. The
+const importLong = `Import the interfaces of the aws-multi-eni-controller without interrupting their traffic. The
 command adds multieni's tags to its attached interfaces; the next controller that starts adopts
 them in their slots. It then removes the other controller's finalizer from the NodeENIs, because
 nothing else would.
@@ -61,21 +48,60 @@ With --from=multus-function, the command imports interfaces of the nodes that ha
 node.k8s.amazonaws.com/no_manage=true and no owner, as the published Multus functions for node
 groups leave them. It matches them by subnet and device index, then by subnet. Apply the NodeENIs
 first: if such an interface is in the slot of a NodeENI, the controller creates none, and reports
-NotImported.`,
-		Example: `  kubectl scale -n eni-controller-system deployment/eni-controller --replicas=0
+NotImported.
+
+With --selector, the command imports the interfaces of the nodes with these labels, for example
+of one node group. Pause the other nodes before the controller of multieni starts, so that it
+creates no second interfaces there: kubectl annotate node NODE networking.k8s.aws/paused=true.
+The import does not need a pause to end. A NodeENI keeps the other controller's finalizer until
+its interfaces on all nodes are imported.
+
+With --undo, the command gives imported interfaces back: it removes multieni's tags from them and
+their records from the NodeENIStates. Interfaces stay attached, and their other tags stay. A
+NodeENI without any interface of multieni loses multieni's finalizer, so that its deletion deletes
+no interface. Stop the controller of multieni first; the command fails while it runs. Interfaces
+that multieni created stay its own. Interfaces of a NodeENI with pods stay too: remove spec.pods,
+and wait until no pod has an address.`
+
+const importExample = `  # all interfaces
+  kubectl scale -n eni-controller-system deployment/eni-controller --replicas=0
   kubectl eni import --dry-run
   kubectl eni import
-  kubectl eni import --from multus-function`,
-		Args: cobra.NoArgs,
+  kubectl eni import --from multus-function
+
+  # one node group, and back
+  kubectl eni import --selector eks.amazonaws.com/nodegroup=blue --dry-run
+  kubectl eni import --selector eks.amazonaws.com/nodegroup=blue
+  kubectl eni import --undo --selector eks.amazonaws.com/nodegroup=blue --dry-run -o json`
+
+func newImport() *cobra.Command {
+	var s screen
+	var e cloud
+	var q question
+	var dryRun, undo bool
+	var from, nodes string
+	c := &cobra.Command{
+		Use:     "import",
+		Short:   "Import the interfaces of the aws-multi-eni-controller or of the published Multus functions",
+		Long:    importLong,
+		Example: importExample,
+		Args:    cobra.NoArgs,
 		RunE: s.begin(func(c *cobra.Command, api client.Client, _ []string) error {
-			if from != fromController && from != fromFunction {
-				return fmt.Errorf("--from=%s: it can be %s or %s", from, fromController, fromFunction)
+			if from != importer.FromController && from != importer.FromFunction {
+				return fmt.Errorf("--from=%s: it can be %s or %s", from, importer.FromController, importer.FromFunction)
+			}
+			selects, err := labels.Parse(nodes)
+			if err != nil {
+				return fmt.Errorf("--selector=%s: %w", nodes, err)
 			}
 			cloud, err := e.connect(c.Context(), api)
 			if err != nil {
 				return err
 			}
-			i := importRun{api: api, cloud: cloud, from: from, now: time.Now()}
+			i := importRun{api: api, cloud: cloud, from: from, nodes: selects, now: time.Now()}
+			if undo {
+				return i.undo(c, &s, q, dryRun)
+			}
 			if err := i.find(c.Context()); err != nil {
 				return err
 			}
@@ -91,9 +117,12 @@ NotImported.`,
 			return i.carryOut(c.Context())
 		}),
 	}
-	c.Flags().StringVar(&from, "from", fromController,
-		"program whose interfaces to import: "+fromController+" or "+fromFunction)
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would be imported")
+	c.Flags().StringVar(&from, "from", importer.FromController,
+		"program whose interfaces to import: "+importer.FromController+" or "+importer.FromFunction)
+	c.Flags().StringVarP(&nodes, "selector", "l", "",
+		"labels of the nodes whose interfaces to import, as for kubectl get; all nodes if empty")
+	c.Flags().BoolVar(&undo, "undo", false, "give imported interfaces back")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would be changed")
 	q.bind(c.Flags())
 	e.bind(c.Flags())
 	s.bind(c, "wide", "json", "yaml")
@@ -105,17 +134,39 @@ type importRun struct {
 	api   client.Client
 	cloud ec2
 	from  string
+	// nodes selects the nodes whose interfaces are imported.
+	nodes labels.Selector
 	now   time.Time
 
 	outcome importer.Result
 	// objects are the NodeENIs with the other controller's marks.
 	objects  []v1alpha1.NodeENI
 	nodeENIs map[string]*v1alpha1.NodeENI
+	// waiting are the NodeENIs with interfaces of the other controller on nodes that are not selected.
+	waiting []string
 }
+
+// read reads what users declare, and fails if the selector matches no node.
+func (i *importRun) read(ctx context.Context) (objects, error) {
+	o, err := readWanted(ctx, i.api)
+	if err != nil {
+		return o, err
+	}
+	if !i.nodes.Empty() && !slices.ContainsFunc(o.nodes, i.selects) {
+		return o, fmt.Errorf("--selector=%s matches no node; kubectl get nodes --show-labels shows their labels", i.nodes)
+	}
+	i.nodeENIs = map[string]*v1alpha1.NodeENI{}
+	for n := range o.nodeENIs {
+		i.nodeENIs[o.nodeENIs[n].Name] = &o.nodeENIs[n]
+	}
+	return o, nil
+}
+
+func (i *importRun) selects(node corev1.Node) bool { return i.nodes.Matches(labels.Set(node.Labels)) }
 
 // find reads the cluster and EC2.
 func (i *importRun) find(ctx context.Context) error {
-	o, err := readWanted(ctx, i.api)
+	o, err := i.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,20 +174,8 @@ func (i *importRun) find(ctx context.Context) error {
 	if err := d.resolve(ctx); err != nil {
 		return err
 	}
-	i.nodeENIs = map[string]*v1alpha1.NodeENI{}
-	for n := range o.nodeENIs {
-		nodeENI := &o.nodeENIs[n]
-		i.nodeENIs[nodeENI.Name] = nodeENI
-		if i.from != fromController {
-			continue
-		}
-		if _, annotated := nodeENI.Annotations[otherAnnotation]; annotated ||
-			controllerutil.ContainsFinalizer(nodeENI, otherFinalizer) {
-			i.objects = append(i.objects, *nodeENI)
-		}
-	}
 	tags := map[string]string{importer.TagManagedBy: importer.ManagedBy}
-	if i.from == fromFunction {
+	if i.from == importer.FromFunction {
 		tags = map[string]string{identity.TagNoManage: "true"}
 	}
 	interfaces, err := i.cloud.ListTagged(ctx, tags)
@@ -144,7 +183,28 @@ func (i *importRun) find(ctx context.Context) error {
 		return err
 	}
 	i.match(&d, interfaces)
+	if i.from == importer.FromController {
+		i.findObjects()
+	}
 	return nil
+}
+
+// findObjects finds the NodeENIs that lose the other controller's marks: those without an interface of it on other
+// nodes.
+func (i *importRun) findObjects() {
+	var waiting []string
+	for _, name := range slices.Sorted(maps.Keys(i.nodeENIs)) {
+		nodeENI := i.nodeENIs[name]
+		_, annotated := nodeENI.Annotations[otherAnnotation]
+		switch {
+		case !annotated && !controllerutil.ContainsFinalizer(nodeENI, otherFinalizer):
+		case slices.Contains(i.waiting, name):
+			waiting = append(waiting, name)
+		default:
+			i.objects = append(i.objects, *nodeENI)
+		}
+	}
+	i.waiting = waiting
 }
 
 // match matches the interfaces of each node, and skips those that are attached to none.
@@ -165,17 +225,25 @@ func (i *importRun) match(d *dryRun, interfaces []eni.Interface) {
 			continue
 		}
 		delete(byInstance, ref.ID)
+		if !i.selects(*node) {
+			i.wait(some)
+			continue
+		}
+		// An import changes nothing of a node that the controller would do, so it does not wait for the end of a pause.
+		node = node.DeepCopy()
+		delete(node.Annotations, v1alpha1.PausedAnnotation)
 		wanted := d.desired(node, ref.ID, selector.Location{Zone: ref.Zone, VPCID: some[0].VPCID})
 		find := importer.Find
-		if i.from == fromFunction {
+		if i.from == importer.FromFunction {
 			find = importer.FindUnowned
 		}
 		found := find(wanted, some, identity.GenerationAt(i.now))
 		i.outcome.Matches = append(i.outcome.Matches, found.Matches...)
 		i.outcome.Passed = append(i.outcome.Passed, found.Passed...)
 	}
-	if i.from == fromFunction {
-		return // the VPC's other interfaces with that tag belong to other clusters, or to no Kubernetes cluster
+	// The VPC's other interfaces with the tag of a function belong to other clusters, or to no Kubernetes cluster.
+	if i.from == importer.FromFunction || !i.nodes.Empty() {
+		return
 	}
 	for _, instanceID := range slices.Sorted(maps.Keys(byInstance)) {
 		for _, one := range byInstance[instanceID] {
@@ -185,17 +253,36 @@ func (i *importRun) match(d *dryRun, interfaces []eni.Interface) {
 	}
 }
 
-func (i *importRun) view() report.ImportPlan {
-	v := report.ImportPlan{Adopt: []report.ImportedInterface{}}
+// wait notes the NodeENIs of interfaces that are not imported yet.
+func (i *importRun) wait(interfaces []eni.Interface) {
+	for _, one := range interfaces {
+		if one.Tags[identity.TagCluster] == "" {
+			i.waiting = append(i.waiting, one.Tags[importer.TagNodeENI])
+		}
+	}
+}
+
+// matched returns the interfaces of the outcome that change, and passed the others.
+func (i *importRun) matched() []report.ImportedInterface {
+	all := []report.ImportedInterface{}
 	for _, m := range i.outcome.Matches {
-		v.Adopt = append(v.Adopt, report.ImportedInterface{
+		all = append(all, report.ImportedInterface{
 			ENIID: m.Interface.ID, NodeENI: m.Member.NodeENI, Node: m.Member.Node, Ordinal: m.Member.Ordinal,
 			Slot: m.Interface.Attachment.Slot.String(),
 		})
 	}
+	return all
+}
+
+func (i *importRun) passed() (all []report.SkippedInterface) {
 	for _, p := range i.outcome.Passed {
-		v.Passed = append(v.Passed, report.SkippedInterface{ENIID: p.Interface.ID, Why: p.Why})
+		all = append(all, report.SkippedInterface{ENIID: p.Interface.ID, Why: p.Why})
 	}
+	return all
+}
+
+func (i *importRun) view() report.ImportPlan {
+	v := report.ImportPlan{Adopt: i.matched(), Passed: i.passed(), Waiting: i.waiting}
 	for _, o := range i.objects {
 		v.Objects = append(v.Objects, o.Name)
 	}
@@ -205,7 +292,7 @@ func (i *importRun) view() report.ImportPlan {
 // isOtherControllerStopped returns an error while the other controller runs: it would create interfaces again that it
 // no longer finds.
 func (i *importRun) isOtherControllerStopped(ctx context.Context) error {
-	if i.from != fromController {
+	if i.from != importer.FromController {
 		return nil
 	}
 	var all appsv1.DeploymentList
@@ -228,6 +315,7 @@ func (i *importRun) carryOut(ctx context.Context) error {
 	var failed []error
 	for _, m := range i.outcome.Matches {
 		tags := m.Member.DesiredTags(v1alpha1.Strings(i.nodeENIs[m.Member.NodeENI].Spec.Tags))
+		tags[identity.TagImportedFrom] = i.from
 		tags[identity.TagCreatedAt] = strconv.FormatInt(i.now.Unix(), 10)
 		if err := i.cloud.PutTags(ctx, m.Interface.ID, tags); err != nil {
 			failed = append(failed, fmt.Errorf("tag %s: %w", m.Interface.ID, err))

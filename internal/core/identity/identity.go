@@ -36,6 +36,10 @@ const (
 	TagCreatedAt  = Prefix + "created-at"
 )
 
+// TagImportedFrom is the tag key of an imported interface, with the program that created it. Only an import writes it,
+// so that its undo finds the interfaces that another program can have back.
+const TagImportedFrom = Prefix + "imported-from"
+
 // The tag keys of the instances, volumes and interfaces that a node template launches, and of its launch templates. An
 // interface with these tags alone is no member of a NodeENI.
 const (

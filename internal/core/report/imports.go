@@ -17,6 +17,16 @@ type ImportPlan struct {
 	Passed []SkippedInterface  `json:"passed,omitempty"`
 	// Objects are the NodeENIs from which the other controller's marks are removed.
 	Objects []string `json:"objects,omitempty"`
+	// Waiting are the NodeENIs that keep the marks until their interfaces on other nodes are imported.
+	Waiting []string `json:"waiting,omitempty"`
+}
+
+// ImportUndo is the result of giving imported interfaces back.
+type ImportUndo struct {
+	Release []ImportedInterface `json:"release"`
+	Passed  []SkippedInterface  `json:"passed,omitempty"`
+	// Objects are the NodeENIs that lose multieni's finalizer, because no interface of theirs is left.
+	Objects []string `json:"objects,omitempty"`
 }
 
 // ImportedInterface is one interface that is imported.
@@ -37,22 +47,50 @@ type SkippedInterface struct {
 // Text prints the adoptions.
 func (v ImportPlan) Text(p Page) string {
 	var b strings.Builder
-	var rows [][]terminal.Cell
-	for _, a := range v.Adopt {
-		rows = append(rows, []terminal.Cell{{Text: a.ENIID}, {Text: a.NodeENI}, {Text: a.Node}, {Text: a.Slot}})
-	}
-	if len(rows) > 0 {
-		columns := []terminal.Column{{Title: "ENI"}, {Title: "BECOMES ONE OF"}, {Title: "ON"},
-			{Title: "STAYS AT", Dispensable: 1}}
-		b.WriteString(p.table(columns, rows) + "\n")
-	}
-	for _, passed := range v.Passed {
-		b.WriteString(p.paragraph("· ", passed.ENIID+" is left as it is: "+passed.Why))
-	}
+	b.WriteString(importedTable(p, "BECOMES ONE OF", v.Adopt))
+	b.WriteString(skippedParagraphs(p, v.Passed))
 	for _, name := range v.Objects {
 		b.WriteString(p.paragraph("· ", "NodeENI "+name+" loses the other controller's finalizer and annotation"))
 	}
+	for _, name := range v.Waiting {
+		b.WriteString(p.paragraph("· ", "NodeENI "+name+" keeps the other controller's finalizer, until its interfaces on "+
+			"the nodes that the selector does not match are imported"))
+	}
 	b.WriteString(p.paragraph("", fmt.Sprintf("%s to adopt, %d left as they are, %s to tidy.",
 		text.Count(len(v.Adopt), "interface"), len(v.Passed), text.Count(len(v.Objects), "NodeENI"))))
+	return b.String()
+}
+
+// Text prints the interfaces that change their owner.
+func (v ImportUndo) Text(p Page) string {
+	var b strings.Builder
+	b.WriteString(importedTable(p, "NO LONGER OF", v.Release))
+	b.WriteString(skippedParagraphs(p, v.Passed))
+	for _, name := range v.Objects {
+		b.WriteString(p.paragraph("· ", "NodeENI "+name+" loses multieni's finalizer: its deletion deletes no interface"))
+	}
+	b.WriteString(p.paragraph("", fmt.Sprintf("%s to give back, %d left as they are.",
+		text.Count(len(v.Release), "interface"), len(v.Passed))))
+	return b.String()
+}
+
+// importedTable prints the interfaces; owner is the title of the column of their NodeENIs.
+func importedTable(p Page, owner string, interfaces []ImportedInterface) string {
+	if len(interfaces) == 0 {
+		return ""
+	}
+	var rows [][]terminal.Cell
+	for _, i := range interfaces {
+		rows = append(rows, []terminal.Cell{{Text: i.ENIID}, {Text: i.NodeENI}, {Text: i.Node}, {Text: i.Slot}})
+	}
+	return p.table([]terminal.Column{{Title: "ENI"}, {Title: owner}, {Title: "ON"}, {Title: "STAYS AT", Dispensable: 1}},
+		rows) + "\n"
+}
+
+func skippedParagraphs(p Page, interfaces []SkippedInterface) string {
+	var b strings.Builder
+	for _, i := range interfaces {
+		b.WriteString(p.paragraph("· ", i.ENIID+" is left as it is: "+i.Why))
+	}
 	return b.String()
 }

@@ -55,6 +55,11 @@ eni-1   sig              node-a1   card 1 device 2
 			want: "· eni-3 is left as it is: it is not attached\n" +
 				"0 interfaces to adopt, 1 left as they are, 0 NodeENIs to tidy.\n",
 		},
+		"a NodeENI with interfaces on other nodes": {
+			of: report.ImportPlan{Waiting: []string{"multus"}},
+			want: "· NodeENI multus keeps the other controller's finalizer, until its interfaces on the nodes that the selector " +
+				"does not match are imported\n0 interfaces to adopt, 0 left as they are, 0 NodeENIs to tidy.\n",
+		},
 		"a NodeENI to tidy": {
 			of: only(func(all report.ImportPlan, some *report.ImportPlan) { some.Objects = all.Objects[:1] }),
 			want: "· NodeENI multus loses the other controller's finalizer and annotation\n" +
@@ -100,6 +105,22 @@ func TestImportPlanHasTheseFieldsInJSON(t *testing.T) {
   ]
 }`
 	if diff := cmp.Diff(want, indented(t, imported())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The undo prints what it changes first, too.
+func TestImportUndoPrints(t *testing.T) {
+	all := imported()
+	undo := report.ImportUndo{Release: all.Adopt[:1], Passed: all.Passed, Objects: []string{"multus"}}
+	const want = `ENI     NO LONGER OF   ON        STAYS AT
+eni-2   multus         node-b1   card 0 device 3
+
+· eni-3 is left as it is: it is not attached
+· NodeENI multus loses multieni's finalizer: its deletion deletes no interface
+1 interface to give back, 1 left as they are.
+`
+	if diff := cmp.Diff(want, undo.Text(report.Page{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
