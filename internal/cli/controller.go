@@ -103,6 +103,7 @@ It sends OpenTelemetry traces when OTEL_EXPORTER_OTLP_ENDPOINT names a collector
 		},
 	}
 	o.Bind(command.Flags())
+	command.SetFlagErrorFunc(options.ExplainUnknown)
 	return command
 }
 

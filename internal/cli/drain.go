@@ -93,6 +93,7 @@ SubnetReservations. The controller's account may do so only while helm uninstall
 		},
 	}
 	o.Bind(command.Flags())
+	command.SetFlagErrorFunc(options.ExplainUnknown)
 	o.MetricsAddress, o.ProbeAddress = "0", "0" // a controller may run on the same host
 	command.Flags().BoolVar(&yes, "yes", false, "confirm the deletion")
 	command.Flags().DurationVar(&timeout, "timeout", 15*time.Minute, "how long to wait")

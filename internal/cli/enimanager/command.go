@@ -57,6 +57,7 @@ credentials. It uses instance metadata, if available, to explain why an interfac
 		},
 	}
 	o.Bind(command.Flags())
+	command.SetFlagErrorFunc(options.ExplainUnknown)
 	// cobra's own flag would have the shorthand -v, which users write for --v
 	command.Flags().Bool("version", false, "print the version and exit")
 	return command
