@@ -63,6 +63,9 @@ func (a answer) code() string {
 func (s *Simulator) serveCall(w http.ResponseWriter, r *http.Request, of service) {
 	call := of.protocol.read(r)
 	call.caller, call.userAgent = accessKey(r), r.UserAgent()
+	if call.problem == nil {
+		call.problem = otherRegion(of, r, s.options.World.Region)
+	}
 	half := s.latency(of, call.action) / 2
 	if half > 0 && s.clock.Sleep(r.Context(), half) != nil {
 		return
@@ -113,24 +116,44 @@ func (s *Simulator) latency(of service, action string) time.Duration {
 	return latency.Draw(s.random)
 }
 
-// signer is where a signature names its access key and, after date and region, the service.
-var signer = regexp.MustCompile(`Credential=([^/]+)/[^/]*/[^/]*/([^/]+)/`)
+// signer is where a signature names its access key, and after the date the region and the service.
+var signer = regexp.MustCompile(`Credential=([^/]+)/[^/]*/([^/]*)/([^/]+)/`)
 
-func accessKey(r *http.Request) string {
-	key, _ := signature(r)
-	return key
-}
+// scope is what a signature is for.
+type scope struct{ key, region, service string }
 
-func signedService(r *http.Request) string {
-	_, service := signature(r)
-	return service
-}
-
-func signature(r *http.Request) (key, service string) {
+// scopeOf returns the scope of a call's signature; the zero value without one.
+func scopeOf(r *http.Request) scope {
 	if found := signer.FindStringSubmatch(r.Header.Get("Authorization")); found != nil {
-		return found[1], found[2]
+		return scope{found[1], found[2], found[3]}
 	}
-	return "", ""
+	return scope{}
+}
+
+func accessKey(r *http.Request) string { return scopeOf(r).key }
+
+func signedService(r *http.Request) string { return scopeOf(r).service }
+
+// stsRegion is the region for which clients sign calls to the global endpoint of STS.
+const stsRegion = "us-east-1"
+
+// otherRegion refuses a call that is signed for another region than the world's; nil for the world's and without a
+// signature. The codes are those with which AWS refuses a signature for another region than that of the endpoint.
+func otherRegion(of service, r *http.Request, region string) *apierror.Error {
+	signed := scopeOf(r).region
+	if signed == "" || signed == region || of.name == serviceSTS && signed == stsRegion {
+		return nil
+	}
+	status, code := http.StatusForbidden, "SignatureDoesNotMatch"
+	switch of.protocol.(type) {
+	case *ec2Protocol:
+		status, code = http.StatusUnauthorized, "AuthFailure"
+	case jsonProtocol:
+		status, code = http.StatusBadRequest, "InvalidSignatureException"
+	}
+	return refusal(status, code, fmt.Sprintf("the request is signed for the region %[1]s, and this simulated AWS has only "+
+		"the region %[2]s: set the client's region to %[2]s (AWS_REGION=%[2]s), or change the region of the world",
+		signed, region))
 }
 
 // answer computes the answer of a call, and counts the call.

@@ -24,7 +24,7 @@ type service struct {
 	throttled  apierror.Error
 }
 
-const serviceEC2 = "EC2"
+const serviceEC2, serviceSTS = "EC2", "STS"
 
 // The error codes of the services for too many calls.
 const (
@@ -63,7 +63,7 @@ func newServices() services {
 				throttled: apierror.Error{Code: codeThrottledGroups, Message: "Rate exceeded", Status: http.StatusBadRequest},
 			},
 			stsVersion: {
-				name: "STS", operations: byName(stsOperations()),
+				name: serviceSTS, operations: byName(stsOperations()),
 				protocol:  &queryProtocol{encoder: query.Encoder{Members: true}, namespace: stsNamespace},
 				throttled: apierror.Error{Code: codeThrottledGroups, Message: "Rate exceeded", Status: http.StatusBadRequest},
 			},
