@@ -58,3 +58,34 @@ func TestAPlanNamesThePodsToEvict(t *testing.T) {
 		})
 	}
 }
+
+// TestOnlyPodsThatAnAgentNamesCanBeEvicted removes an interface with attachment Observed: its agent reports addresses and
+// names no pods, and the schema refuses Evict.
+func TestOnlyPodsThatAnAgentNamesCanBeEvicted(t *testing.T) {
+	t.Parallel()
+	const evict, look = "set pods.onRemoval: Evict", "kubectl get floatingaddresses -o wide"
+	for name, tc := range map[string]struct {
+		pods            []string
+		advised, absent string
+	}{
+		"the agent names pods":      {[]string{"upf/a"}, evict, look},
+		"the agent names addresses": {nil, look, evict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newMinimalEC2(limits(4))
+			d := desired(claim("n3", desiredInterface(0, 1, "s1")))
+			settled, ledger := w.drive(d, nil)
+			d.Claims[0].Mode, d.Claims[0].Interfaces = render.Release, nil
+			o := w.observe(ledger)
+			store(&o, settled.Members[0].Interface.ID, func(s *plan.Stored) {
+				s.Report = new(network(1))
+				s.Report.Pods = tc.pods
+			})
+			why := computeWith(d, o, granted, w.now).Members[0].Why
+			if !strings.Contains(why.Message, tc.advised) || strings.Contains(why.Message, tc.absent) {
+				t.Errorf("%s: %q, want the advice %q and not %q", why.Reason, why.Message, tc.advised, tc.absent)
+			}
+		})
+	}
+}

@@ -362,6 +362,11 @@ func (p *planner) waitForPods(s step) step {
 		})
 		return s
 	}
+	if len(network.Pods) == 0 { // the agent knows addresses and not which pods have them: none can be evicted
+		s.Why.Message += "; delete or move the pods: kubectl get floatingaddresses -o wide has the addresses on the " +
+			"interface, and the pod IP of each holder"
+		return s
+	}
 	s.Why.Message += "; delete or move the pods, or set pods.onRemoval: Evict"
 	return s
 }

@@ -21,7 +21,7 @@ func TestRemains(t *testing.T) {
 	}}
 	want := `left: 1 NodeENI, 1 SubnetReservation, 2 AWSNodeTemplates, 2 interfaces of 1 node
 ◐ NodeENI n3: interface eni-1 on node node-a1: InUseByPods: pods have addresses of it: upf/upf-a; delete or move the pods
-◐ NodeENI n4: interface eni-2 on node node-a1: InUseByPods: Delete or move the pods that the message names, or set pods.onRemoval: Evict.
+◐ NodeENI n4: interface eni-2 on node node-a1: InUseByPods: Delete or move the pods. If the message names them, pods.onRemoval: Evict does it.
 ◐ SubnetReservation pods: Deleting
 `
 	if diff := cmp.Diff(want, r.Text(report.Page{})); diff != "" {
