@@ -39,7 +39,7 @@ func Mutants() []Mutant {
 func originMutants() []Mutant {
 	return []Mutant{
 		{Name: "a device is detached under a program", Like: "a controller that knows EC2 alone", Edits: []Edit{{
-			core + "plan", "case $p.$Stored[$m.$Record.$ID].$DeviceInUse:", "case $p.$ended:",
+			core + "plan", "case $p.$Stored[$m.$Record.$ID].$DeviceInUse:", "case p.ended:",
 		}}},
 		{Name: "an address that is not the lowest", Like: "an allocator that counts on", Edits: []Edit{{
 			core + "ipam", "$lowest, $err := $s.$Free(1)",
