@@ -45,9 +45,9 @@ func evictsPods(pods *v1alpha1.NodeENIPods) bool {
 	return pods != nil && pods.OnRemoval == v1alpha1.PodsEvict
 }
 
-// addressCounts returns the least numbers of addresses of an interface. The schema excludes other counts
+// AddressCounts returns the least numbers of addresses of an interface. The schema excludes other counts
 // in addition to those of pods.
-func addressCounts(spec v1alpha1.NodeENISpec) eni.AddressCounts {
+func AddressCounts(spec v1alpha1.NodeENISpec) eni.AddressCounts {
 	counts := eni.AddressCounts{
 		SecondaryIPv4: int(spec.SecondaryPrivateIPAddressCount),
 		IPv4Prefixes:  int(spec.IPv4PrefixCount),
@@ -71,6 +71,6 @@ func interfaceSpec(spec v1alpha1.NodeENISpec, groupIDs []string) eni.Spec {
 		SourceDestCheck:     ptr.Deref(spec.SourceDestCheck, true),
 		DeleteOnTermination: ptr.Deref(spec.DeleteOnTermination, true),
 		LowestFree:          spec.IPv4Allocation == v1alpha1.IPv4AllocationLowestFree,
-		AddressCounts:       addressCounts(spec),
+		AddressCounts:       AddressCounts(spec),
 	}
 }

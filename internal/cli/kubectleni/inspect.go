@@ -17,7 +17,7 @@ import (
 func Commands(program string) []*cobra.Command {
 	all := []*cobra.Command{
 		newStatus(), newNode(), newWhy(), newPlan(), newDoctor(), newLeaks(), newImport(), newTopology(),
-		newSubnets(), newNADs(), newCheck(),
+		newSubnets(), newNADs(), newCheck(), newAutoscaling(),
 	}
 	for _, c := range all {
 		c.Example = strings.ReplaceAll(c.Example, "kubectl eni", program)

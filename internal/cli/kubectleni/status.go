@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/internal/core/report"
 )
@@ -17,14 +19,24 @@ func newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Show the fleet at a glance: every NodeENI, and what is not as declared",
 		Long: `Show every NodeENI with the number of its attached interfaces, and then each reason why
-interfaces are not as declared, with the affected nodes and the next step.
+interfaces are not as declared, with the affected nodes and the next step. Pods that stay
+Pending for lack of an address of a pod network follow, if you may list pods.
 
 The command only reads the Kubernetes API.`,
 		Example: `  kubectl eni status
   kubectl eni status -o wide    # and every node
   kubectl eni status -o json | jq '.troubles[] | {reason, nodes}'`,
 		Args: cobra.NoArgs,
-		RunE: s.showFleet(func(fleet report.Fleet, _ []string) (textOutput, error) {
+		RunE: s.show(func(c *cobra.Command, api client.Client, _ []string) (textOutput, error) {
+			o, err := read(c.Context(), api)
+			if err != nil {
+				return nil, err
+			}
+			fleet := o.fleet()
+			fleet.WaitingPods, err = o.waitingPods(c.Context(), api)
+			if err != nil && !apierrors.IsForbidden(err) { // who may not list pods still sees the fleet
+				return nil, err
+			}
 			return report.NewStatus(fleet, time.Now()), nil
 		}),
 	}

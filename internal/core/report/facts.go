@@ -15,6 +15,8 @@ import (
 type Fleet struct {
 	NodeENIs []NodeENI `json:"nodeENIs"`
 	Nodes    []Node    `json:"nodes"`
+	// WaitingPods are pods that no node has an address for.
+	WaitingPods []WaitingPods
 }
 
 // Condition is a condition of an object.
@@ -155,7 +157,8 @@ func (f Fleet) NodeENI(name string) (NodeENI, bool) {
 
 // sorted returns the fleet in the order of the report.
 func (f Fleet) sorted() Fleet {
-	sorted := Fleet{NodeENIs: append([]NodeENI{}, f.NodeENIs...), Nodes: append([]Node{}, f.Nodes...)}
+	sorted := f
+	sorted.NodeENIs, sorted.Nodes = append([]NodeENI{}, f.NodeENIs...), append([]Node{}, f.Nodes...)
 	slices.SortFunc(sorted.NodeENIs, func(a, b NodeENI) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(sorted.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	return sorted

@@ -118,7 +118,7 @@ func (t Issue) text(p Page) string {
 	if t.Passing {
 		m = terminal.Busy
 	}
-	text := p.paragraph(p.sign(m)+" ", t.Reason+" — "+t.NodeENI+" on "+p.names(t.Nodes))
+	text := p.paragraph(p.sign(m)+" ", t.Reason+" — "+t.NodeENI+" on "+p.Names(t.Nodes))
 	cause, next := split(t.Message)
 	text += p.paragraph("  ", cause)
 	if next = cmp.Or(next, t.Advice); next != "" {

@@ -38,6 +38,6 @@ func outages(nodeENIs []NodeENI) (all []Outage) {
 // text prints an outage as a paragraph.
 func (o Outage) text(p Page) string {
 	cause, next := split(o.Message)
-	return p.paragraph(p.sign(terminal.Bad)+" ", o.Reason+" — "+p.names(o.NodeENIs)) +
+	return p.paragraph(p.sign(terminal.Bad)+" ", o.Reason+" — "+p.Names(o.NodeENIs)) +
 		p.paragraph("  ", cause) + p.paragraph("  → ", cmp.Or(next, o.Advice))
 }

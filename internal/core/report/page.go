@@ -31,8 +31,8 @@ func (p Page) table(columns []terminal.Column, rows [][]terminal.Cell) string {
 
 func (p Page) paragraph(indent, text string) string { return p.terminal().Paragraph(indent, text) }
 
-// names lists the first of some names and counts the rest.
-func (p Page) names(all []string) string {
+// Names lists the first of some names and counts the rest.
+func (p Page) Names(all []string) string {
 	if p.Wide || len(all) <= mostNames+1 {
 		return strings.Join(all, ", ")
 	}

@@ -226,7 +226,7 @@ func (v PlanDiff) Text(p Page) string {
 		for i, n := range group {
 			names[i] = n.Name
 		}
-		b.WriteString(p.paint(terminal.Strong, p.paragraph("", p.names(names))))
+		b.WriteString(p.paint(terminal.Strong, p.paragraph("", p.Names(names))))
 		for i, step := range first.Steps {
 			b.WriteString(p.paint(first.signs[i], p.paragraph("  ", step)))
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// addressesPerPrefix is the number of addresses of an IPv4 prefix that EC2 delegates (Amazon EC2 user guide, "Prefix
+// AddressesPerPrefix is the number of addresses of an IPv4 prefix that EC2 delegates (Amazon EC2 user guide, "Prefix
 // delegation for Amazon EC2 network interfaces").
-const addressesPerPrefix = 16
+const AddressesPerPrefix = 16
 
 // PodSizing compares the addresses that a pod network has on each node from the start with the pods that a node allows.
 // If there are as many, pods need no request of an address: a request keeps autoscalers from launching nodes.
@@ -30,19 +30,19 @@ type PodSizing struct {
 // most pods that one of its nodes allows.
 func NewPodSizing(nodeENI string, prefixes, pods int) PodSizing {
 	return PodSizing{
-		NodeENI: nodeENI, Prefixes: prefixes, Addresses: prefixes * addressesPerPrefix, Pods: pods,
-		Enough: (pods + addressesPerPrefix - 1) / addressesPerPrefix,
+		NodeENI: nodeENI, Prefixes: prefixes, Addresses: prefixes * AddressesPerPrefix, Pods: pods,
+		Enough: (pods + AddressesPerPrefix - 1) / AddressesPerPrefix,
 	}
 }
 
 // String returns the comparison, and the number of prefixes that is enough.
 func (s PodSizing) String() string {
 	has := fmt.Sprintf("%s: pods.ipv4.prefixes.min: %d gives each node %d × %d = %d addresses from the start, and its "+
-		"nodes allow %s", s.NodeENI, s.Prefixes, addressesPerPrefix, s.Prefixes, s.Addresses, text.Count(s.Pods, "pod"))
+		"nodes allow %s", s.NodeENI, s.Prefixes, AddressesPerPrefix, s.Prefixes, s.Addresses, text.Count(s.Pods, "pod"))
 	if s.Prefixes >= s.Enough {
 		return has + ": pods need no request of an address"
 	}
 	return has + fmt.Sprintf(": if a node runs more than %d of them on this network, set min: %d, so that pods need no "+
-		"request of an address; autoscalers of nodes do not know such a request (docs/pod-networks.md#autoscalers)",
+		"request of an address; autoscalers of nodes do not know such a request (docs/autoscaling.md)",
 		s.Addresses, s.Enough)
 }

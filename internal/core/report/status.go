@@ -15,14 +15,16 @@ import (
 
 // Status is the summary of a fleet.
 type Status struct {
-	NodeENIs   []NodeENI  `json:"nodeENIs"`
-	Nodes      NodeCounts `json:"nodes"`
-	Outages    []Outage   `json:"outages,omitempty"`
-	Troubles   []Issue    `json:"troubles"`
-	Concerned  []Node     `json:"-"`
-	now        time.Time
-	attaching  int
-	interfaces int
+	NodeENIs []NodeENI  `json:"nodeENIs"`
+	Nodes    NodeCounts `json:"nodes"`
+	Outages  []Outage   `json:"outages,omitempty"`
+	Troubles []Issue    `json:"troubles"`
+	// WaitingPods are pods that no node has an address for.
+	WaitingPods []WaitingPods `json:"waitingPods,omitempty"`
+	Concerned   []Node        `json:"-"`
+	now         time.Time
+	attaching   int
+	interfaces  int
 }
 
 // NodeCounts counts the nodes of a fleet.
@@ -36,7 +38,8 @@ type NodeCounts struct {
 // NewStatus sums up a fleet.
 func NewStatus(f Fleet, now time.Time) Status {
 	f = f.sorted()
-	s := Status{NodeENIs: f.NodeENIs, now: now, Outages: outages(f.NodeENIs), Troubles: issues(f.Nodes)}
+	s := Status{NodeENIs: f.NodeENIs, now: now, Outages: outages(f.NodeENIs), Troubles: issues(f.Nodes),
+		WaitingPods: f.WaitingPods}
 	for _, n := range f.Nodes {
 		if !n.Absent {
 			s.Nodes.All++
@@ -76,6 +79,9 @@ func (s Status) Text(p Page) string {
 	}
 	for _, t := range s.Troubles {
 		b.WriteString("\n" + t.text(p))
+	}
+	for _, w := range s.WaitingPods {
+		b.WriteString("\n" + w.text(p))
 	}
 	return b.String()
 }

@@ -154,7 +154,7 @@ func (s Subnet) text(p Page) string {
 			r.Used, r.Free)))
 	}
 	if len(s.NodeENIs) > 0 {
-		b.WriteString(p.paragraph("  ", "selected by "+p.names(s.NodeENIs)))
+		b.WriteString(p.paragraph("  ", "selected by "+p.Names(s.NodeENIs)))
 	}
 	return b.String()
 }

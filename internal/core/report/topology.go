@@ -103,7 +103,7 @@ func (t Topology) Text(p Page) string {
 	for _, z := range t.Zones {
 		b.WriteString(p.paint(terminal.Strong, terminal.Line(z.title())) + "\n")
 		for _, g := range z.Groups {
-			b.WriteString(p.paragraph("  ", fmt.Sprintf("%s (%s)", p.names(g.Nodes), cmp.Or(g.Type, "unknown type"))))
+			b.WriteString(p.paragraph("  ", fmt.Sprintf("%s (%s)", p.Names(g.Nodes), cmp.Or(g.Type, "unknown type"))))
 			b.WriteString(g.text(p))
 		}
 	}

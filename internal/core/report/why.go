@@ -128,7 +128,7 @@ func nearest(nodes []Node, n NodeENI) []string {
 	for _, lack := range slices.Sorted(maps.Keys(byLack)) {
 		slices.Sort(byLack[lack])
 		names := byLack[lack]
-		notes = append(notes, fmt.Sprintf("%s: %s.", Page{}.names(names), lack))
+		notes = append(notes, fmt.Sprintf("%s: %s.", Page{}.Names(names), lack))
 		if len(notes) == mostNames {
 			break
 		}
