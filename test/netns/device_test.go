@@ -78,7 +78,7 @@ func TestLifeOfADevice(t *testing.T) {
 	if err != nil || !strings.Contains(string(config), pci.device.Address) || !strings.Contains(string(config), "vfio-pci") {
 		t.Errorf("the device plugin is told %s, %v", config, err)
 	}
-	if got := networkdFiles(t, host); !slices.Equal(got, []string{"10-multieni-020000000001.network"}) {
+	if got := networkdFiles(t, host); !slices.Equal(got, []string{"00-multieni-020000000001.network"}) {
 		t.Errorf("systemd-networkd is told %v", got)
 	}
 

@@ -353,7 +353,7 @@ func TestNetworkd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if name != "10-multieni-02ab0000000a.network" {
+	if name != "00-multieni-02ab0000000a.network" {
 		t.Errorf("the file is %s", name)
 	}
 	const want = `# Written by multieni: the interface is for pods, or has its own route table.
