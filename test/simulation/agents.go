@@ -5,7 +5,6 @@ package simulation
 
 import (
 	"math/rand/v2"
-	"slices"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/podnet"
@@ -44,6 +43,7 @@ func (h *podHost) replaceAgent() {
 	if !r.agents.acts {
 		return
 	}
+	h.damageFile()
 	switch r.agents.random.IntN(60) {
 	case 0:
 		h.agent = servesNone
@@ -54,9 +54,6 @@ func (h *podHost) replaceAgent() {
 	case 2, 3, 4, 5:
 		h.agent = servesPods
 	case 6:
-		if h.remembersPrefixes() {
-			return
-		}
 		r.note(nil, "%s: node %s loses the files of its networks and its checkpoint", h.c.name, h.node)
 		h.loseFiles()
 		r.covers.Actors[losesFiles]++
@@ -69,30 +66,27 @@ func (h *podHost) replaceAgent() {
 	r.note(nil, "%s: node %s has an agent that %s", h.c.name, h.node, h.agent)
 }
 
-// remembersPrefixes reports whether a file says that a prefix drains. No agent loses such a file here.
-func (h *podHost) remembersPrefixes() bool {
-	for _, file := range h.files {
-		for _, family := range []*podnet.Family{file.IPv4, file.IPv6} {
-			if family != nil && slices.ContainsFunc(family.Prefixes, func(p podnet.Prefix) bool { return p.Draining }) {
-				return true
-			}
-		}
-		if file.Draining {
-			return true
-		}
-	}
-	return false
-}
-
 // loseFiles removes what the agent can write again: the files of networks and the checkpoint. Pods keep their leases,
 // and no further pod gets an address without a file.
 func (h *podHost) loseFiles() {
-	h.lost = map[string]bool{}
-	for network, file := range h.files {
-		file.Draining = true
-		h.files[network], h.lost[network] = file, true
+	for network := range h.files {
+		h.loseFile(network)
 	}
 	h.checkpoint, h.report = nil, nil
+}
+
+// loseFile makes the file of a network unreadable. It reports whether it was readable.
+func (h *podHost) loseFile(network string) bool {
+	if h.lost[network] {
+		return false
+	}
+	if h.lost == nil {
+		h.lost = map[string]bool{}
+	}
+	file := h.files[network]
+	file.Draining = true
+	h.files[network], h.lost[network] = file, true
+	return true
 }
 
 // readFile returns the file of a network that the agent reads.

@@ -104,6 +104,9 @@ type directReader struct {
 
 // Get implements [client.Reader].
 func (d directReader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if pod, is := into.(*corev1.Pod); is {
+		return d.getPod(key, pod)
+	}
 	k := kindOf(into)
 	if err := d.p.asks(k, key.Name); err != nil {
 		return err

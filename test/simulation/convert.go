@@ -56,8 +56,12 @@ func instance(i *ec2.Instance) eni.Instance {
 }
 
 func subnet(s *ec2.Subnet) eni.Subnet {
-	return eni.Subnet{
+	converted := eni.Subnet{
 		ID: s.SubnetID, Name: s.Tags["Name"], VPCID: s.VPCID, Zone: s.AvailabilityZone, CIDR: s.CIDRBlock,
 		FreeIPv4: s.AvailableIPAddressCount, HasIPv6: len(s.IPv6CIDRBlockAssociations) > 0, Tags: s.Tags,
 	}
+	for _, association := range s.IPv6CIDRBlockAssociations {
+		converted.IPv6CIDR = association.IPv6CIDRBlock
+	}
+	return converted
 }

@@ -71,10 +71,19 @@ const (
 	runsWithoutPods   = "an agent runs without pod networks"
 	runsEarlierAgent  = "an agent of an earlier release removes reports about pods"
 	losesFiles        = "an agent loses its files"
+	damagesLease      = "the file of a lease is damaged"
+	damagesNetwork    = "the file of a network is damaged"
+	damagesCheckpoint = "the checkpoint of an agent is damaged"
+	evictsPod         = "the controller evicts a pod"
+	refusesEviction   = "a PodDisruptionBudget refuses an eviction"
+	declaresIPv6      = "a user declares IPv6 prefixes for pods"
+	startsObserved    = "a pod starts on an interface with attachment Observed"
+	killsPod          = "a pod ends without a call of the CNI program"
 )
 
 var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, choosesAddress, startsPod,
-	bringsAddress, runsWithoutPods, runsEarlierAgent, losesFiles}
+	bringsAddress, runsWithoutPods, runsEarlierAgent, losesFiles, damagesLease,
+	damagesNetwork, damagesCheckpoint, killsPod, declaresIPv6, startsObserved, evictsPod, refusesEviction}
 
 // leastCrashes is how often processes must crash at a point, each time in another state of the world.
 const leastCrashes = 4

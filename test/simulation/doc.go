@@ -15,8 +15,12 @@
 //   - world.go is what exists at the beginning; events.go, faultevents.go, foreign.go, foreignaddresses.go, orphans.go,
 //     pauses.go and sharing.go are all other actors: users, the cluster, the VPC CNI, people with the EC2 console.
 //     prejoin.go starts instances that have interfaces before they join.
-//   - devices.go is the agents of the nodes as far as they bind devices for programs; pods.go is the agents as far as
-//     they serve pod networks, and the pods; lowest.go judges chosen addresses.
+//   - devices.go is the agents of the nodes as far as they bind devices for programs; lowest.go judges chosen
+//     addresses.
+//   - pods.go and agents.go are the agents as far as they serve pod networks, by the decisions of internal/host/agent,
+//     and the pods. podleases.go is the files of a node: leases, networks, the checkpoint. podprefixes.go is pods with
+//     addresses of prefixes, followed.go pods that bring up addresses themselves, evictions.go the Eviction API and its
+//     budgets. podchecks.go and prefixchecks.go judge pods and prefixes.
 //   - reservations.go is users with SubnetReservations, people who reserve by hand, and the port for both;
 //     reservationchecks.go judges the reservations.
 //   - crashes.go is where a process can crash; oldrelease.go is an earlier release, which alternates with the present

@@ -245,6 +245,7 @@ func (c *cluster) declare() {
 	object.Spec.EnableDPDK = c.run.chance(0.3)
 	c.run.declarePods(&object.Spec)
 	c.declareFollowing(object.Spec.Pods)
+	c.run.declareEviction(object.Spec.Pods)
 	c.run.note(nil, "%s: a user creates NodeENI %s: %s", c.name, name, digest(object.Spec))
 	_, _ = c.api.create(object)
 }
@@ -344,9 +345,9 @@ func (c *cluster) editSpec(spec *v1alpha1.NodeENISpec) {
 // editAddresses changes how many addresses an interface has in addition to its primary one. EC2 gives an interface
 // either secondary addresses or prefixes, as the API says.
 func (c *cluster) editAddresses(spec *v1alpha1.NodeENISpec) {
-	ofPods := spec.Pods != nil && spec.Pods.IPv4 != nil
+	ofPods, ofPods6 := spec.Pods != nil && spec.Pods.IPv4 != nil, spec.Pods != nil && spec.Pods.IPv6 != nil
 	switch kind := c.run.pick(5); {
-	case ofPods && kind != 1: // the schema excludes other IPv4 counts
+	case ofPods && kind != 1, ofPods6 && kind == 1: // the schema excludes other counts of the family
 		return
 	case kind == 0:
 		spec.IPv4PrefixCount = 1 - spec.IPv4PrefixCount

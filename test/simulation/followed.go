@@ -83,9 +83,14 @@ func inBlock(block netip.Prefix, last byte) netip.Addr {
 
 // declareFollowing lets addresses of a NodeENI follow pods, in all of the cluster's ranges or in a half of each.
 func (c *cluster) declareFollowing(pods *v1alpha1.NodeENIPods) {
-	if f := c.run.followers; f.acts && pods != nil {
-		pods.Floating = c.floatingRanges(29 + f.random.IntN(2))
+	f := c.run.followers
+	if !f.acts || pods == nil {
+		return
 	}
+	if pods.Attachment == v1alpha1.PodAttachmentHostDevice && f.random.IntN(2) == 0 {
+		pods.Attachment, pods.Namespaces = v1alpha1.PodAttachmentObserved, nil
+	}
+	pods.Floating = c.floatingRanges(29 + f.random.IntN(2))
 }
 
 // followOnce starts pods of a host that bring up addresses after the healing, so that each run has some that must be
@@ -160,6 +165,7 @@ func (h *podHost) bringUpAddress(i eni.Interface, address netip.Addr) {
 		return
 	}
 	h.brought[i.ID][address] = true
+	h.cameAt[i.ID+" "+address.String()] = h.c.run.now
 	if h.agent == servesPods {
 		h.came[v1alpha1.FloatingAddressName(i.SubnetID, address.String())] = true
 	}

@@ -111,6 +111,7 @@ func (r *run) noteCounts(c *cluster, nodeENI *v1alpha1.NodeENI) {
 		most.IPv4Prefixes = max(most.IPv4Prefixes, int(spec.Pods.IPv4.Prefixes.Max))
 	}
 	most.IPv6 = max(most.IPv6, int(spec.IPv6AddressCount))
+	most.IPv6Prefixes = max(most.IPv6Prefixes, leastIPv6Prefixes(spec))
 	r.watch.counts[key] = most
 }
 
@@ -129,7 +130,8 @@ func (r *run) assigning(p *process, q request) {
 	have, more := i.Without(others).Counts(), q.assigns
 	if have.SecondaryIPv4+more.SecondaryIPv4 > most.SecondaryIPv4 && more.SecondaryIPv4 > 0 ||
 		have.IPv4Prefixes+more.IPv4Prefixes > most.IPv4Prefixes && more.IPv4Prefixes > 0 ||
-		have.IPv6+more.IPv6 > most.IPv6 && more.IPv6 > 0 {
+		have.IPv6+more.IPv6 > most.IPv6 && more.IPv6 > 0 ||
+		have.IPv6Prefixes+more.IPv6Prefixes > most.IPv6Prefixes && more.IPv6Prefixes > 0 {
 		r.violate("I15", "%s assigns %+v to %s, which has %v, without others %+v, and at most %+v were ever declared: %s",
 			p.name, more, q.target, i.SecondaryIPv4, have, most, describe(i))
 	}
@@ -155,10 +157,11 @@ func (c *cluster) requested(i eni.Interface) eni.Addresses {
 func (c expectedClaim) wrongAddresses(have, requested eni.AddressCounts) bool {
 	spec := c.nodeENI.Spec
 	if spec.Pods != nil { // its prefixes follow its pods, and stay while it is a pod network
-		requested.IPv4Prefixes = 0
+		requested.IPv4Prefixes, requested.IPv6Prefixes = 0, 0
 	}
 	wrong := func(want int32, have, requested int) bool { return have < int(want) || requested > int(want) }
 	return wrong(spec.SecondaryPrivateIPAddressCount, have.SecondaryIPv4, requested.SecondaryIPv4) ||
 		wrong(int32(leastPrefixes(spec)), have.IPv4Prefixes, requested.IPv4Prefixes) ||
-		wrong(spec.IPv6AddressCount, have.IPv6, requested.IPv6)
+		wrong(spec.IPv6AddressCount, have.IPv6, requested.IPv6) ||
+		wrong(int32(leastIPv6Prefixes(spec)), have.IPv6Prefixes, requested.IPv6Prefixes)
 }

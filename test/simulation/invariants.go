@@ -140,6 +140,7 @@ func (r *run) changed(c *cluster, k kind, change change) {
 	r.notePauses(c, k, change)
 	if k == nodeENIs && change.after != nil {
 		r.noteCounts(c, change.after.(*v1alpha1.NodeENI))
+		r.noteEviction(c, change.after.(*v1alpha1.NodeENI))
 	}
 	switch {
 	case k == states:
@@ -283,19 +284,25 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 	r.pulling(p, q, i)
 	r.interrupting(p, q, i)
 	r.replacing(p, q, i)
-	if r.mayGo(c, q, i) || p.ignores(s) {
+	if !r.isWanted(p, q, i) {
 		return
+	}
+	r.violate("I1", "%s %s %s, which is wanted: %s (last removable at version %d, the process has seen all of %d)",
+		p.name, q.action, q.target, describe(i), r.watch.removable[i.ID].version, p.views[len(p.views)-1])
+}
+
+// isWanted reports whether the process can know no reason to remove an interface.
+func (r *run) isWanted(p *process, q request, i eni.Interface) bool {
+	s := spotOf(i)
+	if r.mayGo(p.cluster, q, i) || p.ignores(s) {
+		return false
 	}
 	last, ever := r.watch.removable[i.ID]
 	if before, known := r.watch.gone[site{s, i.SubnetID}]; known && before.version > last.version {
 		last, ever = before, true // the process may have learned of it only after it created the interface
 	}
 	seen := p.views[len(p.views)-1]
-	if ever && (last.version >= seen || r.now.Sub(last.at) < 2*time.Minute) {
-		return
-	}
-	r.violate("I1", "%s %s %s, which is wanted: %s (last removable at version %d, the process has seen all of %d)",
-		p.name, q.action, q.target, describe(i), last.version, seen)
+	return !ever || last.version < seen && r.now.Sub(last.at) >= 2*time.Minute
 }
 
 // mayGo reports whether an interface may be removed regardless of what the process knows about it.

@@ -20,6 +20,7 @@ type Mutant struct {
 // Sources that mutants edit.
 const (
 	core           = "internal/core/"
+	agentPackage   = "internal/host/agent"
 	nodePackage    = "internal/controller/node"
 	nodeENIPackage = "internal/controller/nodeeni"
 	collectors     = "internal/controller/gc"
@@ -274,5 +275,24 @@ func podMutants() []Mutant {
 		{Name: "an assignment for an earlier holder counts for the present one", Like: "a controller that trusts its status",
 			Edits: []Edit{{core + "floating", "$there := slices.Contains(f.At, i.ID)",
 				"$there := slices.Contains(f.At, i.ID) || a.Assignment != nil"}}},
+		{Name: "a lease outlives its boot", Like: "host-local IPAM, which knows no boots", Edits: []Edit{{
+			core + "podnet", "return $l.BootID != $boot.ID", "return $l.BootID != $boot.ID && false",
+		}}},
+		{Name: "a lease outlives its pod", Like: "host-local IPAM, which waits for a call", Edits: []Edit{{
+			core + "podnet", "range End($leases, $now, $gone)",
+			"range End($leases, $now, func(Lease) bool { return gone == nil })",
+		}}},
+		{Name: "an idle prefix stays", Like: "VPC CNI, whose warm pool only grows", Edits: []Edit{{
+			core + "podnet", "if $kept > $demand.Min && ", "if $kept > 100*$demand.Min && ",
+		}}},
+		{Name: "a pod that brings its address counts as none", Like: "a controller that knows leases alone", Edits: []Edit{{
+			agentPackage, "$state.Used == 0 && $brought == 0, ", "$state.Used == 0 && $brought >= 0, ",
+		}}},
+		{Name: "pods are evicted without permission", Like: "Karpenter, which drains every node", Edits: []Edit{{
+			"internal/controller", "return $pods != nil && $pods.OnRemoval == $v1alpha1.PodsEvict", "return $pods != nil",
+		}}},
+		{Name: "only IPv4 prefixes are drained", Like: "a controller that learned IPv6 later", Edits: []Edit{{
+			core + "plan", "$all.IPv6Prefixes = slices.DeleteFunc($all.IPv6Prefixes, $inUse)", "",
+		}}},
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/podnet"
 )
 
@@ -58,13 +57,27 @@ func (r *run) declarePrefixes(spec *v1alpha1.NodeENISpec) {
 	if !u.acts || spec.Pods == nil || u.random.IntN(4) == 0 {
 		return
 	}
-	spec.Pods.Attachment, spec.Pods.IPv4 = v1alpha1.PodAttachmentIPVLAN, &v1alpha1.PodIPv4{}
-	spec.SecondaryPrivateIPAddressCount, spec.IPv4PrefixCount = 0, 0
-	r.drawPrefixes(spec.Pods.IPv4)
+	spec.Pods.Attachment = v1alpha1.PodAttachmentIPVLAN
+	families := u.random.IntN(4)
+	if families > 0 {
+		spec.Pods.IPv4, spec.SecondaryPrivateIPAddressCount, spec.IPv4PrefixCount = &v1alpha1.PodIPv4{}, 0, 0
+	}
+	if families < 2 {
+		spec.Pods.IPv6, spec.IPv6AddressCount = &v1alpha1.PodIPv6{}, 0
+		r.covers.Actors[declaresIPv6]++
+	}
+	r.drawPrefixes(spec.Pods)
 }
 
-func (r *run) drawPrefixes(ipv4 *v1alpha1.PodIPv4) {
+func (r *run) drawPrefixes(pods *v1alpha1.NodeENIPods) {
 	u := r.prefixes
+	if pods.IPv6 != nil {
+		pods.IPv6.Prefixes = int32(1 + u.random.IntN(2))
+	}
+	ipv4 := pods.IPv4
+	if ipv4 == nil {
+		return
+	}
 	ipv4.Prefixes.Min = int32(1 + u.random.IntN(mostPrefixes-1))
 	ipv4.Prefixes.Max = ipv4.Prefixes.Min + int32(u.random.IntN(mostPrefixes-int(ipv4.Prefixes.Min)+1))
 	ipv4.Spare = ptr.To(int32(u.random.IntN(15)))
@@ -72,11 +85,16 @@ func (r *run) drawPrefixes(ipv4 *v1alpha1.PodIPv4) {
 
 // editPrefixes at times lets a user change the numbers of a network with prefixes. It reports whether it did.
 func (r *run) editPrefixes(spec *v1alpha1.NodeENISpec) bool {
-	if u := r.prefixes; !u.acts || spec.Pods == nil || spec.Pods.IPv4 == nil || u.random.IntN(3) == 0 {
+	if u := r.prefixes; !u.acts || !hasPrefixes(spec.Pods) || u.random.IntN(3) == 0 {
 		return false
 	}
-	r.drawPrefixes(spec.Pods.IPv4)
+	r.drawPrefixes(spec.Pods)
 	return true
+}
+
+// hasPrefixes reports whether pods have addresses of prefixes.
+func hasPrefixes(pods *v1alpha1.NodeENIPods) bool {
+	return pods != nil && (pods.IPv4 != nil || pods.IPv6 != nil)
 }
 
 // actForPrefixes at times lets the agent and the pods of a host act.
@@ -114,10 +132,11 @@ func (u *prefixUsers) podsOf(network podnet.Network) int {
 	return 1 + u.random.IntN(mostAtOnce)
 }
 
-// runningPod is a pod with the interface that has its addresses.
+// runningPod is a pod with its addresses, and the interface that has them.
 type runningPod struct {
-	eni    string
-	holder podnet.Holder
+	eni       string
+	holder    podnet.Holder
+	addresses []netip.Addr
 }
 
 // add starts a pod on a network, as the CNI program does. It reports whether the pod got an address.
@@ -125,8 +144,10 @@ func (h *podHost) add(network string) bool {
 	r := h.c.run
 	r.prefixes.pods++
 	name := fmt.Sprintf("pod-%d", r.prefixes.pods)
-	holder := podnet.Holder{ContainerID: name, Interface: "net1", PodNamespace: "default", Pod: name}
-	leases, err := h.files[network].Allocate(h.leases[network], holder, h.now())
+	file := h.files[network]
+	pod := runningPod{eni: file.ENI, holder: podnet.Holder{ContainerID: name, Interface: "net1", PodNamespace: "default",
+		Pod: name, PodUID: "uid-" + name, BootID: h.boot.ID, Attachment: file.Attachment}}
+	leases, err := h.allocate(network, pod.holder)
 	if err != nil {
 		return false
 	}
@@ -136,20 +157,44 @@ func (h *podHost) add(network string) bool {
 			return l.Address == lease.Address
 		}), lease)
 		r.note(nil, "%s: %s of node %s gets %s on %s of network %s", h.c.name, name, h.node, lease.Address,
-			h.files[network].ENI, network)
+			file.ENI, network)
+		pod.addresses = append(pod.addresses, lease.Address)
 	}
-	h.using[network] = append(h.using[network], runningPod{h.files[network].ENI, holder})
+	h.using[network] = append(h.using[network], pod)
+	if i, exists := r.truth().interfaces[file.ENI]; exists && file.Attachment == podnet.Observed {
+		h.bringUp(i)
+	}
 	r.covers.Actors[startsPod]++
-	if file := h.files[network]; file.IPv4 != nil && len(file.IPv4.Prefixes) > 0 {
+	if file.Attachment == podnet.IPVLAN {
 		r.watch.spent.needed += 2 // another prefix is assigned, and unassigned in the end
 	}
 	return true
+}
+
+// allocate gives a pod its addresses. With attachment Observed another CNI plugin starts the pod, without an address.
+func (h *podHost) allocate(network string, holder podnet.Holder) ([]podnet.Lease, error) {
+	if holder.Attachment == podnet.Observed {
+		h.c.run.covers.Actors[startsObserved]++
+		return nil, nil
+	}
+	return h.files[network].Allocate(h.current(network), holder, h.now())
 }
 
 // remove ends the first pod of a network. Its addresses rest.
 func (h *podHost) remove(network string) {
 	pod := h.using[network][0]
 	h.free(network, func(l podnet.Lease) bool { return l.Is(pod.holder) })
+	h.dropFirst(network)
+}
+
+// kill ends the first pod of a network without a call of the CNI program. Its leases stay until the agent or the
+// program finds that its network namespace is gone.
+func (h *podHost) kill(network string) {
+	h.dropFirst(network)
+	h.c.run.covers.Actors[killsPod]++
+}
+
+func (h *podHost) dropFirst(network string) {
 	if h.using[network] = h.using[network][1:]; len(h.using[network]) == 0 {
 		delete(h.using, network)
 	}
@@ -157,8 +202,9 @@ func (h *podHost) remove(network string) {
 
 // removeAll ends all pods of a network.
 func (h *podHost) removeAll(network string) {
-	h.free(network, func(podnet.Lease) bool { return true })
-	delete(h.using, network)
+	for len(h.using[network]) > 0 {
+		h.remove(network)
+	}
 }
 
 func (h *podHost) free(network string, ended func(podnet.Lease) bool) {
@@ -173,9 +219,8 @@ func (h *podHost) checkStarted(network string, address netip.Addr) {
 	r, id := h.c.run, h.files[network].ENI
 	r.judged("I19")
 	i := r.truth().interfaces[id]
-	has := i.PrimaryIPv4 == address || slices.ContainsFunc(i.IPv4Prefixes, func(p netip.Prefix) bool {
-		return p.Contains(address)
-	})
+	has := i.PrimaryIPv4 == address || slices.ContainsFunc(slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes),
+		func(p netip.Prefix) bool { return p.Contains(address) })
 	if !has {
 		r.violate("I19", "a pod of node %s gets %s of network %s, which EC2 does not have on %s: %s", h.node, address,
 			network, id, describe(i))
@@ -193,14 +238,10 @@ func (h *podHost) holderOf(address netip.Addr) *runningPod {
 	if h.c.run.truth().ended(h.instance) {
 		return nil
 	}
-	for network, pods := range h.using {
-		for _, lease := range h.leases[network] {
-			if lease.Address != address || !lease.InUse() {
-				continue
-			}
-			at := slices.IndexFunc(pods, func(p runningPod) bool { return lease.Is(p.holder) })
-			if at >= 0 && h.hasLink(pods[at].eni) {
-				return &pods[at]
+	for _, pods := range h.using {
+		for n := range pods {
+			if slices.Contains(pods[n].addresses, address) && h.hasLink(pods[n].eni) {
+				return &pods[n]
 			}
 		}
 	}
@@ -209,99 +250,27 @@ func (h *podHost) holderOf(address netip.Addr) *runningPod {
 
 // unassigningPrefixes checks I19 for calls: no prefix is unassigned while a pod has an address of it.
 func (r *run) unassigningPrefixes(p *process, q request) {
-	for _, prefix := range q.unassigns.IPv4Prefixes {
+	for _, prefix := range slices.Concat(q.unassigns.IPv4Prefixes, q.unassigns.IPv6Prefixes) {
 		r.judged("I19")
-		for address := prefix.Addr(); prefix.Contains(address); address = address.Next() {
-			for _, host := range r.pods.hosts {
-				if pod := host.holderOf(address); pod != nil && pod.eni == q.target {
-					r.violate("I19", "%s unassigns %s from %s, and %s of node %s has %s", p.name, prefix, q.target, pod.holder.Pod,
-						host.node, address)
-				}
+		for _, host := range r.pods.hosts {
+			if pod := host.podIn(prefix, q.target); pod != nil {
+				r.violate("I19", "%s unassigns %s from %s, and %s of node %s has an address of it", p.name, prefix, q.target,
+					pod.holder.Pod, host.node)
 			}
 		}
 	}
 }
 
-// leastPrefixes returns how many IPv4 prefixes each interface of a NodeENI must have.
-func leastPrefixes(spec v1alpha1.NodeENISpec) int {
-	if spec.Pods != nil && spec.Pods.IPv4 != nil {
-		return int(spec.Pods.IPv4.Prefixes.Min)
-	}
-	return int(spec.IPv4PrefixCount)
-}
-
-// grownPrefixes returns how many IPv4 prefixes an interface must have for the present use of its network.
-func (r *run) grownPrefixes(spec v1alpha1.NodeENISpec, i eni.Interface) int {
-	least := leastPrefixes(spec)
-	if spec.Pods == nil || spec.Pods.IPv4 == nil || i.Attachment == nil {
-		return least
-	}
-	host := r.pods.hosts[i.Attachment.InstanceID]
-	if host == nil {
-		return least
-	}
-	for network, file := range host.files {
-		if file.ENI != i.ID || file.Draining || file.IPv4 == nil {
-			continue
-		}
-		usage := file.Usage(host.leases[network], host.now()).IPv4
-		if usage.Free < int64(ptr.Deref(spec.Pods.IPv4.Spare, 0)) {
-			return max(least, min(len(i.IPv4Prefixes)+1, int(spec.Pods.IPv4.Prefixes.Max)))
-		}
-	}
-	return least
-}
-
-// serves reports whether pods can get addresses of an interface.
-func (h *podHost) serves(id string) bool {
-	for _, file := range h.files {
-		if file.ENI == id && !file.Draining {
-			return true
-		}
-	}
-	return false
-}
-
-// drainedOn returns the prefixes of an interface that the agent of its node reports as drained.
-func (c *cluster) drainedOn(i eni.Interface) (drained []netip.Prefix) {
-	for _, object := range c.api.all(states) {
-		for _, network := range object.(*v1alpha1.NodeENIState).Status.PodNetworks {
-			for _, p := range network.Prefixes {
-				if network.ENIID == i.ID && p.Phase == v1alpha1.PodPrefixDrained {
-					drained = append(drained, netip.MustParsePrefix(p.CIDR))
-				}
-			}
-		}
-	}
-	return drained
-}
-
-// lacksReports reports whether no agent reports how pods use an interface: two Nodes name the instance, the older one
-// owns it, and the agent runs under the name of the other.
-func (c *cluster) lacksReports(claim expectedClaim, i eni.Interface) bool {
-	host := c.run.pods.hosts[i.Attachment.InstanceID]
-	return host != nil && host.c == c && host.node != claim.node.Name
-}
-
-// checkPrefixes checks I19 when all is well: an interface has the prefixes that its pods need, and no drained one.
-func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation {
-	spec := claim.nodeENI.Spec
-	if spec.Pods == nil || spec.Pods.IPv4 == nil || i.Attachment == nil || c.run.watch.tampered(i.ID) {
+// podIn returns the pod of the host that has an address of a prefix on an attached interface; nil for none.
+func (h *podHost) podIn(prefix netip.Prefix, id string) *runningPod {
+	if h.c.run.truth().ended(h.instance) || !h.hasLink(id) {
 		return nil
 	}
-	c.run.judged("I19")
-	host := c.run.pods.hosts[i.Attachment.InstanceID]
-	if host != nil && host.c == c && !c.lacksReports(claim, i) && !host.serves(i.ID) {
-		return &Violation{"I19", fmt.Sprintf("no pod of node %s can get an address of %s: %s", host.node, i.ID, describe(i))}
-	}
-	if need := c.run.grownPrefixes(spec, i); len(i.IPv4Prefixes) < need && !c.full(claim, i) {
-		return &Violation{"I19", fmt.Sprintf("%s has %d prefixes, and its pods need %d: %s", i.ID, len(i.IPv4Prefixes),
-			need, describe(i))}
-	}
-	requested := c.requested(i).IPv4Prefixes
-	for _, prefix := range c.drainedOn(i) {
-		if slices.Contains(requested, prefix) {
-			return &Violation{"I19", fmt.Sprintf("%s still has %s, which no pod uses: %s", i.ID, prefix, describe(i))}
+	for _, pods := range h.using {
+		for n := range pods {
+			if pods[n].eni == id && slices.ContainsFunc(pods[n].addresses, prefix.Contains) {
+				return &pods[n]
+			}
 		}
 	}
 	return nil
@@ -316,6 +285,9 @@ func prefixesDigest(pods *v1alpha1.NodeENIPods) string {
 	if pods.IPv4 != nil {
 		words = append(words, fmt.Sprintf("%d-%d spare %d", pods.IPv4.Prefixes.Min, pods.IPv4.Prefixes.Max,
 			ptr.Deref(pods.IPv4.Spare, 0)))
+	}
+	if pods.IPv6 != nil {
+		words = append(words, fmt.Sprintf("IPv6 %d", pods.IPv6.Prefixes))
 	}
 	return strings.Join(words, " ")
 }

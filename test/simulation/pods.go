@@ -10,10 +10,10 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -45,6 +45,10 @@ type podHost struct {
 	agent agentKind
 	// observed is the NodeENIState that the agent read last, checkpoint what it stored of that.
 	observed, checkpoint *v1alpha1.NodeENIState
+	// recalled is set while the agent knows only its checkpoint. boot is the boot of the node, of bootsBegun.
+	recalled   bool
+	boot       podnet.Boot
+	bootsBegun int
 	// files are the files of networks, by network. Lost are those that the agent cannot read: the world still knows which
 	// pods have an interface.
 	files map[string]podnet.Network
@@ -54,6 +58,11 @@ type podHost struct {
 	using  map[string][]runningPod
 	// brought has, by interface, the addresses that its pods brought up themselves.
 	brought map[string]map[netip.Addr]bool
+	// cameAt has when they came up, by INTERFACE ADDRESS. drainedAt has since when the agent reports interfaces as
+	// drained.
+	cameAt, drainedAt map[string]time.Time
+	// drainsSince has since when, after the healing, pods use draining networks, by network.
+	drainsSince map[string]time.Time
 	// came has, by name, the addresses that the agent saw come up and has not written; follows those that it watches.
 	came, follows map[string]bool
 	// report is what the agent is about to write; nil for nothing. holds are its writes about addresses.
@@ -125,6 +134,7 @@ func (r *run) togglePods() {
 			r.declarePrefixes(spec)
 		}
 		c.declareFollowing(spec.Pods)
+		r.declareEviction(spec.Pods)
 		r.note(nil, "%s: a user makes NodeENI %s a network for pods: %s", c.name, name, prefixesDigest(spec.Pods))
 		return o, nil
 	})
@@ -150,14 +160,20 @@ func (r *run) findPodHosts() {
 				}
 				continue
 			}
-			r.pods.hosts[ref.ID] = &podHost{
-				c: c, node: object.GetName(), instance: ref.ID, files: map[string]podnet.Network{},
-				leases: map[string][]podnet.Lease{},
-				using:  map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{},
-				came: map[string]bool{}, follows: map[string]bool{},
-			}
+			r.pods.hosts[ref.ID] = newPodHost(c, object.GetName(), ref.ID)
 		}
 	}
+}
+
+func newPodHost(c *cluster, node, instance string) *podHost {
+	h := &podHost{
+		c: c, node: node, instance: instance, files: map[string]podnet.Network{}, leases: map[string][]podnet.Lease{},
+		using: map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{}, came: map[string]bool{},
+		follows: map[string]bool{}, drainsSince: map[string]time.Time{},
+		cameAt: map[string]time.Time{}, drainedAt: map[string]time.Time{},
+	}
+	h.beginBoot()
+	return h
 }
 
 func (h *podHost) act() {
@@ -187,15 +203,17 @@ func (h *podHost) settle() {
 	h.serve()
 	h.write()
 	for network, file := range h.files {
-		if file.Draining {
+		if file.Draining && !h.linger(network) {
 			h.removeAll(network)
 		}
 	}
 	h.forgetBrought()
+	h.deleteDamaged()
 }
 
 // read lets the agent read its NodeENIState.
 func (h *podHost) read() {
+	h.recalled = false
 	if state, is := h.c.api.get(states, h.node).(*v1alpha1.NodeENIState); is && state.Spec.InstanceID == h.instance {
 		h.observed = state
 	} else {
@@ -209,8 +227,12 @@ func (h *podHost) serve() {
 	if h.observed == nil {
 		return
 	}
-	h.checkpoint = h.observed
+	h.store()
 	reports := h.reports()
+	h.noteDrained(reports)
+	if h.recalled { // the API server does not answer
+		return
+	}
 	node := h.node
 	if equality.Semantic.DeepEqual(reports, h.observed.Status.PodNetworks) {
 		h.report = nil
@@ -241,7 +263,8 @@ func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 		files[network] = h.files[network]
 		if h.hasLink(i.ENIID) || i.Pods.Draining {
 			file := agent.PodNetwork(i, h.node, defaultMTU)
-			facts := agent.NetworkFacts{Last: last, Before: h.readFile(network), Leases: h.leases[network], Now: h.now(),
+			facts := agent.NetworkFacts{Observes: true, Last: last, Before: h.readFile(network),
+				Leases: h.current(network), Now: h.now(),
 				Brought: len(h.present(i.ENIID, i.SubnetID, controller.FloatingRanges(i.Pods)))}
 			served := agent.ServeNetwork(&file, i, facts, report)
 			if _, err := file.Encode(); err == nil { // the range of the subnet may be unknown yet
@@ -262,20 +285,21 @@ func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 			}
 			continue
 		}
-		if h.observed.Status.ObservedGeneration == 0 { // the controller has not reported yet: the agent releases nothing
+		if h.observed.Status.ObservedGeneration == 0 || h.recalled { // the agent releases nothing without a report
 			files[network] = file
 			continue
 		}
 		report := v1alpha1.PodNetworkState{
 			Network: network, NodeENI: file.NodeENI, ENIID: file.ENI,
 		}
-		if !agent.EndNetwork(file, h.leases[network], len(h.brought[file.ENI]), h.now(), &report) {
+		if !agent.EndNetwork(file, h.current(network), len(h.brought[file.ENI]), h.now(), &report) {
 			file.Draining = true
 			files[network], reports = file, append(reports, report)
 		}
 	}
 	h.files = files
-	return reports
+	h.sweepLeases()
+	return agent.OneOfEachInterface(reports)
 }
 
 // write lets the agent write its report, which may be old by now.
@@ -309,21 +333,24 @@ func (h *podHost) endPod() {
 	ending := min(h.c.run.prefixes.podsOf(h.files[network]), len(h.using[network]))
 	h.c.run.note(nil, "%s: %d pods of node %s and network %s end", h.c.name, ending, h.node, network)
 	for range ending {
-		h.remove(network)
+		if h.c.run.disks.random.IntN(8) == 0 {
+			h.kill(network)
+		} else {
+			h.remove(network)
+		}
 	}
 	h.forgetBrought()
 }
 
-// reboot removes the pods and the files. The agent has only its checkpoint until it reads the API server.
+// reboot removes the pods and the files of networks. The agent has only its checkpoint until it reads the API server.
 func (h *podHost) reboot() {
 	h.c.run.note(nil, "%s: node %s reboots", h.c.name, h.node)
-	for _, network := range slices.Sorted(maps.Keys(h.using)) {
-		h.removeAll(network)
-	}
+	clear(h.using)
+	h.beginBoot()
 	h.files, h.lost, h.report = map[string]podnet.Network{}, nil, nil
 	h.forgetBrought()
 	h.restartHolds()
-	if h.observed = h.checkpoint; h.observed != nil && h.agent == servesPods {
+	if h.recall(); h.observed != nil && h.agent == servesPods {
 		h.serveNetworks()
 	}
 }
@@ -348,98 +375,4 @@ func summary(reports []v1alpha1.PodNetworkState) string {
 		all = append(all, text)
 	}
 	return strings.Join(all, ", ")
-}
-
-// hasWhole reports whether a pod has a whole interface, with all of its addresses.
-func (r *run) hasWhole(id string) bool {
-	for _, h := range r.pods.hosts {
-		for network, pods := range h.using {
-			if h.files[network].Attachment == podnet.HostDevice && slices.ContainsFunc(pods, func(p runningPod) bool {
-				return p.eni == id
-			}) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// heldForPods reports whether an interface may have pods that no agent can report: the state of its Node is that of
-// another instance, or no Node names the instance any more and a state under a former name waits, or the NodeENI says
-// that no state reports the interface.
-func (c *cluster) heldForPods(i eni.Interface) bool {
-	if i.Attachment == nil || !c.run.pods.excused {
-		return false
-	}
-	host := c.run.pods.hosts[i.Attachment.InstanceID]
-	if host == nil || host.c != c {
-		return false
-	}
-	if len(c.nodesOf(host.instance)) == 0 && c.waitsWithoutNode(host, i) {
-		return true
-	}
-	state := c.state(host.node)
-	if state == nil || state.Spec.InstanceID == host.instance {
-		return false
-	}
-	told := slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
-		return said.ENIID == i.ID && said.Pods != nil && said.Pods.Draining || waitsForUser(said, i)
-	})
-	return told || !c.run.truth().ended(state.Spec.InstanceID)
-}
-
-// waitsWithoutNode reports whether an interface of a host that no Node names waits for a user: a state under a former
-// name says so, or the NodeENI that is being deleted.
-func (c *cluster) waitsWithoutNode(host *podHost, i eni.Interface) bool {
-	former := func(object client.Object) bool {
-		return object.GetName() != host.node && slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces,
-			func(said v1alpha1.InterfaceState) bool { return waitsForUser(said, i) })
-	}
-	return slices.ContainsFunc(c.api.all(states), former) || c.saysUnreported(i)
-}
-
-// waitsForUser reports whether a state says that only a user can end the wait for the pods of an interface.
-func waitsForUser(said v1alpha1.InterfaceState, i eni.Interface) bool {
-	return said.ENIID == i.ID && strings.Contains(said.Message, "terminate the instance")
-}
-
-// saysUnreported reports whether a NodeENI that is being deleted says that no state reports some of its interfaces, and
-// no state reports this one.
-func (c *cluster) saysUnreported(i eni.Interface) bool {
-	nodeENI := c.nodeENIOf(spotOf(i).uid)
-	if nodeENI == nil || nodeENI.DeletionTimestamp.IsZero() {
-		return false
-	}
-	for _, object := range c.api.all(states) {
-		if slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces,
-			func(said v1alpha1.InterfaceState) bool { return said.ENIID == i.ID }) {
-			return false
-		}
-	}
-	ready := apimeta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionReady)
-	return ready != nil && ready.Reason == v1alpha1.ReasonUnreported
-}
-
-// interrupting checks I16: no interface is detached under a pod.
-func (r *run) interrupting(p *process, q request, i eni.Interface) {
-	if !strings.HasPrefix(q.action, "Detach") || i.Attachment == nil || p.expired {
-		return
-	}
-	host := r.pods.hosts[i.Attachment.InstanceID]
-	if host == nil || r.truth().ended(host.instance) {
-		return
-	}
-	its := host.c.nodesOf(host.instance)
-	if len(its) == 0 || its[0].Name != host.node {
-		return // the instance has no state, so its agent can report nothing
-	}
-	if host.c.isStripped(spotOf(i).uid) && host.c.api.get(states, host.node) == nil {
-		return // neither a NodeENI nor a state says that it is a pod network
-	}
-	r.judged("I16")
-	for network, pods := range host.using {
-		if slices.ContainsFunc(pods, func(p runningPod) bool { return p.eni == i.ID }) {
-			r.violate("I16", "%s %s %s, which a pod of network %s uses: %s", p.name, q.action, q.target, network, describe(i))
-		}
-	}
 }

@@ -86,6 +86,10 @@ type run struct {
 	followers *followers
 	// agents are the kinds of agents that run on the nodes.
 	agents *agents
+	// evictions are users who let the controller evict pods.
+	evictions *evictions
+	// disks have the files of nodes.
+	disks *disks
 	// reserving are those who reserve parts of subnets.
 	reserving *reserving
 
@@ -124,7 +128,8 @@ func (o Options) play(populate, course func(*run)) (result Result) {
 	r := &run{
 		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), origins: newOrigins(o.Seed), now: beginning,
 		foreign: newForeignAddresses(o.Seed), pods: newPods(o.Seed), prefixes: newPrefixUsers(o.Seed),
-		followers: newFollowers(o.Seed), agents: newAgents(o.Seed), reserving: newReserving(o.Seed),
+		followers: newFollowers(o.Seed), agents: newAgents(o.Seed), disks: newDisks(o.Seed),
+		evictions: newEvictions(o.Seed), reserving: newReserving(o.Seed),
 		covers: NewCoverage(), scheme: runtime.NewScheme(),
 	}
 	r.trace.verbose = o.Verbose

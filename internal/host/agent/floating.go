@@ -260,15 +260,14 @@ func (a *Agent) qualify(state *v1alpha1.PodNetworkState, pods *v1alpha1.Interfac
 	}
 }
 
-// completeObserved completes the state of a network with attachment Observed. The argument brought is the number of
-// addresses that pods brought up.
-func (a *Agent) completeObserved(state *v1alpha1.PodNetworkState, brought int) {
-	state.Used, state.Free, state.Capacity = int32(brought), 0, 0
+// completeObserved completes the state of a network with attachment Observed.
+func completeObserved(state *v1alpha1.PodNetworkState, facts NetworkFacts) {
+	state.Used, state.Free, state.Capacity = int32(facts.Brought), 0, 0
 	if state.Reason == v1alpha1.ReasonNetworkDraining {
 		return
 	}
 	state.Message = "addresses within pods.floating follow the pods that bring them up"
-	if a.PodAddresses == nil {
+	if !facts.Observes {
 		state.Ready, state.Reason = false, v1alpha1.ReasonAddressesNotObserved
 		state.Message = "the agent may not observe the network namespaces of pods; " + howToObserve
 	}

@@ -213,6 +213,9 @@ func ServeNetwork(
 		explainLostLinks(&report, facts)
 	}
 	explainUnreadable(&report, usage)
+	if i.Pods.Attachment == v1alpha1.PodAttachmentObserved {
+		completeObserved(&report, facts)
+	}
 	return report
 }
 

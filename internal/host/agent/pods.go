@@ -118,14 +118,13 @@ func (a *Agent) serveNetwork(
 		}
 		return state, nil
 	}
-	facts := NetworkFacts{Last: last, Brought: brought, Link: linkOf(s.observed, i.MACAddress), LinkAt: s.readAt}
+	facts := NetworkFacts{Last: last, Brought: brought, Link: linkOf(s.observed, i.MACAddress), LinkAt: s.readAt,
+		Observes: a.PodAddresses != nil}
 	if err := a.keepNetwork(ctx, i, &state, facts); err != nil {
 		explainFailure(&state, err)
 		return state, err
 	}
-	if i.Pods.Attachment == v1alpha1.PodAttachmentObserved {
-		a.completeObserved(&state, brought)
-	} else {
+	if i.Pods.Attachment != v1alpha1.PodAttachmentObserved {
 		a.limit(&state)
 	}
 	return state, nil
@@ -305,8 +304,9 @@ type NetworkFacts struct {
 	// Before is the network in the present file; the zero value if there is none.
 	Before podnet.Network
 	Leases []podnet.Lease
-	// Brought is the number of addresses that pods brought up themselves.
-	Brought int
+	// Brought is the number of addresses that pods brought up themselves. Observes is set if the agent may observe them.
+	Brought  int
+	Observes bool
 	// Link is the index of the interface's link on the node, as of LinkAt; 0 if it was not there.
 	Link   int
 	LinkAt time.Time
