@@ -81,7 +81,7 @@ type managedNode struct {
 // networkd too.
 func newManagedNode(t *testing.T, name string, p platform, library string) *managedNode {
 	t.Helper()
-	m := &managedNode{node: newNamespaces(t, name), platform: p}
+	m := &managedNode{node: newNamespaces(t, name, false), platform: p}
 	subnets := fstest.MapFS{}
 	for subnet := range 3 {
 		subnets[fmt.Sprintf("run/systemd/network/peer%d.network", subnet)] = &fstest.MapFile{Mode: 0o644, Data: fmt.Appendf(nil,
@@ -219,7 +219,7 @@ func (m *managedNode) changed(since int64) {
 func (m *managedNode) startPlatformAgent(networkdDir string) {
 	before := m.configure
 	m.configure = func(o *agent.Options) { before(o); o.NetworkdDir = networkdDir }
-	m.startAgent(false)
+	m.startAgent()
 	m.configure = before
 }
 
@@ -245,7 +245,7 @@ func aloneConfiguration(t *testing.T) []string {
 
 // The real systemd-networkd and systemd-udevd run with the files of each platform. Without the agent's files, networkd
 // configures the links and the agent reverts what concerns pods: at first, after a restart of networkd, and with each
-// lease of DHCP. With the files, networkd lets go of links that it had, and never touches those that are attached later.
+// lease of DHCP. With the files, networkd releases links that it had, and never touches those that are attached later.
 func TestHostNetworkPrograms(t *testing.T) {
 	netlinktest.New(t) // or end the test
 	requireHostPrograms(t)

@@ -79,7 +79,7 @@ func (h *podHost) damageLease() {
 			if !lease.InUse() || lease.Unreadable {
 				continue
 			}
-			h.leases[network][n] = podnet.Lease{Version: podnet.Version, Address: lease.Address, Since: h.now(),
+			h.leases[network][n] = podnet.Lease{Address: lease.Address, Since: h.now(),
 				Holder: podnet.Holder{ContainerID: "unreadable", Interface: "unreadable"}, Unreadable: true}
 			h.c.run.covers.Actors[damagesLease]++
 			h.c.run.note(nil, "%s: the lease of %s of network %s of node %s is damaged", h.c.name, lease.Address, network,

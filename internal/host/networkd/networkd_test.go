@@ -56,7 +56,7 @@ func (h *host) files() (names []string) {
 
 const one, other = "02:00:00:00:00:01", "02:00:00:00:00:02"
 
-const fileOfOne, fileOfOther = "00-multieni-020000000001.network", "10-multieni-020000000002.network"
+const fileOfOne, fileOfOther = "00-multieni-020000000001.network", "00-multieni-020000000002.network"
 
 // The file of a link exists before the link, and networkd reads it then. networkd is reloaded only when a file changed.
 func TestLeave(t *testing.T) {
