@@ -151,8 +151,8 @@ func otherRegion(of service, r *http.Request, region string) *apierror.Error {
 	case jsonProtocol:
 		status, code = http.StatusBadRequest, "InvalidSignatureException"
 	}
-	return refusal(status, code, fmt.Sprintf("the request is signed for the region %[1]s, and this simulated AWS has only "+
-		"the region %[2]s: set the client's region to %[2]s (AWS_REGION=%[2]s), or change the region of the world",
+	return refusal(status, code, fmt.Sprintf("the request is signed for the region %[1]s, and this simulated AWS has "+
+		"only the region %[2]s: set the client's region to %[2]s (AWS_REGION=%[2]s), or change the region of the world",
 		signed, region))
 }
 

@@ -18,8 +18,8 @@ type OperatorAPI interface {
 
 var _ OperatorAPI = (*ec2.Client)(nil)
 
-// RemoveTags removes tags of an interface, regardless of their values. It needs at least one key: without keys EC2 would
-// remove all tags (EC2 API reference, DeleteTags). An interface without the tags is no error.
+// RemoveTags removes tags of an interface, regardless of their values. It needs at least one key: without keys EC2
+// would remove all tags (EC2 API reference, DeleteTags). An interface without the tags is no error.
 func (c *Client) RemoveTags(ctx context.Context, interfaceID string, keys []string) error {
 	if len(keys) == 0 {
 		return nil

@@ -78,8 +78,8 @@ type condition map[string]map[string]any
 
 // Policy returns the IAM policy of a component: every action of [API], [LaunchAPI], [ReservationAPI] or [OperatorAPI]
 // that the component calls, on the kinds of resources that it touches (Service Authorization Reference, "Actions,
-// resources, and condition keys for Amazon EC2"). The policy allows to create interfaces only with the cluster's tag, and to change or
-// tag only interfaces with it.
+// resources, and condition keys for Amazon EC2"). The policy allows to create interfaces only with the cluster's tag,
+// and to change or tag only interfaces with it.
 func Policy(component Component, o PolicyOptions) ([]byte, error) {
 	if !partition.MatchString(o.Partition) {
 		return nil, fmt.Errorf("%q is no partition of AWS: the ARN of the role begins with it, as in arn:aws-us-gov:iam::…",

@@ -52,8 +52,9 @@ func newDoctor() *cobra.Command {
 running controller in the cluster whose pods are ready, roles that its ServiceAccounts do not need, the region,
 permissions in EC2 (by dry runs, which change nothing), free addresses of the subnets, harmful
 settings of the VPC CNI and the interfaces that are left to it, attachments that the EBS CSI driver offers to
-volumes although interfaces have them, the addresses of pod networks compared with the pods that nodes allow, pods that are
-Pending for lack of an address, the quota of network interfaces, and the local clock compared with EC2's.
+volumes although interfaces have them, the addresses of pod networks compared with the pods that nodes
+allow, pods that are Pending for lack of an address, the quota of network interfaces, and the local clock
+compared with EC2's.
 
 The permissions are those of the user who runs the command. The controller's own access to EC2 shows
 in its pods: one without access is not ready, and doctor says why. To check each of its permissions:

@@ -82,7 +82,8 @@ func (i *importRun) findImported(ctx context.Context) error {
 		released := slices.ContainsFunc(i.outcome.Matches, func(m importer.Match) bool {
 			return m.Member.Owner == identity.Owner(nodeENI.UID)
 		})
-		if released && !keeping[identity.Owner(nodeENI.UID)] && controllerutil.ContainsFinalizer(nodeENI, v1alpha1.Finalizer) {
+		held := controllerutil.ContainsFinalizer(nodeENI, v1alpha1.Finalizer)
+		if held && released && !keeping[identity.Owner(nodeENI.UID)] {
 			i.objects = append(i.objects, *nodeENI)
 		}
 	}
@@ -110,8 +111,8 @@ func (i *importRun) isOwnControllerStopped(ctx context.Context) error {
 	return nil
 }
 
-// release removes our finalizer from the objects, the records of the interfaces, and last our tags: they lead a repeated
-// command to what an earlier one left.
+// release removes our finalizer from the objects, the records of the interfaces, and last our tags: they lead a
+// repeated command to what an earlier one left.
 func (i *importRun) release(ctx context.Context) error {
 	for n := range i.objects {
 		object := &i.objects[n]

@@ -13,8 +13,8 @@ import (
 	"github.com/multieni/multieni/internal/base/version"
 )
 
-// ExplainUnknown adds the likely cause and the next step to the error of a flag that the program of a container does not
-// have. The program must not ignore it: the flag can restrict what the program does.
+// ExplainUnknown adds the likely cause and the next step to the error of a flag that the program of a container does
+// not have. The program must not ignore it: the flag can restrict what the program does.
 func ExplainUnknown(_ *cobra.Command, err error) error {
 	if unknown := (*pflag.NotExistError)(nil); !errors.As(err, &unknown) {
 		return err

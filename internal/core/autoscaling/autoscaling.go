@@ -70,8 +70,8 @@ func (d Demand) lack(limits eni.Limits) string {
 	v4, v6 := d.Counts.SecondaryIPv4+d.Counts.IPv4Prefixes, d.Counts.IPv6+d.Counts.IPv6Prefixes
 	switch {
 	case d.Interfaces > min(room, limits.Interfaces-1):
-		return fmt.Sprintf("network card %d has room for %d interfaces in addition to the primary one, and the NodeENI has %d",
-			d.Card, max(0, min(room, limits.Interfaces-1)), d.Interfaces)
+		return fmt.Sprintf("network card %d has room for %d interfaces in addition to the primary one, and the NodeENI "+
+			"has %d", d.Card, max(0, min(room, limits.Interfaces-1)), d.Interfaces)
 	case d.Counts.IPv4Prefixes+d.Counts.IPv6Prefixes > 0 && limits.XenHypervisor:
 		return "EC2 delegates no prefixes to instances on Xen"
 	case 1+v4 > limits.IPv4:

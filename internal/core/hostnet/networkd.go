@@ -16,9 +16,10 @@ var macAddress = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 
 // Networkd returns the name and the text of a file for /etc/systemd/network or /run/systemd/network that makes
 // systemd-networkd leave the link with the MAC address alone (systemd.network(5)). The address of an interface is known
-// before it is attached, so the file can be there before the link is. networkd uses the first file that matches, by name
-// in all its folders. This file's name sorts before those of other programs: 10-cloud-init-*.network and
-// 10-netplan-*.network of cloud-init, 10-eni-secondary.network of kOps, 70-*.network of nodeadm and amazon-ec2-net-utils.
+// before it is attached, so the file can be there before the link is. networkd uses the first file that matches, by
+// name in all its folders. This file's name sorts before those of other programs: 10-cloud-init-*.network and
+// 10-netplan-*.network of cloud-init, 10-eni-secondary.network of kOps, 70-*.network of nodeadm and
+// amazon-ec2-net-utils.
 //
 // The file matches the permanent address, which ipvlan and macvlan links on top of the interface do not have. Networkd
 // refuses everything except a MAC address of six bytes, because it becomes a file name.

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// NetworkVersion is the latest version of the file of a network, and LeaseVersion that of the file of a lease. A CNI
-	// program and an agent of different releases share the files for a while, during an upgrade or after a return to an
-	// earlier release. So a file only gains fields, and programs ignore those that they do not know. A field without which
-	// a network would be misread raises the version of the files that have it:
+	// NetworkVersion is the latest version of the file of a network. A CNI program and an agent of different releases
+	// share the files for a while, during an upgrade or after a return to an earlier release. So a file only gains fields,
+	// and programs ignore those that they do not know. A field without which a network would be misread raises the version
+	// of the files that have it:
 	//
 	//   - Version 2 is that of a network with [Network.Draining].
-	//
-	// A lease has no such fields: every release must be able to end the leases of every other.
 	NetworkVersion = 2
-	LeaseVersion   = 1
+	// LeaseVersion is the version of the file of a lease. It has no fields that raise it: every release must be able to end
+	// the leases of every other.
+	LeaseVersion = 1
 	// IPv4PrefixBits is the length of the IPv4 prefixes that EC2 assigns to interfaces.
 	IPv4PrefixBits = 28
 	// IPv6PrefixBits is the length of the IPv6 prefixes that EC2 assigns to interfaces.
@@ -106,8 +106,8 @@ func (e *LaterVersionError) Error() string {
 
 // ParseNetwork parses the file of a network. It ignores unknown fields, which a later agent can write, and rejects
 // invalid values. The error is a [LaterVersionError] for a file that only a later release reads as it is meant. The
-// network that ParseNetwork returns with that error has the known fields: it is good for an agent, which writes the file
-// again, and no pod may get an address of it.
+// network that ParseNetwork returns with that error has the known fields: it is good for an agent, which writes the
+// file again, and no pod may get an address of it.
 func ParseNetwork(text []byte) (Network, error) {
 	var file networkFile
 	if err := decode(text, &file); err != nil {
