@@ -48,7 +48,7 @@ func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.T
 		return time.Time{}, nil
 	}
 	before, after := s.state.Status, s.status()
-	before.Links, before.PodNetworks = nil, nil // the agent's part
+	before.Links, before.PodNetworks, before.CNI = nil, nil, nil // the agent's part
 	if equality.Semantic.DeepEqual(before, after) {
 		r.endDeferral(&r.state.StatusWrites, s.name)
 		return time.Time{}, nil
@@ -98,7 +98,7 @@ func (r *Reconciler) withdraw(ctx context.Context, s *snapshot, p plan.Plan) (*s
 		return s, nil
 	}
 	ours := after.DeepCopy()
-	ours.Status.Links, ours.Status.PodNetworks = nil, nil // the agent's part
+	ours.Status.Links, ours.Status.PodNetworks, ours.Status.CNI = nil, nil, nil // the agent's part
 	if err := r.writePermitted(ctx, r.Client, v1alpha1.FieldOwnerController, ours); err != nil {
 		return s, err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -54,6 +55,26 @@ func TestTryingAgainInVainIsNoNews(t *testing.T) {
 		s.must(s.play(time.Hour))
 		if after := s.stateVersion(); after != before {
 			t.Errorf("the status was written: version %s, then %s", before, after)
+		}
+	})
+}
+
+// TestTheReportOfAnAgentIsLeftAlone has an agent on the node that reported all that agents report.
+func TestTheReportOfAnAgentIsLeftAlone(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(time.Minute))
+		var reported, later v1alpha1.NodeENIState
+		s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &reported))
+		i := reported.Status.Interfaces[0]
+		reported.Status.Links = []v1alpha1.LinkState{{
+			MACAddress: i.MACAddress, NodeENI: i.NodeENI, ENIID: i.ENIID, State: v1alpha1.LinkReady, Reason: "LinkReady",
+		}}
+		reported.Status.CNI = &v1alpha1.CNIState{Ready: true}
+		s.must(s.cache.Status().Update(s.Context(), &reported))
+		s.must(s.play(time.Hour))
+		s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &later))
+		if diff := cmp.Diff(reported, later); diff != "" {
+			t.Errorf("(-reported +later):\n%s", diff)
 		}
 	})
 }
