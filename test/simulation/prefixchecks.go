@@ -98,6 +98,11 @@ func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation
 		return &Violation{"I19", fmt.Sprintf("%s has %d prefixes, and its pods need %d: %s", i.ID, len(i.IPv4Prefixes),
 			need, describe(i))}
 	}
+	return c.checkUnneededPrefixes(claim, i)
+}
+
+// checkUnneededPrefixes checks that an interface has no prefix that the controller requested and no pod needs.
+func (c *cluster) checkUnneededPrefixes(claim expectedClaim, i eni.Interface) *Violation {
 	requested := c.requested(i)
 	ours := slices.Concat(requested.IPv4Prefixes, requested.IPv6Prefixes)
 	for _, prefix := range c.drainedOn(i) {
@@ -105,11 +110,12 @@ func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation
 			return &Violation{"I19", fmt.Sprintf("%s still has %s, which no pod uses: %s", i.ID, prefix, describe(i))}
 		}
 	}
+	host := c.run.pods.hosts[i.Attachment.InstanceID]
 	if host == nil || host.c != c || c.lacksReports(claim, i) {
 		return nil
 	}
 	for _, prefix := range ours {
-		if host.podIn(prefix, i.ID) == nil && host.isSurplus(spec, i, prefix) {
+		if host.podIn(prefix, i.ID) == nil && host.isSurplus(claim.nodeENI.Spec, i, prefix) {
 			return &Violation{"I19", fmt.Sprintf("%s has %s, and its other prefixes are enough for its pods: %s", i.ID, prefix,
 				describe(i))}
 		}

@@ -21,8 +21,8 @@ const (
 	//
 	//   - Version 2 is that of a network with [Network.Draining].
 	NetworkVersion = 2
-	// LeaseVersion is the version of the file of a lease. It has no fields that raise it: every release must be able to end
-	// the leases of every other.
+	// LeaseVersion is the version of the file of a lease. It has no fields that raise it: every release must be able to
+	// end the leases of every other.
 	LeaseVersion = 1
 	// IPv4PrefixBits is the length of the IPv4 prefixes that EC2 assigns to interfaces.
 	IPv4PrefixBits = 28
