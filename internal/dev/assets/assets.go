@@ -49,7 +49,7 @@ func Dir(ctx context.Context, progress io.Writer) (string, error) {
 		return "", err
 	}
 	w := ways{index: os.Getenv(EnvIndex), prebuilt: prebuiltDir(cache)}
-	if w.src, w.noSource = findSource(ctx); w.noSource == nil {
+	if w.src, w.noSource = findSource(ctx, ownModfile); w.noSource == nil {
 		w.built = filepath.Join(cache, "controlplane", w.src.key())
 	}
 	if dir, ok := w.cached(); ok {

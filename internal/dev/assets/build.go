@@ -67,6 +67,11 @@ func build(ctx context.Context, src source, dir string, meter *meter) error {
 	const executable = "controlplane"
 	c := compilation{module: src.dir, packages: []string{"."}, ldflags: src.ldflags(),
 		output: filepath.Join(dir, executable)}
+	if src.modfile != ownModfile {
+		// No other build shares the 2 GB of compiled packages.
+		c.modfile, c.cache = src.modfile, filepath.Join(dir, "gocache")
+		defer os.RemoveAll(c.cache)
+	}
 	if err := c.compile(ctx, meter); err != nil {
 		return err
 	}
@@ -81,6 +86,8 @@ func build(ctx context.Context, src source, dir string, meter *meter) error {
 // compilation is one go build.
 type compilation struct {
 	module   string // its folder
+	modfile  string // empty for go.mod
+	cache    string // folder of compiled packages, empty for that of the go command
 	packages []string
 	tags     string // separated by commas
 	ldflags  string
@@ -90,15 +97,20 @@ type compilation struct {
 // compile runs go build and reports each package to meter.
 func (c compilation) compile(ctx context.Context, meter *meter) error {
 	meter.enter("downloading modules")
-	dependencies, err := runGo(ctx, c.module, append([]string{"list", "-deps", "-tags", c.tags}, c.packages...)...)
+	list := []string{"list", "-deps", "-modfile", c.modfile, "-tags", c.tags}
+	dependencies, err := runGo(ctx, c.module, append(list, c.packages...)...)
 	if err != nil {
 		return err
 	}
 	meter.compile(bytes.Count(dependencies, []byte("\n")))
 	// No -trimpath: with other flags than "go test" uses, the compile cache would hold two copies of Kubernetes, and
 	// filling it takes most of the time.
-	arguments := []string{"build", "-v", "-buildvcs=false", "-tags", c.tags, "-ldflags", c.ldflags, "-o", c.output}
+	arguments := []string{"build", "-v", "-buildvcs=false", "-modfile", c.modfile, "-tags", c.tags,
+		"-ldflags", c.ldflags, "-o", c.output}
 	cmd := goCommand(ctx, c.module, append(arguments, c.packages...)...)
+	if c.cache != "" {
+		cmd.Env = append(cmd.Env, "GOCACHE="+c.cache)
+	}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return err

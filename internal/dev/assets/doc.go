@@ -11,6 +11,7 @@
 //   - prebuilt.go: the prebuilt programs of the index
 //   - source.go: the path of the module, and the key that names its build
 //   - build.go: one build
+//   - release.go: the control planes of other releases of Kubernetes
 //   - cni.go: the plugins of the CNI project, Multus and whereabouts, which are compiled from dev/cni
 //   - progress.go: the display during the minutes of a first build
 package assets

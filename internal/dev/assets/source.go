@@ -22,31 +22,36 @@ const (
 	etcdModule       = "go.etcd.io/etcd/server/v3"
 )
 
-// source is the module dev/controlplane of one checkout.
+// ownModfile is the module file with the release of Kubernetes whose libraries multieni uses.
+const ownModfile = "go.mod"
+
+// source is the module dev/controlplane of one checkout, with one of its module files.
 type source struct {
 	dir        string // absolute path
+	modfile    string // name
 	kubernetes string // version, "v1.37.1"
 	etcd       string // version, "v3.7.0"
 	digest     string // over the module's files and the toolchain that compiles them
 }
 
 // findSource looks for dev/controlplane in the working directory and above.
-func findSource(ctx context.Context) (source, error) {
+func findSource(ctx context.Context, modfile string) (source, error) {
 	dir, err := findModule("controlplane")
 	if err != nil {
 		return source{}, fmt.Errorf("%w: work in one, or set %s to a folder with %s", err, EnvAssets,
 			strings.Join(programs(), ", "))
 	}
-	versions, err := requirements(ctx, dir)
+	versions, err := requirements(ctx, dir, modfile)
 	if err != nil {
 		return source{}, err
 	}
-	digest, err := digest(ctx, dir, "go.mod", "go.sum", "main.go")
+	digest, err := digest(ctx, dir, modfile, strings.TrimSuffix(modfile, ".mod")+".sum", "main.go")
 	if err != nil {
 		return source{}, err
 	}
 	return source{
 		dir:        dir,
+		modfile:    modfile,
 		kubernetes: versions[kubernetesModule],
 		etcd:       versions[etcdModule],
 		digest:     digest,
@@ -87,9 +92,9 @@ func versionFlags(version string) string {
 		pkg, version, major, minor)
 }
 
-// requirements returns the version of each module that dir's go.mod requires.
-func requirements(ctx context.Context, dir string) (map[string]string, error) {
-	out, err := runGo(ctx, dir, "mod", "edit", "-json")
+// requirements returns the version of each module that a module file of dir requires.
+func requirements(ctx context.Context, dir, modfile string) (map[string]string, error) {
+	out, err := runGo(ctx, dir, "mod", "edit", "-json", modfile)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +102,7 @@ func requirements(ctx context.Context, dir string) (map[string]string, error) {
 		Require []struct{ Path, Version string }
 	}
 	if err := json.Unmarshal(out, &mod); err != nil {
-		return nil, fmt.Errorf("read the requirements of %s: %w", dir, err)
+		return nil, fmt.Errorf("read the requirements of %s: %w", filepath.Join(dir, modfile), err)
 	}
 	versions := make(map[string]string, len(mod.Require))
 	for _, r := range mod.Require {

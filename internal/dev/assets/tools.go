@@ -39,7 +39,7 @@ func (t tools) find(ctx context.Context) (c compilation, dir string, err error) 
 	if err != nil {
 		return c, "", err
 	}
-	versions, err := requirements(ctx, c.module)
+	versions, err := requirements(ctx, c.module, ownModfile)
 	if err != nil {
 		return c, "", err
 	}

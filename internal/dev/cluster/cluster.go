@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/internal/dev/assets"
 	"github.com/multieni/multieni/internal/dev/nodekeeper"
 )
 
@@ -33,6 +34,8 @@ type Options struct {
 	// Kubeconfig, if set, is that of an existing cluster, which is used instead of a new API server. Start adds the
 	// definitions of our kinds to it and, until Stop, the simulated nodes.
 	Kubeconfig string
+	// Release, if set, is the release of Kubernetes of a new API server and its kubectl. Nil means that of [assets.Dir].
+	Release *assets.Release
 	// Audit, if set, is the file to which a new API server writes an event for every changing request.
 	Audit string
 	// Logger receives events. Nil means silence.

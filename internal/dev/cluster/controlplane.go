@@ -35,7 +35,11 @@ type controlPlane struct {
 
 // startControlPlane starts kube-apiserver and etcd, with all their files below dir.
 func startControlPlane(ctx context.Context, dir string, opts Options) (*controlPlane, error) {
-	programs, err := assets.Dir(ctx, opts.Progress)
+	obtain := assets.Dir
+	if opts.Release != nil {
+		obtain = opts.Release.Dir
+	}
+	programs, err := obtain(ctx, opts.Progress)
 	if err != nil {
 		return nil, err
 	}
