@@ -46,7 +46,7 @@ test: ## Run every package and every kind of suite; a second run repeats only wh
 test-all: test test-rest ## Run every suite in full: `test`, then `test-rest`
 
 .PHONY: test-rest
-test-rest: test-simulation test-pods test-stories test-full test-race ## Run what `test` leaves out: 2,000 seeds, every suite in full, and the race detector
+test-rest: test-simulation test-pods test-stories test-oldest test-full test-race ## Run what `test` leaves out: 2,000 seeds, every suite in full, and the race detector
 
 .PHONY: test-simulation
 test-simulation: ## Run the controller through 2,000 seeded schedules of 500 steps each; see docs/reliability.md
@@ -60,10 +60,14 @@ test-pods: ## Run the suite of pod networks in full: pods that wait for minutes 
 test-stories: ## Run in full the stories of users, the virtual days and the faults of processes
 	$(SUITES) MULTIENI_TESTS=all bin/suites run -p 3 -timeout 60m ./test/scenario ./test/hostile ./test/synctest
 
+.PHONY: test-oldest
+test-oldest: ## Run the first minutes on the oldest Kubernetes; the first run compiles its control plane, which takes five minutes
+	$(SUITES) MULTIENI_TESTS=all bin/suites run -timeout 60m ./test/versions
+
 .PHONY: test-full
 test-full: export RAPID_SEED ?= 1
 test-full: ## Run in full all other suites: the programs of a release, and what documents say about them
-	$(SUITES) MULTIENI_TESTS=all bin/suites run -timeout 60m $$(go list ./... | grep -vE '/test/(simulation|cni|scenario|hostile|synctest)$$')
+	$(SUITES) MULTIENI_TESTS=all bin/suites run -timeout 60m $$(go list ./... | grep -vE '/test/(simulation|cni|scenario|hostile|synctest|versions)$$')
 
 .PHONY: test-race
 test-race: export RAPID_SEED ?= 1
@@ -77,7 +81,7 @@ test-measure: ## Measure what each suite costs, without and with the race detect
 ##@ Test for hours
 
 .PHONY: test-long
-test-long: test-cases test-soak test-model test-seeds test-mutants test-guest test-node fuzz ## Run all that follows
+test-long: test-cases test-soak test-model test-seeds test-mutants test-versions test-guest test-node fuzz ## Run all that follows
 
 .PHONY: test-cases
 test-cases: ## Run unit tests with fifty times as many random cases, new ones every time
@@ -104,6 +108,11 @@ test-mutants: ## Show that the simulation still finds each known bug shape near 
 .PHONY: mutants
 mutants: ## Show that the simulation finds each known bug shape and each missing rule of its schedules, and write the table into docs/reliability.md; takes some minutes
 	SIM_MUTANTS=doc MULTIENI_TESTS=long go test -count=1 -timeout 4h -v -run 'TestMutants$$|TestEachScheduleNeedsItsRule$$' ./test/simulation
+
+.PHONY: test-versions
+test-versions: ## Run the first minutes on each release of Kubernetes in docs/platforms.md; the first run compiles each, which takes half an hour
+	@cd dev/controlplane; for file in kubernetes-*.mod; do (set -x; go mod tidy -diff -modfile=$$file); done
+	$(SUITES) MULTIENI_TESTS=long bin/suites run -timeout 3h -count=1 ./test/versions
 
 .PHONY: test-guest
 test-guest: ## Run pods on ipvlan in a virtual machine, as root; needs QEMU

@@ -235,7 +235,7 @@ func TestNightlyWorkflow(t *testing.T) {
 		}
 	}
 	slices.Sort(ran)
-	if want := []string{"fuzz", "mutants", "test-cases", "test-guest", "test-model", "test-node", "test-seeds", "test-soak"}; !slices.Equal(ran, want) {
+	if want := []string{"fuzz", "mutants", "test-cases", "test-guest", "test-model", "test-node", "test-seeds", "test-soak", "test-versions"}; !slices.Equal(ran, want) {
 		t.Errorf("it makes %v, want %v", ran, want)
 	}
 }
