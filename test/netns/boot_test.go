@@ -383,7 +383,11 @@ func bootThatFails(t *testing.T, program string) {
 				exit  int
 				taint bool
 			}{"fail": {20, false}, "taint": {0, true}, "continue": {0, false}} {
+				begun := time.Now()
 				got := n.boot("--on-failure="+policy, "--patience=1s")
+				if took := time.Since(begun); took > time.Minute {
+					t.Errorf("with --on-failure=%s and a patience of a second it ended after %s", policy, took)
+				}
 				if got.exit != want.exit || strings.Contains(got.kubelet, "networking.k8s.aws/networks=missing:NoSchedule") != want.taint {
 					t.Errorf("with --on-failure=%s it ended with %d and told nodeadm:\n%s", policy, got.exit, got.kubelet)
 				}

@@ -122,8 +122,8 @@ func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
 			v = lifecycle.Result{Outcome: lifecycle.Waiting, Why: err.Error()}
 			wait = r.backoff()
 		}
-		until = r.extend(until, request.Timeout)
-		if v.Outcome == lifecycle.Waiting && !j.Now().Before(until) {
+		ends := r.extend(until, request.Timeout)
+		if v.Outcome == lifecycle.Waiting && !j.Now().Before(ends) {
 			v = j.Config.Expire(v, r.plan)
 		}
 		switch v.Outcome {
@@ -139,7 +139,7 @@ func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
 		case lifecycle.Gone:
 			return r.result(v), nil
 		}
-		r.waitForTransitions(ctx, min(wait, until.Sub(j.Now())))
+		r.waitForTransitions(ctx, min(wait, ends.Sub(j.Now())))
 		if ctx.Err() != nil {
 			return r.result(v), fmt.Errorf("prepare instance %s: %w; %s", request.InstanceID, context.Cause(ctx), v.Why)
 		}

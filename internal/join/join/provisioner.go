@@ -35,11 +35,13 @@ type run struct {
 	// failed is set when a call of the last round failed; the next round then reads the instance again.
 	failed   bool
 	failures int
-	// spentAt is when EC2 first reported a client token as used.
-	spentAt time.Time
-	limits  eni.Limits
-	demand  lifecycle.Desired
-	plan    plan.Plan
+	// spent is when EC2 first reported the client token of a member as used, until a call has another token. recreatedAt
+	// is when that happened last.
+	spent       map[identity.Key]time.Time
+	recreatedAt time.Time
+	limits      eni.Limits
+	demand      lifecycle.Desired
+	plan        plan.Plan
 }
 
 func (j *Joiner) newRun(instanceID string) *run {
@@ -48,7 +50,7 @@ func (j *Joiner) newRun(instanceID string) *run {
 		Joiner: j, instanceID: instanceID, watch: watch,
 		applier: executor.New(j.Cloud, watch, executor.Options{Members: maxParallelMembers,
 			Removals: maxParallelMembers, Addresses: j.Addresses, Now: j.Now}),
-		ledger: identity.Generations{}, created: map[string]bool{},
+		ledger: identity.Generations{}, created: map[string]bool{}, spent: map[identity.Key]time.Time{},
 	}
 }
 
@@ -154,13 +156,11 @@ func (r *run) do(ctx context.Context, actions []plan.Action) []executor.Outcome 
 func (r *run) record(outcomes []executor.Outcome) {
 	for _, o := range outcomes {
 		r.attempts = r.attempts.After(o.Action, o.Err, r.Now())
+		r.recordToken(o)
 		log := r.Log.With("instance", r.instanceID, "network", o.Action.Of().NodeENI,
 			"action", o.Action.String())
 		if o.Err != nil {
 			r.failed = true
-			if eni.ErrorClass(o.Err) == eni.IdempotencyMismatch && r.spentAt.IsZero() {
-				r.spentAt = r.Now()
-			}
 			log.Warn("could not be carried out", "class", eni.ErrorClass(o.Err), "err", o.Err)
 			continue
 		}
@@ -169,6 +169,23 @@ func (r *run) record(outcomes []executor.Outcome) {
 		if create, is := o.Action.(plan.Create); is {
 			r.warnOfNeighbours(create, log)
 		}
+	}
+}
+
+// recordToken stores which members wait because their client token is used. The wait of a member ends with the first
+// call that has another token.
+func (r *run) recordToken(o executor.Outcome) {
+	create, is := o.Action.(plan.Create)
+	if !is {
+		return
+	}
+	_, waits := r.spent[create.Member.Key]
+	switch isSpent := eni.ErrorClass(o.Err) == eni.IdempotencyMismatch; {
+	case isSpent && !waits:
+		r.spent[create.Member.Key] = r.Now()
+	case !isSpent && waits:
+		delete(r.spent, create.Member.Key)
+		r.recreatedAt = r.Now()
 	}
 }
 
@@ -185,17 +202,17 @@ func (r *run) warnOfNeighbours(create plan.Create, log *slog.Logger) {
 }
 
 // extend returns the end of the time to wait. The interface of a used client token may only be too new to be returned,
-// so another one is created after [inventory.VisibilityWindow]. No shorter timeout may end this wait: the next attempt
-// would know nothing of it and begin again.
+// so another one is created after [inventory.VisibilityWindow] at the latest. No shorter timeout may end this wait: the
+// next attempt would know nothing of it and begin again.
 func (r *run) extend(until time.Time, timeout time.Duration) time.Time {
-	if r.spentAt.IsZero() {
-		return until
+	ends := []time.Time{until}
+	for _, at := range r.spent {
+		ends = append(ends, at.Add(inventory.VisibilityWindow+timeout))
 	}
-	settled := r.spentAt.Add(inventory.VisibilityWindow + timeout)
-	if settled.After(until) {
-		return settled
+	if !r.recreatedAt.IsZero() {
+		ends = append(ends, r.recreatedAt.Add(timeout))
 	}
-	return until
+	return slices.MaxFunc(ends, time.Time.Compare)
 }
 
 // announce calls Attaching for each interface that is about to be attached.
