@@ -113,19 +113,19 @@ func (s *site) otherAgents() string {
 			s.Fatalf("%v\n%s", err, out)
 		}
 	}
-	label := func(agent string) error {
+	report := func(agent string) error {
 		config, err := clientcmd.BuildConfigFromFlags("", s.as("eni-manager-system", "eni-manager", "agent-"+agent))
 		s.must(err)
 		agents, err := client.New(config, client.Options{}) // kubectl would read the Node first, which agents may not
 		s.must(err)
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"interface.networking.k8s.aws/net-web":"eni-1"}}}`))
-		return agents.Patch(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, patch)
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"capacity":{"addresses.networking.k8s.aws/net-web":"31"}}}`))
+		return agents.Status().Patch(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, patch)
 	}
 	s.eventually("the agent of another node is refused", func() (string, bool) {
-		err := label(other)
+		err := report(other)
 		return fmt.Sprint(err), err != nil && strings.Contains(err.Error(), "the agent of node "+other+" may write to its own node only")
 	})
-	if err := label(node); err != nil {
+	if err := report(node); err != nil {
 		s.Errorf("the agent of the node itself: %v", err)
 	}
 	return "refused"
