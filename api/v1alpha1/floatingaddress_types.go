@@ -6,7 +6,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // FloatingAddress is an IPv4 address within pods.floating that a pod brought up
-// itself. The agent of the node writes which interface has the pod, and the
+// itself or asked for in its annotation. The agent of the node writes which interface has the pod, and the
 // controller assigns the address to that interface in EC2. Agents create the
 // objects. The controller deletes an object one minute after the last pod
 // dropped the address.
@@ -22,6 +22,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Contender",type=string,JSONPath=`.status.contender.nodeName`,description="Another node with a pod that has the address"
 // +kubebuilder:printcolumn:name="Held",type=date,JSONPath=`.status.holder.since`,description="Time since the pod brought the address up"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why Ready is what it is"
+// +kubebuilder:printcolumn:name="Pod",type=string,JSONPath=`.status.holder.pod`,priority=1,description="Pod that asked for the address"
 // +kubebuilder:printcolumn:name="Pod-IP",type=string,JSONPath=`.status.holder.podIP`,priority=1,description="Address of the pod in the network of the cluster"
 // +kubebuilder:printcolumn:name="Assigned",type=string,JSONPath=`.status.assignment.eniID`,priority=1,description="Interface that the controller assigned the address to last"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -122,6 +123,13 @@ type AddressHolder struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=39
 	PodIP string `json:"podIP,omitempty"`
+
+	// pod is NAMESPACE/NAME of a pod that asked for the address in its annotation,
+	// so that multieni-ipam gave it to the pod. It is empty for an address that a
+	// pod brought up itself.
+	// +optional
+	// +kubebuilder:validation:MaxLength=317
+	Pod string `json:"pod,omitempty"`
 
 	// since is the time on the node at which the agent saw the address.
 	// +required

@@ -55,7 +55,8 @@ func TestExamplesApply(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			for _, document := range documents(t, file) {
-				if document.GetKind() == "Pod" || document.GetKind() == "NetworkAttachmentDefinition" {
+				switch document.GetKind() {
+				case "Pod", "StatefulSet", "NetworkAttachmentDefinition":
 					continue // they need Multus; the demo and test/cni run them
 				}
 				applied := document.DeepCopy()

@@ -58,6 +58,8 @@ type podCluster struct {
 	*cluster.Cluster
 	fabric *fabric.Fabric
 	multus string
+	// blind is set if agents do not observe the addresses of pods.
+	blind bool
 }
 
 func newPodCluster(t *testing.T) *podCluster {
@@ -261,10 +263,14 @@ func (k *worker) startAgent() {
 	if err != nil {
 		k.Fatal(err)
 	}
-	a := agent.New(agent.Options{
+	o := agent.Options{
 		Node: k.name, API: api, Host: host, PCI: pci.Open(sysfs), Resync: time.Minute, DefaultMTU: 9001,
 		NetworksDir: k.networks, LeasesDir: k.leases, PodAddresses: pods, Log: slog.New(slog.NewTextHandler(k.Output(), nil)).With("node", k.name),
-	})
+	}
+	if k.blind {
+		o.PodAddresses = nil
+	}
+	a := agent.New(o)
 	stop := k.run("agent of "+k.name, a.Run)
 	k.stopAgent = func() {
 		stop()
@@ -358,16 +364,22 @@ func (k *worker) prefixes(network string) []netip.Prefix {
 // start starts a pod with networks as a kubelet does: an object with the annotation, a sandbox, and one call of Multus.
 func (k *worker) start(name, networks string) pod {
 	k.Helper()
-	k.apply(fmt.Sprintf(`
-apiVersion: v1
-kind: Pod
-metadata: {name: %s, namespace: upf, annotations: {k8s.v1.cni.cncf.io/networks: "%s"}}
-spec: {nodeName: %s, automountServiceAccountToken: false, containers: [{name: upf, image: registry.example.com/upf}]}`, name, networks, k.name))
-	p := k.pod(name)
+	p := k.declare(name, networks)
 	if err := k.launch(p); err != nil {
 		k.Fatalf("start %s: %v", name, err)
 	}
 	return p
+}
+
+// declare creates the object of a pod with networks.
+func (k *worker) declare(name, networks string) pod {
+	k.Helper()
+	k.apply(fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: upf, annotations: {k8s.v1.cni.cncf.io/networks: '%s'}}
+spec: {nodeName: %s, automountServiceAccountToken: false, containers: [{name: upf, image: registry.example.com/upf}]}`, name, networks, k.name))
+	return k.pod(name)
 }
 
 // launch sets up a sandbox by one call of Multus. It repeats the call, as kubelets do, if Multus could not read the pod

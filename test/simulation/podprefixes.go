@@ -177,7 +177,7 @@ func (h *podHost) allocate(network string, holder podnet.Holder) ([]podnet.Lease
 		h.c.run.covers.Actors[startsObserved]++
 		return nil, nil
 	}
-	return h.files[network].Allocate(h.current(network), holder, h.now())
+	return h.files[network].Allocate(h.current(network), holder, podnet.Request{}, h.now())
 }
 
 // remove ends the first pod of a network. Its addresses rest.

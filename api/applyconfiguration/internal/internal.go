@@ -212,6 +212,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: nodeName
       type:
         scalar: string
+    - name: pod
+      type:
+        scalar: string
     - name: podIP
       type:
         scalar: string

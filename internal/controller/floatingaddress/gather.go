@@ -63,7 +63,7 @@ func holderOf(holder *v1alpha1.AddressHolder) *floating.Holder {
 	if holder == nil {
 		return nil
 	}
-	return &floating.Holder{Node: holder.NodeName, InterfaceID: holder.ENIID, Pod: holder.PodIP}
+	return &floating.Holder{Node: holder.NodeName, InterfaceID: holder.ENIID, Pod: cmp.Or(holder.Pod, holder.PodIP)}
 }
 
 // gather returns what is known about an address. It sets the instance of the decision: that of the holder or, without

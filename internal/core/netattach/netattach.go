@@ -70,9 +70,11 @@ func (n Network) Definition() Definition {
 	if n.HostDevice {
 		main = plugin{Type: "host-device", Device: hostnet.AltName(n.LinkName())}
 	}
+	// Multus passes "ips" of a pod's annotation only to a plugin with the capability, and drops it silently otherwise.
+	main.Capabilities = map[string]bool{"ips": true}
 	main.IPAM = &plugin{Type: IPAMPlugin, Network: n.Name()}
 	config, err := json.Marshal(configuration{CNIVersion: cniVersion, Name: n.Name(),
-		Plugins: []plugin{main, {Type: RoutesPlugin}}})
+		Plugins: []plugin{main, {Type: RoutesPlugin, Network: n.Name()}}})
 	if err != nil {
 		panic(err) // strings alone are always JSON
 	}
@@ -88,6 +90,9 @@ type configuration struct {
 
 type plugin struct {
 	Type    string  `json:"type"`
+
+	Capabilities map[string]bool `json:"capabilities,omitempty"`
+
 	Master  string  `json:"master,omitempty"`
 	Device  string  `json:"device,omitempty"`
 	Mode    string  `json:"mode,omitempty"`

@@ -18,7 +18,7 @@ func ExampleNetwork_Definition() {
 	fmt.Println(definition.Config)
 	// Output:
 	// n3
-	// {"cniVersion":"1.0.0","name":"n3","plugins":[{"type":"ipvlan","master":"net-n3","mode":"l2","ipam":{"type":"multieni-ipam","network":"n3"}},{"type":"multieni-routes"}]}
+	// {"cniVersion":"1.0.0","name":"n3","plugins":[{"type":"ipvlan","capabilities":{"ips":true},"master":"net-n3","mode":"l2","ipam":{"type":"multieni-ipam","network":"n3"}},{"type":"multieni-routes","network":"n3"}]}
 }
 
 func TestDefinition(t *testing.T) {
@@ -28,15 +28,15 @@ func TestDefinition(t *testing.T) {
 	}{
 		"the second interface": {
 			netattach.Network{NodeENI: "n3", Ordinal: 1}, "n3--1",
-			`{"cniVersion":"1.0.0","name":"n3--1","plugins":[{"type":"ipvlan","master":"net-n3_1","mode":"l2","ipam":{"type":"multieni-ipam","network":"n3--1"}},{"type":"multieni-routes"}]}`,
+			`{"cniVersion":"1.0.0","name":"n3--1","plugins":[{"type":"ipvlan","capabilities":{"ips":true},"master":"net-n3_1","mode":"l2","ipam":{"type":"multieni-ipam","network":"n3--1"}},{"type":"multieni-routes","network":"n3--1"}]}`,
 		},
 		"one pod for the interface": {
 			netattach.Network{NodeENI: "n3", HostDevice: true}, "n3",
-			`{"cniVersion":"1.0.0","name":"n3","plugins":[{"type":"host-device","device":"net-n3","ipam":{"type":"multieni-ipam","network":"n3"}},{"type":"multieni-routes"}]}`,
+			`{"cniVersion":"1.0.0","name":"n3","plugins":[{"type":"host-device","capabilities":{"ips":true},"device":"net-n3","ipam":{"type":"multieni-ipam","network":"n3"}},{"type":"multieni-routes","network":"n3"}]}`,
 		},
 		"a name that makes no name of a link": {
 			netattach.Network{NodeENI: "user-plane-network"}, "user-plane-network",
-			`{"cniVersion":"1.0.0","name":"user-plane-network","plugins":[{"type":"ipvlan","master":"net-user--ubnbf","mode":"l2","ipam":{"type":"multieni-ipam","network":"user-plane-network"}},{"type":"multieni-routes"}]}`,
+			`{"cniVersion":"1.0.0","name":"user-plane-network","plugins":[{"type":"ipvlan","capabilities":{"ips":true},"master":"net-user--ubnbf","mode":"l2","ipam":{"type":"multieni-ipam","network":"user-plane-network"}},{"type":"multieni-routes","network":"user-plane-network"}]}`,
 		},
 	}
 	for name, tc := range cases {

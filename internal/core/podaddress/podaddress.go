@@ -156,6 +156,44 @@ type Presence struct {
 	// Namespace is the node's ID of the pod's namespace. Presences of an earlier agent have none until the address is
 	// found.
 	Namespace int
+	// Lease is that of the address; nil if a pod brought the address up itself.
+	Lease *podnet.Lease
+}
+
+// Seen returns what the agent sees of the address, given its object. An address whose claim may be written did not come
+// up since: the pod was the holder, and may have been displaced.
+func (p Presence) Seen(o Object) Seen {
+	seen := Seen{Present: true, Came: p.Came, Declared: p.Declared}
+	if p.Lease != nil && p.Lease.Claim != nil {
+		claim := p.Lease.Claim
+		seen.Came = seen.Came && o.Exists && o.UID == claim.Object && o.Sequence < claim.Sequence
+	}
+	return seen
+}
+
+// Leased returns the presences of addresses that pods asked for, given the last ones and the leases. A lease is proof
+// that the pod has the address, also for an agent that has just started.
+func Leased(last []Presence, leases []podnet.Lease, ranges []netip.Prefix, arrivals *Arrivals) (present []Presence) {
+	for _, l := range leases {
+		at := slices.IndexFunc(last, func(p Presence) bool { return p.Address == l.Address && p.Lease.Is(l.Holder) })
+		var presence Presence
+		if at >= 0 {
+			presence = last[at]
+		} else {
+			arrivals.last++
+			presence = Presence{Address: l.Address, Arrival: arrivals.last, Since: l.Since, Came: true, Lease: &l}
+		}
+		presence.Declared = containsAddress(ranges, l.Address)
+		present = append(present, presence)
+	}
+	return present
+}
+
+// Without returns the found addresses without those of the presences.
+func Without(found []Address, present []Presence) []Address {
+	return slices.DeleteFunc(slices.Clone(found), func(f Address) bool {
+		return slices.ContainsFunc(present, func(p Presence) bool { return p.Address == f.Address })
+	})
 }
 
 // of reports whether the address that a pod has is the one of the presence, and not of another pod with the same

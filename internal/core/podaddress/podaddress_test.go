@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/podaddress"
+	"github.com/multieni/multieni/internal/core/podnet"
 )
 
 func address(last byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 4, last}) }
@@ -282,6 +283,60 @@ func TestDecide(t *testing.T) {
 			}
 			if got := podaddress.Decide(me, tc.seen, tc.object); got != tc.want {
 				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// leased is a lease of an address by a pod's link.
+func leased(a netip.Addr, container string, claim *podnet.Claim) podnet.Lease {
+	return podnet.Lease{Address: a, Holder: podnet.Holder{ContainerID: container, Interface: "net1", PodNamespace: "upf", Pod: "upf-0"}, Claim: claim}
+}
+
+// TestLeased follows the leases of one address over passes of the agent.
+func TestLeased(t *testing.T) {
+	var arrivals podaddress.Arrivals
+	first := podaddress.Leased(nil, []podnet.Lease{leased(address(200), "c1", nil)}, floating, &arrivals)
+	if len(first) != 1 || !first[0].Came || !first[0].Declared || first[0].Arrival != 1 {
+		t.Fatalf("the first lease is %+v", first)
+	}
+	first[0].Came = false
+	same := podaddress.Leased(first, []podnet.Lease{leased(address(200), "c1", nil)}, nil, &arrivals)
+	if same[0].Came || same[0].Declared || same[0].Arrival != 1 {
+		t.Errorf("the same lease after an edit of the ranges is %+v", same)
+	}
+	next := podaddress.Leased(same, []podnet.Lease{leased(address(200), "c2", nil)}, floating, &arrivals)
+	if !next[0].Came || next[0].Arrival != 2 {
+		t.Errorf("the lease of the next pod is %+v", next)
+	}
+	if found := podaddress.Without([]podaddress.Address{{Address: address(200)}, {Address: address(201)}}, next); len(found) != 1 || found[0].Address != address(201) {
+		t.Errorf("besides the lease are found %v", found)
+	}
+}
+
+// TestSeen decides whether an address came up since the agent last claimed it, also after a restart of the agent.
+func TestSeen(t *testing.T) {
+	claim := &podnet.Claim{Object: "o", Sequence: 3}
+	object := func(uid string, sequence int64) podaddress.Object {
+		return podaddress.Object{Exists: true, UID: uid, Sequence: sequence}
+	}
+	for name, tc := range map[string]struct {
+		claim  *podnet.Claim
+		object podaddress.Object
+		came   bool
+	}{
+		"never claimed":                         {nil, object("o", 7), true},
+		"the write did not arrive":              {claim, object("o", 2), true},
+		"the write arrived":                     {claim, object("o", 3), false},
+		"another pod became the holder since":   {claim, object("o", 4), false},
+		"the object was deleted and made again": {claim, object("p", 1), false},
+		"the object is not there":               {claim, podaddress.Object{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := leased(address(200), "c1", tc.claim)
+			p := podaddress.Presence{Address: l.Address, Came: true, Declared: true, Lease: &l}
+			if got := p.Seen(tc.object); got != (podaddress.Seen{Present: true, Came: tc.came, Declared: true}) {
+				t.Errorf("got %+v, want that it came: %t", got, tc.came)
 			}
 		})
 	}

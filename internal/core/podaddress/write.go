@@ -9,6 +9,9 @@ type Owner struct{ Node, InterfaceID string }
 // Object is the object of an address, as the agent has read it.
 type Object struct {
 	Exists, Deleting bool
+	// UID is that of the object, and Sequence its number of holders.
+	UID      string
+	Sequence int64
 	// Holder has the address, and Contender is another one that has it too; the zero Owner for none.
 	Holder, Contender Owner
 }

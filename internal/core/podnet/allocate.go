@@ -22,10 +22,11 @@ func (e *UnavailableError) Error() string { return e.message }
 const reservedFirst = 4
 
 // Allocate returns the leases of a holder: existing ones, and new ones for the families without one. After an error the
-// leases are unchanged. It takes the lowest free address, so that prefixes become idle. A holder that attaches again
-// can have another link than before.
-func (n Network) Allocate(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
-	mine, err := n.allocate(leases, holder, now)
+// leases are unchanged; a [RequestError] lasts until somebody changes the pod or the NodeENI. Allocate takes the address
+// that the pod asks for, or the lowest free one, so that prefixes become idle. A holder that attaches again can have
+// another link than before.
+func (n Network) Allocate(leases []Lease, holder Holder, request Request, now time.Time) ([]Lease, error) {
+	mine, err := n.allocate(leases, holder, request, now)
 	for i := range mine {
 		if l := &mine[i]; l.Attachment != holder.Attachment || l.Link != holder.Link {
 			l.Attachment, l.Link, l.Since = holder.Attachment, holder.Link, now
@@ -34,7 +35,7 @@ func (n Network) Allocate(leases []Lease, holder Holder, now time.Time) ([]Lease
 	return mine, err
 }
 
-func (n Network) allocate(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
+func (n Network) allocate(leases []Lease, holder Holder, request Request, now time.Time) ([]Lease, error) {
 	if n.Attachment == Observed {
 		return nil, fmt.Errorf("NodeENI %s has pods.attachment Observed, so multieni gives its pods no addresses: name "+
 			"another IPAM plugin in the NetworkAttachmentDefinition, or set pods.attachment: IPVLAN", n.NodeENI)
@@ -43,13 +44,14 @@ func (n Network) allocate(leases []Lease, holder Holder, now time.Time) ([]Lease
 	if err := n.Open(); err != nil && !attached {
 		return nil, err
 	}
+	if err := n.validateRequest(request); err != nil {
+		return nil, err
+	}
 	if n.Attachment == HostDevice {
 		return n.own(leases, holder, now)
 	}
-	taken := map[netip.Addr]bool{}
 	var mine []Lease
 	for _, l := range leases {
-		taken[l.Address] = l.InUse() || l.Rests(now)
 		if l.InUse() && l.Is(holder) {
 			mine = append(mine, l)
 		}
@@ -58,11 +60,11 @@ func (n Network) allocate(leases []Lease, holder Holder, now time.Time) ([]Lease
 		if slices.ContainsFunc(mine, func(l Lease) bool { return family.Subnet.Contains(l.Address) }) {
 			continue
 		}
-		address, found := family.lowest(taken)
-		if !found {
-			return nil, n.exhausted(*family, leases, now)
+		lease, err := n.choose(family, leases, holder, request, now)
+		if err != nil {
+			return nil, err
 		}
-		mine = append(mine, Lease{Address: address, Holder: holder, Since: now})
+		mine = append(mine, lease)
 	}
 	return mine, nil
 }

@@ -62,8 +62,18 @@ type Lease struct {
 	Since time.Time `json:"since"`
 	// Freed is the time at which the holder released the address; zero while it has the address.
 	Freed time.Time `json:"freed,omitzero"`
+	// Claim is the last write by which the agent let the address follow the pod; nil for none.
+	Claim *Claim `json:"claim,omitempty"`
 	// Unreadable is set if the file of the lease is damaged: nothing but the address is known then.
 	Unreadable bool `json:"-"`
+}
+
+// Claim is a write of the holder of an address, recorded before the agent sends it. After a restart the agent can thus
+// tell whether another pod became the holder since.
+type Claim struct {
+	// Object is the UID of the FloatingAddress, and Sequence its number of holders with that of the write.
+	Object   string `json:"object"`
+	Sequence int64  `json:"sequence"`
 }
 
 // leaseFile is the content of the file of a lease.
@@ -103,6 +113,9 @@ func (l Lease) validate() error {
 		return fmt.Errorf("containerID is %q and interface is %q, both are needed", l.ContainerID, l.Interface)
 	}
 	texts := []string{l.ContainerID, l.Interface, l.Config, l.PodNamespace, l.Pod, l.PodUID, l.Netns, l.BootID}
+	if l.Claim != nil {
+		texts = append(texts, l.Claim.Object)
+	}
 	if slices.ContainsFunc(texts, func(s string) bool { return len(s) > maxText }) {
 		return fmt.Errorf("a text is longer than %d bytes", maxText)
 	}

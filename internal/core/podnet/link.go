@@ -38,8 +38,9 @@ type Route struct {
 	Gateway netip.Addr
 }
 
-// Configure returns the configuration of the pod's link with the given leases, IPv4 first.
-func (n Network) Configure(leases []Lease) (Configuration, error) {
+// Configure returns the configuration of the pod's link with the given leases, IPv4 first. The routes are those of the
+// network and the given further ones.
+func (n Network) Configure(leases []Lease, further []netip.Prefix) (Configuration, error) {
 	var c Configuration
 	leases = slices.SortedFunc(slices.Values(leases), func(a, b Lease) int {
 		return cmp.Or(cmp.Compare(a.Address.BitLen(), b.Address.BitLen()), a.Address.Compare(b.Address))
@@ -51,11 +52,17 @@ func (n Network) Configure(leases []Lease) (Configuration, error) {
 		}
 		c.Addresses = append(c.Addresses, Assignment{family.onLink(l.Address), family.Gateway})
 	}
+	routes := slices.Clone(n.Routes)
+	for _, to := range further {
+		if !slices.Contains(routes, to) {
+			routes = append(routes, to)
+		}
+	}
 	for _, family := range n.families() {
 		if family.Subnet.Addr().Is6() {
 			c.Routes = append(c.Routes, Route{family.Subnet, family.Gateway})
 		}
-		for _, to := range n.Routes {
+		for _, to := range routes {
 			if to.Addr().Is4() == family.Gateway.Is4() {
 				c.Routes = append(c.Routes, Route{to, family.Gateway})
 			}
@@ -105,6 +112,22 @@ func Table(link int) int { return firstTable + link }
 // address. The connected route stays in the main table, so that sockets without a source address reach the subnet; the
 // link's table has a copy.
 func Routing(link int, addresses []Assignment) ([]hostnet.Rule, []hostnet.Route) {
+	return routing(link, addresses, nil)
+}
+
+// Routing is like the function of that name for a link on the network. It knows the gateway of addresses that came
+// without one, and has rules for the addresses of the granted ranges too: a pod brings them up later.
+func (n Network) Routing(link int, addresses []Assignment) ([]hostnet.Rule, []hostnet.Route) {
+	addresses = slices.Clone(addresses)
+	for i, a := range addresses {
+		if !a.Gateway.IsValid() && n.Covers(a.Address.Addr()) {
+			addresses[i].Gateway = n.family(a.Address.Addr()).Gateway
+		}
+	}
+	return routing(link, addresses, n.IPv4)
+}
+
+func routing(link int, addresses []Assignment, granted *Family) ([]hostnet.Rule, []hostnet.Route) {
 	var rules []hostnet.Rule
 	var routes []hostnet.Route
 	table := Table(link)
@@ -114,11 +137,12 @@ func Routing(link int, addresses []Assignment) ([]hostnet.Rule, []hostnet.Route)
 			routes = append(routes, route)
 		}
 	}
+	from := func(source netip.Prefix) {
+		rules = append(rules, hostnet.Rule{Priority: RulePriority, From: source, Table: table, Protocol: hostnet.Protocol})
+	}
 	for _, a := range addresses {
 		address := a.Address.Addr()
-		rules = append(rules, hostnet.Rule{
-			Priority: RulePriority, From: netip.PrefixFrom(address, address.BitLen()), Table: table, Protocol: hostnet.Protocol,
-		})
+		from(netip.PrefixFrom(address, address.BitLen()))
 		if !a.Address.IsSingleIP() {
 			add(a.Address.Masked(), netip.Addr{})
 		}
@@ -129,6 +153,13 @@ func Routing(link int, addresses []Assignment) ([]hostnet.Rule, []hostnet.Route)
 			}
 			add(everywhere, a.Gateway)
 		}
+	}
+	if granted != nil && len(granted.Granted) > 0 {
+		for _, one := range granted.Granted {
+			from(one)
+		}
+		add(granted.Subnet, netip.Addr{})
+		add(netip.PrefixFrom(netip.IPv4Unspecified(), 0), granted.Gateway)
 	}
 	return rules, routes
 }

@@ -32,6 +32,7 @@ const (
 	MaxSize = 64 << 10
 
 	maxPrefixes = 64
+	maxGranted  = 32
 	maxRoutes   = 64
 	maxName     = 253
 )
@@ -79,6 +80,9 @@ type Family struct {
 	// MaxPrefixes is the largest number of prefixes that the NodeENI allows; 0 if unknown.
 	MaxPrefixes int      `json:"maxPrefixes,omitempty"`
 	Prefixes    []Prefix `json:"prefixes,omitempty"`
+	// Granted are the IPv4 ranges of the subnet whose addresses pods may ask for. An address of a prefix is not one of
+	// them: EC2 moves none.
+	Granted []netip.Prefix `json:"granted,omitempty"`
 }
 
 // Prefix is a block of addresses that EC2 assigned to the interface.
@@ -248,6 +252,14 @@ func (f *Family) validate(is4 bool) error {
 			return fmt.Errorf("prefixes: %v is twice there, or no /%d of subnet %v", p.CIDR, bits, f.Subnet)
 		}
 		seen[p.CIDR] = true
+	}
+	if len(f.Granted) > maxGranted {
+		return fmt.Errorf("%d granted ranges, at most %d are allowed", len(f.Granted), maxGranted)
+	}
+	for _, g := range f.Granted {
+		if !isNetwork(g) || !is4 || !contains(f.Subnet, g) {
+			return fmt.Errorf("granted: %v is no IPv4 range of subnet %v", g, f.Subnet)
+		}
 	}
 	return nil
 }

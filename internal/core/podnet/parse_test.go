@@ -142,7 +142,7 @@ func FuzzParseNetwork(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := n.Allocate(nil, holder("a"), start); err != nil {
+		if _, err := n.Allocate(nil, holder("a"), podnet.Request{}, start); err != nil {
 			t.Log(err)
 		}
 		again, err := n.Encode()

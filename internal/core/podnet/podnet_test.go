@@ -98,7 +98,7 @@ func TestAllocate(t *testing.T) {
 		"HostDevice: those of the interface":      {own, freed(used("10.0.4.70"), start), "10.0.4.70 10.0.4.71"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			leases, err := c.network.Allocate(c.leases, holder("a"), start)
+			leases, err := c.network.Allocate(c.leases, holder("a"), podnet.Request{}, start)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,12 +115,12 @@ func TestAllocate(t *testing.T) {
 
 func TestAllocateAgainReturnsTheLeasesOfTheHolder(t *testing.T) {
 	n := network(ipv4("10.0.4.16/28"), ipv6())
-	first, err := n.Allocate(nil, holder("a"), start)
+	first, err := n.Allocate(nil, holder("a"), podnet.Request{}, start)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.Draining = true
-	again, err := n.Allocate(first, holder("a"), start.Add(time.Minute))
+	again, err := n.Allocate(first, holder("a"), podnet.Request{}, start.Add(time.Minute))
 	if diff := cmp.Diff(first, again, addresses); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
@@ -159,7 +159,7 @@ func TestUnavailable(t *testing.T) {
 		"HostDevice without an address": {addressless, nil, "the interface of NodeENI n3 on node node-1 has no address; see kubectl eni node node-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := c.network.Allocate(c.leases, holder("a"), start)
+			_, err := c.network.Allocate(c.leases, holder("a"), podnet.Request{}, start)
 			if unavailable := (*podnet.UnavailableError)(nil); !errors.As(err, &unavailable) || err.Error() != c.want {
 				t.Errorf("got %v\nwant %s", err, c.want)
 			}
@@ -170,7 +170,7 @@ func TestUnavailable(t *testing.T) {
 func TestConfigure(t *testing.T) {
 	n := network(ipv4("10.0.4.16/28"), ipv6())
 	n.Routes = []netip.Prefix{prefix("10.60.0.0/16"), prefix("::/0")}
-	got, err := n.Configure(used("2001:db8:0:4:5::1", "10.0.4.16"))
+	got, err := n.Configure(used("2001:db8:0:4:5::1", "10.0.4.16"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

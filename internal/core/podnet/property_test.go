@@ -44,7 +44,7 @@ func (n *node) all() []podnet.Lease {
 func (n *node) start(t *rapid.T) {
 	n.pods++
 	name := fmt.Sprintf("pod-%d", n.pods)
-	leases, err := n.network.Allocate(n.all(), holder(name), n.now)
+	leases, err := n.network.Allocate(n.all(), holder(name), podnet.Request{}, n.now)
 	if err != nil {
 		return
 	}

@@ -81,7 +81,7 @@ func TestStaleLeasesCountForNothing(t *testing.T) {
 		}
 		kept, _, _ := podnet.Sweep(leases, podnet.Boot{ID: "b"}, start, func(podnet.Lease) bool { return false })
 		decisions := func(leases []podnet.Lease) []any {
-			mine, err := n.Allocate(leases, holder("next"), start)
+			mine, err := n.Allocate(leases, holder("next"), podnet.Request{}, start)
 			demand := podnet.Demand{Min: 1, Spare: 4}
 			return []any{mine, err, n.IPv4.Drain(leases, demand, start), n.IPv4.Drained(leases, start)}
 		}
@@ -97,11 +97,11 @@ func TestTwoLinksOfAPodHaveTwoLeases(t *testing.T) {
 	n := network(ipv4("10.0.4.16/28"), nil)
 	first, second := holder("pod"), holder("pod")
 	second.Interface = "net2"
-	leases, err := n.Allocate(nil, first, start)
+	leases, err := n.Allocate(nil, first, podnet.Request{}, start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	more, err := n.Allocate(leases, second, start)
+	more, err := n.Allocate(leases, second, podnet.Request{}, start)
 	if err != nil || len(more) != 1 || more[0].Address == leases[0].Address {
 		t.Fatalf("the second link gets %v, %v; the first has %v", more, err, leases)
 	}
@@ -110,11 +110,11 @@ func TestTwoLinksOfAPodHaveTwoLeases(t *testing.T) {
 		t.Errorf("the end of the second link ends %v", ended)
 	}
 	n.Attachment, n.Addresses = podnet.HostDevice, []netip.Addr{address("10.0.4.5")}
-	leases, err = n.Allocate(nil, first, start)
+	leases, err = n.Allocate(nil, first, podnet.Request{}, start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if both, err := n.Allocate(leases, second, start); err == nil {
+	if both, err := n.Allocate(leases, second, podnet.Request{}, start); err == nil {
 		t.Errorf("two links have the interface: %v and %v", leases, both)
 	}
 }

@@ -202,9 +202,12 @@ func (a *API) writeAddress(
 func ChangedAddress(
 	status v1alpha1.FloatingAddressStatus, write podaddress.Write, mine v1alpha1.AddressHolder,
 ) map[string]any {
-	me := map[string]any{"nodeName": mine.NodeName, "eniID": mine.ENIID, "since": mine.Since, "podIP": nil}
+	me := map[string]any{"nodeName": mine.NodeName, "eniID": mine.ENIID, "since": mine.Since, "podIP": nil, "pod": nil}
 	if mine.PodIP != "" {
 		me["podIP"] = mine.PodIP
+	}
+	if mine.Pod != "" {
+		me["pod"] = mine.Pod
 	}
 	changes := map[string]any{}
 	if status.Contender != nil && status.Contender.NodeName == mine.NodeName {

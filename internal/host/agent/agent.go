@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 
@@ -97,6 +98,10 @@ type Agent struct {
 	interfaces []podaddress.Interface
 	found      map[string][]podaddress.Address
 	foundAll   bool
+	// leased are the addresses that pods asked for, by interface ID; an interface whose leases were not read has none.
+	// leaseEvents reports changes of leases; nil if the kernel gives no watches.
+	leased      map[string][]podaddress.Presence
+	leaseEvents *fsnotify.Watcher
 	// podsReported is the time of the last report of pod networks.
 	podsReported time.Time
 	// recalled is the checkpoint of an earlier process, recorded the one that this process wrote last.
@@ -117,6 +122,7 @@ const (
 // New returns an agent.
 func New(o Options) *Agent {
 	a := &Agent{Options: o, devices: map[string]string{}, present: map[string][]podaddress.Presence{},
+		leased: map[string][]podaddress.Presence{},
 		budget: newAddressBudget(), waiting: map[string]int{},
 		failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
 	if o.Metadata != nil {

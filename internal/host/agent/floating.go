@@ -46,11 +46,19 @@ func interfacesOf(s *snapshot) []podaddress.Interface {
 // observe stores the addresses that pods have on links of the state's interfaces. Before the first time it reads which
 // addresses the process before held.
 func (a *Agent) observe(ctx context.Context, s *snapshot) {
-	if a.PodAddresses != nil && !s.recalled {
+	if a.follows(s.state) && !s.recalled {
 		s.unrecalled = a.API.recallAddresses(ctx)
 	}
 	a.interfaces = interfacesOf(s)
 	a.found, a.foundAll = a.findAddresses()
+}
+
+// follows reports whether addresses can follow pods of the node: those that pods asked for, and with an observer those
+// that pods bring up themselves.
+func (a *Agent) follows(state *v1alpha1.NodeENIState) bool {
+	return a.PodAddresses != nil || slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+		return i.Pods != nil && len(i.Pods.Floating) > 0
+	})
 }
 
 // findAddresses returns the addresses that pods have on links of the interfaces of the last pass, by the interface's
@@ -93,7 +101,7 @@ func (a *Agent) updatePresent(s *snapshot, interfaceID string, ranges []netip.Pr
 	if !known {
 		last = a.API.heldBefore(interfaceID)
 	}
-	found, waiting := podaddress.Admit(last, a.found[interfaceID], ranges,
+	found, waiting := podaddress.Admit(last, podaddress.Without(a.found[interfaceID], a.leased[interfaceID]), ranges,
 		func(f podaddress.Address) bool { return a.budget.take(f, now) })
 	a.waiting[interfaceID] = waiting
 	present := podaddress.Present(last, found, ranges, &a.arrivals, now)
@@ -119,23 +127,32 @@ func (a *Agent) forgetPresent(s *snapshot) {
 			delete(a.waiting, id)
 		}
 	}
+	for id := range a.leased {
+		if !slices.ContainsFunc(s.networks, func(n v1alpha1.PodNetworkState) bool { return n.ENIID == id }) {
+			delete(a.leased, id)
+		}
+	}
 }
 
 // presentAddress is an address that a pod has, with its interface.
 type presentAddress struct {
 	podaddress.Presence
 	subnetID, interfaceID string
+	// network is the pod network of the interface.
+	network string
 }
 
 // addresses returns the addresses that pods have, by the name of the object. If pods have one address on two
-// interfaces, the newest counts.
+// interfaces, the newest counts. Leases come before addresses that pods bring up themselves.
 func (a *Agent) addresses(s *snapshot) map[string]presentAddress {
 	all := map[string]presentAddress{}
 	for _, i := range s.state.Status.Interfaces {
-		for _, presence := range podaddress.Limit(a.present[i.ENIID], v1alpha1.MaxAddressesOfInterface) {
+		presences := podaddress.Limit(a.leased[i.ENIID], v1alpha1.MaxAddressesOfInterface)
+		room := v1alpha1.MaxAddressesOfInterface - len(presences)
+		for _, presence := range append(presences, podaddress.Limit(a.present[i.ENIID], room)...) {
 			name := v1alpha1.FloatingAddressName(i.SubnetID, presence.Address.String())
 			if other, twice := all[name]; i.SubnetID != "" && (!twice || other.Arrival < presence.Arrival) {
-				all[name] = presentAddress{presence, i.SubnetID, i.ENIID}
+				all[name] = presentAddress{presence, i.SubnetID, i.ENIID, networkOf(i).Name()}
 			}
 		}
 	}
@@ -144,35 +161,37 @@ func (a *Agent) addresses(s *snapshot) map[string]presentAddress {
 
 // hold writes which addresses pods of this node have. A failure of one keeps no other from being written.
 func (a *Agent) hold(ctx context.Context, s *snapshot) error {
-	if a.PodAddresses == nil || s.state == nil || s.networksUnknown || a.NetworksDir == "" {
+	if s.state == nil || s.networksUnknown || a.NetworksDir == "" || !a.follows(s.state) && !a.API.recalledAddresses() {
 		return nil
 	}
 	if s.unrecalled != nil {
 		return fmt.Errorf("list the FloatingAddresses of node %s: %w", a.Node, s.unrecalled)
 	}
-	if !a.arrivals.Started && !a.foundAll {
-		return nil // an address that is absent may be in a namespace that was not read yet
-	}
 	addresses := a.addresses(s)
 	var failures []error
 	for _, name := range slices.Sorted(maps.Keys(a.API.followAddresses(ctx, slices.Collect(maps.Keys(addresses))))) {
-		address, present := addresses[name]
-		if err := a.holdOne(ctx, name, address, present); err != nil {
+		var err error
+		switch address, present := addresses[name]; {
+		case !present:
+			err = a.holdAbsent(ctx, s, name)
+		case address.Lease != nil, a.sawAll():
+			err = a.holdPresent(ctx, name, address)
+		}
+		if err != nil {
 			failures = append(failures, fmt.Errorf("write FloatingAddress %s: %w", name, err))
 		}
 	}
 	return errors.Join(failures...)
 }
 
-// holdOne writes what the node has to say about one address.
-func (a *Agent) holdOne(ctx context.Context, name string, address presentAddress, present bool) error {
+// holdPresent writes what the node has to say about an address that a pod has.
+func (a *Agent) holdPresent(ctx context.Context, name string, address presentAddress) error {
 	object, err := a.API.address(ctx, name)
 	if err != nil {
 		return err
 	}
-	me := podaddress.Owner{Node: a.Node, InterfaceID: address.interfaceID}
-	write := podaddress.Decide(me, podaddress.Seen{Present: present, Came: address.Came, Declared: address.Declared},
-		ObservedAddress(object))
+	me, observed := podaddress.Owner{Node: a.Node, InterfaceID: address.interfaceID}, ObservedAddress(object)
+	write := podaddress.Decide(me, address.Seen(observed), observed)
 	if write == podaddress.Create {
 		if object, err = a.API.createAddress(ctx, address.subnetID, address.Address.String()); err != nil {
 			return a.triedAgain(err)
@@ -180,22 +199,74 @@ func (a *Agent) holdOne(ctx context.Context, name string, address presentAddress
 		write = podaddress.Hold
 	}
 	if write == podaddress.WriteNothing {
-		if !present {
-			a.API.leaveAddress(name)
-		}
 		return nil
 	}
 	holder := v1alpha1.AddressHolder{NodeName: a.Node, ENIID: address.interfaceID, Since: metav1.NewTime(address.Since)}
 	if address.PodIP.IsValid() {
 		holder.PodIP = address.PodIP.String()
 	}
+	if address.Lease != nil {
+		holder.Pod = address.Lease.PodName()
+	}
+	return a.write(ctx, object, write, address, holder)
+}
+
+// write writes what the node has to say about an address that a pod has.
+func (a *Agent) write(ctx context.Context, object *v1alpha1.FloatingAddress, write podaddress.Write,
+	address presentAddress, holder v1alpha1.AddressHolder) error {
+	if write == podaddress.Hold && address.Lease != nil {
+		if has, err := a.claim(ctx, address, object); err != nil || !has {
+			return err
+		}
+	}
 	if err := a.API.writeAddress(ctx, object, write, holder); err != nil {
+		if apierrors.IsConflict(err) {
+			unclaim(address)
+		}
 		return a.triedAgain(err)
 	}
 	if write == podaddress.Hold {
 		a.wrote(address)
 	}
 	return nil
+}
+
+// holdAbsent writes that no pod of the node has an address, if the agent knows that.
+func (a *Agent) holdAbsent(ctx context.Context, s *snapshot, name string) error {
+	object, err := a.API.address(ctx, name)
+	if err != nil || !a.knowsAbsent(s, object) {
+		return err
+	}
+	me := podaddress.Owner{Node: a.Node}
+	write := podaddress.Decide(me, podaddress.Seen{}, ObservedAddress(object))
+	if write == podaddress.WriteNothing {
+		a.API.leaveAddress(name)
+		return nil
+	}
+	if err := a.API.writeAddress(ctx, object, write, v1alpha1.AddressHolder{NodeName: a.Node}); err != nil {
+		return a.triedAgain(err)
+	}
+	return nil
+}
+
+// sawAll reports whether the agent saw, once since its start, the addresses that all pods bring up themselves. An
+// address that is absent before may be in a namespace that was not read.
+func (a *Agent) sawAll() bool { return a.PodAddresses != nil && (a.arrivals.Started || a.foundAll) }
+
+// knowsAbsent reports whether the agent knows all addresses among which that of an object would be: the leases of its
+// interface, or those that pods bring up.
+func (a *Agent) knowsAbsent(s *snapshot, object *v1alpha1.FloatingAddress) bool {
+	mine := ownHolder(object, a.Node)
+	switch {
+	case mine == nil:
+		return true // the object says nothing of this node
+	case mine.Pod == "":
+		return a.sawAll()
+	}
+	_, read := a.leased[mine.ENIID]
+	return read || !slices.ContainsFunc(s.state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+		return i.ENIID == mine.ENIID
+	})
 }
 
 // triedAgain returns the error of a write, and none if another client created or deleted the object meanwhile: the
@@ -210,9 +281,11 @@ func (a *Agent) triedAgain(err error) error {
 
 // wrote notes that the agent wrote that an address came up.
 func (a *Agent) wrote(address presentAddress) {
-	for n := range a.present[address.interfaceID] {
-		if p := &a.present[address.interfaceID][n]; p.Address == address.Address && p.Arrival == address.Arrival {
-			p.Came = false
+	for _, presences := range [][]podaddress.Presence{a.present[address.interfaceID], a.leased[address.interfaceID]} {
+		for n := range presences {
+			if p := &presences[n]; p.Address == address.Address && p.Arrival == address.Arrival {
+				p.Came = false
+			}
 		}
 	}
 }
@@ -222,7 +295,8 @@ func ObservedAddress(object *v1alpha1.FloatingAddress) podaddress.Object {
 	if object == nil {
 		return podaddress.Object{}
 	}
-	o := podaddress.Object{Exists: true, Deleting: !object.DeletionTimestamp.IsZero()}
+	o := podaddress.Object{Exists: true, Deleting: !object.DeletionTimestamp.IsZero(), UID: string(object.UID),
+		Sequence: object.Status.Sequence}
 	if holder := object.Status.Holder; holder != nil {
 		o.Holder = podaddress.Owner{Node: holder.NodeName, InterfaceID: holder.ENIID}
 	}
@@ -253,8 +327,8 @@ func (a *Agent) qualify(state *v1alpha1.PodNetworkState, pods *v1alpha1.Interfac
 	case len(pods.Floating) == 0:
 	case a.PodAddresses == nil && state.Reason == v1alpha1.ReasonNetworkReady:
 		state.Reason = v1alpha1.ReasonAddressesNotObserved
-		state.Message = "pods can attach, and addresses within pods.floating do not follow them: the agent may not observe " +
-			"the network namespaces of pods; " + howToObserve
+		state.Message = "pods can attach, and addresses that they ask for follow them; addresses within pods.floating that " +
+			"they bring up themselves do not: the agent may not observe the network namespaces of pods; " + howToObserve
 	case !a.seesAll(state.ENIID):
 		state.Drained = false
 	}

@@ -326,13 +326,29 @@ func PodNetwork(i v1alpha1.InterfaceState, node string, defaultMTU int) podnet.N
 		network.IPv6 = &podnet.Family{Subnet: subnet, Gateway: router6, MaxPrefixes: int(i.Pods.IPv6Prefixes),
 			Prefixes: prefixes(i.IPv6Prefixes)}
 	}
+	if network.Attachment == podnet.Observed {
+		withoutPrefixes(&network, i)
+	}
 	network.Addresses = ownAddresses(i, network)
+	network.IPv4.Grant(floating(i.Pods))
 	for _, to := range i.Pods.Routes {
 		if route, err := netip.ParsePrefix(to); err == nil {
 			network.Routes = append(network.Routes, route)
 		}
 	}
 	return network
+}
+
+// withoutPrefixes sets the families of a network whose addresses another IPAM plugin gives. The plugin for routes needs
+// their gateways. Their prefixes are the user's, who may return them to EC2.
+func withoutPrefixes(network *podnet.Network, i v1alpha1.InterfaceState) {
+	network.IPv4, network.IPv6 = nil, nil
+	if subnet, err := netip.ParsePrefix(i.SubnetCIDR); err == nil {
+		network.IPv4 = &podnet.Family{Subnet: subnet, Gateway: subnet.Addr().Next()}
+	}
+	if subnet, err := netip.ParsePrefix(i.Pods.SubnetIPv6CIDR); err == nil {
+		network.IPv6 = &podnet.Family{Subnet: subnet, Gateway: router6}
+	}
 }
 
 // declaresIPv4 reports whether a pod on the interface must get an IPv4 address: from a prefix or, with HostDevice, the
@@ -381,6 +397,7 @@ func keepRanges(network *podnet.Network, i v1alpha1.InterfaceState, before podne
 			MaxPrefixes: int(i.Pods.IPv4MaxPrefixes), Prefixes: prefixes(i.IPv4Prefixes)}
 	}
 	network.Addresses = ownAddresses(i, *network)
+	network.IPv4.Grant(floating(i.Pods))
 	return unknown
 }
 

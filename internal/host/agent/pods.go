@@ -218,6 +218,7 @@ func (a *Agent) endNetwork(
 	if err != nil {
 		return state, err
 	}
+	a.updateLeased(network, leases, nil)
 	ended := EndNetwork(network, leases, brought, now, state)
 	seesAll := a.seesAll(network.ENI)
 	state.Drained = state.Drained && seesAll
@@ -252,13 +253,14 @@ func (a *Agent) keepNetwork(
 	if facts.Leases, err = store.Current(facts.Now); err != nil {
 		return err
 	}
+	network := PodNetwork(i, a.Node, a.DefaultMTU)
+	a.updateLeased(network, facts.Leases, floating(i.Pods))
 	path := filepath.Join(a.NetworksDir, state.Network+".json")
 	present, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the file of network %s: %w", state.Network, err)
 	}
 	facts.Before, _ = podnet.ParseNetwork(present) // an invalid file is written again, and so is one of a later release
-	network := PodNetwork(i, a.Node, a.DefaultMTU)
 	report := ServeNetwork(&network, i, facts, *state)
 	content, err := network.Encode()
 	if err != nil {

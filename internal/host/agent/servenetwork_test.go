@@ -122,7 +122,7 @@ func TestAPodGetsTheInterfaceWithItsPrimaryAddress(t *testing.T) {
 			if _, err := file.Encode(); err != nil || !report.Ready || report.Capacity != 1 {
 				t.Errorf("%v; reported %+v", err, report)
 			}
-			mine, err := file.Allocate(nil, podnet.Holder{ContainerID: "c", Interface: "net1"}, seenAt)
+			mine, err := file.Allocate(nil, podnet.Holder{ContainerID: "c", Interface: "net1"}, podnet.Request{}, seenAt)
 			if err != nil {
 				t.Fatal(err)
 			}

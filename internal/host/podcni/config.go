@@ -24,12 +24,35 @@ type config struct {
 	IPAM struct {
 		Network string `json:"network"`
 	} `json:"ipam"`
+	// RuntimeConfig has the addresses of "ips" in the annotation of the pod, by the capability of that name.
+	RuntimeConfig struct {
+		IPs []string `json:"ips"`
+	} `json:"runtimeConfig"`
+	// Args has "cni-args" of the annotation. Its ips are the older convention for addresses (CNI project,
+	// CONVENTIONS.md, "ips").
+	Args struct {
+		CNI struct {
+			IPs    []string `json:"ips"`
+			Fixed  []string `json:"fixed"`
+			Routes []string `json:"routes"`
+		} `json:"cni"`
+	} `json:"args"`
+}
+
+// request returns what the pod asks for.
+func (c config) request() (podnet.Request, error) {
+	ips := c.RuntimeConfig.IPs
+	if len(ips) == 0 {
+		ips = c.Args.CNI.IPs
+	}
+	return podnet.ParseRequest(ips, c.Args.CNI.Fixed, c.Args.CNI.Routes)
 }
 
 func configure(text []byte) (config, error) {
 	var c config
 	if err := json.Unmarshal(text, &c); err != nil {
-		return config{}, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("read the CNI configuration: %v", err), "")
+		return config{}, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("read the CNI configuration, with ips and "+
+			"cni-args of the pod's annotation k8s.v1.cni.cncf.io/networks, which must be lists: %v", err), "")
 	}
 	if err := podnet.ValidateName(c.IPAM.Network); err != nil {
 		return config{}, types.NewError(types.ErrInvalidNetworkConfig,

@@ -6,13 +6,11 @@
 package podcni
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -33,11 +31,10 @@ const validAttachments = "cni.dev/valid-attachments"
 
 // ipam gives addresses to the links of pods.
 type ipam struct {
+	files
 	now func() time.Time
-	// about is the name of the program and its release.
-	about string
-	// networks and leases are the folders that the program shares with the agent.
-	networks, leases string
+	// leases is the folder of the leases, which the program shares with the agent.
+	leases string
 }
 
 func (i ipam) functions() skel.CNIFuncs {
@@ -55,7 +52,11 @@ func (i ipam) add(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	configuration, err := i.lease(config.IPAM.Network, holder)
+	request, err := config.request()
+	if err != nil {
+		return allocationFailure(err)
+	}
+	configuration, err := i.lease(config.IPAM.Network, holder, request)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (i ipam) add(args *skel.CmdArgs) error {
 
 // lease writes the leases of the holder, and returns the configuration of its link. Other pods wait for the lock, so
 // lease does nothing that can take long, like a call of the kernel about the pod or the answer to the runtime.
-func (i ipam) lease(name string, holder podnet.Holder) (podnet.Configuration, error) {
+func (i ipam) lease(name string, holder podnet.Holder, request podnet.Request) (podnet.Configuration, error) {
 	network, err := i.network(name)
 	if err != nil {
 		return podnet.Configuration{}, err
@@ -91,11 +92,11 @@ func (i ipam) lease(name string, holder podnet.Holder) (podnet.Configuration, er
 		return podnet.Configuration{}, failure(err)
 	}
 	holder.BootID = boot.ID
-	mine, err := network.Allocate(leases, holder, now)
+	mine, err := network.Allocate(leases, holder, request, now)
 	if err != nil {
-		return podnet.Configuration{}, types.NewError(types.ErrTryAgainLater, err.Error(), "")
+		return podnet.Configuration{}, allocationFailure(err)
 	}
-	configuration, err := network.Configure(mine)
+	configuration, err := network.Configure(mine, request.Routes)
 	if err != nil {
 		return podnet.Configuration{}, types.NewError(types.ErrInternal, err.Error(), "")
 	}
@@ -191,34 +192,14 @@ func (i ipam) status(args *skel.CmdArgs) error {
 	return nil
 }
 
-// network reads the file of a network. It refuses one of a later release, whose pods could get addresses that they must
-// not have. The agent of that release installs its own program when its pod starts.
-func (i ipam) network(name string) (podnet.Network, error) {
-	file := name + ".json"
-	path := filepath.Join(i.networks, file)
-	text, err := podlease.ReadFile(i.networks, file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return podnet.Network{}, types.NewError(types.ErrTryAgainLater,
-			fmt.Sprintf("pod network %s is not ready on this node: "+
-				"its agent has not written %s yet, because the interface of the NodeENI is not attached; "+
-				"wait for it, or see kubectl eni node NODE", name, path), "")
+// allocationFailure converts the reason why a pod gets no address to an error of CNI. The runtime tries again after
+// either; the code says whether that helps without an edit.
+func allocationFailure(err error) error {
+	code := types.ErrTryAgainLater
+	if refused := (*podnet.RequestError)(nil); errors.As(err, &refused) {
+		code = types.ErrInvalidNetworkConfig
 	}
-	if err != nil {
-		return podnet.Network{}, failure(err)
-	}
-	network, err := podnet.ParseNetwork(text)
-	if later := (*podnet.LaterVersionError)(nil); errors.As(err, &later) {
-		return podnet.Network{}, types.NewError(types.ErrTryAgainLater,
-			fmt.Sprintf("the agent of the node is of a later release than %s: %v: %s; delete the agent's pod on node %s: "+
-				"its next pod installs the program of the same release in the CNI folder", i.about, later, path,
-				cmp.Or(network.Node, "NODE")), "")
-	}
-	if err != nil {
-		return podnet.Network{}, types.NewError(types.ErrDecodingFailure,
-			fmt.Sprintf("the file of pod network %s is not valid; restart the agent of the node, which writes it again: %s: %v",
-				name, path, err), "")
-	}
-	return network, nil
+	return types.NewError(code, err.Error(), "")
 }
 
 // failure converts an error about leases or files of the node to one of CNI, or returns nil.

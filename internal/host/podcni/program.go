@@ -39,15 +39,13 @@ const (
 // standard output.
 func Main(name, release string) *types.Error {
 	about := name + " " + release
+	files := files{folder: cmp.Or(os.Getenv(NetworksVariable), NetworksDir), about: about}
 	switch name {
 	case IPAMName:
-		ipam := ipam{
-			now: time.Now, about: about, networks: cmp.Or(os.Getenv(NetworksVariable), NetworksDir),
-			leases: cmp.Or(os.Getenv(LeasesVariable), podlease.Dir),
-		}
+		ipam := ipam{files: files, now: time.Now, leases: cmp.Or(os.Getenv(LeasesVariable), podlease.Dir)}
 		return skel.PluginMainFuncsWithError(ipam.functions(), version.All, about)
 	case RoutesName:
-		return skel.PluginMainFuncsWithError(routes{}.functions(), version.All, about)
+		return skel.PluginMainFuncsWithError(routes{files}.functions(), version.All, about)
 	}
 	return types.NewError(types.ErrInvalidEnvironmentVariables,
 		fmt.Sprintf("%s is neither %s nor %s: call this program by one of these names", name, IPAMName, RoutesName), "")

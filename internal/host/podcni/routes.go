@@ -25,8 +25,15 @@ import (
 	"github.com/multieni/multieni/internal/host/netlink"
 )
 
-// routes adds a rule and a route table for each address of a pod's link.
-type routes struct{}
+// routes adds a rule and a route table for each address of a pod's link, and for those that the pod may bring up later.
+type routes struct{ files }
+
+// routesConfig is the CNI configuration of the plugin.
+type routesConfig struct {
+	types.PluginConf
+	// Network is the pod network of the link; empty if only the addresses of the previous result count.
+	Network string `json:"network"`
+}
 
 func (r routes) functions() skel.CNIFuncs {
 	done := func(*skel.CmdArgs) error { return nil } // no state of its own
@@ -34,8 +41,12 @@ func (r routes) functions() skel.CNIFuncs {
 }
 
 // add adds settings, rules and routes, and passes the previous result on.
-func (routes) add(args *skel.CmdArgs) error {
+func (r routes) add(args *skel.CmdArgs) error {
 	result, config, err := previous(args)
+	if err != nil {
+		return err
+	}
+	network, err := r.networkOf(config)
 	if err != nil {
 		return err
 	}
@@ -44,7 +55,7 @@ func (routes) add(args *skel.CmdArgs) error {
 		return err
 	}
 	defer pod.close()
-	rules, routes := podnet.Routing(pod.link.Index, assignments(result, args.IfName))
+	rules, routes := network.Routing(pod.link.Index, assignments(result, args.IfName))
 	operations := pod.settings()
 	for _, route := range routes {
 		operations = append(operations, hostnet.AddRoute{Route: route})
@@ -56,6 +67,19 @@ func (routes) add(args *skel.CmdArgs) error {
 		return err
 	}
 	return types.PrintResult(result, config.CNIVersion)
+}
+
+// networkOf returns the network that the configuration names; the zero value for none.
+func (r routes) networkOf(config routesConfig) (podnet.Network, error) {
+	if config.Network == "" {
+		return podnet.Network{}, nil
+	}
+	if err := podnet.ValidateName(config.Network); err != nil {
+		return podnet.Network{}, types.NewError(types.ErrInvalidNetworkConfig,
+			fmt.Sprintf("network of plugin %s in CNI configuration %q is the name of a pod network: %v", RoutesName,
+				config.Name, err), "")
+	}
+	return r.network(config.Network)
 }
 
 // del removes the rules and routes of a link. A link or a network namespace that does not exist has none.
@@ -86,7 +110,8 @@ func (routes) del(args *skel.CmdArgs) error {
 	return pod.apply(operations)
 }
 
-// check fails unless the rules, the routes and the settings exist.
+// check fails unless the rules of the link's addresses, the routes and the settings exist. The ranges of the network
+// can have changed since the pod started.
 func (routes) check(args *skel.CmdArgs) error {
 	result, _, err := previous(args)
 	if err != nil {
@@ -121,12 +146,12 @@ func (routes) check(args *skel.CmdArgs) error {
 }
 
 // previous returns the result of the plugins before this one.
-func previous(args *skel.CmdArgs) (*current.Result, types.PluginConf, error) {
-	var config types.PluginConf
+func previous(args *skel.CmdArgs) (*current.Result, routesConfig, error) {
+	var config routesConfig
 	if err := json.Unmarshal(args.StdinData, &config); err != nil {
 		return nil, config, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("read the CNI configuration: %v", err), "")
 	}
-	if err := version.ParsePrevResult(&config); err != nil {
+	if err := version.ParsePrevResult(&config.PluginConf); err != nil {
 		return nil, config, types.NewError(types.ErrDecodingFailure,
 			fmt.Sprintf("read the result of the plugin before: %v", err), "")
 	}

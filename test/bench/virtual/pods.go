@@ -109,7 +109,7 @@ func (h *podHost) network() podnet.Network {
 func (h *podHost) start(pod string) bool {
 	h.Helper()
 	mine, err := h.network().Allocate(h.leases,
-		podnet.Holder{ContainerID: pod, Interface: "net1", PodNamespace: "default", Pod: pod}, time.Now())
+		podnet.Holder{ContainerID: pod, Interface: "net1", PodNamespace: "default", Pod: pod}, podnet.Request{}, time.Now())
 	h.leases = append(h.leases, mine...)
 	return err == nil
 }

@@ -22,6 +22,10 @@ type AddressHolderApplyConfiguration struct {
 	// node. It tells which pod it is, but a pod with NET_ADMIN can change it.
 	// It is empty if the pod has no such address.
 	PodIP *string `json:"podIP,omitempty"`
+	// pod is NAMESPACE/NAME of a pod that asked for the address in its annotation,
+	// so that multieni-ipam gave it to the pod. It is empty for an address that a
+	// pod brought up itself.
+	Pod *string `json:"pod,omitempty"`
 	// since is the time on the node at which the agent saw the address.
 	Since *v1.Time `json:"since,omitempty"`
 }
@@ -53,6 +57,14 @@ func (b *AddressHolderApplyConfiguration) WithENIID(value string) *AddressHolder
 // If called multiple times, the PodIP field is set to the value of the last call.
 func (b *AddressHolderApplyConfiguration) WithPodIP(value string) *AddressHolderApplyConfiguration {
 	b.PodIP = &value
+	return b
+}
+
+// WithPod sets the Pod field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Pod field is set to the value of the last call.
+func (b *AddressHolderApplyConfiguration) WithPod(value string) *AddressHolderApplyConfiguration {
+	b.Pod = &value
 	return b
 }
 

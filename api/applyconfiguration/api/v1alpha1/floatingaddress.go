@@ -18,7 +18,7 @@ import (
 // with apply.
 //
 // FloatingAddress is an IPv4 address within pods.floating that a pod brought up
-// itself. The agent of the node writes which interface has the pod, and the
+// itself or asked for in its annotation. The agent of the node writes which interface has the pod, and the
 // controller assigns the address to that interface in EC2. Agents create the
 // objects. The controller deletes an object one minute after the last pod
 // dropped the address.
