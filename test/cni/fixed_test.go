@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/cli"
 )
 
 // applyFixedExample applies examples/fixed-addresses.yaml, and returns the annotation of its StatefulSet's pods. No
@@ -78,6 +79,19 @@ func TestAFixedAddressFollowsItsPod(t *testing.T) {
 		t.Errorf("the holder is %q, want %q", got, want)
 	}
 
+	t.Run("the check knows the address", func(t *testing.T) {
+		var out strings.Builder
+		eventually(t, "a check without a failed step", func() bool { // the agents report leases every few seconds
+			out.Reset()
+			check := cli.NewPlugin()
+			check.SetArgs([]string{"check", "n3", "upf/client-0", "upf/upf-3"})
+			check.SetOut(&out)
+			return check.ExecuteContext(t.Context()) == nil
+		})
+		if want := "address of upf/upf-3: EC2 delivers 10.0.64.195"; !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, out.String())
+		}
+	})
 	t.Run("it moves with the pod", func(t *testing.T) {
 		a.stop(upf)
 		moved := b.start("upf-3", fixed)

@@ -89,7 +89,7 @@ type configuration struct {
 }
 
 type plugin struct {
-	Type    string  `json:"type"`
+	Type string `json:"type"`
 
 	Capabilities map[string]bool `json:"capabilities,omitempty"`
 

@@ -22,7 +22,7 @@ func (e *UnavailableError) Error() string { return e.message }
 const reservedFirst = 4
 
 // Allocate returns the leases of a holder: existing ones, and new ones for the families without one. After an error the
-// leases are unchanged; a [RequestError] lasts until somebody changes the pod or the NodeENI. Allocate takes the address
+// leases are unchanged; a [RequestError] lasts until the pod or the NodeENI changes. Allocate takes the address
 // that the pod asks for, or the lowest free one, so that prefixes become idle. A holder that attaches again can have
 // another link than before.
 func (n Network) Allocate(leases []Lease, holder Holder, request Request, now time.Time) ([]Lease, error) {

@@ -62,7 +62,7 @@ type Lease struct {
 	Since time.Time `json:"since"`
 	// Freed is the time at which the holder released the address; zero while it has the address.
 	Freed time.Time `json:"freed,omitzero"`
-	// Claim is the last write by which the agent let the address follow the pod; nil for none.
+	// Claim is the last write that let the address follow the pod; nil for none. The agent makes it.
 	Claim *Claim `json:"claim,omitempty"`
 	// Unreadable is set if the file of the lease is damaged: nothing but the address is known then.
 	Unreadable bool `json:"-"`

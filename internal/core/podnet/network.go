@@ -253,15 +253,7 @@ func (f *Family) validate(is4 bool) error {
 		}
 		seen[p.CIDR] = true
 	}
-	if len(f.Granted) > maxGranted {
-		return fmt.Errorf("%d granted ranges, at most %d are allowed", len(f.Granted), maxGranted)
-	}
-	for _, g := range f.Granted {
-		if !isNetwork(g) || !is4 || !contains(f.Subnet, g) {
-			return fmt.Errorf("granted: %v is no IPv4 range of subnet %v", g, f.Subnet)
-		}
-	}
-	return nil
+	return f.validateGranted()
 }
 
 // isNetwork reports whether a prefix is valid and has no host bits.

@@ -87,8 +87,8 @@ func (r Request) asksForAddress() bool { return len(r.IPs) > 0 || len(r.Fixed) >
 // validateRequest refuses what no family of the network can serve.
 func (n Network) validateRequest(r Request) error {
 	if r.asksForAddress() && n.Attachment == HostDevice {
-		return refuse("NodeENI %s has pods.attachment HostDevice: the pod gets the interface with its own addresses, and can "+
-			"ask for no other; remove ips and fixed from the annotation of the pod", n.NodeENI)
+		return refuse("NodeENI %s has pods.attachment HostDevice: the pod gets the interface with its own addresses, and "+
+			"can ask for no other; remove ips and fixed from the annotation of the pod", n.NodeENI)
 	}
 	if len(r.Fixed) > 0 && n.IPv4 == nil {
 		return refuse("the pod asks for a fixed address, and NodeENI %s gives pods no IPv4 address: set pods.ipv4", n.NodeENI)
@@ -124,7 +124,7 @@ func (n Network) choose(f *Family, leases []Lease, holder Holder, r Request, now
 			return Lease{}, err
 		}
 		if l.PodUID == holder.PodUID && holder.PodUID != "" {
-			mine.Claim = l.Claim // the same pod, whose sandbox started again: it claims nothing anew
+			mine.Claim = l.Claim // the same pod, whose sandbox started again: it makes no new claim
 		}
 	}
 	if mine.Address = wanted; wanted.IsValid() {
@@ -268,12 +268,25 @@ func (f *Family) Grant(ranges []netip.Prefix) {
 	}
 }
 
+// validateGranted returns the first granted range that is no IPv4 range of the subnet.
+func (f *Family) validateGranted() error {
+	if len(f.Granted) > maxGranted {
+		return fmt.Errorf("%d granted ranges, at most %d are allowed", len(f.Granted), maxGranted)
+	}
+	for _, g := range f.Granted {
+		if !isNetwork(g) || !g.Addr().Is4() || !contains(f.Subnet, g) {
+			return fmt.Errorf("granted: %v is no IPv4 range of subnet %v", g, f.Subnet)
+		}
+	}
+	return nil
+}
+
 // grants reports whether a pod may ask for the address.
 func (f Family) grants(a netip.Addr) bool {
 	return slices.ContainsFunc(f.Granted, func(g netip.Prefix) bool { return g.Contains(a) })
 }
 
-// choices names the ranges of which a pod can ask for an address.
+// choices names the ranges: a pod can ask for an address in them.
 func (f Family) choices() string {
 	all := slices.Clone(f.Granted)
 	for _, p := range f.Prefixes {

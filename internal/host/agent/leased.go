@@ -11,10 +11,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/core/podaddress"
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/host/podlease"
@@ -33,19 +35,41 @@ func (a *Agent) updateLeased(network podnet.Network, leases []podnet.Lease, rang
 }
 
 // watchLeases runs passes after changes of leases in watched folders, until the context ends.
-func (a *Agent) watchLeases(ctx context.Context) {
-	defer a.leaseEvents.Close()
+func (a *Agent) watchLeases(ctx context.Context, beside *sync.WaitGroup) {
+	if a.NetworksDir == "" {
+		return
+	}
+	events, err := fsnotify.NewWatcher()
+	if err != nil {
+		a.Log.Warn("the agent cannot watch the leases of pods, and reads them periodically", "err", err)
+		return
+	}
+	a.leaseEvents = events
+	beside.Go(func() {
+		defer events.Close()
+		for ctx.Err() == nil {
+			err := panics.AsError("the events of leases", func() error { return a.awaitLease(ctx, events) })
+			if err != nil {
+				a.Log.Warn("events of leases were lost; the agent reads the leases", "err", err)
+			}
+			a.API.wake()
+		}
+	})
+}
+
+// awaitLease waits for a change of a lease, and returns the error of the watch.
+func (a *Agent) awaitLease(ctx context.Context, events *fsnotify.Watcher) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return
-		case event := <-a.leaseEvents.Events:
+			return nil
+		case event := <-events.Events:
 			// The store renames each draft to the name of the lease.
 			if event.Has(fsnotify.Create) && !strings.HasPrefix(filepath.Base(event.Name), ".") {
-				a.API.wake()
+				return nil
 			}
-		case <-a.leaseEvents.Errors: // events are lost
-			a.API.wake()
+		case err := <-events.Errors:
+			return err
 		}
 	}
 }

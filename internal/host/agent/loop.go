@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 
@@ -36,14 +35,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.metadata != nil {
 		beside.Go(func() { a.metadata.keep(ctx, a.Log, a.API.wake) })
 	}
-	if a.NetworksDir != "" {
-		var err error
-		if a.leaseEvents, err = fsnotify.NewWatcher(); err != nil {
-			a.Log.Warn("the agent cannot watch the leases of pods, and reads them periodically", "err", err)
-		} else {
-			beside.Go(func() { a.watchLeases(ctx) })
-		}
-	}
+	a.watchLeases(ctx, &beside)
 	if !a.prepare(ctx) {
 		return nil
 	}

@@ -54,4 +54,3 @@ func (f files) network(name string) (podnet.Network, error) {
 	}
 	return network, nil
 }
-
