@@ -196,24 +196,27 @@ func (w *podCluster) worker(name, instance string) *worker {
 	if err != nil {
 		w.Fatal(err)
 	}
-	k.plugins = k.substitute(folders[1])
+	k.plugins = k.substitute(folders[0], folders[1])
 	k.node.programs = append([]string{k.plugins, w.multus}, folders...)
 	w.kubectl("", "label", "node", name, "ng=upf", "name="+name)
 	k.boot()
 	return k
 }
 
-// substitute returns a folder with programs that pass their configuration on to the plugins of the CNI project, with
-// two changes: the environment names the folders of this node, since all nodes of the test share one file system, and
-// macvlan replaces ipvlan, which kernels can lack. macvlan differs in the MAC addresses of pods only, and the simulated
+// substitute returns a folder with programs that pass their configuration on to ours and to the plugins of the CNI
+// project, with two changes: the environment names the folders of this node, since all nodes of the test share one file
+// system, and macvlan replaces ipvlan, which kernels can lack. macvlan differs in the MAC addresses of pods only, and the simulated
 // VPC delivers to both.
-func (k *worker) substitute(plugins string) (dir string) {
+func (k *worker) substitute(ours, plugins string) (dir string) {
 	k.Helper()
 	dir = k.TempDir()
 	folders := fmt.Sprintf("%s=%s %s=%s", podcni.NetworksVariable, k.networks, podcni.LeasesVariable, k.leases)
-	for name, program := range map[string]string{"ipvlan": "macvlan", "host-device": "host-device"} {
+	for name, program := range map[string]string{
+		"ipvlan": filepath.Join(plugins, "macvlan"), "host-device": filepath.Join(plugins, "host-device"),
+		podcni.RoutesName: filepath.Join(ours, podcni.RoutesName),
+	} {
 		script := fmt.Sprintf("#!/bin/sh\nsed -e 's/\"ipvlan\"/\"macvlan\"/' -e 's/\"mode\": *\"l2\"/\"mode\":\"bridge\"/' | %s %s\n",
-			folders, filepath.Join(plugins, program))
+			folders, program)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
 			k.Fatal(err)
 		}

@@ -183,7 +183,7 @@ func (m *machine) run(name, networks string) kubePod {
 	m.apply(fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
-metadata: {name: %s, namespace: upf, annotations: {k8s.v1.cni.cncf.io/networks: "%s"}}
+metadata: {name: %s, namespace: upf, annotations: {k8s.v1.cni.cncf.io/networks: '%s'}}
 spec:
   nodeName: %s
   automountServiceAccountToken: false

@@ -6,19 +6,23 @@
 package cni_test
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/awssim/fabric"
+	"github.com/multieni/multieni/internal/core/floating"
 	"github.com/multieni/multieni/internal/dev/assets"
 )
 
@@ -134,4 +138,61 @@ func (m *machine) onlySandbox() string {
 		m.Fatalf("%s has the sandboxes %s, want one", m.name, strings.Join(all, ", "))
 	}
 	return all[0]
+}
+
+// TestKubeletsKeepAFixedAddress deletes the pod of a StatefulSet whose node lost its kubelet, and starts it on another
+// node. The pod on the old node runs on.
+func TestKubeletsKeepAFixedAddress(t *testing.T) {
+	needNodes(t, fabric.Possible())
+	folders, err := assets.NodePrograms(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(t.TempDir(), "pod.tar")
+	imageArchive(t, archive)
+	keepSettings(t)
+	w, workerA, workerB, workerC, fixed := grantors(t)
+	a, b, c := workerA.kubelet(folders, archive), workerB.kubelet(folders, archive), workerC.kubelet(folders, archive)
+	at := netip.MustParseAddr("10.0.64.195")
+
+	client, upf := c.run("client-0", fixedClient), a.run("upf-3", fixed)
+	w.kubectl("", "wait", "pods", "--all", "-n", "upf", "--for=condition=Ready", "--timeout=120s")
+	eventually(t, "the answer of the pod on the first node", func() bool { return client.reaches(at) == nil })
+	if got := upf.at("n3"); !slices.Equal(got, []netip.Addr{at}) {
+		t.Errorf("the pod has %v, want %v", got, at)
+	}
+
+	a.killKubelet()
+	w.kubectl("", "delete", "pod", "upf-3", "-n", "upf", "--grace-period=0", "--force")
+	moved := b.run("upf-3", fixed)
+	eventually(t, "the lease of the pod on the other node", func() bool { return slices.Equal(moved.at("n3"), []netip.Addr{at}) })
+	leased := time.Now()
+	b.has(at)
+	t.Logf("EC2 has the address %s after the lease on the other node", time.Since(leased))
+	if most := floating.MoveInterval; time.Since(leased) > most {
+		t.Errorf("that is more than %s", most)
+	}
+	a.has()
+	w.kubectl("", "wait", "pods", "--all", "-n", "upf", "--for=condition=Ready", "--timeout=120s")
+	if err := client.reaches(at); err != nil {
+		t.Errorf("the pod on the other node: %v", err)
+	}
+	if len(a.sandboxes()) != 1 {
+		t.Fatalf("the pod on the old node has ended: %v", a.sandboxes())
+	}
+	b.inside(b.onlySandbox(), "ip", "address", "delete", at.String()+"/20", "dev", "net1")
+	if client.reaches(at) == nil {
+		t.Error("the pod on the old node answers, although EC2 moved the address")
+	}
+}
+
+// killKubelet kills the kubelet of the node. Its pods run on.
+func (m *machine) killKubelet() {
+	m.Helper()
+	const kill = `for p in /proc/[0-9]*; do [ "$(cat $p/comm)" != kubelet ] || kill -9 ${p#/proc/}; done`
+	output, err := exec.CommandContext(m.Context(), "nsenter", "--target", fmt.Sprint(m.init.Process.Pid), "--mount", "--pid",
+		"sh", "-c", kill).CombinedOutput()
+	if err != nil {
+		m.Fatalf("kill the kubelet of %s: %v: %s", m.name, err, output)
+	}
 }
