@@ -176,7 +176,7 @@ func actionMutants() []Mutant {
 	}
 }
 
-// ownershipMutants take an interface for one of ours, or for a leak, on too little evidence.
+// ownershipMutants take an interface or a reservation for one of ours, or for a leak, on too little evidence.
 func ownershipMutants() []Mutant {
 	const proof = "if $r.$Attachment == nil || $p.$isRecorded($r) {"
 	return []Mutant{
@@ -200,6 +200,9 @@ func ownershipMutants() []Mutant {
 				{core + "render", "if $record.$Member.$NodeENI == $nodeENI && $r.inUseMatching(",
 					"if $record.$Member.$NodeENI == \"\" && $nodeENI != \"\" && $r.inUseMatching("},
 			}},
+		{Name: "reservations of all clusters are its own", Like: "a controller that expects one cluster in an account",
+			Edits: []Edit{{core + "reservation", "return $o.$isNamedBy($r) && $r.Description == $o.Description()",
+				"return $r.Tags[identity.TagSubnetReservation] == $o.Name"}}},
 	}
 }
 
@@ -267,11 +270,6 @@ func podMutants() []Mutant {
 			}}},
 		{Name: "a prefix is returned without being drained", Like: "a controller that trusts the last report",
 			Edits: []Edit{{core + "plan", "return !$known.$Drained || $known.$Used > 0", "return $known.$Used > 0"}}},
-		{Name: "a former leader lists what its successor unassigned", Like: "a fence around EC2 alone",
-			Edits: []Edit{{nodePackage, "if err := $r.Permit(); err != nil {", "if err := $r.Permit(); false && err != nil {"}}},
-		{Name: "a new leader assigns at once", Like: "a controller that trusts its first read", Edits: []Edit{{
-			core + "plan", "$at := $p.$Era.SettledAt()", "$at := time.Time{}",
-		}}},
 		{Name: "an assignment for an earlier holder counts for the present one", Like: "a controller that trusts its status",
 			Edits: []Edit{{core + "floating", "$there := slices.Contains(f.At, i.ID)",
 				"$there := slices.Contains(f.At, i.ID) || a.Assignment != nil"}}},

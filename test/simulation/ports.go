@@ -194,6 +194,7 @@ func (p *process) write(verb string, object client.Object, do func() (client.Obj
 func (p *process) asks(k kind, name string) error {
 	p.mustLive()
 	p.run.interlude(p)
+	p.run.stage.readsLive()
 	if p.fenced {
 		return context.Canceled
 	}

@@ -35,7 +35,7 @@ func Schedules() []Schedule {
 			Floating: (&cluster{name: stageCluster}).floatingRanges(29),
 		}
 	}
-	prefixes := prefixSchedules()
+	prefixes := slices.Concat(returnSchedules(), leaderSchedules())
 	for n := range prefixes {
 		prefixes[n].pods = v1alpha1.NodeENIPods{Namespaces: []string{"default"}, Attachment: v1alpha1.PodAttachmentIPVLAN,
 			IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1, Max: 2}, Spare: ptr.To[int32](1)}}
@@ -237,8 +237,8 @@ func endSchedules() []Schedule {
 	}
 }
 
-// prefixSchedules are about prefixes for pods, as far as the present NodeENIState has the rule.
-func prefixSchedules() []Schedule {
+// returnSchedules are about prefixes that pods no longer need, as far as the present NodeENIState has the rule.
+func returnSchedules() []Schedule {
 	return []Schedule{
 		{Rule: model.CheckpointBeforeRelease,
 			Without: []Edit{{"internal/host/agent", "$isMarked($before, $prefix) && $marks[$prefix.String()]",
@@ -282,8 +282,17 @@ func prefixSchedules() []Schedule {
 				s.agentActs(node2) // and opens it
 				s.podsStart(node2)
 			}},
+	}
+}
+
+// newLeaderTrustsItsRead lets a new leader expect no late effects of the calls of its predecessors.
+var newLeaderTrustsItsRead = []Edit{{core + "plan", "$at := $p.$Era.SettledAt()", "$at := time.Time{}"}}
+
+// leaderSchedules are about calls for prefixes without an answer, and about leaders that follow each other.
+func leaderSchedules() []Schedule {
+	return []Schedule{
 		{Rule: model.ForgetSettled, Variant: "after another leader took over",
-			Without: []Edit{{core + "plan", "$at := $p.$Era.SettledAt()", "$at := time.Time{}"}},
+			Without: newLeaderTrustsItsRead,
 			steps: func(s *stage) {
 				s.podsGetSecondPrefix(node1)
 				s.podsEnd(node1)
@@ -306,8 +315,35 @@ func prefixSchedules() []Schedule {
 				s.agentActs(node1)
 				s.leaderServesWithoutAnswer(node1) // to assign a second prefix
 				s.leaderServes(node1)
-				s.lateCallArrives()
+				s.lateCallsArrive()
 				s.hasPrefixes(node1, 2) // pods.ipv4.prefixes.max
+			}},
+		{Rule: model.OnePrefixCall, Variant: "after another leader took over", Without: newLeaderTrustsItsRead,
+			steps: func(s *stage) {
+				s.podsStart(node1)
+				s.agentActs(node1)
+				s.leaderServesWithoutAnswer(node1) // to assign a second prefix
+				s.anotherLeaderTakesOver()
+				s.leaderServes(node1)
+				s.lateCallsArrive()
+				s.hasPrefixes(node1, 2) // pods.ipv4.prefixes.max
+			}},
+		{Rule: model.Fence, Variant: "not even a write of what pods use",
+			Without: []Edit{{nodePackage, "if err := $r.Permit(); err != nil {", "if err := $r.Permit(); false && err != nil {"}},
+			steps: func(s *stage) {
+				s.podsGetSecondPrefix(node1)
+				s.podsEnd(node1)
+				s.prefixesIdle()
+				s.agentActs(node1) // reports the second prefix as draining
+				s.agentActs(node1) // and as drained
+				s.leaderIsStopped(node1, func() {
+					s.settles()
+					s.leaderServes(node1) // unassigns the prefix
+					s.hasPrefixes(node1, 1)
+					s.agentActs(node1)
+				})
+				s.agentActs(node1)
+				s.podsStart(node1)
 			}},
 	}
 }

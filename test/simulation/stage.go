@@ -37,6 +37,8 @@ type stage struct {
 	late, lateWrites []func()
 	// unwritable is set while the API server refuses the leader's writes.
 	unwritable bool
+	// atLiveRead happens at the next read from the API server itself; nil for nothing.
+	atLiveRead func()
 	// standby is how many changes of FloatingAddresses the next leader has seen.
 	standby int
 }
@@ -250,13 +252,52 @@ func (s *stage) standbySees() { s.standby = len(s.c.api.log[floatingAddresses]) 
 // anotherLeaderTakesOver ends the leader. The next one has the cache of the standby.
 func (s *stage) anotherLeaderTakesOver() {
 	s.leader.dead = true
-	s.leader = s.newProcess(s.c, s.now.Add(fastHandover))
-	s.c.processes = []*process{s.leader}
+	s.c.processes = nil
+	s.nextLeads(fastHandover)
+}
+
+// nextLeads lets the next leader, which has the cache of the standby, get the lease after a while.
+func (s *stage) nextLeads(after time.Duration) {
+	s.leader = s.newProcess(s.c, s.now.Add(after))
+	s.c.processes = append(s.c.processes, s.leader)
 	s.leader.informers.list(floatingAddresses, len(s.c.api.log[floatingAddresses])-s.standby)
-	s.passes(fastHandover)
+	s.passes(after)
 	s.leader.lead()
 	s.leader.resync()
 }
+
+// leaderIsStopped lets the leader serve a node, and stops it at a live read, after it has read EC2. Another one gets the
+// lease, and the steps happen. Then the former leader goes on.
+func (s *stage) leaderIsStopped(node string, steps func()) {
+	former := s.leader
+	s.atLiveRead = func() {
+		former.paused, former.pausedAt = true, s.now
+		s.nextLeads(leaseEnds)
+		steps()
+		former.paused, former.expired = false, true
+		s.note(former, "goes on")
+	}
+	for range serveRounds {
+		if s.leader == former {
+			s.leaderServesOnce(node)
+		}
+	}
+	if s.leader == former {
+		s.fail("the leader makes no live read")
+	}
+}
+
+// readsLive lets happen what happens at a live read.
+func (s *stage) readsLive() {
+	if s != nil && s.atLiveRead != nil {
+		happens := s.atLiveRead
+		s.atLiveRead = nil
+		happens()
+	}
+}
+
+// settles lets time go by until reads of EC2 have the effects of all earlier calls.
+func (s *stage) settles() { s.passes(inventory.StaleReadWindow) }
 
 // passes lets time go by.
 func (s *stage) passes(d time.Duration) {
@@ -371,17 +412,24 @@ func (s *stage) agentActs(node string) {
 // boots lets a node boot. Its agent has only the checkpoint.
 func (s *stage) boots(node string) { s.hosts[node].reboot() }
 
+// serveRounds is how often the leader looks, once a second, whether it has something to do about a node.
+const serveRounds = 5
+
 // leaderServes lets the leader do for some seconds what it does about a node.
 func (s *stage) leaderServes(node string) {
-	for range 5 {
-		s.leaderSees()
-		s.passes(time.Second)
-		if at := s.leader.pollAt; !at.IsZero() && !s.now.Before(at) {
-			s.leader.poll()
-		}
-		if slices.Contains(s.leader.queues[nodeQueue].ready(s.now), node) {
-			s.leader.reconcile(nodeQueue, node)
-		}
+	for range serveRounds {
+		s.leaderServesOnce(node)
+	}
+}
+
+func (s *stage) leaderServesOnce(node string) {
+	s.leaderSees()
+	s.passes(time.Second)
+	if at := s.leader.pollAt; !at.IsZero() && !s.now.Before(at) {
+		s.leader.poll()
+	}
+	if slices.Contains(s.leader.queues[nodeQueue].ready(s.now), node) {
+		s.leader.reconcile(nodeQueue, node)
 	}
 }
 
