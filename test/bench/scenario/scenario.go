@@ -45,6 +45,8 @@ const (
 	OrphansGone       = "orphansGone"
 	Strays            = "strays"
 	PodsWaiting       = "podsWaiting"
+	MostPrefixes      = "mostPrefixesPerNode"
+	SlowestPrefix     = "slowestPrefix"
 	CPU               = "cpu"
 	CPUPerENI         = "cpuPerENI"
 	APILatency        = "apiWriteP99"

@@ -6,6 +6,8 @@ package scenario
 import (
 	"slices"
 	"time"
+
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // InTime is the time within which a node must be ready that joins while others join and leave.
@@ -160,14 +162,21 @@ func churns() []Scenario {
 	}
 }
 
-// PodsPerNode is how many pods start on each node.
-const PodsPerNode = 100
+const (
+	// PodsPerNode is how many pods start on each node, and SparePerNode the number of free addresses below which it gets
+	// another prefix.
+	PodsPerNode, SparePerNode = 100, 12
+	// PrefixesPerNode is how many prefixes have exactly these addresses: one more is too much, and one less too few.
+	PrefixesPerNode = (PodsPerNode + SparePerNode) / plan.PodPrefixSize
+)
 
 func podStarts() []Scenario {
 	pods := func(most int) []Figure {
 		return []Figure{
 			{What: "changing EC2 calls", Key: Mutating, Target: AtMost(float64(most)), Fail: AtMost(float64(most))},
-			{What: "pods without a free address at their start", Key: PodsWaiting, Target: AtMost(0)},
+			{What: "pods without a free address at their start", Key: PodsWaiting, Target: AtMost(0), Fail: AtMost(0)},
+			{What: "most prefixes of a node in the end", Key: MostPrefixes, Target: AtMost(PrefixesPerNode),
+				Fail: AtMost(PrefixesPerNode)},
 			strays(),
 		}
 	}
@@ -178,7 +187,10 @@ func podStarts() []Scenario {
 		},
 		{
 			ID: "p2", Title: "100 pods start on each node, and the prefixes grow from one", Nodes: 10, Quick: 10,
-			Figures: func(nodes int) []Figure { return pods((nodes*PodsPerNode + 15) / 16) }, // a prefix has 16 addresses
+			Figures: func(nodes int) []Figure {
+				return append(pods(nodes*(PrefixesPerNode-1)), Figure{What: "slowest prefix, after the report that lacks it",
+					Key: SlowestPrefix, Unit: Seconds, Target: AtMost(3), Fail: AtMost(5)}) // the next report comes 5 s later
+			},
 		},
 	}
 }

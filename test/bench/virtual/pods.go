@@ -15,37 +15,41 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/host/agent"
 	"github.com/multieni/multieni/test/bench/scenario"
 )
 
 const (
-	// reportInterval is the time between two reports of an agent about pods.
-	reportInterval = 5 * time.Second
-	// sparePerNode is the number of free addresses below which a node gets another prefix, mostPrefixes the limit of
-	// its instance type.
-	sparePerNode, mostPrefixes = 8, 14
+	// reportInterval is the time between two reports of an agent about pods, and podsPerReport how many start meanwhile.
+	// Twice as many are more than the spare addresses and the rest of a prefix: if a prefix comes one report late, pods
+	// find no address.
+	reportInterval, podsPerReport = 5 * time.Second, 8
+	// looksPerPod is how often the bench looks for new prefixes between two pods.
+	looksPerPod = 5
+	// mostPrefixes is the limit of the instance type.
+	mostPrefixes = 14
 )
 
 // podsInPreparedPrefixes starts pods on nodes that already have prefixes for all of them and for the spare addresses.
-func podsInPreparedPrefixes(s *stage) {
-	startPods(s, (scenario.PodsPerNode+sparePerNode+plan.PodPrefixSize-1)/plan.PodPrefixSize)
-}
+func podsInPreparedPrefixes(s *stage) { startPods(s, scenario.PrefixesPerNode) }
 
 // podsInGrowingPrefixes starts pods on nodes that have one prefix at first.
-func podsInGrowingPrefixes(s *stage) { startPods(s, 1) }
+func podsInGrowingPrefixes(s *stage) {
+	slowest := startPods(s, 1)
+	s.measured[scenario.SlowestPrefix] = slowest.Seconds()
+}
 
-// startPods starts a pod per second on each node, in the pod network of NodeENI data with a minimum number of prefixes.
-func startPods(s *stage, prefixes int32) {
+// startPods starts pods on each node, in the pod network of NodeENI data with a minimum number of prefixes. It returns
+// the longest time from a report with too few free addresses to the next prefix.
+func startPods(s *stage, prefixes int32) (slowest time.Duration) {
 	s.Helper()
 	s.open()
 	s.ChangeNodeENI("data", func(n *v1alpha1.NodeENI) {
 		n.Spec.Pods = &v1alpha1.NodeENIPods{
 			Attachment: v1alpha1.PodAttachmentIPVLAN,
 			IPv4: &v1alpha1.PodIPv4{
-				Prefixes: v1alpha1.PodIPv4Prefixes{Min: prefixes, Max: mostPrefixes}, Spare: ptr.To[int32](sparePerNode),
+				Prefixes: v1alpha1.PodIPv4Prefixes{Min: prefixes, Max: mostPrefixes}, Spare: ptr.To[int32](scenario.SparePerNode),
 			},
 		}
 	})
@@ -61,15 +65,22 @@ func startPods(s *stage, prefixes int32) {
 	s.EC2.ResetCalls()
 
 	begun, waited := time.Now(), 0
-	s.enter("pods start", func() float64 { return 0.9 * min(1, time.Since(begun).Seconds()/scenario.PodsPerNode) })
+	s.enter("pods start", func() float64 {
+		return 0.9 * min(1, time.Since(begun).Seconds()/(scenario.PodsPerNode*reportInterval.Seconds()/podsPerReport))
+	})
 	for n := 1; n <= scenario.PodsPerNode; n++ {
 		for _, host := range hosts {
 			if !host.start("pod-" + strconv.Itoa(n)) {
 				waited++
 			}
 		}
-		time.Sleep(time.Second)
-		if n%int(reportInterval.Seconds()) == 0 {
+		for range looksPerPod {
+			time.Sleep(reportInterval / podsPerReport / looksPerPod)
+			for _, host := range hosts {
+				slowest = max(slowest, host.waited())
+			}
+		}
+		if n%podsPerReport == 0 || n == scenario.PodsPerNode {
 			report(hosts)
 		}
 	}
@@ -77,7 +88,13 @@ func startPods(s *stage, prefixes int32) {
 	calls := s.EC2.Calls()
 	s.measured[scenario.Mutating] = float64(calls.Mutating.Count)
 	s.measured[scenario.PodsWaiting] = float64(waited)
+	s.measured[scenario.MostPrefixes] = 0
+	for _, host := range hosts {
+		have := len(host.network().IPv4.Prefixes)
+		s.measured[scenario.MostPrefixes] = max(s.measured[scenario.MostPrefixes], float64(have))
+	}
 	s.compare(scenario.Strays)
+	return slowest
 }
 
 func report(hosts []*podHost) {
@@ -92,6 +109,22 @@ type podHost struct {
 	*stage
 	name   string
 	leases []podnet.Lease
+	// lacking is since when the node waits for its next prefix, after how many: the time of the first report with too few
+	// free addresses. It is zero if the node does not wait.
+	lacking time.Time
+	had     int
+}
+
+// waited returns how long the node waits, or waited, for a prefix.
+func (h *podHost) waited() time.Duration {
+	if h.lacking.IsZero() {
+		return 0
+	}
+	waited := time.Since(h.lacking)
+	if len(h.network().IPv4.Prefixes) > h.had {
+		h.lacking = time.Time{}
+	}
+	return waited
 }
 
 // network returns the pod network of the node.
@@ -131,6 +164,9 @@ func (h *podHost) report() {
 		told.Pods = append(told.Pods, v1alpha1.PodReference{Namespace: "default", Name: p.Name})
 	}
 	told.PodsOmitted = int32(len(use.Pods) - len(told.Pods))
+	if use.IPv4.Free < scenario.SparePerNode && h.lacking.IsZero() {
+		h.lacking, h.had = time.Now(), len(use.IPv4.Prefixes)
+	}
 	content, err := json.Marshal(map[string]any{
 		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeENIState",
 		"metadata": map[string]any{"name": h.name},
