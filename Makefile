@@ -18,8 +18,8 @@ ASSETS = $$(go run ./hack/controlplane)
 ##@ Try it
 
 .PHONY: demo
-demo: ## Run the demo against a simulated AWS and a real API server. KEEP=1 leaves it running, SPEED=n is n times real time
-	go run ./cmd/multieni-dev demo $(if $(KEEP),--keep) $(if $(SPEED),--speed $(SPEED))
+demo: ## Run the demo against a simulated AWS and a real API server. KEEP=1 leaves it running, SPEED=n is n times real time, RECORD=1 writes docs/demo.cast and docs/demo.svg
+	go run ./cmd/multieni-dev demo $(if $(KEEP),--keep) $(if $(SPEED),--speed $(SPEED)) $(if $(RECORD),--record docs/demo.cast)
 
 .PHONY: bench
 bench: ## Measure the controller against EC2's limits, in a few minutes; BENCH=all or BENCH=a1,c selects scenarios; see docs/performance.md

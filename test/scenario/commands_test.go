@@ -45,6 +45,8 @@ func commands() map[string]command {
 		"await-event": awaitEvent,
 		// save NAME: stores the output of the last command in a variable.
 		"save": save,
+		// same-recording FILE FILE: asserts that two recordings of the demo differ only in IDs and times.
+		"same-recording": sameRecording,
 		// await-file FILE: waits until it exists.
 		"await-file": awaitFile,
 		// controller start [FLAGS] | stop | kill

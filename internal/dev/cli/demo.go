@@ -6,15 +6,19 @@ package cli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/multieni/multieni/internal/cli/simulate"
+	"github.com/multieni/multieni/internal/dev/cast"
 	"github.com/multieni/multieni/internal/dev/demo"
 )
 
 func newDemo() *cobra.Command {
 	var o demo.Options
+	var record string
 	command := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch multieni do its job, in a minute",
@@ -28,6 +32,9 @@ Run it in a checkout, where the examples are.`,
   # stay up at the end, to try things
   multieni-dev demo --keep
 
+  # record it, for asciinema play demo.cast, and for a browser as demo.svg
+  multieni-dev demo --record demo.cast
+
   # kill the controller at ten random moments besides
   multieni-dev demo --chaos 10
 
@@ -39,7 +46,13 @@ Run it in a checkout, where the examples are.`,
 				return err
 			}
 			o.Out, o.Progress = c.OutOrStdout(), c.ErrOrStderr()
-			return inDir(&o.Dir, func() error { return demo.Run(c.Context(), o) })
+			if record != "" {
+				o.Recording = &cast.Recording{}
+			}
+			if err := inDir(&o.Dir, func() error { return demo.Run(c.Context(), o) }); err != nil || record == "" {
+				return err
+			}
+			return writeRecording(record, *o.Recording)
 		},
 	}
 	flags := command.Flags()
@@ -47,10 +60,25 @@ Run it in a checkout, where the examples are.`,
 	flags.BoolVar(&o.Keep, "keep", false, "leave everything running at the end, until interrupted")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG_DEMO"),
 		"use this cluster instead of an API server of our own; also KUBECONFIG_DEMO")
+	flags.StringVar(&record, "record", "",
+		"write a recording of a demo that ends well into this file (asciicast v2), and a picture of it next to it (SVG)")
 	flags.IntVar(&o.Kills, "chaos", 0, "how often to kill the controller at random moments")
 	flags.Uint64Var(&o.Seed, "seed", 1, "seed of everything random: the simulated AWS, and the moments of --chaos")
 	simulate.BindSpeed(flags, &o.Speed, 20)
 	return command
+}
+
+// writeRecording writes a recording and its picture.
+func writeRecording(file string, r cast.Recording) error {
+	// The picture is that of the file, whose times are rounded.
+	written, err := cast.Parse(r.Bytes())
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, r.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(strings.TrimSuffix(file, filepath.Ext(file))+".svg", []byte(written.SVG()), 0o644)
 }
 
 // inDir runs a function that needs a folder. It removes a temporary one after a success, and prints its name after a

@@ -20,6 +20,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/internal/core/terminal"
+	"github.com/multieni/multieni/internal/dev/cast"
 	"github.com/multieni/multieni/internal/dev/child"
 	"github.com/multieni/multieni/internal/dev/cluster"
 )
@@ -40,6 +41,8 @@ type Options struct {
 	Keep bool
 	// Out receives the story, Progress the progress of builds before it.
 	Out, Progress io.Writer
+	// Recording, if set, receives the story, too. Out then shows it as it is recorded.
+	Recording *cast.Recording
 }
 
 // Run starts everything, runs the story and returns an error if anything is not as declared.
@@ -83,7 +86,11 @@ func setUp(ctx context.Context, o Options) (*teller, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &teller{screen: newScreen(o.Out), cluster: c, clock: clock, root: root}
+	screen := newScreen(o.Out)
+	if o.Recording != nil {
+		screen = recordingScreen(o.Out, o.Recording)
+	}
+	t := &teller{screen: screen, cluster: c, clock: clock, root: root}
 	if err := t.enter(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}

@@ -4,7 +4,9 @@
 package demo
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -125,4 +127,35 @@ func Summary(attached, removed, kills int, calls awssim.Calls) string {
 		simulated: 780 * time.Second, real: 39 * time.Second,
 	}
 	return t.String()
+}
+
+// Script has the titles, texts, commands and outcomes of the story, in their order. Commands in the network namespaces
+// of this machine are without the path of their namespace, and addresses that a run finds out are missing.
+func Script() []string {
+	var all []string
+	commands := func(of []command) {
+		for _, c := range of {
+			switch c := c.(type) {
+			case kubectl:
+				line, _ := c.typed(nil)
+				all = append(all, line)
+			case inNamespace:
+				all = append(all, "/net/"+c.file+" "+strings.Join(c.line, " "))
+			case ping:
+				all = append(all, "/net/"+inPod(c.from).file+" ping -c 1 -w 2")
+			case terminate:
+				all = append(all, "curl -X DELETE $AWS_ENDPOINT_URL/_sim/instances/")
+			}
+		}
+	}
+	for n, c := range story() {
+		all = append(all, fmt.Sprintf("%d of %d ── %s", n+1, len(story()), c.title))
+		for _, s := range c.steps {
+			all = append(all, s.say)
+			commands(s.do)
+			all = append(all, s.then.String())
+			commands(s.show)
+		}
+	}
+	return all
 }

@@ -26,7 +26,8 @@ const breath = 1500 * time.Millisecond
 // table as a separate line, without any escape code, and the table itself at the end.
 type screen struct {
 	out      io.Writer
-	terminal *os.File // nil if out is none
+	terminal *os.File  // nil if out is none
+	recorder *recorder // nil without a recording
 	colours  bool
 
 	live  bool
@@ -101,8 +102,11 @@ func (s *screen) settle() {
 	s.live, s.lines = false, 0
 }
 
-// breathe gives a user at a terminal time to read.
+// breathe gives a user at a terminal, and viewers of a recording, time to read.
 func (s *screen) breathe(ctx context.Context) {
+	if s.recorder != nil {
+		s.recorder.pause += breath
+	}
 	if s.terminal == nil {
 		return
 	}
