@@ -152,7 +152,7 @@ func (k karpenterCluster) pending(apart bool, resources string, n int) {
 	}
 }
 
-// printed returns what the command prints.
+// printed returns what a command of kubectl eni prints.
 func (k karpenterCluster) printed(arguments ...string) string {
 	k.t.Helper()
 	k.t.Setenv("KUBECONFIG", k.kubeconfig)
@@ -160,7 +160,7 @@ func (k karpenterCluster) printed(arguments ...string) string {
 	root.AddGroup(kubectleni.Group())
 	root.AddCommand(kubectleni.Commands("kubectl eni")...)
 	var out, notes bytes.Buffer
-	root.SetArgs(append([]string{"autoscaling"}, arguments...))
+	root.SetArgs(arguments)
 	root.SetOut(&out)
 	root.SetErr(&notes)
 	if err := root.ExecuteContext(k.t.Context()); err != nil {
@@ -172,25 +172,7 @@ func (k karpenterCluster) printed(arguments ...string) string {
 // launches returns the number of pods on each node that Karpenter would launch, and what it says about the others.
 func (k karpenterCluster) launches() (pods []int, refused string) {
 	k.t.Helper()
-	decide := exec.CommandContext(k.t.Context(), k.program, "m6i.large=29", "m6i.xlarge=58", "t3.micro=4")
-	decide.Env = append(os.Environ(), "KUBECONFIG="+k.kubeconfig)
-	var logs bytes.Buffer
-	decide.Stderr = &logs
-	said, err := decide.Output()
-	k.t.Logf("%s%s", logs.String(), said)
-	if err != nil {
-		k.t.Fatalf("%v: %v", decide.Args, err)
-	}
-	var made struct {
-		Nodes []struct {
-			Types []string
-			Pods  []string
-		}
-		Refused, Overlays map[string]string
-	}
-	if err := json.Unmarshal(said, &made); err != nil {
-		k.t.Fatalf("%v\n%s", err, said)
-	}
+	made := k.decides()
 	for name, ready := range made.Overlays {
 		if ready != "True" {
 			k.t.Errorf("Karpenter refuses NodeOverlay %s: %s", name, ready)
@@ -206,6 +188,33 @@ func (k karpenterCluster) launches() (pods []int, refused string) {
 	return pods, refused
 }
 
+// decision is what Karpenter decides.
+type decision struct {
+	Nodes []struct {
+		Types []string
+		Pods  []string
+	}
+	Refused, Overlays map[string]string
+}
+
+// decides lets Karpenter evaluate the NodeOverlays, and returns its decision about the pods.
+func (k karpenterCluster) decides() (made decision) {
+	k.t.Helper()
+	decide := exec.CommandContext(k.t.Context(), k.program, "m6i.large=29", "m6i.xlarge=58", "t3.micro=4")
+	decide.Env = append(os.Environ(), "KUBECONFIG="+k.kubeconfig)
+	var logs bytes.Buffer
+	decide.Stderr = &logs
+	said, err := decide.Output()
+	k.t.Logf("%s%s", logs.String(), said)
+	if err != nil {
+		k.t.Fatalf("%v: %v", decide.Args, err)
+	}
+	if err := json.Unmarshal(said, &made); err != nil {
+		k.t.Fatalf("%v\n%s", err, said)
+	}
+	return made
+}
+
 // A pod that requests an address brings a node with the NodeOverlay that kubectl eni autoscaling prints, and none with
 // another one.
 func TestKarpenterLaunchesNodesForAddresses(t *testing.T) {
@@ -214,7 +223,7 @@ func TestKarpenterLaunchesNodesForAddresses(t *testing.T) {
 	k.apply(networkN3)
 	pool := strings.Replace(printedOnPage(t, "NodePool"), "requirements:\n", "requirements:\n      - {key: tier, operator: In, values: [core]}\n", 1)
 	k.apply(pool)
-	overlay := k.printed("n3", "--karpenter", "--nodepool", "upf", "--instance-types", "m6i.large,m6i.xlarge")
+	overlay := k.printed("autoscaling", "n3", "--karpenter", "--nodepool", "upf", "--instance-types", "m6i.large,m6i.xlarge")
 	if page := printedOnPage(t, "NodeOverlay"); !strings.HasSuffix(overlay, "\n"+page) {
 		t.Errorf("docs/autoscaling.md has\n%s\nand the command prints\n%s", page, overlay)
 	}
@@ -255,6 +264,52 @@ func TestKarpenterLaunchesNodesForAddresses(t *testing.T) {
 			}
 			if (c.refused == "") != (refused == "") || !strings.Contains(refused, c.refused) {
 				t.Errorf("Karpenter says %q, want %q", refused, c.refused)
+			}
+		})
+	}
+}
+
+// Doctor says of each NodeOverlay whether Karpenter uses it, and whether nodes have what it promises.
+func TestDoctorKnowsWhatKarpenterSaysAboutNodeOverlays(t *testing.T) {
+	size.NeedsAll(t, "Karpenter takes minutes to build")
+	k := newKarpenterCluster(t)
+	_, environment := simulate(t, 20)
+	for _, variable := range environment {
+		if name, value, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "AWS_") {
+			t.Setenv(name, value)
+		}
+	}
+	k.apply(networkN3)
+	k.apply(printedOnPage(t, "NodePool"))
+	overlay := k.printed("autoscaling", "n3", "--karpenter", "--nodepool", "upf", "--instance-types", "m6i.large,m6i.xlarge")
+	renamed := func(name string) string { return strings.Replace(overlay, "name: multieni-n3", "name: "+name, 1) }
+	for name, c := range map[string]struct {
+		overlays  []string
+		evaluated bool
+		want      string
+	}{
+		"as printed":              {[]string{overlay}, true, "● NodeOverlay multieni-n3: promises the addresses that nodes have from the start"},
+		"not evaluated":           {[]string{overlay}, false, "◐ NodeOverlay multieni-n3: Karpenter has not evaluated it"},
+		"of an earlier number":    {[]string{strings.Replace(overlay, `"16"`, `"64"`, 1)}, true, "◐ NodeOverlay multieni-n3: it promises addresses.networking.k8s.aws/n3: 64, and a node has 16"},
+		"of a former network":     {[]string{strings.ReplaceAll(overlay, "k8s.aws/n3", "k8s.aws/n6")}, true, "◐ NodeOverlay multieni-n3: it promises addresses.networking.k8s.aws/n6, and no NodeENI"},
+		"of a former NodePool":    {[]string{strings.ReplaceAll(overlay, "- upf", "- smf")}, true, "◐ NodeOverlay multieni-n3: it is for NodePool smf, which does not exist"},
+		"two with other numbers":  {[]string{renamed("a"), strings.Replace(renamed("b"), `"16"`, `"32"`, 1)}, true, "◐ NodeOverlay a: Karpenter refuses it (Conflict)"},
+		"of any NodePool":         {[]string{strings.Replace(overlay, "karpenter.sh/nodepool", "tier", 1)}, true, "● NodeOverlay multieni-n3: promises the addresses"},
+		"of another extended one": {[]string{strings.Replace(overlay, "addresses.networking.k8s.aws/n3", "example.com/gpu", 1)}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := k
+			k.t = t
+			k.fresh()
+			for _, manifest := range c.overlays {
+				k.apply(manifest)
+			}
+			if c.evaluated {
+				k.decides()
+			}
+			said := strings.Join(strings.Fields(k.printed("doctor")), " ")
+			if !strings.Contains(said, c.want) || c.want == "" && strings.Contains(said, "NodeOverlay") {
+				t.Errorf("doctor says no %q:\n%s", c.want, said)
 			}
 		})
 	}

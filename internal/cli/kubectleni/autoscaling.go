@@ -153,6 +153,7 @@ func demandOf(n *v1alpha1.NodeENI) (autoscaling.Demand, []string, error) {
 			}
 		}
 		if len(without) > 0 {
+			d.SomeZones = append(d.SomeZones, v1alpha1.AddressesResourcePrefix+network.Name())
 			notes = append(notes, fmt.Sprintf("network %s is left out: %s has no subnet for it, and an autoscaler cannot tell "+
 				"zones apart. Use a NodeENI and a group of nodes for each zone", network.Name(), strings.Join(without, ", ")))
 			continue

@@ -53,8 +53,8 @@ running controller in the cluster whose pods are ready, roles that its ServiceAc
 permissions in EC2 (by dry runs, which change nothing), free addresses of the subnets, harmful
 settings of the VPC CNI and the interfaces that are left to it, attachments that the EBS CSI driver offers to
 volumes although interfaces have them, the addresses of pod networks compared with the pods that nodes
-allow, pods that are Pending for lack of an address, the quota of network interfaces, and the local clock
-compared with EC2's.
+allow, pods that are Pending for lack of an address, Karpenter's NodeOverlays that promise other addresses than
+nodes have, the quota of network interfaces, and the local clock compared with EC2's.
 
 The permissions are those of the user who runs the command. The controller's own access to EC2 shows
 in its pods: one without access is not ready, and doctor says why. To check each of its permissions:
@@ -119,6 +119,7 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 	d.instances(o)
 	d.podNetworks(o)
 	d.waitingPods(ctx, o)
+	d.overlays(ctx, o)
 	cloud, err := e.connect(ctx, d.api)
 	if err != nil {
 		d.add(report.Failed, "AWS", err.Error(), "Configure AWS credentials and the region.")

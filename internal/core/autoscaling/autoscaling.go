@@ -25,6 +25,8 @@ type Demand struct {
 	Counts eni.AddressCounts
 	// Resources are the names of the resources that a node in any zone has.
 	Resources []string
+	// SomeZones are the names of the resources that only nodes of some zones have.
+	SomeZones []string
 	// Pods is the number of each resource that a node has from the start. An autoscaler must not expect more: prefixes
 	// above the minimum come only while pods use the others, and EC2 can have no free one.
 	Pods int64
@@ -115,7 +117,7 @@ func (d Demand) NodeOverlay(pools, types []string) NodeOverlay {
 	}
 	return NodeOverlay{
 		APIVersion: "karpenter.sh/v1alpha1", Kind: "NodeOverlay",
-		Metadata: map[string]string{"name": "multieni-" + d.NodeENI},
+		Metadata: map[string]string{"name": d.overlayName()},
 		Spec: NodeOverlaySpec{
 			Requirements: []Requirement{
 				{Key: "karpenter.sh/nodepool", Operator: "In", Values: pools},
@@ -125,6 +127,8 @@ func (d Demand) NodeOverlay(pools, types []string) NodeOverlay {
 		},
 	}
 }
+
+func (d Demand) overlayName() string { return "multieni-" + d.NodeENI }
 
 // The prefixes of the tags from which Cluster Autoscaler makes the model node of an empty group
 // (kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md).
