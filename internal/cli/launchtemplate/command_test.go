@@ -301,3 +301,66 @@ func TestTypesThatAConsumerDoesNotTakeAreTold(t *testing.T) {
 		})
 	}
 }
+
+// A group has the tags from which Cluster Autoscaler knows what a node of it will have: the labels and the resources
+// that the controller gives to such a node.
+func TestTagsOfAGroupForClusterAutoscaler(t *testing.T) {
+	const prefix = "k8s.io/cluster-autoscaler/node-template/"
+	long := strings.Repeat("n", 60)
+	spec := func(more string) string {
+		return `{apiVersion: networking.k8s.aws/v1alpha1, kind: AWSNodeTemplate, metadata: {name: any}, spec: {
+  subnetSelector: {a: b}, securityGroupSelector: {a: b}, amiSelector: {aws-ids: ami-12345678}, architecture: amd64,
+  instanceTypes: {include: [m6i.xlarge]}, userData: '#!/bin/sh', ` + more + `}}`
+	}
+	for name, c := range map[string]struct {
+		interfaces, warning string
+		want                map[string]string
+	}{
+		"named interfaces": {
+			"networkInterfaces: [{name: primary}, {name: n3, deviceIndex: 1}, {name: pods, deviceIndex: 2, management: CNI}, {deviceIndex: 3}]", "",
+			map[string]string{
+				"label/networking.k8s.aws/nodetemplate": "any", "label/networking.k8s.aws/interfaces": "4",
+				"label/network.networking.k8s.aws/primary": "true", "label/network.networking.k8s.aws/n3": "true", "label/network.networking.k8s.aws/pods": "true",
+				"resources/network.networking.k8s.aws/n3": "1",
+			},
+		},
+		"no name": {
+			"networkInterfaces: [{}]", "", map[string]string{"label/networking.k8s.aws/nodetemplate": "any", "label/networking.k8s.aws/interfaces": "1"},
+		},
+		"a name for no tag": {
+			"networkInterfaces: [{}, {deviceIndex: 1, name: " + long + "}]", "resources/network.networking.k8s.aws/" + long + " is left out",
+			map[string]string{"label/networking.k8s.aws/nodetemplate": "any", "label/networking.k8s.aws/interfaces": "2"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, warnings, err := run(t, spec(c.interfaces), "render", "-f", "-", "--for", "auto-scaling-group")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var input struct {
+				AutoScalingGroups []struct {
+					Tags []struct {
+						Key, Value        string
+						PropagateAtLaunch *bool
+					}
+				}
+			}
+			if err := json.Unmarshal([]byte(out), &input); err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]string{}
+			for _, tag := range input.AutoScalingGroups[0].Tags {
+				got[strings.TrimPrefix(tag.Key, prefix)] = tag.Value
+				if tag.PropagateAtLaunch == nil || *tag.PropagateAtLaunch {
+					t.Errorf("instances get the tag %s", tag.Key)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("tags (-want +got):\n%s", diff)
+			}
+			if !strings.Contains(warnings, c.warning) {
+				t.Errorf("warnings are %q, want %q", warnings, c.warning)
+			}
+		})
+	}
+}

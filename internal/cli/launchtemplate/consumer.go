@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/multieni/multieni/internal/core/autoscaling"
 	"github.com/multieni/multieni/internal/core/instancetype"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
@@ -79,6 +80,15 @@ type group struct {
 	AvailabilityZones []string `json:"AvailabilityZones,omitempty"`
 	// VPCZoneIdentifier lists the subnets to choose from.
 	VPCZoneIdentifier string `json:"VPCZoneIdentifier,omitempty"`
+	// Tags are those from which Cluster Autoscaler knows the labels and resources of a node, if the group has none.
+	Tags []groupTag `json:"Tags,omitempty"`
+}
+
+// groupTag is a tag of an Auto Scaling group.
+type groupTag struct {
+	Key               string `json:"Key"`
+	Value             string `json:"Value"`
+	PropagateAtLaunch bool   `json:"PropagateAtLaunch"`
 }
 
 // autoScalingGroups returns one group for each launch template: a group has one template.
@@ -98,9 +108,37 @@ func (l loaded) autoScalingGroups() (facts map[string]any, notes []string) {
 		} else {
 			g.VPCZoneIdentifier = strings.Join(l.subnets(), ",")
 		}
+		var long []string
+		g.Tags, long = l.groupTags(p.shape)
+		notes = append(notes, long...)
 		groups = append(groups, g)
 	}
 	return map[string]any{"AutoScalingGroups": groups}, slices.Compact(notes)
+}
+
+// groupTags returns the tags for Cluster Autoscaler of a group that launches a shape, and notes on keys that are too
+// long. multieni gives the labels and resources to a node only after it has joined, and to no node of a launch template
+// that is used without a change.
+func (l loaded) groupTags(shape string) (tags []groupTag, notes []string) {
+	at := slices.IndexFunc(l.Templates, func(t launchtemplate.Template) bool { return t.Shape == shape })
+	if at < 0 {
+		return nil, nil
+	}
+	labels, counts := l.template.Launched(l.Templates[at])
+	resources := map[string]int64{}
+	for name, n := range counts {
+		resources[name] = int64(n)
+	}
+	all, long := autoscaling.Tags(labels, resources)
+	for _, key := range sortedKeys(all) {
+		tags = append(tags, groupTag{Key: key, Value: all[key]})
+	}
+	for _, key := range long {
+		notes = append(notes, fmt.Sprintf("the tag %s is left out, since AWS allows a key of 128 characters: Cluster "+
+			"Autoscaler does not scale the group up from zero for a pod that asks for it. Choose a shorter name of the "+
+			"interface", key))
+	}
+	return tags, notes
 }
 
 // fleet returns the LaunchTemplateConfigs of one fleet. A template that names its subnets must not be given another.

@@ -27,7 +27,7 @@ aws ec2 create-launch-template takes it, one for each zone if interfaces have su
 their own, and one for each shape if a layout gives instance types different interfaces.
 
 --for prints what one of the consumers needs instead:
-  auto-scaling-group   a MixedInstancesPolicy with the eligible instance types
+  auto-scaling-group   a MixedInstancesPolicy with the eligible instance types, and the tags for Cluster Autoscaler
   fleet                the LaunchTemplateConfigs of aws ec2 create-fleet
   managed-node-group   the data without what an EKS managed node group refuses, or the reason why it does
   karpenter            the fragment of spec.networkInterfaces of an EC2NodeClass

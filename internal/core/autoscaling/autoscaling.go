@@ -143,19 +143,35 @@ const mostKeyCharacters = 128
 // Tags returns the tags of a node group with which Cluster Autoscaler scales it up from zero. The labels are those of
 // the NodeENI's node selector. An error names a key that is too long for a tag.
 func (d Demand) Tags(labels map[string]string) (map[string]string, error) {
-	tags := map[string]string{}
+	resources := map[string]int64{}
+	for _, name := range d.Resources {
+		resources[name] = d.Pods
+	}
+	tags, long := Tags(labels, resources)
+	if len(long) > 0 {
+		key := long[0]
+		return nil, fmt.Errorf("NodeENI %s cannot be scaled up from zero by Cluster Autoscaler: the tag %s has %d "+
+			"characters, and AWS allows %d; choose a name that is %d shorter", d.NodeENI, key, len(key),
+			mostKeyCharacters, len(key)-mostKeyCharacters)
+	}
+	return tags, nil
+}
+
+// Tags returns the tags of an Auto Scaling group with which Cluster Autoscaler expects labels and resources of its
+// nodes, and the sorted keys that are too long for a tag.
+func Tags(labels map[string]string, resources map[string]int64) (tags map[string]string, long []string) {
+	tags = map[string]string{}
 	for key, value := range labels {
 		tags[labelTag+key] = value
 	}
-	for _, name := range d.Resources {
-		tags[resourceTag+name] = fmt.Sprint(d.Pods)
+	for name, n := range resources {
+		tags[resourceTag+name] = fmt.Sprint(n)
 	}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		if over := len(key) - mostKeyCharacters; over > 0 {
-			return nil, fmt.Errorf("NodeENI %s cannot be scaled up from zero by Cluster Autoscaler: the tag %s has %d "+
-				"characters, and AWS allows %d; choose a name that is %d shorter", d.NodeENI, key, len(key),
-				mostKeyCharacters, over)
+		if len(key) > mostKeyCharacters {
+			long = append(long, key)
+			delete(tags, key)
 		}
 	}
-	return tags, nil
+	return tags, long
 }

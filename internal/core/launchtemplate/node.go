@@ -164,13 +164,22 @@ func (t NodeTemplate) NodeLabels(r Rendering, n Node) map[string]string {
 // NodeResources are the extended resources of the node: the number of interfaces of each name that the VPC CNI does not
 // use.
 func (t NodeTemplate) NodeResources(r Rendering, n Node) map[string]int {
-	resources := map[string]int{}
-	for _, i := range r.present(n) {
+	return resources(r.present(n))
+}
+
+// Launched returns the labels and the extended resources of a node that has all interfaces of a launch template.
+func (t NodeTemplate) Launched(from Template) (map[string]string, map[string]int) {
+	return labels(t, from.Interfaces), resources(from.Interfaces)
+}
+
+func resources(interfaces []Interface) map[string]int {
+	all := map[string]int{}
+	for _, i := range interfaces {
 		if i.Name != "" && i.unmanaged() {
-			resources[LabelNetworkPrefix+i.Name]++
+			all[LabelNetworkPrefix+i.Name]++
 		}
 	}
-	return resources
+	return all
 }
 
 // present are the declared interfaces that the node has.
