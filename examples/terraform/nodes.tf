@@ -1,7 +1,7 @@
 # Copyright The multieni Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# A managed node group launches instances with one interface. The controller attaches those of NodeENIs to running nodes.
+# A managed node group launches instances with one interface. The controller attaches those of NodeENIs to nodes.
 resource "aws_launch_template" "multus" {
   name_prefix            = "${var.cluster_name}-multus-"
   update_default_version = true
@@ -53,8 +53,9 @@ resource "aws_eks_node_group" "multus" {
   depends_on = [aws_iam_role_policy_attachment.node]
 }
 
-# Self-managed groups launch instances with all of their interfaces, from the launch templates of an AWSNodeTemplate. These
-# name the subnets, so a group names zones. EKS lets the nodes join, since their role is that of the managed node group.
+# Self-managed groups launch instances with all of their interfaces, from the launch templates of an AWSNodeTemplate.
+# These name the subnets, so a group names zones. EKS lets the nodes join, since their role is that of the managed node
+# group.
 resource "aws_autoscaling_group" "launched" {
   for_each           = var.launch_templates
   name               = "${var.cluster_name}-launched-${each.key}"

@@ -18,7 +18,7 @@ resource "aws_iam_policy" "controller" {
   lifecycle {
     precondition {
       condition     = strcontains(each.value, "/networking.k8s.aws/cluster\": \"${var.cluster_name}\"")
-      error_message = "${each.key}.json is not for this cluster: write it by multieni iam-policy ${each.key} --cluster-name ${var.cluster_name}, as examples/README.md says."
+      error_message = "${each.key}.json is not for cluster ${var.cluster_name}: write it as examples/README.md says."
     }
   }
 }

@@ -18,7 +18,7 @@ variable "node_subnets" {
 
 variable "multus_subnets" {
   type        = map(string)
-  description = "CIDR of the Multus network in each zone, within the VPC of the cluster: { us-east-1a = \"10.0.64.0/20\" }."
+  description = "CIDR of the Multus network in each zone, in the cluster's VPC: { us-east-1a = \"10.0.64.0/20\" }."
 }
 
 variable "launch_templates" {
@@ -26,7 +26,7 @@ variable "launch_templates" {
     id      = string
     version = string
   }))
-  description = "Launch templates of an AWSNodeTemplate by zone, from status.launchTemplates. Empty: no self-managed groups."
+  description = "Launch templates of an AWSNodeTemplate by zone, from its status. Empty: no self-managed groups."
   default     = {}
 }
 

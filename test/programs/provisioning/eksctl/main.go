@@ -44,14 +44,16 @@ func read(file string) (*eksctl.ClusterConfig, error) {
 		return nil, err
 	}
 	if want := eksctl.ClusterConfigTypeMeta(); cluster.TypeMeta != want {
-		return nil, fmt.Errorf("the file is a %s of %s, want a %s of %s", cluster.Kind, cluster.APIVersion, want.Kind, want.APIVersion)
+		return nil, fmt.Errorf("the file is a %s of %s, want a %s of %s", cluster.Kind, cluster.APIVersion, want.Kind,
+			want.APIVersion)
 	}
 	eksctl.SetClusterConfigDefaults(cluster)
 	if err := eksctl.ValidateClusterConfig(cluster); err != nil {
 		return nil, err
 	}
+	onOutposts := cluster.IsControlPlaneOnOutposts()
 	for i, group := range cluster.ManagedNodeGroups {
-		if err := eksctl.SetManagedNodeGroupDefaults(group, cluster.Metadata, cluster.IsControlPlaneOnOutposts()); err != nil {
+		if err := eksctl.SetManagedNodeGroupDefaults(group, cluster.Metadata, onOutposts); err != nil {
 			return nil, err
 		}
 		if err := eksctl.ValidateManagedNodeGroup(i, group); err != nil {

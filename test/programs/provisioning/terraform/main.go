@@ -125,9 +125,10 @@ func (m *module) declare(body *hclsyntax.Body) {
 
 // language has the blocks of Terraform itself whose arguments are fixed.
 var language = map[string]*block{
-	"variable": {Attributes: optional("type", "description", "default", "nullable", "sensitive"), Blocks: map[string]*block{
-		"validation": {Attributes: optional("condition", "error_message")},
-	}},
+	"variable": {
+		Attributes: optional("type", "description", "default", "nullable", "sensitive"),
+		Blocks:     map[string]*block{"validation": {Attributes: optional("condition", "error_message")}},
+	},
 	"output": {Attributes: optional("value", "description", "sensitive")},
 }
 
@@ -183,7 +184,8 @@ func (m *module) object(b *hclsyntax.Block) {
 		types = m.provider.Data
 	}
 	if len(b.Labels) != 2 || types[b.Labels[0]] == nil {
-		m.wrong(b.DefRange(), "the schema has no %s of type %v; if the provider has it, write the schema again", b.Type, b.Labels)
+		m.wrong(b.DefRange(), "the schema has no %s of type %v; if the provider has it, write the schema again", b.Type,
+			b.Labels)
 		return
 	}
 	can := *types[b.Labels[0]]
@@ -245,7 +247,8 @@ func (m *module) reference(expression *hclsyntax.ScopeTraversalExpr) {
 	if group == "data" && len(rest) > 0 {
 		group, rest = "data."+rest[0], rest[1:]
 	}
-	if len(rest) == 0 || m.names[group] == nil && m.provider.Resources[group] == nil && group != "var" && group != "local" {
+	known := m.names[group] != nil || m.provider.Resources[group] != nil || group == "var" || group == "local"
+	if len(rest) == 0 || !known {
 		return // each.value, path.module, the iterator of a dynamic block, a word such as desired_capacity
 	}
 	declared, is := m.names[group][rest[0]]
