@@ -19,7 +19,7 @@ func TestMembersThatAWSAlwaysSends(t *testing.T) {
 	world := awssim.ExampleWorld()
 	world.LaunchTemplates = append(world.LaunchTemplates, ec2.WorldLaunchTemplate{LaunchTemplateName: "t",
 		LaunchTemplateData: ec2.LaunchTemplateData{ImageID: world.Images[0].ImageID, InstanceType: "m5.large"}})
-	world.AutoScalingGroups = append(world.AutoScalingGroups, autoscaling.WorldGroup{AutoScalingGroupName: "g", MaxSize: 1,
+	world.AutoScalingGroups = append(world.AutoScalingGroups, autoscaling.WorldGroup{AutoScalingGroupName: "g", MaxSize: 1, DesiredCapacity: 1,
 		VPCZoneIdentifier: world.Subnets[0].SubnetID, LaunchTemplate: autoscaling.LaunchTemplateSpecification{LaunchTemplateName: "t"}})
 	sim, err := awssim.New(awssim.Options{World: world, Behavior: &ec2.Behavior{}, Clock: awssim.ScaledClock(1)})
 	if err != nil {
@@ -39,6 +39,7 @@ func TestMembersThatAWSAlwaysSends(t *testing.T) {
 			"placementGroupInfo burstablePerformanceSupported instanceStorageSupported"},
 		{"DescribeAutoScalingGroups", groups, "HealthCheckGracePeriod TerminationPolicies SuspendedProcesses LoadBalancerNames " +
 			"TargetGroupARNs EnabledMetrics TrafficSources ServiceLinkedRoleARN"},
+		{"DescribeScalingActivities", groups, "ActivityId Cause Details AutoScalingGroupARN Progress"},
 		{"CreateFleet&Type=instant&TargetCapacitySpecification.TotalTargetCapacity=1&TargetCapacitySpecification." +
 			"DefaultTargetCapacityType=on-demand&LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName=t&" +
 			"LaunchTemplateConfigs.1.LaunchTemplateSpecification.Version=1", "2016-11-15", "errorSet fleetInstanceSet"},

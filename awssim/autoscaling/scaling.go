@@ -97,7 +97,7 @@ func (m *Model) launch(g *Group) bool {
 	}
 	g.Instances = append(g.Instances, instance)
 	activity.Description += ": " + instance.InstanceID
-	activity.end(m.timeline.Now(), "Successful", "")
+	activity.at(instance).end(m.timeline.Now(), "Successful", "")
 	m.ec2.SetLifecycleState(instance.InstanceID, InService)
 	if instance.running || m.options.Behavior.HookWhilePending {
 		m.awaitLaunchHooks(g, instance)
@@ -154,9 +154,15 @@ func (m *Model) begin(g *Group, description, cause string) *Activity {
 	a := &Activity{
 		ActivityID: m.uuid(), AutoScalingGroupName: g.AutoScalingGroupName, Description: description,
 		Cause: "At " + m.timeline.Now().UTC().Format(time.RFC3339) + " " + cause + ".", StartTime: m.timeline.Now(),
-		StatusCode: "InProgress", Progress: 50,
+		StatusCode: "InProgress", Progress: 50, Details: "{}", AutoScalingGroupARN: g.AutoScalingGroupARN,
 	}
 	g.activities = append(g.activities, a)
+	return a
+}
+
+// at sets the details of an activity of an instance.
+func (a *Activity) at(i *Instance) *Activity {
+	a.Details = fmt.Sprintf(`{"Subnet ID":%q,"Availability Zone":%q}`, i.subnet, i.AvailabilityZone)
 	return a
 }
 
@@ -231,7 +237,7 @@ func (m *Model) terminate(g *Group, instance *Instance, cause string) {
 	if g.find(instance.InstanceID) == nil || strings.HasPrefix(instance.LifecycleState, Terminating) {
 		return
 	}
-	m.begin(g, "Terminating EC2 instance: "+instance.InstanceID, cause).end(m.timeline.Now(), "Successful", "")
+	m.begin(g, "Terminating EC2 instance: "+instance.InstanceID, cause).at(instance).end(m.timeline.Now(), "Successful", "")
 	m.ec2.SetLifecycleState(instance.InstanceID, Terminated)
 	m.endActions(instance, Abandon)
 	instance.LifecycleState = Terminating

@@ -152,4 +152,7 @@ type Activity struct {
 	StatusCode           string    `json:"statusCode" xml:"StatusCode"`
 	StatusMessage        string    `json:"statusMessage,omitempty" xml:"StatusMessage"`
 	Progress             int       `json:"progress" xml:"Progress"`
+	// Details is JSON with the subnet and the zone; without an instance it has no member.
+	Details             string `json:"details" xml:"Details"`
+	AutoScalingGroupARN string `json:"autoScalingGroupArn" xml:"AutoScalingGroupARN"`
 }

@@ -29,6 +29,7 @@ type InstanceNetworkInterface struct {
 	Attachment         *InstanceInterfaceAttachment `json:"attachment,omitempty"`
 	Association        *Association                 `json:"association,omitempty"`
 	OwnerID            string                       `json:"ownerId"`
+	Operator           Operator                     `json:"operator"`
 }
 
 // InstanceInterfaceAttachment is an attachment without the instance that it is shown with (EC2 API reference,

@@ -120,6 +120,7 @@ func (m *Model) GetQueueAttributes(in *GetQueueAttributesInput) (*GetQueueAttrib
 	all := maps.Clone(q.Attributes)
 	all["QueueArn"] = q.ARN
 	all["CreatedTimestamp"] = strconv.FormatInt(q.Created.Unix(), 10)
+	all["LastModifiedTimestamp"] = strconv.FormatInt(max(q.Created.Unix(), q.Modified.Unix()), 10)
 	visible, delayed, flying := 0, 0, 0
 	for _, x := range q.Messages {
 		switch {
@@ -157,7 +158,7 @@ func (m *Model) SetQueueAttributes(in *SetQueueAttributesInput) (*Nothing, error
 	if err := m.setAttributes(&changed, in.Attributes); err != nil {
 		return nil, err
 	}
-	q.Attributes = changed.Attributes
+	q.Attributes, q.Modified = changed.Attributes, m.timeline.Now()
 	return &Nothing{}, nil
 }
 

@@ -70,6 +70,7 @@ type queue struct {
 	ARN        string            `json:"arn"`
 	Created    time.Time         `json:"created"`
 	Attributes map[string]string `json:"attributes"`
+	Modified   time.Time         `json:"modified,omitzero"`
 	Messages   []*message        `json:"messages"`        // oldest first
 	Purged     time.Time         `json:"purged,omitzero"` // the last time
 }

@@ -47,6 +47,7 @@ func (m *Model) CreateQueue(in *CreateQueueInput) (*QueueURL, error) {
 	for name, r := range attributeRanges {
 		q.Attributes[name] = strconv.Itoa(r.byDefault)
 	}
+	q.Attributes["SqsManagedSseEnabled"] = "true" // of all new queues (developer guide, "Configuring SSE-SQS")
 	if err := m.setAttributes(q, in.Attributes); err != nil {
 		return nil, err
 	}

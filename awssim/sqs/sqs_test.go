@@ -250,6 +250,28 @@ func TestAWrongQueueIsRefused(t *testing.T) {
 	}
 }
 
+// Programs read these attributes of every queue without asking whether it has them.
+func TestAQueueHasAllAttributes(t *testing.T) {
+	s := serve(t, map[string]string{"VisibilityTimeout": "60"})
+	s.pass(time.Hour)
+	if _, err := s.SetQueueAttributes(&sqs.SetQueueAttributesInput{QueueInput: at("hooks"), Attributes: map[string]string{"DelaySeconds": "5"}}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.GetQueueAttributes(&sqs.GetQueueAttributesInput{QueueInput: at("hooks"), AttributeNames: []string{"All"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"QueueArn": "arn:aws:sqs:us-east-1:" + account + ":hooks", "CreatedTimestamp": "1767225600", "LastModifiedTimestamp": "1767229200",
+		"VisibilityTimeout": "60", "DelaySeconds": "5", "MaximumMessageSize": "1048576", "MessageRetentionPeriod": "345600",
+		"ReceiveMessageWaitTimeSeconds": "0", "SqsManagedSseEnabled": "true", "ApproximateNumberOfMessages": "0",
+		"ApproximateNumberOfMessagesDelayed": "0", "ApproximateNumberOfMessagesNotVisible": "0",
+	}
+	if diff := cmp.Diff(want, out.Attributes); diff != "" {
+		t.Errorf("attributes (-want +got):\n%s", diff)
+	}
+}
+
 func TestAHandleOfNoMessageIsRefused(t *testing.T) {
 	s := serve(t, nil)
 	if _, err := s.DeleteMessage(&sqs.DeleteMessageInput{QueueInput: at("hooks"), ReceiptHandle: "nonsense"}); codeOf(err) != "ReceiptHandleIsInvalid" {
