@@ -28,6 +28,8 @@ type decision struct {
 	// instanceID is the instance whose addresses the step changes, and siblings are its interfaces.
 	instanceID string
 	siblings   []string
+	// places are the instances whose interfaces have the address, or may have it.
+	places []string
 }
 
 // decide returns the step for an address.
@@ -90,6 +92,9 @@ func (r *Reconciler) addPlace(ctx context.Context, d *decision, f *floating.Fact
 	known, exists := r.Observer.Interface(id)
 	if !exists {
 		return nil
+	}
+	if known.Attachment != nil {
+		d.places = append(d.places, known.Attachment.InstanceID)
 	}
 	record, owned := r.Observer.Record(id)
 	if owned && (f.ReadAt.IsZero() || record.LastRead.Before(f.ReadAt)) {

@@ -128,7 +128,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (at time.Time, 
 		}
 		switch one.step.Do {
 		case floating.Read:
-			if err := r.Observer.RefreshInstance(ctx, one.instanceID); err != nil {
+			if err := r.refresh(ctx, append(one.places, one.instanceID)); err != nil {
 				return time.Time{}, err
 			}
 			if after, err := r.decide(ctx, &object); err != nil || after.step.Do == floating.Read {
@@ -154,6 +154,17 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (at time.Time, 
 		}
 	}
 	return r.Now().Add(floating.MoveInterval), nil
+}
+
+// refresh reads instances from EC2, each once.
+func (r *Reconciler) refresh(ctx context.Context, instances []string) error {
+	slices.Sort(instances)
+	for _, id := range slices.Compact(instances) {
+		if err := r.Observer.RefreshInstance(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Reconciler) take(instanceID string) (until time.Time, taken bool) {

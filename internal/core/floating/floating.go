@@ -264,8 +264,10 @@ func outlive(step Step, a Address) Step {
 func end(step Step, a Address, f Facts, m Memory, now time.Time) Step {
 	step.Reason, step.Message = ReasonDeleting, "no pod has the address, and it is being unassigned"
 	settled := f.settledAt(m)
+	// A call without an answer may have moved or unassigned the address, and EC2 refuses to unassign it where it is not.
+	mayBeElsewhere := !m.UnansweredAt.IsZero() && !f.settled(m)
 	switch {
-	case a.isOurs() && len(f.At) > 0:
+	case a.isOurs() && len(f.At) > 0 && !mayBeElsewhere:
 		if retry := m.Failure.Retry(); m.Failure.Count > 0 && now.Before(retry) {
 			step.At, step.Message = retry, "EC2 does not unassign the address: "+m.Failure.Message
 			return step

@@ -134,6 +134,18 @@ func TestNext(t *testing.T) {
 		"it is being deleted, and the reads are older than that": {func(s *situation) {
 			s.Holder, s.Deleting, s.Assignment, s.ReadAt, s.Era = nil, true, assigned("eni-a", false), start.Add(-time.Minute), era.Era{Since: start.Add(-90 * time.Second)}
 		}, floating.Read, "", floating.Progressing, "Deleting", 10 * time.Second},
+		"it is being deleted, and a call without an answer may have moved it": {func(s *situation) {
+			s.Holder, s.Deleting, s.At, s.Assignment, s.ReadAt = nil, true, []string{"eni-b"}, assigned("eni-a", false), start
+			s.UnansweredAt = start.Add(-20 * time.Second)
+		}, floating.Wait, "", floating.Progressing, "Deleting", 40 * time.Second},
+		"it is being deleted, and the reads are older than the end of that call": {func(s *situation) {
+			s.Holder, s.Deleting, s.At, s.Assignment, s.ReadAt = nil, true, []string{"eni-b"}, assigned("eni-a", false), start.Add(-40*time.Second)
+			s.UnansweredAt = start.Add(-90 * time.Second)
+		}, floating.Read, "", floating.Progressing, "Deleting", 10 * time.Second},
+		"it is being deleted, and a read shows where that call left it": {func(s *situation) {
+			s.Holder, s.Deleting, s.At, s.Assignment, s.ReadAt = nil, true, []string{"eni-a"}, assigned("eni-a", false), start
+			s.UnansweredAt = start.Add(-time.Minute)
+		}, floating.Unassign, "eni-a", floating.Progressing, "Deleting", 0},
 		"it is being deleted, and another program assigned the address": {func(s *situation) {
 			s.Holder, s.Deleting, s.At, s.Assignment = nil, true, []string{"eni-a"}, assigned("eni-a", true)
 		}, floating.Finish, "", floating.Progressing, "Deleting", 0},
