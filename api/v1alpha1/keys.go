@@ -43,3 +43,13 @@ const (
 	// InterfacesAnnotation holds the usable interfaces by altname, as JSON.
 	InterfacesAnnotation = "networking.k8s.aws/interfaces"
 )
+
+// Annotations of a Service without selector whose endpoints are the addresses of pods on a pod network.
+const (
+	// PodNetworkAnnotation names the network: the NodeENI, with two hyphens and the ordinal from the second interface on.
+	PodNetworkAnnotation = "networking.k8s.aws/pod-network"
+	// PodSelectorAnnotation selects pods in the namespace of the Service, in the syntax of label selectors.
+	PodSelectorAnnotation = "networking.k8s.aws/pod-selector"
+	// EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by of their EndpointSlices.
+	EndpointSliceManager = "podservice.networking.k8s.aws"
+)

@@ -63,11 +63,14 @@ func writeTemplates() error {
 		{to: "rbac-eviction.yaml", from: "config/pods/eviction.yaml", when: "and .Values.pods.enabled .Values.pods.eviction"},
 		{to: "rbac-addresses.yaml", from: "config/pods/addresses.yaml",
 			when: "and .Values.pods.enabled .Values.pods.observeAddresses"},
+		{to: "rbac-services.yaml", from: "config/pods/services.yaml", when: "and .Values.pods.enabled .Values.pods.services"},
 		{to: "rbac-drain.yaml", from: "config/uninstall/drain.yaml", when: ".Values.uninstall.drain"},
 		{to: "rbac-agent.yaml", from: "config/rbac/agent.yaml", when: ".Values.eniManager.enabled", keep: permissions},
 		{to: "admission.yaml", from: "config/admission/agent.yaml", when: ".Values.eniManager.enabled"},
 		{to: "admission-pods.yaml", from: "config/admission/pods.yaml",
 			when: "and .Values.pods.enabled .Values.pods.requestAddresses"},
+		{to: "admission-services.yaml", from: "config/admission/services.yaml",
+			when: "and .Values.pods.enabled .Values.pods.services"},
 		{to: "admission-kubelet.yaml", from: "config/admission/kubelet.yaml", when: ".Values.reserveNodeKeys"},
 	} {
 		if err := t.write(); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
+	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,6 +37,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/assembly"
 	"github.com/multieni/multieni/internal/controller/clustername"
 	"github.com/multieni/multieni/internal/controller/podnetwork"
+	"github.com/multieni/multieni/internal/controller/podservice"
 	"github.com/multieni/multieni/internal/controller/readiness"
 	"github.com/multieni/multieni/internal/controller/subnetreservation"
 	"github.com/multieni/multieni/internal/controller/subnetuse"
@@ -332,6 +334,9 @@ func (p process) wire(ctx context.Context) error {
 	if err := podNetworks.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the pod network controller: %w", err)
 	}
+	if err := p.wirePodServices(ctx); err != nil {
+		return fmt.Errorf("set up the controller of Services over pod networks: %w", err)
+	}
 	if err := p.wireNodeTemplates(c); err != nil {
 		return fmt.Errorf("set up the AWSNodeTemplate controller: %w", err)
 	}
@@ -352,6 +357,21 @@ func (p process) wire(ctx context.Context) error {
 		return fmt.Errorf("add the checks of the start: %w", err)
 	}
 	return addProbes(mgr, started)
+}
+
+// wirePodServices connects the controller of Services over pod networks, if it is on.
+func (p process) wirePodServices(ctx context.Context) error {
+	if !p.options.PodServices {
+		return nil
+	}
+	slices, err := discoveryclient.NewForConfigAndClient(p.manager.GetConfig(), p.manager.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	return podservice.New(podservice.Options{
+		Client: p.manager.GetClient(), Slices: slices, Events: p.manager.GetEventRecorder("multieni"),
+		Concurrency: p.options.MaxConcurrentReconciles, Now: time.Now, Log: p.Log,
+	}).SetupWithManager(ctx, p.manager)
 }
 
 // registerMetrics registers the metrics of the controllers.

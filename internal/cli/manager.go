@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -31,6 +32,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/cli/options"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/podservice"
 	"github.com/multieni/multieni/internal/core/era"
 )
 
@@ -96,15 +98,19 @@ func newManager(access *rest.Config, o options.Controller, lock resourcelock.Int
 	renew := renewDeadline(o)
 	retry := o.LeaseDuration / 8
 	grace := drain
+	kept := map[client.Object]cache.ByObject{
+		&corev1.Node{}: {Transform: controller.TrimNode}, &v1alpha1.NodeENIState{}: {Transform: controller.TrimState},
+	}
+	if o.PodServices {
+		maps.Copy(kept, podservice.Caches())
+	}
 	restore := controller.NewRestore()
 	mgr, err := ctrl.NewManager(access, manager.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			NewInformer:      restore.NewInformer,
-			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Node{}: {Transform: controller.TrimNode}, &v1alpha1.NodeENIState{}: {Transform: controller.TrimState},
-			},
+			ByObject:         kept,
 		},
 		Metrics:                             metricsOptions(o),
 		HealthProbeBindAddress:              o.ProbeAddress,

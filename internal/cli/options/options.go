@@ -52,6 +52,9 @@ type Controller struct {
 	// EC2Buckets are the sizes of buckets that differ from the documented ones, by action, as "capacity/refill".
 	EC2Buckets map[string]string
 
+	// PodServices keeps the EndpointSlices of Services that publish a pod network.
+	PodServices bool
+
 	// NodeCluster has the values of this cluster for user data: name, endpoint, certificateAuthority, serviceCIDR.
 	NodeCluster map[string]string
 
@@ -128,6 +131,9 @@ func (c *Controller) Bind(flags *pflag.FlagSet) {
 	flags.Float64Var(&c.EC2RateShare, "ec2-rate-share", ratelimit.InitialShare,
 		"initial share of EC2's request rates; the rest is left to other clients in the account, such as the VPC CNI. "+
 			"The share rises to 1 while EC2 throttles no request, and falls when it does")
+	flags.BoolVar(&c.PodServices, "pod-services", false,
+		"keep the EndpointSlices of Services with the annotation networking.k8s.aws/pod-network; the chart value "+
+			"pods.services sets the flag and gives the permissions")
 	flags.StringToStringVar(&c.NodeCluster, "node-cluster", nil, "name and endpoint of the EKS cluster, as "+
 		"name=NAME,endpoint=URL, for the user data of AWSNodeTemplates that do not set them in spec.cluster; the "+
 		"controller takes certificateAuthority and serviceCIDR from the API server if they are not given")

@@ -52,17 +52,44 @@ func Requested(namespace, annotation string) ([]PodName, error) {
 	return all, nil
 }
 
-// attached returns the addresses that the status annotation of a pod has for a definition, and whether it has an entry.
-// Multus names the entry by the definition; earlier releases leave out its namespace.
-func attached(status string, definition PodName) ([]netip.Addr, bool, error) {
-	var entries []struct {
-		Name string
-		IPs  []string
-	}
+// Attachment is one entry of the status annotation of a pod: a network that Multus attached the pod to.
+type Attachment struct {
+	// Name is the definition, as NAMESPACE/NAME. Earlier releases of Multus leave out the namespace.
+	Name string `json:"name"`
+	// IPs are the addresses as Multus wrote them.
+	IPs []string `json:"ips,omitempty"`
+	// Default is set for the network of the cluster.
+	Default bool `json:"default,omitempty"`
+}
+
+// Attachments returns the entries of the status annotation of a pod; none if it is empty.
+func Attachments(status string) ([]Attachment, error) {
 	if status == "" {
-		return nil, false, nil
+		return nil, nil
 	}
-	if err := json.Unmarshal([]byte(status), &entries); err != nil {
+	var entries []Attachment
+	err := json.Unmarshal([]byte(status), &entries)
+	return entries, err
+}
+
+// Addresses returns the addresses of the entry.
+func (a Attachment) Addresses() ([]netip.Addr, error) {
+	var addresses []netip.Addr
+	for _, text := range a.IPs {
+		text, _, _ = strings.Cut(text, "/")
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, err
+		}
+		addresses = append(addresses, address)
+	}
+	return addresses, nil
+}
+
+// attached returns the addresses that the status annotation of a pod has for a definition, and whether it has an entry.
+func attached(status string, definition PodName) ([]netip.Addr, bool, error) {
+	entries, err := Attachments(status)
+	if err != nil {
 		return nil, false, err
 	}
 	var addresses []netip.Addr
@@ -72,14 +99,11 @@ func attached(status string, definition PodName) ([]netip.Addr, bool, error) {
 			continue
 		}
 		found = true
-		for _, text := range entry.IPs {
-			text, _, _ = strings.Cut(text, "/")
-			address, err := netip.ParseAddr(text)
-			if err != nil {
-				return nil, true, err
-			}
-			addresses = append(addresses, address)
+		further, err := entry.Addresses()
+		if err != nil {
+			return nil, true, err
 		}
+		addresses = append(addresses, further...)
 	}
 	return addresses, found, nil
 }

@@ -9,6 +9,7 @@ package netattach
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
@@ -47,6 +48,12 @@ func (n Network) Name() string {
 	}
 	return fmt.Sprintf("%s--%d", n.NodeENI, n.Ordinal)
 }
+
+// ordinalSuffix is what the name of a network has behind that of the NodeENI from the second interface on.
+var ordinalSuffix = regexp.MustCompile(`--[0-9]+$`)
+
+// NodeENIOf returns the NodeENI of the network of a name.
+func NodeENIOf(network string) string { return ordinalSuffix.ReplaceAllString(network, "") }
 
 // LinkName returns the name of the link on every node: the NodeENI's, with the ordinal from the second interface on,
 // behind a character that no Kubernetes name has. Alternative names derive from it.
