@@ -280,6 +280,12 @@ func podMutants() []Mutant {
 			core + "podnet", "range End($leases, $now, $gone)",
 			"range End($leases, $now, func(Lease) bool { return gone == nil })",
 		}}},
+		{Name: "an idle prefix stays", Like: "VPC CNI, whose warm pool only grows", Edits: []Edit{{
+			core + "podnet", "if $kept > $demand.Min && ", "if $kept > 100*$demand.Min && ",
+		}}},
+		{Name: "a prefix drains that the controller keeps", Like: "an agent that knows its pods alone", Edits: []Edit{{
+			core + "podnet", "!slices.Contains($demand.$Returnable, $p.CIDR)", "len($demand.$Returnable) < 0",
+		}}},
 		{Name: "a pod that brings its address counts as none", Like: "a controller that knows leases alone", Edits: []Edit{{
 			agentPackage, "$state.Used == 0 && $brought == 0, ", "$state.Used == 0 && $brought >= 0, ",
 		}}},

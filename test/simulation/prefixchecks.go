@@ -98,11 +98,11 @@ func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation
 		return &Violation{"I19", fmt.Sprintf("%s has %d prefixes, and its pods need %d: %s", i.ID, len(i.IPv4Prefixes),
 			need, describe(i))}
 	}
-	return c.checkDrainedPrefixes(i)
+	return c.checkUnneededPrefixes(claim, i)
 }
 
-// checkDrainedPrefixes checks that an interface has no prefix that the controller requested and the agent drained.
-func (c *cluster) checkDrainedPrefixes(i eni.Interface) *Violation {
+// checkUnneededPrefixes checks that an interface has no prefix that the controller requested and no pod needs.
+func (c *cluster) checkUnneededPrefixes(claim expectedClaim, i eni.Interface) *Violation {
 	requested := c.requested(i)
 	ours := slices.Concat(requested.IPv4Prefixes, requested.IPv6Prefixes)
 	for _, prefix := range c.drainedOn(i) {
@@ -110,5 +110,37 @@ func (c *cluster) checkDrainedPrefixes(i eni.Interface) *Violation {
 			return &Violation{"I19", fmt.Sprintf("%s still has %s, which no pod uses: %s", i.ID, prefix, describe(i))}
 		}
 	}
+	host := c.run.pods.hosts[i.Attachment.InstanceID]
+	if host == nil || host.c != c || c.lacksReports(claim, i) {
+		return nil
+	}
+	for _, prefix := range ours {
+		if host.podIn(prefix, i.ID) == nil && host.isSurplus(claim.nodeENI.Spec, i, prefix) {
+			return &Violation{"I19", fmt.Sprintf("%s has %s, and its other prefixes are enough for its pods: %s", i.ID, prefix,
+				describe(i))}
+		}
+	}
 	return nil
+}
+
+// mostReserved is how many addresses EC2 reserves in a subnet.
+const mostReserved = 5
+
+// isSurplus reports whether an interface has the declared prefixes and free addresses without the given prefix.
+func (h *podHost) isSurplus(spec v1alpha1.NodeENISpec, i eni.Interface, prefix netip.Prefix) bool {
+	if prefix.Addr().Is6() {
+		return spec.Pods.IPv6 != nil && len(i.IPv6Prefixes) > leastIPv6Prefixes(spec)
+	}
+	if spec.Pods.IPv4 == nil {
+		return false
+	}
+	free := (len(i.IPv4Prefixes)-1)*prefixSize - mostReserved
+	for _, pods := range h.using {
+		for _, pod := range pods {
+			if pod.eni == i.ID {
+				free--
+			}
+		}
+	}
+	return len(i.IPv4Prefixes) > leastPrefixes(spec) && free >= int(ptr.Deref(spec.Pods.IPv4.Spare, 0))
 }

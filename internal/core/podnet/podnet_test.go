@@ -37,6 +37,14 @@ func ipv4(cidrs ...string) *podnet.Family {
 	return f
 }
 
+// cidrs returns the prefixes of a family.
+func cidrs(f *podnet.Family) (all []netip.Prefix) {
+	for _, p := range f.Prefixes {
+		all = append(all, p.CIDR)
+	}
+	return all
+}
+
 func ipv6() *podnet.Family {
 	return &podnet.Family{
 		Subnet: prefix("2001:db8:0:4::/64"), Gateway: address("fe80:ec2::1"),
@@ -314,22 +322,27 @@ func TestUsageOfHostDevice(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	both := []string{"10.0.4.16/28", "10.0.4.32/28"}
+	family := ipv4("10.0.4.16/28", "10.0.4.32/28")
+	both := cidrs(family)
+	lower := both[:1]
 	for name, c := range map[string]struct {
-		prefixes []string
-		leases   []podnet.Lease
-		demand   podnet.Demand
-		want     string
+		leases     []podnet.Lease
+		min, spare int
+		returnable []netip.Prefix
+		want       string
 	}{
-		"the highest idle one":                  {both, nil, podnet.Demand{Min: 1, Spare: 8}, "[10.0.4.32/28]"},
-		"none that min wants":                   {both, nil, podnet.Demand{Min: 2}, "[]"},
-		"none that spare wants":                 {both, nil, podnet.Demand{Spare: 17}, "[]"},
-		"none in use":                           {both, used("10.0.4.32"), podnet.Demand{Min: 1, Spare: 8}, "[10.0.4.16/28]"},
-		"none that was in use five minutes ago": {both, freed(used("10.0.4.32", "10.0.4.16"), start.Add(-5*time.Minute)), podnet.Demand{Min: 1}, "[]"},
-		"all that nothing wants":                {both, nil, podnet.Demand{}, "[10.0.4.32/28 10.0.4.16/28]"},
+		"the highest idle one":                  {nil, 1, 8, both, "[10.0.4.32/28]"},
+		"none that min wants":                   {nil, 2, 0, both, "[]"},
+		"none that spare wants":                 {nil, 0, 17, both, "[]"},
+		"none in use":                           {used("10.0.4.32"), 1, 8, both, "[10.0.4.16/28]"},
+		"none that was in use five minutes ago": {freed(used("10.0.4.32", "10.0.4.16"), start.Add(-5*time.Minute)), 1, 0, both, "[]"},
+		"all that nothing wants":                {nil, 0, 0, both, "[10.0.4.32/28 10.0.4.16/28]"},
+		"none that stays":                       {nil, 1, 8, lower, "[10.0.4.16/28]"},
+		"none if all stay":                      {nil, 0, 0, nil, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := fmt.Sprint(ipv4(c.prefixes...).Drain(c.leases, c.demand, start)); got != c.want {
+			demand := podnet.Demand{Min: c.min, Spare: c.spare, Returnable: c.returnable}
+			if got := fmt.Sprint(family.Drain(c.leases, demand, start)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})

@@ -87,8 +87,10 @@ func (n *node) stop(t *rapid.T) {
 }
 
 func (n *node) drain(t *rapid.T) {
-	demand := podnet.Demand{Min: rapid.IntRange(0, 2).Draw(t, "min"), Spare: rapid.IntRange(0, 16).Draw(t, "spare")}
 	family := n.network.IPv4
+	demand := podnet.Demand{
+		Min: rapid.IntRange(0, 2).Draw(t, "min"), Spare: rapid.IntRange(0, 16).Draw(t, "spare"), Returnable: cidrs(family),
+	}
 	for _, cidr := range family.Drain(n.all(), demand, n.now) {
 		i := slices.IndexFunc(family.Prefixes, func(p podnet.Prefix) bool { return p.CIDR == cidr })
 		family.Prefixes[i].Draining = true

@@ -82,7 +82,7 @@ func TestStaleLeasesCountForNothing(t *testing.T) {
 		kept, _, _ := podnet.Sweep(leases, podnet.Boot{ID: "b"}, start, func(podnet.Lease) bool { return false })
 		decisions := func(leases []podnet.Lease) []any {
 			mine, err := n.Allocate(leases, holder("next"), podnet.Request{}, start)
-			demand := podnet.Demand{Min: 1, Spare: 4}
+			demand := podnet.Demand{Min: 1, Spare: 4, Returnable: cidrs(n.IPv4)}
 			return []any{mine, err, n.IPv4.Drain(leases, demand, start), n.IPv4.Drained(leases, start)}
 		}
 		unexported := cmp.AllowUnexported(podnet.UnavailableError{})

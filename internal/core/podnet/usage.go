@@ -219,10 +219,13 @@ func pods(leases []Lease) []PodUsage {
 type Demand struct {
 	// Min is the minimum number of prefixes, and Spare the minimum number of free addresses.
 	Min, Spare int
+	// Returnable are the prefixes that the controller unassigns once they are drained.
+	Returnable []netip.Prefix
 }
 
 // Drain returns the prefixes to mark as draining, the highest first: those that have been idle for [IdleTime] and that
-// neither Min nor Spare requires. A prefix without a known start is not idle.
+// neither Min nor Spare requires. A prefix without a known start is not idle. One that is not returnable never drains:
+// a mark stays, so the interface would keep a prefix that no pod can use.
 func (f Family) Drain(leases []Lease, demand Demand, now time.Time) []netip.Prefix {
 	use := f.usage(leases, now)
 	kept := 0
@@ -233,7 +236,8 @@ func (f Family) Drain(leases []Lease, demand Demand, now time.Time) []netip.Pref
 	}
 	var drain []netip.Prefix
 	for _, p := range slices.Backward(use.Prefixes) {
-		if p.Draining || p.IdleSince.IsZero() || now.Sub(p.IdleSince) < IdleTime {
+		if p.Draining || p.IdleSince.IsZero() || now.Sub(p.IdleSince) < IdleTime ||
+			!slices.Contains(demand.Returnable, p.CIDR) {
 			continue
 		}
 		if kept > demand.Min && use.Free-p.Free >= int64(demand.Spare) {

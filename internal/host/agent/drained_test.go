@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/host/agent"
@@ -74,5 +77,27 @@ func TestNothingIsDrainedBeforeTheCheckpointHasIt(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAPrefixThatStaysServesPods has a second prefix that the controller has no record of requesting, so it never
+// unassigns it. While the prefix is idle, the first one drains instead.
+func TestAPrefixThatStaysServesPods(t *testing.T) {
+	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir()}
+	state := withPods()
+	state.Status.Interfaces[0].RequestedAddresses = []string{"10.0.4.16/28"}
+	state.Status.PodNetworks = n.report(state)
+	file := n.file()
+	for p := range file.IPv4.Prefixes {
+		file.IPv4.Prefixes[p].Since = file.IPv4.Prefixes[p].Since.Add(-11 * time.Minute)
+	}
+	n.write(file)
+	want := []v1alpha1.PodPrefixPhase{v1alpha1.PodPrefixDraining, v1alpha1.PodPrefixActive}
+	var got []v1alpha1.PodPrefixPhase
+	for _, p := range n.report(state)[0].Prefixes {
+		got = append(got, p.Phase)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("phases of the prefixes (-want +got):\n%s", diff)
 	}
 }

@@ -200,8 +200,10 @@ func ServeNetwork(
 		keepMarks(family, facts.Before, i.ENIID, marks, facts.Now)
 	}
 	drained := drainedPrefixes(*network, facts.Before, facts.Leases, marks, facts.Now)
-	drain(network.IPv4, facts.Leases, podnet.Demand{Min: int(i.Pods.IPv4Prefixes), Spare: int(i.Pods.Spare)}, facts.Now)
-	drain(network.IPv6, facts.Leases, podnet.Demand{Min: int(i.Pods.IPv6Prefixes)}, facts.Now)
+	demand := podnet.Demand{Min: int(i.Pods.IPv4Prefixes), Spare: int(i.Pods.Spare), Returnable: requestedPrefixes(i)}
+	drain(network.IPv4, facts.Leases, demand, facts.Now)
+	demand.Min, demand.Spare = int(i.Pods.IPv6Prefixes), 0
+	drain(network.IPv6, facts.Leases, demand, facts.Now)
 	usage := network.Usage(facts.Leases, facts.Now)
 	complete(&report, usage, drained)
 	switch {
@@ -445,6 +447,17 @@ func find(network podnet.Network, cidr netip.Prefix) *podnet.Prefix {
 func isMarked(network podnet.Network, cidr netip.Prefix) bool {
 	known := find(network, cidr)
 	return known != nil && known.Draining
+}
+
+// requestedPrefixes returns the prefixes of an interface that the controller has a record of requesting. It unassigns
+// no others: another program assigned them, or EC2's answer was lost.
+func requestedPrefixes(i v1alpha1.InterfaceState) (requested []netip.Prefix) {
+	for _, text := range i.RequestedAddresses {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			requested = append(requested, prefix)
+		}
+	}
+	return requested
 }
 
 // drain marks the idle prefixes of a family that the demand does not need.

@@ -43,7 +43,8 @@ func withPods() *v1alpha1.NodeENIState {
 			Interfaces: []v1alpha1.InterfaceState{{
 				Member: v1alpha1.Member{NodeENI: "n3", NodeENIUID: "uid"}, Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", MACAddress: mac,
 				PrivateIP: "10.0.4.5", SubnetCIDR: "10.0.4.0/24", IPv4Prefixes: []string{"10.0.4.16/28", "10.0.4.32/28"},
-				Pods: &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4Prefixes: 1, IPv4MaxPrefixes: 4, Spare: 8, Routes: []string{"10.60.0.0/16"}, Opened: true},
+				RequestedAddresses: []string{"10.0.4.16/28", "10.0.4.32/28"},
+				Pods:               &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4Prefixes: 1, IPv4MaxPrefixes: 4, Spare: 8, Routes: []string{"10.60.0.0/16"}, Opened: true},
 			}},
 			Links:       []v1alpha1.LinkState{{MACAddress: mac, NodeENI: "n3", ENIID: "eni-1", PCIAddress: device}},
 			PodNetworks: []v1alpha1.PodNetworkState{{Network: "n3", NodeENI: "n3", ENIID: "eni-1"}},
