@@ -241,8 +241,8 @@ type NodeENISpec struct {
 	// ipv4.rp_filter: 0 sets net.ipv4.conf.LINK.rp_filter. They override the
 	// agent's own settings, and add to them.
 	// +optional
-	// +kubebuilder:validation:MaxProperties=10
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['ipv4.accept_local', 'ipv4.arp_announce', 'ipv4.arp_filter', 'ipv4.arp_ignore', 'ipv4.arp_notify', 'ipv4.proxy_arp', 'ipv4.rp_filter', 'ipv6.accept_ra', 'ipv6.addr_gen_mode', 'ipv6.autoconf'])",message="every key of sysctls must be one of ipv4.accept_local, ipv4.arp_announce, ipv4.arp_filter, ipv4.arp_ignore, ipv4.arp_notify, ipv4.proxy_arp, ipv4.rp_filter, ipv6.accept_ra, ipv6.addr_gen_mode, ipv6.autoconf: others are not of one link alone"
+	// +kubebuilder:validation:MaxProperties=11
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['ipv4.accept_local', 'ipv4.arp_announce', 'ipv4.arp_filter', 'ipv4.arp_ignore', 'ipv4.arp_notify', 'ipv4.force_igmp_version', 'ipv4.proxy_arp', 'ipv4.rp_filter', 'ipv6.accept_ra', 'ipv6.addr_gen_mode', 'ipv6.autoconf'])",message="every key of sysctls must be one of ipv4.accept_local, ipv4.arp_announce, ipv4.arp_filter, ipv4.arp_ignore, ipv4.arp_notify, ipv4.force_igmp_version, ipv4.proxy_arp, ipv4.rp_filter, ipv6.accept_ra, ipv6.addr_gen_mode, ipv6.autoconf: others are not of one link alone"
 	Sysctls map[string]SysctlValue `json:"sysctls,omitempty"`
 
 	// required says whether a node without this interface is unready: its

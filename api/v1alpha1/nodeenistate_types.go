@@ -420,7 +420,7 @@ type InterfaceState struct {
 
 	// sysctls are those of the NodeENI: kernel settings of the link.
 	// +optional
-	// +kubebuilder:validation:MaxProperties=10
+	// +kubebuilder:validation:MaxProperties=11
 	Sysctls map[string]SysctlValue `json:"sysctls,omitempty"`
 
 	// required is that of the NodeENI: whether the node is unready without the

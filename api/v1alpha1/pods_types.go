@@ -12,6 +12,7 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'Observed' || !has(self.ipv4) && !has(self.ipv6)",message="pods.ipv4 and pods.ipv6 must not be set with attachment Observed: pods bring their own addresses; declare the ranges with pods.floating or a SubnetReservation of type Explicit"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'Observed' || !has(self.namespaces) && !has(self.namespaceSelector) && !has(self.routes)",message="pods.namespaces, pods.namespaceSelector and pods.routes must not be set with attachment Observed: the NetworkAttachmentDefinition is yours"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'Observed' || self.onRemoval != 'Evict'",message="pods.onRemoval must be Wait with attachment Observed: multieni sees the addresses of pods and not which pods have them, so it can evict none"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'Observed' || !has(self.igmpVersion)",message="pods.igmpVersion must not be set with attachment Observed: the NetworkAttachmentDefinition is yours; call the CNI plugin tuning in it, with the sysctl net.ipv4.conf.IFNAME.force_igmp_version"
 type NodeENIPods struct {
 	// namespaces are the namespaces that get a NetworkAttachmentDefinition with
 	// the name of the NodeENI. Without namespaces and namespaceSelector the
@@ -59,6 +60,15 @@ type NodeENIPods struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self.all(a, !isCIDR(a.to) || self.exists_one(b, isCIDR(b.to) && (cidr(a.to).containsCIDR(b.to) || cidr(b.to).containsCIDR(a.to))))",message="pods.routes must not overlap: each destination must be outside of all others"
 	Routes []PodRoute `json:"routes,omitempty"`
+
+	// igmpVersion is the version of IGMP that the kernel speaks on the pods' links,
+	// instead of version 3. Transit gateways understand version 2 only (Amazon VPC
+	// guide of transit gateways, "Multicast"). Pods that started before an edit
+	// keep theirs. Default: the kernel's.
+	// +optional
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=2
+	IGMPVersion int32 `json:"igmpVersion,omitempty"`
 
 	// floating are IPv4 ranges of addresses that pods bring up themselves, and that
 	// may move between nodes: virtual addresses of keepalived, or addresses of

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
 // fields are members of a spec that a row sets over the plain one; nil takes the member away.
@@ -120,6 +122,7 @@ var accepted = map[string]fields{
 	"the greatest MTU":                   {"mtu": 9001},
 	"addresses on the host":              {"addressMode": "Primary"},
 	"settings of the link":               {"sysctls": fields{"ipv4.rp_filter": 0, "ipv6.accept_ra": 2}},
+	"every setting of the link":          {"sysctls": everySetting()},
 	"an interface nobody waits for":      {"required": false},
 	"a device for user space":            {"enableDPDK": true, "dpdkDriver": "uio_pci_generic", "dpdkPCIAddress": "0000:00:1F.0"},
 	"a device listed for pods":           {"dpdkResourceName": "intel.com/sriov_net", "enableDPDK": false, "dpdkDriver": "vfio-pci"},
@@ -136,7 +139,17 @@ var accepted = map[string]fields{
 	"pods with prefixes by use":          {"pods": fields{"ipv4": fields{"prefixes": fields{"min": 1, "max": 63}, "spare": 0}}},
 	"one pod per interface":              {"pods": fields{"attachment": "HostDevice", "routes": []any{fields{"to": "0.0.0.0/0"}, fields{"to": "::/0"}}}},
 	"pods that are evicted":              {"pods": fields{"ipv4": fields{}, "onRemoval": "Evict"}},
+	"pods that speak IGMPv2":             {"pods": fields{"ipv4": fields{}, "igmpVersion": 2}},
 	"routes of pods":                     {"pods": podsWith(numberedRoutes(16)...)},
+}
+
+// everySetting are all settings that a link can have.
+func everySetting() fields {
+	all := fields{}
+	for _, setting := range hostnet.Settings() {
+		all[string(setting)] = 2
+	}
+	return all
 }
 
 // podsWith is a pod network with routes to these ranges.
@@ -247,6 +260,8 @@ var refused = map[string]struct {
 	"too many IPv6 prefixes":                   {"ipv6PrefixCount", fields{"ipv6PrefixCount": 128}},
 	"an allocation that does not exist":        {"ipv4Allocation", fields{"ipv4Allocation": "Highest"}},
 	"unknown update policy":                    {"updatePolicy", fields{"updatePolicy": "Recreate"}},
+	"pods that speak IGMPv1":                   {"igmpVersion", fields{"pods": fields{"ipv4": fields{}, "igmpVersion": 1}}},
+	"the version of IGMP of others' links":     {"pods.igmpVersion must not be set with attachment Observed", fields{"pods": fields{"attachment": "Observed", "igmpVersion": 2}}},
 	"pods in words":                            {"pods", fields{"pods": "yes"}},
 	"pods without addresses":                   {"pods.ipv4 or pods.ipv6 is required", fields{"pods": fields{}}},
 	"pods with MACVLAN":                        {"pods.attachment MACVLAN does not work on EC2", fields{"pods": fields{"attachment": "MACVLAN", "ipv4": fields{}}}},

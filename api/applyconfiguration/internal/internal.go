@@ -795,6 +795,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: associative
+    - name: igmpVersion
+      type:
+        scalar: numeric
     - name: ipv4
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.PodIPv4

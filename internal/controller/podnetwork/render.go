@@ -41,7 +41,8 @@ func Networks(nodeENI *v1alpha1.NodeENI) []netattach.Network {
 	for ordinal := range netattach.Count(zones, listed) {
 		networks = append(networks, netattach.Network{
 			NodeENI: nodeENI.Name, Ordinal: ordinal,
-			HostDevice: nodeENI.Spec.Pods.Attachment == v1alpha1.PodAttachmentHostDevice,
+			HostDevice:  nodeENI.Spec.Pods.Attachment == v1alpha1.PodAttachmentHostDevice,
+			IGMPVersion: int(nodeENI.Spec.Pods.IGMPVersion),
 		})
 	}
 	return networks

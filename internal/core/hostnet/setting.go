@@ -16,6 +16,7 @@ const (
 	ARPFilter   Setting = "ipv4.arp_filter"
 	ARPIgnore   Setting = "ipv4.arp_ignore"
 	ARPNotify   Setting = "ipv4.arp_notify"
+	ForceIGMP   Setting = "ipv4.force_igmp_version"
 	ProxyARP    Setting = "ipv4.proxy_arp"
 	RPFilter    Setting = "ipv4.rp_filter"
 	AcceptRA    Setting = "ipv6.accept_ra"
@@ -29,7 +30,8 @@ const AcceptDAD Setting = "ipv6.accept_dad"
 // Settings returns every setting there is, in order.
 func Settings() []Setting {
 	return []Setting{
-		AcceptLocal, ARPAnnounce, ARPFilter, ARPIgnore, ARPNotify, ProxyARP, RPFilter, AcceptRA, AddrGenMode, Autoconf,
+		AcceptLocal, ARPAnnounce, ARPFilter, ARPIgnore, ARPNotify, ForceIGMP, ProxyARP, RPFilter, AcceptRA, AddrGenMode,
+		Autoconf,
 	}
 }
 

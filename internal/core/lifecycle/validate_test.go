@@ -121,7 +121,7 @@ func TestTheErrorHasEveryMistake(t *testing.T) {
 	    {"subnetID": "subnet-1", "securityGroupIDs": ["sg-1"], "sysctls": {"ipv6.b": 9, "ipv4.a": 0}}],
 	  "removed": ["n3", "", "n9"]}`))
 	settings := "[ipv4.accept_local ipv4.arp_announce ipv4.arp_filter ipv4.arp_ignore ipv4.arp_notify " +
-		"ipv4.proxy_arp ipv4.rp_filter ipv6.accept_ra ipv6.addr_gen_mode ipv6.autoconf], the settings of one link alone"
+		"ipv4.force_igmp_version ipv4.proxy_arp ipv4.rp_filter ipv6.accept_ra ipv6.addr_gen_mode ipv6.autoconf], the settings of one link alone"
 	want := []string{
 		"cluster: name the cluster that owns the interfaces; its name tells them from those of other clusters",
 		`onFailure: "RETRY" is neither CONTINUE nor ABANDON`,

@@ -37,6 +37,8 @@ type Network struct {
 	Ordinal int
 	// HostDevice moves the link itself into one pod. Otherwise each pod gets an IPVLAN link on it.
 	HostDevice bool
+	// IGMPVersion is the version of IGMP on pods' links; 0 leaves it to the kernel.
+	IGMPVersion int
 }
 
 // Name returns the name of the network and its definition: the NodeENI's, with two hyphens and the ordinal from the
@@ -81,7 +83,7 @@ func (n Network) Definition() Definition {
 	main.Capabilities = map[string]bool{"ips": true}
 	main.IPAM = &plugin{Type: IPAMPlugin, Network: n.Name()}
 	config, err := json.Marshal(configuration{CNIVersion: cniVersion, Name: n.Name(),
-		Plugins: []plugin{main, {Type: RoutesPlugin, Network: n.Name()}}})
+		Plugins: []plugin{main, {Type: RoutesPlugin, Network: n.Name(), IGMPVersion: n.IGMPVersion}}})
 	if err != nil {
 		panic(err) // strings alone are always JSON
 	}
@@ -100,11 +102,12 @@ type plugin struct {
 
 	Capabilities map[string]bool `json:"capabilities,omitempty"`
 
-	Master  string  `json:"master,omitempty"`
-	Device  string  `json:"device,omitempty"`
-	Mode    string  `json:"mode,omitempty"`
-	Network string  `json:"network,omitempty"`
-	IPAM    *plugin `json:"ipam,omitempty"`
+	Master      string  `json:"master,omitempty"`
+	Device      string  `json:"device,omitempty"`
+	Mode        string  `json:"mode,omitempty"`
+	Network     string  `json:"network,omitempty"`
+	IPAM        *plugin `json:"ipam,omitempty"`
+	IGMPVersion int     `json:"igmpVersion,omitempty"`
 }
 
 // Count returns the number of networks of a NodeENI, at least 1: the largest number of subnets that a zone has of those

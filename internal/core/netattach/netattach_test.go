@@ -34,6 +34,10 @@ func TestDefinition(t *testing.T) {
 			netattach.Network{NodeENI: "n3", HostDevice: true}, "n3",
 			`{"cniVersion":"1.0.0","name":"n3","plugins":[{"type":"host-device","capabilities":{"ips":true},"device":"net-n3","ipam":{"type":"multieni-ipam","network":"n3"}},{"type":"multieni-routes","network":"n3"}]}`,
 		},
+		"version 2 of IGMP": {
+			netattach.Network{NodeENI: "n3", IGMPVersion: 2}, "n3",
+			`{"cniVersion":"1.0.0","name":"n3","plugins":[{"type":"ipvlan","capabilities":{"ips":true},"master":"net-n3","mode":"l2","ipam":{"type":"multieni-ipam","network":"n3"}},{"type":"multieni-routes","network":"n3","igmpVersion":2}]}`,
+		},
 		"a name that makes no name of a link": {
 			netattach.Network{NodeENI: "user-plane-network"}, "user-plane-network",
 			`{"cniVersion":"1.0.0","name":"user-plane-network","plugins":[{"type":"ipvlan","capabilities":{"ips":true},"master":"net-user--ubnbf","mode":"l2","ipam":{"type":"multieni-ipam","network":"user-plane-network"}},{"type":"multieni-routes","network":"user-plane-network"}]}`,

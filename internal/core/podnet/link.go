@@ -90,11 +90,14 @@ func (f Family) onLink(a netip.Addr) netip.Prefix {
 // without the rules.
 const looseRPFilter = 2
 
-// Settings returns the changes after which a link has the settings of a pod's link. A link without IPv6 has no settings
-// of IPv6, and takes no router advertisements.
-func Settings(link hostnet.LinkFacts) []hostnet.Set {
+// Settings returns the changes after which a link has the settings of a pod's link, and speaks the version of IGMP if
+// that is not 0. A link without IPv6 has no settings of IPv6, and takes no router advertisements.
+func Settings(link hostnet.LinkFacts, igmpVersion int) []hostnet.Set {
 	desired := hostnet.WithoutRouters()
 	desired[hostnet.RPFilter] = looseRPFilter
+	if igmpVersion != 0 {
+		desired[hostnet.ForceIGMP] = igmpVersion
+	}
 	var changes []hostnet.Set
 	for _, setting := range hostnet.Settings() {
 		value, is := desired[setting]

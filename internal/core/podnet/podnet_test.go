@@ -204,19 +204,24 @@ func TestSettings(t *testing.T) {
 	for name, c := range map[string]struct {
 		present map[hostnet.Setting]int
 		want    []hostnet.Set
+		igmp    int
 	}{
 		"the defaults of a namespace": {
 			map[hostnet.Setting]int{hostnet.RPFilter: 1, hostnet.AcceptRA: 1, hostnet.Autoconf: 1, hostnet.ARPIgnore: 1},
-			[]hostnet.Set{loose, {Link: 7, Setting: hostnet.AcceptRA}, {Link: 7, Setting: hostnet.Autoconf}},
+			[]hostnet.Set{loose, {Link: 7, Setting: hostnet.AcceptRA}, {Link: 7, Setting: hostnet.Autoconf}}, 0,
 		},
-		"no IPv6": {map[hostnet.Setting]int{hostnet.RPFilter: 0}, []hostnet.Set{loose}},
+		"no IPv6": {map[hostnet.Setting]int{hostnet.RPFilter: 0}, []hostnet.Set{loose}, 0},
+		"a version of IGMP": {
+			map[hostnet.Setting]int{hostnet.RPFilter: 2, hostnet.ForceIGMP: 0}, []hostnet.Set{{Link: 7, Setting: hostnet.ForceIGMP, Value: 2}}, 2,
+		},
+		"the kernel's version of IGMP": {map[hostnet.Setting]int{hostnet.RPFilter: 2, hostnet.ForceIGMP: 3}, nil, 0},
 		"a namespace that forwards": {
-			map[hostnet.Setting]int{hostnet.RPFilter: 2, hostnet.AcceptRA: 2, hostnet.Autoconf: 0}, []hostnet.Set{{Link: 7, Setting: hostnet.AcceptRA}},
+			map[hostnet.Setting]int{hostnet.RPFilter: 2, hostnet.AcceptRA: 2, hostnet.Autoconf: 0}, []hostnet.Set{{Link: 7, Setting: hostnet.AcceptRA}}, 0,
 		},
-		"all made": {map[hostnet.Setting]int{hostnet.RPFilter: 2, hostnet.AcceptRA: 0, hostnet.Autoconf: 0}, nil},
+		"all made": {map[hostnet.Setting]int{hostnet.RPFilter: 2, hostnet.AcceptRA: 0, hostnet.Autoconf: 0}, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, podnet.Settings(hostnet.LinkFacts{Index: 7, Settings: c.present})); diff != "" {
+			if diff := cmp.Diff(c.want, podnet.Settings(hostnet.LinkFacts{Index: 7, Settings: c.present}, c.igmp)); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -24,8 +24,8 @@ import (
 // ipv4Numbers are the kernel's numbers of settings (IPV4_DEVCONF_* in linux/ip.h).
 func ipv4Numbers() map[hostnet.Setting]int {
 	return map[hostnet.Setting]int{
-		hostnet.ProxyARP: 3, hostnet.RPFilter: 8, hostnet.ARPFilter: 13, hostnet.ARPAnnounce: 18, hostnet.ARPIgnore: 19,
-		hostnet.ARPNotify: 22, hostnet.AcceptLocal: 23,
+		hostnet.ProxyARP: 3, hostnet.RPFilter: 8, hostnet.ARPFilter: 13, hostnet.ForceIGMP: 17, hostnet.ARPAnnounce: 18,
+		hostnet.ARPIgnore: 19, hostnet.ARPNotify: 22, hostnet.AcceptLocal: 23,
 	}
 }
 

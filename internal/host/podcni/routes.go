@@ -33,6 +33,8 @@ type routesConfig struct {
 	types.PluginConf
 	// Network is the pod network of the link; empty if only the addresses of the previous result count.
 	Network string `json:"network"`
+	// IGMPVersion is the version of IGMP on the link; 0 leaves it to the kernel.
+	IGMPVersion int `json:"igmpVersion"`
 }
 
 func (r routes) functions() skel.CNIFuncs {
@@ -56,7 +58,7 @@ func (r routes) add(args *skel.CmdArgs) error {
 	}
 	defer pod.close()
 	rules, routes := network.Routing(pod.link.Index, assignments(result, args.IfName))
-	operations := pod.settings()
+	operations := pod.settings(config.IGMPVersion)
 	for _, route := range routes {
 		operations = append(operations, hostnet.AddRoute{Route: route})
 	}
@@ -113,7 +115,7 @@ func (routes) del(args *skel.CmdArgs) error {
 // check fails unless the rules of the link's addresses, the routes and the settings exist. The ranges of the network
 // can have changed since the pod started.
 func (routes) check(args *skel.CmdArgs) error {
-	result, _, err := previous(args)
+	result, config, err := previous(args)
 	if err != nil {
 		return err
 	}
@@ -134,7 +136,7 @@ func (routes) check(args *skel.CmdArgs) error {
 			missing = append(missing, hostnet.AddRoute{Route: route}.String())
 		}
 	}
-	for _, setting := range pod.settings() {
+	for _, setting := range pod.settings(config.IGMPVersion) {
 		missing = append(missing, setting.String())
 	}
 	if len(missing) > 0 {
@@ -231,9 +233,9 @@ func openPod(args *skel.CmdArgs) (*pod, error) {
 func (p *pod) close() { p.host.Close() }
 
 // settings returns the changes after which the link has the settings of a pod's link.
-func (p *pod) settings() []hostnet.Operation {
+func (p *pod) settings(igmpVersion int) []hostnet.Operation {
 	var operations []hostnet.Operation
-	for _, change := range podnet.Settings(p.link) {
+	for _, change := range podnet.Settings(p.link, igmpVersion) {
 		operations = append(operations, change)
 	}
 	return operations

@@ -27,7 +27,7 @@ func settle(args *skel.CmdArgs, c podnet.Configuration) error {
 		return err
 	}
 	defer pod.close()
-	operations := pod.settings()
+	operations := pod.settings(0) // multieni-routes knows the version of IGMP
 	if slices.ContainsFunc(c.Addresses, func(a podnet.Assignment) bool { return a.Address.Addr().Is6() }) {
 		operations = append(operations, hostnet.Set{Link: pod.link.Index, Setting: hostnet.AcceptDAD})
 	}

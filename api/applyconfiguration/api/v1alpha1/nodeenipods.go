@@ -37,6 +37,11 @@ type NodeENIPodsApplyConfiguration struct {
 	// routes are routes in the pod by the router of the interface's subnet, in
 	// addition to the route to the subnet.
 	Routes []PodRouteApplyConfiguration `json:"routes,omitempty"`
+	// igmpVersion is the version of IGMP that the kernel speaks on the pods' links,
+	// instead of version 3. Transit gateways understand version 2 only (Amazon VPC
+	// guide of transit gateways, "Multicast"). Pods that started before an edit
+	// keep theirs. Default: the kernel's.
+	IGMPVersion *int32 `json:"igmpVersion,omitempty"`
 	// floating are IPv4 ranges of addresses that pods bring up themselves, and that
 	// may move between nodes: virtual addresses of keepalived, or addresses of
 	// another IPAM plugin. The controller assigns one to the interface of the node
@@ -119,6 +124,14 @@ func (b *NodeENIPodsApplyConfiguration) WithRoutes(values ...*PodRouteApplyConfi
 		}
 		b.Routes = append(b.Routes, *values[i])
 	}
+	return b
+}
+
+// WithIGMPVersion sets the IGMPVersion field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IGMPVersion field is set to the value of the last call.
+func (b *NodeENIPodsApplyConfiguration) WithIGMPVersion(value int32) *NodeENIPodsApplyConfiguration {
+	b.IGMPVersion = &value
 	return b
 }
 
