@@ -136,11 +136,15 @@ func (w *podCluster) run(what string, part func(context.Context) error) (stop fu
 	return stop
 }
 
-// control runs a controller.
-func (w *podCluster) control() (stop func()) {
+// control runs a controller with flags.
+func (w *podCluster) control(arguments ...string) (stop func()) {
 	w.Helper()
 	var o options.Controller
-	o.Bind(pflag.NewFlagSet("", pflag.ContinueOnError))
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.Bind(flags)
+	if err := flags.Parse(arguments); err != nil {
+		w.Fatal(err)
+	}
 	o.MetricsAddress, o.ProbeAddress, o.LeaderElect = "0", "0", false
 	if err := o.Validate(); err != nil {
 		w.Fatal(err)

@@ -88,7 +88,7 @@ func (m *machine) configure() {
 	}
 	for file, text := range map[string]string{
 		"net.d/00-multus.conflist": string(m.throughMultus().Bytes),
-		"resolv.conf":              "nameserver 127.0.0.1\n",
+		"resolv.conf":              "nameserver " + bridgeAddress + "\n",
 		"containerd.toml": fmt.Sprintf(`version = 3
 [plugins.'io.containerd.cri.v1.runtime']
 restrict_oom_score_adj = true
@@ -201,9 +201,15 @@ func (p kubePod) at(network string) []netip.Addr {
 	return p.node.addressesOf(pod{name: p.name}, network)
 }
 
-// reaches returns why the pod does not connect to an address, as it answers the node's request over eth0; nil if it
-// connects.
+// reaches returns why the pod does not connect to an address; nil if it connects.
 func (p kubePod) reaches(to netip.Addr) error {
+	p.node.Helper()
+	return p.reachesHost(to.String())
+}
+
+// reachesHost returns why the pod does not connect to an address or a name, as it answers the node's request over eth0;
+// nil if it connects.
+func (p kubePod) reachesHost(to string) error {
 	p.node.Helper()
 	eth0 := p.node.kubectl("", "get", "pod", p.name, "-n", "upf", "-o", "jsonpath={.status.podIP}")
 	var connection net.Conn
@@ -213,7 +219,7 @@ func (p kubePod) reaches(to netip.Addr) error {
 		p.node.Fatalf("%s does not reach its pod: %v", p.node.name, err)
 	}
 	through := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return connection, nil }}
-	answer, err := (&http.Client{Transport: through, Timeout: time.Minute}).Get("http://pod/reach?address=" + url.QueryEscape(to.String()))
+	answer, err := (&http.Client{Transport: through, Timeout: time.Minute}).Get("http://pod/reach?address=" + url.QueryEscape(to))
 	if err != nil {
 		p.node.Fatalf("ask %s: %v", p.name, err)
 	}

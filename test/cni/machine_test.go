@@ -39,7 +39,7 @@ func TestKubeletsRunPodsOfANodeENI(t *testing.T) {
 	imageArchive(t, archive)
 	keepSettings(t)
 	w := newPodCluster(t)
-	w.control()
+	w.control("--pod-services")
 	workerA, workerB := w.worker("node-a1", instanceA), w.worker("node-b1", instanceB)
 	w.apply(podNetworks)
 	w.kubectl("", "wait", "nodeeni", "--all", "--for=condition=Ready", "--timeout=60s")
@@ -67,6 +67,17 @@ func TestKubeletsRunPodsOfANodeENI(t *testing.T) {
 	})
 	t.Run("a pod has the whole interface", func(*testing.T) {
 		w.reachEachOther("n6", a.run("whole-a", "n6"), b.run("whole-b", "n6"))
+	})
+	t.Run("a pod connects by the name of a Service over the network", func(t *testing.T) {
+		w.apply(serviceN3)
+		a.coreDNS("53")
+		if podA.reachesHost(nameN3) == nil {
+			t.Error("the name leads to a pod that the Service does not select")
+		}
+		w.kubectl("", "label", "pod", podB.name, "-n", "upf", "app=upf")
+		eventually(t, "a connection by the name", func() bool { return podA.reachesHost(nameN3) == nil })
+		w.kubectl("", "annotate", "pod", podB.name, "-n", "upf", "--overwrite", `k8s.v1.cni.cncf.io/network-status=[{"name": "upf/n3", "ips": ["10.0.1.10"]}]`)
+		eventually(t, "the end of the name", func() bool { return podA.reachesHost(nameN3) != nil })
 	})
 	t.Run("pods leave nothing behind", func(t *testing.T) {
 		w.kubectl("", "delete", "pods", "--all", "-n", "upf", "--timeout=60s")

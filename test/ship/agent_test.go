@@ -141,10 +141,19 @@ func TestPermissionsForPodNetworks(t *testing.T) {
 		{APIGroups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}},
 	}
 	names := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}}
-	roles := []string{"multieni-controller-addresses", "multieni-controller-eviction", "multieni-controller-pods"}
+	endpoints := []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"services", "pods"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"services/finalizers"}, Verbs: []string{"update"}},
+		{
+			APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"},
+			Verbs: []string{"get", "list", "watch", "create", "update", "delete"},
+		},
+	}
+	roles := []string{"multieni-controller-addresses", "multieni-controller-eviction", "multieni-controller-pods", "multieni-controller-services"}
 	for values, want := range map[string][]rbacv1.PolicyRule{
 		"": nil, "pods: {enabled: true}": want, "pods: {eviction: true}": nil, "pods: {enabled: true, eviction: true}": append(evictions, want...),
 		"pods: {observeAddresses: true}": nil, "pods: {enabled: true, observeAddresses: true}": append(names, want...),
+		"pods: {services: true}": nil, "pods: {enabled: true, services: true}": append(slices.Clone(want), endpoints...),
 	} {
 		var got []rbacv1.PolicyRule
 		for _, object := range render(t, values) {
@@ -158,6 +167,23 @@ func TestPermissionsForPodNetworks(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q: rules (-want +got):\n%s", values, diff)
+		}
+	}
+}
+
+// A value of the chart lets the controller keep the endpoints of Services, and brings the policy for their annotations.
+func TestServicesOverPodNetworksAreAValue(t *testing.T) {
+	for values, want := range map[string]bool{"": false, "pods: {services: true}": false, "pods: {enabled: true}": false, "pods: {enabled: true, services: true}": true} {
+		objects := render(t, values)
+		controller := &appsv1.Deployment{}
+		convert(t, named(objects, "Deployment", "eni-controller"), controller)
+		if on := slices.Contains(controller.Spec.Template.Spec.Containers[0].Args, "--pod-services"); on != want {
+			t.Errorf("%q: the controller keeps endpoints: %t", values, on)
+		}
+		for _, kind := range []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
+			if is := named(objects, kind, "multieni-pod-services") != nil; is != want {
+				t.Errorf("%q: there is a %s: %t", values, kind, is)
+			}
 		}
 	}
 }
