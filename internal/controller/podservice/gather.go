@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -58,15 +60,33 @@ func findings(service *corev1.Service) podservice.Findings {
 	return podservice.Findings{
 		NetworkKey: v1alpha1.PodNetworkAnnotation, Network: service.Annotations[v1alpha1.PodNetworkAnnotation],
 		SelectorKey: v1alpha1.PodSelectorAnnotation, Selector: service.Annotations[v1alpha1.PodSelectorAnnotation],
-		Namespace: service.Namespace, SelectorErr: err, Unsupported: unsupported(service),
+		Namespace: service.Namespace, SelectorErr: err, Unsupported: unsupported(service), Families: families(service),
 	}
 }
 
+// families returns the address families of a Service.
+func families(service *corev1.Service) string {
+	names := make([]string, 0, len(service.Spec.IPFamilies))
+	for _, family := range service.Spec.IPFamilies {
+		names = append(names, string(family))
+	}
+	return strings.Join(names, " or ")
+}
+
+// hasFamily reports whether a Service publishes addresses of the family of an address.
+func hasFamily(service *corev1.Service, address netip.Addr) bool {
+	family := corev1.IPv6Protocol
+	if address.Is4() {
+		family = corev1.IPv4Protocol
+	}
+	return slices.Contains(service.Spec.IPFamilies, family)
+}
+
 // gather returns copies of the selected pods with their addresses on the network.
-func (r *Reconciler) gather(ctx context.Context, service *corev1.Service, slices []*discoveryv1.EndpointSlice) (
-	podservice.Findings, []*corev1.Pod, error,
-) {
-	found, published := findings(service), publishedBy(slices)
+func (r *Reconciler) gather(
+	ctx context.Context, service *corev1.Service, existing []*discoveryv1.EndpointSlice,
+) (podservice.Findings, []*corev1.Pod, error) {
+	found, published := findings(service), publishedBy(existing)
 	selected, err := r.selected(ctx, service, published)
 	if err != nil {
 		return found, nil, err
@@ -96,7 +116,7 @@ func (r *Reconciler) gather(ctx context.Context, service *corev1.Service, slices
 			found.Refused = append(found.Refused, podservice.Refusal{Namespace: pod.Namespace, Pod: pod.Name,
 				Node: pod.Spec.NodeName, Addresses: choice.Refused, Err: choice.Err})
 		}
-		if len(choice.Addresses) > 0 {
+		if slices.ContainsFunc(choice.Addresses, func(a netip.Addr) bool { return hasFamily(service, a) }) {
 			pods = append(pods, withAddresses(pod, service, choice.Addresses))
 		}
 	}
@@ -106,16 +126,16 @@ func (r *Reconciler) gather(ctx context.Context, service *corev1.Service, slices
 	return found, pods, err
 }
 
-// selected returns the pods of a Service. If its selector cannot be used, these are the pods that are endpoints already:
-// a mistake of the author removes none.
-func (r *Reconciler) selected(ctx context.Context, service *corev1.Service, published map[types.UID][]netip.Addr) (
-	[]corev1.Pod, error,
-) {
+// selected returns the pods of a Service. If its selector cannot be used, these are the pods that are endpoints
+// already: a mistake of the author removes none.
+func (r *Reconciler) selected(
+	ctx context.Context, service *corev1.Service, published map[types.UID][]netip.Addr,
+) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	chosen, err := selector(service)
 	if err == nil {
-		err = r.Client.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingLabelsSelector{Selector: chosen},
-			client.UnsafeDisableDeepCopy)
+		err = r.Client.List(ctx, &list, client.InNamespace(service.Namespace),
+			client.MatchingLabelsSelector{Selector: chosen}, client.UnsafeDisableDeepCopy)
 		return list.Items, err
 	}
 	if len(published) == 0 {
@@ -134,9 +154,9 @@ func (r *Reconciler) selected(ctx context.Context, service *corev1.Service, publ
 }
 
 // publishedBy returns the addresses of each pod in slices.
-func publishedBy(slices []*discoveryv1.EndpointSlice) map[types.UID][]netip.Addr {
+func publishedBy(existing []*discoveryv1.EndpointSlice) map[types.UID][]netip.Addr {
 	published := map[types.UID][]netip.Addr{}
-	for _, slice := range slices {
+	for _, slice := range existing {
 		for _, endpoint := range slice.Endpoints {
 			for _, text := range endpoint.Addresses {
 				address, err := netip.ParseAddr(text)
@@ -163,9 +183,9 @@ func (r *Reconciler) state(ctx context.Context, node string) (*v1alpha1.NodeENIS
 }
 
 // given returns what a network gave to pods of a node, as far as it concerns the addresses of a status annotation.
-func (r *Reconciler) given(ctx context.Context, state *v1alpha1.NodeENIState, network, status string) (
-	podservice.Given, error,
-) {
+func (r *Reconciler) given(
+	ctx context.Context, state *v1alpha1.NodeENIState, network, status string,
+) (podservice.Given, error) {
 	if state == nil || state.Status.InstanceID != state.Spec.InstanceID {
 		return podservice.Given{}, nil // a status of the instance before says nothing
 	}
@@ -190,7 +210,8 @@ func (r *Reconciler) given(ctx context.Context, state *v1alpha1.NodeENIState, ne
 
 // isOn reports whether an interface has the network of a name.
 func isOn(i *v1alpha1.InterfaceState, network string) bool {
-	return i.Pods != nil && i.ENIID != "" && netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}.Name() == network
+	has := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}
+	return i.Pods != nil && i.ENIID != "" && has.Name() == network
 }
 
 func prefixes(i *v1alpha1.InterfaceState) (all []netip.Prefix) {
@@ -215,9 +236,9 @@ func own(i *v1alpha1.InterfaceState) (all []netip.Addr) {
 }
 
 // held returns the addresses of a status annotation that pods of a node hold on an interface as FloatingAddresses.
-func (r *Reconciler) held(ctx context.Context, node string, i *v1alpha1.InterfaceState, status string) (
-	all []netip.Addr, err error,
-) {
+func (r *Reconciler) held(
+	ctx context.Context, node string, i *v1alpha1.InterfaceState, status string,
+) (all []netip.Addr, err error) {
 	entries, _ := connectivity.Attachments(status)
 	for _, entry := range entries {
 		addresses, _ := entry.Addresses() // [podservice.Choose] reports the error
@@ -231,7 +252,8 @@ func (r *Reconciler) held(ctx context.Context, node string, i *v1alpha1.Interfac
 			if client.IgnoreNotFound(err) != nil {
 				return nil, err
 			}
-			if holder := object.Status.Holder; err == nil && holder != nil && holder.NodeName == node && holder.ENIID == i.ENIID {
+			holder := object.Status.Holder
+			if err == nil && holder != nil && holder.NodeName == node && holder.ENIID == i.ENIID {
 				all = append(all, address)
 			}
 		}

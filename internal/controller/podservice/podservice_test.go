@@ -402,10 +402,17 @@ func TestEventsOfAService(t *testing.T) {
 	wait(15 * time.Second)
 	w.reported("NoPodOnNetwork")
 
+	w.must(w.api.Create(t.Context(), pod("upf-2", "node-a", "10.0.64.17", nil)))
+	w.must(w.api.Update(t.Context(), service(func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} })))
+	w.reconcile()
+	wait(15 * time.Second)
+	w.reported("NoPodOnNetwork") // the network has no addresses of the only family
+
 	w.must(w.api.Update(t.Context(), service(func(s *corev1.Service) { s.Annotations[v1alpha1.PodSelectorAnnotation] = "app in upf" })))
 	w.reconcile()
 	w.reported("InvalidPodSelector")
 
+	w.must(w.api.Delete(t.Context(), pod("upf-2", "", "", nil)))
 	w.must(w.api.Update(t.Context(), service(func(s *corev1.Service) { s.Annotations[v1alpha1.PodNetworkAnnotation] = "n33" })))
 	w.reconcile()
 	wait(15 * time.Second)

@@ -79,8 +79,8 @@ type noticed struct {
 func New(options Options) *Reconciler {
 	r := &Reconciler{Options: options, tracker: endpointsliceutil.NewEndpointSliceTracker(),
 		problems: map[types.NamespacedName]noticed{}}
-	r.endpoints = endpointslice.NewReconciler(writer{slices: options.Slices}, nodes{options.Client}, maxEndpoints, r.tracker,
-		nil, nil, v1alpha1.EndpointSliceManager, endpointslice.WithPreferSameTrafficDistributionEnabled(true))
+	r.endpoints = endpointslice.NewReconciler(writer{slices: options.Slices}, nodes{options.Client}, maxEndpoints,
+		r.tracker, nil, nil, v1alpha1.EndpointSliceManager, endpointslice.WithPreferSameTrafficDistributionEnabled(true))
 	return r
 }
 

@@ -34,7 +34,8 @@ const (
 // declared is the only value of declaredField.
 const declared = "true"
 
-// SetupWithManager connects the reconciler to Services, its slices and pods, and to what says which addresses pods have.
+// SetupWithManager connects the reconciler to Services, its slices and pods, and to what says which addresses pods
+// have.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
 	for _, index := range []struct {
 		object client.Object
@@ -50,8 +51,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 		For(&corev1.Service{}, builder.WithPredicates(publishes())).
 		Watches(&discoveryv1.EndpointSlice{}, r.sliceEvents()).
 		Watches(&corev1.Pod{}, controller.EachVersion(r.enqueuePod), builder.WithPredicates(podChanged())).
-		Watches(&v1alpha1.NodeENIState{}, controller.EachVersion(r.enqueueState), builder.WithPredicates(networksChanged())).
-		Watches(&v1alpha1.FloatingAddress{}, controller.EachVersion(r.enqueueAddress), builder.WithPredicates(holderChanged())).
+		Watches(&v1alpha1.NodeENIState{}, controller.EachVersion(r.enqueueState),
+			builder.WithPredicates(networksChanged())).
+		Watches(&v1alpha1.FloatingAddress{}, controller.EachVersion(r.enqueueAddress),
+			builder.WithPredicates(holderChanged())).
 		WithOptions(ctrlcontroller.Options{RateLimiter: controller.Backoff(), MaxConcurrentReconciles: r.Concurrency}).
 		Complete(r)
 }
@@ -170,7 +173,9 @@ func networksChanged() predicate.Predicate {
 
 // networks returns the part of the state of a node that [Reconciler.given] reads.
 func networks(state *v1alpha1.NodeENIState) (all []v1alpha1.InterfaceState) {
-	all = append(all, v1alpha1.InterfaceState{InstanceID: state.Spec.InstanceID}, v1alpha1.InterfaceState{InstanceID: state.Status.InstanceID})
+	for _, instance := range []string{state.Spec.InstanceID, state.Status.InstanceID} {
+		all = append(all, v1alpha1.InterfaceState{InstanceID: instance})
+	}
 	for _, i := range state.Status.Interfaces {
 		if i.Pods == nil {
 			continue

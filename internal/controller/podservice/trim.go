@@ -19,8 +19,9 @@ import (
 	"github.com/multieni/multieni/internal/core/connectivity"
 )
 
-// Caches returns what the manager's cache must keep of the kinds that only this controller reads: running pods, Services
-// and the slices of this controller, each reduced to what it uses. The cache has them only if the controller is set up.
+// Caches returns what the manager's cache must keep of the kinds that only this controller reads: running pods,
+// Services and the slices of this controller, each reduced to what it uses. The cache has them only if the controller
+// is set up.
 func Caches() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {

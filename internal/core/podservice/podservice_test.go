@@ -96,7 +96,7 @@ func TestAnAnnotationThatCannotBeRead(t *testing.T) {
 func TestProblem(t *testing.T) {
 	service := podservice.Findings{
 		NetworkKey: "networking.k8s.aws/pod-network", Network: "n3", SelectorKey: "networking.k8s.aws/pod-selector", Selector: "app=upf",
-		Namespace: "upf", Exists: true, Selected: 2, Published: 1,
+		Namespace: "upf", Families: "IPv4 or IPv6", Exists: true, Selected: 2, Published: 1,
 	}
 	with := func(change func(*podservice.Findings)) podservice.Findings {
 		changed := service
@@ -125,7 +125,7 @@ func TestProblem(t *testing.T) {
 		}), podservice.AddressNotOfTheNetwork, []string{"cannot be read: unexpected end"}, true},
 		"no such network":       {with(func(f *podservice.Findings) { f.Exists, f.Published = false, 0 }), podservice.PodNetworkNotFound, []string{"network n3", "networking.k8s.aws/pod-network"}, true},
 		"its last pods stay":    {with(func(f *podservice.Findings) { f.Exists = false }), "", nil, false},
-		"no pod on the network": {with(func(f *podservice.Findings) { f.Published = 0 }), podservice.NoPodOnNetwork, []string{"app=upf matches 2 running pods", "network n3", "k8s.v1.cni.cncf.io/networks: n3"}, true},
+		"no pod on the network": {with(func(f *podservice.Findings) { f.Published = 0 }), podservice.NoPodOnNetwork, []string{"app=upf matches 2 running pods", "none has an IPv4 or IPv6 address of network n3", "k8s.v1.cni.cncf.io/networks: n3"}, true},
 		"no pod":                {with(func(f *podservice.Findings) { f.Selected, f.Published = 0, 0 }), podservice.NoPodOnNetwork, []string{"namespace upf", "app=upf", "network n3"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,10 +51,12 @@ type Findings struct {
 	// SelectorErr says why the selector cannot be used; Unsupported says why the Service cannot have a pod network.
 	SelectorErr error
 	Unsupported string
+	// Families are the address families of the Service, such as "IPv4 or IPv6".
+	Families string
 	// Exists is set if a NodeENI with pods has the network.
 	Exists bool
-	// Selected is the number of running pods that the selector matches, Published the number of those with an address
-	// of the network.
+	// Selected is the number of running pods that the selector matches, Published the number of those with an address of
+	// the network in a family of the Service.
 	Selected, Published int
 	Refused             []Refusal
 }
@@ -91,8 +93,8 @@ func (f Findings) problem() *Problem {
 			"lists them", f.Network, f.NetworkKey)}
 	case f.Selected > 0:
 		return &Problem{Passes: true, Reason: NoPodOnNetwork, Message: fmt.Sprintf("%s matches %d running pods, and none "+
-			"has an address of network %s: attach them with the annotation %s: %s, or correct %s", f.Selector, f.Selected,
-			f.Network, connectivity.NetworksAnnotation, f.Network, f.SelectorKey)}
+			"has an %s address of network %s: attach them with the annotation %s: %s, or correct %s", f.Selector, f.Selected,
+			f.Families, f.Network, connectivity.NetworksAnnotation, f.Network, f.SelectorKey)}
 	default:
 		return &Problem{Passes: true, Normal: true, Reason: NoPodOnNetwork, Message: fmt.Sprintf("no running pod in "+
 			"namespace %s matches %s, so network %s has no endpoints for this Service", f.Namespace, f.Selector, f.Network)}
@@ -112,8 +114,8 @@ func (f Findings) refused() *Problem {
 	if n := len(all) - 1; n > 0 {
 		others = fmt.Sprintf(" The same is true of %d further pods.", n)
 	}
-	return &Problem{Passes: true, Reason: AddressNotOfTheNetwork, Message: fmt.Sprintf("the annotation %s of pod %s/%s %s. "+
-		"The Service leaves it out.%s Find out who edited the annotation; if the interface of the node was replaced, "+
+	return &Problem{Passes: true, Reason: AddressNotOfTheNetwork, Message: fmt.Sprintf("the annotation %s of pod %s/%s "+
+		"%s. The Service leaves it out.%s Find out who edited the annotation; if the interface of the node was replaced, "+
 		"delete the pod", connectivity.StatusAnnotation, first.Namespace, first.Pod, cause, others)}
 }
 
