@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 # Tools have their own module file, so that they never decide a version of our dependencies.
 TOOL := go tool -modfile=tools/go.mod
-MODULES := . tools tools/helm tools/image tools/suites dev/controlplane dev/cni dev/node dev/kubelet test/alerts test/programs/coredns test/programs/karpenter test/programs/vpc test/programs/provisioning
+MODULES := . tools tools/helm tools/image tools/suites dev/controlplane dev/cni dev/node dev/kubelet test/alerts test/programs/coredns test/programs/gitops test/programs/karpenter test/programs/vpc test/programs/provisioning
 HELM := go tool -modfile=tools/helm/go.mod helm
 # The version of a build: the tag, or a future version.
 VERSION := $(shell git describe --tags --match 'v*' 2>/dev/null || echo v0.1.0-devel)

@@ -12,5 +12,5 @@
 // CNI, from the module in vpc, a program with AWS's SDK for JavaScript, whose packages npm installs into the user's
 // cache, and Terraform with a network. `make test-all` runs Karpenter's scheduling, from the module in karpenter, on an
 // API server, and checks the examples for eksctl and Terraform; `make test` compares the names of the latter with those
-// of AWS's provider, by a program of the module in provisioning.
+// of AWS's provider, by a program of the module in provisioning. The module in gitops is for a story of test/scenario.
 package programs

@@ -5,6 +5,7 @@ package scenario_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/multieni/multieni/test/documents"
+	"github.com/multieni/multieni/test/inputs"
 	"github.com/multieni/multieni/test/size"
 )
 
@@ -26,6 +28,9 @@ const checkout = "../.."
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	recordInputs(t)
+	if err := inputs.Files(filepath.Join(checkout, "test/programs/gitops")); err != nil { // stories build it
+		t.Fatal(err)
+	}
 	pages, err := documents.All(checkout)
 	if err != nil {
 		t.Fatal(err)
@@ -33,6 +38,7 @@ func TestDocuments(t *testing.T) {
 	told := &telling{pages: pages}
 	own := commands()
 	own["page"] = told.page
+	own["manifests"] = told.manifests
 	own["kubernetes"] = kubernetes
 	stories, err := filepath.Glob("testdata/documents/*.txtar")
 	if err != nil {
@@ -122,6 +128,21 @@ func (t *telling) page(ts *testscript.TestScript, neg bool, args []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.told = append(t.told, commands...)
+}
+
+// manifests FILE: prints the objects that a document shows, those that begin with apiVersion.
+func (t *telling) manifests(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: manifests FILE")
+	}
+	out := ts.Stdout()
+	for _, page := range t.pages {
+		for _, block := range page.Blocks {
+			if page.Path == args[0] && block.Language == "yaml" && strings.HasPrefix(block.Text, "apiVersion: ") {
+				fmt.Fprintf(out, "---\n%s", block.Text)
+			}
+		}
+	}
 }
 
 // commands are those of a section that a story can run.
