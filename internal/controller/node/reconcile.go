@@ -154,7 +154,9 @@ func (run *instanceRun) next(ctx context.Context, calls *executor.Pipeline) (aga
 	p := run.result.plan
 	endsState := run.look == nil && len(p.Members) == 0 && run.snapshot.hasOpenNetworks()
 	if p.NeedsDescribe || endsState {
-		return run.describe(ctx)
+		again, err = run.describe(ctx)
+		run.result.keepsState = endsState && !again
+		return again, err
 	}
 	if unconfirmed := run.snapshot.unconfirmedRemovals(p, run.look); len(unconfirmed) > 0 {
 		run.snapshot, err = r.liveRead(ctx, run.snapshot, unconfirmed)

@@ -40,6 +40,9 @@ const unreadStatusDelay = 5 * time.Minute
 // report writes the node's status if it changed, with Events for users, and releases the state when nothing is left to
 // report. It returns when to report again, or zero.
 func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.Time, err error) {
+	if slices.ContainsFunc(s.results, func(one result) bool { return one.keepsState }) {
+		return time.Time{}, nil // the node is reconciled again when it has the worker
+	}
 	if s.empty() {
 		r.forgetVolatile(s.snapshot)
 		return time.Time{}, r.releaseState(ctx, s)

@@ -41,6 +41,8 @@ type result struct {
 	generations map[types.UID]int64
 	// waiting are the members that wait for a worker.
 	waiting map[identity.Key]bool
+	// keepsState is set if the read that must precede the end of the node's state waits for a worker.
+	keepsState bool
 }
 
 // reconciled is a snapshot with the results for its instances, from which the status is computed. It does not change.
