@@ -249,7 +249,7 @@ func TestServicesOverAPodNetwork(t *testing.T) {
 	must(t, p.Update(t.Context(), &before))
 	p.become([]string{"upf-0 10.0.64.17", "upf-1 10.0.64.18 +"}, headless)
 
-	// A controller that starts again writes nothing: it handles the pod that is created then after what exists.
+	// A controller that starts again writes nothing: it handles the Service that is created then after what exists.
 	versions := p.versions(headless, virtual)
 	stop()
 	stop = p.run()
@@ -258,6 +258,10 @@ func TestServicesOverAPodNetwork(t *testing.T) {
 	if diff := cmp.Diff(versions, p.versions(headless, virtual)); diff != "" {
 		t.Errorf("a second process writes slices (-before +after):\n%s", diff)
 	}
+
+	before = p.slices(headless)[0]
+	must(t, p.Delete(t.Context(), &before)) // which the first process wrote
+	p.become([]string{"upf-0 10.0.64.17", "upf-1 10.0.64.18 +"}, headless)
 
 	must(t, p.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "upf-0"}}))
 	p.become([]string{"upf-1 10.0.64.18 +"}, headless, virtual)

@@ -103,8 +103,9 @@ func (r *Reconciler) sliceEvents() handler.EventHandler {
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q controller.Queue) {
+			// A process before this one can have written the slice.
 			slice := e.Object.(*discoveryv1.EndpointSlice)
-			if r.tracker.Has(slice) && !r.tracker.HandleDeletion(slice) {
+			if expected := r.tracker.Has(slice) && r.tracker.HandleDeletion(slice); !expected {
 				enqueue(q, slice)
 			}
 		},

@@ -56,7 +56,7 @@ func TestChoose(t *testing.T) {
 		"Multus has not attached the pod":         {podservice.Pod{}, ipvlan, nil, nil},
 		"no address":                              {podservice.Pod{Status: status(`{"name":"upf/n3","interface":"net1"}`)}, ipvlan, nil, nil},
 		"a forged address":                        {podservice.Pod{Status: status(entry("upf/n3", "10.0.0.2"))}, ipvlan, nil, addresses("10.0.0.2")},
-		"a forged address beside the right one":   {podservice.Pod{Status: status(entry("upf/n3", "10.0.0.2", "10.0.64.17"))}, ipvlan, addresses("10.0.64.17"), addresses("10.0.0.2")},
+		"a forged address before the right one":   {podservice.Pod{Status: status(entry("upf/n3", "10.0.0.2", "10.0.64.17"))}, ipvlan, addresses("10.0.64.17"), addresses("10.0.0.2")},
 		"a forged address that was published":     {podservice.Pod{Status: status(entry("upf/n3", "10.0.0.2")), Published: addresses("10.0.0.2")}, ipvlan, nil, addresses("10.0.0.2")},
 		"a node without the network":              {podservice.Pod{Status: status(entry("upf/n3", "10.0.64.17"))}, podservice.Given{Known: true}, nil, addresses("10.0.64.17")},
 		"no state of the node, published":         {podservice.Pod{Status: status(entry("upf/n3", "10.0.64.17")), Published: addresses("10.0.64.17")}, podservice.Given{}, addresses("10.0.64.17"), nil},
