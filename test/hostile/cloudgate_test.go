@@ -27,8 +27,10 @@ type cloudGate struct {
 
 	mu    sync.Mutex
 	calls []call
-	// interrupts are the interruptions of calls, by the number of calls before them.
+	// interrupts are the interruptions of calls, by the number of calls before them. first are those of the next call of
+	// an action.
 	interrupts map[int]interruption
+	first      map[string]interruption
 }
 
 // interruption runs when a call arrives. It returns whether the gate forwards the call to EC2.
@@ -75,6 +77,16 @@ func (g *cloudGate) at(n int, interrupt interruption) {
 	g.interrupts = map[int]interruption{len(g.calls) + n - 1: interrupt}
 }
 
+// atNext sets an interruption of the next call of an action.
+func (g *cloudGate) atNext(action string, interrupt interruption) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.first == nil {
+		g.first = map[string]interruption{}
+	}
+	g.first[action] = interrupt
+}
+
 func (g *cloudGate) record(action string, form url.Values) interruption {
 	c := call{at: time.Now(), action: action, form: form}
 	if g.targets && action != "CreateNetworkInterface" {
@@ -83,6 +95,10 @@ func (g *cloudGate) record(action string, form url.Values) interruption {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.calls = append(g.calls, c)
+	if interrupt := g.first[action]; interrupt != nil {
+		delete(g.first, action)
+		return interrupt
+	}
 	return g.interrupts[len(g.calls)-1]
 }
 

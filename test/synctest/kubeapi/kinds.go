@@ -17,13 +17,15 @@ type kind struct {
 	isNamespaced   bool
 	// isCustom kinds have a generation, and status as a subresource.
 	isCustom bool
+	// hasStatus is set for other kinds whose status can be patched as a subresource too.
+	hasStatus bool
 }
 
 func kinds() []kind {
 	core, ours := schema.GroupVersion{Version: "v1"}, v1alpha1.SchemeGroupVersion
 	return []kind{
 		{GroupVersion: core, resource: "namespaces", name: "Namespace"},
-		{GroupVersion: core, resource: "nodes", name: "Node"},
+		{GroupVersion: core, resource: "nodes", name: "Node", hasStatus: true},
 		{GroupVersion: core, resource: "pods", name: "Pod", isNamespaced: true},
 		{GroupVersion: core, resource: "configmaps", name: "ConfigMap", isNamespaced: true},
 		{GroupVersion: core, resource: "events", name: "Event", isNamespaced: true},
@@ -72,7 +74,7 @@ func resources(version schema.GroupVersion) metav1.APIResourceList {
 			Name: k.resource, Kind: k.name, Namespaced: k.isNamespaced,
 			Verbs: metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"},
 		})
-		if k.isCustom {
+		if k.isCustom || k.hasStatus {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
 				Name: k.resource + "/status", Kind: k.name, Verbs: metav1.Verbs{"get", "patch"},
 			})

@@ -21,6 +21,9 @@ func (t target) patch(after *unstructured.Unstructured, format types.PatchType, 
 	case format == types.ApplyPatchType && t.ofStatus:
 		after.Object["status"] = c.applyStatus(t.key, manager, after.Object["status"], content["status"])
 		content = map[string]any{"metadata": lock(content)}
+	case t.ofStatus && (format == types.MergePatchType || c.hasStatus && format == types.StrategicMergePatchType):
+		status, _ := content["status"].(map[string]any)
+		content = map[string]any{"metadata": lock(content), "status": c.withMerged(after, status)}
 	case t.ofStatus || format != types.MergePatchType && (format != types.StrategicMergePatchType || c.name != "Event"):
 		// Clients patch only members of an Event that both formats of a merge treat alike.
 		return apierrors.NewBadRequest(fmt.Sprintf("a patch of %s in the format %s is not simulated", c.resource, format))
@@ -49,6 +52,28 @@ func (c *collection) applyStatus(k key, manager string, before, applied any) map
 	}
 	c.applied[k][manager] = slices.Collect(maps.Keys(own))
 	return status
+}
+
+// withMerged returns a patch of a status in which the conditions of a Node are whole: a strategic merge patch merges
+// them by their type.
+func (c *collection) withMerged(before *unstructured.Unstructured, status map[string]any) map[string]any {
+	given, _ := status["conditions"].([]any)
+	if !c.hasStatus || given == nil {
+		return status
+	}
+	all, _, _ := unstructured.NestedSlice(before.Object, "status", "conditions")
+	for _, condition := range given {
+		kind := typeOf(condition)
+		all = append(slices.DeleteFunc(all, func(other any) bool { return typeOf(other) == kind }), condition)
+	}
+	status = maps.Clone(status)
+	status["conditions"] = all
+	return status
+}
+
+func typeOf(condition any) any {
+	members, _ := condition.(map[string]any)
+	return members["type"]
 }
 
 // replace replaces an object, without its status if that is a subresource.

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -151,7 +152,7 @@ func (s *Server) target(version schema.GroupVersion, path []string) (target, err
 		t.key.name, subresource = path[1], path[2]
 	}
 	t.ofStatus = subresource == "status"
-	if t.collection == nil || subresource != "" && (!t.ofStatus || !t.isCustom) {
+	if t.collection == nil || subresource != "" && (!t.ofStatus || !t.isCustom && !t.hasStatus) {
 		return t, apierrors.NewNotFound(schema.GroupResource{Group: version.Group, Resource: path[0]}, t.key.name)
 	}
 	return t, nil
@@ -241,8 +242,6 @@ func (s *Server) serveCollection(r *http.Request, t target) (io.ReadCloser, erro
 		return io.NopCloser(bytes.NewReader(o.encoded)), nil
 	case r.Method != http.MethodGet:
 		return nil, apierrors.NewMethodNotSupported(t.groupResource(), r.Method)
-	case query.Get("fieldSelector") != "":
-		return nil, apierrors.NewBadRequest("field selectors are not simulated")
 	case query.Get("watch") != "":
 		i, err := interestOf(t.namespace, query)
 		if err != nil {
@@ -250,17 +249,28 @@ func (s *Server) serveCollection(r *http.Request, t target) (io.ReadCloser, erro
 		}
 		return s.watch(r.Context(), t.collection, i)
 	default:
-		return s.serveList(t, query.Get("labelSelector"))
+		return s.serveList(t, query)
 	}
 }
 
 func interestOf(namespace string, query url.Values) (interest, error) {
 	i := interest{
-		namespace: namespace, timeout: watchFor,
+		scope: scope{namespace: namespace}, timeout: watchFor,
 		initialEvents: query.Get("sendInitialEvents") == "true", bookmarks: query.Get("allowWatchBookmarks") == "true",
 	}
 	if query.Get("labelSelector") != "" {
 		return i, apierrors.NewBadRequest("watches by label are not simulated")
+	}
+	wanted, err := fields.ParseSelector(query.Get("fieldSelector"))
+	if err != nil {
+		return i, apierrors.NewBadRequest(err.Error())
+	}
+	if !wanted.Empty() {
+		name, is := wanted.RequiresExactMatch("metadata.name")
+		if !is || len(wanted.Requirements()) > 1 {
+			return i, apierrors.NewBadRequest("watches by other fields than metadata.name are not simulated")
+		}
+		i.name = name
 	}
 	if given := query.Get("timeoutSeconds"); given != "" {
 		seconds, err := strconv.Atoi(given)
@@ -279,8 +289,12 @@ func interestOf(namespace string, query url.Values) (interest, error) {
 	return i, nil
 }
 
-func (s *Server) serveList(t target, selector string) (io.ReadCloser, error) {
-	wanted, err := labels.Parse(selector)
+func (s *Server) serveList(t target, query url.Values) (io.ReadCloser, error) {
+	wanted, err := labels.Parse(query.Get("labelSelector"))
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	fieldsWanted, err := fields.ParseSelector(query.Get("fieldSelector"))
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -290,7 +304,7 @@ func (s *Server) serveList(t target, selector string) (io.ReadCloser, error) {
 		t.collection.name+"List", version)
 	separator := ""
 	for _, o := range found {
-		if wanted.Matches(labels.Set(o.GetLabels())) {
+		if wanted.Matches(labels.Set(o.GetLabels())) && fieldsWanted.Matches(fieldsOf{o}) {
 			text.WriteString(separator)
 			text.Write(o.encoded)
 			separator = ","
@@ -298,4 +312,17 @@ func (s *Server) serveList(t target, selector string) (io.ReadCloser, error) {
 	}
 	text.WriteString("]}")
 	return io.NopCloser(&text), nil
+}
+
+// fieldsOf are the fields of an object by their paths. It has every field that is a text, and a real server only those
+// that a definition names as selectable.
+type fieldsOf struct{ *object }
+
+// Has is part of [fields.Fields].
+func (f fieldsOf) Has(field string) bool { return f.Get(field) != "" }
+
+// Get is part of [fields.Fields].
+func (f fieldsOf) Get(field string) string {
+	text, _, _ := unstructured.NestedString(f.Object, strings.Split(field, ".")...)
+	return text
 }

@@ -55,15 +55,22 @@ func (c *collection) tell(happened change) {
 	}
 	text := happened.line()
 	for w := range c.watches {
-		if w.namespace == "" || w.namespace == happened.namespace {
+		if w.matches(happened.namespace, happened.GetName()) {
 			w.send(text)
 		}
 	}
 }
 
+// scope is the objects of a watch: those of a namespace and of a name; empty ones mean all.
+type scope struct{ namespace, name string }
+
+func (s scope) matches(namespace, name string) bool {
+	return (s.namespace == "" || s.namespace == namespace) && (s.name == "" || s.name == name)
+}
+
 // interest has the parameters of a watch.
 type interest struct {
-	namespace string
+	scope
 	// after is the version after which changes are requested; 0 requests all existing objects first.
 	after int64
 	// initialEvents requests all existing objects first, and then a bookmark.
@@ -81,14 +88,16 @@ func (s *Server) watch(ctx context.Context, c *collection, i interest) (io.ReadC
 	if !everything && i.after < c.forgotten {
 		return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", i.after, c.forgotten))
 	}
-	w := newStream(i.namespace)
+	w := newStream(i.scope)
 	if everything {
 		for _, o := range c.in(i.namespace) {
-			w.send(line(added, o.encoded))
+			if i.matches(o.GetNamespace(), o.GetName()) {
+				w.send(line(added, o.encoded))
+			}
 		}
 	} else {
 		for _, happened := range c.changes {
-			if happened.version > i.after && (i.namespace == "" || i.namespace == happened.namespace) {
+			if happened.version > i.after && i.matches(happened.namespace, happened.GetName()) {
 				w.send(happened.line())
 			}
 		}
@@ -126,8 +135,8 @@ func (s *Server) forget(c *collection, w *stream) {
 
 // stream is the body of a watch's response. Events wait in memory until they are read.
 type stream struct {
-	namespace string
-	onClose   func()
+	scope
+	onClose func()
 
 	mu     sync.Mutex
 	news   sync.Cond
@@ -135,8 +144,8 @@ type stream struct {
 	ended  error
 }
 
-func newStream(namespace string) *stream {
-	w := &stream{namespace: namespace}
+func newStream(of scope) *stream {
+	w := &stream{scope: of}
 	w.news.L = &w.mu
 	return w
 }
