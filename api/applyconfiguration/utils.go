@@ -39,6 +39,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ClusterAccessApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CNIState"):
 		return &apiv1alpha1.CNIStateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionTracking"):
+		return &apiv1alpha1.ConnectionTrackingApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Drift"):
 		return &apiv1alpha1.DriftApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DriftPolicy"):

@@ -80,6 +80,19 @@ type LaunchInterface struct {
 	// +kubebuilder:validation:Maximum=127
 	IPv6PrefixCount int32 `json:"ipv6PrefixCount,omitempty"`
 
+	// connectionTracking sets after which time security groups forget idle
+	// connections of the interface. Only instance types that support it can then
+	// be launched.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="has(self.as) || has(self.tcpEstablishedTimeout) || has(self.udpStreamTimeout) || has(self.udpTimeout)",message="connectionTracking must set at least one timeout"
+	// +kubebuilder:validation:XValidation:rule="!has(self.as)",message="connectionTracking.as must not be set in a launch template: declare the timeouts of the primary interface and of this one"
+	ConnectionTracking *ConnectionTracking `json:"connectionTracking,omitempty"`
+
+	// enaExpress says for which packets the interface uses ENA Express. Only
+	// instance types that support it can then be launched. Default: None.
+	// +optional
+	ENAExpress ENAExpress `json:"enaExpress,omitempty"`
+
 	// subnetSelector selects the subnets of this interface, in the same way as
 	// the node template's. Nodes can then be launched only in zones with a
 	// subnet for every interface, from a launch template for each zone.

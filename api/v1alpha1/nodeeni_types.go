@@ -220,6 +220,24 @@ type NodeENISpec struct {
 	// +kubebuilder:default=true
 	SourceDestCheck *bool `json:"sourceDestCheck,omitempty"`
 
+	// connectionTracking sets after which time security groups forget idle
+	// connections of the interface. The interface works without it on an instance
+	// type that does not support it, and the status says so. Without it multieni
+	// leaves the timeouts as they are; if you remove it, multieni sets the defaults
+	// of the instance type once.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="has(self.as) || has(self.tcpEstablishedTimeout) || has(self.udpStreamTimeout) || has(self.udpTimeout)",message="connectionTracking must set at least one timeout, or as: Primary"
+	// +kubebuilder:validation:XValidation:rule="!has(self.as) || !has(self.tcpEstablishedTimeout) && !has(self.udpStreamTimeout) && !has(self.udpTimeout)",message="connectionTracking.as must be set alone: Primary copies all timeouts of the primary interface"
+	ConnectionTracking *ConnectionTracking `json:"connectionTracking,omitempty"`
+
+	// enaExpress says for which packets the interface uses ENA Express. Both ends
+	// must use it, on instance types that support it; on others the interface works
+	// without it, and the status says so. Without it multieni attaches the
+	// interface without ENA Express, and leaves an existing setting as it is; if
+	// you remove it, multieni sets None once.
+	// +optional
+	ENAExpress ENAExpress `json:"enaExpress,omitempty"`
+
 	// mtu is the maximum transmission unit of the link on the node, in bytes:
 	// 9001 is the largest inside a VPC (EC2 user guide, "Network MTU"), 1280
 	// the least for IPv6. The agent on the node sets it. Default: the agent's,

@@ -402,6 +402,24 @@ type InterfaceState struct {
 	// +optional
 	DeleteOnTermination bool `json:"deleteOnTermination"`
 
+	// connectionTracking are the timeouts of connection tracking that multieni set
+	// for the NodeENI. With as: Primary and no timeouts, the primary interface has
+	// those of the instance type.
+	// +optional
+	ConnectionTracking *ConnectionTracking `json:"connectionTracking,omitempty"`
+
+	// enaExpress is the setting of ENA Express that multieni made for the NodeENI.
+	// +optional
+	ENAExpress ENAExpress `json:"enaExpress,omitempty"`
+
+	// unsupported are the fields of the NodeENI that the instance type does not
+	// support. The interface works without them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:MaxLength=32
+	Unsupported []string `json:"unsupported,omitempty"`
+
 	// mtu is the desired maximum transmission unit of the link, in bytes.
 	// Default: the agent's.
 	// +optional
@@ -468,27 +486,3 @@ type InterfaceState struct {
 	// +kubebuilder:validation:MaxItems=32
 	Drift []Drift `json:"drift,omitempty"`
 }
-
-// Phase is the phase of an interface.
-//
-// +kubebuilder:validation:Enum=Blocked;Pending;Creating;Attaching;Attached;Detaching;Deleting
-type Phase string
-
-const (
-	// PhaseBlocked is an interface that waits for a person to act; reason says
-	// why.
-	PhaseBlocked Phase = "Blocked"
-	// PhasePending is an interface that is not attached, and that no call
-	// creates or attaches at present; reason says why.
-	PhasePending Phase = "Pending"
-	// PhaseCreating is an interface that EC2 is creating.
-	PhaseCreating Phase = "Creating"
-	// PhaseAttaching is an interface that EC2 is attaching to the instance.
-	PhaseAttaching Phase = "Attaching"
-	// PhaseAttached is an interface that EC2 reports as attached.
-	PhaseAttached Phase = "Attached"
-	// PhaseDetaching is an interface that EC2 is detaching from the instance.
-	PhaseDetaching Phase = "Detaching"
-	// PhaseDeleting is an interface that is detached and not deleted yet.
-	PhaseDeleting Phase = "Deleting"
-)

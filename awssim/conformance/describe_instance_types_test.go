@@ -56,6 +56,7 @@ func TestDescribeInstanceTypes(t *testing.T) {
 				t.Errorf("EFA %t, %+v", *n.EfaSupported, n.EfaInfo)
 			}
 		}},
+		{name: "timeouts of connection tracking", run: describesTracking},
 		{name: "filters", run: filtersTypes},
 		{name: "an unknown type", run: refused("InvalidInstanceType",
 			describeTypes(&ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{"m5.large", "m5.gigantic"}}))},
@@ -88,6 +89,29 @@ func describesWholeType(t *testing.T, ec *endpoint) {
 		t.Errorf("cards %+v", n.NetworkCards)
 	case !slices.Contains(got.ProcessorInfo.SupportedArchitectures, "x86_64"):
 		t.Errorf("processor %+v", got.ProcessorInfo)
+	}
+}
+
+// describesTracking: types of Nitro v6 forget idle TCP connections soon, and types without Nitro take no timeouts.
+func describesTracking(t *testing.T, ec *endpoint) {
+	want := map[string]int32{"m5.large": 432000, "m8g.large": 432000, "m8i.large": 350, "m4.large": 0}
+	in := &ec2.DescribeInstanceTypesInput{}
+	for name := range want {
+		in.InstanceTypes = append(in.InstanceTypes, types.InstanceType(name))
+	}
+	out, err := ec.DescribeInstanceTypes(t.Context(), in)
+	if codeOf(err) == "InvalidInstanceType" && !ec.simulated {
+		t.Skip("the region lacks one of the types")
+	}
+	ok(t, err)
+	for _, found := range out.InstanceTypes {
+		var tcp int32
+		if c := found.NetworkInfo.ConnectionTrackingConfiguration; c != nil {
+			tcp = aws.ToInt32(c.DefaultTcpEstablishedTimeout)
+		}
+		if tcp != want[string(found.InstanceType)] {
+			t.Errorf("%s has the TCP timeout %d, want %d", found.InstanceType, tcp, want[string(found.InstanceType)])
+		}
 	}
 }
 

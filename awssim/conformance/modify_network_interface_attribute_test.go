@@ -47,6 +47,47 @@ func setENAExpress(on bool) func(*modifyInput) {
 	return func(in *modifyInput) { in.EnaSrdSpecification = &types.EnaSrdSpecification{EnaSrdEnabled: &on} }
 }
 
+func setTracking(to types.ConnectionTrackingSpecificationRequest) func(*modifyInput) {
+	return func(in *modifyInput) { in.ConnectionTrackingSpecification = &to }
+}
+
+// TestConnectionTracking: a call sets the timeouts that it names, from the creation of the interface on.
+func TestConnectionTracking(t *testing.T) {
+	ec := open(t)
+	eni := *ec.eni(t, func(in *createInput) {
+		in.ConnectionTrackingSpecification = &types.ConnectionTrackingSpecificationRequest{TcpEstablishedTimeout: aws.Int32(3600)}
+	}).NetworkInterfaceId
+	has := func(tcp, stream, udp int32) func(types.NetworkInterface) bool {
+		return func(e types.NetworkInterface) bool {
+			c := e.ConnectionTrackingConfiguration
+			return c != nil && aws.ToInt32(c.TcpEstablishedTimeout) == tcp && aws.ToInt32(c.UdpStreamTimeout) == stream &&
+				aws.ToInt32(c.UdpTimeout) == udp
+		}
+	}
+	verify(t, ec, []check{
+		{name: "is set by the creation", run: func(t *testing.T, ec *endpoint) {
+			ec.awaitENI(t, eni, "with a timeout", has(3600, 0, 0))
+		}},
+		{name: "is changed in place", run: func(t *testing.T, ec *endpoint) {
+			ok(t, modify(eni, setTracking(types.ConnectionTrackingSpecificationRequest{
+				TcpEstablishedTimeout: aws.Int32(350), UdpStreamTimeout: aws.Int32(120), UdpTimeout: aws.Int32(45),
+			}))(t.Context(), ec))
+			ec.awaitENI(t, eni, "with other timeouts", has(350, 120, 45))
+		}},
+		{name: "a TCP timeout out of range", strict: true, run: refused("InvalidParameterValue",
+			modify(eni, setTracking(types.ConnectionTrackingSpecificationRequest{TcpEstablishedTimeout: aws.Int32(59)})))},
+		{name: "a UDP stream timeout out of range", strict: true, run: refused("InvalidParameterValue",
+			modify(eni, setTracking(types.ConnectionTrackingSpecificationRequest{UdpStreamTimeout: aws.Int32(181)})))},
+		{name: "a UDP timeout out of range", strict: true, run: refused("InvalidParameterValue",
+			modify(eni, setTracking(types.ConnectionTrackingSpecificationRequest{UdpTimeout: aws.Int32(61)})))},
+		{name: "none on an interface without", run: func(t *testing.T, ec *endpoint) {
+			if c := ec.eni(t).ConnectionTrackingConfiguration; c != nil && c.TcpEstablishedTimeout != nil {
+				t.Errorf("a plain interface has the timeout %d", *c.TcpEstablishedTimeout)
+			}
+		}},
+	})
+}
+
 func TestModifyNetworkInterfaceAttribute(t *testing.T) {
 	ec := open(t)
 	host := *ec.instance(t).InstanceId

@@ -30,6 +30,7 @@ type InstanceNetworkInterface struct {
 	Association        *Association                 `json:"association,omitempty"`
 	OwnerID            string                       `json:"ownerId"`
 	Operator           Operator                     `json:"operator"`
+	ConnectionTracking *ConnectionTracking          `json:"connectionTrackingConfiguration,omitempty"`
 }
 
 // InstanceInterfaceAttachment is an attachment without the instance that it is shown with (EC2 API reference,
@@ -53,6 +54,7 @@ func shownWithInstance(enis []*NetworkInterface) []InstanceNetworkInterface {
 			PrivateIPAddress: e.PrivateIPAddress, PrivateDNSName: e.PrivateDNSName, PrivateIPAddresses: e.PrivateIPAddresses,
 			IPv4Prefixes: e.IPv4Prefixes, IPv6Addresses: e.IPv6Addresses, IPv6Prefixes: e.IPv6Prefixes,
 			SourceDestCheck: e.SourceDestCheck, Groups: e.Groups, Association: e.Association, OwnerID: e.OwnerID,
+			ConnectionTracking: e.ConnectionTracking,
 		}
 		if a := e.Attachment; a != nil {
 			shown.Attachment = &InstanceInterfaceAttachment{

@@ -163,6 +163,9 @@ func (m *Model) canLaunchInterface(spec InterfaceSpecification, l launch) (place
 	if err := supportsENASRD(l.instanceType.Name, spec.ENASRD); err != nil {
 		return place{}, err
 	}
+	if err := tracks(l.instanceType.Name, spec.ConnectionTracking); err != nil {
+		return place{}, err
+	}
 	if spec.NetworkInterfaceID != "" {
 		return m.canLaunchExisting(spec, l)
 	}

@@ -102,6 +102,13 @@ func TestRunInstancesRefusals(t *testing.T) {
 	}
 	public := func(spec *ec2.InterfaceSpecification) { spec.AssociatePublicIPAddress = new(true) }
 	refusals(t, map[string]refusal{
+		"timeouts of connection tracking on a type without Nitro": {"InvalidParameterValue", func(s *scene) error {
+			in := runWith(at(0, 0, func(spec *ec2.InterfaceSpecification) {
+				spec.ConnectionTracking = &ec2.ConnectionTracking{UDPTimeout: new(45)}
+			}))
+			in.InstanceType = "m4.large"
+			return try(in)(s)
+		}},
 		"no image":       {"MissingParameter", with(func(in *ec2.RunInstancesInput) { in.ImageID = "" })},
 		"no count":       {"MissingParameter", with(func(in *ec2.RunInstancesInput) { in.MinCount = nil })},
 		"no instances":   {"InvalidParameterValue", with(func(in *ec2.RunInstancesInput) { in.MinCount, in.MaxCount = new(0), new(0) })},

@@ -71,6 +71,8 @@ type NetworkInfo struct {
 	ENASRDSupported           bool          `json:"enaSrdSupported"`
 	EFASupported              bool          `json:"efaSupported"`
 	EFAInfo                   EFAInfo       `json:"efaInfo,omitzero"`
+
+	ConnectionTracking *DefaultConnectionTracking `json:"connectionTrackingConfiguration,omitempty"`
 }
 
 // NetworkCard is one network card.
@@ -133,6 +135,7 @@ func describeType(t instancetypes.Type) *InstanceType {
 		ENASRDSupported:           t.ENASRDSupported,
 		EFASupported:              t.EFASupported,
 		EFAInfo:                   EFAInfo{t.MaxEFAInterfaces},
+		ConnectionTracking:        defaultTracking(t),
 	}
 	for _, card := range t.Cards {
 		info.NetworkCards = append(info.NetworkCards, NetworkCard{card.Index, card.Performance, card.MaxInterfaces})

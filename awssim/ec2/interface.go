@@ -120,6 +120,9 @@ func (m *Model) validateSettings(s InterfaceSettings) (addressRequest, error) {
 		return addressRequest{}, invalidValue("Value for parameter description is invalid. It has %d characters, the "+
 			"maximum is 255.", len(s.Description))
 	}
+	if err := s.ConnectionTracking.validate(); err != nil {
+		return addressRequest{}, err
+	}
 	subnet := m.subnets.get(s.SubnetID)
 	if subnet == nil {
 		return addressRequest{}, subnetNotFound(s.SubnetID)
@@ -167,6 +170,7 @@ func (m *Model) create(s InterfaceSettings, id string, tags Tags) (*NetworkInter
 		Groups:             groups,
 		OwnerID:            m.account,
 		Tags:               tags,
+		ConnectionTracking: s.ConnectionTracking,
 	}
 	if eni.InterfaceType == "" {
 		eni.InterfaceType = interfaceTypeInterface

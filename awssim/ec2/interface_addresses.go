@@ -24,6 +24,8 @@ type InterfaceSettings struct {
 	IPv6AddressCount               *int                            `query:"Ipv6AddressCount" json:"ipv6AddressCount,omitempty"`
 	IPv6Prefixes                   []IPv6PrefixSpecification       `query:"Ipv6Prefix" json:"ipv6Prefixes,omitempty" xml:"ipv6PrefixSet"`
 	IPv6PrefixCount                *int                            `query:"Ipv6PrefixCount" json:"ipv6PrefixCount,omitempty"`
+
+	ConnectionTracking *ConnectionTracking `query:"ConnectionTrackingSpecification" json:"connectionTrackingSpecification,omitempty"`
 }
 
 // PrivateIPAddressSpecification requests an IPv4 address.

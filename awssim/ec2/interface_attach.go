@@ -132,6 +132,9 @@ func fits(eni *NetworkInterface, limits instancetypes.Type) error {
 		return refuse("UnsupportedOperation", "Elastic Fabric Adapter is not supported on the instance type '%s'.",
 			limits.Name)
 	}
+	if err := tracks(limits.Name, eni.ConnectionTracking); err != nil {
+		return err
+	}
 	return fitsAddresses(eni, limits)
 }
 

@@ -7,13 +7,14 @@ import "github.com/multieni/multieni/awssim/fault"
 
 // ModifyNetworkInterfaceAttributeInput is the request of ModifyNetworkInterfaceAttribute: one attribute, never two.
 type ModifyNetworkInterfaceAttributeInput struct {
-	NetworkInterfaceID string             `query:"NetworkInterfaceId"`
-	Attachment         *AttachmentChanges `query:"Attachment"`
-	Description        *StringValue       `query:"Description"`
-	Groups             []string           `query:"SecurityGroupId"`
-	SourceDestCheck    *BoolValue         `query:"SourceDestCheck"`
-	ENASRD             *ENASRD            `query:"EnaSrdSpecification"`
-	DryRun             bool               `query:"DryRun"`
+	NetworkInterfaceID string              `query:"NetworkInterfaceId"`
+	Attachment         *AttachmentChanges  `query:"Attachment"`
+	Description        *StringValue        `query:"Description"`
+	Groups             []string            `query:"SecurityGroupId"`
+	SourceDestCheck    *BoolValue          `query:"SourceDestCheck"`
+	ENASRD             *ENASRD             `query:"EnaSrdSpecification"`
+	ConnectionTracking *ConnectionTracking `query:"ConnectionTrackingSpecification"`
+	DryRun             bool                `query:"DryRun"`
 }
 
 // AttachmentChanges changes an attachment.
@@ -63,6 +64,7 @@ func (m *Model) attributeChange(
 	attributes := 0
 	for _, isSet := range []bool{
 		in.Attachment != nil, in.Description != nil, len(in.Groups) > 0, in.SourceDestCheck != nil, in.ENASRD != nil,
+		in.ConnectionTracking != nil,
 	} {
 		if isSet {
 			attributes++
@@ -76,6 +78,8 @@ func (m *Model) attributeChange(
 			"modified per request")
 	case in.Attachment != nil:
 		return attachmentChange(eni, *in.Attachment)
+	case in.ConnectionTracking != nil:
+		return m.trackingChange(eni, in.ConnectionTracking)
 	case in.ENASRD != nil:
 		return m.expressChange(eni, in.ENASRD)
 	case in.Description != nil:

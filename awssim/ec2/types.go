@@ -46,8 +46,10 @@ type NetworkInterface struct {
 	OwnerID            string             `json:"ownerId"`
 	RequesterID        string             `json:"requesterId,omitempty"`
 	RequesterManaged   bool               `json:"requesterManaged"`
-	Operator           Operator           `json:"-" xml:"operator"`
-	Tags               Tags               `json:"tags" xml:"tagSet"`
+	// ConnectionTracking are the timeouts that a call has set.
+	ConnectionTracking *ConnectionTracking `json:"connectionTrackingConfiguration,omitempty"`
+	Operator           Operator            `json:"-" xml:"operator"`
+	Tags               Tags                `json:"tags" xml:"tagSet"`
 }
 
 // Status of a network interface.

@@ -64,12 +64,16 @@ func AddressCounts(spec v1alpha1.NodeENISpec) eni.AddressCounts {
 }
 
 func interfaceSpec(spec v1alpha1.NodeENISpec, groupIDs []string) eni.Spec {
+	tracking, asPrimary := ConnectionTracking(spec.ConnectionTracking)
 	return eni.Spec{
 		Description:         spec.Description,
 		Groups:              groupIDs,
 		Tags:                v1alpha1.Strings(spec.Tags),
 		SourceDestCheck:     ptr.Deref(spec.SourceDestCheck, true),
 		DeleteOnTermination: ptr.Deref(spec.DeleteOnTermination, true),
+		ConnectionTracking:  tracking,
+		TrackAsPrimary:      asPrimary,
+		ENAExpress:          eni.ENAExpress(spec.ENAExpress),
 		LowestFree:          spec.IPv4Allocation == v1alpha1.IPv4AllocationLowestFree,
 		AddressCounts:       AddressCounts(spec),
 	}

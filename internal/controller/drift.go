@@ -44,6 +44,8 @@ func DriftClasses() map[string]DriftClass {
 		"description":                    InPlace,
 		"tags":                           InPlace,
 		"sourceDestCheck":                InPlace,
+		"connectionTracking":             InPlace,
+		"enaExpress":                     InPlace,
 		"deleteOnTermination":            InPlace,
 		"secondaryPrivateIPAddressCount": InPlace,
 		"ipv4PrefixCount":                InPlace,

@@ -87,6 +87,13 @@ func (c cloud) AttachInterface(_ context.Context, id, instanceID string, slot en
 	return a, err
 }
 
+// AttachInterfaceWith implements [executor.Cloud]. No NodeENI of the simulation declares ENA Express.
+func (c cloud) AttachInterfaceWith(
+	_ context.Context, _ eni.ENAExpress, _, _ string, _ eni.Slot,
+) (eni.Attachment, error) {
+	panic("an attachment with ENA Express")
+}
+
 // DetachInterface implements [executor.Cloud].
 func (c cloud) DetachInterface(_ context.Context, attachmentID string, force bool) error {
 	r := request{action: "DetachNetworkInterface", attachment: attachmentID,
@@ -120,6 +127,16 @@ func (c cloud) SetDeleteOnTermination(_ context.Context, id, attachmentID string
 func (c cloud) SetSourceDestCheck(_ context.Context, id string, on bool) error {
 	return c.modify("SourceDestCheck",
 		&ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: id, SourceDestCheck: &ec2.BoolValue{Value: on}})
+}
+
+// SetConnectionTracking implements [executor.Cloud]. No NodeENI of the simulation declares connection tracking.
+func (c cloud) SetConnectionTracking(context.Context, string, eni.ConnectionTracking) error {
+	panic("a change of connection tracking")
+}
+
+// SetENAExpress implements [executor.Cloud]. No NodeENI of the simulation declares ENA Express.
+func (c cloud) SetENAExpress(context.Context, string, eni.ENAExpress) error {
+	panic("a change of ENA Express")
 }
 
 // SetGroups implements [executor.Cloud].

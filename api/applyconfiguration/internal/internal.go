@@ -334,6 +334,23 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.ConflictPolicy
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.ConnectionTracking
+  map:
+    fields:
+    - name: as
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ConnectionTrackingSource
+    - name: tcpEstablishedTimeout
+      type:
+        scalar: numeric
+    - name: udpStreamTimeout
+      type:
+        scalar: numeric
+    - name: udpTimeout
+      type:
+        scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.ConnectionTrackingSource
+  scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.DPDKDriver
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.DeletionPolicy
@@ -359,6 +376,8 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.InPlacePolicy
       default: Repair
+- name: com.github.multieni.multieni.api.v1alpha1.ENAExpress
+  scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.EligibleType
   map:
     fields:
@@ -493,6 +512,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: attachmentID
       type:
         scalar: string
+    - name: connectionTracking
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ConnectionTracking
     - name: deleteOnTermination
       type:
         scalar: boolean
@@ -516,6 +538,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - field
+    - name: enaExpress
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ENAExpress
     - name: eniID
       type:
         scalar: string
@@ -611,6 +636,12 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.SysctlValue
+    - name: unsupported
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: unverified
       type:
         scalar: boolean
@@ -630,6 +661,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: associatePublicIPAddress
       type:
         scalar: boolean
+    - name: connectionTracking
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ConnectionTracking
     - name: deleteOnTermination
       type:
         scalar: boolean
@@ -641,6 +675,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 0
+    - name: enaExpress
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ENAExpress
     - name: interfaceType
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.LaunchInterfaceType
@@ -833,6 +870,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.AddressMode
       default: None
+    - name: connectionTracking
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ConnectionTracking
     - name: deleteOnTermination
       type:
         scalar: boolean
@@ -857,6 +897,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: dpdkResourceName
       type:
         scalar: string
+    - name: enaExpress
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ENAExpress
     - name: enableDPDK
       type:
         scalar: boolean

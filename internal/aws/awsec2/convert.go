@@ -30,6 +30,8 @@ func networkInterface(n types.NetworkInterface) eni.Interface {
 		Tags:             tagMap(n.TagSet),
 		RequesterManaged: aws.ToBool(n.RequesterManaged),
 		Attachment:       attachment(n.Attachment),
+
+		ConnectionTracking: connectionTracking(n.ConnectionTrackingConfiguration),
 	}
 }
 
@@ -46,6 +48,30 @@ func attachment(a *types.NetworkInterfaceAttachment) *eni.Attachment {
 		Status:              eni.AttachmentStatus(a.Status),
 		Since:               aws.ToTime(a.AttachTime),
 		DeleteOnTermination: aws.ToBool(a.DeleteOnTermination),
+		ENAExpress:          enaExpress(a.EnaSrdSpecification),
+	}
+}
+
+func connectionTracking(c *types.ConnectionTrackingConfiguration) eni.ConnectionTracking {
+	if c == nil {
+		return eni.ConnectionTracking{}
+	}
+	return eni.ConnectionTracking{
+		TCPEstablished: int(aws.ToInt32(c.TcpEstablishedTimeout)), UDPStream: int(aws.ToInt32(c.UdpStreamTimeout)),
+		UDP: int(aws.ToInt32(c.UdpTimeout)),
+	}
+}
+
+func enaExpress(s *types.AttachmentEnaSrdSpecification) eni.ENAExpress {
+	switch {
+	case s == nil:
+		return ""
+	case !aws.ToBool(s.EnaSrdEnabled):
+		return eni.ENAExpressNone
+	case s.EnaSrdUdpSpecification != nil && aws.ToBool(s.EnaSrdUdpSpecification.EnaSrdUdpEnabled):
+		return eni.ENAExpressTCPAndUDP
+	default:
+		return eni.ENAExpressTCP
 	}
 }
 
@@ -177,6 +203,13 @@ func limits(t types.InstanceTypeInfo) eni.Limits {
 		IPv4:          int(aws.ToInt32(info.Ipv4AddressesPerInterface)),
 		IPv6:          int(aws.ToInt32(info.Ipv6AddressesPerInterface)),
 		XenHypervisor: t.Hypervisor == types.InstanceTypeHypervisorXen,
+		ENAExpress:    aws.ToBool(info.EnaSrdSupported),
+	}
+	if c := info.ConnectionTrackingConfiguration; c != nil {
+		converted.Tracking = eni.ConnectionTracking{
+			TCPEstablished: int(aws.ToInt32(c.DefaultTcpEstablishedTimeout)),
+			UDPStream:      int(aws.ToInt32(c.DefaultUdpStreamTimeout)), UDP: int(aws.ToInt32(c.DefaultUdpTimeout)),
+		}
 	}
 	if info.EfaInfo != nil {
 		converted.EFAs = int(aws.ToInt32(info.EfaInfo.MaximumEfaInterfaces))

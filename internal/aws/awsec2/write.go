@@ -22,14 +22,15 @@ var _ executor.Cloud = (*Client)(nil)
 // CreateInterface implements [executor.Cloud].
 func (c *Client) CreateInterface(ctx context.Context, request executor.CreateRequest) (eni.Interface, error) {
 	input := &ec2.CreateNetworkInterfaceInput{
-		ClientToken:                    unlessEmpty(request.Token),
-		SubnetId:                       aws.String(request.SubnetID),
-		Description:                    unlessEmpty(request.Description),
-		Groups:                         request.Groups,
-		SecondaryPrivateIpAddressCount: unlessZero(request.Counts.SecondaryIPv4),
-		Ipv4PrefixCount:                unlessZero(request.Counts.IPv4Prefixes),
-		Ipv6AddressCount:               unlessZero(request.Counts.IPv6),
-		Ipv6PrefixCount:                unlessZero(request.Counts.IPv6Prefixes),
+		ClientToken:                     unlessEmpty(request.Token),
+		SubnetId:                        aws.String(request.SubnetID),
+		Description:                     unlessEmpty(request.Description),
+		Groups:                          request.Groups,
+		SecondaryPrivateIpAddressCount:  unlessZero(request.Counts.SecondaryIPv4),
+		Ipv4PrefixCount:                 unlessZero(request.Counts.IPv4Prefixes),
+		Ipv6AddressCount:                unlessZero(request.Counts.IPv6),
+		Ipv6PrefixCount:                 unlessZero(request.Counts.IPv6Prefixes),
+		ConnectionTrackingSpecification: trackingRequest(request.ConnectionTracking),
 	}
 	if request.PrimaryIPv4.IsValid() {
 		input.PrivateIpAddress = aws.String(request.PrimaryIPv4.String())
@@ -55,17 +56,26 @@ func (c *Client) CreateInterface(ctx context.Context, request executor.CreateReq
 func (c *Client) AttachInterface(
 	ctx context.Context, interfaceID, instanceID string, slot eni.Slot,
 ) (eni.Attachment, error) {
+	return c.AttachInterfaceWith(ctx, "", interfaceID, instanceID, slot)
+}
+
+// AttachInterfaceWith implements [executor.Cloud].
+func (c *Client) AttachInterfaceWith(
+	ctx context.Context, express eni.ENAExpress, interfaceID, instanceID string, slot eni.Slot,
+) (eni.Attachment, error) {
 	out, err := c.api.AttachNetworkInterface(ctx, &ec2.AttachNetworkInterfaceInput{
-		NetworkInterfaceId: aws.String(interfaceID),
-		InstanceId:         aws.String(instanceID),
-		NetworkCardIndex:   aws.Int32(int32(slot.Card)),
-		DeviceIndex:        aws.Int32(int32(slot.Device)),
+		NetworkInterfaceId:  aws.String(interfaceID),
+		InstanceId:          aws.String(instanceID),
+		NetworkCardIndex:    aws.Int32(int32(slot.Card)),
+		DeviceIndex:         aws.Int32(int32(slot.Device)),
+		EnaSrdSpecification: expressRequest(express),
 	}, noRetry)
 	if err != nil {
 		return eni.Attachment{}, toAPIError(err)
 	}
 	return eni.Attachment{
 		ID: aws.ToString(out.AttachmentId), InstanceID: instanceID, Slot: slot, Status: eni.AttachmentAttaching,
+		ENAExpress: express,
 	}, nil
 }
 
@@ -100,6 +110,20 @@ func (c *Client) SetSourceDestCheck(ctx context.Context, interfaceID string, on 
 	return c.modify(ctx, &ec2.ModifyNetworkInterfaceAttributeInput{
 		NetworkInterfaceId: aws.String(interfaceID),
 		SourceDestCheck:    &types.AttributeBooleanValue{Value: aws.Bool(on)},
+	})
+}
+
+// SetConnectionTracking implements [executor.Cloud].
+func (c *Client) SetConnectionTracking(ctx context.Context, interfaceID string, to eni.ConnectionTracking) error {
+	return c.modify(ctx, &ec2.ModifyNetworkInterfaceAttributeInput{
+		NetworkInterfaceId: aws.String(interfaceID), ConnectionTrackingSpecification: trackingRequest(to),
+	})
+}
+
+// SetENAExpress implements [executor.Cloud].
+func (c *Client) SetENAExpress(ctx context.Context, interfaceID string, to eni.ENAExpress) error {
+	return c.modify(ctx, &ec2.ModifyNetworkInterfaceAttributeInput{
+		NetworkInterfaceId: aws.String(interfaceID), EnaSrdSpecification: expressRequest(to),
 	})
 }
 
@@ -200,6 +224,29 @@ func tagList(tags map[string]string) []types.Tag {
 		list = append(list, types.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
 	}
 	return list
+}
+
+// trackingRequest returns nil without a timeout.
+func trackingRequest(to eni.ConnectionTracking) *types.ConnectionTrackingSpecificationRequest {
+	if to.IsZero() {
+		return nil
+	}
+	return &types.ConnectionTrackingSpecificationRequest{
+		TcpEstablishedTimeout: unlessZero(to.TCPEstablished), UdpStreamTimeout: unlessZero(to.UDPStream),
+		UdpTimeout: unlessZero(to.UDP),
+	}
+}
+
+// expressRequest returns nil for the empty setting.
+func expressRequest(to eni.ENAExpress) *types.EnaSrdSpecification {
+	if to == "" {
+		return nil
+	}
+	return &types.EnaSrdSpecification{
+		EnaSrdEnabled: aws.Bool(to.IsOn()),
+		EnaSrdUdpSpecification: &types.EnaSrdUdpSpecification{
+			EnaSrdUdpEnabled: aws.Bool(to == eni.ENAExpressTCPAndUDP)},
+	}
 }
 
 func unlessEmpty(s string) *string {

@@ -37,6 +37,23 @@ var calls = map[string]func(context.Context, *awsec2.Client) error{
 		_, err := c.AttachInterface(ctx, "eni-1", "i-1", eni.Slot{Card: 0, Device: 2})
 		return err
 	},
+	"create with timeouts": func(ctx context.Context, c *awsec2.Client) error {
+		_, err := c.CreateInterface(ctx, executor.CreateRequest{Token: "token-1", SubnetID: "subnet-1", ConnectionTracking: eni.ConnectionTracking{TCPEstablished: 3600}})
+		return err
+	},
+	"attach with ENA Express": func(ctx context.Context, c *awsec2.Client) error {
+		_, err := c.AttachInterfaceWith(ctx, eni.ENAExpressTCPAndUDP, "eni-1", "i-1", eni.Slot{Card: 0, Device: 2})
+		return err
+	},
+	"timeouts": func(ctx context.Context, c *awsec2.Client) error {
+		return c.SetConnectionTracking(ctx, "eni-1", eni.ConnectionTracking{TCPEstablished: 3600, UDPStream: 120, UDP: 45})
+	},
+	"ENA Express for TCP": func(ctx context.Context, c *awsec2.Client) error {
+		return c.SetENAExpress(ctx, "eni-1", eni.ENAExpressTCP)
+	},
+	"no ENA Express": func(ctx context.Context, c *awsec2.Client) error {
+		return c.SetENAExpress(ctx, "eni-1", eni.ENAExpressNone)
+	},
 	"detach": func(ctx context.Context, c *awsec2.Client) error {
 		return c.DetachInterface(ctx, "eni-attach-1", false)
 	},
@@ -167,6 +184,25 @@ func TestContentOfMutatingCalls(t *testing.T) {
 		"reservations": {"Action": {"GetSubnetCidrReservations"}, "SubnetId": {"subnet-1"}},
 		"attach": {
 			"Action": {"AttachNetworkInterface"}, "NetworkInterfaceId": {"eni-1"}, "InstanceId": {"i-1"}, "DeviceIndex": {"2"}, "NetworkCardIndex": {"0"},
+		},
+		"create with timeouts": {
+			"Action": {"CreateNetworkInterface"}, "ClientToken": {"token-1"}, "SubnetId": {"subnet-1"}, "ConnectionTrackingSpecification.TcpEstablishedTimeout": {"3600"},
+		},
+		"attach with ENA Express": {
+			"Action": {"AttachNetworkInterface"}, "NetworkInterfaceId": {"eni-1"}, "InstanceId": {"i-1"}, "DeviceIndex": {"2"}, "NetworkCardIndex": {"0"},
+			"EnaSrdSpecification.EnaSrdEnabled": {"true"}, "EnaSrdSpecification.EnaSrdUdpSpecification.EnaSrdUdpEnabled": {"true"},
+		},
+		"timeouts": {
+			"Action": {"ModifyNetworkInterfaceAttribute"}, "NetworkInterfaceId": {"eni-1"}, "ConnectionTrackingSpecification.TcpEstablishedTimeout": {"3600"},
+			"ConnectionTrackingSpecification.UdpStreamTimeout": {"120"}, "ConnectionTrackingSpecification.UdpTimeout": {"45"},
+		},
+		"ENA Express for TCP": {
+			"Action": {"ModifyNetworkInterfaceAttribute"}, "NetworkInterfaceId": {"eni-1"},
+			"EnaSrdSpecification.EnaSrdEnabled": {"true"}, "EnaSrdSpecification.EnaSrdUdpSpecification.EnaSrdUdpEnabled": {"false"},
+		},
+		"no ENA Express": {
+			"Action": {"ModifyNetworkInterfaceAttribute"}, "NetworkInterfaceId": {"eni-1"},
+			"EnaSrdSpecification.EnaSrdEnabled": {"false"}, "EnaSrdSpecification.EnaSrdUdpSpecification.EnaSrdUdpEnabled": {"false"},
 		},
 		"detach":       {"Action": {"DetachNetworkInterface"}, "AttachmentId": {"eni-attach-1"}, "Force": {"false"}},
 		"force detach": {"Action": {"DetachNetworkInterface"}, "AttachmentId": {"eni-attach-1"}, "Force": {"true"}},

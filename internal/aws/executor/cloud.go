@@ -19,6 +19,9 @@ type Cloud interface {
 	CreateInterface(context.Context, CreateRequest) (eni.Interface, error)
 	// AttachInterface begins to attach an interface; the attachment it returns is still attaching.
 	AttachInterface(ctx context.Context, interfaceID, instanceID string, slot eni.Slot) (eni.Attachment, error)
+	// AttachInterfaceWith is AttachInterface with ENA Express from the start.
+	AttachInterfaceWith(ctx context.Context, express eni.ENAExpress, interfaceID, instanceID string, slot eni.Slot,
+	) (eni.Attachment, error)
 	// DetachInterface begins to detach. An attachment that is already gone is success.
 	DetachInterface(ctx context.Context, attachmentID string, force bool) error
 	// DeleteInterface deletes an available interface. For an unknown interface it returns an [eni.NotFound] fault, which
@@ -27,6 +30,8 @@ type Cloud interface {
 
 	SetDeleteOnTermination(ctx context.Context, interfaceID, attachmentID string, on bool) error
 	SetSourceDestCheck(ctx context.Context, interfaceID string, on bool) error
+	SetConnectionTracking(ctx context.Context, interfaceID string, to eni.ConnectionTracking) error
+	SetENAExpress(ctx context.Context, interfaceID string, to eni.ENAExpress) error
 	SetGroups(ctx context.Context, interfaceID string, groupIDs []string) error
 	SetDescription(ctx context.Context, interfaceID, description string) error
 	PutTags(ctx context.Context, interfaceID string, tags map[string]string) error
@@ -50,6 +55,8 @@ type CreateRequest struct {
 	Groups      []string
 	Counts      eni.AddressCounts
 	Tags        map[string]string
+	// ConnectionTracking are the timeouts that are not the defaults of the instance type.
+	ConnectionTracking eni.ConnectionTracking
 	// PrimaryIPv4 is the requested address; EC2 picks one when it is not valid.
 	PrimaryIPv4 netip.Addr
 	// IPv6 is the requested IPv6 address. EC2 accepts either an address or a count.

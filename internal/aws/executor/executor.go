@@ -161,6 +161,8 @@ func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, er
 		Description: c.Spec.Description,
 		Groups:      c.Spec.Groups,
 		Counts:      c.Spec.AddressCounts,
+
+		ConnectionTracking: c.Spec.ConnectionTracking,
 		// The generation is the time at which the planner decided on the interface. As the time of creation it keeps
 		// the request equal on every attempt, which the token requires.
 		Tags: c.Member.Tags(c.Member.Generation.Time(), c.Spec.Tags),
@@ -209,7 +211,7 @@ func (a *Applier) createWith(ctx context.Context, c plan.Create, request CreateR
 }
 
 func (a *Applier) attach(ctx context.Context, at plan.Attach) error {
-	attachment, err := a.cloud.AttachInterface(ctx, at.InterfaceID, at.Member.InstanceID, at.Slot)
+	attachment, err := a.attachWith(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -218,6 +220,13 @@ func (a *Applier) attach(ctx context.Context, at plan.Attach) error {
 		return i
 	}, inventory.Effect{Aspect: attachmentAspect, IsVisible: func(i eni.Interface) bool { return i.Attachment != nil }})
 	return nil
+}
+
+func (a *Applier) attachWith(ctx context.Context, at plan.Attach) (eni.Attachment, error) {
+	if at.ENAExpress == "" {
+		return a.cloud.AttachInterface(ctx, at.InterfaceID, at.Member.InstanceID, at.Slot)
+	}
+	return a.cloud.AttachInterfaceWith(ctx, at.ENAExpress, at.InterfaceID, at.Member.InstanceID, at.Slot)
 }
 
 func (a *Applier) detach(ctx context.Context, d plan.Detach) error {
@@ -258,6 +267,10 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 		err = a.cloud.SetDescription(ctx, c.InterfaceID, string(to))
 	case plan.SourceDestCheck:
 		err = a.cloud.SetSourceDestCheck(ctx, c.InterfaceID, bool(to))
+	case plan.ConnectionTracking:
+		err = a.cloud.SetConnectionTracking(ctx, c.InterfaceID, to.To)
+	case plan.ENAExpress:
+		err = a.cloud.SetENAExpress(ctx, c.InterfaceID, to.Setting)
 	case plan.DeleteOnTermination:
 		err = a.cloud.SetDeleteOnTermination(ctx, c.InterfaceID, to.AttachmentID, to.Enabled)
 	case plan.Tags:

@@ -48,6 +48,11 @@ func (c cloud) AttachInterface(ctx context.Context, id, instanceID string, slot 
 	return attachment, c.call(ctx, "attach %s %s %s", id, instanceID, slot)
 }
 
+func (c cloud) AttachInterfaceWith(ctx context.Context, express eni.ENAExpress, id, instanceID string, slot eni.Slot) (eni.Attachment, error) {
+	attachment := eni.Attachment{ID: "attach-" + id, InstanceID: instanceID, Slot: slot, Status: eni.AttachmentAttaching, ENAExpress: express}
+	return attachment, c.call(ctx, "attach %s %s %s with ENA Express %s", id, instanceID, slot, express)
+}
+
 func (c cloud) DetachInterface(ctx context.Context, attachmentID string, force bool) error {
 	return c.call(ctx, "detach %s %t", attachmentID, force)
 }
@@ -62,6 +67,14 @@ func (c cloud) SetDeleteOnTermination(ctx context.Context, id, attachmentID stri
 
 func (c cloud) SetSourceDestCheck(ctx context.Context, id string, on bool) error {
 	return c.call(ctx, "source-dest-check %s %t", id, on)
+}
+
+func (c cloud) SetConnectionTracking(ctx context.Context, id string, to eni.ConnectionTracking) error {
+	return c.call(ctx, "connection-tracking %s %s", id, to)
+}
+
+func (c cloud) SetENAExpress(ctx context.Context, id string, to eni.ENAExpress) error {
+	return c.call(ctx, "ena-express %s %s", id, to)
 }
 
 func (c cloud) SetGroups(ctx context.Context, id string, groups []string) error {

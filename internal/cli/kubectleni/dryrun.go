@@ -149,6 +149,8 @@ func (d *dryRun) simulateNode(
 	if state := d.stateOf[node.Name]; state != nil {
 		controller.AddFacts(facts.Stored, controller.RequestedAddresses(nil, *state),
 			func(i *plan.Stored, addresses eni.Addresses) { i.Requested = addresses })
+		controller.AddFacts(facts.Stored, controller.RecordsOfENA(*state),
+			func(i *plan.Stored, record plan.ENA) { i.ENA = record })
 		controller.AddFacts(facts.Stored, controller.PodNetworks(state, ref.ID),
 			func(i *plan.Stored, report plan.PodNetwork) { i.Report = &report })
 	}

@@ -249,6 +249,7 @@ func (s *snapshot) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 	state.SecondaryPrivateIPs, state.IPv6Addresses = controller.Texts(i.SecondaryIPv4), controller.Texts(i.IPv6)
 	state.IPv4Prefixes, state.IPv6Prefixes = controller.Texts(usable.IPv4Prefixes), controller.Texts(usable.IPv6Prefixes)
 	state.RequestedAddresses = controller.AddressTexts(m.Requested)
+	controller.AddENA(&state, m.ENA)
 	if i.Attachment != nil {
 		// Before that, the slot depends on how current the inventory is.
 		state.NetworkCardIndex, state.DeviceIndex = int32(i.Attachment.Slot.Card), int32(i.Attachment.Slot.Device)

@@ -28,6 +28,8 @@ func (r *Reconciler) stored(ctx context.Context, s *snapshot, states []v1alpha1.
 	controller.AddFacts(all, floating, func(i *plan.Stored, addresses plan.Floating) { i.Floating = addresses })
 	controller.AddFacts(all, controller.RequestedAddresses(known.Requested, states...),
 		func(i *plan.Stored, addresses eni.Addresses) { i.Requested = addresses })
+	controller.AddFacts(all, controller.RecordsOfENA(states...),
+		func(i *plan.Stored, record plan.ENA) { i.ENA = record })
 	controller.AddFacts(all, devicesInUse(states),
 		func(i *plan.Stored, message string) { i.DeviceInUse, i.DeviceMessage = true, message })
 	controller.AddFacts(all, listedPrefixes(states),

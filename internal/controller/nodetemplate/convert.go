@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/selector"
@@ -62,12 +63,14 @@ func Convert(object *v1alpha1.AWSNodeTemplate, cluster string) (launchtemplate.N
 }
 
 func convertInterface(i v1alpha1.LaunchInterface) launchtemplate.Interface {
+	timeouts, _ := controller.ConnectionTracking(i.ConnectionTracking)
 	return launchtemplate.Interface{
 		Name: i.Name, Slot: eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)},
 		Type:        eni.Type(i.InterfaceType),
 		Description: i.Description, DeleteOnTermination: i.DeleteOnTermination == nil || *i.DeleteOnTermination,
 		PublicIP: i.AssociatePublicIPAddress, CarrierIP: i.AssociateCarrierIPAddress,
 		IPv4Prefixes: int(i.IPv4PrefixCount), IPv6Prefixes: int(i.IPv6PrefixCount),
+		ConnectionTracking: timeouts, ENAExpress: eni.ENAExpress(i.ENAExpress),
 		Management: launchtemplate.Management(i.Management),
 	}
 }

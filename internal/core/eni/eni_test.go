@@ -124,7 +124,7 @@ func full(t *testing.T) eni.Interface {
 			IPv4Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.1.0/28")}, IPv6: []netip.Addr{netip.MustParseAddr("2001:db8::1")},
 			IPv6Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8::/80")},
 		},
-		Tags: map[string]string{"k": "v"}, RequesterManaged: true,
+		Tags: map[string]string{"k": "v"}, RequesterManaged: true, ConnectionTracking: eni.ConnectionTracking{UDP: 45},
 		Attachment: &eni.Attachment{ID: "a", InstanceID: "i-1", Slot: eni.Slot{Device: 1}, Status: eni.AttachmentAttached, DeleteOnTermination: true},
 	}
 	for n := range reflect.ValueOf(i).NumField() {

@@ -63,6 +63,9 @@ type Interface struct {
 	// RequesterManaged is set on interfaces that an AWS service created for itself. Only that service may change them.
 	RequesterManaged bool
 
+	// ConnectionTracking are the timeouts that were set on the interface.
+	ConnectionTracking ConnectionTracking
+
 	// Attachment is nil while the interface is unattached.
 	Attachment *Attachment
 }
@@ -142,6 +145,8 @@ type Attachment struct {
 	// DeleteOnTermination makes EC2 delete the interface when the instance terminates. EC2 starts every hot attach
 	// with false and has no parameter for it (EC2 API reference, AttachNetworkInterface).
 	DeleteOnTermination bool
+	// ENAExpress is lost with the attachment. It is empty if EC2 reports none.
+	ENAExpress ENAExpress
 }
 
 // AttachedTo reports whether the interface has an attachment of any status to the instance.
@@ -198,6 +203,12 @@ type Spec struct {
 	// its primary IPv4 address in the IPv4 block. It applies if the interface has an IPv6 address, LowestFree is set
 	// and that address is free.
 	MatchIPv4Suffix bool
+	// ConnectionTracking are the declared timeouts. With TrackAsPrimary they are those of the instance's primary
+	// interface instead.
+	ConnectionTracking ConnectionTracking
+	TrackAsPrimary     bool
+	// ENAExpress is the declared setting; empty to leave it as it is.
+	ENAExpress ENAExpress
 	AddressCounts
 }
 

@@ -44,6 +44,10 @@ type Limits struct {
 	// XenHypervisor is set on types of the Xen hypervisor, whose interfaces do not support delegated prefixes (EC2 user
 	// guide, "Assigning prefixes to network interfaces").
 	XenHypervisor bool
+	// Tracking are the default timeouts of connection tracking; 0 where unknown: EC2 was not asked.
+	Tracking ConnectionTracking
+	// ENAExpress is set if interfaces of the type support ENA Express, as EC2 says. It is not known offline.
+	ENAExpress bool
 }
 
 // Known reports whether the limits of the type are known.

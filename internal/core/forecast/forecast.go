@@ -179,7 +179,7 @@ func (m *model) carryOut(action plan.Action) {
 		m.change(a.InterfaceID, func(i eni.Interface) eni.Interface {
 			i.Status = eni.InUse
 			i.Attachment = &eni.Attachment{ID: "attachment of " + i.ID, InstanceID: m.d.InstanceID, Slot: a.Slot,
-				Status: eni.AttachmentAttaching}
+				Status: eni.AttachmentAttaching, ENAExpress: a.ENAExpress}
 			return i
 		})
 	case plan.Detach:
@@ -213,7 +213,7 @@ func (m *model) create(a plan.Create) {
 		ID: fmt.Sprintf("new interface %d", m.made), Type: eni.Standard, Status: eni.Available,
 		Description: a.Spec.Description,
 		SubnetID:    a.SubnetID, VPCID: m.instance.VPCID, Zone: m.instance.Zone, Groups: slices.Clone(a.Spec.Groups),
-		SourceDestCheck: true, Tags: a.Member.Tags(m.now, a.Spec.Tags),
+		SourceDestCheck: true, Tags: a.Member.Tags(m.now, a.Spec.Tags), ConnectionTracking: a.Spec.ConnectionTracking,
 	}
 	c := a.Spec.AddressCounts
 	i = m.assign(i, plan.AssignAddresses{Family: plan.IPv4, Addresses: c.SecondaryIPv4, Prefixes: c.IPv4Prefixes})

@@ -181,6 +181,7 @@ func Equal(a, b eni.Interface) bool {
 	return sameAttachment(a.Attachment, b.Attachment) && sameAddresses(a.Addresses, b.Addresses) &&
 		a.ID == b.ID && a.Type == b.Type && a.Status == b.Status && a.Description == b.Description && a.MAC == b.MAC &&
 		a.SubnetID == b.SubnetID && a.SourceDestCheck == b.SourceDestCheck &&
+		a.ConnectionTracking == b.ConnectionTracking &&
 		slices.Equal(a.Groups, b.Groups) && maps.Equal(a.Tags, b.Tags)
 }
 

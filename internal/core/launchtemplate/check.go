@@ -278,6 +278,7 @@ func interfacesOf(d Document, declared []Interface) ([]Interface, []Problem) {
 			PublicIP: boolean(e[mPublicIP]), CarrierIP: boolean(e["AssociateCarrierIpAddress"]),
 			IPv4Prefixes: number(e["Ipv4PrefixCount"]), IPv6Prefixes: number(e["Ipv6PrefixCount"]),
 			Groups: textList(e["Groups"]), DeleteOnTermination: true, Management: Unmanaged,
+			ConnectionTracking: tracking(e[mTracking]), ENAExpress: express(e[mExpress]),
 		}
 		if own := boolean(e["DeleteOnTermination"]); own != nil {
 			i.DeleteOnTermination = *own

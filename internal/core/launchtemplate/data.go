@@ -35,6 +35,8 @@ const (
 	mType         = "InstanceType"
 	mRequirements = "InstanceRequirements"
 	mPublicIP     = "AssociatePublicIpAddress" // of an interface
+	mTracking     = "ConnectionTrackingSpecification"
+	mExpress      = "EnaSrdSpecification"
 )
 
 // Origin is the layer that a member of a document comes from.

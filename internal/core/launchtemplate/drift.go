@@ -4,6 +4,7 @@
 package launchtemplate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -60,6 +61,8 @@ func Fields() map[string]Field {
 		"networkInterfaces[].networkCardIndex":          {Static, Replace},
 		"networkInterfaces[].ipv4PrefixCount":           {Static, Repair},
 		"networkInterfaces[].ipv6PrefixCount":           {Static, Repair},
+		"networkInterfaces[].connectionTracking":        {Static, Repair},
+		"networkInterfaces[].enaExpress":                {Static, Repair},
 		"networkInterfaces[].subnetSelector":            {Dynamic, Replace},
 		"networkInterfaces[].securityGroupSelector":     {Dynamic, Repair},
 		"networkInterfaces[].name":                      {Behavioral, NoAction},
@@ -193,6 +196,11 @@ func compareInterface(w Interface, subnets []string, i eni.Interface) []Differen
 		strconv.FormatBool(i.PublicIP.IsValid()))
 	note(association(w.CarrierIP, i.CarrierIP.IsValid()), "associateCarrierIPAddress", asked(w.CarrierIP),
 		strconv.FormatBool(i.CarrierIP.IsValid()))
+	tracked := w.ConnectionTracking.Differing(i.ConnectionTracking, eni.ConnectionTracking{})
+	note(!tracked.IsZero(), "connectionTracking", w.ConnectionTracking.String(),
+		i.ConnectionTracking.SetIn(w.ConnectionTracking).String())
+	express := cmp.Or(i.Attachment.ENAExpress, eni.ENAExpressNone)
+	note(w.ENAExpress != "" && w.ENAExpress != express, "enaExpress", string(w.ENAExpress), string(express))
 	// All interfaces of a template have the same tags. The controller tells the VPC CNI after launch which interfaces
 	// it manages. It never removes an interface from the VPC CNI that the VPC CNI already uses.
 	note(w.Slot != eni.Primary && !w.unmanaged() && i.Tags[identity.TagNoManage] == "true", "management", string(CNI),
@@ -216,12 +224,13 @@ func compareInterface(w Interface, subnets []string, i eni.Interface) []Differen
 func (i Interface) AsLaunched(subnetID string) eni.Interface {
 	return eni.Interface{
 		Type: i.kind(), Status: eni.InUse, SubnetID: subnetID, Description: i.Description, Groups: i.Groups,
-		SourceDestCheck: true,
+		SourceDestCheck: true, ConnectionTracking: i.ConnectionTracking,
 		Addresses: eni.Addresses{
 			IPv4Prefixes: make([]netip.Prefix, i.IPv4Prefixes), IPv6Prefixes: make([]netip.Prefix, i.IPv6Prefixes),
 			PublicIP: given(i.PublicIP), CarrierIP: given(i.CarrierIP),
 		},
-		Attachment: &eni.Attachment{Slot: i.Slot, Status: eni.AttachmentAttached, DeleteOnTermination: i.DeleteOnTermination},
+		Attachment: &eni.Attachment{Slot: i.Slot, Status: eni.AttachmentAttached,
+			DeleteOnTermination: i.DeleteOnTermination, ENAExpress: i.ENAExpress},
 	}
 }
 

@@ -71,6 +71,8 @@ func TestEachFieldDriftsAsItsClassSays(t *testing.T) {
 		"associateCarrierIPAddress":  {want: func(w *launchtemplate.Wanted) { w.Interfaces[0].CarrierIP = &yes }, is: "networkInterfaces[].associateCarrierIPAddress Static Replace"},
 		"ipv4PrefixCount":            {want: func(w *launchtemplate.Wanted) { w.Interfaces[1].IPv4Prefixes = 1 }, is: "networkInterfaces[].ipv4PrefixCount Static Repair"},
 		"ipv6PrefixCount":            {want: func(w *launchtemplate.Wanted) { w.Interfaces[1].IPv6Prefixes = 1 }, is: "networkInterfaces[].ipv6PrefixCount Static Repair"},
+		"connectionTracking":         {want: func(w *launchtemplate.Wanted) { tracked(&w.Interfaces[1]) }, is: "networkInterfaces[].connectionTracking Static Repair"},
+		"enaExpress":                 {want: func(w *launchtemplate.Wanted) { express(&w.Interfaces[1]) }, is: "networkInterfaces[].enaExpress Static Repair"},
 		"subnetSelector":             {want: func(w *launchtemplate.Wanted) { w.Subnets[eni.Slot{Device: 1}] = []string{"subnet-n3"} }, is: "networkInterfaces[].subnetSelector Dynamic Replace"},
 		"securityGroupSelector":      {want: func(w *launchtemplate.Wanted) { w.Interfaces[1].Groups = []string{"sg-2"} }, is: "networkInterfaces[].securityGroupSelector Dynamic Repair"},
 		"an interface that was lost": {have: func(i []eni.Interface) []eni.Interface { return i[:1] }, is: "networkInterfaces Static Replace"},

@@ -47,6 +47,8 @@ const (
 	TooManyIPv4Addresses    TypeReason = "TooManyIPv4Addresses"
 	TooManyIPv6Addresses    TypeReason = "TooManyIPv6Addresses"
 	PrefixesUnsupported     TypeReason = "PrefixesUnsupported"
+	TrackingUnsupported     TypeReason = "ConnectionTrackingUnsupported"
+	ENAExpressUnsupported   TypeReason = "ENAExpressUnsupported"
 )
 
 // efasNotKnown is the message of UnknownEFAs.
@@ -141,6 +143,9 @@ func fits(limits eni.Limits, interfaces []Interface, efas int) (TypeReason, stri
 		if reason, message := fitsAddresses(limits, i); reason != "" {
 			return reason, message
 		}
+		if reason, message := fitsENA(limits, i); reason != "" {
+			return reason, message
+		}
 	}
 	return "", ""
 }
@@ -171,6 +176,18 @@ func fitsAddresses(limits eni.Limits, i Interface) (TypeReason, string) {
 	case v6 > limits.IPv6:
 		return TooManyIPv6Addresses, fmt.Sprintf(
 			"an interface takes %d IPv6 addresses and prefixes, and %s asks for %d", limits.IPv6, i, v6)
+	default:
+		return "", ""
+	}
+}
+
+// fitsENA checks the ENA settings. EC2 refuses to launch a type that does not support one.
+func fitsENA(limits eni.Limits, i Interface) (TypeReason, string) {
+	switch {
+	case !i.ConnectionTracking.IsZero() && !limits.TracksConnections():
+		return TrackingUnsupported, "its interfaces take no timeouts of connection tracking: it is no Nitro type"
+	case i.ENAExpress.IsOn() && !limits.ENAExpress:
+		return ENAExpressUnsupported, "EC2 does not say that it supports ENA Express (ec2:DescribeInstanceTypes)"
 	default:
 		return "", ""
 	}

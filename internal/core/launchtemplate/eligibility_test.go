@@ -30,6 +30,10 @@ func verdictOn(
 	return r.Types[0]
 }
 
+func tracked(i *launchtemplate.Interface) { i.ConnectionTracking.TCPEstablished = 3600 }
+
+func express(i *launchtemplate.Interface) { i.ENAExpress = eni.ENAExpressTCPAndUDP }
+
 // The first limit that the interfaces exceed is the reason: of a card, then of the instance, then of one interface. The
 // message has the limit and what is declared. A limit that is reached exactly is not exceeded.
 func TestReasonIsTheFirstLimitThatIsExceeded(t *testing.T) {
@@ -74,6 +78,17 @@ func TestReasonIsTheFirstLimitThatIsExceeded(t *testing.T) {
 			"TooManyInterfaces", "it takes 2 interfaces over all cards, and 3 are declared",
 		},
 		"no EFA": {sized("m9.x", 2), list(interfaceIn(0, 1, efa)), "NoEFA", "it takes no Elastic Fabric Adapter"},
+		"no connection tracking": {
+			limit(func(l *eni.Limits) { l.XenHypervisor = true }, sized("m9.x", 2)), list(interfaceIn(0, 1, tracked)),
+			"ConnectionTrackingUnsupported", "its interfaces take no timeouts of connection tracking: it is no Nitro type",
+		},
+		"no ENA Express": {
+			sized("m9.x", 2), list(interfaceIn(0, 1, tracked, express)),
+			"ENAExpressUnsupported", "EC2 does not say that it supports ENA Express (ec2:DescribeInstanceTypes)",
+		},
+		"both ENA settings": {
+			limit(func(l *eni.Limits) { l.ENAExpress = true }, sized("m9.x", 2)), list(interfaceIn(0, 1, tracked, express)), "", "",
+		},
 		"unknown EFAs": {
 			limit(func(l *eni.Limits) { l.EFAsUnknown = true }, sized("m9.x", 2)), list(interfaceIn(0, 1, efa)),
 			"UnknownEFAs", efasNotKnown,

@@ -103,7 +103,46 @@ func (i Interface) members() map[string]any {
 	if i.Groups != nil {
 		d["Groups"] = textValues(i.Groups)
 	}
+	if t := i.ConnectionTracking; !t.IsZero() {
+		timeouts := map[string]any{}
+		put(timeouts, "TcpEstablishedTimeout", t.TCPEstablished)
+		put(timeouts, "UdpStreamTimeout", t.UDPStream)
+		put(timeouts, "UdpTimeout", t.UDP)
+		d[mTracking] = timeouts
+	}
+	if i.ENAExpress != "" {
+		d[mExpress] = map[string]any{"EnaSrdEnabled": i.ENAExpress.IsOn(),
+			"EnaSrdUdpSpecification": map[string]any{"EnaSrdUdpEnabled": i.ENAExpress == eni.ENAExpressTCPAndUDP}}
+	}
 	return d
+}
+
+// tracking reads the timeouts of an interface's members.
+func tracking(member any) eni.ConnectionTracking {
+	d, _ := member.(map[string]any)
+	return eni.ConnectionTracking{
+		TCPEstablished: number(d["TcpEstablishedTimeout"]), UDPStream: number(d["UdpStreamTimeout"]),
+		UDP: number(d["UdpTimeout"]),
+	}
+}
+
+// express reads ENA Express of an interface's members.
+func express(member any) eni.ENAExpress {
+	d, is := member.(map[string]any)
+	on, udp := boolean(d["EnaSrdEnabled"]), (*bool)(nil)
+	if inner, has := d["EnaSrdUdpSpecification"].(map[string]any); has {
+		udp = boolean(inner["EnaSrdUdpEnabled"])
+	}
+	switch {
+	case !is:
+		return ""
+	case on == nil || !*on:
+		return eni.ENAExpressNone
+	case udp == nil || !*udp:
+		return eni.ENAExpressTCP
+	default:
+		return eni.ENAExpressTCPAndUDP
+	}
 }
 
 func (i Interface) kind() eni.Type {

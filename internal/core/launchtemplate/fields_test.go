@@ -119,6 +119,27 @@ func TestABlockDeviceHasTheDeclaredMembers(t *testing.T) {
 	}
 }
 
+// ENA Express is rendered for types that support it, as EC2 says.
+func TestENAExpressOfAnInterface(t *testing.T) {
+	for setting, udp := range map[eni.ENAExpress]bool{eni.ENAExpressTCP: false, eni.ENAExpressTCPAndUDP: true} {
+		t.Run(string(setting), func(t *testing.T) {
+			n := plain()
+			n.Interfaces = []launchtemplate.Interface{at(0)}
+			n.Interfaces[0].ENAExpress = setting
+			kind := sized("m9.x", 2)
+			kind.Limits.ENAExpress = true
+			r := launchtemplate.Render(n, []launchtemplate.InstanceType{kind}, nil)
+			if len(r.Templates) != 1 {
+				t.Fatal(r.Problems)
+			}
+			want := map[string]any{"EnaSrdEnabled": true, "EnaSrdUdpSpecification": map[string]any{"EnaSrdUdpEnabled": udp}}
+			if diff := cmp.Diff(want, interfaces(t, r.Templates[0])[0]["EnaSrdSpecification"]); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // Every member of an interface that EC2 would choose by the kind of launch is explicit: slot, type and termination.
 func TestAnInterfaceHasTheDeclaredMembers(t *testing.T) {
 	yes, no := true, false
@@ -143,6 +164,18 @@ func TestAnInterfaceHasTheDeclaredMembers(t *testing.T) {
 		"prefixes of both families": {
 			func(i *launchtemplate.Interface) { i.IPv4Prefixes, i.IPv6Prefixes = 2, 3 },
 			map[string]any{"Ipv4PrefixCount": 2.0, "Ipv6PrefixCount": 3.0},
+		},
+		"timeouts of connection tracking": {
+			func(i *launchtemplate.Interface) {
+				i.ConnectionTracking = eni.ConnectionTracking{TCPEstablished: 3600, UDP: 45}
+			},
+			map[string]any{"ConnectionTrackingSpecification": map[string]any{"TcpEstablishedTimeout": 3600.0, "UdpTimeout": 45.0}},
+		},
+		"no ENA Express": {
+			func(i *launchtemplate.Interface) { i.ENAExpress = eni.ENAExpressNone },
+			map[string]any{"EnaSrdSpecification": map[string]any{
+				"EnaSrdEnabled": false, "EnaSrdUdpSpecification": map[string]any{"EnaSrdUdpEnabled": false},
+			}},
 		},
 		"a public address": {
 			func(i *launchtemplate.Interface) { i.PublicIP = &yes },

@@ -131,6 +131,10 @@ func inPlaceUpdate(mend *plan.InPlaceUpdate, field string, w Interface) bool {
 		mend.IPv4Prefixes = &w.IPv4Prefixes
 	case "ipv6PrefixCount":
 		mend.IPv6Prefixes = &w.IPv6Prefixes
+	case "connectionTracking":
+		mend.ConnectionTracking = w.ConnectionTracking
+	case "enaExpress":
+		mend.ENAExpress = w.ENAExpress
 	case "management":
 		mend.Tags = map[string]string{identity.TagNoManage: "false"}
 	default:

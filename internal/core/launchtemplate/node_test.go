@@ -70,6 +70,13 @@ func TestNodeDrift(t *testing.T) {
 			second(func(i *launchtemplate.Interface) { i.DeleteOnTermination = false }),
 			[]string{"networkInterfaces[].deleteOnTermination Behavioral Repair"}, update(func(u *plan.InPlaceUpdate) { u.DeleteOnTermination = &no }),
 		},
+		"timeouts": {
+			second(tracked), []string{"networkInterfaces[].connectionTracking Static Repair"},
+			update(func(u *plan.InPlaceUpdate) { u.ConnectionTracking.TCPEstablished = 3600 }),
+		},
+		"ENA Express off": {
+			second(func(i *launchtemplate.Interface) { i.ENAExpress = eni.ENAExpressNone }), nil, nil,
+		},
 		"groups": {
 			second(func(i *launchtemplate.Interface) { i.Groups = []string{"sg-2"} }), []string{"networkInterfaces[].securityGroupSelector Dynamic Repair"},
 			update(func(u *plan.InPlaceUpdate) { u.Groups = []string{"sg-2"} }),

@@ -102,6 +102,12 @@ func ForKarpenter(t Template) (interfaces []KarpenterInterface, lost []Problem) 
 		if i.IPv4Prefixes+i.IPv6Prefixes > 0 {
 			lose(i, "prefix count per interface")
 		}
+		if i.ENAExpress.IsOn() {
+			lose(i, "ENA Express")
+		}
+		if !i.ConnectionTracking.IsZero() {
+			lose(i, "connection tracking per interface (its spec.connectionTracking is for all interfaces)")
+		}
 	}
 	if subnets {
 		lost = append(lost, Problem{PerInterfaceSubnet, "spec.networkInterfaces",

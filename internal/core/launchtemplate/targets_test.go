@@ -161,6 +161,11 @@ func TestWhatKarpenterLosesIsReportedPerInterface(t *testing.T) {
 				),
 			},
 		},
+		"ENA settings": {
+			list(interfaceIn(0, 0, tracked)), []string{"interface"}, []string{
+				lost("connection tracking per interface (its spec.connectionTracking is for all interfaces)", "the interface at card 0 device 0"),
+			},
+		},
 		"subnets of its own": {
 			list(at(0), interfaceIn(0, 1, forCNI, inSubnets(subnet("subnet-n", "us-east-1a")))),
 			[]string{"interface", "interface"}, []string{

@@ -65,7 +65,10 @@ type Interface struct {
 	// PublicIP and CarrierIP associate a public or carrier address with the primary address; nil leaves it to the subnet.
 	PublicIP, CarrierIP        *bool
 	IPv4Prefixes, IPv6Prefixes int
-	Management                 Management
+	// ConnectionTracking and ENAExpress leave to EC2 what they do not set.
+	ConnectionTracking eni.ConnectionTracking
+	ENAExpress         eni.ENAExpress
+	Management         Management
 	// Subnets and Groups are the interface's own. nil means that the interface uses those of the template. An empty
 	// slice means that the interface has selectors that match nothing.
 	Subnets []eni.Subnet

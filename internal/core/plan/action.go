@@ -41,6 +41,8 @@ type Attach struct {
 	Member      identity.Member
 	InterfaceID string
 	Slot        eni.Slot
+	// ENAExpress is the setting of the attachment from its start; empty to leave it to EC2, which sets none.
+	ENAExpress eni.ENAExpress
 }
 
 // Detach begins to detach an interface that is being removed. Force makes it a forced detach, which does not wait for
@@ -70,7 +72,8 @@ type Change struct {
 }
 
 // Attribute is the desired value of one attribute that EC2 can update in place. The set is closed: [Groups],
-// [Description], [SourceDestCheck], [DeleteOnTermination], [Tags], [AssignAddresses] and [UnassignAddresses].
+// [Description], [SourceDestCheck], [DeleteOnTermination], [ConnectionTracking], [ENAExpress], [Tags],
+// [AssignAddresses] and [UnassignAddresses].
 type Attribute interface {
 	// Apply returns the interface with the desired value.
 	Apply(eni.Interface) eni.Interface
@@ -126,7 +129,13 @@ func (a Create) String() string {
 	return fmt.Sprintf("create an interface in %s for %s", a.SubnetID, a.Slot)
 }
 
-func (a Attach) String() string { return fmt.Sprintf("attach %s at %s", a.InterfaceID, a.Slot) }
+func (a Attach) String() string {
+	with := ""
+	if a.ENAExpress != "" {
+		with = ", ENA Express " + string(a.ENAExpress)
+	}
+	return fmt.Sprintf("attach %s at %s%s", a.InterfaceID, a.Slot, with)
+}
 
 func (a Detach) String() string {
 	how := "detach"

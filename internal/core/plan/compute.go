@@ -110,6 +110,8 @@ type Member struct {
 	// Requested are the addresses and prefixes of the interface that EC2's answers to our calls named. Other programs
 	// assigned the others.
 	Requested eni.Addresses
+	// ENA is what multieni has set of the interface's ENA settings, and what the instance type does not support.
+	ENA ENA
 }
 
 // Ready reports whether the member is attached and usable without an action by a person. Pending updates in place and
@@ -154,6 +156,7 @@ func newPlanner(d Desired, o Observed, now time.Time) *planner {
 		p.plan.Ledger = identity.Generations{}
 	}
 	for _, i := range d.Interfaces {
+		p.resolveENA(&i)
 		p.members = append(p.members, &i)
 	}
 	return p
@@ -249,6 +252,7 @@ func (p *planner) finish(steps []step) Plan {
 		if s.Interface != nil {
 			s.Requested = s.Interface.Common(p.Stored[s.Interface.ID].Requested)
 		}
+		s.ENA = p.recordENA(s)
 		p.plan.Members = append(p.plan.Members, s.Member)
 	}
 	slices.SortStableFunc(p.plan.Members, func(a, b Member) int {

@@ -25,8 +25,9 @@ const (
 // String implements [fmt.Stringer].
 func (d Drift) String() string { return fmt.Sprintf("%s: want %s, have %s", d.Field, d.Want, d.Have) }
 
-// changes lists the attributes to update in place, in the order of the calls.
-func changes(desired DesiredInterface, tags map[string]string, i eni.Interface, addresses addressDemand) []Attribute {
+// attributes lists the attributes of a member's interface to update in place, in the order of the calls.
+func (p *planner) attributes(m *Interface, desired DesiredInterface, tags map[string]string, i eni.Interface,
+) []Attribute {
 	var wanted []Attribute
 	if a := i.Attachment; a != nil {
 		wanted = append(wanted, DeleteOnTermination{AttachmentID: a.ID, Enabled: desired.Spec.DeleteOnTermination})
@@ -36,7 +37,8 @@ func changes(desired DesiredInterface, tags map[string]string, i eni.Interface, 
 	if len(desired.Spec.Groups) > 0 {
 		wanted = append(wanted, Groups(desired.Spec.Groups))
 	}
-	wanted = append(wanted, addresses.changes(i.Addresses)...)
+	wanted = append(wanted, p.enaAttributes(m, i)...)
+	wanted = append(wanted, p.demandFor(m, i).changes(i.Addresses)...)
 
 	var todo []Attribute
 	for _, a := range wanted {

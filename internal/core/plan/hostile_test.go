@@ -239,6 +239,7 @@ func (h *hostile) CreateInterface(_ context.Context, r executor.CreateRequest) (
 		answer = eni.Interface{
 			ID: h.id("eni"), Type: eni.Standard, Status: eni.Available, SubnetID: r.SubnetID, Zone: zone, VPCID: "vpc-1",
 			Description: r.Description, Groups: r.Groups, SourceDestCheck: true, Tags: maps.Clone(r.Tags),
+			ConnectionTracking: r.ConnectionTracking,
 		}
 		answer.Addresses = h.more(h.more(answer, 4, r.Counts.SecondaryIPv4, r.Counts.IPv4Prefixes), 6, r.Counts.IPv6, r.Counts.IPv6Prefixes).Addresses
 		h.tokens[r.Token] = made{request, answer.ID}
@@ -296,6 +297,17 @@ func (h *hostile) AttachInterface(_ context.Context, id, instanceID string, slot
 	})
 	return attachment, err
 }
+
+// AttachInterfaceWith attaches without ENA Express, which no NodeENI here declares.
+func (h *hostile) AttachInterfaceWith(ctx context.Context, _ eni.ENAExpress, id, instanceID string, slot eni.Slot) (eni.Attachment, error) {
+	return h.AttachInterface(ctx, id, instanceID, slot)
+}
+
+func (h *hostile) SetConnectionTracking(context.Context, string, eni.ConnectionTracking) error {
+	panic("not declared")
+}
+
+func (h *hostile) SetENAExpress(context.Context, string, eni.ENAExpress) error { panic("not declared") }
 
 // checkSlot refuses a slot that is taken, or that the instance type does not have.
 func (h *hostile) checkSlot(slot eni.Slot) error {

@@ -22,6 +22,9 @@ type InPlaceUpdate struct {
 	Groups                     []string
 	DeleteOnTermination        *bool
 	IPv4Prefixes, IPv6Prefixes *int
+	// ConnectionTracking and ENAExpress leave as they are what they do not set.
+	ConnectionTracking eni.ConnectionTracking
+	ENAExpress         eni.ENAExpress
 	// Tags are added to those of the interface.
 	Tags map[string]string
 }
@@ -38,9 +41,9 @@ func (p *planner) retainLaunchInterface(s step) step {
 	if m.SecurityGroupProblem != nil {
 		desired.Spec.Groups = nil
 	}
-	todo := slices.DeleteFunc(changes(desired, nil, i, p.demandFor(m, i)), isTags)
+	todo := slices.DeleteFunc(p.attributes(m, desired, nil, i), isTags)
 	s = p.update(s.explainGroups(i), i, p.now, todo)
-	s = s.explainAddresses(p.demandFor(m, i))
+	s = s.explainAddresses(p.demandFor(m, i)).explainENA()
 	if s.Phase != Attached {
 		return s.requeue(p.now.Add(pollRecheck))
 	}
@@ -93,6 +96,12 @@ func (d InPlaceUpdate) attributes(i eni.Interface, addresses addressDemand) []At
 	}
 	if len(d.Groups) > 0 {
 		wanted = append(wanted, Groups(d.Groups))
+	}
+	if !d.ConnectionTracking.IsZero() {
+		wanted = append(wanted, ConnectionTracking{To: d.ConnectionTracking})
+	}
+	if d.ENAExpress != "" {
+		wanted = append(wanted, ENAExpress{AttachmentID: i.Attachment.ID, Setting: d.ENAExpress})
 	}
 	if len(d.Tags) > 0 {
 		wanted = append(wanted, Tags(d.Tags))

@@ -84,6 +84,8 @@ const (
 	AddressesInUse Reason = "AddressesInUse"
 	// PrefixesLimited: the instance type supports fewer prefixes than the maximum for pods.
 	PrefixesLimited Reason = "PrefixesLimited"
+	// UnsupportedByType: the instance type does not support an ENA setting of the NodeENI. The interface works without it.
+	UnsupportedByType Reason = "UnsupportedByType"
 	// InUseByPods: the interface must be removed, and pods still have addresses of it.
 	InUseByPods Reason = "InUseByPods"
 	// EvictionRefused: the interface must be removed, and the API server refuses to evict a pod that uses it.
@@ -95,7 +97,7 @@ func (r Reason) Transient() bool {
 	switch r {
 	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing,
 		WaitingForDeviceRelease, AddressesKept,
-		AddressesInUse, PrefixesLimited, InUseByPods, EvictionRefused, "":
+		AddressesInUse, PrefixesLimited, UnsupportedByType, InUseByPods, EvictionRefused, "":
 		return true
 	default:
 		return false

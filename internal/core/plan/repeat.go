@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -94,6 +95,10 @@ func FieldOf(a Attribute) string {
 		return "sourceDestCheck"
 	case DeleteOnTermination:
 		return "deleteOnTermination"
+	case ConnectionTracking:
+		return TrackingField
+	case ENAExpress:
+		return ExpressField
 	case Tags:
 		return "tags"
 	case UnassignAddresses:
@@ -217,6 +222,10 @@ func shownOf(a Attribute, i eni.Interface) string {
 		return fmt.Sprint(i.SourceDestCheck)
 	case DeleteOnTermination:
 		return fmt.Sprint(i.Attachment != nil && i.Attachment.DeleteOnTermination)
+	case ConnectionTracking:
+		return i.ConnectionTracking.SetIn(a.To).String()
+	case ENAExpress:
+		return string(cmp.Or(i.Attachment.ENAExpress, eni.ENAExpressNone))
 	case Tags:
 		have := map[string]string{}
 		for key := range a {

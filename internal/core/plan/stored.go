@@ -15,6 +15,8 @@ import (
 type Stored struct {
 	// Requested are the addresses and prefixes that EC2's answers to our calls named. The planner unassigns only these.
 	Requested eni.Addresses
+	// ENA is what multieni has set of the interface's ENA settings.
+	ENA ENA
 	// Floating are the addresses that follow the pods which bring them up.
 	Floating Floating
 	// DeviceInUse is set if a program in user space uses the device, so that the node has not released it. The planner

@@ -128,6 +128,8 @@ func (p *planner) isCorrected(m *Interface, refused Action) bool {
 		return m.Record != nil || !slices.ContainsFunc(m.Settings.Subnets, func(id string) bool {
 			return requests(Create{SubnetID: id, Spec: m.Settings.Spec}, refused)
 		})
+	case Attach:
+		return refused.ENAExpress != "" // the next attempt does without
 	default:
 		return false
 	}
@@ -278,7 +280,8 @@ func (p *planner) updateAndAttach(s step) step {
 	if p.isRefusedUpdate(m) {
 		return p.updateInPlace(s)
 	}
-	return p.updateInPlace(s).act(Attach{Member: m.Member.Member, InterfaceID: m.Record.ID, Slot: m.Slot})
+	return p.updateInPlace(s).act(Attach{Member: m.Member.Member, InterfaceID: m.Record.ID, Slot: m.Slot,
+		ENAExpress: p.expressOfAttach(m)})
 }
 
 // changeBackoff returns the backoff of an existing interface, or nil. A refused removal delays nothing once the
@@ -338,7 +341,7 @@ func (p *planner) stuck(m *Interface) Problem {
 // changes returns the attributes of the member's existing interface to update in place.
 func (p *planner) changes(m *Interface) []Attribute {
 	tags := m.Member.Member.DesiredTags(m.Settings.Spec.Tags)
-	return changes(*m.Settings, tags, m.Record.Interface, p.demandFor(m, m.Record.Interface))
+	return p.attributes(m, *m.Settings, tags, m.Record.Interface)
 }
 
 // updateInPlace changes the attributes of an existing interface.
@@ -358,7 +361,7 @@ func (p *planner) updateInPlace(s step) step {
 		s.Why = Problem{Retrying, fmt.Sprintf("%s already serves the NodeENI, but its tags do not say so yet: %s",
 			m.Record.ID, refused.why.Message)}
 	}
-	return p.explainDrift(s).explainAddresses(p.demandFor(m, i))
+	return p.explainDrift(s).explainAddresses(p.demandFor(m, i)).explainENA()
 }
 
 // refusedTags returns the wait of the tags among the attributes, or nil.
@@ -370,10 +373,11 @@ func (p *planner) refusedTags(m *Interface, todo []Attribute) *wait {
 }
 
 // isRefusedUpdate reports whether an update of the member's interface, except its tags, waits after a failure. An
-// interface serves without a prefix for which its subnet has no block, like one that is created there.
+// interface serves without a prefix for which its subnet has no block, like one that is created there, and without its
+// timeouts of connection tracking.
 func (p *planner) isRefusedUpdate(m *Interface) bool {
 	return slices.ContainsFunc(p.changes(m), func(a Attribute) bool {
-		return !isTags(a) && p.updateBackoff(m, a) != nil &&
+		return !isTags(a) && FieldOf(a) != TrackingField && p.updateBackoff(m, a) != nil &&
 			p.Backoffs[m.Key].Updates[FieldOf(a)].Class != eni.NoPrefixes
 	})
 }

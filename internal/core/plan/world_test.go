@@ -85,6 +85,7 @@ func (w *minimalEC2) apply(action plan.Action) {
 		}
 		i := w.make(a.SubnetID, a.Member.Tags(w.now, a.Spec.Tags))
 		i.Description, i.Groups = a.Spec.Description, slices.Clone(a.Spec.Groups)
+		i.ConnectionTracking = a.Spec.ConnectionTracking
 		i = w.assign(i, a.Spec.AddressCounts)
 		w.tokens[a.Member.Token()] = i.ID
 		w.requested[i.ID] = i.Addresses
@@ -95,7 +96,7 @@ func (w *minimalEC2) apply(action plan.Action) {
 			panic("refused: " + a.String())
 		}
 		i.Status = eni.InUse
-		i.Attachment = &eni.Attachment{ID: "attach-" + i.ID, InstanceID: instance, Slot: a.Slot, Status: eni.AttachmentAttaching}
+		i.Attachment = &eni.Attachment{ID: "attach-" + i.ID, InstanceID: instance, Slot: a.Slot, Status: eni.AttachmentAttaching, ENAExpress: a.ENAExpress}
 		w.verified[i.ID] = true
 		w.interfaces[i.ID] = i
 	case plan.Detach:

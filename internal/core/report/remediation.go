@@ -78,6 +78,8 @@ func remediations() map[string]string {
 		string(plan.Retained):       "Nothing, if that is right; else settle what the message names.",
 		string(plan.PrefixesLimited): "Lower pods.ipv4.prefixes.max, or use a larger instance type; the interface " +
 			"works, and grows up to its type's limit.",
+		string(plan.UnsupportedByType): "Remove the field that the message names from the NodeENI, or use another " +
+			"instance type; the interface works without it.",
 		floating.ReasonAddressesLimited: "Move pods to other nodes, or use a larger instance type; " +
 			"the oldest addresses work.",
 		floating.ReasonAddressRefused: "Remove the address from the pod, or correct pods.floating of the NodeENI.",

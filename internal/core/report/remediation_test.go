@@ -41,6 +41,7 @@ var advised = map[string]string{
 	string(plan.Reverted):                "CloudTrail",
 	string(plan.Retained):                "settle what the message names",
 	string(plan.PrefixesLimited):         "pods.ipv4.prefixes.max",
+	string(plan.UnsupportedByType):       "another instance type",
 	floating.ReasonAddressesLimited:      "Move pods to other nodes",
 	floating.ReasonContended:             "all pods but one",
 	string(plan.InUseByPods):             "pods.onRemoval: Evict",

@@ -62,6 +62,15 @@ type InterfaceStateApplyConfiguration struct {
 	// deleteOnTermination says whether EC2 deletes the interface together with
 	// the instance.
 	DeleteOnTermination *bool `json:"deleteOnTermination,omitempty"`
+	// connectionTracking are the timeouts of connection tracking that multieni set
+	// for the NodeENI. With as: Primary and no timeouts, the primary interface has
+	// those of the instance type.
+	ConnectionTracking *ConnectionTrackingApplyConfiguration `json:"connectionTracking,omitempty"`
+	// enaExpress is the setting of ENA Express that multieni made for the NodeENI.
+	ENAExpress *apiv1alpha1.ENAExpress `json:"enaExpress,omitempty"`
+	// unsupported are the fields of the NodeENI that the instance type does not
+	// support. The interface works without them.
+	Unsupported []string `json:"unsupported,omitempty"`
 	// mtu is the desired maximum transmission unit of the link, in bytes.
 	// Default: the agent's.
 	MTU *int32 `json:"mtu,omitempty"`
@@ -295,6 +304,32 @@ func (b *InterfaceStateApplyConfiguration) WithRequestedDeviceIndex(value int32)
 // If called multiple times, the DeleteOnTermination field is set to the value of the last call.
 func (b *InterfaceStateApplyConfiguration) WithDeleteOnTermination(value bool) *InterfaceStateApplyConfiguration {
 	b.DeleteOnTermination = &value
+	return b
+}
+
+// WithConnectionTracking sets the ConnectionTracking field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConnectionTracking field is set to the value of the last call.
+func (b *InterfaceStateApplyConfiguration) WithConnectionTracking(value *ConnectionTrackingApplyConfiguration) *InterfaceStateApplyConfiguration {
+	b.ConnectionTracking = value
+	return b
+}
+
+// WithENAExpress sets the ENAExpress field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ENAExpress field is set to the value of the last call.
+func (b *InterfaceStateApplyConfiguration) WithENAExpress(value apiv1alpha1.ENAExpress) *InterfaceStateApplyConfiguration {
+	b.ENAExpress = &value
+	return b
+}
+
+// WithUnsupported adds the given value to the Unsupported field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Unsupported field.
+func (b *InterfaceStateApplyConfiguration) WithUnsupported(values ...string) *InterfaceStateApplyConfiguration {
+	for i := range values {
+		b.Unsupported = append(b.Unsupported, values[i])
+	}
 	return b
 }
 

@@ -48,6 +48,13 @@ type LaunchInterfaceApplyConfiguration struct {
 	// ipv6PrefixCount is the number of /80 IPv6 prefixes that EC2 delegates to
 	// the interface.
 	IPv6PrefixCount *int32 `json:"ipv6PrefixCount,omitempty"`
+	// connectionTracking sets after which time security groups forget idle
+	// connections of the interface. Only instance types that support it can then
+	// be launched.
+	ConnectionTracking *ConnectionTrackingApplyConfiguration `json:"connectionTracking,omitempty"`
+	// enaExpress says for which packets the interface uses ENA Express. Only
+	// instance types that support it can then be launched. Default: None.
+	ENAExpress *apiv1alpha1.ENAExpress `json:"enaExpress,omitempty"`
 	// subnetSelector selects the subnets of this interface, in the same way as
 	// the node template's. Nodes can then be launched only in zones with a
 	// subnet for every interface, from a launch template for each zone.
@@ -145,6 +152,22 @@ func (b *LaunchInterfaceApplyConfiguration) WithIPv4PrefixCount(value int32) *La
 // If called multiple times, the IPv6PrefixCount field is set to the value of the last call.
 func (b *LaunchInterfaceApplyConfiguration) WithIPv6PrefixCount(value int32) *LaunchInterfaceApplyConfiguration {
 	b.IPv6PrefixCount = &value
+	return b
+}
+
+// WithConnectionTracking sets the ConnectionTracking field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConnectionTracking field is set to the value of the last call.
+func (b *LaunchInterfaceApplyConfiguration) WithConnectionTracking(value *ConnectionTrackingApplyConfiguration) *LaunchInterfaceApplyConfiguration {
+	b.ConnectionTracking = value
+	return b
+}
+
+// WithENAExpress sets the ENAExpress field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ENAExpress field is set to the value of the last call.
+func (b *LaunchInterfaceApplyConfiguration) WithENAExpress(value apiv1alpha1.ENAExpress) *LaunchInterfaceApplyConfiguration {
+	b.ENAExpress = &value
 	return b
 }
 

@@ -83,6 +83,18 @@ type NodeENISpecApplyConfiguration struct {
 	// address of the interface. Routers, firewalls and other network functions
 	// need false. Default: true.
 	SourceDestCheck *bool `json:"sourceDestCheck,omitempty"`
+	// connectionTracking sets after which time security groups forget idle
+	// connections of the interface. The interface works without it on an instance
+	// type that does not support it, and the status says so. Without it multieni
+	// leaves the timeouts as they are; if you remove it, multieni sets the defaults
+	// of the instance type once.
+	ConnectionTracking *ConnectionTrackingApplyConfiguration `json:"connectionTracking,omitempty"`
+	// enaExpress says for which packets the interface uses ENA Express. Both ends
+	// must use it, on instance types that support it; on others the interface works
+	// without it, and the status says so. Without it multieni attaches the
+	// interface without ENA Express, and leaves an existing setting as it is; if
+	// you remove it, multieni sets None once.
+	ENAExpress *apiv1alpha1.ENAExpress `json:"enaExpress,omitempty"`
 	// mtu is the maximum transmission unit of the link on the node, in bytes:
 	// 9001 is the largest inside a VPC (EC2 user guide, "Network MTU"), 1280
 	// the least for IPv6. The agent on the node sets it. Default: the agent's,
@@ -332,6 +344,22 @@ func (b *NodeENISpecApplyConfiguration) WithTags(entries map[string]apiv1alpha1.
 // If called multiple times, the SourceDestCheck field is set to the value of the last call.
 func (b *NodeENISpecApplyConfiguration) WithSourceDestCheck(value bool) *NodeENISpecApplyConfiguration {
 	b.SourceDestCheck = &value
+	return b
+}
+
+// WithConnectionTracking sets the ConnectionTracking field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConnectionTracking field is set to the value of the last call.
+func (b *NodeENISpecApplyConfiguration) WithConnectionTracking(value *ConnectionTrackingApplyConfiguration) *NodeENISpecApplyConfiguration {
+	b.ConnectionTracking = value
+	return b
+}
+
+// WithENAExpress sets the ENAExpress field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ENAExpress field is set to the value of the last call.
+func (b *NodeENISpecApplyConfiguration) WithENAExpress(value apiv1alpha1.ENAExpress) *NodeENISpecApplyConfiguration {
+	b.ENAExpress = &value
 	return b
 }
 
