@@ -57,7 +57,7 @@ func (h *Host) StartPod(network, name string) error {
 	mine, err := file.Allocate(leases, podnet.Holder{
 		ContainerID: name, Interface: "net1", Config: network, PodNamespace: "default", Pod: name, PodUID: "uid-" + name,
 		BootID: boot.ID, Attachment: file.Attachment, Link: h.linkOf(file.MAC),
-	}, now)
+	}, podnet.Request{}, now)
 	if err != nil {
 		return err
 	}
