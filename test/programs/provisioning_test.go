@@ -162,6 +162,9 @@ func TestTerraformExampleHasNamesOfTheProvider(t *testing.T) {
 		t.Skip("builds a program")
 	}
 	program := provisioner(t, "terraform")
+	if err := inputs.Files(terraformSchema); err != nil {
+		t.Fatal(err)
+	}
 	if out, err := exec.CommandContext(t.Context(), program, terraformSchema, terraformExample).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

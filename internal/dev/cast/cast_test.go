@@ -75,7 +75,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// The picture is XML with each character of the text, whatever the text has.
+// The picture is XML with each character of any text.
 func TestSVGHasTheText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`([a-z<>&'" é✓]|\x1b\[(0|1|2|31|32|33)m|[\x00-\x09]){0,200}`).Draw(t, "text")
