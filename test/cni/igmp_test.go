@@ -61,10 +61,8 @@ func TestAPodReportsMulticastGroups(t *testing.T) {
 				t.Errorf("the pod joins by a message of type %#x, want %#x", got, c.join)
 			}
 			leave()
-			for got := c.join; ; {
-				if got = messages.next(t); got == c.left {
-					break
-				} else if got != c.join {
+			for got := messages.next(t); got != c.left; got = messages.next(t) {
+				if got != c.join {
 					t.Fatalf("the pod sent a message of type %#x, want %#x or %#x", got, c.join, c.left)
 				}
 			}
