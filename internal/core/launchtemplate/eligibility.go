@@ -140,14 +140,18 @@ func fits(limits eni.Limits, interfaces []Interface, efas int) (TypeReason, stri
 		return TooManyEFAs, fmt.Sprintf("it takes %d Elastic Fabric Adapters, and %d are declared", limits.EFAs, efas)
 	}
 	for _, i := range interfaces {
-		if reason, message := fitsAddresses(limits, i); reason != "" {
-			return reason, message
-		}
-		if reason, message := fitsENA(limits, i); reason != "" {
+		if reason, message := fitsInterface(limits, i); reason != "" {
 			return reason, message
 		}
 	}
 	return "", ""
+}
+
+func fitsInterface(limits eni.Limits, i Interface) (TypeReason, string) {
+	if reason, message := fitsAddresses(limits, i); reason != "" {
+		return reason, message
+	}
+	return fitsENA(limits, i)
 }
 
 // fitsIndices checks device indices. A launch takes those below MaximumNetworkInterfaces of the card: EC2 refuses

@@ -12,8 +12,8 @@ import (
 )
 
 // ENA settings are the timeouts of connection tracking and ENA Express. A NodeENI without them leaves those of its
-// interfaces as they are. EC2 cannot remove a setting, so the planner writes the default of the instance type once after
-// the NodeENI no longer declares a setting that multieni has made.
+// interfaces as they are. EC2 cannot remove a setting, so the planner writes the default of the instance type once
+// after the NodeENI no longer declares a setting that multieni has made.
 
 // TrackingField and ExpressField are the fields of a NodeENI for ENA settings.
 const (
@@ -141,8 +141,8 @@ func (p *planner) enaRecord(m *Interface) ENA {
 	return ENA{}
 }
 
-// enaAttributes returns the ENA settings that the interface of a member must have. ENA Express belongs to an attachment:
-// EC2 changes that of a complete one only.
+// enaAttributes returns the ENA settings that the interface of a member must have. ENA Express belongs to an
+// attachment: EC2 changes that of a complete one only.
 func (p *planner) enaAttributes(m *Interface, i eni.Interface) []Attribute {
 	spec, was := m.Settings.Spec, p.enaRecord(m)
 	var wanted []Attribute
@@ -160,8 +160,8 @@ func (p *planner) enaAttributes(m *Interface, i eni.Interface) []Attribute {
 	return wanted
 }
 
-// defaultTracking returns the defaults of the instance type. Without a fresh read the type is unknown: a declared timeout
-// that the interface has, as the record says, and that EC2 does not show is the default.
+// defaultTracking returns the defaults of the instance type. Without a fresh read the type is unknown: a declared
+// timeout that the interface has, as the record says, and that EC2 does not show is the default.
 func (p *planner) defaultTracking(m *Interface) eni.ConnectionTracking {
 	defaults := p.Limits.DefaultTracking()
 	if p.Snapshot != nil {
@@ -180,9 +180,9 @@ func (p *planner) undeclaredTracking(m *Interface, i eni.Interface) eni.Connecti
 	return p.Limits.DefaultTracking().SetIn(left).SetIn(i.ConnectionTracking)
 }
 
-// expressOfAttach returns ENA Express for the next attempt to attach a member's interface. EC2 can refuse it for a reason
-// that no read shows, for example in a Local Zone. Then the interface is attached without it, and the refusal of the
-// update in place says why.
+// expressOfAttach returns ENA Express for the next attempt to attach a member's interface. EC2 can refuse it for a
+// reason that no read shows, for example in a Local Zone. Then the interface is attached without it, and the refusal of
+// the update in place says why.
 func (p *planner) expressOfAttach(m *Interface) eni.ENAExpress {
 	express := m.Settings.Spec.ENAExpress
 	failure := p.Backoffs[m.Key]
