@@ -317,7 +317,7 @@ func (p process) wire(ctx context.Context) error {
 		Attachments: definitions, AttachmentsChanged: definitionsChanged,
 		Attached: telemetry.NewAttachTimes(p.Metrics).Observe, Now: time.Now, Log: p.Log, Traces: p.Traces,
 	})
-	registerMetrics(p.Metrics, c)
+	registerMetrics(p.Metrics, c, mgr.Elected())
 	if err := c.SetupWithManager(ctx, mgr); err != nil {
 		return err
 	}
@@ -374,8 +374,8 @@ func (p process) wirePodServices(ctx context.Context) error {
 	}).SetupWithManager(ctx, p.manager)
 }
 
-// registerMetrics registers the metrics of the controllers.
-func registerMetrics(registry prometheus.Registerer, c *assembly.Controllers) {
+// registerMetrics registers the metrics of the controllers. The channel is closed once this process leads.
+func registerMetrics(registry prometheus.Registerer, c *assembly.Controllers, elected <-chan struct{}) {
 	telemetry.RegisterOwned(registry, telemetry.Owned{
 		All:        c.Observer.Count,
 		Unattached: func() int { return c.Observer.Unattached(func(identity.Owner) bool { return true }) },
@@ -384,4 +384,16 @@ func registerMetrics(registry prometheus.Registerer, c *assembly.Controllers) {
 	})
 	telemetry.RegisterNodeENIs(registry, c.NodeENIs.Counts)
 	telemetry.RegisterBlocked(registry, c.NodeENIs.Blocked)
+	telemetry.RegisterInterfaces(registry, func() []telemetry.Interface {
+		select {
+		case <-elected:
+		default:
+			return nil // two replicas would have the series twice, and no query could join them
+		}
+		var all []telemetry.Interface
+		for _, i := range c.NodeENIs.Attached() {
+			all = append(all, telemetry.Interface(i))
+		}
+		return all
+	})
 }

@@ -16,6 +16,7 @@ func Catalog() []*prometheus.Desc {
 	RegisterOwned(registry, Owned{})
 	RegisterNodeENIs(registry, nil)
 	RegisterBlocked(registry, nil)
+	RegisterInterfaces(registry, nil)
 	RegisterSubnets(registry, nil)
 	RegisterNodeTemplates(registry, nil, nil)
 	NewLifecycleEvents(registry)

@@ -76,3 +76,32 @@ func (s states) Collect(metrics chan<- prometheus.Metric) {
 		}
 	}
 }
+
+// Interface is an attached interface, as metrics name it.
+type Interface struct{ Node, NodeENI, MAC, ENI string }
+
+// interfaces has one series for each attached interface.
+type interfaces struct {
+	attached    func() []Interface
+	description *prometheus.Desc
+}
+
+// RegisterInterfaces registers the metric that says to which NodeENI the interface with a MAC address belongs. Metrics
+// of other programs that know the MAC address of a link can be joined with it.
+func RegisterInterfaces(registry prometheus.Registerer, attached func() []Interface) {
+	registry.MustRegister(interfaces{attached, prometheus.NewDesc(prometheus.BuildFQName(namespace, "interface", "info"),
+		"1 for each attached network interface; the MAC address is that of its link, to join it with metrics of links. "+
+			"Only the leader has it.",
+		[]string{"node", "nodeeni", "mac", "eni"}, nil)})
+}
+
+// Describe implements [prometheus.Collector].
+func (i interfaces) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- i.description }
+
+// Collect implements [prometheus.Collector].
+func (i interfaces) Collect(metrics chan<- prometheus.Metric) {
+	for _, one := range i.attached() {
+		metrics <- prometheus.MustNewConstMetric(i.description, prometheus.GaugeValue, 1, one.Node, one.NodeENI, one.MAC,
+			one.ENI)
+	}
+}

@@ -5,12 +5,14 @@ package nodeeni_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/nodeeni"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -87,5 +89,23 @@ func TestWhatExistsIsListedFirst(t *testing.T) {
 	all := s.read().Status.Attachments
 	if len(all) != 100 || all[89].NodeID != "node-089" || all[90].NodeID != "node-110" || all[99].ENIID != "eni-119" {
 		t.Errorf("%d are listed; around the gap: %s, %s", len(all), all[89].NodeID, all[90].NodeID)
+	}
+}
+
+// An interface of the instance that had the node's name before, and one that is not attached yet, have no link there.
+func TestAttachedInterfacesOfNodes(t *testing.T) {
+	attached := v1alpha1.InterfaceState{
+		Member: v1alpha1.Member{NodeENI: "data"}, Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", MACAddress: "02:00:00:00:00:01", InstanceID: "i-1",
+	}
+	former, coming := attached, attached
+	former.ENIID, former.InstanceID = "eni-2", "i-0"
+	coming.ENIID, coming.Phase = "eni-3", v1alpha1.PhaseAttaching
+	n1 := state("n1", attached)
+	n1.Status.InstanceID = "i-1"
+	n1.Status.Interfaces = append(n1.Status.Interfaces, former, coming)
+	s := setStage(t, &cloud{}, declared(), selected("n1"), n1)
+	want := []nodeeni.AttachedInterface{{Node: "n1", NodeENI: "data", MAC: "02:00:00:00:00:01", ENI: "eni-1"}}
+	if got := s.reconciler.Attached(); !slices.Equal(got, want) {
+		t.Errorf("attached are %v, want %v", got, want)
 	}
 }

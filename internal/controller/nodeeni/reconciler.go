@@ -178,6 +178,28 @@ func (r *Reconciler) Counts() map[string]map[string]int {
 	return counts
 }
 
+// Attached returns the interfaces that nodes have, from the statuses. Interfaces of an instance that had the name of a
+// node before are not among them.
+func (r *Reconciler) Attached() []AttachedInterface {
+	var states v1alpha1.NodeENIStateList
+	if err := r.Client.List(context.Background(), &states, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // a cache that is not filled yet has no content
+	}
+	var all []AttachedInterface
+	for n := range states.Items {
+		state := &states.Items[n]
+		for _, i := range state.Status.Interfaces {
+			if i.Phase == v1alpha1.PhaseAttached && i.InstanceID == state.Status.InstanceID && i.MACAddress != "" {
+				all = append(all, AttachedInterface{Node: state.Name, NodeENI: i.NodeENI, MAC: i.MACAddress, ENI: i.ENIID})
+			}
+		}
+	}
+	return all
+}
+
+// AttachedInterface is an interface that a node has.
+type AttachedInterface struct{ Node, NodeENI, MAC, ENI string }
+
 // Blocked counts the interfaces that are blocked, by reason.
 func (r *Reconciler) Blocked() map[string]int {
 	var all v1alpha1.NodeENIStateList
