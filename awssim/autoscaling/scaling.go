@@ -237,7 +237,8 @@ func (m *Model) terminate(g *Group, instance *Instance, cause string) {
 	if g.find(instance.InstanceID) == nil || strings.HasPrefix(instance.LifecycleState, Terminating) {
 		return
 	}
-	m.begin(g, "Terminating EC2 instance: "+instance.InstanceID, cause).at(instance).end(m.timeline.Now(), "Successful", "")
+	activity := m.begin(g, "Terminating EC2 instance: "+instance.InstanceID, cause)
+	activity.at(instance).end(m.timeline.Now(), "Successful", "")
 	m.ec2.SetLifecycleState(instance.InstanceID, Terminated)
 	m.endActions(instance, Abandon)
 	instance.LifecycleState = Terminating
