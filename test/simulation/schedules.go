@@ -329,7 +329,9 @@ func leaderSchedules() []Schedule {
 				s.hasPrefixes(node1, 2) // pods.ipv4.prefixes.max
 			}},
 		{Rule: model.Fence, Variant: "not even a write of what pods use",
-			Without: []Edit{{nodePackage, "if err := $r.Permit(); err != nil {", "if err := $r.Permit(); false && err != nil {"}},
+			Without: []Edit{
+				{nodePackage, "if err := $r.Permit(); err != nil {", "if err := $r.Permit(); false && err != nil {"},
+			},
 			steps: func(s *stage) {
 				s.podsGetSecondPrefix(node1)
 				s.podsEnd(node1)

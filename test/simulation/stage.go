@@ -266,8 +266,8 @@ func (s *stage) nextLeads(after time.Duration) {
 	s.leader.resync()
 }
 
-// leaderIsStopped lets the leader serve a node, and stops it at a live read, after it has read EC2. Another one gets the
-// lease, and the steps happen. Then the former leader goes on.
+// leaderIsStopped lets the leader serve a node, and stops it at a live read, after it has read EC2. Another one gets
+// the lease, and the steps happen. Then the former leader goes on.
 func (s *stage) leaderIsStopped(node string, steps func()) {
 	former := s.leader
 	s.atLiveRead = func() {

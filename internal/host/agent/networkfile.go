@@ -12,7 +12,6 @@ import (
 	"github.com/multieni/multieni/internal/core/podnet"
 )
 
-
 // router6 is the link-local address of the router in every subnet of a VPC (VPC user guide, "Subnet sizing").
 var router6 = netip.MustParseAddr("fe80:ec2::1")
 

@@ -163,9 +163,10 @@ func churns() []Scenario {
 }
 
 const (
-	// PodsPerNode is how many pods start on each node, and SparePerNode the number of free addresses below which it gets
-	// another prefix.
-	PodsPerNode, SparePerNode = 100, 12
+	// PodsPerNode is how many pods start on each node.
+	PodsPerNode = 100
+	// SparePerNode is the number of free addresses below which a node gets another prefix.
+	SparePerNode = 12
 	// PrefixesPerNode is how many prefixes have exactly these addresses: one more is too much, and one less too few.
 	PrefixesPerNode = (PodsPerNode + SparePerNode) / plan.PodPrefixSize
 )
