@@ -45,6 +45,7 @@ import (
 	"github.com/multieni/multieni/internal/host/netlink/netlinktest"
 	"github.com/multieni/multieni/internal/host/pci"
 	"github.com/multieni/multieni/internal/host/podcni"
+	"github.com/multieni/multieni/internal/host/podlease"
 	"github.com/multieni/multieni/test/needs"
 )
 
@@ -277,10 +278,16 @@ func (k *worker) startAgent() {
 	if k.blind {
 		o.PodAddresses = nil
 	}
+	leases, err := podlease.OpenWatch(k.leases)
+	if err != nil {
+		k.Fatal(err)
+	}
+	o.LeaseEvents = leases
 	a := agent.New(o)
 	stop := k.run("agent of "+k.name, a.Run)
 	k.stopAgent = func() {
 		stop()
+		leases.Close()
 		pods.Close()
 		host.Close()
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/host/agent"
 	"github.com/multieni/multieni/internal/host/netlink"
 	"github.com/multieni/multieni/internal/host/pci"
+	"github.com/multieni/multieni/internal/host/podlease"
 )
 
 // New returns the command.
@@ -87,6 +88,15 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 			settings.PodAddresses = pods
 		} else { // the agent still configures links without it
 			log.Error("the agent cannot observe the addresses of pods; give it CAP_NET_BROADCAST", "err", err)
+		}
+	}
+	if o.NetworksDir != "" {
+		leases, err := podlease.OpenWatch(o.LeasesDir)
+		if err == nil {
+			defer leases.Close()
+			settings.LeaseEvents = leases
+		} else {
+			log.Warn("the agent reads the leases of pods periodically", "err", err)
 		}
 	}
 	if settings.API, err = connect(o.NodeName); err != nil {

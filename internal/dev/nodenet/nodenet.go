@@ -32,6 +32,7 @@ import (
 	"github.com/multieni/multieni/internal/host/agent"
 	"github.com/multieni/multieni/internal/host/netlink"
 	"github.com/multieni/multieni/internal/host/pci"
+	"github.com/multieni/multieni/internal/host/podlease"
 )
 
 // Options configure the networks of nodes.
@@ -200,8 +201,16 @@ func (n *Network) startAgent(ctx context.Context, nd *node) error {
 	if n.options.Programs != nil {
 		o.NetworksDir, o.LeasesDir = nd.networks, nd.leases
 	}
+	leases, err := podlease.OpenWatch(nd.leases)
+	if err != nil {
+		return err
+	}
+	o.LeaseEvents = leases
 	a := agent.New(o)
-	n.run("the agent of "+nd.name, func() error { return a.Run(ctx) })
+	n.run("the agent of "+nd.name, func() error {
+		defer leases.Close()
+		return a.Run(ctx)
+	})
 	return nil
 }
 

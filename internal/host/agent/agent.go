@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 
@@ -67,6 +66,8 @@ type Options struct {
 	StateDir string
 	// NetworksDir, if set, is the folder with a file for each pod network. LeasesDir is the folder of the leases.
 	NetworksDir, LeasesDir string
+	// LeaseEvents reports changes of leases; nil if the agent reads them only periodically.
+	LeaseEvents LeaseEvents
 	// PodAddresses observes the addresses of pods; nil if the agent may not observe them.
 	PodAddresses PodAddresses
 	// CNIDir, if set, is the folder that must have our CNI plugins before pods attach.
@@ -99,9 +100,7 @@ type Agent struct {
 	found      map[string][]podaddress.Address
 	foundAll   bool
 	// leased are the addresses that pods asked for, by interface ID; an interface whose leases were not read has none.
-	// leaseEvents reports changes of leases; nil if the kernel gives no watches.
-	leased      map[string][]podaddress.Presence
-	leaseEvents *fsnotify.Watcher
+	leased map[string][]podaddress.Presence
 	// podsReported is the time of the last report of pod networks.
 	podsReported time.Time
 	// recalled is the checkpoint of an earlier process, recorded the one that this process wrote last.

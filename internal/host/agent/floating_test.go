@@ -28,6 +28,7 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/podaddress"
 	"github.com/multieni/multieni/internal/host/agent"
+	"github.com/multieni/multieni/internal/host/podlease"
 )
 
 // addressBook is the API server of a test, as far as it has FloatingAddresses. Its watches report nothing.
@@ -242,12 +243,17 @@ func (n node) runs(state *v1alpha1.NodeENIState) {
 		n.Fatal(err)
 	}
 	host := &paper{touched: map[int]int{}, events: make(chan struct{}), facts: hostnet.Facts{Away: []string{device}}}
+	leases, err := podlease.OpenWatch(n.leases)
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.Cleanup(leases.Close)
 	ctx, stop := context.WithCancel(n.Context())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- agent.New(agent.Options{
 			Node: "node-1", API: api, Host: host, Resync: time.Minute, DefaultMTU: 9001, NetworksDir: n.networks, LeasesDir: n.leases,
-			PodAddresses: n.addresses, Log: slog.New(slog.DiscardHandler),
+			LeaseEvents: leases, PodAddresses: n.addresses, Log: slog.New(slog.DiscardHandler),
 		}).Run(ctx)
 	}()
 	n.Cleanup(func() {

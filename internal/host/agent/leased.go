@@ -8,68 +8,29 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
-	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
-
-	"github.com/fsnotify/fsnotify"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/core/podaddress"
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/host/podlease"
 )
 
-// updateLeased updates the addresses of an interface that pods asked for, given the leases of its network. The CNI
-// program writes leases without the agent, so the agent watches their folder.
+// LeaseEvents reports changes of leases: the CNI program writes them without the agent.
+type LeaseEvents interface {
+	// Watch reports the changes of a network's leases from now on, which have a folder.
+	Watch(network string) error
+	// Events sends a value after changes.
+	Events() <-chan struct{}
+}
+
+// updateLeased updates the addresses of an interface that pods asked for, given the leases of its network.
 func (a *Agent) updateLeased(network podnet.Network, leases []podnet.Lease, ranges []netip.Prefix) {
 	a.leased[network.ENI] = podaddress.Leased(a.leased[network.ENI], network.Granted(leases), ranges, &a.arrivals)
-	if a.leaseEvents != nil && network.IPv4 != nil && len(network.IPv4.Granted) > 0 {
-		if err := a.leaseEvents.Add(filepath.Join(a.LeasesDir, network.Name)); err != nil {
+	if a.LeaseEvents != nil && network.IPv4 != nil && len(network.IPv4.Granted) > 0 {
+		if err := a.LeaseEvents.Watch(network.Name); err != nil {
 			a.Log.Warn("the agent cannot watch the leases of a network, and reads them periodically", "network",
 				network.Name, "err", err)
-		}
-	}
-}
-
-// watchLeases runs passes after changes of leases in watched folders, until the context ends.
-func (a *Agent) watchLeases(ctx context.Context, beside *sync.WaitGroup) {
-	if a.NetworksDir == "" {
-		return
-	}
-	events, err := fsnotify.NewWatcher()
-	if err != nil {
-		a.Log.Warn("the agent cannot watch the leases of pods, and reads them periodically", "err", err)
-		return
-	}
-	a.leaseEvents = events
-	beside.Go(func() {
-		defer events.Close()
-		for ctx.Err() == nil {
-			err := panics.AsError("the events of leases", func() error { return a.awaitLease(ctx, events) })
-			if err != nil {
-				a.Log.Warn("events of leases were lost; the agent reads the leases", "err", err)
-			}
-			a.API.wake()
-		}
-	})
-}
-
-// awaitLease waits for a change of a lease, and returns the error of the watch.
-func (a *Agent) awaitLease(ctx context.Context, events *fsnotify.Watcher) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case event := <-events.Events:
-			// The store renames each draft to the name of the lease.
-			if event.Has(fsnotify.Create) && !strings.HasPrefix(filepath.Base(event.Name), ".") {
-				return nil
-			}
-		case err := <-events.Errors:
-			return err
 		}
 	}
 }

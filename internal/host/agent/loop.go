@@ -35,7 +35,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.metadata != nil {
 		beside.Go(func() { a.metadata.keep(ctx, a.Log, a.API.wake) })
 	}
-	a.watchLeases(ctx, &beside)
 	if !a.prepare(ctx) {
 		return nil
 	}
@@ -96,12 +95,15 @@ func (a *Agent) prepare(ctx context.Context) bool {
 	return true
 }
 
-// await returns after the time, or when the host, an object of the node or an address of a pod changes. It fails when
+// await returns after the time, or when the host, an object of the node, a lease or an address of a pod changes. It fails when
 // the events of the host end.
 func (a *Agent) await(ctx context.Context, wait time.Duration) error {
-	var addresses <-chan struct{}
+	var addresses, leases <-chan struct{}
 	if a.PodAddresses != nil {
 		addresses = a.PodAddresses.Events()
+	}
+	if a.LeaseEvents != nil {
+		leases = a.LeaseEvents.Events()
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -110,6 +112,7 @@ func (a *Agent) await(ctx context.Context, wait time.Duration) error {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-a.API.changed:
+		case <-leases:
 		case <-addresses:
 			if !a.addressesChanged() {
 				continue
