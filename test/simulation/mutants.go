@@ -50,8 +50,8 @@ func originMutants() []Mutant {
 			core + "render", "if !$taken && $i.$AttachedTo($p.$InstanceID)", "if $taken && $i.$AttachedTo($p.$InstanceID)",
 		}}},
 		{Name: "launch interfaces are tagged again", Like: "a controller that adopts by tags", Edits: []Edit{{
-			core + "plan", "slices.DeleteFunc($changes($desired, nil, $i, $p.$demandFor($m, $i)), $isTags)",
-			"$changes($desired, $m.DesiredTags($desired.Spec.Tags), $i, $p.$demandFor($m, $i))",
+			core + "plan", "slices.DeleteFunc($p.$attributes($m, $desired, nil, $i), $isTags)",
+			"$p.$attributes($m, $desired, $m.DesiredTags($desired.Spec.Tags), $i)",
 		}}},
 		{Name: "pre-join interfaces are leaks", Like: "a collector that looks for owners alone", Edits: []Edit{{
 			collectors, "slices.DeleteFunc($watch.$Owners(), $identity.$Owner.$IsNetwork)", "$watch.$Owners()",
