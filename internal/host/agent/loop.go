@@ -95,8 +95,8 @@ func (a *Agent) prepare(ctx context.Context) bool {
 	return true
 }
 
-// await returns after the time, or when the host, an object of the node, a lease or an address of a pod changes. It fails when
-// the events of the host end.
+// await returns after the time, or when the host, an object of the node, a lease or an address of a pod changes. It
+// fails when the events of the host end.
 func (a *Agent) await(ctx context.Context, wait time.Duration) error {
 	var addresses, leases <-chan struct{}
 	if a.PodAddresses != nil {
