@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,24 +34,24 @@ type statusPatch struct {
 // wrote none.
 func (n node) statusOf(path string, state *v1alpha1.NodeENIState, object *corev1.Node, o agent.Options) statusPatch {
 	n.Helper()
-	patches := make(chan statusPatch, 100)
+	var lock sync.Mutex // a request can outlive the agent that sent it
+	var last statusPatch
 	server := serve(n.T, state, object, func(_ http.ResponseWriter, r *http.Request) bool {
 		var patch statusPatch
 		if strings.HasSuffix(r.URL.Path, path) {
 			if err := json.NewDecoder(r.Body).Decode(&patch); err != nil {
 				n.Error(err)
 			}
-			patches <- patch
+			lock.Lock()
+			defer lock.Unlock()
+			last = patch
 		}
 		return false
 	})
 	o.DefaultMTU, o.NetworksDir, o.LeasesDir = 9001, n.networks, n.leases
 	onePass(n.T, server, hostnet.Facts{Away: []string{device}}, o)
-	close(patches)
-	var last statusPatch
-	for patch := range patches {
-		last = patch
-	}
+	lock.Lock()
+	defer lock.Unlock()
 	return last
 }
 
