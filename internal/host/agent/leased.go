@@ -18,7 +18,7 @@ import (
 
 // LeaseEvents reports changes of leases: the CNI program writes them without the agent.
 type LeaseEvents interface {
-	// Watch reports the changes of a network's leases from now on, which have a folder.
+	// Watch reports the changes of a network's leases from now on. Their folder must exist.
 	Watch(network string) error
 	// Events sends a value after changes.
 	Events() <-chan struct{}

@@ -6,5 +6,5 @@
 //
 // multieni-ipam gives the link of a pod its addresses. It reads the file of the network, which the agent writes, and
 // keeps the leases. multieni-routes is chained after the plugin that creates the link: it adds a rule and a route table
-// for each address. Package podnet computes both.
+// for each address, and rules for those that the pod may bring up later. Package podnet computes both.
 package podcni
