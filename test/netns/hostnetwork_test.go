@@ -307,7 +307,8 @@ func (m *managedNode) withFiles(alone []string) {
 	})
 	m.host.reload()
 	m.settles("unmanaged", "failed")
-	m.wins(alone, m.platform.leftRoutes())
+	// networkd keeps the rules of a link whose configuration failed, until it starts again.
+	m.wins(alone, m.platform.leftRoutes(), m.platform.leftRules())
 	before := m.changes.Load()
 	m.host.restartNetworkd()
 	m.settles("unmanaged")
