@@ -40,7 +40,13 @@ func Schedules() []Schedule {
 		prefixes[n].pods = v1alpha1.NodeENIPods{Namespaces: []string{"default"}, Attachment: v1alpha1.PodAttachmentIPVLAN,
 			IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1, Max: 2}, Spare: ptr.To[int32](1)}}
 	}
-	return slices.Concat(prefixes, addresses)
+	interfaces := detachSchedules()
+	for n := range interfaces {
+		interfaces[n].pods = v1alpha1.NodeENIPods{
+			Namespaces: []string{"default"}, Attachment: v1alpha1.PodAttachmentHostDevice,
+		}
+	}
+	return slices.Concat(interfaces, prefixes, addresses)
 }
 
 // Run plays the schedule. Then everything is well, and the run converges and rests.
@@ -347,5 +353,35 @@ func leaderSchedules() []Schedule {
 				s.agentActs(node1)
 				s.podsStart(node1)
 			}},
+	}
+}
+
+// detachSchedules are about calls to detach a drained interface that get no answer, and users who want it back.
+func detachSchedules() []Schedule {
+	wantedBack := func(takesOver func(*stage)) func(*stage) {
+		return func(s *stage) {
+			s.podsEnd(node1)
+			s.userLabels(node1, nil)
+			s.leaderServes(node1)
+			s.agentActs(node1)                 // reports the network as drained
+			s.leaderServesWithoutAnswer(node1) // to detach the interface
+			s.userLabels(node1, selectedLabels)
+			takesOver(s)
+			for range 3 { // reports that the network does not drain, and opens it with the record of that
+				s.leaderServes(node1)
+				s.agentActs(node1)
+			}
+			s.podsStart(node1)
+			s.lateCallsArrive()
+		}
+	}
+	return []Schedule{
+		{Rule: model.TakeOverSettled, Variant: "after a call to detach its interface without an answer",
+			Without: []Edit{{core + "plan", "own := $r.$UnansweredDetach; !own.IsZero()",
+				"own := $r.$UnansweredDetach; own.IsZero() && !own.IsZero()"}},
+			steps: wantedBack(func(*stage) {})},
+		{Rule: model.TakeOverSettled, Variant: "after another leader took over",
+			Without: []Edit{{core + "plan", "$at = $p.$Era.SettledAt()", "$at = time.Time{}"}},
+			steps:   wantedBack((*stage).anotherLeaderTakesOver)},
 	}
 }

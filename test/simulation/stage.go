@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
@@ -46,6 +47,9 @@ type stage struct {
 // The cluster of a stage, and its nodes.
 const stageCluster, node1, node2 = "red", "node-1", "node-2"
 
+// selectedLabels are the labels of a node that the NodeENI selects.
+var selectedLabels = map[string]string{"multus": "yes"}
+
 // settledWithin is how long a settled read and what follows may take: reads show all changes of a minute ago, and the
 // controller looks every ten seconds then.
 const settledWithin = inventory.StaleReadWindow + 30*time.Second
@@ -65,7 +69,7 @@ func (r *run) furnish(pods v1alpha1.NodeENIPods) {
 			panic(err)
 		}
 		_, _ = c.api.create(&corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"multus": "yes"}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: selectedLabels},
 			Spec:       corev1.NodeSpec{ProviderID: "aws:///" + zones[0] + "/" + launched[0].InstanceID},
 		})
 	}
@@ -213,15 +217,19 @@ func (s *stage) lateCallArrives() {
 	if holder != "" && before == s.interfaceOf(holder) && s.at() == "" {
 		s.fail("a late call takes the address from its holder, node %s", holder)
 	}
-	s.podsHavePrefixes()
+	s.podsAreServed()
 }
 
-// podsHavePrefixes says that no late call took a prefix from a pod.
-func (s *stage) podsHavePrefixes() {
+// podsAreServed says that no late call took an interface or a prefix from a pod.
+func (s *stage) podsAreServed() {
 	for _, h := range s.hosts {
 		for network, leases := range h.leases {
 			i := s.truth().interfaces[h.files[network].ENI]
+			isDetached := !i.AttachedTo(h.instance) || i.Attachment.Status == eni.AttachmentDetaching
 			for _, lease := range leases {
+				if lease.InUse() && isDetached {
+					s.fail("a late call detaches %s, whose address %s a pod of node %s has", i.ID, lease.Address, h.node)
+				}
 				if lease.InUse() && lease.Address != i.PrimaryIPv4 && !inPrefix([]eni.Interface{i}, lease.Address) {
 					s.fail("a late call takes the prefix of %s, which a pod of node %s has", lease.Address, h.node)
 				}
@@ -388,6 +396,14 @@ func (s *stage) podsGetSecondPrefix(node string) {
 func (s *stage) podsEnd(node string) {
 	s.hosts[node].removeAll(s.network(node))
 	s.passes(podnet.RestTime / hostSpeed)
+}
+
+// userLabels lets a user give a node the labels that the NodeENI selects, or other ones.
+func (s *stage) userLabels(node string, labels map[string]string) {
+	_, _ = s.c.api.update(nodes, node, "", func(o client.Object) (client.Object, error) {
+		o.SetLabels(labels)
+		return o, nil
+	})
 }
 
 // prefixesIdle lets prefixes without pods become idle, so that they may drain.

@@ -193,6 +193,25 @@ func TestCreateWithoutAnAnswerIsNoted(t *testing.T) {
 	}
 }
 
+// TestADetachWithoutSuccessIsNoted notes each detach that EC2 did not accept: an earlier attempt of the same call may
+// still take effect.
+func TestADetachWithoutSuccessIsNoted(t *testing.T) {
+	for name, call := range map[string]func() error{
+		"it succeeds": func() error { return nil }, "no answer": func() error { return errors.New("no answer") },
+		"throttled": func() error { return &eni.APIError{Class: eni.Throttled} }, "it panics": func() error { panic("no answer") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := known()
+			a := executor.New(cloud(func(context.Context, string) error { return call() }), v,
+				executor.Options{Members: 2, Removals: 1, Now: func() time.Time { return start.Add(time.Minute) }})
+			outcomes := a.Do(t.Context(), []plan.Action{plan.Detach{Member: member(0), InterfaceID: "eni-1", AttachmentID: "attach-1"}})
+			if got, failed := v.Of(instance)[0].UnansweredDetach, outcomes[0].Err != nil; got.IsZero() == failed {
+				t.Errorf("a call with the outcome %v is noted at %s", outcomes[0].Err, got)
+			}
+		})
+	}
+}
+
 // TestAPanicIsAFailureOfItsAction makes the call for one member panic in its goroutine. EC2 may have executed the call.
 func TestAPanicIsAFailureOfItsAction(t *testing.T) {
 	v := inventory.New(cluster)

@@ -35,6 +35,8 @@ type Recorder interface {
 	RecordRequested(now time.Time, id string, before, added, removed eni.Addresses)
 	// RecordUnansweredCreate records a create call without an answer: EC2 may have created an interface.
 	RecordUnansweredCreate(now time.Time, owner identity.Owner)
+	// RecordUnansweredDetach records a detach call without success: EC2 may still detach the interface.
+	RecordUnansweredDetach(now time.Time, id string)
 }
 
 // Options are the settings of an Applier.
@@ -230,9 +232,16 @@ func (a *Applier) attachWith(ctx context.Context, at plan.Attach) (eni.Attachmen
 }
 
 func (a *Applier) detach(ctx context.Context, d plan.Detach) error {
+	answered := false
+	defer func() { // also when the call panics: EC2 may detach the interface
+		if !answered {
+			a.notes.RecordUnansweredDetach(a.Now(), d.InterfaceID)
+		}
+	}()
 	if err := a.cloud.DetachInterface(ctx, d.AttachmentID, d.Force); err != nil {
 		return err
 	}
+	answered = true
 	a.note(d.InterfaceID, func(i eni.Interface) eni.Interface {
 		if i.Attachment != nil {
 			leaving := *i.Attachment

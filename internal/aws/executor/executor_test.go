@@ -417,6 +417,7 @@ func (silent) RecordChange(time.Time, string, func(eni.Interface) eni.Interface,
 func (silent) Deleted(time.Time, string)                                                      {}
 func (silent) RecordRequested(time.Time, string, eni.Addresses, eni.Addresses, eni.Addresses) {}
 func (silent) RecordUnansweredCreate(time.Time, identity.Owner)                               {}
+func (silent) RecordUnansweredDetach(time.Time, string)                                       {}
 func (silent) RecentlyCreated(time.Time, string) bool                                         { return false }
 
 // TestRemovalsOfAnInstanceAreBounded removes interfaces of several instances with one applier: those of one instance are

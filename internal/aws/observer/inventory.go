@@ -123,6 +123,13 @@ func (o *Observer) RecordUnansweredCreate(now time.Time, owner identity.Owner) {
 	o.inventory.RecordUnansweredCreate(now, owner)
 }
 
+// RecordUnansweredDetach implements the recorder of the executor.
+func (o *Observer) RecordUnansweredDetach(now time.Time, id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.inventory.RecordUnansweredDetach(now, id)
+}
+
 // Deleted implements the recorder of the executor.
 func (o *Observer) Deleted(now time.Time, id string) {
 	o.mu.Lock()

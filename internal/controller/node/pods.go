@@ -125,14 +125,16 @@ func (r *Reconciler) reportsProveAt(s *snapshot) (at time.Time) {
 }
 
 // opened returns the settings of an interface with the record whether the agent may have opened its network to pods.
-// The record is the controller's own, so that no other agent on the node can remove it. It ends when the network was to
-// drain and is reported as drained.
-func (s *snapshot) opened(pods v1alpha1.InterfacePods, id string, was *v1alpha1.InterfacePods) *v1alpha1.InterfacePods {
-	network, reported := s.podNetworks()[id]
+// The record is the controller's own, so that no other agent on the node can remove it. The agent opens the network
+// only with the record. It ends when the network was to drain and is reported as drained.
+func (s *snapshot) opened(
+	pods v1alpha1.InterfacePods, m plan.Member, was *v1alpha1.InterfacePods,
+) *v1alpha1.InterfacePods {
+	network, reported := s.podNetworks()[m.Interface.ID]
 	pods.Opened = was != nil && was.Opened
 	switch {
 	case reported && !network.Drained:
-		pods.Opened = true
+		pods.Opened = pods.Opened || !m.KeepClosed
 	case reported && was != nil && was.Draining:
 		pods.Opened = false
 	}

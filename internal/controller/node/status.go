@@ -238,7 +238,7 @@ func (s *snapshot) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 		return state
 	}
 	if state.Pods != nil {
-		state.Pods = s.opened(*state.Pods, i.ID, s.lastReported(m).Pods)
+		state.Pods = s.opened(*state.Pods, m, s.lastReported(m).Pods)
 	}
 	state.ENIID, state.MACAddress, state.SubnetID, state.Zone = i.ID, i.MAC, i.SubnetID, i.Zone
 	state.SecurityGroupIDs = slices.Sorted(slices.Values(i.Groups))

@@ -56,6 +56,14 @@ func (v *Inventory) RecordUnansweredCreate(now time.Time, owner identity.Owner) 
 	}
 }
 
+// RecordUnansweredDetach records that a call to detach an interface ended without success. EC2 may still detach the
+// interface: the answer was lost, or a retry failed because of the first attempt.
+func (v *Inventory) RecordUnansweredDetach(now time.Time, id string) {
+	if e, known := v.entries[id]; known && now.After(e.UnansweredDetach) {
+		e.UnansweredDetach = now
+	}
+}
+
 // MayHavePendingCreate reports whether an unknown interface of a NodeENI may still become visible because a create call
 // without an answer is younger than [VisibilityWindow].
 func (v *Inventory) MayHavePendingCreate(now time.Time, owner identity.Owner) bool {

@@ -83,3 +83,21 @@ func TestWhatWasAskedForIsExpected(t *testing.T) {
 		})
 	}
 }
+
+// TestADetachWithoutSuccessCountsUntilTheInterfaceIsUnattached has calls that end in any order.
+func TestADetachWithoutSuccessCountsUntilTheInterfaceIsUnattached(t *testing.T) {
+	v, free := inventory.New(cluster), fresh("eni-1", member(0, 1), start)
+	v.RecordUnansweredDetach(after(0), "eni-1") // it is not known yet
+	v.ObserveInterfaces(after(0), attached(free, eni.AttachmentAttached))
+	v.RecordUnansweredDetach(after(20), "eni-1")
+	v.RecordUnansweredDetach(after(10), "eni-1")
+	v.ObserveInterfaces(after(30), attached(free, eni.AttachmentAttached))
+	if got := v.Of(instance)[0].UnansweredDetach; !got.Equal(after(20)) {
+		t.Errorf("the last call ended at %s, want %s", got, after(20))
+	}
+	v.ObserveInterfaces(after(40), free)
+	v.ObserveInterfaces(after(50), attached(free, eni.AttachmentAttached))
+	if got := v.Of(instance)[0].UnansweredDetach; !got.IsZero() {
+		t.Errorf("a call for an earlier attachment counts: %s", got)
+	}
+}

@@ -58,6 +58,9 @@ type Record struct {
 	// DetachingSince is the time of the first read of a detaching attachment, or of the last detach call; zero if it is
 	// not detaching.
 	DetachingSince time.Time
+	// UnansweredDetach is the time of the last call of this process to detach the interface that ended without success;
+	// zero for none, and once the interface is unattached. Such a call may still take effect.
+	UnansweredDetach time.Time
 	// AttachingSince is the time of the first read or call with an attaching attachment; zero if it is not attaching.
 	AttachingSince time.Time
 	// FailedAttaches counts the attempts to attach the interface that ended without success since the last success;
@@ -193,7 +196,7 @@ func cut[V any](index map[string]map[string]V, outer, inner string) {
 // set stores the state of an interface, and reports whether it is new.
 func (v *Inventory) set(at time.Time, e *entry, i eni.Interface) bool {
 	if i.Attachment == nil {
-		v.unattached[e.ID] = true
+		v.unattached[e.ID], e.UnansweredDetach = true, time.Time{}
 	} else {
 		delete(v.unattached, e.ID)
 	}

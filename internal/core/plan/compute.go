@@ -103,6 +103,8 @@ type Member struct {
 	Why Problem
 	// DrainPods is set if the node must let no further pod use the interface.
 	DrainPods bool
+	// KeepClosed is set while a call to detach the interface may take effect: the node must not open it to pods.
+	KeepClosed bool
 	// Drift lists the differences that only a replacement can correct.
 	Drift []Drift
 	// Withheld are prefixes of the interface that pods must not use yet: an earlier leader may have unassigned them.
@@ -126,7 +128,7 @@ func Compute(d Desired, o Observed, now time.Time) Plan {
 	p.allocateSlots()
 	steps := make([]step, len(p.members))
 	for n, m := range p.members {
-		steps[n] = p.withhold(p.next(m))
+		steps[n] = p.keepClosed(p.withhold(p.next(m)))
 		p.apply(steps[n])
 	}
 	for _, update := range p.InPlaceUpdates {
