@@ -6,7 +6,9 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +22,29 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/podaddress"
 )
+
+// AddressAPI is the access to the FloatingAddresses of a node's pods in the API server.
+type AddressAPI interface {
+	// RecallAddresses lists the objects that name this node, once, and follows them. AddressesRecalled reports whether it
+	// did, and AddressesBefore returns the addresses that the node held on an interface by that list.
+	RecallAddresses(context.Context) error
+	AddressesRecalled() bool
+	AddressesBefore(interfaceID string) []podaddress.Presence
+	// FollowAddresses follows the named objects too, and returns the names of all that are followed, sorted. LeaveAddress
+	// ends that of one.
+	FollowAddresses(ctx context.Context, names []string) []string
+	LeaveAddress(name string)
+	// Address returns a followed object; nil if there is none. Callers must not change it.
+	Address(ctx context.Context, name string) (*v1alpha1.FloatingAddress, error)
+	// CreateAddress creates the object of an address. Its finalizer keeps it until the controller knows that no interface
+	// has the address.
+	CreateAddress(ctx context.Context, subnetID, address string) (*v1alpha1.FloatingAddress, error)
+	// WriteAddress writes what the agent has to say about an address, over the version that it has read.
+	WriteAddress(ctx context.Context, read *v1alpha1.FloatingAddress, write podaddress.Write,
+		mine v1alpha1.AddressHolder) error
+	// Wake lets the agent decide again soon.
+	Wake()
+}
 
 // addressAPI is the part of the API for FloatingAddresses. The agent watches each object of its pods by name, because
 // the API server dispatches only such watches without work for every agent. It finds the objects of the process before
@@ -49,17 +74,17 @@ const writtenFor = 10 * time.Second
 // addressResource is the resource of FloatingAddresses.
 const addressResource = "floatingaddresses"
 
-// recalledAddresses reports whether the addresses of the process before are known.
-func (a *API) recalledAddresses() bool { return a.addresses.before != nil }
+// AddressesRecalled is part of [AddressAPI].
+func (a *API) AddressesRecalled() bool { return a.addresses.before != nil }
 
-// heldBefore returns the addresses that the node held on an interface when this process started.
-func (a *API) heldBefore(interfaceID string) []podaddress.Presence {
+// AddressesBefore is part of [AddressAPI].
+func (a *API) AddressesBefore(interfaceID string) []podaddress.Presence {
 	return a.addresses.before[interfaceID]
 }
 
-// recallAddresses lists the objects that name this node, once.
-func (a *API) recallAddresses(ctx context.Context) error {
-	if a.recalledAddresses() {
+// RecallAddresses is part of [AddressAPI].
+func (a *API) RecallAddresses(ctx context.Context) error {
+	if a.AddressesRecalled() {
 		return nil
 	}
 	before := map[string][]podaddress.Presence{}
@@ -80,7 +105,7 @@ func (a *API) recallAddresses(ctx context.Context) error {
 		}
 	}
 	a.addresses.before = before
-	a.followAddresses(ctx, names)
+	a.FollowAddresses(ctx, names)
 	return nil
 }
 
@@ -91,8 +116,8 @@ func (a *API) listAddresses(ctx context.Context, selector fields.Selector, into 
 		Param("fieldSelector", selector.String()).Do(ctx).Into(into)
 }
 
-// followAddresses watches the named objects too, and returns all that are watched.
-func (a *API) followAddresses(ctx context.Context, names []string) map[string]*followedAddress {
+// FollowAddresses is part of [AddressAPI].
+func (a *API) FollowAddresses(ctx context.Context, names []string) []string {
 	for _, name := range names {
 		if a.addresses.followed[name] != nil {
 			continue
@@ -103,20 +128,20 @@ func (a *API) followAddresses(ctx context.Context, names []string) map[string]*f
 		a.addresses.running.Go(func() { one.informer.RunWithContext(ctx) })
 		a.addresses.followed[name] = one
 	}
-	return a.addresses.followed
+	return slices.Sorted(maps.Keys(a.addresses.followed))
 }
 
-// leaveAddress ends the watch of an object.
-func (a *API) leaveAddress(name string) {
+// LeaveAddress is part of [AddressAPI].
+func (a *API) LeaveAddress(name string) {
 	if one := a.addresses.followed[name]; one != nil {
 		one.stop()
 		delete(a.addresses.followed, name)
 	}
 }
 
-// address returns a watched object, or nil if there is none. Callers must not change it. It reads the object itself
-// while the watch has not begun, since a pod waits for the address.
-func (a *API) address(ctx context.Context, name string) (*v1alpha1.FloatingAddress, error) {
+// Address is part of [AddressAPI]. It reads the object itself while the watch has not begun, since a pod waits for the
+// address.
+func (a *API) Address(ctx context.Context, name string) (*v1alpha1.FloatingAddress, error) {
 	one := a.addresses.followed[name]
 	stored, _, _ := one.store.GetByKey(name)
 	watched, _ := stored.(*v1alpha1.FloatingAddress)
@@ -157,9 +182,8 @@ func (a *API) readAddress(ctx context.Context, name string) (*v1alpha1.FloatingA
 	return object, err
 }
 
-// createAddress creates the object of an address. The finalizer keeps it until the controller knows that no interface
-// has the address.
-func (a *API) createAddress(ctx context.Context, subnetID, address string) (*v1alpha1.FloatingAddress, error) {
+// CreateAddress is part of [AddressAPI].
+func (a *API) CreateAddress(ctx context.Context, subnetID, address string) (*v1alpha1.FloatingAddress, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	object := &v1alpha1.FloatingAddress{
@@ -176,8 +200,8 @@ func (a *API) createAddress(ctx context.Context, subnetID, address string) (*v1a
 	return made, nil
 }
 
-// writeAddress writes what the agent has to say about an address, over the version that it has read.
-func (a *API) writeAddress(
+// WriteAddress is part of [AddressAPI].
+func (a *API) WriteAddress(
 	ctx context.Context, object *v1alpha1.FloatingAddress, write podaddress.Write, mine v1alpha1.AddressHolder,
 ) error {
 	content, err := json.Marshal(map[string]any{

@@ -47,10 +47,12 @@ type PCI interface {
 type Options struct {
 	// Node is the name of the node.
 	Node string
-	// API is the API server that the agent reads from and reports to.
-	API  *API
-	Host Host
-	PCI  PCI
+	// API is the API server that the agent reads from and reports to. Addresses is the part for FloatingAddresses; that of
+	// API if nil.
+	API       *API
+	Addresses AddressAPI
+	Host      Host
+	PCI       PCI
 	// Metadata reads instance metadata; nil if there is none.
 	Metadata func(context.Context) (eni.Metadata, error)
 	// DefaultMTU is the MTU of interfaces whose NodeENI sets none, in bytes.
@@ -62,10 +64,13 @@ type Options struct {
 	// PluginConfig, if set, is the file of the SR-IOV network device plugin that lists devices for pods.
 	PluginConfig string
 	// StateDir, if set, is the agent's own folder. Its checkpoint lists the interfaces, for use while the API server is
-	// unreachable.
-	StateDir string
-	// NetworksDir, if set, is the folder with a file for each pod network. LeasesDir is the folder of the leases.
+	// unreachable. WriteCheckpoint stores a checkpoint if the caller keeps it elsewhere.
+	StateDir        string
+	WriteCheckpoint func(*v1alpha1.NodeENIState) error
+	// NetworksDir, if set, is the folder with a file for each pod network. LeasesDir is the folder of the leases. PodFiles
+	// are the files of both if the caller keeps them elsewhere.
 	NetworksDir, LeasesDir string
+	PodFiles               PodFiles
 	// LeaseEvents reports changes of leases; nil if the agent reads them only periodically.
 	LeaseEvents LeaseEvents
 	// PodAddresses observes the addresses of pods; nil if the agent may not observe them.
@@ -75,7 +80,9 @@ type Options struct {
 	// CNIConfigDir, if set, is the folder whose first CNI configuration the container runtime uses. The startup taint
 	// waits for that of Multus.
 	CNIConfigDir string
-	Log          *slog.Logger
+	// Now tells the time; [time.Now] if nil.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Agent reconciles the links of one node.
@@ -103,9 +110,8 @@ type Agent struct {
 	leased map[string][]podaddress.Presence
 	// podsReported is the time of the last report of pod networks.
 	podsReported time.Time
-	// recalled is the checkpoint of an earlier process, recorded the one that this process wrote last.
+	// recalled is the checkpoint of an earlier process.
 	recalled *v1alpha1.NodeENIState
-	recorded []byte
 }
 
 const (
@@ -124,6 +130,18 @@ func New(o Options) *Agent {
 		leased: map[string][]podaddress.Presence{},
 		budget: newAddressBudget(), waiting: map[string]int{},
 		failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
+	if a.Now == nil {
+		a.Now = time.Now
+	}
+	if a.Addresses == nil {
+		a.Addresses = o.API
+	}
+	if a.WriteCheckpoint == nil && o.StateDir != "" {
+		a.WriteCheckpoint = a.writeCheckpointFile
+	}
+	if a.PodFiles == nil && o.NetworksDir != "" {
+		a.PodFiles = folders{o.NetworksDir, o.LeasesDir}
+	}
 	if o.Metadata != nil {
 		a.metadata = newMetadata(o.Metadata)
 	}
@@ -167,12 +185,7 @@ func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
 		return a.Resync, failure
 	}
 	// other programs read these files; the interfaces do not depend on them
-	err = errors.Join(a.keepNetworks(ctx, s), a.writeFiles(s))
-	if stale := a.writeCheckpoint(s); stale != nil {
-		s.networks = WithoutCheckpoint(s.networks, stale)
-		err = errors.Join(err, stale)
-	}
-	if err != nil {
+	if err = errors.Join(a.servePods(ctx, s), a.writeFiles(s)); err != nil {
 		a.Log.Warn("files could not be written", "err", err)
 	}
 	return a.next(s), errors.Join(failure, a.publish(ctx, s))
@@ -262,7 +275,7 @@ func (a *Agent) decide(s *snapshot) (operations []hostnet.Operation, bindings []
 			devices = append(devices, link.Device)
 		}
 	}
-	s.readAt = time.Now()
+	s.readAt = a.Now()
 	if s.facts, err = a.Host.Facts(devices); err != nil {
 		return nil, nil, fmt.Errorf("read the network of the node: %w", err)
 	}

@@ -99,10 +99,10 @@ func (a *API) object(client rest.Interface, of, name string, kind runtime.Object
 	o.store, o.informer = cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: source, ObjectType: kind, Transform: trim,
 		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { a.wake() }, DeleteFunc: func(any) { a.wake() },
+			AddFunc: func(any) { a.Wake() }, DeleteFunc: func(any) { a.Wake() },
 			UpdateFunc: func(was, is any) {
 				if isRelevant(was, is) {
-					a.wake()
+					a.Wake()
 				}
 			},
 		},
@@ -110,7 +110,8 @@ func (a *API) object(client rest.Interface, of, name string, kind runtime.Object
 	return o
 }
 
-func (a *API) wake() {
+// Wake is part of [AddressAPI].
+func (a *API) Wake() {
 	select {
 	case a.changed <- struct{}{}:
 	default: // a signal is pending already
@@ -125,7 +126,7 @@ func (a *API) watch(ctx context.Context, log *slog.Logger) {
 	both.Go(func() { a.states.informer.RunWithContext(ctx) })
 	both.Go(func() { a.nodes.informer.RunWithContext(ctx) })
 	if a.synced(ctx) {
-		a.wake() // a missing object is a change, too
+		a.Wake() // a missing object is a change, too
 	}
 	both.Wait()
 	a.addresses.running.Wait()

@@ -4,7 +4,6 @@
 package agent
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,24 +65,29 @@ func listed(recorded []string, seen []netip.Prefix) []string {
 	})
 }
 
-// writeCheckpoint stores the last report of the controller. Without a report, the existing checkpoint stays.
+// writeCheckpoint stores the last report of the controller. Without a report on this instance, the existing checkpoint
+// stays. One that was lost or damaged since the last pass is written again.
 func (a *Agent) writeCheckpoint(s *snapshot) error {
-	if a.StateDir == "" || s.recalled || s.state == nil || s.state.Status.ObservedGeneration == 0 {
+	if a.WriteCheckpoint == nil || s.recalled || s.state == nil || s.isOthers() ||
+		s.state.Status.ObservedGeneration == 0 {
 		return nil
 	}
-	content, err := json.Marshal(Checkpoint(s.state))
-	if err != nil || bytes.Equal(content, a.recorded) {
-		return err
+	if err := a.WriteCheckpoint(Checkpoint(s.state)); err != nil {
+		return fmt.Errorf("store the checkpoint: %w", err)
 	}
-	err = os.MkdirAll(a.StateDir, 0o755)
+	return nil
+}
+
+// writeCheckpointFile stores a checkpoint in the agent's folder.
+func (a *Agent) writeCheckpointFile(checkpoint *v1alpha1.NodeENIState) error {
+	content, err := json.Marshal(checkpoint)
+	if err == nil {
+		err = os.MkdirAll(a.StateDir, 0o755)
+	}
 	if err == nil {
 		_, err = networkd.Replace(filepath.Join(a.StateDir, checkpointFile), content)
 	}
-	if err != nil {
-		return fmt.Errorf("store the checkpoint: %w", err)
-	}
-	a.recorded = content
-	return nil
+	return err
 }
 
 // readCheckpoint returns the stored checkpoint, or nil.

@@ -4,7 +4,12 @@
 package agent_test
 
 import (
+	"bytes"
+	"cmp"
+	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -87,4 +92,51 @@ func TestRecall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestADamagedCheckpointIsWrittenAgain: an agent that starts without the API server would not know the networks and the
+// marks of prefixes, although this one reported them as drained.
+func TestADamagedCheckpointIsWrittenAgain(t *testing.T) {
+	pass, file := checkpoints(t)
+	whole := pass(withPods())
+	if err := os.WriteFile(file, whole[:len(whole)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := pass(withPods()); !bytes.Equal(got, whole) {
+		t.Errorf("the checkpoint is %s", got)
+	}
+}
+
+// TestTheCheckpointIsOfThisInstance: a state can be that of another instance with the name of this node. It confirms no
+// interface of this one.
+func TestTheCheckpointIsOfThisInstance(t *testing.T) {
+	pass, _ := checkpoints(t)
+	mine := withPods()
+	mine.Spec.InstanceID = "i-0123456789abcdef0"
+	others := withPods()
+	others.Spec.InstanceID = "i-0fedcba9876543210"
+	if before, got := pass(mine), pass(others); !bytes.Equal(got, before) {
+		t.Errorf("the checkpoint is %s", got)
+	}
+}
+
+// checkpoints returns a function that lets the agent of instance i-0123456789abcdef0 serve a state and returns its
+// checkpoint, and the path of that.
+func checkpoints(t *testing.T) (pass func(*v1alpha1.NodeENIState) []byte, file string) {
+	t.Helper()
+	a := agent.New(agent.Options{Node: "node-1", StateDir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	file = filepath.Join(a.StateDir, "agent.json")
+	known := &eni.Metadata{InstanceID: "i-0123456789abcdef0"}
+	return func(state *v1alpha1.NodeENIState) []byte {
+		t.Helper()
+		state.Spec.InstanceID = cmp.Or(state.Spec.InstanceID, known.InstanceID)
+		if _, err := a.ServePods(t.Context(), agent.Reading{State: state, Metadata: known}); err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content
+	}, file
 }

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,7 +46,7 @@ func interfacesOf(s *snapshot) []podaddress.Interface {
 // addresses the process before held.
 func (a *Agent) observe(ctx context.Context, s *snapshot) {
 	if a.follows(s.state) && !s.recalled {
-		s.unrecalled = a.API.recallAddresses(ctx)
+		s.unrecalled = a.Addresses.RecallAddresses(ctx)
 	}
 	a.interfaces = interfacesOf(s)
 	a.found, a.foundAll = a.findAddresses()
@@ -93,13 +92,13 @@ func prefixesOf(i v1alpha1.InterfaceState) []netip.Prefix {
 // nothing is known of them. While the API server is unreachable the last ones stay, so that an address that comes up
 // meanwhile is new once the agent can write that.
 func (a *Agent) updatePresent(s *snapshot, interfaceID string, ranges []netip.Prefix) int {
-	if a.PodAddresses == nil || s.recalled || !a.API.recalledAddresses() {
+	if a.PodAddresses == nil || s.recalled || !a.Addresses.AddressesRecalled() {
 		return len(a.present[interfaceID])
 	}
-	now := time.Now()
+	now := a.Now()
 	last, known := a.present[interfaceID]
 	if !known {
-		last = a.API.heldBefore(interfaceID)
+		last = a.Addresses.AddressesBefore(interfaceID)
 	}
 	found, waiting := podaddress.Admit(last, podaddress.Without(a.found[interfaceID], a.leased[interfaceID]), ranges,
 		func(f podaddress.Address) bool { return a.budget.take(f, now) })
@@ -114,13 +113,13 @@ func (a *Agent) updatePresent(s *snapshot, interfaceID string, ranges []netip.Pr
 
 // seesAll reports whether the known addresses of an interface are those of all pods.
 func (a *Agent) seesAll(interfaceID string) bool {
-	return a.PodAddresses == nil || a.foundAll && a.API.recalledAddresses() && a.waiting[interfaceID] == 0
+	return a.PodAddresses == nil || a.foundAll && a.Addresses.AddressesRecalled() && a.waiting[interfaceID] == 0
 }
 
 // forgetPresent drops the addresses of interfaces that are no longer reported.
 func (a *Agent) forgetPresent(s *snapshot) {
-	a.budget.prune(time.Now())
-	a.arrivals.Started = a.arrivals.Started || a.foundAll && !s.recalled && a.API.recalledAddresses()
+	a.budget.prune(a.Now())
+	a.arrivals.Started = a.arrivals.Started || a.foundAll && !s.recalled && a.Addresses.AddressesRecalled()
 	for id := range a.present {
 		if !slices.ContainsFunc(s.networks, func(n v1alpha1.PodNetworkState) bool { return n.ENIID == id }) {
 			delete(a.present, id)
@@ -161,7 +160,7 @@ func (a *Agent) addresses(s *snapshot) map[string]presentAddress {
 
 // hold writes which addresses pods of this node have. A failure of one keeps no other from being written.
 func (a *Agent) hold(ctx context.Context, s *snapshot) error {
-	if s.state == nil || s.networksUnknown || a.NetworksDir == "" || !a.follows(s.state) && !a.API.recalledAddresses() {
+	if s.state == nil || s.networksUnknown || a.PodFiles == nil || !a.follows(s.state) && !a.Addresses.AddressesRecalled() {
 		return nil
 	}
 	if s.unrecalled != nil {
@@ -169,7 +168,7 @@ func (a *Agent) hold(ctx context.Context, s *snapshot) error {
 	}
 	addresses := a.addresses(s)
 	var failures []error
-	for _, name := range slices.Sorted(maps.Keys(a.API.followAddresses(ctx, slices.Collect(maps.Keys(addresses))))) {
+	for _, name := range a.Addresses.FollowAddresses(ctx, slices.Collect(maps.Keys(addresses))) {
 		var err error
 		switch address, present := addresses[name]; {
 		case !present:
@@ -186,14 +185,14 @@ func (a *Agent) hold(ctx context.Context, s *snapshot) error {
 
 // holdPresent writes what the node has to say about an address that a pod has.
 func (a *Agent) holdPresent(ctx context.Context, name string, address presentAddress) error {
-	object, err := a.API.address(ctx, name)
+	object, err := a.Addresses.Address(ctx, name)
 	if err != nil {
 		return err
 	}
 	me, observed := podaddress.Owner{Node: a.Node, InterfaceID: address.interfaceID}, ObservedAddress(object)
 	write := podaddress.Decide(me, address.Seen(observed), observed)
 	if write == podaddress.Create {
-		if object, err = a.API.createAddress(ctx, address.subnetID, address.Address.String()); err != nil {
+		if object, err = a.Addresses.CreateAddress(ctx, address.subnetID, address.Address.String()); err != nil {
 			return a.triedAgain(err)
 		}
 		write = podaddress.Hold
@@ -219,7 +218,7 @@ func (a *Agent) write(ctx context.Context, object *v1alpha1.FloatingAddress, wri
 			return err
 		}
 	}
-	if err := a.API.writeAddress(ctx, object, write, holder); err != nil {
+	if err := a.Addresses.WriteAddress(ctx, object, write, holder); err != nil {
 		if apierrors.IsConflict(err) {
 			unclaim(address)
 		}
@@ -233,17 +232,17 @@ func (a *Agent) write(ctx context.Context, object *v1alpha1.FloatingAddress, wri
 
 // holdAbsent writes that no pod of the node has an address, if the agent knows that.
 func (a *Agent) holdAbsent(ctx context.Context, s *snapshot, name string) error {
-	object, err := a.API.address(ctx, name)
+	object, err := a.Addresses.Address(ctx, name)
 	if err != nil || !a.knowsAbsent(s, object) {
 		return err
 	}
 	me := podaddress.Owner{Node: a.Node}
 	write := podaddress.Decide(me, podaddress.Seen{}, ObservedAddress(object))
 	if write == podaddress.WriteNothing {
-		a.API.leaveAddress(name)
+		a.Addresses.LeaveAddress(name)
 		return nil
 	}
-	if err := a.API.writeAddress(ctx, object, write, v1alpha1.AddressHolder{NodeName: a.Node}); err != nil {
+	if err := a.Addresses.WriteAddress(ctx, object, write, v1alpha1.AddressHolder{NodeName: a.Node}); err != nil {
 		return a.triedAgain(err)
 	}
 	return nil
@@ -273,7 +272,7 @@ func (a *Agent) knowsAbsent(s *snapshot, object *v1alpha1.FloatingAddress) bool 
 // agent then decides again.
 func (a *Agent) triedAgain(err error) error {
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		a.API.wake()
+		a.Addresses.Wake()
 		return nil
 	}
 	return err

@@ -13,7 +13,6 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/podaddress"
 	"github.com/multieni/multieni/internal/core/podnet"
-	"github.com/multieni/multieni/internal/host/podlease"
 )
 
 // LeaseEvents reports changes of leases: the CNI program writes them without the agent.
@@ -38,7 +37,7 @@ func (a *Agent) updateLeased(network podnet.Network, leases []podnet.Lease, rang
 // claim records in the lease that the agent is about to make its pod the holder over the version of the object: the
 // write may have no answer, and the process may end before one. It reports whether the pod still has the lease.
 func (a *Agent) claim(ctx context.Context, address presentAddress, object *v1alpha1.FloatingAddress) (bool, error) {
-	store, err := podlease.OpenPresent(ctx, a.LeasesDir, address.network)
+	store, err := a.PodFiles.LockLeased(ctx, address.network)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

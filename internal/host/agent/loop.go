@@ -33,7 +33,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer stop()
 	beside.Go(func() { a.API.watch(ctx, a.Log) })
 	if a.metadata != nil {
-		beside.Go(func() { a.metadata.keep(ctx, a.Log, a.API.wake) })
+		beside.Go(func() { a.metadata.keep(ctx, a.Log, a.API.Wake) })
 	}
 	if !a.prepare(ctx) {
 		return nil

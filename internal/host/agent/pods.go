@@ -4,14 +4,9 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -47,19 +42,19 @@ func (a *Agent) keepNetworks(ctx context.Context, s *snapshot) error {
 	if s.state == nil {
 		return nil
 	}
-	others := s.metadata != nil && s.metadata.InstanceID != s.state.Spec.InstanceID
+	others := s.isOthers()
 	switch {
-	case a.NetworksDir == "" && others:
+	case a.PodFiles == nil && others:
 		s.networks = s.state.Status.PodNetworks
 		return nil
-	case a.NetworksDir == "":
+	case a.PodFiles == nil:
 		s.networks = DisabledNetworks(s.state, s.isConfirmed() && !s.recalled)
 		return nil
 	case others:
 		s.networksUnknown = true
 		return nil
 	}
-	present, err := a.presentNetworks()
+	present, err := a.PodFiles.Networks()
 	if err != nil {
 		s.networksUnknown = true
 		return err
@@ -130,6 +125,11 @@ func (a *Agent) serveNetwork(
 	return state, nil
 }
 
+// isOthers reports whether the state is that of another instance, as instance metadata says.
+func (s *snapshot) isOthers() bool {
+	return s.metadata != nil && s.metadata.InstanceID != s.state.Spec.InstanceID
+}
+
 // isOwn reports whether this is the instance of the state, as instance metadata says, which keepNetworks compared, or
 // the Node. A network of another instance with the name of this node has no link here, and this node knows nothing of
 // its pods.
@@ -173,47 +173,23 @@ func explainFailure(state *v1alpha1.PodNetworkState, err error) {
 	}
 }
 
-// presentNetworks returns the networks that have a file. A network with an invalid file has only a name.
-func (a *Agent) presentNetworks() (map[string]podnet.Network, error) {
-	entries, err := os.ReadDir(a.NetworksDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list the files of networks: %w", err)
-	}
-	present := map[string]podnet.Network{}
-	for _, entry := range entries {
-		name, is := strings.CutSuffix(entry.Name(), ".json")
-		if !is {
-			continue
-		}
-		content, err := os.ReadFile(filepath.Join(a.NetworksDir, entry.Name()))
-		if err != nil {
-			return nil, fmt.Errorf("read the file of network %s: %w", name, err)
-		}
-		network, _ := podnet.ParseNetwork(content) // the agent of a later release can have written it
-		network.Name = name
-		present[name] = network
-	}
-	return present, nil
-}
-
 // endNetwork removes the file of a network that the state no longer lists. While a pod has an address, the network
 // drains instead, and the agent continues to report it, so that the controller does not treat the interface as unused.
 // endNetwork may return a state together with an error; the caller must report both.
 func (a *Agent) endNetwork(
 	ctx context.Context, s *snapshot, network podnet.Network,
 ) (*v1alpha1.PodNetworkState, error) {
-	path := filepath.Join(a.NetworksDir, network.Name+".json")
 	if network.ENI == "" {
-		return nil, os.Remove(path) // no pod gets an address with an invalid file, and no report could name the interface
+		return nil, a.PodFiles.RemoveNetwork(network.Name) // no pod gets an address with an invalid file, and no report could name the interface
 	}
 	state := &v1alpha1.PodNetworkState{Network: network.Name, NodeENI: network.NodeENI, ENIID: network.ENI}
 	brought := a.updatePresent(s, network.ENI, nil)
-	store, err := podlease.OpenContext(ctx, a.LeasesDir, network.Name)
+	store, err := a.PodFiles.Lock(ctx, network.Name)
 	if err != nil {
 		return state, err
 	}
 	defer store.Close()
-	now := time.Now()
+	now := a.Now()
 	leases, err := store.Current(now)
 	if err != nil {
 		return state, err
@@ -223,8 +199,8 @@ func (a *Agent) endNetwork(
 	seesAll := a.seesAll(network.ENI)
 	state.Drained = state.Drained && seesAll
 	if ended && seesAll {
-		if err := os.Remove(path); err != nil {
-			return state, fmt.Errorf("remove the file of network %s: %w", network.Name, err)
+		if err := a.PodFiles.RemoveNetwork(network.Name); err != nil {
+			return state, err
 		}
 		return nil, nil
 	}
@@ -232,11 +208,7 @@ func (a *Agent) endNetwork(
 		return state, nil
 	}
 	network.Draining = true
-	content, err := network.Encode()
-	if err == nil {
-		err = podlease.WriteFile(path, content)
-	}
-	return state, err
+	return state, a.PodFiles.WriteNetwork(network)
 }
 
 // keepNetwork writes the file of one network under the lock of its leases, and completes its state. It adds to the
@@ -244,32 +216,23 @@ func (a *Agent) endNetwork(
 func (a *Agent) keepNetwork(
 	ctx context.Context, i v1alpha1.InterfaceState, state *v1alpha1.PodNetworkState, facts NetworkFacts,
 ) error {
-	store, err := podlease.OpenContext(ctx, a.LeasesDir, state.Network)
+	store, err := a.PodFiles.Lock(ctx, state.Network)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	facts.Now = time.Now()
+	facts.Now = a.Now()
 	if facts.Leases, err = store.Current(facts.Now); err != nil {
 		return err
 	}
 	network := PodNetwork(i, a.Node, a.DefaultMTU)
 	a.updateLeased(network, facts.Leases, floating(i.Pods))
-	path := filepath.Join(a.NetworksDir, state.Network+".json")
-	present, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read the file of network %s: %w", state.Network, err)
+	if facts.Before, err = a.PodFiles.Network(state.Network); err != nil {
+		return err
 	}
-	facts.Before, _ = podnet.ParseNetwork(present) // an invalid file is written again, and so is one of a later release
 	report := ServeNetwork(&network, i, facts, *state)
-	content, err := network.Encode()
-	if err != nil {
-		return fmt.Errorf("write the file of network %s: %w", state.Network, err)
-	}
-	if !bytes.Equal(content, present) {
-		if err := errors.Join(os.MkdirAll(a.NetworksDir, 0o755), podlease.WriteFile(path, content)); err != nil {
-			return fmt.Errorf("write the file of network %s: %w", state.Network, err)
-		}
+	if err := a.PodFiles.WriteNetwork(network); err != nil {
+		return err
 	}
 	*state = report
 	return nil
@@ -278,18 +241,18 @@ func (a *Agent) keepNetwork(
 // sweepLeases ends and removes the leases of networks that the node does not have any more, whose pods are gone. A
 // network that ended keeps the leases of its last pods for a while, and a reboot removes all files of networks.
 func (a *Agent) sweepLeases(ctx context.Context, isNetwork func(string) bool) error {
-	networks, err := podlease.Networks(a.LeasesDir)
+	networks, err := a.PodFiles.Leased()
 	failures := []error{err}
 	for _, network := range networks {
 		if isNetwork(network) {
 			continue
 		}
-		store, err := podlease.OpenPresent(ctx, a.LeasesDir, network)
+		store, err := a.PodFiles.LockLeased(ctx, network)
 		if err != nil {
 			failures = append(failures, err)
 			continue
 		}
-		leases, err := store.Current(time.Now())
+		leases, err := store.Current(a.Now())
 		if err == nil && len(leases) == 0 {
 			err = store.Remove()
 		}
@@ -329,5 +292,5 @@ func (a *Agent) podsDue(s *snapshot) bool {
 		return drained
 	}
 	return !maps.Equal(phases(s.networks), phases(s.state.Status.PodNetworks)) ||
-		time.Since(a.podsReported) >= podInterval
+		a.Now().Sub(a.podsReported) >= podInterval
 }

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,7 +37,7 @@ func (a *Agent) report(ctx context.Context, s *snapshot) error {
 	if err := a.API.writeReport(ctx, links, s.networks, cni); err != nil {
 		return fmt.Errorf("write the links of NodeENIState %s: %w", a.Node, err)
 	}
-	a.podsReported = time.Now()
+	a.podsReported = a.Now()
 	return nil
 }
 
