@@ -6,7 +6,6 @@ package simulation
 import (
 	"math/rand/v2"
 
-	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/host/agent"
 )
@@ -44,15 +43,15 @@ func (h *podHost) replaceAgent() {
 		return
 	}
 	h.damageFile()
+	kind := servesPods
 	switch r.agents.random.IntN(60) {
 	case 0:
-		h.agent = servesNone
+		kind = servesNone
 		r.covers.Actors[runsWithoutPods]++
 	case 1:
-		h.agent = knowsNone
+		kind = knowsNone
 		r.covers.Actors[runsEarlierAgent]++
 	case 2, 3, 4, 5:
-		h.agent = servesPods
 	case 6:
 		r.note(nil, "%s: node %s loses the files of its networks and its checkpoint", h.c.name, h.node)
 		h.loseFiles()
@@ -61,8 +60,7 @@ func (h *podHost) replaceAgent() {
 	default:
 		return
 	}
-	h.report = nil // of the agent before
-	h.restartHolds()
+	h.runs(kind)
 	r.note(nil, "%s: node %s has an agent that %s", h.c.name, h.node, h.agent)
 }
 
@@ -97,16 +95,16 @@ func (h *podHost) readFile(network string) podnet.Network {
 	return h.files[network]
 }
 
-// reports returns what the agent reports about the pod networks that it read.
-func (h *podHost) reports() []v1alpha1.PodNetworkState {
-	switch h.agent {
-	case servesNone:
-		return agent.DisabledNetworks(h.observed, h.observed.Status.ObservedGeneration != 0)
-	case knowsNone:
-		return nil
-	default:
-		return h.serveNetworks()
+// serveNone lets an agent of an earlier release make its report, which has no pod networks.
+func (h *podHost) serveNone() {
+	if !h.knowsState() {
+		return
 	}
+	if h.observed.Status.ObservedGeneration != 0 && !h.recalled {
+		h.checkpoint = agent.Checkpoint(h.observed)
+	}
+	h.noteDrained(nil)
+	h.decideReport(nil)
 }
 
 // String implements [fmt.Stringer].

@@ -220,7 +220,7 @@ func (h *podHost) restartHolds() {
 // decideHolds lets the agent decide, by the present versions of the objects, what it writes about addresses.
 func (h *podHost) decideHolds() {
 	h.holds = nil
-	if h.observed == nil || h.agent != servesPods {
+	if !h.knowsState() || h.agent != servesPods {
 		return
 	}
 	type place struct {

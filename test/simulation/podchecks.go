@@ -19,12 +19,8 @@ import (
 // hasWhole reports whether a pod has a whole interface, with all of its addresses.
 func (r *run) hasWhole(id string) bool {
 	for _, h := range r.pods.hosts {
-		for network, pods := range h.using {
-			if h.files[network].Attachment == podnet.HostDevice && slices.ContainsFunc(pods, func(p runningPod) bool {
-				return p.eni == id
-			}) {
-				return true
-			}
+		if h.hasWhole(id) {
+			return true
 		}
 	}
 	return false

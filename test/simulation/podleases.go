@@ -39,13 +39,11 @@ func (h *podHost) current(network string) []podnet.Lease {
 	return kept
 }
 
-// sweepLeases removes the leases of networks that the node no longer has, once nothing needs them.
-func (h *podHost) sweepLeases() {
-	for _, network := range slices.Sorted(maps.Keys(h.leases)) {
-		if _, is := h.files[network]; !is && len(h.current(network)) == 0 {
-			delete(h.leases, network)
-		}
-	}
+// put stores the lease of an address, in place of the former one.
+func (h *podHost) put(network string, lease podnet.Lease) {
+	h.leases[network] = append(slices.DeleteFunc(h.leases[network], func(l podnet.Lease) bool {
+		return l.Address == lease.Address
+	}), lease)
 }
 
 // damageFile at times damages one file of the host: a lease, the file of a network, or the checkpoint.
@@ -101,13 +99,6 @@ func (h *podHost) deleteDamaged() {
 // has reports whether a pod has an address of a network.
 func (h *podHost) has(network string, address netip.Addr) bool {
 	return slices.ContainsFunc(h.using[network], func(p runningPod) bool { return slices.Contains(p.addresses, address) })
-}
-
-// store keeps what the agent needs while the API server does not answer.
-func (h *podHost) store() {
-	if h.observed.Status.ObservedGeneration != 0 && !h.recalled {
-		h.checkpoint = agent.Checkpoint(h.observed)
-	}
 }
 
 // recall lets an agent start without the API server: it knows what the checkpoint and instance metadata list.

@@ -134,6 +134,7 @@ func (u *prefixUsers) podsOf(network podnet.Network) int {
 
 // runningPod is a pod with its addresses, and the interface that has them.
 type runningPod struct {
+	number    int
 	eni       string
 	holder    podnet.Holder
 	addresses []netip.Addr
@@ -145,7 +146,7 @@ func (h *podHost) add(network string) bool {
 	r.prefixes.pods++
 	name := fmt.Sprintf("pod-%d", r.prefixes.pods)
 	file := h.files[network]
-	pod := runningPod{eni: file.ENI, holder: podnet.Holder{ContainerID: name, Interface: "net1", PodNamespace: "default",
+	pod := runningPod{number: r.prefixes.pods, eni: file.ENI, holder: podnet.Holder{ContainerID: name, Interface: "net1", PodNamespace: "default",
 		Pod: name, PodUID: "uid-" + name, BootID: h.boot.ID, Attachment: file.Attachment}}
 	leases, err := h.allocate(network, pod.holder)
 	if err != nil {
@@ -153,9 +154,7 @@ func (h *podHost) add(network string) bool {
 	}
 	for _, lease := range leases {
 		h.checkStarted(network, lease.Address)
-		h.leases[network] = append(slices.DeleteFunc(h.leases[network], func(l podnet.Lease) bool {
-			return l.Address == lease.Address
-		}), lease)
+		h.put(network, lease)
 		r.note(nil, "%s: %s of node %s gets %s on %s of network %s", h.c.name, name, h.node, lease.Address,
 			file.ENI, network)
 		pod.addresses = append(pod.addresses, lease.Address)

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/host/agent"
@@ -65,6 +64,11 @@ type podHost struct {
 	drainsSince map[string]time.Time
 	// came has, by name, the addresses that the agent saw come up and has not written; follows those that it watches.
 	came, follows map[string]bool
+	// process is the product's agent, and pass its last one; nil for none since its start. links are the indexes of links,
+	// by interface.
+	process *agent.Agent
+	pass    *agent.Pass
+	links   map[string]int
 	// report is what the agent is about to write; nil for nothing. holds are its writes about addresses.
 	report func()
 	holds  []func()
@@ -98,7 +102,6 @@ func (r *run) movePods() {
 		h := r.pods.hosts[instance]
 		if r.faults.off {
 			h.followOnce()
-			h.agent = servesPods
 			h.settle()
 		} else {
 			h.replaceAgent()
@@ -170,9 +173,10 @@ func newPodHost(c *cluster, node, instance string) *podHost {
 		c: c, node: node, instance: instance, files: map[string]podnet.Network{}, leases: map[string][]podnet.Lease{},
 		using: map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{}, came: map[string]bool{},
 		follows: map[string]bool{}, drainsSince: map[string]time.Time{},
-		cameAt: map[string]time.Time{}, drainedAt: map[string]time.Time{},
+		cameAt: map[string]time.Time{}, drainedAt: map[string]time.Time{}, links: map[string]int{},
 	}
 	h.beginBoot()
+	h.runs(servesPods)
 	return h
 }
 
@@ -199,11 +203,14 @@ func (h *podHost) act() {
 
 // settle does what an agent does within seconds.
 func (h *podHost) settle() {
+	if h.agent != servesPods {
+		h.runs(servesPods)
+	}
 	h.read()
 	h.serve()
 	h.write()
-	for network, file := range h.files {
-		if file.Draining && !h.linger(network) {
+	for network := range h.using {
+		if file, is := h.files[network]; (!is || file.Draining) && !h.linger(network) {
 			h.removeAll(network)
 		}
 	}
@@ -214,30 +221,33 @@ func (h *podHost) settle() {
 // read lets the agent read its NodeENIState.
 func (h *podHost) read() {
 	h.recalled = false
-	if state, is := h.c.api.get(states, h.node).(*v1alpha1.NodeENIState); is && state.Spec.InstanceID == h.instance {
-		h.observed = state
-	} else {
-		h.observed = nil
-	}
+	h.observed, _ = h.c.api.get(states, h.node).(*v1alpha1.NodeENIState)
 }
 
-// serve writes the files of the networks that the agent knows, and makes its next report.
+// serve lets the agent write the files of the networks that it knows, and make its next report.
 func (h *podHost) serve() {
 	h.decideHolds()
-	if h.observed == nil {
+	if h.agent == knowsNone {
+		h.serveNone()
 		return
 	}
-	h.store()
-	reports := h.reports()
+	h.servePods()
+	reports, _ := h.pass.Report()
 	h.noteDrained(reports)
-	if h.recalled { // the API server does not answer
+	h.decideReport(reports)
+}
+
+// knowsState reports whether the agent knows a state of its instance.
+func (h *podHost) knowsState() bool { return h.observed != nil && h.observed.Spec.InstanceID == h.instance }
+
+// decideReport lets the agent report the given networks, unless the API server has that report or does not answer.
+func (h *podHost) decideReport(reports []v1alpha1.PodNetworkState) {
+	h.report = nil
+	if !h.knowsState() || h.recalled ||
+		equality.Semantic.DeepEqual(reports, h.observed.Status.PodNetworks) {
 		return
 	}
 	node := h.node
-	if equality.Semantic.DeepEqual(reports, h.observed.Status.PodNetworks) {
-		h.report = nil
-		return
-	}
 	h.report = func() {
 		h.c.run.note(nil, "%s: the agent of node %s reports %s", h.c.name, node, summary(reports))
 		_, _ = h.c.api.update(states, node, "", func(o client.Object) (client.Object, error) {
@@ -245,61 +255,6 @@ func (h *podHost) serve() {
 			return o, nil
 		})
 	}
-}
-
-func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
-	files, interfaces := map[string]podnet.Network{}, map[string]string{}
-	for network, file := range h.files {
-		if !h.lost[network] {
-			interfaces[network] = file.ENI
-		}
-	}
-	served := agent.ServedNetworks(h.observed, interfaces)
-	for _, network := range slices.Sorted(maps.Keys(served)) {
-		i := served[network]
-		last := agent.LastReport(h.observed, network, i.ENIID)
-		report := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Reason: "LinkNotFound",
-			Prefixes: agent.MarkedPrefixes(last)}
-		files[network] = h.files[network]
-		if h.hasLink(i.ENIID) || i.Pods.Draining {
-			file := agent.PodNetwork(i, h.node, defaultMTU)
-			facts := agent.NetworkFacts{Observes: true, Last: last, Before: h.readFile(network),
-				Leases: h.current(network), Now: h.now(),
-				Brought: len(h.present(i.ENIID, i.SubnetID, controller.FloatingRanges(i.Pods)))}
-			served := agent.ServeNetwork(&file, i, facts, report)
-			if _, err := file.Encode(); err == nil { // the range of the subnet may be unknown yet
-				files[network], report = file, served
-				delete(h.lost, network)
-			}
-		}
-		reports = append(reports, report)
-	}
-	for _, network := range slices.Sorted(maps.Keys(h.files)) {
-		file := h.files[network]
-		if _, is := served[network]; is {
-			continue
-		}
-		if h.lost[network] {
-			if len(h.using[network]) > 0 {
-				files[network] = file
-			}
-			continue
-		}
-		if h.observed.Status.ObservedGeneration == 0 || h.recalled { // the agent releases nothing without a report
-			files[network] = file
-			continue
-		}
-		report := v1alpha1.PodNetworkState{
-			Network: network, NodeENI: file.NodeENI, ENIID: file.ENI,
-		}
-		if !agent.EndNetwork(file, h.current(network), len(h.brought[file.ENI]), h.now(), &report) {
-			file.Draining = true
-			files[network], reports = file, append(reports, report)
-		}
-	}
-	h.files = files
-	h.sweepLeases()
-	return agent.OneOfEachInterface(reports)
 }
 
 // write lets the agent write its report, which may be old by now.
@@ -349,9 +304,9 @@ func (h *podHost) reboot() {
 	h.beginBoot()
 	h.files, h.lost, h.report = map[string]podnet.Network{}, nil, nil
 	h.forgetBrought()
-	h.restartHolds()
+	h.runs(h.agent)
 	if h.recall(); h.observed != nil && h.agent == servesPods {
-		h.serveNetworks()
+		h.servePods()
 	}
 }
 

@@ -470,9 +470,9 @@ func (s *stage) refusesWrites() bool { return s != nil && s.unwritable }
 // agentOfEarlierReleaseActs lets an agent that knows no pods report once, before the present one starts again.
 func (s *stage) agentOfEarlierReleaseActs(node string) {
 	h := s.hosts[node]
-	h.agent, h.report = knowsNone, nil
+	h.runs(knowsNone)
 	s.agentActs(node)
-	h.agent = servesPods
+	h.runs(servesPods)
 }
 
 // hasPrefixes says how many prefixes EC2 has on the interface of a node.
