@@ -108,6 +108,20 @@ func (f *Fabric) Follow(ctx context.Context) error {
 	}
 }
 
+// Inside runs a function in the namespace of the VPC, with the name of the link that is the VPC's end of an interface:
+// packets that a node sends by the interface arrive there. Goroutines that the function starts run elsewhere.
+func (f *Fabric) Inside(interfaceID string, do func(link string)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, links := range linksByVPC(f.source.State(), f.nodes) {
+		at := slices.IndexFunc(links, func(l link) bool { return l.id == interfaceID })
+		if at >= 0 && f.vpcs[id] != nil {
+			return f.vpcs[id].inside(func() { do(links[at].peer()) })
+		}
+	}
+	return fmt.Errorf("enter the network of interface %s: it is not attached to a node of the fabric", interfaceID)
+}
+
 // apply updates the networks of all VPCs to a state.
 func (f *Fabric) apply(state ec2.State) error {
 	wanted := linksByVPC(state, f.nodes)

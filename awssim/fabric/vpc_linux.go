@@ -108,6 +108,8 @@ func (v *vpc) close() error {
 	return v.namespace.Close()
 }
 
+func (v *vpc) inside(do func()) error { return v.namespace.Do(do) }
+
 // apply updates the namespace to the links.
 func (v *vpc) apply(links []link) error {
 	indexes, err := v.applyLinks(links)

@@ -14,4 +14,6 @@ func newVPC() (*vpc, error) { return nil, namespace.Possible() }
 
 func (*vpc) apply([]link) error { return namespace.Possible() }
 
+func (*vpc) inside(func()) error { return namespace.Possible() }
+
 func (*vpc) close() error { return nil }

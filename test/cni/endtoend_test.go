@@ -147,6 +147,7 @@ spec:
     namespaces: [upf]
     ipv4: {prefixes: {min: 1, max: 4}, spare: 8}
     ipv6: {prefixes: 1}
+    igmpVersion: 2
     routes: [{to: 10.0.64.0/18}, {to: "2600:1f18:1234:5600::/60"}]
 ---
 apiVersion: networking.k8s.aws/v1alpha1

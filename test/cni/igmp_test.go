@@ -55,7 +55,7 @@ func TestAPodReportsMulticastGroups(t *testing.T) {
 			}
 			n.mustAdd(n.configuration("n3", fmt.Sprintf(`{%s, "master": "net-n3", "ipam": %s}, %s`,
 				attachment(), n.ipam("n3"), c.routes)), p, "net1")
-			messages := listen(t, n.vpc, "eni")
+			messages := n.listenTo(t)
 			leave := p.join(t, "net1")
 			if got := messages.next(t); got != c.join {
 				t.Errorf("the pod joins by a message of type %#x, want %#x", got, c.join)
@@ -154,24 +154,39 @@ func index(t *testing.T, link string) int {
 // igmp is a socket that reads the messages of IGMP that arrive on a link.
 type igmp int
 
-func listen(t *testing.T, space *netlinktest.Namespace, link string) igmp {
+// listen listens in the network namespace that inside enters, on the link that it names.
+func listen(t *testing.T, inside func(func(link string)) error) igmp {
 	t.Helper()
 	const protocol = unix.ETH_P_IP>>8 | unix.ETH_P_IP<<8&0xff00 // in network byte order
 	var socket int
 	var err error
-	space.Do(func() {
+	entered := inside(func(link string) {
 		if socket, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err == nil {
 			err = unix.Bind(socket, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: index(t, link)})
 		}
 	})
-	if err == nil {
+	if err = errors.Join(entered, err); err == nil {
 		t.Cleanup(func() { _ = unix.Close(socket) })
 		err = unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 15})
 	}
 	if err != nil {
-		t.Fatalf("listen on %s: %v", link, err)
+		t.Fatalf("listen to what arrives in the VPC: %v", err)
 	}
 	return igmp(socket)
+}
+
+// listenTo listens at the VPC's end of the interface of a node, and of one of the fabric.
+func (n *node) listenTo(t *testing.T) igmp {
+	t.Helper()
+	return listen(t, func(do func(string)) error {
+		n.vpc.Do(func() { do("eni") })
+		return nil
+	})
+}
+
+func (w *podCluster) listenTo(t *testing.T, eni string) igmp {
+	t.Helper()
+	return listen(t, func(do func(string)) error { return w.fabric.Inside(eni, do) })
 }
 
 // next returns the type of the next message.

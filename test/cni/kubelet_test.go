@@ -79,7 +79,9 @@ func (k *worker) kubelet(folders []string, archive string) *machine {
 	return m
 }
 
-// configure writes the configurations of Multus, containerd and the kubelet.
+// configure writes the configurations of Multus, containerd and the kubelet. The network namespaces of pods are in a
+// folder that this machine does not have: the agent runs outside of the node's mounts, and would otherwise look for them
+// in the machine's own /run/netns.
 func (m *machine) configure() {
 	m.Helper()
 	var folders []string
@@ -92,6 +94,7 @@ func (m *machine) configure() {
 		"containerd.toml": fmt.Sprintf(`version = 3
 [plugins.'io.containerd.cri.v1.runtime']
 restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
 [plugins.'io.containerd.cri.v1.runtime'.cni]
 bin_dirs = [%s]
 conf_dir = "%s/net.d"
@@ -207,9 +210,22 @@ func (p kubePod) reaches(to netip.Addr) error {
 	return p.reachesHost(to.String())
 }
 
-// reachesHost returns why the pod does not connect to an address or a name, as it answers the node's request over eth0;
-// nil if it connects.
+// reachesHost returns why the pod does not connect to an address or a name; nil if it connects.
 func (p kubePod) reachesHost(to string) error {
+	p.node.Helper()
+	return p.does("reach?address=" + url.QueryEscape(to))
+}
+
+// joins makes the pod join a multicast group on its first network.
+func (p kubePod) joins(group netip.Addr) {
+	p.node.Helper()
+	if err := p.does("join?link=net1&group=" + group.String()); err != nil {
+		p.node.Fatal(err)
+	}
+}
+
+// does returns why the pod cannot do what the node requests over eth0, as it answers; nil if it can.
+func (p kubePod) does(what string) error {
 	p.node.Helper()
 	eth0 := p.node.kubectl("", "get", "pod", p.name, "-n", "upf", "-o", "jsonpath={.status.podIP}")
 	var connection net.Conn
@@ -219,7 +235,7 @@ func (p kubePod) reachesHost(to string) error {
 		p.node.Fatalf("%s does not reach its pod: %v", p.node.name, err)
 	}
 	through := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return connection, nil }}
-	answer, err := (&http.Client{Transport: through, Timeout: time.Minute}).Get("http://pod/reach?address=" + url.QueryEscape(to))
+	answer, err := (&http.Client{Transport: through, Timeout: time.Minute}).Get("http://pod/" + what)
 	if err != nil {
 		p.node.Fatalf("ask %s: %v", p.name, err)
 	}

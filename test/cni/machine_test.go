@@ -65,6 +65,13 @@ func TestKubeletsRunPodsOfANodeENI(t *testing.T) {
 		}
 		eventually(t, "the answer at the address that EC2 knows now", func() bool { return podA.reaches(unknown) == nil })
 	})
+	t.Run("a pod that joins a multicast group reports it by IGMPv2", func(t *testing.T) {
+		messages := w.listenTo(t, a.network("n3").ENI)
+		podA.joins(netip.MustParseAddr("239.0.0.1"))
+		if got := messages.next(t); got != reportV2 {
+			t.Errorf("a message of type %#x arrives in the VPC, want %#x", got, reportV2)
+		}
+	})
 	t.Run("a pod has the whole interface", func(*testing.T) {
 		w.reachEachOther("n6", a.run("whole-a", "n6"), b.run("whole-b", "n6"))
 	})
@@ -130,13 +137,13 @@ func (n *node) linkNames() []string {
 // sandboxes returns the network namespaces of the pods on the node.
 func (m *machine) sandboxes() []string {
 	m.Helper()
-	entries, err := os.ReadDir(filepath.Join(m.dir, "run", "netns"))
+	files, err := filepath.Glob(filepath.Join(m.dir, "run/containerd/*/netns/*"))
 	if err != nil {
 		m.Fatal(err)
 	}
 	var all []string
-	for _, e := range entries {
-		all = append(all, filepath.Join("/run/netns", e.Name()))
+	for _, file := range files {
+		all = append(all, strings.TrimPrefix(file, m.dir))
 	}
 	return all
 }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command pod is the only program in the image of the pods on real nodes. Called with "serve" it is an HTTP server,
-// which answers /reach?address=… with whether it can connect to that address. Otherwise it is the program of a sandbox,
-// and waits.
+// which answers /reach?address=… with whether it can connect to that address, and joins a multicast group on a link by
+// /join?group=…&link=…. Otherwise it is the program of a sandbox, and waits.
 package main
 
 import (
@@ -26,6 +26,7 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == "serve" {
 		http.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
 		http.HandleFunc("/reach", reach)
+		http.HandleFunc("/join", join)
 		go func() {
 			fmt.Fprintln(os.Stderr, http.ListenAndServe(":8080", nil))
 			os.Exit(1)
@@ -42,4 +43,15 @@ func reach(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = connection.Close()
+}
+
+// join joins a group until the pod ends.
+func join(w http.ResponseWriter, r *http.Request) {
+	link, err := net.InterfaceByName(r.FormValue("link"))
+	if err == nil {
+		_, err = net.ListenMulticastUDP("udp4", link, &net.UDPAddr{IP: net.ParseIP(r.FormValue("group")), Port: 5000})
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+	}
 }
