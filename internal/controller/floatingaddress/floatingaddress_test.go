@@ -453,21 +453,6 @@ func TestAnObjectDeletedUnderAPodComesBack(t *testing.T) {
 	w.made("unassign a [10.0.4.200]", "read a")
 }
 
-// TestContention names the pods of both nodes.
-func TestContention(t *testing.T) {
-	w := newWorld(t)
-	w.hold(vip, "node-a", eniA)
-	object := &v1alpha1.FloatingAddress{}
-	w.must(w.api.Get(t.Context(), client.ObjectKey{Name: v1alpha1.FloatingAddressName(subnet, vip)}, object))
-	object.Status.Contender = &v1alpha1.AddressHolder{NodeName: "node-b", ENIID: eniB, PodIP: "10.1.0.2", Since: metav1.NewTime(w.now)}
-	w.must(w.api.Status().Update(t.Context(), object))
-	w.reconcile(vip)
-	c := meta.FindStatusCondition(w.says(vip, "Assigned", "").Status.Conditions, v1alpha1.ConditionContended)
-	if c == nil || !strings.Contains(c.Message, "the pod with IP address 10.1.0.1 on node node-a has address 10.0.4.200, and so has the pod with IP address 10.1.0.2 on node node-b") {
-		t.Errorf("the condition is %+v", c)
-	}
-}
-
 // TestAFullInterfaceGetsTheOldest has more addresses than the instance type allows.
 func TestAFullInterfaceGetsTheOldest(t *testing.T) {
 	w := newWorld(t)

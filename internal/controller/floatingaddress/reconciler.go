@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -391,11 +392,14 @@ func (r *Reconciler) named(ctx context.Context, a floating.Address) floating.Add
 	return a
 }
 
-// podName returns the name of the running pod with an IP address, or the address if the API server does not return
-// exactly one pod.
+// podName returns how messages name a holder's pod. Of an IP address that is the name of the running pod with it, or the
+// address if the API server does not return exactly one pod. A pod that asked for its address has its name already.
 func (r *Reconciler) podName(ctx context.Context, ip string) string {
 	if ip == "" {
 		return ""
+	}
+	if _, err := netip.ParseAddr(ip); err != nil {
+		return "pod " + ip
 	}
 	unnamed := "the pod with IP address " + ip
 	name, err := r.podNames.Get(ctx, ip, func(ctx context.Context) (string, time.Duration, error) {
