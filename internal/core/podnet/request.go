@@ -309,14 +309,13 @@ func join(ranges []netip.Prefix) string {
 }
 
 // Granted returns the leases in use of addresses that pods asked for and that follow them: addresses of granted ranges
-// and, since an edit of the ranges takes no address from a pod, those that the agent has claimed.
+// and, since an edit of the NodeENI takes no address from a pod, those that the agent has claimed.
 func (n Network) Granted(leases []Lease) []Lease {
-	if n.IPv4 == nil || n.Attachment != IPVLAN {
-		return nil
-	}
 	var granted []Lease
 	for _, l := range leases {
-		if l.InUse() && (l.Claim != nil || n.IPv4.grants(l.Address)) && !n.IPv4.holds(l.Address) {
+		grants := n.IPv4 != nil && n.Attachment == IPVLAN && n.IPv4.grants(l.Address)
+		ofPrefix := n.IPv4 != nil && n.IPv4.holds(l.Address)
+		if l.InUse() && (l.Claim != nil || grants) && !ofPrefix {
 			granted = append(granted, l)
 		}
 	}

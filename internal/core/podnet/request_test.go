@@ -236,3 +236,30 @@ func TestRoutingOfGrantedRanges(t *testing.T) {
 		t.Errorf("routes are %v, want %s", got, want)
 	}
 }
+
+// TestAClaimOutlivesItsGrant edits a network under a pod that asked for its address, which the agent has claimed.
+func TestAClaimOutlivesItsGrant(t *testing.T) {
+	claimed := podnet.Lease{Address: address("10.0.4.200"), Holder: podnet.Holder{ContainerID: "c1", Interface: "net1"},
+		Claim: &podnet.Claim{Object: "o", Sequence: 1}}
+	other := podnet.Lease{Address: address("10.0.4.201"), Holder: podnet.Holder{ContainerID: "c2", Interface: "net1"}}
+	for name, tc := range map[string]struct {
+		edit func(*podnet.Network)
+		want int
+	}{
+		"no edit":                  {func(*podnet.Network) {}, 2},
+		"the range goes":           {func(n *podnet.Network) { n.IPv4.Granted = nil }, 1},
+		"pods get no IPv4 address": {func(n *podnet.Network) { n.IPv4 = nil }, 1},
+		"pods get the interface":   {func(n *podnet.Network) { n.Attachment = podnet.HostDevice }, 1},
+		"a prefix has the address": {func(n *podnet.Network) {
+			n.IPv4.Prefixes = append(n.IPv4.Prefixes, podnet.Prefix{CIDR: prefix("10.0.4.192/28")})
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := granted()
+			tc.edit(&n)
+			if got := n.Granted([]podnet.Lease{claimed, other}); len(got) != tc.want {
+				t.Errorf("the leases that follow their pods are %v, want %d", got, tc.want)
+			}
+		})
+	}
+}
