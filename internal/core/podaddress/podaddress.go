@@ -161,13 +161,17 @@ type Presence struct {
 }
 
 // Seen returns what the agent sees of the address, given its object. An address whose claim may be written did not come
-// up since: the pod was the holder, and may have been displaced.
+// up since: the pod was the holder, and may have been displaced. A lease that is older than that of the holder did not
+// come up either: the agent is late, because it or its node was away.
 func (p Presence) Seen(o Object) Seen {
-	seen := Seen{Present: true, Came: p.Came, Declared: p.Declared}
-	if p.Lease != nil && p.Lease.Claim != nil {
-		claim := p.Lease.Claim
+	seen := Seen{Present: true, Came: p.Came, Declared: p.Declared, Leased: p.Lease != nil}
+	if !seen.Leased {
+		return seen
+	}
+	if claim := p.Lease.Claim; claim != nil {
 		seen.Came = seen.Came && o.Exists && o.UID == claim.Object && o.Sequence < claim.Sequence
 	}
+	seen.Came = seen.Came && !(o.Holder.Node != "" && o.Since.After(p.Since))
 	return seen
 }
 

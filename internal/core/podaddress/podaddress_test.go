@@ -253,6 +253,7 @@ func TestDecide(t *testing.T) {
 	}
 	up, wasUp := podaddress.Seen{Present: true, Came: true, Declared: true}, podaddress.Seen{Present: true, Declared: true}
 	undeclared, gone := podaddress.Seen{Present: true, Came: true}, podaddress.Seen{}
+	leased := podaddress.Seen{Present: true, Came: true, Declared: true, Leased: true}
 	for name, tc := range map[string]struct {
 		seen   podaddress.Seen
 		object podaddress.Object
@@ -268,6 +269,8 @@ func TestDecide(t *testing.T) {
 		"that is written":                           {wasUp, held(b, a), podaddress.WriteNothing},
 		"another contender is written":              {wasUp, held(b, podaddress.Owner{Node: "node-c"}), podaddress.WriteNothing},
 		"it is held":                                {wasUp, held(a, none), podaddress.WriteNothing},
+		"it came up, and is held":                   {up, held(a, none), podaddress.WriteNothing},
+		"a pod got a lease of it, and it is held":   {leased, held(a, none), podaddress.Hold},
 		"it is held, and the node contends with it": {wasUp, held(a, a), podaddress.Yield},
 		"another interface of the node holds it":    {wasUp, held(sibling, none), podaddress.Hold},
 		"it goes":                                   {gone, held(a, none), podaddress.LetGo},
@@ -320,6 +323,12 @@ func TestSeen(t *testing.T) {
 	object := func(uid string, sequence int64) podaddress.Object {
 		return podaddress.Object{Exists: true, UID: uid, Sequence: sequence}
 	}
+	since := time.Unix(100, 500)
+	holder := func(later time.Duration) podaddress.Object {
+		o := object("o", 7)
+		o.Holder, o.Since = podaddress.Owner{Node: "node-b", InterfaceID: "eni-b"}, time.Unix(100, 0).Add(later)
+		return o
+	}
 	for name, tc := range map[string]struct {
 		claim  *podnet.Claim
 		object podaddress.Object
@@ -331,11 +340,15 @@ func TestSeen(t *testing.T) {
 		"another pod became the holder since":   {claim, object("o", 4), false},
 		"the object was deleted and made again": {claim, object("p", 1), false},
 		"the object is not there":               {claim, podaddress.Object{}, false},
+		"never claimed, the holder is earlier":  {nil, holder(-time.Second), true},
+		"never claimed, in the same second":     {nil, holder(0), true},
+		"never claimed, the holder is later":    {nil, holder(time.Second), false},
+		"no write arrived, the holder is later": {&podnet.Claim{Object: "o", Sequence: 9}, holder(time.Second), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := leased(address(200), "c1", tc.claim)
-			p := podaddress.Presence{Address: l.Address, Came: true, Declared: true, Lease: &l}
-			if got := p.Seen(tc.object); got != (podaddress.Seen{Present: true, Came: tc.came, Declared: true}) {
+			p := podaddress.Presence{Address: l.Address, Since: since, Came: true, Declared: true, Lease: &l}
+			if got := p.Seen(tc.object); got != (podaddress.Seen{Present: true, Came: tc.came, Declared: true, Leased: true}) {
 				t.Errorf("got %+v, want that it came: %t", got, tc.came)
 			}
 		})

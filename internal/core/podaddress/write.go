@@ -3,6 +3,8 @@
 
 package podaddress
 
+import "time"
+
 // Owner is an interface of a node.
 type Owner struct{ Node, InterfaceID string }
 
@@ -14,6 +16,8 @@ type Object struct {
 	Sequence int64
 	// Holder has the address, and Contender is another one that has it too; the zero Owner for none.
 	Holder, Contender Owner
+	// Since is when the holder got the address, by the clock of its node and in whole seconds.
+	Since time.Time
 }
 
 // Write is what an agent writes about an address.
@@ -38,10 +42,13 @@ const (
 type Seen struct {
 	// Present is set if a pod has the address, Came if the agent saw it come up, and Declared if the ranges contain it.
 	Present, Came, Declared bool
+	// Leased is set if the pod asked for the address.
+	Leased bool
 }
 
 // Decide returns what the agent of a node writes about an address of its pods. The last writer is the holder, so an
 // agent writes itself over another one only if it saw the address come up: one that starts cannot tell who was first.
+// For a new lease an agent also writes itself over itself, so that the object says since when the pod has the address.
 func Decide(me Owner, seen Seen, o Object) Write {
 	holds, contends := o.Holder == me, o.Contender.Node == me.Node
 	switch {
@@ -53,7 +60,7 @@ func Decide(me Owner, seen Seen, o Object) Write {
 		return LetGo
 	case !seen.Present && contends, holds && contends:
 		return Yield
-	case !seen.Present, holds:
+	case !seen.Present, holds && !(seen.Leased && seen.Came):
 		return WriteNothing // the object says so already
 	case seen.Came, o.Holder.Node == "", o.Holder.Node == me.Node:
 		return Hold

@@ -108,6 +108,8 @@ type Agent struct {
 	foundAll   bool
 	// leased are the addresses that pods asked for, by interface ID; an interface whose leases were not read has none.
 	leased map[string][]podaddress.Presence
+	// granted is set once the process saw the file of a network whose pods may ask for addresses.
+	granted bool
 	// podsReported is the time of the last report of pod networks.
 	podsReported time.Time
 	// recalled is the checkpoint of an earlier process.

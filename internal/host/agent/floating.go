@@ -52,10 +52,10 @@ func (a *Agent) observe(ctx context.Context, s *snapshot) {
 	a.found, a.foundAll = a.findAddresses()
 }
 
-// follows reports whether addresses can follow pods of the node: those that pods asked for, and with an observer those
-// that pods bring up themselves.
+// follows reports whether addresses can follow pods of the node: those that pods asked for, now or before a network
+// ended, and with an observer those that pods bring up themselves.
 func (a *Agent) follows(state *v1alpha1.NodeENIState) bool {
-	return a.PodAddresses != nil || slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+	return a.PodAddresses != nil || a.granted || slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
 		return i.Pods != nil && len(i.Pods.Floating) > 0
 	})
 }
@@ -173,6 +173,8 @@ func (a *Agent) hold(ctx context.Context, s *snapshot) error {
 		switch address, present := addresses[name]; {
 		case !present:
 			err = a.holdAbsent(ctx, s, name)
+		case address.Lease != nil && address.Lease.Unreadable:
+			// Nothing is known of the pod, so the object stays as it is. The report names the lease.
 		case address.Lease != nil, a.sawAll():
 			err = a.holdPresent(ctx, name, address)
 		}
@@ -262,10 +264,13 @@ func (a *Agent) knowsAbsent(s *snapshot, object *v1alpha1.FloatingAddress) bool 
 	case mine.Pod == "":
 		return a.sawAll()
 	}
-	_, read := a.leased[mine.ENIID]
-	return read || !slices.ContainsFunc(s.state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
-		return i.ENIID == mine.ENIID
-	})
+	if _, read := a.leased[mine.ENIID]; read {
+		return true
+	}
+	// Otherwise no lease counts once the interface is none for pods any more, and the network has ended.
+	return s.isConfirmed() && !s.recalled && !slices.ContainsFunc(s.state.Status.Interfaces,
+		func(i v1alpha1.InterfaceState) bool { return i.ENIID == mine.ENIID && i.Pods != nil }) &&
+		!slices.ContainsFunc(s.networks, func(n v1alpha1.PodNetworkState) bool { return n.ENIID == mine.ENIID })
 }
 
 // triedAgain returns the error of a write, and none if another client created or deleted the object meanwhile: the
@@ -298,6 +303,7 @@ func ObservedAddress(object *v1alpha1.FloatingAddress) podaddress.Object {
 		Sequence: object.Status.Sequence}
 	if holder := object.Status.Holder; holder != nil {
 		o.Holder = podaddress.Owner{Node: holder.NodeName, InterfaceID: holder.ENIID}
+		o.Since = holder.Since.Time
 	}
 	if contender := object.Status.Contender; contender != nil {
 		o.Contender = podaddress.Owner{Node: contender.NodeName, InterfaceID: contender.ENIID}

@@ -5,11 +5,16 @@ package agent_test
 
 import (
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/internal/host/agent"
 	"github.com/multieni/multieni/internal/host/podlease"
 )
 
@@ -45,6 +50,8 @@ func (n node) grant(address string, claim *podnet.Claim, freed time.Time) {
 
 // TestALeaseIsAClaim starts an agent that may not observe pods, on a node with a pod that asked for an address.
 func TestALeaseIsAClaim(t *testing.T) {
+	later := vip("node-2")
+	later.Status.Holder.Since = metav1.NewTime(time.Now().Add(time.Hour))
 	for name, tc := range map[string]struct {
 		object            *v1alpha1.FloatingAddress
 		claim             *podnet.Claim
@@ -59,6 +66,8 @@ func TestALeaseIsAClaim(t *testing.T) {
 		"the agent before ended before its write":     {vip("node-2"), &podnet.Claim{Object: "vip", Sequence: 8}, 1, "node-1", 8, "", "upf/upf-0"},
 		"another node took it from this pod":          {vip("node-2"), &podnet.Claim{Object: "vip", Sequence: 6}, 1, "node-2", 7, "node-1", ""},
 		"another node took it, and the object is new": {vip("node-2"), &podnet.Claim{Object: "old", Sequence: 8}, 1, "node-2", 7, "node-1", ""},
+		"a later pod got it while the agent was away": {later, nil, 1, "node-2", 7, "node-1", ""},
+		"another pod of the node had it":              {vip("node-1"), nil, 1, "node-1", 8, "", "upf/upf-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			book, n := bookOf(t), newNode(t, nil)
@@ -102,5 +111,63 @@ func TestALeaseThatComesAndGoes(t *testing.T) {
 	}
 	if got := book.get(observed.Name).Status; got.Sequence != 7 {
 		t.Errorf("the agent wrote about an address that it may not observe: %+v", got)
+	}
+}
+
+// TestADamagedLeaseClaimsNothing damages the file of a lease. Nothing says whether its pod is newer than that of another
+// node.
+func TestADamagedLeaseClaimsNothing(t *testing.T) {
+	book, n := bookOf(t), newNode(t, nil)
+	book.put(vip("node-2"))
+	n.grant("10.0.4.200", nil, time.Time{})
+	file := filepath.Join(n.leases, "n3", "10.0.4.200.json")
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.grant("10.0.4.201", nil, time.Time{})
+	n.runs(withGrant())
+	book.writes(t, 2) // of the other address, which comes behind
+	if got := book.get(vipName).Status; got.Holder.NodeName != "node-2" || got.Sequence != 7 {
+		t.Errorf("the status is %+v", got)
+	}
+	if content, err := os.ReadFile(file); err != nil || string(content) != "{" {
+		t.Errorf("the agent wrote the damaged file: %s, %v", content, err)
+	}
+}
+
+// claimed is the object of an address that a pod of the node asked for.
+func claimed() *v1alpha1.FloatingAddress {
+	object := vip("node-1")
+	object.Status.Holder.Pod = "upf/upf-0"
+	return object
+}
+
+// TestAHolderEndsWithItsNetwork starts an agent after the NodeENI stopped being a network for pods, and the pods ended.
+func TestAHolderEndsWithItsNetwork(t *testing.T) {
+	book, n, state := bookOf(t), newNode(t, nil), withGrant()
+	book.put(claimed())
+	if err := os.Mkdir(n.networks, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n.write(agent.PodNetwork(state.Status.Interfaces[0], "node-1", 9001))
+	state.Status.Interfaces[0].Pods = nil
+	n.runs(state)
+	book.writes(t, 1)
+	if got := book.get(vipName).Status; got.Holder != nil || got.Sequence != 8 {
+		t.Errorf("the status is %+v", got)
+	}
+}
+
+// TestAHolderStaysUntilTheStateIsKnown starts an agent with a state that the controller has just made again, and that
+// does not list all interfaces yet.
+func TestAHolderStaysUntilTheStateIsKnown(t *testing.T) {
+	book, n, state := bookOf(t), newNode(t, nil), withGrant()
+	book.put(claimed())
+	state.Status.ObservedGeneration, state.Status.Interfaces[0].ENIID = 0, "eni-2"
+	n.grant("10.0.4.201", nil, time.Time{})
+	n.runs(state)
+	book.writes(t, 2) // of the other address, which comes behind
+	if got := book.get(vipName).Status; got.Holder == nil || got.Sequence != 7 {
+		t.Errorf("the status is %+v", got)
 	}
 }

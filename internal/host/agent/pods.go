@@ -68,6 +68,7 @@ func (a *Agent) keepFiles(ctx context.Context, s *snapshot, present map[string]p
 	interfaces := map[string]string{}
 	for network, file := range present {
 		interfaces[network] = file.ENI
+		a.granted = a.granted || file.IPv4 != nil && len(file.IPv4.Granted) > 0
 	}
 	served := ServedNetworks(s.state, interfaces)
 	a.observe(ctx, s)
