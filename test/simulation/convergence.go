@@ -166,6 +166,7 @@ func (r *run) idle() bool {
 
 // rest checks that the product makes no calls if it has nothing to do, and few if it waits for others.
 func (r *run) rest() {
+	r.fixed.quiet = true
 	for quiet := r.now.Add(lastWrites + r.ahead()); r.now.Before(quiet); {
 		r.step()
 	}
@@ -275,6 +276,9 @@ func (c *cluster) settled() *Violation {
 		}
 	}
 	if v := c.checkFollowed(); v != nil {
+		return v
+	}
+	if v := c.settledFixed(); v != nil {
 		return v
 	}
 	for _, object := range c.api.all(nodeENIs) {

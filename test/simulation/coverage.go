@@ -46,7 +46,7 @@ func (c Coverage) Add(other Coverage) {
 // Invariants returns the numbers of the invariants that the step driver judges. I11 is judged by another suite.
 func Invariants() []string {
 	return []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I12", "I13", "I14", "I15", "I16",
-		"I17", "I18", "I19"}
+		"I17", "I18", "I19", "I20"}
 }
 
 // callSites are the calls that the product makes which change something.
@@ -78,12 +78,14 @@ const (
 	refusesEviction   = "a PodDisruptionBudget refuses an eviction"
 	declaresIPv6      = "a user declares IPv6 prefixes for pods"
 	startsObserved    = "a pod starts on an interface with attachment Observed"
+	startsFixed       = "a pod starts with a fixed address"
+	forcesPod         = "a user deletes a pod by force that still runs"
 	killsPod          = "a pod ends without a call of the CNI program"
 )
 
 var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, choosesAddress, startsPod,
 	bringsAddress, runsWithoutPods, runsEarlierAgent, losesFiles, damagesLease,
-	damagesNetwork, damagesCheckpoint, killsPod, declaresIPv6, startsObserved, evictsPod, refusesEviction}
+	damagesNetwork, damagesCheckpoint, killsPod, startsFixed, forcesPod, declaresIPv6, startsObserved, evictsPod, refusesEviction}
 
 // leastCrashes is how often processes must crash at a point, each time in another state of the world.
 const leastCrashes = 4

@@ -58,6 +58,7 @@ func (r *run) step() {
 	}
 	r.moveForeignAddresses()
 	r.movePods()
+	r.moveFixed()
 	r.moveReservations()
 	r.check()
 }

@@ -245,6 +245,7 @@ func (c *cluster) declare() {
 	object.Spec.EnableDPDK = c.run.chance(0.3)
 	c.run.declarePods(&object.Spec)
 	c.declareFollowing(object.Spec.Pods)
+	c.grantFixed(object.Spec.Pods)
 	c.run.declareEviction(object.Spec.Pods)
 	c.run.note(nil, "%s: a user creates NodeENI %s: %s", c.name, name, digest(object.Spec))
 	_, _ = c.api.create(object)

@@ -81,7 +81,9 @@ func (c *cluster) podNamed(name string) (host *podHost, network string, pod *run
 			continue
 		}
 		for network, pods := range h.using {
-			if n := slices.IndexFunc(pods, func(p runningPod) bool { return p.holder.Pod == name }); n >= 0 {
+			if n := slices.IndexFunc(pods, func(p runningPod) bool {
+				return p.holder.Pod == name && (p.fixed == nil || !p.fixed.deleted)
+			}); n >= 0 {
 				return h, network, &pods[n]
 			}
 		}

@@ -4,8 +4,6 @@
 package simulation
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -14,7 +12,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
@@ -102,7 +99,7 @@ func (h *podHost) followOnce() {
 	}
 	f.healed[h] = true
 	h.startPod()
-	for range mostBrought {
+	for range h.c.run.mostBrought() {
 		h.moveAddress()
 	}
 }
@@ -123,7 +120,7 @@ func (h *podHost) moveAddress() {
 	}
 	id := h.using[network][0].eni
 	on := h.brought[id]
-	if len(on) >= mostBrought || len(on) > 0 && f.random.IntN(2) == 0 {
+	if len(on) >= h.c.run.mostBrought() || len(on) > 0 && f.random.IntN(2) == 0 {
 		h.drop(id, slices.SortedFunc(maps.Keys(on), netip.Addr.Compare)[f.random.IntN(len(on))])
 	} else if i, exists := h.c.run.truth().interfaces[id]; exists && h.hasLink(id) {
 		h.bringUp(i)
@@ -210,11 +207,12 @@ func (h *podHost) restartHolds() {
 	h.holds, h.came, h.follows = nil, map[string]bool{}, map[string]bool{}
 	for _, object := range h.c.api.all(floatingAddresses) {
 		for _, holder := range controller.Holders(object.(*v1alpha1.FloatingAddress)) {
-			if holder.NodeName == h.node {
+			if holder.NodeName == h.node && holder.Pod == "" {
 				h.follows[object.GetName()] = true
 			}
 		}
 	}
+	h.restartLeased()
 }
 
 // decideHolds lets the agent decide, by the present versions of the objects, what it writes about addresses.
@@ -295,20 +293,8 @@ func (c *cluster) checkCreations(name string) {
 // writeAddress writes over the version that the agent has read, and nothing into an object that is being deleted.
 func (h *podHost) writeAddress(object *v1alpha1.FloatingAddress, write podaddress.Write, eniID string) {
 	mine := v1alpha1.AddressHolder{NodeName: h.node, ENIID: eniID, Since: metav1.NewTime(h.c.run.now)}
-	patch, err := json.Marshal(map[string]any{"status": agent.ChangedAddress(object.Status, write, mine)})
-	if err != nil {
-		panic(err)
-	}
-	name := object.Name
-	_, err = h.c.api.update(floatingAddresses, name, object.ResourceVersion, func(o client.Object) (client.Object, error) {
-		if !o.GetDeletionTimestamp().IsZero() {
-			return nil, errors.New("no pod becomes the holder of an object that is being deleted")
-		}
-		return merge(o, patch)
-	})
-	h.c.run.note(nil, "%s: the agent of node %s writes %s: %s (%v)", h.c.name, h.node, name, patch, err)
-	if err == nil && write == podaddress.Hold {
-		delete(h.came, name)
+	if err := h.writeHolder(object, write, mine); err == nil && write == podaddress.Hold {
+		delete(h.came, object.Name)
 	}
 }
 
@@ -340,7 +326,7 @@ func (r *run) holdsStill(object *v1alpha1.FloatingAddress, id string) bool {
 
 // floats reports whether an address is in a range that the cluster's NodeENIs declare.
 func (c *cluster) floats(address netip.Addr) bool {
-	return slices.ContainsFunc(c.floatingRanges(29), func(text string) bool {
+	return c.grantsFixed(address) || slices.ContainsFunc(c.floatingRanges(29), func(text string) bool {
 		return netip.MustParsePrefix(text).Contains(address)
 	})
 }
@@ -360,6 +346,7 @@ func (r *run) moving(p *process, q request) {
 			r.violate("I18", "%s moves %s to %s, and %s has been its holder for long", p.name, address, q.target,
 				object.Status.Holder.ENIID)
 		}
+		r.takingBack(p, q.target, address)
 		r.followers.assigned[q.target+" "+address.String()] = true
 	}
 	for _, address := range q.unassigns.SecondaryIPv4 {
@@ -388,7 +375,7 @@ func (r *run) hasBrought(id string, address netip.Addr) bool {
 		return false
 	}
 	host := r.pods.hosts[i.Attachment.InstanceID]
-	return host != nil && host.brought[id][address]
+	return host != nil && (host.brought[id][address] || host.leasesFixed(id, address))
 }
 
 // checkFollowed checks that each address that pods have is on the interface of one of them, which is its holder, and

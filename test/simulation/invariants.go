@@ -142,6 +142,9 @@ func (r *run) changed(c *cluster, k kind, change change) {
 		r.noteCounts(c, change.after.(*v1alpha1.NodeENI))
 		r.noteEviction(c, change.after.(*v1alpha1.NodeENI))
 	}
+	if k == floatingAddresses && change.before != nil && change.after != nil {
+		r.succeeding(change.before.(*v1alpha1.FloatingAddress), change.after.(*v1alpha1.FloatingAddress))
+	}
 	switch {
 	case k == states:
 		r.noteHolds(c, change)

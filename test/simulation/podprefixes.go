@@ -138,6 +138,8 @@ type runningPod struct {
 	eni       string
 	holder    podnet.Holder
 	addresses []netip.Addr
+	// fixed is set if it is the pod of a StatefulSet.
+	fixed *fixedPod
 }
 
 // add starts a pod on a network, as the CNI program does. It reports whether the pod got an address.
@@ -148,7 +150,7 @@ func (h *podHost) add(network string) bool {
 	file := h.files[network]
 	pod := runningPod{number: r.prefixes.pods, eni: file.ENI, holder: podnet.Holder{ContainerID: name, Interface: "net1", PodNamespace: "default",
 		Pod: name, PodUID: "uid-" + name, BootID: h.boot.ID, Attachment: file.Attachment}}
-	leases, err := h.allocate(network, pod.holder)
+	leases, err := h.allocate(network, pod.holder, podnet.Request{})
 	if err != nil {
 		return false
 	}
@@ -171,12 +173,12 @@ func (h *podHost) add(network string) bool {
 }
 
 // allocate gives a pod its addresses. With attachment Observed another CNI plugin starts the pod, without an address.
-func (h *podHost) allocate(network string, holder podnet.Holder) ([]podnet.Lease, error) {
+func (h *podHost) allocate(network string, holder podnet.Holder, request podnet.Request) ([]podnet.Lease, error) {
 	if holder.Attachment == podnet.Observed {
 		h.c.run.covers.Actors[startsObserved]++
 		return nil, nil
 	}
-	return h.files[network].Allocate(h.current(network), holder, podnet.Request{}, h.now())
+	return h.files[network].Allocate(h.current(network), holder, request, h.now())
 }
 
 // remove ends the first pod of a network. Its addresses rest.
@@ -239,7 +241,7 @@ func (h *podHost) holderOf(address netip.Addr) *runningPod {
 	}
 	for _, pods := range h.using {
 		for n := range pods {
-			if slices.Contains(pods[n].addresses, address) && h.hasLink(pods[n].eni) {
+			if slices.Contains(pods[n].addresses, address) && h.hasLink(pods[n].eni) && !pods[n].hasFixed(address) {
 				return &pods[n]
 			}
 		}

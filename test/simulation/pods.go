@@ -72,6 +72,7 @@ type podHost struct {
 	// report is what the agent is about to write; nil for nothing. holds are its writes about addresses.
 	report func()
 	holds  []func()
+	fixed  fixedHost
 }
 
 func newPods(seed uint64) *pods {
@@ -137,6 +138,7 @@ func (r *run) togglePods() {
 			r.declarePrefixes(spec)
 		}
 		c.declareFollowing(spec.Pods)
+		c.grantFixed(spec.Pods)
 		r.declareEviction(spec.Pods)
 		r.note(nil, "%s: a user makes NodeENI %s a network for pods: %s", c.name, name, prefixesDigest(spec.Pods))
 		return o, nil
@@ -227,6 +229,7 @@ func (h *podHost) read() {
 // serve lets the agent write the files of the networks that it knows, and make its next report.
 func (h *podHost) serve() {
 	h.decideHolds()
+	h.decideLeased()
 	if h.agent == knowsNone {
 		h.serveNone()
 		return

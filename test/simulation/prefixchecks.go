@@ -137,7 +137,7 @@ func (h *podHost) isSurplus(spec v1alpha1.NodeENISpec, i eni.Interface, prefix n
 	free := (len(i.IPv4Prefixes)-1)*prefixSize - mostReserved
 	for _, pods := range h.using {
 		for _, pod := range pods {
-			if pod.eni == i.ID {
+			if pod.eni == i.ID && !slices.ContainsFunc(pod.addresses, pod.hasFixed) {
 				free--
 			}
 		}

@@ -84,6 +84,8 @@ type run struct {
 	prefixes *prefixUsers
 	// followers are pods that bring up addresses themselves.
 	followers *followers
+	// fixed are pods that ask for fixed addresses.
+	fixed *fixedPods
 	// agents are the kinds of agents that run on the nodes.
 	agents *agents
 	// evictions are users who let the controller evict pods.
@@ -129,10 +131,11 @@ func (o Options) play(populate, course func(*run)) (result Result) {
 		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), origins: newOrigins(o.Seed), now: beginning,
 		foreign: newForeignAddresses(o.Seed), pods: newPods(o.Seed), prefixes: newPrefixUsers(o.Seed),
 		followers: newFollowers(o.Seed), agents: newAgents(o.Seed), disks: newDisks(o.Seed),
-		evictions: newEvictions(o.Seed), reserving: newReserving(o.Seed),
+		evictions: newEvictions(o.Seed), reserving: newReserving(o.Seed), fixed: newFixedPods(o.Seed),
 		covers: NewCoverage(), scheme: runtime.NewScheme(),
 	}
 	r.trace.verbose = o.Verbose
+	r.prefixes.acts = r.prefixes.acts || r.fixed.acts
 	r.pods.acts = r.pods.acts || r.followers.acts || r.prefixes.acts
 	defer func() {
 		if thrown := recover(); thrown != nil {
@@ -153,6 +156,7 @@ func (o Options) play(populate, course func(*run)) (result Result) {
 	}()
 	r.begin()
 	populate(r)
+	r.reserveFixed()
 	course(r)
 	return result
 }
