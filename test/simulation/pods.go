@@ -241,7 +241,9 @@ func (h *podHost) serve() {
 }
 
 // knowsState reports whether the agent knows a state of its instance.
-func (h *podHost) knowsState() bool { return h.observed != nil && h.observed.Spec.InstanceID == h.instance }
+func (h *podHost) knowsState() bool {
+	return h.observed != nil && h.observed.Spec.InstanceID == h.instance
+}
 
 // decideReport lets the agent report the given networks, unless the API server has that report or does not answer.
 func (h *podHost) decideReport(reports []v1alpha1.PodNetworkState) {

@@ -53,9 +53,11 @@ type addressAPI struct {
 	client rest.Interface
 	// before has the addresses that the node held when this process started, by interface ID; nil until they are known.
 	before map[string][]podaddress.Presence
-	// followed are the watched objects by name, and running their watches.
+	// mu guards followed: the watched objects by name. One goroutine at a time works on each.
+	mu       sync.Mutex
 	followed map[string]*followedAddress
-	running  sync.WaitGroup
+	// running are the watches.
+	running sync.WaitGroup
 }
 
 // followedAddress is a watched object.
@@ -118,6 +120,8 @@ func (a *API) listAddresses(ctx context.Context, selector fields.Selector, into 
 
 // FollowAddresses is part of [AddressAPI].
 func (a *API) FollowAddresses(ctx context.Context, names []string) []string {
+	a.addresses.mu.Lock()
+	defer a.addresses.mu.Unlock()
 	for _, name := range names {
 		if a.addresses.followed[name] != nil {
 			continue
@@ -131,8 +135,17 @@ func (a *API) FollowAddresses(ctx context.Context, names []string) []string {
 	return slices.Sorted(maps.Keys(a.addresses.followed))
 }
 
+// followed returns a watched object; nil if it is not watched.
+func (a *API) followed(name string) *followedAddress {
+	a.addresses.mu.Lock()
+	defer a.addresses.mu.Unlock()
+	return a.addresses.followed[name]
+}
+
 // LeaveAddress is part of [AddressAPI].
 func (a *API) LeaveAddress(name string) {
+	a.addresses.mu.Lock()
+	defer a.addresses.mu.Unlock()
 	if one := a.addresses.followed[name]; one != nil {
 		one.stop()
 		delete(a.addresses.followed, name)
@@ -142,7 +155,7 @@ func (a *API) LeaveAddress(name string) {
 // Address is part of [AddressAPI]. It reads the object itself while the watch has not begun, since a pod waits for the
 // address.
 func (a *API) Address(ctx context.Context, name string) (*v1alpha1.FloatingAddress, error) {
-	one := a.addresses.followed[name]
+	one := a.followed(name)
 	stored, _, _ := one.store.GetByKey(name)
 	watched, _ := stored.(*v1alpha1.FloatingAddress)
 	switch {
@@ -249,7 +262,7 @@ func ChangedAddress(
 }
 
 func (a *API) noteWritten(object *v1alpha1.FloatingAddress) {
-	if one := a.addresses.followed[object.Name]; one != nil {
+	if one := a.followed(object.Name); one != nil {
 		one.written, one.at = object, time.Now()
 	}
 }

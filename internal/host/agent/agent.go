@@ -75,6 +75,8 @@ type Options struct {
 	LeaseEvents LeaseEvents
 	// PodAddresses observes the addresses of pods; nil if the agent may not observe them.
 	PodAddresses PodAddresses
+	// MaxHolds is how many FloatingAddresses the agent writes at the same time; 8 if 0.
+	MaxHolds int
 	// CNIDir, if set, is the folder that must have our CNI plugins before pods attach.
 	CNIDir string
 	// CNIConfigDir, if set, is the folder whose first CNI configuration the container runtime uses. The startup taint
@@ -110,6 +112,8 @@ type Agent struct {
 	leased map[string][]podaddress.Presence
 	// granted is set once the process saw the file of a network whose pods may ask for addresses.
 	granted bool
+	// claims lets one goroutine at a time write a claim: those that wait for the lock of the leases would poll.
+	claims chan struct{}
 	// podsReported is the time of the last report of pod networks.
 	podsReported time.Time
 	// recalled is the checkpoint of an earlier process.
@@ -129,7 +133,7 @@ const (
 // New returns an agent.
 func New(o Options) *Agent {
 	a := &Agent{Options: o, devices: map[string]string{}, present: map[string][]podaddress.Presence{},
-		leased: map[string][]podaddress.Presence{},
+		leased: map[string][]podaddress.Presence{}, claims: make(chan struct{}, 1),
 		budget: newAddressBudget(), waiting: map[string]int{},
 		failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
 	if a.Now == nil {

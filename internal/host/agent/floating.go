@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,12 @@ import (
 	"net/netip"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/core/podaddress"
 )
 
@@ -158,6 +161,10 @@ func (a *Agent) addresses(s *snapshot) map[string]presentAddress {
 	return all
 }
 
+// defaultMaxHolds lets pods that start together not wait for each other's writes, and keeps a node with many addresses
+// from occupying the API server.
+const defaultMaxHolds = 8
+
 // hold writes which addresses pods of this node have. A failure of one keeps no other from being written.
 func (a *Agent) hold(ctx context.Context, s *snapshot) error {
 	if s.state == nil || s.networksUnknown || a.PodFiles == nil || !a.follows(s.state) && !a.Addresses.AddressesRecalled() {
@@ -167,22 +174,36 @@ func (a *Agent) hold(ctx context.Context, s *snapshot) error {
 		return fmt.Errorf("list the FloatingAddresses of node %s: %w", a.Node, s.unrecalled)
 	}
 	addresses := a.addresses(s)
-	var failures []error
-	for _, name := range a.Addresses.FollowAddresses(ctx, slices.Collect(maps.Keys(addresses))) {
-		var err error
-		switch address, present := addresses[name]; {
-		case !present:
-			err = a.holdAbsent(ctx, s, name)
-		case address.Lease != nil && address.Lease.Unreadable:
-			// Nothing is known of the pod, so the object stays as it is. The report names the lease.
-		case address.Lease != nil, a.sawAll():
-			err = a.holdPresent(ctx, name, address)
-		}
-		if err != nil {
-			failures = append(failures, fmt.Errorf("write FloatingAddress %s: %w", name, err))
-		}
+	names := a.Addresses.FollowAddresses(ctx, slices.Collect(maps.Keys(addresses)))
+	failures := make([]error, len(names))
+	var writes errgroup.Group
+	writes.SetLimit(cmp.Or(a.MaxHolds, defaultMaxHolds))
+	for n, name := range names {
+		address, present := addresses[name]
+		writes.Go(func() error {
+			failures[n] = panics.AsError("write FloatingAddress "+name, func() error {
+				return a.holdOne(ctx, s, name, address, present)
+			})
+			return nil
+		})
 	}
-	return errors.Join(failures...)
+	return errors.Join(writes.Wait(), errors.Join(failures...))
+}
+
+// holdOne writes what the node has to say about an address.
+func (a *Agent) holdOne(ctx context.Context, s *snapshot, name string, address presentAddress, present bool) (err error) {
+	switch {
+	case !present:
+		err = a.holdAbsent(ctx, s, name)
+	case address.Lease != nil && address.Lease.Unreadable:
+		// Nothing is known of the pod, so the object stays as it is. The report names the lease.
+	case address.Lease != nil, a.sawAll():
+		err = a.holdPresent(ctx, name, address)
+	}
+	if err != nil {
+		return fmt.Errorf("write FloatingAddress %s: %w", name, err)
+	}
+	return nil
 }
 
 // holdPresent writes what the node has to say about an address that a pod has.

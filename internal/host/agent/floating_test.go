@@ -43,6 +43,8 @@ type addressBook struct {
 	lagging       bool
 	held, watched chan struct{}
 	made          *v1alpha1.FloatingAddress
+	// meeting, if set, answers requests for new objects once as many have come as it counts.
+	meeting *sync.WaitGroup
 }
 
 var books sync.Map
@@ -96,6 +98,10 @@ func (b *addressBook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if b.lagging && strings.HasPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=") {
 		<-b.held
+	}
+	if b.meeting != nil && r.Method == http.MethodPost {
+		b.meeting.Done()
+		b.meeting.Wait()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -37,6 +37,8 @@ func (a *Agent) updateLeased(network podnet.Network, leases []podnet.Lease, rang
 // claim records in the lease that the agent is about to make its pod the holder over the version of the object: the
 // write may have no answer, and the process may end before one. It reports whether the pod still has the lease.
 func (a *Agent) claim(ctx context.Context, address presentAddress, object *v1alpha1.FloatingAddress) (bool, error) {
+	a.claims <- struct{}{}
+	defer func() { <-a.claims }()
 	store, err := a.PodFiles.LockLeased(ctx, address.network)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

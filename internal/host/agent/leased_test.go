@@ -4,9 +4,11 @@
 package agent_test
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -169,5 +171,25 @@ func TestAHolderStaysUntilTheStateIsKnown(t *testing.T) {
 	book.writes(t, 2) // of the other address, which comes behind
 	if got := book.get(vipName).Status; got.Holder == nil || got.Sequence != 7 {
 		t.Errorf("the status is %+v", got)
+	}
+}
+
+// TestNoLeaseWaitsForTheWriteOfAnother starts an agent on a node with the leases of several pods. The API server answers
+// none of its requests for new objects before all have come.
+func TestNoLeaseWaitsForTheWriteOfAnother(t *testing.T) {
+	const pods = 4
+	book, n := bookOf(t), newNode(t, nil)
+	book.meeting = &sync.WaitGroup{}
+	book.meeting.Add(pods)
+	for i := range pods {
+		n.grant(fmt.Sprintf("10.0.4.%d", 200+i), nil, time.Time{})
+	}
+	n.runs(withGrant())
+	book.writes(t, 2*pods)
+	for i := range pods {
+		name := fmt.Sprintf("subnet-00000000000000001-10.0.4.%d", 200+i)
+		if got := book.get(name).Status; got.Holder == nil || got.Sequence != 1 {
+			t.Errorf("the status of %s is %+v", name, got)
+		}
 	}
 }
