@@ -166,14 +166,17 @@ func (s *stage) leaderSees() {
 	}
 }
 
-// leaderActs lets the leader do what it does about the address, once it may move again.
+// leaderActs lets the leader do what it does about the address, once it may move again and no other address can join
+// the call.
 func (s *stage) leaderActs() {
 	s.passes(floating.MoveInterval)
-	if !slices.Contains(s.leader.queues[addressQueue].ready(s.now), s.object) {
-		return
-	}
 	at, holder := s.at(), s.holder()
-	s.leader.reconcile(addressQueue, s.object)
+	for range 2 {
+		if slices.Contains(s.leader.queues[addressQueue].ready(s.now), s.object) {
+			s.leader.reconcile(addressQueue, s.object)
+		}
+		s.passes(floating.Gathering)
+	}
 	if after := s.at(); at != after && holder != "" && at == s.interfaceOf(holder) {
 		s.fail("the leader takes the address from its holder, node %s: it is on %q now", holder, after)
 	}

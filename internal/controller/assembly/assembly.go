@@ -138,7 +138,7 @@ func New(o Options) *Controllers {
 	})
 	c.FloatingAddresses = floatingaddress.New(floatingaddress.Options{
 		Client: o.Client, Reader: o.Reader, Observer: c.Observer, EC2: o.EC2, Limiter: o.EC2,
-		Concurrency: o.ConcurrentNodes, Era: o.Era, Now: o.Now, Log: o.Log, Traces: o.Traces,
+		Era: o.Era, Now: o.Now, Log: o.Log, Traces: o.Traces,
 	})
 	return c
 }

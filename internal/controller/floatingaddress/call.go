@@ -14,22 +14,47 @@ import (
 	"github.com/multieni/multieni/internal/core/ratelimit"
 )
 
-// call makes a call for addresses and records its effects.
+// call is a call to EC2 for one or more addresses.
+type call struct {
+	do floating.Action
+	on string
+}
+
+// call makes a call for addresses. If EC2 refuses it and one of them may be the cause, it makes one for each.
 func (r *Reconciler) call(ctx context.Context, on call, together []*decision) {
+	err := r.request(ctx, on, together)
+	if err == nil || len(together) == 1 || !floating.Divides(eni.ErrorClass(err)) {
+		r.note(ctx, on, together, err)
+		return
+	}
+	for _, d := range together {
+		one := []*decision{d}
+		if err := r.prepare(ctx, d); err == nil { // one that changed meanwhile has a reconciliation of its own
+			r.note(ctx, on, one, r.request(ctx, on, one))
+		}
+	}
+}
+
+// request makes a call for addresses.
+func (r *Reconciler) request(ctx context.Context, on call, together []*decision) (err error) {
 	var addresses []netip.Addr
 	for _, d := range together {
 		addresses = append(addresses, d.address.IP)
 	}
-	var err error
 	if on.do == floating.Assign {
 		err = r.EC2.ReassignIPv4(ratelimit.In(ctx, ratelimit.Move), on.on, addresses)
 	} else {
 		err = r.EC2.UnassignIPv4(ratelimit.In(ctx, ratelimit.Update), on.on, eni.Addresses{SecondaryIPv4: addresses})
 	}
-	now := r.Now()
 	if err != nil {
 		r.Log.Warn("EC2 did not change addresses of pods", "interface", on.on, "addresses", addresses, "err", err)
 	}
+	return err
+}
+
+// note records the effects of a call.
+func (r *Reconciler) note(ctx context.Context, on call, together []*decision, err error) {
+	now := r.Now()
 	r.mu.Lock()
 	for _, d := range together {
 		m := r.remember(d.object)

@@ -28,6 +28,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/floatingaddress"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/era"
+	"github.com/multieni/multieni/internal/core/floating"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/ratelimit"
 )
@@ -51,8 +52,10 @@ type world struct {
 	now        time.Time
 	interfaces map[string]*eni.Interface
 	calls      []string
-	// fails is the error of each call; calling runs before each call.
+	// fails is the error of each call, and refuses is an address with which no call is possible; calling runs before each
+	// call.
 	fails   error
+	refuses netip.Addr
 	calling func()
 	limits  eni.Limits
 }
@@ -90,7 +93,7 @@ func (w *world) restart() {
 	w.must(seen.ResyncOnce(w.Context()))
 	began := era.Era{Since: w.now}
 	w.reconciler = floatingaddress.New(floatingaddress.Options{
-		Client: w.api, Reader: w.reader, Observer: seen, EC2: w, Limiter: w, Concurrency: 1, Era: func() era.Era { return began },
+		Client: w.api, Reader: w.reader, Observer: seen, EC2: w, Limiter: w, Era: func() era.Era { return began },
 		Now: func() time.Time { return w.now }, Log: log,
 	})
 }
@@ -133,6 +136,9 @@ func (w *world) ReassignIPv4(ctx context.Context, id string, addresses []netip.A
 	if w.fails != nil {
 		return w.fails
 	}
+	if slices.Contains(addresses, w.refuses) {
+		return &eni.APIError{Class: eni.Invalid, Operation: "AssignPrivateIpAddresses", Message: "move is not allowed"}
+	}
 	for _, i := range w.interfaces {
 		i.SecondaryIPv4 = i.Without(eni.Addresses{SecondaryIPv4: addresses}).SecondaryIPv4
 	}
@@ -171,8 +177,19 @@ func (w *world) hold(address, node, eniID string) {
 	w.must(w.api.Status().Update(w.Context(), object))
 }
 
-// reconcile reconciles an address, and returns when to do so again.
+// reconcile reconciles an address, and again after the time in which others can join its call. It returns when to do so
+// once more.
 func (w *world) reconcile(address string) time.Duration {
+	w.Helper()
+	after := w.reconcileOnce(address)
+	if after == floating.Gathering {
+		w.now = w.now.Add(after)
+		after = w.reconcileOnce(address)
+	}
+	return after
+}
+
+func (w *world) reconcileOnce(address string) time.Duration {
 	w.Helper()
 	result, err := w.reconciler.Reconcile(w.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name(address)}})
 	w.must(err)
@@ -239,6 +256,24 @@ func TestTheLifeOfAnAddress(t *testing.T) {
 	w.made("unassign b [10.0.4.200]", "read b")
 	if !w.gone(vip) {
 		t.Error("the object is left")
+	}
+}
+
+// TestANewObjectIsLeftToItsAgent reconciles an object that an agent has made, before the agent writes its holder.
+func TestANewObjectIsLeftToItsAgent(t *testing.T) {
+	w := newWorld(t)
+	object := &v1alpha1.FloatingAddress{
+		ObjectMeta: metav1.ObjectMeta{Name: name(vip), Finalizers: []string{v1alpha1.Finalizer}},
+		Spec:       v1alpha1.FloatingAddressSpec{SubnetID: subnet, Address: vip},
+	}
+	w.must(w.api.Create(t.Context(), object))
+	if again := w.reconcile(vip); again != floating.Retention {
+		t.Errorf("it is reconciled again after %s, want %s", again, floating.Retention)
+	}
+	object.Status.Sequence = 1
+	object.Status.Holder = &v1alpha1.AddressHolder{NodeName: "node-a", ENIID: eniA, Since: metav1.NewTime(w.now)}
+	if err := w.api.Status().Update(t.Context(), object); err != nil {
+		t.Errorf("the write of the agent: %v", err)
 	}
 }
 
@@ -317,19 +352,88 @@ func TestAnOldCacheMovesNothing(t *testing.T) {
 	}
 }
 
-// TestARefusedAddressDelaysNoOther has EC2 refuse the call for two addresses: each is then alone.
+// TestAddressesThatComeTogetherShareACall lets the second address of a node come 20 ms after the first one.
+func TestAddressesThatComeTogetherShareACall(t *testing.T) {
+	w := newWorld(t)
+	w.hold("10.0.4.200", "node-a", eniA)
+	if again := w.reconcileOnce("10.0.4.200"); again != floating.Gathering {
+		t.Errorf("the first one is reconciled again after %s, want %s", again, floating.Gathering)
+	}
+	w.now = w.now.Add(20 * time.Millisecond)
+	w.hold("10.0.4.201", "node-a", eniA)
+	if again := w.reconcileOnce("10.0.4.201"); again != 20*time.Millisecond {
+		t.Errorf("the second one is reconciled again after %s, want 20ms", again)
+	}
+	w.made()
+	w.now = w.now.Add(20 * time.Millisecond)
+	w.reconcileOnce("10.0.4.200")
+	w.made("assign a [10.0.4.200 10.0.4.201]")
+	w.reconcileOnce("10.0.4.201")
+	w.made()
+	w.says("10.0.4.201", "Assigned", "to "+eniA)
+}
+
+// TestAddressesOfOtherInterfacesMoveInOneCall moves the addresses of two pods to a third node's interface.
+func TestAddressesOfOtherInterfacesMoveInOneCall(t *testing.T) {
+	w := newWorld(t)
+	w.hold("10.0.4.200", "node-a", eniA)
+	w.reconcile("10.0.4.200")
+	w.hold("10.0.4.201", "node-b", eniB)
+	w.reconcile("10.0.4.201")
+	w.made("assign a [10.0.4.200]", "assign b [10.0.4.201]")
+	w.now = w.now.Add(floating.MoveInterval)
+	w.hold("10.0.4.200", "node-b", eniB)
+	w.hold("10.0.4.202", "node-b", eniB)
+	w.reconcile("10.0.4.200")
+	w.made("assign b [10.0.4.200 10.0.4.202]")
+}
+
+// TestARefusedAddressDelaysNoOther has EC2 refuse the call for three addresses because of the second one. The others get
+// calls of their own at once, and the second one waits alone.
 func TestARefusedAddressDelaysNoOther(t *testing.T) {
+	w := newWorld(t)
+	for _, address := range []string{"10.0.4.200", "10.0.4.201", "10.0.4.202"} {
+		w.hold(address, "node-a", eniA)
+	}
+	w.refuses = netip.MustParseAddr("10.0.4.201")
+	w.reconcile("10.0.4.200")
+	w.made("assign a [10.0.4.200 10.0.4.201 10.0.4.202]", "assign a [10.0.4.200]", "assign a [10.0.4.201]", "assign a [10.0.4.202]")
+	w.says("10.0.4.200", "Assigned", "to "+eniA)
+	w.reconcile("10.0.4.201")
+	w.says("10.0.4.201", "AddressRefused", "move is not allowed")
+	w.now = w.now.Add(10 * time.Minute)
+	w.hold("10.0.4.203", "node-a", eniA)
+	w.reconcile("10.0.4.201")
+	w.reconcile("10.0.4.203")
+	w.now = w.now.Add(floating.MoveInterval)
+	w.reconcile("10.0.4.203")
+	w.made("assign a [10.0.4.201]", "assign a [10.0.4.203]")
+}
+
+// TestAnAddressThatMovesOnIsNotRequestedAlone lets another node hold an address while EC2 refuses the call for two.
+func TestAnAddressThatMovesOnIsNotRequestedAlone(t *testing.T) {
 	w := newWorld(t)
 	w.hold("10.0.4.200", "node-a", eniA)
 	w.hold("10.0.4.201", "node-a", eniA)
-	w.fails = &eni.APIError{Class: eni.Invalid, Operation: "AssignPrivateIpAddresses", Message: "move is not allowed"}
+	w.refuses = netip.MustParseAddr("10.0.4.200")
+	w.calling = func() {
+		w.calling = func() {}
+		w.hold("10.0.4.201", "node-b", eniB)
+	}
 	w.reconcile("10.0.4.200")
-	w.made("assign a [10.0.4.200 10.0.4.201]")
-	w.says("10.0.4.200", "AddressRefused", "move is not allowed")
-	w.now = w.now.Add(10 * time.Minute)
-	w.fails = nil
+	w.made("assign a [10.0.4.200 10.0.4.201]", "assign a [10.0.4.200]")
+}
+
+// TestAThrottledCallIsNotDivided has EC2 throttle the call for two addresses: the next one is for both.
+func TestAThrottledCallIsNotDivided(t *testing.T) {
+	w := newWorld(t)
+	w.hold("10.0.4.200", "node-a", eniA)
+	w.hold("10.0.4.201", "node-a", eniA)
+	w.fails = &eni.APIError{Class: eni.Throttled, Operation: "AssignPrivateIpAddresses"}
+	w.reconcile("10.0.4.200")
+	w.fails, w.now = nil, w.now.Add(floating.MoveInterval)
 	w.reconcile("10.0.4.201")
-	w.made("assign a [10.0.4.201]")
+	w.made("assign a [10.0.4.200 10.0.4.201]", "assign a [10.0.4.200 10.0.4.201]")
 }
 
 // TestWhatIsNotOursStays finds the address where another program assigned it.

@@ -54,8 +54,6 @@ type Options struct {
 	Observer *observer.Observer
 	EC2      executor.Cloud
 	Limiter  Limiter
-	// Concurrency is how many addresses are reconciled at the same time.
-	Concurrency int
 	// Era returns the era of this process.
 	Era func() era.Era
 	// Now returns the current time.
@@ -106,8 +104,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case at.IsZero():
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: max(at.Sub(r.Now()), 50*time.Millisecond)}, nil
+	return reconcile.Result{RequeueAfter: max(at.Sub(r.Now()), leastDelay)}, nil
 }
+
+// leastDelay is the least time between two reconciliations of an address without an event.
+const leastDelay = 10 * time.Millisecond
 
 // maxRounds bounds the decisions of one reconciliation: a read and a call can follow each other.
 const maxRounds = 4
@@ -137,8 +138,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (at time.Time, 
 			}
 		case floating.Assign, floating.Unassign:
 			if until, taken := r.take(one.instanceID); !taken {
-				one.step.At = until
-				return until, r.report(ctx, one)
+				return until, nil // a write of the status now could conflict with that before a joint call
 			}
 			if err := r.change(ctx, one); err != nil {
 				r.giveBack(one.instanceID)
@@ -283,12 +283,6 @@ func (r *Reconciler) change(ctx context.Context, one *decision) error {
 	return nil
 }
 
-// call is a call to EC2 for one or more addresses.
-type call struct {
-	do floating.Action
-	on string
-}
-
 // due returns the decisions that can share the calls of one.
 func (r *Reconciler) due(ctx context.Context, one *decision) ([]*decision, error) {
 	all := []*decision{one}
@@ -345,6 +339,9 @@ func (r *Reconciler) prepare(ctx context.Context, d *decision) error {
 
 // report writes the state of an address, over the version of the decision.
 func (r *Reconciler) report(ctx context.Context, d *decision) error {
+	if d.step.Reason == "" {
+		return nil
+	}
 	after := d.object.DeepCopy()
 	after.Status = v1alpha1.FloatingAddressStatus{Assignment: assignmentOf(d.step.Record)}
 	var contended []metav1.Condition

@@ -20,6 +20,11 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 )
 
+// concurrency is how many addresses are reconciled at the same time. Most of them wait for EC2, and no more calls can be
+// under way than the bucket of AssignPrivateIpAddresses has requests (docs.aws.amazon.com, "Request throttling for the
+// Amazon EC2 API": 100).
+const concurrency = 100
+
 // SetupWithManager connects the reconciler to FloatingAddresses, and to the NodeENIStates with their interfaces.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
@@ -33,7 +38,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 				}
 				return requests
 			}), builder.WithPredicates(controller.StatusChanged())).
-		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: concurrency, RateLimiter: controller.Backoff()}).
 		Complete(r)
 }
 

@@ -116,9 +116,20 @@ type Memory struct {
 	FailedSequence int64
 }
 
-// Alone reports whether the next call must be for this address only: EC2 refused a call, and it refuses all addresses
-// of a call because of a single one.
-func (m Memory) Alone() bool { return m.Failure.Count > 0 }
+// Alone reports whether the next call must be for this address only: a call failed, and the cause may be one of its
+// addresses. A throttled call says nothing about them.
+func (m Memory) Alone() bool { return m.Failure.Count > 0 && m.Failure.Class != eni.Throttled }
+
+// Divides reports whether a refused call for several addresses is followed by one for each: EC2 refuses all addresses of
+// a call because of a single one, and no person needs to act for the others.
+func Divides(class eni.Class) bool {
+	switch class {
+	case eni.Invalid, eni.AddressTaken, eni.LimitExceeded:
+		return true
+	default:
+		return false
+	}
+}
 
 // Accepted returns the memory after EC2 accepted a call.
 func (m Memory) Accepted(do Action, now time.Time) Memory {
@@ -199,7 +210,8 @@ type Step struct {
 	On string
 	// Record is the assignment that the object must have before the call, and after a Wait; nil for none.
 	Record *Assignment
-	// State is the state of the address, with the reason and the message for users.
+	// State is the state of the address, with the reason and the message for users. The reason is empty if the present
+	// ones stay.
 	State           State
 	Reason, Message string
 	// At is when to decide again without an event; zero for never.
@@ -241,7 +253,11 @@ func idle(step Step, a Address, m Memory, now time.Time) Step {
 		step.Do = Delete
 		return step
 	}
-	step.At, step.Reason = until, ReasonReleased
+	step.At = until
+	if a.Sequence == 0 {
+		return step // the agent that made the object writes its holder next, and a write now would conflict with that
+	}
+	step.Reason = ReasonReleased
 	step.Message = fmt.Sprintf("no pod has the address; it is unassigned %s after the last pod dropped it", Retention)
 	if a.Holder != nil {
 		step.Message = fmt.Sprintf("the holder is %s, and %s is not attached there", a.Holder, a.Holder.InterfaceID)

@@ -115,6 +115,8 @@ func TestNext(t *testing.T) {
 
 		"no pod has it": {func(s *situation) { s.Holder, s.At = nil, []string{"eni-a"} },
 			floating.Wait, "", floating.Progressing, "Released", time.Minute},
+		"no pod has had it yet": {func(s *situation) { s.Holder, s.Sequence = nil, 0 },
+			floating.Wait, "", floating.Progressing, "", time.Minute},
 		"no pod has had it for a minute": {func(s *situation) { s.Holder, s.IdleSince, s.IdleSequence = nil, start.Add(-time.Minute), 3 },
 			floating.Delete, "", floating.Progressing, "", 0},
 		"another pod had it within the minute": {func(s *situation) { s.Holder, s.IdleSince, s.IdleSequence = nil, start.Add(-time.Minute), 1 },
@@ -244,24 +246,58 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// TestPace lets addresses of two instances change.
+// TestPace lets addresses of two instances become due, in the order of the steps.
 func TestPace(t *testing.T) {
+	const ms = time.Millisecond
 	var p floating.Pace
 	for _, step := range []struct {
+		what     string
 		instance string
-		after    time.Duration
-		taken    bool
+		at       time.Duration
+		until    time.Duration // until when it waits; 0 if it changes now
 	}{
-		{"i-1", 0, true}, {"i-1", time.Second, false}, {"i-2", time.Second, true}, {"i-1", 2 * time.Second, true}, {"i-1", 3 * time.Second, false},
-		{"i-1", time.Hour, true}, {"i-1", time.Hour + 59*time.Second, true}, {"i-2", time.Hour + time.Minute, true},
-		{"i-1", time.Hour + time.Minute, false}, // later changes on others end no interval
+		{"the first one waits for others", "i-1", 0, 40 * ms},
+		{"another one comes", "i-1", 20 * ms, 40 * ms},
+		{"one of another instance comes", "i-2", 30 * ms, 70 * ms},
+		{"all change together", "i-1", 40 * ms, 0},
+		{"one comes too late", "i-1", 41 * ms, 2040 * ms},
+		{"the other instance does not wait for it", "i-2", 70 * ms, 0},
+		{"one more comes too late", "i-1", 2000 * ms, 2040 * ms},
+		{"those change together, and have waited", "i-1", 2040 * ms, 0},
+		{"one comes at the end of the interval", "i-1", 4030 * ms, 4070 * ms},
+		{"it changes", "i-1", 4070 * ms, 0},
+		{"one comes after the interval", "i-1", time.Hour, time.Hour + 40*ms},
+		{"it is gone before it changes, and one comes later", "i-1", 2 * time.Hour, 2*time.Hour + 40*ms},
 	} {
-		if until, taken := p.Take(step.instance, start.Add(step.after)); taken != step.taken || !taken && !until.After(start.Add(step.after)) {
-			t.Errorf("%s after %s: taken %t, until %s", step.instance, step.after, taken, until)
+		until, taken := p.Take(step.instance, start.Add(step.at))
+		if taken != (step.until == 0) || !taken && !until.Equal(start.Add(step.until)) {
+			t.Errorf("%s: it changes: %t, or after %s, want %s", step.what, taken, until.Sub(start), step.until)
 		}
 	}
+}
+
+// TestAChangeThatWasNotMadeDoesNotCount gives a change back, after a conflict: the next attempt waits for nothing.
+func TestAChangeThatWasNotMadeDoesNotCount(t *testing.T) {
+	var p floating.Pace
+	p.Take("i-1", start)
+	p.Take("i-1", start.Add(floating.Gathering))
 	p.GiveBack("i-1")
-	if _, taken := p.Take("i-1", start.Add(time.Hour)); !taken {
-		t.Error("a change that was not made counts")
+	if until, taken := p.Take("i-1", start.Add(100*time.Millisecond)); !taken {
+		t.Errorf("it waits until %s after the start", until.Sub(start))
+	}
+}
+
+// TestWhichRefusalsDivideACall lists the failures after which the addresses of a call are requested one by one.
+func TestWhichRefusalsDivideACall(t *testing.T) {
+	for class, want := range map[eni.Class]struct{ divides, alone bool }{
+		eni.Invalid: {true, true}, eni.AddressTaken: {true, true}, eni.LimitExceeded: {true, true},
+		eni.Throttled: {false, false}, eni.Transient: {false, true}, eni.Unauthorized: {false, true},
+	} {
+		if got := floating.Divides(class); got != want.divides {
+			t.Errorf("%s: one call for each address at once: %t, want %t", class, got, want.divides)
+		}
+		if got := (floating.Memory{}).Failed(1, class, "", start).Alone(); got != want.alone {
+			t.Errorf("%s: the next call is for one address alone: %t, want %t", class, got, want.alone)
+		}
 	}
 }

@@ -8,28 +8,55 @@ import (
 	"time"
 )
 
-// Pace bounds how often the addresses on an instance change. It counts per instance and not per interface, because all
-// interfaces of an instance share its reads. The zero value is ready for use.
+// Gathering is how long the first change of addresses on an instance waits for others. Pods that start together on a
+// node get their leases some 20 ms apart, and an agent takes about 30 ms to write an address. Without the wait, the
+// second address would be a call of its own, and would wait for [MoveInterval].
+const Gathering = 40 * time.Millisecond
+
+// Pace bounds how often the addresses on an instance change, and lets those that become due together share a change. It
+// counts per instance and not per interface, because all interfaces of an instance share its reads. The zero value is
+// ready for use.
 type Pace struct {
-	begun  map[string]time.Time
+	turns  map[string]turn
 	pruned time.Time
 }
 
-// Take reports whether addresses on an instance may change now, and counts the change. Otherwise it returns when.
+// turn is the last change on an instance, and the time of the next one; zero if none is due.
+type turn struct{ begun, next time.Time }
+
+// Take reports whether addresses on an instance may change now, and counts the change. Otherwise it returns when, and
+// all changes that are due until then go together.
 func (p *Pace) Take(instanceID string, now time.Time) (until time.Time, taken bool) {
-	if until := p.begun[instanceID].Add(MoveInterval); now.Before(until) {
-		return until, false
+	if p.turns == nil {
+		p.turns = map[string]turn{}
 	}
-	if now.Sub(p.pruned) >= time.Minute {
-		p.pruned = now
-		maps.DeleteFunc(p.begun, func(_ string, at time.Time) bool { return now.Sub(at) >= MoveInterval })
+	p.prune(now)
+	t := p.turns[instanceID]
+	if t.next.IsZero() {
+		t.next = now.Add(Gathering)
+		if earliest := t.begun.Add(MoveInterval); earliest.After(t.next) {
+			t.next = earliest
+		}
 	}
-	if p.begun == nil {
-		p.begun = map[string]time.Time{}
+	if taken = !now.Before(t.next); taken {
+		t = turn{begun: now}
 	}
-	p.begun[instanceID] = now
-	return time.Time{}, true
+	p.turns[instanceID] = t
+	return t.next, taken
 }
 
-// GiveBack ends the interval of a change that was not made.
-func (p *Pace) GiveBack(instanceID string) { delete(p.begun, instanceID) }
+// GiveBack ends the interval of a change that was not made: the next one waits for no others.
+func (p *Pace) GiveBack(instanceID string) {
+	p.turns[instanceID] = turn{next: p.turns[instanceID].begun}
+}
+
+// prune forgets changes that ended, and those that no address waits for any more.
+func (p *Pace) prune(now time.Time) {
+	if now.Sub(p.pruned) < MoveInterval {
+		return
+	}
+	p.pruned = now
+	maps.DeleteFunc(p.turns, func(_ string, t turn) bool {
+		return now.Sub(t.begun) >= MoveInterval && now.Sub(t.next) >= MoveInterval
+	})
+}
