@@ -50,11 +50,13 @@ type Host struct {
 	ended  chan error
 	events chan struct{}
 	came   chan struct{}
+	leased chan struct{}
 
-	// mu guards the links and the pods.
-	mu     sync.Mutex
-	kernel *hostnettest.Kernel
-	pods   []*Pod
+	// mu guards the links, the pods, and the networks whose leases the agent watches.
+	mu      sync.Mutex
+	watched map[string]bool
+	kernel  *hostnettest.Kernel
+	pods    []*Pod
 	// links counts the links that the node ever had, and started the pods.
 	links, started int
 }
@@ -63,7 +65,8 @@ type Host struct {
 func Start(t *testing.T, o Options) *Host {
 	t.Helper()
 	h := &Host{T: t, Options: o, dir: t.TempDir(), kernel: hostnettest.New(boot()), links: primary,
-		events: make(chan struct{}, 1), came: make(chan struct{}, 1)}
+		events: make(chan struct{}, 1), came: make(chan struct{}, 1), leased: make(chan struct{}, 1),
+		watched: map[string]bool{}}
 	h.StartAgent()
 	t.Cleanup(h.StopAgent)
 	return h
@@ -81,7 +84,7 @@ func (h *Host) StartAgent() {
 	a := agent.New(agent.Options{
 		Node: h.Node, API: api, Host: h.asHost(), PodAddresses: h.asObserver(), DefaultMTU: mtu, Resync: resync,
 		StateDir: filepath.Join(h.dir, "state"), NetworksDir: h.networks(), LeasesDir: h.leases(),
-		Log: slog.New(slog.DiscardHandler),
+		LeaseEvents: leaseEvents{h}, Log: slog.New(slog.DiscardHandler),
 	})
 	ended := h.ended
 	go func() { ended <- a.Run(ctx) }()

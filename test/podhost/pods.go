@@ -21,15 +21,22 @@ type Pod struct {
 	// ENI is the interface, and Address the address that the pod got.
 	ENI     string
 	Address netip.Addr
+	// asked is set if the pod asked for its address, which then moves with it.
+	asked bool
 	// brought are the addresses that the pod brought up itself.
 	brought []netip.Addr
 	mac     string
 	number  int
 }
 
-// StartPod starts a pod on a network, as multieni-ipam does: under the lock of the leases, by the network's file. The
-// error says why no pod can start.
+// StartPod starts a pod on a network that takes any address.
 func (h *Host) StartPod(network, name string) error {
+	return h.StartPodThatAsks(network, name, podnet.Request{})
+}
+
+// StartPodThatAsks starts a pod on a network, as multieni-ipam does: under the lock of the leases, by the network's
+// file. The error says why the pod cannot start.
+func (h *Host) StartPodThatAsks(network, name string, request podnet.Request) error {
 	store, err := podlease.Open(h.leases(), network)
 	if err != nil {
 		return err
@@ -57,7 +64,7 @@ func (h *Host) StartPod(network, name string) error {
 	mine, err := file.Allocate(leases, podnet.Holder{
 		ContainerID: name, Interface: "net1", Config: network, PodNamespace: "default", Pod: name, PodUID: "uid-" + name,
 		BootID: boot.ID, Attachment: file.Attachment, Link: h.linkOf(file.MAC),
-	}, podnet.Request{}, now)
+	}, request, now)
 	if err != nil {
 		return err
 	}
@@ -66,7 +73,8 @@ func (h *Host) StartPod(network, name string) error {
 	}
 	h.started++
 	h.pods = append(h.pods, &Pod{Name: name, Network: network, ENI: file.ENI, Address: mine[0].Address, mac: file.MAC,
-		number: h.started})
+		asked: len(file.Granted(mine)) > 0, number: h.started})
+	h.tell(network)
 	return nil
 }
 
@@ -90,6 +98,7 @@ func (h *Host) EndPod(name string) {
 	defer h.mu.Unlock()
 	h.pods = slices.DeleteFunc(h.pods, func(p *Pod) bool { return p == pod })
 	signal(h.came)
+	h.tell(pod.Network)
 }
 
 // Pods returns the running pods.
@@ -157,6 +166,27 @@ func (o observer) Namespaces() (namespaces []podaddress.Namespace, complete bool
 
 // Events is part of [agent.PodAddresses].
 func (o observer) Events() <-chan struct{} { return o.came }
+
+// leaseEvents tells the agent of the leases that pods of this node get and lose.
+type leaseEvents struct{ *Host }
+
+// Watch is part of [agent.LeaseEvents].
+func (e leaseEvents) Watch(network string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.watched[network] = true
+	return nil
+}
+
+// tell tells the agent that a lease of a network changed, if it watches the network.
+func (h *Host) tell(network string) {
+	if h.watched[network] {
+		signal(h.leased)
+	}
+}
+
+// Events is part of [agent.LeaseEvents].
+func (e leaseEvents) Events() <-chan struct{} { return e.leased }
 
 // podIP is the address of a pod in the network of its cluster.
 func podIP(number int) netip.Addr {

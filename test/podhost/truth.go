@@ -12,7 +12,7 @@ import (
 )
 
 // Harm returns what a controller must never do to running pods: no two have one address, and the interface of each is
-// attached to its node and has the prefix of the pod's address. It returns "" if all is well.
+// attached to its node and has the prefix of the pod's address, unless the pod asked for an address of its own. It returns "" if all is well.
 func Harm(state ec2.State, hosts ...*Host) string {
 	holders := map[netip.Addr]string{}
 	for _, h := range hosts {
@@ -42,7 +42,7 @@ func (p Pod) lacks(state ec2.State, instanceID string) string {
 	switch {
 	case !isAttached(i, instanceID):
 		return fmt.Sprintf("uses %s, which is not attached to %s: %+v", p.ENI, instanceID, i.Attachment)
-	case !hasPrefixOf(i, p.Address):
+	case !p.asked && !hasPrefixOf(i, p.Address):
 		return fmt.Sprintf("has %v, and no prefix of %s has it: %v", p.Address, p.ENI, i.IPv4Prefixes)
 	default:
 		return ""

@@ -47,6 +47,7 @@ const (
 	PodsWaiting       = "podsWaiting"
 	MostPrefixes      = "mostPrefixesPerNode"
 	SlowestPrefix     = "slowestPrefix"
+	SlowestAddress    = "slowestAddress"
 	CPU               = "cpu"
 	CPUPerENI         = "cpuPerENI"
 	APILatency        = "apiWriteP99"

@@ -169,6 +169,10 @@ const (
 	SparePerNode = 12
 	// PrefixesPerNode is how many prefixes have exactly these addresses: one more is too much, and one less too few.
 	PrefixesPerNode = (PodsPerNode + SparePerNode) / plan.PodPrefixSize
+	// FixedPodsPerNode is how many pods with fixed addresses start on each node, and FixedPodsApart the time from one to
+	// the next.
+	FixedPodsPerNode = 2
+	FixedPodsApart   = 20 * time.Millisecond
 )
 
 func podStarts() []Scenario {
@@ -191,6 +195,18 @@ func podStarts() []Scenario {
 			Figures: func(nodes int) []Figure {
 				return append(pods(nodes*(PrefixesPerNode-1)), Figure{What: "slowest prefix, after the report that lacks it",
 					Key: SlowestPrefix, Unit: Seconds, Target: AtMost(3), Fail: AtMost(5)}) // the next report comes 5 s later
+			},
+		},
+		{
+			ID: "p3", Title: "two pods with fixed addresses start on each node, 20 ms apart", Nodes: 50, Quick: 50,
+			Figures: func(nodes int) []Figure {
+				return []Figure{
+					{What: "changing EC2 calls", Key: Mutating, Target: AtMost(float64(nodes)), Fail: AtMost(float64(nodes))},
+					{What: "slowest call for an address, after the first lease of its node", Key: SlowestAddress, Unit: Seconds,
+						Target: AtMost(0.1), Fail: AtMost(2)},
+					{What: "pods without their address in the end", Key: PodsWaiting, Target: AtMost(0), Fail: AtMost(0)},
+					strays(),
+				}
 			},
 		},
 	}

@@ -67,5 +67,6 @@ func runs() map[string]func(*stage) {
 		"d1": undeclare, "d2": terminate, "e": restart, "f1": churnForAnHour, "f2": churnForTenMinutes,
 		"f3": churnForHalfAnHour,
 		"g":  coldStartWithLeaks, "p1": podsInPreparedPrefixes, "p2": podsInGrowingPrefixes,
+		"p3": fixedPods,
 	}
 }

@@ -19,8 +19,10 @@ import (
 func TestScenariosMeasureWhatTheyPromise(t *testing.T) {
 	bubble.Prepare()
 	// Scenarios of hours or days, and those that need a large fleet, take too long for this test.
-	sizes := map[string]int{"a1": 10, "a3": 30, "c": 3, "c2": 120, "d1": 10, "d2": 10, "e": 10, "g": 10, "p1": 2, "p2": 2}
-	fixed := []string{scenario.Mutating, scenario.PodsWaiting, scenario.MostPrefixes, scenario.SlowestPrefix}
+	sizes := map[string]int{"a1": 10, "a3": 30, "c": 3, "c2": 120, "d1": 10, "d2": 10, "e": 10, "g": 10, "p1": 2, "p2": 2,
+		"p3": 4}
+	fixed := []string{scenario.Mutating, scenario.PodsWaiting, scenario.MostPrefixes, scenario.SlowestPrefix,
+		scenario.SlowestAddress}
 	for _, s := range scenario.Catalogue() {
 		if sizes[s.ID] == 0 {
 			continue

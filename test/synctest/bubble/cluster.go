@@ -5,6 +5,7 @@ package bubble
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -129,6 +131,11 @@ func NewWithLatencies(t *testing.T, w awssim.World, l Latencies) *Cluster {
 	c.User, err = client.NewWithWatch(kubeapi.Config(c.API), client.Options{Scheme: scheme})
 	c.Must(err)
 	return c
+}
+
+// Agent returns the access of a node's agent to the API server, whose requests take as long as those of a controller.
+func (c *Cluster) Agent() *rest.Config {
+	return kubeapi.Config(newLink(c.API, Seed, c.latencies.Kubernetes, func(*http.Request) func() { return func() {} }))
 }
 
 // Must ends the test if there was an error.
