@@ -143,7 +143,7 @@ func (c *cluster) requested(i eni.Interface) eni.Addresses {
 	for _, object := range c.api.all(states) {
 		state := object.(*v1alpha1.NodeENIState)
 		if requested, recorded := controller.RequestedAddresses(nil, *state)[i.ID]; recorded {
-			if c.run.hasWhole(i.ID) {
+			if c.run.mayUseAll(i.ID) {
 				return eni.Addresses{}
 			}
 			return i.Common(requested)

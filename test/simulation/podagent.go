@@ -69,10 +69,16 @@ func (h *podHost) observe(i v1alpha1.InterfaceState) hostnet.Observation {
 }
 
 // hasWhole reports whether a pod of the host has a whole interface.
-func (h *podHost) hasWhole(id string) bool {
+func (h *podHost) hasWhole(id string) bool { return h.attaches(id, podnet.HostDevice) }
+
+// observes reports whether the agent only observes the pods of an interface.
+func (h *podHost) observes(id string) bool { return h.attaches(id, podnet.Observed) }
+
+// attaches reports whether a pod of the host uses an interface with an attachment.
+func (h *podHost) attaches(id string, attachment podnet.Attachment) bool {
 	for _, pods := range h.using {
 		if slices.ContainsFunc(pods, func(p runningPod) bool {
-			return p.eni == id && p.holder.Attachment == podnet.HostDevice
+			return p.eni == id && p.holder.Attachment == attachment
 		}) {
 			return true
 		}

@@ -16,10 +16,11 @@ import (
 	"github.com/multieni/multieni/internal/core/podnet"
 )
 
-// hasWhole reports whether a pod has a whole interface, with all of its addresses.
-func (r *run) hasWhole(id string) bool {
+// mayUseAll reports whether pods may use any address of an interface: a pod has the whole interface, or pods bring up
+// addresses on one that agents only observe.
+func (r *run) mayUseAll(id string) bool {
 	for _, h := range r.pods.hosts {
-		if h.hasWhole(id) {
+		if h.hasWhole(id) || h.observes(id) && len(h.brought[id]) > 0 {
 			return true
 		}
 	}

@@ -57,12 +57,12 @@ func isTaken(files map[string]string, network, eni string) bool {
 	return files[network] != eni && slices.Contains(slices.Collect(maps.Values(files)), eni)
 }
 
-// isLeased reports whether the interface in the file of a network moved to another network. A lease does not name its
-// interface: if another interface got the file, the pods would count as its own, and the interface that they use as
-// drained.
+// isLeased reports whether the state lists the interface in the file of a network, and not as that network: it moved to
+// another one, or its NodeENI and the record of its pods are gone. A lease does not name its interface: if another
+// interface got the file, the pods would count as its own, and the interface that they use as drained.
 func isLeased(eni string, state *v1alpha1.NodeENIState, network string) bool {
 	return slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
-		return i.ENIID != "" && i.ENIID == eni && networkOf(i).Name() != network
+		return i.ENIID != "" && i.ENIID == eni && (networkOf(i).Name() != network || i.Pods == nil)
 	})
 }
 

@@ -114,3 +114,26 @@ func TestNoOtherInterfaceGetsTheNetworkOfAnInterfaceThatMoved(t *testing.T) {
 		})
 	}
 }
+
+// TestNoOtherInterfaceGetsTheNetworkOfAnOrphan: a NodeENI was created again while a pod used its interface, whose
+// NodeENIState was lost. Nothing says any more that the interface is a network for pods.
+func TestNoOtherInterfaceGetsTheNetworkOfAnOrphan(t *testing.T) {
+	orphan := withPods().Status.Interfaces[0]
+	next := *orphan.DeepCopy()
+	next.NodeENIUID, next.ENIID, next.MACAddress = "uid-2", "eni-2", "02:00:00:00:00:0b"
+	orphan.Pods = nil
+	state := &v1alpha1.NodeENIState{Status: v1alpha1.NodeENIStateStatus{Interfaces: []v1alpha1.InterfaceState{orphan, next}}}
+	for name, tc := range map[string]struct {
+		files  map[string]string
+		served string
+	}{
+		"the file names the orphan": {files: map[string]string{"n3": orphan.ENIID}},
+		"the file was removed":      {served: next.ENIID},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := agent.ServedNetworks(state, tc.files)["n3"].ENIID; got != tc.served {
+				t.Errorf("pods get addresses of %q, want %q", got, tc.served)
+			}
+		})
+	}
+}
