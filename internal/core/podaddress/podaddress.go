@@ -185,7 +185,7 @@ func Leased(last []Presence, leases []podnet.Lease, ranges []netip.Prefix, arriv
 			presence = last[at]
 		} else {
 			arrivals.last++
-			presence = Presence{Address: l.Address, Arrival: arrivals.last, Since: l.Since, Came: true, Lease: &l}
+			presence = Presence{Address: l.Address, Arrival: arrivals.last, Since: l.PodSince(), Came: true, Lease: &l}
 		}
 		presence.Declared = containsAddress(ranges, l.Address)
 		present = append(present, presence)

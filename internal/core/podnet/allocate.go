@@ -29,7 +29,7 @@ func (n Network) Allocate(leases []Lease, holder Holder, request Request, now ti
 	mine, err := n.allocate(leases, holder, request, now)
 	for i := range mine {
 		if l := &mine[i]; l.Attachment != holder.Attachment || l.Link != holder.Link {
-			l.Attachment, l.Link, l.Since = holder.Attachment, holder.Link, now
+			l.Attachment, l.Link, l.Since, l.First = holder.Attachment, holder.Link, now, l.PodSince()
 		}
 	}
 	return mine, err

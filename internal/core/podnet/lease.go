@@ -60,6 +60,9 @@ type Lease struct {
 	Holder
 	// Since is the time at which the holder got the address on its present link.
 	Since time.Time `json:"since"`
+	// First is the time at which the same pod got the address in an earlier sandbox, or on an earlier link; zero if it did
+	// not.
+	First time.Time `json:"first,omitzero"`
 	// Freed is the time at which the holder released the address; zero while it has the address.
 	Freed time.Time `json:"freed,omitzero"`
 	// Claim is the last write that let the address follow the pod; nil for none. The agent makes it.
@@ -120,6 +123,14 @@ func (l Lease) validate() error {
 		return fmt.Errorf("a text is longer than %d bytes", maxText)
 	}
 	return nil
+}
+
+// PodSince returns since when the pod has the address, also in earlier sandboxes.
+func (l Lease) PodSince() time.Time {
+	if l.First.IsZero() {
+		return l.Since
+	}
+	return l.First
 }
 
 // InUse reports whether a pod has the address.

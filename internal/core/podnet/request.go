@@ -124,7 +124,8 @@ func (n Network) choose(f *Family, leases []Lease, holder Holder, r Request, now
 			return Lease{}, err
 		}
 		if l.PodUID == holder.PodUID && holder.PodUID != "" {
-			mine.Claim = l.Claim // the same pod, whose sandbox started again: it makes no new claim
+			// The same pod, whose sandbox started again, makes no new claim, and is no later than before.
+			mine.Claim, mine.First = l.Claim, l.PodSince()
 		}
 	}
 	if mine.Address = wanted; wanted.IsValid() {

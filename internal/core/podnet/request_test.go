@@ -185,6 +185,35 @@ func TestARequestedAddressIsTaken(t *testing.T) {
 	}
 }
 
+// TestAPodHasItsAddressSinceItsFirstSandbox starts two further sandboxes of a pod, a new pod of its name, and the same
+// container on another link. Agents of other nodes compare the times.
+func TestAPodHasItsAddressSinceItsFirstSandbox(t *testing.T) {
+	n, ask := granted(), request(t, "", "10.0.4.192/28", "")
+	var leases []podnet.Lease
+	for n2, step := range []struct {
+		uid, container string
+		link           int
+		want           time.Duration
+	}{
+		{"uid-1", "c1", 5, 0}, {"uid-1", "c2", 5, 0}, {"uid-1", "c3", 5, 0}, {"uid-1", "c3", 7, 0}, {"uid-2", "c4", 7, 4 * time.Second},
+	} {
+		by := replica("upf-0", step.uid)
+		by.ContainerID, by.Link = step.container, step.link
+		now := start.Add(time.Duration(n2) * time.Second)
+		if n2 > 0 && leases[0].ContainerID != step.container {
+			leases = freed(leases, now)
+		}
+		mine, err := n.Allocate(leases, by, ask, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := mine[0].PodSince().Sub(start); got != step.want {
+			t.Errorf("container %s has the address since %v, want %v", step.container, got, step.want)
+		}
+		leases = mine
+	}
+}
+
 func TestRoutesThatAPodAsksFor(t *testing.T) {
 	n := granted()
 	n.Routes = []netip.Prefix{prefix("10.60.0.0/16")}

@@ -58,9 +58,10 @@ func (a *Agent) observe(ctx context.Context, s *snapshot) {
 // follows reports whether addresses can follow pods of the node: those that pods asked for, now or before a network
 // ended, and with an observer those that pods bring up themselves.
 func (a *Agent) follows(state *v1alpha1.NodeENIState) bool {
-	return a.PodAddresses != nil || a.granted || slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
-		return i.Pods != nil && len(i.Pods.Floating) > 0
-	})
+	return a.PodAddresses != nil || a.granted ||
+		slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+			return i.Pods != nil && len(i.Pods.Floating) > 0
+		})
 }
 
 // findAddresses returns the addresses that pods have on links of the interfaces of the last pass, by the interface's
