@@ -97,14 +97,14 @@ func (h *podHost) readFile(network string) podnet.Network {
 
 // serveNone lets an agent of an earlier release make its report, which has no pod networks.
 func (h *podHost) serveNone() {
-	if !h.knowsState() {
+	if h.report = nil; !h.knowsState() {
 		return
 	}
 	if h.observed.Status.ObservedGeneration != 0 && !h.recalled {
 		h.checkpoint = agent.Checkpoint(h.observed)
 	}
 	h.noteDrained(nil)
-	h.decideReport(nil)
+	h.decideReport(nil, !h.recalled && len(h.observed.Status.PodNetworks) > 0)
 }
 
 // String implements [fmt.Stringer].

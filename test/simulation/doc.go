@@ -5,7 +5,8 @@
 // one goroutine, with all faults drawn from one seed: the same seed gives exactly the same run.
 //
 // What runs is the product: the reconcilers of internal/controller, the observer with its inventory, the resolver, the
-// planner and the applier. Only what lies beyond their ports is simulated. The files:
+// planner and the applier, and on the nodes the part of the agent that is about pods. Only what lies beyond their ports
+// is simulated. The files:
 //
 //   - api.go is the API server: five kinds of objects, resource versions, finalizers, a log of changes.
 //   - informer.go is what one process has received of that log; client.go is the client.Client over both.
@@ -17,10 +18,12 @@
 //     prejoin.go starts instances that have interfaces before they join.
 //   - devices.go is the agents of the nodes as far as they bind devices for programs; lowest.go judges chosen
 //     addresses.
-//   - pods.go and agents.go are the agents as far as they serve pod networks, by the decisions of internal/host/agent,
-//     and the pods. podleases.go is the files of a node: leases, networks, the checkpoint. podprefixes.go is pods with
-//     addresses of prefixes, followed.go pods that bring up addresses themselves, evictions.go the Eviction API and its
-//     budgets. podchecks.go and prefixchecks.go judge pods and prefixes.
+//   - podagent.go runs the product's agent on a node: what it reads and writes there. addressbook.go is its access to
+//     FloatingAddresses.
+//   - pods.go is the pods, and when agents act; agents.go replaces agents. podleases.go is the files of a node: leases,
+//     networks, the checkpoint. podprefixes.go is pods with addresses of prefixes, followed.go pods that bring up
+//     addresses themselves, evictions.go the Eviction API and its budgets. podchecks.go and prefixchecks.go judge pods
+//     and prefixes.
 //   - reservations.go is users with SubnetReservations, people who reserve by hand, and the port for both;
 //     reservationchecks.go judges the reservations.
 //   - crashes.go is where a process can crash; oldrelease.go is an earlier release, which alternates with the present

@@ -97,11 +97,13 @@ func (h *podHost) isLeased(network string, address netip.Addr) bool {
 	return false
 }
 
-// noteHeld records that the agent made the pod of a lease the holder.
-func (h *podHost) noteHeld(address leasedAddress) {
-	for _, pod := range h.using[address.network] {
-		if pod.fixed != nil && pod.fixed.uid == address.Lease.PodUID {
-			pod.fixed.held = true
+// noteHeld records that the agent made a pod with a lease the holder of its address.
+func (h *podHost) noteHeld(address netip.Addr, holder v1alpha1.AddressHolder) {
+	for _, pods := range h.using {
+		for _, pod := range pods {
+			if holder.Pod != "" && pod.hasFixed(address) && pod.eni == holder.ENIID && pod.fixed.hasLeased(address) {
+				pod.fixed.held = true
+			}
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/internal/core/podaddress"
 	"github.com/multieni/multieni/internal/core/podnet"
 )
 
@@ -60,10 +59,6 @@ type fixedHost struct {
 	// kubeletAway is set while the kubelet is stopped or does not reach the API server, and agentAway the same of the
 	// agent.
 	kubeletAway, agentAway bool
-	// presences are the leases that the agent knows, by interface, and follows the names of the objects that it watches.
-	presences map[string][]podaddress.Presence
-	arrivals  podaddress.Arrivals
-	follows   map[string]bool
 }
 
 func newFixedPods(seed uint64) *fixedPods {
@@ -225,8 +220,7 @@ func (h *podHost) separate() {
 		h.fixed.agentAway = false
 	case 12, 13:
 		h.c.run.note(nil, "%s: the agent of node %s restarts", h.c.name, h.node)
-		h.holds = nil
-		h.restartHolds()
+		h.runs(h.agent)
 	default:
 	}
 }

@@ -11,13 +11,9 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/podaddress"
-	"github.com/multieni/multieni/internal/host/agent"
 )
 
 const (
@@ -41,13 +37,16 @@ type followers struct {
 	assigned map[string]bool
 	// healed are the hosts whose pods brought up addresses after the healing.
 	healed map[*podHost]bool
-	// created has the times at which each address got an object.
-	created map[string][]time.Time
+	// created has the times at which each address got an object, and heldSince when its holder was written, by CLUSTER
+	// OBJECT.
+	created   map[string][]time.Time
+	heldSince map[string]time.Time
 }
 
 func newFollowers(seed uint64) *followers {
 	f := &followers{random: rand.New(rand.NewPCG(seed, 0xf1)), brought: map[string]map[netip.Addr]bool{},
-		assigned: map[string]bool{}, healed: map[*podHost]bool{}, created: map[string][]time.Time{}}
+		assigned: map[string]bool{}, healed: map[*podHost]bool{}, created: map[string][]time.Time{},
+		heldSince: map[string]time.Time{}}
 	f.acts = f.random.IntN(2) == 0
 	return f
 }
@@ -191,92 +190,6 @@ func (h *podHost) forgetBrought() {
 	maps.DeleteFunc(h.brought, func(id string, _ map[netip.Addr]bool) bool { return !used[id] })
 }
 
-// present returns the addresses of an interface that the agent knows pods to have.
-func (h *podHost) present(id, subnetID string, ranges []netip.Prefix) (addresses []netip.Addr) {
-	for _, address := range slices.SortedFunc(maps.Keys(h.brought[id]), netip.Addr.Compare) {
-		declared := slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
-		if declared || h.follows[v1alpha1.FloatingAddressName(subnetID, address.String())] {
-			addresses = append(addresses, address)
-		}
-	}
-	return addresses
-}
-
-// restartHolds is what a new agent knows of addresses: those that name its node. It saw none come up.
-func (h *podHost) restartHolds() {
-	h.holds, h.came, h.follows = nil, map[string]bool{}, map[string]bool{}
-	for _, object := range h.c.api.all(floatingAddresses) {
-		for _, holder := range controller.Holders(object.(*v1alpha1.FloatingAddress)) {
-			if holder.NodeName == h.node && holder.Pod == "" {
-				h.follows[object.GetName()] = true
-			}
-		}
-	}
-	h.restartLeased()
-}
-
-// decideHolds lets the agent decide, by the present versions of the objects, what it writes about addresses.
-func (h *podHost) decideHolds() {
-	h.holds = nil
-	if !h.knowsState() || h.agent != servesPods {
-		return
-	}
-	type place struct {
-		subnetID, eniID string
-		address         netip.Addr
-		declared        bool
-	}
-	at := map[string]place{}
-	for _, i := range h.observed.Status.Interfaces {
-		if i.ENIID == "" || !h.hasLink(i.ENIID) {
-			continue
-		}
-		ranges := controller.FloatingRanges(i.Pods)
-		for _, address := range h.present(i.ENIID, i.SubnetID, ranges) {
-			name := v1alpha1.FloatingAddressName(i.SubnetID, address.String())
-			declared := slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
-			at[name], h.follows[name] = place{i.SubnetID, i.ENIID, address, declared}, true
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(h.follows)) {
-		one, present := at[name]
-		object, _ := h.c.api.get(floatingAddresses, name).(*v1alpha1.FloatingAddress)
-		observed := agent.ObservedAddress(object)
-		me := podaddress.Owner{Node: h.node, InterfaceID: one.eniID}
-		seen := podaddress.Seen{Present: present, Came: h.came[name], Declared: one.declared}
-		switch write := podaddress.Decide(me, seen, observed); write {
-		case podaddress.WriteNothing:
-			if !present {
-				delete(h.follows, name)
-			}
-		case podaddress.Create:
-			h.holds = append(h.holds, func() { h.createAddress(one.subnetID, one.eniID, one.address) })
-		default:
-			h.holds = append(h.holds, func() { h.writeAddress(object, write, one.eniID) })
-		}
-	}
-}
-
-// writeHolds carries out the writes, which may be old by now.
-func (h *podHost) writeHolds() {
-	for _, hold := range h.holds {
-		hold()
-	}
-	h.holds = nil
-}
-
-func (h *podHost) createAddress(subnetID, eniID string, address netip.Addr) {
-	made, err := h.c.api.create(&v1alpha1.FloatingAddress{
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.FloatingAddressName(subnetID, address.String()),
-			Finalizers: []string{v1alpha1.Finalizer}},
-		Spec: v1alpha1.FloatingAddressSpec{SubnetID: subnetID, Address: address.String()},
-	})
-	if err == nil {
-		h.c.checkCreations(made.GetName())
-		h.writeAddress(made.(*v1alpha1.FloatingAddress), podaddress.Hold, eniID)
-	}
-}
-
 // checkCreations checks that agents and the controller do not create and delete the object of an address without end.
 func (c *cluster) checkCreations(name string) {
 	r := c.run
@@ -287,14 +200,6 @@ func (c *cluster) checkCreations(name string) {
 	if earlier := len(times) - 1 - mostCreations; earlier >= 0 && r.now.Sub(times[earlier]) <= creationsWithin {
 		r.violate("I13", "agents of %s created FloatingAddress %s more than %d times within %s", c.name, name, mostCreations,
 			seconds(creationsWithin))
-	}
-}
-
-// writeAddress writes over the version that the agent has read, and nothing into an object that is being deleted.
-func (h *podHost) writeAddress(object *v1alpha1.FloatingAddress, write podaddress.Write, eniID string) {
-	mine := v1alpha1.AddressHolder{NodeName: h.node, ENIID: eniID, Since: metav1.NewTime(h.c.run.now)}
-	if err := h.writeHolder(object, write, mine); err == nil && write == podaddress.Hold {
-		delete(h.came, object.Name)
 	}
 }
 
@@ -319,9 +224,9 @@ func (c *cluster) holding(id string, address netip.Addr) *v1alpha1.FloatingAddre
 
 // holdsStill reports whether the object names an interface as the holder, and has named it for longer than a call can
 // be under way.
-func (r *run) holdsStill(object *v1alpha1.FloatingAddress, id string) bool {
+func (c *cluster) holdsStill(object *v1alpha1.FloatingAddress, id string) bool {
 	return object != nil && object.DeletionTimestamp.IsZero() && object.Status.Holder != nil &&
-		object.Status.Holder.ENIID == id && r.now.Sub(object.Status.Holder.Since.Time) > plannedBefore
+		object.Status.Holder.ENIID == id && c.run.now.Sub(c.run.followers.heldSince[c.name+" "+object.Name]) > plannedBefore
 }
 
 // floats reports whether an address is in a range that the cluster's NodeENIs declare.
@@ -342,7 +247,7 @@ func (r *run) moving(p *process, q request) {
 		}
 		object := p.cluster.holding(q.target, address)
 		if object != nil && object.Status.Holder != nil && object.Status.Holder.ENIID != q.target && !p.expired &&
-			r.holdsStill(object, object.Status.Holder.ENIID) {
+			p.cluster.holdsStill(object, object.Status.Holder.ENIID) {
 			r.violate("I18", "%s moves %s to %s, and %s has been its holder for long", p.name, address, q.target,
 				object.Status.Holder.ENIID)
 		}
@@ -351,7 +256,7 @@ func (r *run) moving(p *process, q request) {
 	}
 	for _, address := range q.unassigns.SecondaryIPv4 {
 		object := p.cluster.holding(q.target, address)
-		if r.holdsStill(object, q.target) && !p.expired && r.hasBrought(q.target, address) {
+		if p.cluster.holdsStill(object, q.target) && !p.expired && r.hasBrought(q.target, address) {
 			r.violate("I18", "%s unassigns %s from %s, where a pod has it", p.name, address, q.target)
 		}
 	}

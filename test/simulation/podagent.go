@@ -25,9 +25,9 @@ import (
 
 // runs starts a process of an agent of the given kind. It knows what the files and the API server have.
 func (h *podHost) runs(kind agentKind) {
-	h.agent, h.report, h.pass = kind, nil, nil
-	h.restartHolds()
-	o := agent.Options{Node: h.node, DefaultMTU: defaultMTU, Addresses: &addressBook{host: h}, Now: h.now,
+	h.agent, h.report, h.pass, h.holds, h.came = kind, nil, nil, false, map[string]bool{}
+	h.book = newAddressBook(h)
+	o := agent.Options{Node: h.node, DefaultMTU: defaultMTU, Addresses: h.book, MaxHolds: 1, Now: h.now,
 		WriteCheckpoint: h.writeCheckpoint, Log: slog.New(slog.DiscardHandler)}
 	if kind == servesPods {
 		o.PodFiles, o.PodAddresses = podFiles{h}, namespaces{h}
@@ -50,6 +50,7 @@ func (h *podHost) servePods() {
 			reading.Facts.Links = append(reading.Facts.Links, *o.Facts)
 		}
 	}
+	h.book.read()
 	h.pass, _ = h.process.ServePods(context.Background(), reading) // the reports have the errors
 }
 
@@ -201,32 +202,3 @@ func (h *podHost) writeCheckpoint(checkpoint *v1alpha1.NodeENIState) error {
 	h.checkpoint = checkpoint
 	return nil
 }
-
-// addressBook is what an agent knows of the FloatingAddresses of its node.
-type addressBook struct {
-	agent.AddressAPI
-	host   *podHost
-	before map[string][]podaddress.Presence
-}
-
-// RecallAddresses implements [agent.AddressAPI].
-func (b *addressBook) RecallAddresses(context.Context) error {
-	if b.before != nil {
-		return nil
-	}
-	b.before = map[string][]podaddress.Presence{}
-	for _, object := range b.host.c.api.all(floatingAddresses) {
-		one := object.(*v1alpha1.FloatingAddress)
-		if holder := one.Status.Holder; holder != nil && holder.NodeName == b.host.node {
-			b.before[holder.ENIID] = append(b.before[holder.ENIID],
-				podaddress.Presence{Address: netip.MustParseAddr(one.Spec.Address), Since: holder.Since.Time})
-		}
-	}
-	return nil
-}
-
-// AddressesRecalled implements [agent.AddressAPI].
-func (b *addressBook) AddressesRecalled() bool { return b.before != nil }
-
-// AddressesBefore implements [agent.AddressAPI].
-func (b *addressBook) AddressesBefore(id string) []podaddress.Presence { return b.before[id] }

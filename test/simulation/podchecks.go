@@ -116,7 +116,7 @@ func (h *podHost) uses(p runningPod) bool {
 	drained, is := h.drainedAt[p.eni]
 	for address := range h.brought[p.eni] {
 		name := v1alpha1.FloatingAddressName(h.c.run.truth().interfaces[p.eni].SubnetID, address.String())
-		if h.follows[name] && (!is || h.cameAt[p.eni+" "+address.String()].Before(drained)) {
+		if h.book.followed[name] && (!is || h.cameAt[p.eni+" "+address.String()].Before(drained)) {
 			return true
 		}
 	}

@@ -148,8 +148,8 @@ func (h *podHost) add(network string) bool {
 	r.prefixes.pods++
 	name := fmt.Sprintf("pod-%d", r.prefixes.pods)
 	file := h.files[network]
-	pod := runningPod{number: r.prefixes.pods, eni: file.ENI, holder: podnet.Holder{ContainerID: name, Interface: "net1", PodNamespace: "default",
-		Pod: name, PodUID: "uid-" + name, BootID: h.boot.ID, Attachment: file.Attachment}}
+	pod := runningPod{number: r.prefixes.pods, eni: file.ENI, holder: podnet.Holder{ContainerID: name, Interface: "net1",
+		PodNamespace: "default", Pod: name, PodUID: "uid-" + name, BootID: h.boot.ID, Attachment: file.Attachment}}
 	leases, err := h.allocate(network, pod.holder, podnet.Request{})
 	if err != nil {
 		return false

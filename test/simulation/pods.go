@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -62,16 +62,18 @@ type podHost struct {
 	cameAt, drainedAt map[string]time.Time
 	// drainsSince has since when, after the healing, pods use draining networks, by network.
 	drainsSince map[string]time.Time
-	// came has, by name, the addresses that the agent saw come up and has not written; follows those that it watches.
-	came, follows map[string]bool
+	// came has, by name, the addresses that came up under the agent and that it has not written. book has what it knows of
+	// the objects.
+	came map[string]bool
+	book *addressBook
 	// process is the product's agent, and pass its last one; nil for none since its start. links are the indexes of links,
 	// by interface.
 	process *agent.Agent
 	pass    *agent.Pass
 	links   map[string]int
-	// report is what the agent is about to write; nil for nothing. holds are its writes about addresses.
+	// report is what the agent is about to write; nil for nothing. holds is set until it has written about addresses.
 	report func()
-	holds  []func()
+	holds  bool
 	fixed  fixedHost
 }
 
@@ -173,9 +175,9 @@ func (r *run) findPodHosts() {
 func newPodHost(c *cluster, node, instance string) *podHost {
 	h := &podHost{
 		c: c, node: node, instance: instance, files: map[string]podnet.Network{}, leases: map[string][]podnet.Lease{},
-		using: map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{}, came: map[string]bool{},
-		follows: map[string]bool{}, drainsSince: map[string]time.Time{},
-		cameAt: map[string]time.Time{}, drainedAt: map[string]time.Time{}, links: map[string]int{},
+		using: map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{},
+		drainsSince: map[string]time.Time{},
+		cameAt:      map[string]time.Time{}, drainedAt: map[string]time.Time{}, links: map[string]int{},
 	}
 	h.beginBoot()
 	h.runs(servesPods)
@@ -228,16 +230,15 @@ func (h *podHost) read() {
 
 // serve lets the agent write the files of the networks that it knows, and make its next report.
 func (h *podHost) serve() {
-	h.decideHolds()
-	h.decideLeased()
 	if h.agent == knowsNone {
 		h.serveNone()
 		return
 	}
 	h.servePods()
-	reports, _ := h.pass.Report()
+	reports, due := h.pass.Report()
+	h.holds = true
 	h.noteDrained(reports)
-	h.decideReport(reports)
+	h.decideReport(reports, due)
 }
 
 // knowsState reports whether the agent knows a state of its instance.
@@ -245,20 +246,22 @@ func (h *podHost) knowsState() bool {
 	return h.observed != nil && h.observed.Spec.InstanceID == h.instance
 }
 
-// decideReport lets the agent report the given networks, unless the API server has that report or does not answer.
-func (h *podHost) decideReport(reports []v1alpha1.PodNetworkState) {
+// decideReport lets the agent report the given networks if that is due.
+func (h *podHost) decideReport(reports []v1alpha1.PodNetworkState, due bool) {
 	h.report = nil
-	if !h.knowsState() || h.recalled ||
-		equality.Semantic.DeepEqual(reports, h.observed.Status.PodNetworks) {
+	if !due {
 		return
 	}
-	node := h.node
+	node, pass := h.node, h.pass
 	h.report = func() {
 		h.c.run.note(nil, "%s: the agent of node %s reports %s", h.c.name, node, summary(reports))
-		_, _ = h.c.api.update(states, node, "", func(o client.Object) (client.Object, error) {
+		_, err := h.c.api.update(states, node, "", func(o client.Object) (client.Object, error) {
 			o.(*v1alpha1.NodeENIState).Status.PodNetworks = reports
 			return o, nil
 		})
+		if err == nil && pass != nil {
+			pass.Reported()
+		}
 	}
 }
 
@@ -268,7 +271,13 @@ func (h *podHost) write() {
 		h.report()
 		h.report = nil
 	}
-	h.writeHolds()
+	if h.holds {
+		h.holds = false
+		_ = h.pass.Hold(context.Background()) // another pass follows an error
+		if h.book.ended {
+			h.runs(h.agent)
+		}
+	}
 }
 
 // startPod starts pods on a network of the node, without agent and API server.

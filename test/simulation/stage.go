@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"context"
 	"maps"
 	"net/netip"
 	"slices"
@@ -116,35 +117,36 @@ func (s *stage) end() { s.run.stage, s.depth = nil, 0 }
 func (s *stage) comesUp(node string) {
 	h := s.hosts[node]
 	h.bringUpAddress(s.truth().interfaces[s.interfaceOf(node)], s.address)
-	h.decideHolds()
-	h.holds = nil
+	h.servePods()
 }
 
 // goes lets the pod drop the address.
 func (s *stage) goes(node string) { s.hosts[node].drop(s.interfaceOf(node), s.address) }
 
 // agentWrites lets the agent of a node decide by the present version of the object, and write that.
-func (s *stage) agentWrites(node string) { s.write(node)() }
+func (s *stage) agentWrites(node string) {
+	h := s.hosts[node]
+	came, before := h.came[s.object], s.holder()
+	s.agentHolds(h)
+	after := s.holder()
+	if before != after && before != "" && before != node && (after != node || !came) {
+		s.fail("the agent of node %s makes %q the holder instead of %q, and the address did not come up there", node, after,
+			before)
+	}
+}
 
 // agentBeginsWrite lets the agent decide. Its write is under way.
-func (s *stage) agentBeginsWrite(node string) { s.lateWrites = append(s.lateWrites, s.write(node)) }
-
-// write returns what the agent of a node writes by the present version of the object.
-func (s *stage) write(node string) func() {
+func (s *stage) agentBeginsWrite(node string) {
 	h := s.hosts[node]
-	h.decideHolds()
-	holds, came := h.holds, h.came[s.object]
-	h.holds = nil
-	return func() {
-		before := s.holder()
-		h.holds = holds
-		h.writeHolds()
-		after := s.holder()
-		if before != after && before != "" && before != node && (after != node || !came) {
-			s.fail("the agent of node %s makes %q the holder instead of %q, and the address did not come up there", node, after,
-				before)
-		}
-	}
+	h.book.late = &s.lateWrites
+	s.agentHolds(h)
+	h.book.late = nil
+}
+
+// agentHolds lets an agent write which addresses its pods have.
+func (s *stage) agentHolds(h *podHost) {
+	h.servePods()
+	_ = h.pass.Hold(context.Background())
 }
 
 // lateWriteIsRefused lets the oldest write that is under way arrive. The API server refuses it.
@@ -415,8 +417,14 @@ func (s *stage) prefixesIdle() { s.passes(podnet.IdleTime / hostSpeed) }
 // agentReads lets the agent of a node read its NodeENIState.
 func (s *stage) agentReads(node string) { s.hosts[node].read() }
 
-// agentServes lets the agent write the file for pods, and its checkpoint. Its report is under way.
-func (s *stage) agentServes(node string) { s.hosts[node].serve() }
+// reportInterval is the least time between two reports that differ only in the use of addresses (internal/host/agent).
+const reportInterval = 5 * time.Second / hostSpeed
+
+// agentServes lets the agent write the file for pods, and its checkpoint, once a report is due. That is under way then.
+func (s *stage) agentServes(node string) {
+	s.passes(reportInterval)
+	s.hosts[node].serve()
+}
 
 // agentReports lets the report of the agent arrive.
 func (s *stage) agentReports(node string) { s.hosts[node].write() }

@@ -168,7 +168,8 @@ const defaultMaxHolds = 8
 
 // hold writes which addresses pods of this node have. A failure of one keeps no other from being written.
 func (a *Agent) hold(ctx context.Context, s *snapshot) error {
-	if s.state == nil || s.networksUnknown || a.PodFiles == nil || !a.follows(s.state) && !a.Addresses.AddressesRecalled() {
+	if s.state == nil || s.networksUnknown || a.PodFiles == nil ||
+		!a.follows(s.state) && !a.Addresses.AddressesRecalled() {
 		return nil
 	}
 	if s.unrecalled != nil {

@@ -66,3 +66,11 @@ func (p *Pass) Report() (networks []v1alpha1.PodNetworkState, due bool) {
 
 // Reported notes that the API server has the report.
 func (p *Pass) Reported() { p.agent.podsReported = p.agent.Now() }
+
+// Hold writes which addresses pods of the node have.
+func (p *Pass) Hold(ctx context.Context) error {
+	if p.snapshot.recalled {
+		return nil // there is no API server to write to
+	}
+	return p.agent.hold(ctx, p.snapshot)
+}

@@ -32,8 +32,8 @@ type PodFiles interface {
 	// Leased returns the networks that have, or had, leases.
 	Leased() ([]string, error)
 	// Lock locks the leases of a network, and waits no longer than until the context ends. The error is
-	// [podlease.ErrLocked] if another process has them. LockLeased is like Lock, but returns [fs.ErrNotExist] for a network
-	// without leases.
+	// [podlease.ErrLocked] if another process has them. LockLeased is like Lock, but returns [fs.ErrNotExist] for a
+	// network without leases.
 	Lock(ctx context.Context, network string) (Leases, error)
 	LockLeased(ctx context.Context, network string) (Leases, error)
 }

@@ -181,7 +181,8 @@ func (a *Agent) endNetwork(
 	ctx context.Context, s *snapshot, network podnet.Network,
 ) (*v1alpha1.PodNetworkState, error) {
 	if network.ENI == "" {
-		return nil, a.PodFiles.RemoveNetwork(network.Name) // no pod gets an address with an invalid file, and no report could name the interface
+		// no pod gets an address with an invalid file, and no report could name the interface
+		return nil, a.PodFiles.RemoveNetwork(network.Name)
 	}
 	state := &v1alpha1.PodNetworkState{Network: network.Name, NodeENI: network.NodeENI, ENIID: network.ENI}
 	brought := a.updatePresent(s, network.ENI, nil)
