@@ -85,7 +85,8 @@ const (
 
 var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, choosesAddress, startsPod,
 	bringsAddress, runsWithoutPods, runsEarlierAgent, losesFiles, damagesLease,
-	damagesNetwork, damagesCheckpoint, killsPod, startsFixed, forcesPod, declaresIPv6, startsObserved, evictsPod, refusesEviction}
+	damagesNetwork, damagesCheckpoint, killsPod, startsFixed, forcesPod, declaresIPv6, startsObserved, evictsPod,
+	refusesEviction}
 
 // leastCrashes is how often processes must crash at a point, each time in another state of the world.
 const leastCrashes = 4

@@ -13,8 +13,8 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 )
 
-// checkFixed checks I20 after each step: a node has at most one lease in use and one running pod of each granted address,
-// and EC2 has the address on one interface. It records which pods EC2 delivers their addresses to.
+// checkFixed checks I20 after each step: a node has at most one lease in use and one running pod of each granted
+// address, and EC2 has the address on one interface. It records which pods EC2 delivers their addresses to.
 func (r *run) checkFixed() {
 	at := map[netip.Addr][]string{}
 	for _, i := range r.truth().ordered {
@@ -97,11 +97,16 @@ func (h *podHost) isLeased(network string, address netip.Addr) bool {
 	return false
 }
 
-// noteHeld records that the agent made a pod with a lease the holder of its address.
+// noteHeld records that the agent made the pod of a lease the holder. A lease is one of its network, whose interface can
+// be another one than when the pod started.
 func (h *podHost) noteHeld(address netip.Addr, holder v1alpha1.AddressHolder) {
-	for _, pods := range h.using {
+	if holder.Pod == "" {
+		return
+	}
+	h.noteBrought(holder.ENIID, address)
+	for network, pods := range h.using {
 		for _, pod := range pods {
-			if holder.Pod != "" && pod.hasFixed(address) && pod.eni == holder.ENIID && pod.fixed.hasLeased(address) {
+			if pod.hasFixed(address) && h.files[network].ENI == holder.ENIID && h.isLeased(network, address) {
 				pod.fixed.held = true
 			}
 		}

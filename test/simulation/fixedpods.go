@@ -192,6 +192,9 @@ func (h *podHost) moveKubelet() {
 	} else {
 		h.separate()
 	}
+	if h.fixed.kubeletAway && f.happens(10) {
+		h.restartEarlier()
+	}
 	if h.fixed.kubeletAway || !h.c.run.faults.off && !f.happens(4) {
 		return
 	}
@@ -204,6 +207,21 @@ func (h *podHost) moveKubelet() {
 	}
 }
 
+// restartEarlier starts new sandboxes of pods that a user deleted, which a kubelet without the API server does not know.
+func (h *podHost) restartEarlier() {
+	for _, network := range slices.Sorted(maps.Keys(h.using)) {
+		for _, pod := range slices.Clone(h.using[network]) {
+			if p := pod.fixed; p != nil && p.deleted {
+				h.endFixed(p)
+				if file := h.files[network]; !file.Draining && h.hasLink(file.ENI) {
+					p.sandboxes++
+					h.addFixed(p)
+				}
+			}
+		}
+	}
+}
+
 func (h *podHost) separate() {
 	f := h.c.run.fixed
 	switch f.random.IntN(100) {
@@ -211,14 +229,14 @@ func (h *podHost) separate() {
 		h.fixed.kubeletAway = true
 	case 2, 3:
 		h.fixed.agentAway = true
-	case 4, 5:
+	case 4, 5, 6:
 		h.fixed.kubeletAway, h.fixed.agentAway = true, true
 		h.c.run.note(nil, "%s: node %s does not reach the API server", h.c.name, h.node)
-	case 6, 7, 8:
+	case 7, 8, 9:
 		h.fixed.kubeletAway = false
-	case 9, 10, 11:
+	case 10, 11, 12:
 		h.fixed.agentAway = false
-	case 12, 13:
+	case 13, 14:
 		h.c.run.note(nil, "%s: the agent of node %s restarts", h.c.name, h.node)
 		h.runs(h.agent)
 	default:
@@ -234,8 +252,8 @@ func (p *fixedPod) at() int {
 	return slices.IndexFunc(p.host.using[p.network], func(other runningPod) bool { return other.fixed == p })
 }
 
-// hasFixed reports whether a pod has an address that it asked for. Until the kubelet of its node returns, an earlier pod
-// of the same name can have it too.
+// hasFixed reports whether a pod has an address that it asked for. Until the kubelet of its node returns, an earlier
+// pod of the same name can have it too.
 func (p runningPod) hasFixed(address netip.Addr) bool {
 	return p.fixed != nil && p.fixed.address == address
 }
@@ -276,19 +294,20 @@ func (c *cluster) moveFixedPod(network, name string) {
 	if c.run.faults.off {
 		return
 	}
+	away := last.host.fixed.kubeletAway
+	if away && f.happens(8) || f.happens(60) {
+		last.deleted = true
+		c.run.note(nil, "%s: a user deletes %s of node %s by force", c.name, last.uid, last.host.node)
+		c.run.covers.Actors[forcesPod]++
+		return
+	}
 	switch f.random.IntN(60) {
 	case 0, 1:
-		if !last.host.fixed.kubeletAway {
+		if !away {
 			last.deleted = true
 			last.host.endFixed(last)
 		}
-	case 2, 3, 4:
-		last.deleted = last.host.fixed.kubeletAway || f.happens(3)
-		if last.deleted {
-			c.run.note(nil, "%s: a user deletes %s of node %s by force", c.name, last.uid, last.host.node)
-			c.run.covers.Actors[forcesPod]++
-		}
-	case 5:
+	case 2:
 		c.run.note(nil, "%s: the sandbox of %s of node %s ends", c.name, last.uid, last.host.node)
 		last.host.endFixed(last)
 	default:
@@ -369,10 +388,15 @@ func (h *podHost) addFixed(p *fixedPod) bool {
 // noteFixed records that a pod has a granted address on an interface.
 func (h *podHost) noteFixed(p *fixedPod) {
 	r := h.c.run
-	if r.followers.brought[p.eni] == nil {
-		r.followers.brought[p.eni] = map[netip.Addr]bool{}
-	}
-	r.followers.brought[p.eni][p.address] = true
+	h.noteBrought(p.eni, p.address)
 	r.covers.Actors[startsFixed]++
 	r.watch.spent.needed += 2 // the address is assigned, and unassigned in the end
+}
+
+func (h *podHost) noteBrought(id string, address netip.Addr) {
+	f := h.c.run.followers
+	if f.brought[id] == nil {
+		f.brought[id] = map[netip.Addr]bool{}
+	}
+	f.brought[id][address] = true
 }

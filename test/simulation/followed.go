@@ -153,7 +153,6 @@ func (h *podHost) bringUp(i eni.Interface) {
 
 // bringUpAddress adds an address, unless the pod has it.
 func (h *podHost) bringUpAddress(i eni.Interface, address netip.Addr) {
-	f := h.c.run.followers
 	if h.brought[i.ID] == nil {
 		h.brought[i.ID] = map[netip.Addr]bool{}
 	}
@@ -165,10 +164,7 @@ func (h *podHost) bringUpAddress(i eni.Interface, address netip.Addr) {
 	if h.agent == servesPods {
 		h.came[v1alpha1.FloatingAddressName(i.SubnetID, address.String())] = true
 	}
-	if f.brought[i.ID] == nil {
-		f.brought[i.ID] = map[netip.Addr]bool{}
-	}
-	f.brought[i.ID][address] = true
+	h.noteBrought(i.ID, address)
 	h.c.run.covers.Actors[bringsAddress]++
 	h.c.run.watch.spent.needed += 2 // the address is assigned, and unassigned in the end
 	h.c.run.note(nil, "%s: a pod of node %s brings up %s on %s", h.c.name, h.node, address, i.ID)
