@@ -357,6 +357,29 @@ func TestLinksComeAndGoWithAttachments(t *testing.T) {
 	eventually(t, pod, "")
 }
 
+// TestInsideIsTheVPCsEndOfAnInterface enters the VPC of one interface, and of one that no node has.
+func TestInsideIsTheVPCsEndOfAnInterface(t *testing.T) {
+	t.Parallel()
+	world := newAccount(t)
+	n := &node{newNamespace(t), t, nil, instanceA}
+	if err := world.net.AddNode(world.fabricNode(n)); err != nil {
+		t.Fatal(err)
+	}
+	eni := world.attach(instanceA, subnetA, 1, nil)
+	if err := world.net.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	var failure error
+	err := world.net.Inside(*eni.NetworkInterfaceId, func(link string) { _, failure = net.InterfaceByName(link) })
+	if err != nil || failure != nil {
+		t.Errorf("the link of %s in the VPC: %v, %v", *eni.NetworkInterfaceId, err, failure)
+	}
+	const unknown = "eni-00000000000000000"
+	if err := world.net.Inside(unknown, func(string) { t.Error("the function runs") }); err == nil || !strings.Contains(err.Error(), unknown) {
+		t.Errorf("for an interface that no node has: %v", err)
+	}
+}
+
 // eventually waits until a namespace has links other than lo whose listing contains a text, or none for "".
 func eventually(t *testing.T, space *namespace.Namespace, text string) string {
 	t.Helper()
