@@ -342,7 +342,7 @@ func (p process) wire(ctx context.Context) error {
 	}
 	reservations := subnetreservation.New(subnetreservation.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Resolver: c.Resolver, EC2: aws.ec2, Cluster: o.ClusterName,
-		Permit: p.name.Permit, Now: time.Now, Log: p.Log, Traces: p.Traces,
+		Permit: p.name.Permit, Era: p.lead.era, Now: time.Now, Log: p.Log, Traces: p.Traces,
 	})
 	if err := reservations.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the SubnetReservation controller: %w", err)

@@ -126,8 +126,7 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	p.nodes, p.nodeENIs, p.addresses = controllers.Nodes, controllers.NodeENIs, controllers.FloatingAddresses
 	p.reserver = subnetreservation.New(subnetreservation.Options{
 		Client: kubernetes{p: p}, Reader: directReader{p: p}, Resolver: controllers.Resolver, EC2: reservingCloud{cloud{p}},
-		Cluster: c.name,
-		Now:     p.now, Log: quiet,
+		Cluster: c.name, Era: p.fence.Era, Now: p.now, Log: quiet,
 	})
 	for q := range p.queues {
 		p.queues[q] = newQueue()

@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +35,7 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/reservation"
 )
@@ -69,6 +71,8 @@ type Options struct {
 	// that needs no confirmation.
 	Cluster string
 	Permit  func() error
+	// Era returns the era of this process.
+	Era func() era.Era
 	// Now returns the current time.
 	Now func() time.Time
 	Log *slog.Logger
@@ -87,6 +91,9 @@ type Reconciler struct {
 	// deletingSince is when this process first observed the deletion of an object, by name. The API server's deletion
 	// timestamp is from another clock.
 	deletingSince map[string]time.Time
+	// accepted are the UIDs of the objects that got the finalizer from this process, by name: no earlier leader created
+	// anything for them.
+	accepted map[string]types.UID
 }
 
 type expectation struct {
@@ -98,7 +105,7 @@ type expectation struct {
 func New(options Options) *Reconciler {
 	return &Reconciler{
 		Options: options, expected: map[string][]expectation{}, leavingSince: map[unconfirmed]time.Time{},
-		deletingSince: map[string]time.Time{},
+		deletingSince: map[string]time.Time{}, accepted: map[string]types.UID{},
 	}
 }
 
@@ -127,6 +134,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Reader.Get(ctx, request.NamespacedName, &object); err != nil {
 		if apierrors.IsNotFound(err) {
 			delete(r.deletingSince, request.Name)
+			delete(r.accepted, request.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -246,10 +254,11 @@ func (r *Reconciler) remove(ctx context.Context, object *v1alpha1.SubnetReservat
 	if err := r.release(ctx, object); err != nil {
 		return reconcile.Result{}, errors.Join(err, r.write(ctx, object, object.Status.Reservations, undeleted(err)))
 	}
-	if left := inventory.VisibilityWindow - r.Now().Sub(r.deletingSince[object.Name]); left > 0 && mayBeInvisible(object) {
+	if left := r.invisibleUntil(object).Sub(r.Now()); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, r.write(ctx, object, object.Status.Reservations, status.Outcome{
 			State: status.Progressing, Reason: v1alpha1.ReasonDeleting,
-			Message: "EC2 gets two minutes to return a reservation whose request was not answered",
+			Message: "EC2 gets two minutes to return a reservation whose request was not answered, or that an earlier leader " +
+				"requested",
 		})
 	}
 	before := object.DeepCopy()
@@ -260,6 +269,22 @@ func (r *Reconciler) remove(ctx context.Context, object *v1alpha1.SubnetReservat
 		return reconcile.Result{}, fmt.Errorf("remove the finalizer from SubnetReservation %s: %w", object.Name, err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// invisibleUntil returns the time until which EC2 may have a reservation of an object that is being deleted and not
+// return it; zero for none. The record has the requests of an earlier leader only until this one replaces it.
+func (r *Reconciler) invisibleUntil(object *v1alpha1.SubnetReservation) (until time.Time) {
+	if object.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
+		return time.Time{}
+	}
+	if accepted, is := r.accepted[object.Name]; !is || accepted != object.UID {
+		until = r.Era().VisibleAt()
+	}
+	if unanswered := r.deletingSince[object.Name].Add(inventory.VisibilityWindow); mayBeInvisible(object) &&
+		unanswered.After(until) {
+		until = unanswered
+	}
+	return until
 }
 
 // release deletes every owned reservation, unless the object retains them.
@@ -294,6 +319,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.SubnetRe
 	if err := r.Client.Patch(ctx, object, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
 		return fmt.Errorf("add the finalizer to SubnetReservation %s: %w", object.Name, err)
 	}
+	r.accepted[object.Name] = object.UID
 	return nil
 }
 

@@ -276,8 +276,7 @@ func undeleted(err error) status.Outcome {
 
 // mayBeInvisible reports whether an unconfirmed reservation may exist.
 func mayBeInvisible(object *v1alpha1.SubnetReservation) bool {
-	return object.Spec.DeletionPolicy != v1alpha1.DeletionPolicyRetain &&
-		slices.ContainsFunc(recorded(object.Status), reservation.Block.MayBeInvisible)
+	return slices.ContainsFunc(recorded(object.Status), reservation.Block.MayBeInvisible)
 }
 
 func terms(spec v1alpha1.SubnetReservationSpec) selector.SubnetTerms {

@@ -29,6 +29,8 @@ import (
 	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/controller/subnetreservation"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/era"
+	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/reservation"
 	"github.com/multieni/multieni/internal/core/selector"
 )
@@ -38,7 +40,8 @@ type stage struct {
 	*testing.T
 	client     client.Client
 	reconciler *subnetreservation.Reconciler
-	now        time.Time
+	// began is when the process got the lease.
+	began, now time.Time
 
 	subnets    []eni.Subnet
 	made       map[string][]eni.SubnetReservation
@@ -60,11 +63,18 @@ func newStage(t *testing.T, spec v1alpha1.SubnetReservationSpec) *stage {
 		{ID: "subnet-b", Name: "n3", Zone: "b", CIDR: netip.MustParsePrefix("10.0.6.0/24")},
 	}}
 	s.client = controllertest.API(t, object)
+	s.began = s.now.Add(-time.Hour)
+	s.restart()
+	return s
+}
+
+// restart starts another process.
+func (s *stage) restart() {
 	s.reconciler = subnetreservation.New(subnetreservation.Options{
 		Client: s.client, Reader: s.client, Resolver: resolver.New(s, resolver.Options{Now: func() time.Time { return s.now }}), EC2: s,
-		Cluster: "blue", Now: func() time.Time { return s.now }, Log: slog.New(slog.DiscardHandler),
+		Cluster: "blue", Era: func() era.Era { return era.Era{Since: s.began} },
+		Now: func() time.Time { return s.now }, Log: slog.New(slog.DiscardHandler),
 	})
-	return s
 }
 
 // sized reserves one block of 128 addresses in each subnet named n3.
@@ -290,6 +300,34 @@ func TestADeletionWaitsForWhatEC2DoesNotReturnYet(t *testing.T) {
 	s.expect(v1alpha1.ReasonDeleting)
 	s.hidden = false
 	s.now = s.now.Add(3 * time.Minute)
+	s.expect("gone")
+	s.holds()
+}
+
+// TestADeletionWaitsForRequestsOfAnEarlierLeader deletes an object whose block is reserved and recorded. An earlier leader
+// began to request the block, too, and EC2 executes that after the deletion.
+func TestADeletionWaitsForRequestsOfAnEarlierLeader(t *testing.T) {
+	s := newStage(t, sized())
+	s.expect(v1alpha1.ReasonReserved)
+	late := s.made["subnet-a"][0]
+	late.ID = "scr-late"
+	s.began = s.now
+	s.restart()
+	s.must(s.client.Delete(t.Context(), s.object()))
+	s.expect(v1alpha1.ReasonDeleting)
+	s.holds()
+	s.made["subnet-a"] = append(s.made["subnet-a"], late)
+	s.now = s.now.Add(inventory.VisibilityWindow)
+	s.expect("gone")
+	s.holds()
+}
+
+// TestADeletionOfANewObjectWaitsForNothing: no earlier leader knows an object that got its finalizer from this process.
+func TestADeletionOfANewObjectWaitsForNothing(t *testing.T) {
+	s := newStage(t, sized())
+	s.began = s.now
+	s.expect(v1alpha1.ReasonReserved)
+	s.must(s.client.Delete(t.Context(), s.object()))
 	s.expect("gone")
 	s.holds()
 }
