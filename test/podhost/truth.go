@@ -12,7 +12,8 @@ import (
 )
 
 // Harm returns what a controller must never do to running pods: no two have one address, and the interface of each is
-// attached to its node and has the prefix of the pod's address, unless the pod asked for an address of its own. It returns "" if all is well.
+// attached to its node and has the prefix of the pod's address, unless the pod asked for an address of its own. It
+// returns "" if all is well.
 func Harm(state ec2.State, hosts ...*Host) string {
 	holders := map[netip.Addr]string{}
 	for _, h := range hosts {

@@ -20,9 +20,9 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 )
 
-// concurrency is how many addresses are reconciled at the same time. Most of them wait for EC2, and no more calls can be
-// under way than the bucket of AssignPrivateIpAddresses has requests (docs.aws.amazon.com, "Request throttling for the
-// Amazon EC2 API": 100).
+// concurrency is how many addresses are reconciled at the same time. Most of them wait for EC2, and no more calls can
+// be under way than the bucket of AssignPrivateIpAddresses has requests (docs.aws.amazon.com, "Request throttling for
+// the Amazon EC2 API": 100).
 const concurrency = 100
 
 // SetupWithManager connects the reconciler to FloatingAddresses, and to the NodeENIStates with their interfaces.

@@ -120,8 +120,8 @@ type Memory struct {
 // addresses. A throttled call says nothing about them.
 func (m Memory) Alone() bool { return m.Failure.Count > 0 && m.Failure.Class != eni.Throttled }
 
-// Divides reports whether a refused call for several addresses is followed by one for each: EC2 refuses all addresses of
-// a call because of a single one, and no person needs to act for the others.
+// Divides reports whether a refused call for several addresses is followed by one for each: EC2 refuses all addresses
+// of a call because of a single one, and no person needs to act for the others.
 func Divides(class eni.Class) bool {
 	switch class {
 	case eni.Invalid, eni.AddressTaken, eni.LimitExceeded:

@@ -193,7 +193,9 @@ func (a *Agent) hold(ctx context.Context, s *snapshot) error {
 }
 
 // holdOne writes what the node has to say about an address.
-func (a *Agent) holdOne(ctx context.Context, s *snapshot, name string, address presentAddress, present bool) (err error) {
+func (a *Agent) holdOne(
+	ctx context.Context, s *snapshot, name string, address presentAddress, present bool,
+) (err error) {
 	switch {
 	case !present:
 		err = a.holdAbsent(ctx, s, name)
