@@ -292,6 +292,10 @@ func podMutants() []Mutant {
 		{Name: "pods are evicted without permission", Like: "Karpenter, which drains every node", Edits: []Edit{{
 			"internal/controller", "return $pods != nil && $pods.OnRemoval == $v1alpha1.PodsEvict", "return $pods != nil",
 		}}},
+		{Name: "two pods of a node get one address", Like: "the static plugin of CNI, which knows no leases", Edits: []Edit{{
+			core + "podnet", "case $l.Unreadable:\nreturn $n.occupied($l)\ncase $l.InUse():",
+			"case $l.Unreadable:\nreturn $n.occupied($l)\ncase $l.InUse() && $l.Unreadable:",
+		}}},
 		{Name: "only IPv4 prefixes are drained", Like: "a controller that learned IPv6 later", Edits: []Edit{{
 			core + "plan", "$all.IPv6Prefixes = slices.DeleteFunc($all.IPv6Prefixes, $inUse)", "",
 		}}},
