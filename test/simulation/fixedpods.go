@@ -207,7 +207,7 @@ func (h *podHost) moveKubelet() {
 	}
 }
 
-// restartEarlier starts new sandboxes of pods that a user deleted, which a kubelet without the API server does not know.
+// restartEarlier starts new sandboxes of pods that a user deleted. A kubelet without the API server does not know that.
 func (h *podHost) restartEarlier() {
 	for _, network := range slices.Sorted(maps.Keys(h.using)) {
 		for _, pod := range slices.Clone(h.using[network]) {
