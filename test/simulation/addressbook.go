@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/host/agent"
 )
 
-// addressBook is an agent's access to the FloatingAddresses of its node. It implements [agent.AddressAPI].
+// addressBook is an agent's access to the FloatingAddresses of its node.
 type addressBook struct {
 	host *podHost
 	// seen are the versions that the agent read before its last pass, or wrote since.
@@ -41,6 +41,7 @@ func newAddressBook(h *podHost) *addressBook {
 // read lets the agent's caches catch up.
 func (b *addressBook) read() { b.seen = maps.Clone(b.host.c.api.objects[floatingAddresses]) }
 
+// RecallAddresses is part of [agent.AddressAPI].
 func (b *addressBook) RecallAddresses(context.Context) error {
 	if b.before != nil {
 		return nil
@@ -60,10 +61,13 @@ func (b *addressBook) RecallAddresses(context.Context) error {
 	return nil
 }
 
+// AddressesRecalled is part of [agent.AddressAPI].
 func (b *addressBook) AddressesRecalled() bool { return b.before != nil }
 
+// AddressesBefore is part of [agent.AddressAPI].
 func (b *addressBook) AddressesBefore(id string) []podaddress.Presence { return b.before[id] }
 
+// FollowAddresses is part of [agent.AddressAPI].
 func (b *addressBook) FollowAddresses(_ context.Context, names []string) []string {
 	for _, name := range names {
 		b.followed[name] = true
@@ -71,13 +75,16 @@ func (b *addressBook) FollowAddresses(_ context.Context, names []string) []strin
 	return slices.Sorted(maps.Keys(b.followed))
 }
 
+// LeaveAddress is part of [agent.AddressAPI].
 func (b *addressBook) LeaveAddress(name string) { delete(b.followed, name) }
 
+// Address is part of [agent.AddressAPI].
 func (b *addressBook) Address(_ context.Context, name string) (*v1alpha1.FloatingAddress, error) {
 	object, _ := b.seen[name].(*v1alpha1.FloatingAddress)
 	return object, nil
 }
 
+// CreateAddress is part of [agent.AddressAPI].
 func (b *addressBook) CreateAddress(_ context.Context, subnetID, address string) (*v1alpha1.FloatingAddress, error) {
 	if b.isAway() {
 		return nil, errAPITimeout
@@ -117,7 +124,8 @@ func (b *addressBook) WriteAddress(_ context.Context, read *v1alpha1.FloatingAdd
 	}
 }
 
-// writeFixed writes an address that a pod asked for. The process at times ends before or after it, or the answer is lost.
+// writeFixed writes an address that a pod asked for. The process at times ends before or after it, or the answer is
+// lost.
 func (b *addressBook) writeFixed(name string, send func() error) error {
 	r, node := b.host.c.run, b.host.node
 	happens := func() bool { return !r.faults.off && r.fixed.happens(12) }
@@ -141,6 +149,7 @@ func (b *addressBook) writeFixed(name string, send func() error) error {
 	}
 }
 
+// Wake is part of [agent.AddressAPI].
 func (*addressBook) Wake() {}
 
 // writeAddress writes over the version that the agent has read.

@@ -97,8 +97,8 @@ func (h *podHost) isLeased(network string, address netip.Addr) bool {
 	return false
 }
 
-// noteHeld records that the agent made the pod of a lease the holder. A lease is one of its network, whose interface can
-// be another one than when the pod started.
+// noteHeld records that the agent made the pod of a lease the holder. A lease is one of its network, whose interface
+// can be another one than when the pod started.
 func (h *podHost) noteHeld(address netip.Addr, holder v1alpha1.AddressHolder) {
 	if holder.Pod == "" {
 		return

@@ -282,19 +282,22 @@ func (h *podHost) endFixed(p *fixedPod) {
 func (c *cluster) moveFixedPod(network, name string) {
 	f, key := c.run.fixed, c.name+" "+name
 	last := f.last[key]
-	if last == nil || last.deleted || !last.running() {
+	switch {
+	case last == nil || last.deleted || !last.running():
 		if last != nil && !last.deleted && c.restartSandbox(last) {
 			return
 		}
 		if !f.quiet && (c.run.faults.off || f.happens(4)) {
 			c.startFixed(network, name)
 		}
-		return
+	case !c.run.faults.off:
+		c.deleteFixed(last)
 	}
-	if c.run.faults.off {
-		return
-	}
-	away := last.host.fixed.kubeletAway
+}
+
+// deleteFixed at times lets a user delete a pod, also by force, or its sandbox end.
+func (c *cluster) deleteFixed(last *fixedPod) {
+	f, away := c.run.fixed, last.host.fixed.kubeletAway
 	if away && f.happens(8) || f.happens(60) {
 		last.deleted = true
 		c.run.note(nil, "%s: a user deletes %s of node %s by force", c.name, last.uid, last.host.node)
@@ -335,7 +338,7 @@ func (c *cluster) restartSandbox(p *fixedPod) bool {
 // takesPods reports whether a kubelet can start a pod on a network of the node.
 func (h *podHost) takesPods(network string) bool {
 	file, is := h.files[network]
-	return is && !file.Draining && h.hasLink(file.ENI) && !(h.fixed.kubeletAway && !h.c.run.faults.off)
+	return is && !file.Draining && h.hasLink(file.ENI) && (!h.fixed.kubeletAway || h.c.run.faults.off)
 }
 
 // startFixed starts a pod on one of the nodes.

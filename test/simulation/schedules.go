@@ -303,9 +303,9 @@ func leaderSchedules() []Schedule {
 				s.podsGetSecondPrefix(node1)
 				s.podsEnd(node1)
 				s.prefixesIdle()
-				s.agentActs(node1)                 // reports the second prefix as draining
-				s.agentActs(node1)                 // and as drained
-				s.leaderServesWithoutAnswer(node1) // to unassign it; the state no longer lists it
+				s.agentActs(node1)            // reports the second prefix as draining
+				s.agentActs(node1)            // and as drained
+				s.leaderServesWithoutAnswer() // to unassign it; the state no longer lists it
 				s.agentActs(node1)
 				s.anotherLeaderTakesOver()
 				s.leaderServes(node1) // whose reads show the prefix
@@ -319,7 +319,7 @@ func leaderSchedules() []Schedule {
 			steps: func(s *stage) {
 				s.podsStart(node1)
 				s.agentActs(node1)
-				s.leaderServesWithoutAnswer(node1) // to assign a second prefix
+				s.leaderServesWithoutAnswer() // to assign a second prefix
 				s.leaderServes(node1)
 				s.lateCallsArrive()
 				s.hasPrefixes(node1, 2) // pods.ipv4.prefixes.max
@@ -328,7 +328,7 @@ func leaderSchedules() []Schedule {
 			steps: func(s *stage) {
 				s.podsStart(node1)
 				s.agentActs(node1)
-				s.leaderServesWithoutAnswer(node1) // to assign a second prefix
+				s.leaderServesWithoutAnswer() // to assign a second prefix
 				s.anotherLeaderTakesOver()
 				s.leaderServes(node1)
 				s.lateCallsArrive()
@@ -363,8 +363,8 @@ func detachSchedules() []Schedule {
 			s.podsEnd(node1)
 			s.userLabels(node1, nil)
 			s.leaderServes(node1)
-			s.agentActs(node1)                 // reports the network as drained
-			s.leaderServesWithoutAnswer(node1) // to detach the interface
+			s.agentActs(node1)            // reports the network as drained
+			s.leaderServesWithoutAnswer() // to detach the interface
 			s.userLabels(node1, selectedLabels)
 			takesOver(s)
 			for range 3 { // reports that the network does not drain, and opens it with the record of that

@@ -460,10 +460,10 @@ func (s *stage) leaderServesOnce(node string) {
 	}
 }
 
-// leaderServesWithoutAnswer does so too. The changes in EC2 get no answer, and have no effect yet.
-func (s *stage) leaderServesWithoutAnswer(node string) {
+// leaderServesWithoutAnswer serves the first node. The changes in EC2 get no answer, and have no effect yet.
+func (s *stage) leaderServesWithoutAnswer() {
 	s.unanswered = true
-	s.leaderServes(node)
+	s.leaderServes(node1)
 	s.unanswered = false
 	s.isLate()
 }

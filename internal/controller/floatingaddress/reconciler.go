@@ -389,8 +389,8 @@ func (r *Reconciler) named(ctx context.Context, a floating.Address) floating.Add
 	return a
 }
 
-// podName returns how messages name a holder's pod. Of an IP address that is the name of the running pod with it, or the
-// address if the API server does not return exactly one pod. A pod that asked for its address has its name already.
+// podName returns how messages name a holder's pod. Of an IP address that is the name of the running pod with it, or
+// the address if the API server does not return exactly one pod. A pod that asked for its address has its name already.
 func (r *Reconciler) podName(ctx context.Context, ip string) string {
 	if ip == "" {
 		return ""

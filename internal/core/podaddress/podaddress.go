@@ -171,7 +171,7 @@ func (p Presence) Seen(o Object) Seen {
 	if claim := p.Lease.Claim; claim != nil {
 		seen.Came = seen.Came && o.Exists && o.UID == claim.Object && o.Sequence < claim.Sequence
 	}
-	seen.Came = seen.Came && !(o.Holder.Node != "" && o.Since.After(p.Since))
+	seen.Came = seen.Came && (o.Holder.Node == "" || !o.Since.After(p.Since))
 	return seen
 }
 

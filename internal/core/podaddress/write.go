@@ -60,7 +60,7 @@ func Decide(me Owner, seen Seen, o Object) Write {
 		return LetGo
 	case !seen.Present && contends, holds && contends:
 		return Yield
-	case !seen.Present, holds && !(seen.Leased && seen.Came):
+	case !seen.Present, holds && (!seen.Leased || !seen.Came):
 		return WriteNothing // the object says so already
 	case seen.Came, o.Holder.Node == "", o.Holder.Node == me.Node:
 		return Hold

@@ -55,6 +55,7 @@ const networkSuffix = ".json"
 
 func (f folders) path(network string) string { return filepath.Join(f.networks, network+networkSuffix) }
 
+// Networks is part of [PodFiles].
 func (f folders) Networks() (map[string]podnet.Network, error) {
 	entries, err := os.ReadDir(f.networks)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -77,6 +78,7 @@ func (f folders) Networks() (map[string]podnet.Network, error) {
 	return present, nil
 }
 
+// Network is part of [PodFiles].
 func (f folders) Network(network string) (podnet.Network, error) {
 	content, err := os.ReadFile(f.path(network))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -86,6 +88,7 @@ func (f folders) Network(network string) (podnet.Network, error) {
 	return present, nil
 }
 
+// WriteNetwork is part of [PodFiles].
 func (f folders) WriteNetwork(network podnet.Network) error {
 	content, err := network.Encode()
 	if err != nil {
@@ -101,6 +104,7 @@ func (f folders) WriteNetwork(network podnet.Network) error {
 	return nil
 }
 
+// RemoveNetwork is part of [PodFiles].
 func (f folders) RemoveNetwork(network string) error {
 	if err := os.Remove(f.path(network)); err != nil {
 		return fmt.Errorf("remove the file of network %s: %w", network, err)
@@ -108,12 +112,15 @@ func (f folders) RemoveNetwork(network string) error {
 	return nil
 }
 
+// Leased is part of [PodFiles].
 func (f folders) Leased() ([]string, error) { return podlease.Networks(f.leases) }
 
+// Lock is part of [PodFiles].
 func (f folders) Lock(ctx context.Context, network string) (Leases, error) {
 	return podlease.OpenContext(ctx, f.leases, network)
 }
 
+// LockLeased is part of [PodFiles].
 func (f folders) LockLeased(ctx context.Context, network string) (Leases, error) {
 	return podlease.OpenPresent(ctx, f.leases, network)
 }

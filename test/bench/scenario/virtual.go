@@ -169,10 +169,10 @@ const (
 	SparePerNode = 12
 	// PrefixesPerNode is how many prefixes have exactly these addresses: one more is too much, and one less too few.
 	PrefixesPerNode = (PodsPerNode + SparePerNode) / plan.PodPrefixSize
-	// FixedPodsPerNode is how many pods with fixed addresses start on each node, and FixedPodsApart the time from one to
-	// the next.
+	// FixedPodsPerNode is how many pods with fixed addresses start on each node.
 	FixedPodsPerNode = 2
-	FixedPodsApart   = 20 * time.Millisecond
+	// FixedPodsApart is the time from one start of them to the next.
+	FixedPodsApart = 20 * time.Millisecond
 )
 
 func podStarts() []Scenario {
