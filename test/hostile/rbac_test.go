@@ -219,8 +219,8 @@ func (s *stage) liveWithReservation() {
 	})
 }
 
-// liveWithAddress has an agent hold an address that no range contains: the controller says so of an address without a
-// holder, and deletes it.
+// liveWithAddress has an agent hold an address on an interface that is gone, and the controller says so. Then the agent
+// holds it on one whose ranges do not contain it: the controller deletes the object.
 func (s *stage) liveWithAddress() {
 	s.Helper()
 	const ip = "10.0.0.200"
@@ -230,18 +230,20 @@ func (s *stage) liveWithAddress() {
 	}
 	s.must(s.kube.Create(s.Context(), address))
 	key := client.ObjectKeyFromObject(address)
-	s.eventually(afterwards, "nobody holds the address", func() string {
+	var state v1alpha1.NodeENIState
+	s.must(s.kube.Get(s.Context(), client.ObjectKey{Name: nodeName("node", 0)}, &state))
+	address.Status.Sequence, address.Status.Holder = 1, &v1alpha1.AddressHolder{
+		NodeName: state.Name, ENIID: "eni-0ffffffffffffffff", Since: metav1.Now(),
+	}
+	s.must(s.kube.Status().Update(s.Context(), address))
+	s.eventually(afterwards, "no pod has the address", func() string {
 		s.must(s.kube.Get(s.Context(), key, address))
 		if len(address.Status.Conditions) == 0 {
 			return "it says nothing"
 		}
 		return ""
 	})
-	var state v1alpha1.NodeENIState
-	s.must(s.kube.Get(s.Context(), client.ObjectKey{Name: nodeName("node", 0)}, &state))
-	address.Status.Sequence, address.Status.Holder = 1, &v1alpha1.AddressHolder{
-		NodeName: state.Name, ENIID: state.Status.Interfaces[0].ENIID, Since: metav1.Now(),
-	}
+	address.Status.Sequence, address.Status.Holder.ENIID = 2, state.Status.Interfaces[0].ENIID
 	s.must(s.kube.Status().Update(s.Context(), address))
 	s.eventually(afterwards, "the address is gone", func() string {
 		if err := s.kube.Get(s.Context(), key, address); !apierrors.IsNotFound(err) {
