@@ -257,9 +257,10 @@ func returnSchedules() []Schedule {
 				s.agentServes(node1) // marks the second prefix as draining
 				s.agentServes(node1)
 				s.agentReports(node1)
-				s.leaderServes(node1)
+				s.leaderMayServeWithoutAnswer() // to unassign the second prefix
 				s.boots(node1)
 				s.podsStart(node1)
+				s.lateCallsArrive()
 			}},
 		{Rule: model.ReturnReleased,
 			Without: []Edit{{core + "plan", "return !$known.Drained || $known.Used > 0", "return $known.Used > 0"}},

@@ -417,20 +417,18 @@ func (s *stage) prefixesIdle() { s.passes(podnet.IdleTime / hostSpeed) }
 // agentReads lets the agent of a node read its NodeENIState.
 func (s *stage) agentReads(node string) { s.hosts[node].read() }
 
-// reportInterval is the least time between two reports that differ only in the use of addresses (internal/host/agent).
-const reportInterval = 5 * time.Second / hostSpeed
-
-// agentServes lets the agent write the file for pods, and its checkpoint, once a report is due. That is under way then.
-func (s *stage) agentServes(node string) {
-	s.passes(reportInterval)
-	s.hosts[node].serve()
-}
+// agentServes lets the agent write the file for pods, and its checkpoint. Its report is under way.
+func (s *stage) agentServes(node string) { s.hosts[node].serve() }
 
 // agentReports lets the report of the agent arrive.
 func (s *stage) agentReports(node string) { s.hosts[node].write() }
 
-// agentActs lets the agent do all of this.
+// reportInterval is the least time between two reports that differ only in the use of addresses (internal/host/agent).
+const reportInterval = 5 * time.Second / hostSpeed
+
+// agentActs lets the agent do all of this, once a report is due.
 func (s *stage) agentActs(node string) {
+	s.passes(reportInterval)
 	s.agentReads(node)
 	s.agentServes(node)
 	s.agentReports(node)
@@ -462,10 +460,15 @@ func (s *stage) leaderServesOnce(node string) {
 
 // leaderServesWithoutAnswer serves the first node. The changes in EC2 get no answer, and have no effect yet.
 func (s *stage) leaderServesWithoutAnswer() {
+	s.leaderMayServeWithoutAnswer()
+	s.isLate()
+}
+
+// leaderMayServeWithoutAnswer does so too, and may make no change.
+func (s *stage) leaderMayServeWithoutAnswer() {
 	s.unanswered = true
 	s.leaderServes(node1)
 	s.unanswered = false
-	s.isLate()
 }
 
 // leaderServesWithoutWrites does so too. The API server refuses its writes.
