@@ -174,6 +174,9 @@ func (h *podHost) writeAddress(object *v1alpha1.FloatingAddress, write podaddres
 	h.book.seen[name] = after
 	if write == podaddress.Hold {
 		h.c.run.followers.heldSince[h.c.name+" "+name] = h.c.run.now
+		if h.came[name] {
+			h.c.run.followers.arrived[h.c.name+" "+name] = mine.ENIID
+		}
 		delete(h.came, name)
 		h.noteHeld(netip.MustParseAddr(object.Spec.Address), mine)
 	}

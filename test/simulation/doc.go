@@ -22,8 +22,8 @@
 //     FloatingAddresses.
 //   - pods.go is the pods, and when agents act; agents.go replaces agents. podleases.go is the files of a node: leases,
 //     networks, the checkpoint. podprefixes.go is pods with addresses of prefixes, followed.go pods that bring up
-//     addresses themselves, evictions.go the Eviction API and its budgets. podchecks.go and prefixchecks.go judge pods
-//     and prefixes.
+//     addresses themselves, evictions.go the Eviction API and its budgets. podchecks.go, prefixchecks.go and followedchecks.go
+//     judge them.
 //   - reservations.go is users with SubnetReservations, people who reserve by hand, and the port for both;
 //     reservationchecks.go judges the reservations.
 //   - crashes.go is where a process can crash; oldrelease.go is an earlier release, which alternates with the present

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
@@ -35,6 +34,10 @@ type followers struct {
 	brought map[string]map[netip.Addr]bool
 	// assigned has the addresses that processes assigned, as INTERFACE ADDRESS.
 	assigned map[string]bool
+	// moved is when EC2 accepted the last move of an address by a process, and arrived the last interface on which an agent
+	// wrote that an address came up, by CLUSTER OBJECT.
+	moved   map[string]time.Time
+	arrived map[string]string
 	// healed are the hosts whose pods brought up addresses after the healing.
 	healed map[*podHost]bool
 	// created has the times at which each address got an object, and heldSince when its holder was written, by CLUSTER
@@ -46,6 +49,7 @@ type followers struct {
 func newFollowers(seed uint64) *followers {
 	f := &followers{random: rand.New(rand.NewPCG(seed, 0xf1)), brought: map[string]map[netip.Addr]bool{},
 		assigned: map[string]bool{}, healed: map[*podHost]bool{}, created: map[string][]time.Time{},
+		moved: map[string]time.Time{}, arrived: map[string]string{},
 		heldSince: map[string]time.Time{}}
 	f.acts = f.random.IntN(2) == 0
 	return f
@@ -223,165 +227,4 @@ func (c *cluster) holding(id string, address netip.Addr) *v1alpha1.FloatingAddre
 func (c *cluster) holdsStill(object *v1alpha1.FloatingAddress, id string) bool {
 	return object != nil && object.DeletionTimestamp.IsZero() && object.Status.Holder != nil &&
 		object.Status.Holder.ENIID == id && c.run.now.Sub(c.run.followers.heldSince[c.name+" "+object.Name]) > plannedBefore
-}
-
-// floats reports whether an address is in a range that the cluster's NodeENIs declare.
-func (c *cluster) floats(address netip.Addr) bool {
-	return c.grantsFixed(address) || slices.ContainsFunc(c.floatingRanges(29), func(text string) bool {
-		return netip.MustParsePrefix(text).Contains(address)
-	})
-}
-
-// moving checks I18: a call moves only an address that a pod on the interface brought up, within declared ranges. It
-// takes none from the holder that the API server has, unless the call was under way when that became the holder.
-func (r *run) moving(p *process, q request) {
-	for _, address := range q.reassigns {
-		r.judged("I18")
-		if !p.cluster.floats(address) || !r.followers.brought[q.target][address] {
-			r.violate("I18", "%s moves %s to %s, where no pod brought it up within the declared ranges", p.name,
-				address, q.target)
-		}
-		object := p.cluster.holding(q.target, address)
-		if object != nil && object.Status.Holder != nil && object.Status.Holder.ENIID != q.target && !p.expired &&
-			p.cluster.holdsStill(object, object.Status.Holder.ENIID) {
-			r.violate("I18", "%s moves %s to %s, and %s has been its holder for long", p.name, address, q.target,
-				object.Status.Holder.ENIID)
-		}
-		r.takingBack(p, q.target, address)
-		r.followers.assigned[q.target+" "+address.String()] = true
-	}
-	for _, address := range q.unassigns.SecondaryIPv4 {
-		object := p.cluster.holding(q.target, address)
-		if p.cluster.holdsStill(object, q.target) && !p.expired && r.hasBrought(q.target, address) {
-			r.violate("I18", "%s unassigns %s from %s, where a pod has it", p.name, address, q.target)
-		}
-	}
-}
-
-// noteEndOf notes that an address has no object any more. It stays on an interface whose tags another program changed
-// meanwhile: the product touches none without the cluster's tags. The product may not have read restored tags yet.
-func (r *run) noteEndOf(object *v1alpha1.FloatingAddress) {
-	for _, id := range controller.InterfacesOf(object) {
-		restored := r.faults.off && r.now.Sub(r.watch.meddled[id]) <= staleness
-		if restored || r.watch.tampered(id) {
-			delete(r.followers.assigned, id+" "+object.Spec.Address)
-		}
-	}
-}
-
-// hasBrought reports whether a pod has an address on an interface.
-func (r *run) hasBrought(id string, address netip.Addr) bool {
-	i, exists := r.truth().interfaces[id]
-	if !exists || i.Attachment == nil {
-		return false
-	}
-	host := r.pods.hosts[i.Attachment.InstanceID]
-	return host != nil && (host.brought[id][address] || host.leasesFixed(id, address))
-}
-
-// checkFollowed checks that each address that pods have is on the interface of one of them, which is its holder, and
-// that nothing is left of an address that no pod has. The holder can be an interface without tags, which is not among
-// the claimants.
-func (c *cluster) checkFollowed() *Violation {
-	claimants := c.claimants()
-	at := map[netip.Addr]string{}
-	for _, i := range c.run.truth().ordered {
-		for _, address := range i.SecondaryIPv4 {
-			at[address] = i.ID
-		}
-	}
-	for _, address := range slices.SortedFunc(maps.Keys(claimants), netip.Addr.Compare) {
-		c.run.judged("I18")
-		object := c.holding(claimants[address][0], address)
-		if cannotFollow(c.run.truth().ordered, address, object) {
-			continue
-		}
-		if object == nil || object.Status.Holder == nil || object.Status.Holder.ENIID != at[address] ||
-			!c.run.hasBrought(at[address], address) {
-			return &Violation{"I18", fmt.Sprintf("%s is on %q, and pods have it on %v: %s", address, at[address],
-				claimants[address], holdingDigest(object))}
-		}
-	}
-	for _, object := range c.api.all(floatingAddresses) {
-		address := object.(*v1alpha1.FloatingAddress)
-		holder := address.Status.Holder
-		if holder != nil && c.lacksAgent(holder.ENIID) {
-			continue
-		}
-		if holder == nil || !c.run.hasBrought(holder.ENIID, netip.MustParseAddr(address.Spec.Address)) {
-			return &Violation{"I18", fmt.Sprintf("no pod has %s, and its object is there: %s", address.Name,
-				holdingDigest(address))}
-		}
-	}
-	return c.checkLeftAddresses(at)
-}
-
-// cannotFollow reports whether EC2 moves an address nowhere: a prefix has it, and pods can get it from there, or EC2
-// chose it for another interface, and its object says so.
-func cannotFollow(all []eni.Interface, address netip.Addr, object *v1alpha1.FloatingAddress) bool {
-	return inPrefix(all, address) || isPrimaryOfAny(all, address) && saysRefused(object)
-}
-
-// lacksAgent reports whether no Node names the instance of an interface, so that no agent can say that its pods ended.
-func (c *cluster) lacksAgent(id string) bool {
-	i, exists := c.run.truth().interfaces[id]
-	return exists && i.Attachment != nil && len(c.nodesOf(i.Attachment.InstanceID)) == 0
-}
-
-// checkLeftAddresses checks that EC2 has no address that a process assigned and that has no object.
-func (c *cluster) checkLeftAddresses(at map[netip.Addr]string) *Violation {
-	wanted := c.claims()
-	for _, address := range slices.SortedFunc(maps.Keys(at), netip.Addr.Compare) {
-		id := at[address]
-		i := c.run.truth().interfaces[id]
-		_, served := wanted[spotOf(i)]
-		ours := c.run.followers.assigned[id+" "+address.String()] && !slices.Contains(c.run.foreign.on[id], address)
-		if ours && served && !c.run.watch.tampered(id) && c.holding(id, address) == nil {
-			return &Violation{"I18", fmt.Sprintf("%s has %s, and no pod holds it", id, address)}
-		}
-	}
-	return nil
-}
-
-func holdingDigest(object *v1alpha1.FloatingAddress) string {
-	if object == nil {
-		return "it has no object"
-	}
-	holder := "no pod"
-	if object.Status.Holder != nil {
-		holder = object.Status.Holder.NodeName + " " + object.Status.Holder.ENIID
-	}
-	return "held by " + holder + ", " + assignmentDigest(object.Status)
-}
-
-func inPrefix(all []eni.Interface, address netip.Addr) bool {
-	return slices.ContainsFunc(all, func(i eni.Interface) bool {
-		return slices.ContainsFunc(i.IPv4Prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
-	})
-}
-
-// claimants returns the interfaces on which pods have an address within the ranges of the interface. An interface that
-// must be removed, or is retained, stays as it is.
-func (c *cluster) claimants() map[netip.Addr][]string {
-	wanted, all := c.claims(), map[netip.Addr][]string{}
-	for _, object := range c.api.all(states) {
-		state := object.(*v1alpha1.NodeENIState)
-		for _, said := range state.Status.Interfaces {
-			i, exists := c.run.truth().interfaces[said.ENIID]
-			_, is := wanted[spotOf(i)]
-			if !exists || !is || c.run.watch.tampered(said.ENIID) || said.Phase != v1alpha1.PhaseAttached ||
-				i.Attachment == nil || c.run.pods.hosts[i.Attachment.InstanceID] == nil {
-				continue
-			}
-			host := c.run.pods.hosts[i.Attachment.InstanceID]
-			ranges := controller.FloatingRanges(said.Pods)
-			for address := range host.brought[i.ID] {
-				declared := slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
-				if host.node == state.Name && declared {
-					all[address] = append(all[address], i.ID)
-				}
-			}
-		}
-	}
-	return all
 }

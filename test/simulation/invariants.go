@@ -334,6 +334,7 @@ func (r *run) checkTokenRetries(p *process, q request) {
 
 // answered runs at every answer to a mutating call that reached its process.
 func (r *run) answered(p *process, q request, err error) {
+	r.moved(p, q, err)
 	if q.create != nil {
 		r.spent(p, *q.create, err)
 	}
