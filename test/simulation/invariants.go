@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
@@ -279,7 +278,7 @@ func (r *run) checkDuplicates(p *process, m identity.Member, i eni.Interface) bo
 func (r *run) removing(p *process, q request, i eni.Interface) {
 	r.judged("I1")
 	c, s := p.cluster, spotOf(i)
-	if _, known := identity.CreatedAt(i.Tags); !known && !p.knows(s.uid) && !r.truth().ended(s.instanceID) &&
+	if _, known := identity.CreatedAt(i.Tags); !known && !p.knew(s.uid) && !r.truth().ended(s.instanceID) &&
 		c.isStripped(s.uid) && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
 		r.violate("I1", "%s %s %s as a leak, although its age is not known: %s", p.name, q.action, q.target, describe(i))
 	}
@@ -314,11 +313,12 @@ func (r *run) mayGo(c *cluster, q request, i eni.Interface) bool {
 		r.now.Sub(r.watch.meddled[spotOf(i).String()]) < 10*time.Minute
 }
 
-// knows reports whether the process has not received the deletion of a NodeENI: it does not regard the interfaces as
-// leaks.
-func (p *process) knows(nodeENIUID string) bool {
-	return slices.ContainsFunc(p.informers.known(nodeENIs), func(o client.Object) bool {
-		return string(o.GetUID()) == nodeENIUID
+// knew reports whether the process had not received the end of a NodeENI when it began its work, with a read of all
+// NodeENIs: it does not regard the interfaces as leaks. The end can arrive before the last call of that work.
+func (p *process) knew(nodeENIUID string) bool {
+	received := p.cluster.api.log[nodeENIs][:p.starts[len(p.starts)-1]]
+	return !slices.ContainsFunc(received, func(c change) bool {
+		return c.after == nil && string(c.before.GetUID()) == nodeENIUID
 	})
 }
 

@@ -74,6 +74,8 @@ type process struct {
 	// has read.
 	depth int
 	views []int
+	// starts has how many changes of NodeENIs the process had received when each frame began.
+	starts []int
 	// running is the coroutine that makes calls for an instance.
 	running *coroutine
 	// paused processes are stopped; expired ones go on after their lease has ended, until they notice; fenced ones have
@@ -216,9 +218,10 @@ func (p *process) poll() {
 func (p *process) guarded(work func()) {
 	p.depth++
 	p.views = append(p.views, p.informers.version())
+	p.starts = append(p.starts, p.informers.views[nodeENIs].position)
 	defer func() {
 		p.depth--
-		p.views = p.views[:p.depth]
+		p.views, p.starts = p.views[:p.depth], p.starts[:p.depth]
 		thrown := recover()
 		if p.run.fallen != nil {
 			panic(p.run.fallen)
