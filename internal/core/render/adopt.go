@@ -147,18 +147,21 @@ func (r *renderer) orphanMatching(nodeENI string, desired *plan.DesiredInterface
 	return ""
 }
 
-// preJoinMatching returns the index of the pre-join interface that matches a desired one best, or -1. An interface of a
-// network with the NodeENI's name is best, then the one in the requested slot.
+// preJoinMatching returns the index of the pre-join interface that matches a desired one best, or -1. One that the claim
+// adopted already is best: its pods can use it, even if no tag names the claim yet. Then comes an interface of a network
+// with the NodeENI's name, then the one in the requested slot.
 func (r *renderer) preJoinMatching(claim *Claim, desired plan.DesiredInterface, joined []inventory.Record) int {
 	best := -1
 	rank := func(record inventory.Record) int {
 		switch {
-		case record.Member.NodeENI == claim.NodeENI:
+		case r.adopter(record) == claim.Owner:
 			return 0
-		case record.Attachment != nil && record.Attachment.Slot == desired.Slot:
+		case record.Member.NodeENI == claim.NodeENI:
 			return 1
-		default:
+		case record.Attachment != nil && record.Attachment.Slot == desired.Slot:
 			return 2
+		default:
+			return 3
 		}
 	}
 	for i, record := range joined {

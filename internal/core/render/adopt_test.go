@@ -96,6 +96,26 @@ func TestWhatWasReportedAsTakenOverStays(t *testing.T) {
 	}
 }
 
+// TestWhatWasReportedAsTakenOverComesFirst has another pre-join interface that matches better, since a user edited the
+// NodeENI, before a tag names the owner of the first one. Both would have one identity if the NodeENI took it over, too.
+func TestWhatWasReportedAsTakenOverComesFirst(t *testing.T) {
+	second := asks("upf", "s1")
+	second.FirstSlot.Device, second.Interfaces[0].Slot.Device = 2, 2
+	for name, other := range map[string]inventory.Record{
+		"before the one in the requested slot":         preJoin("eni-2", "other", "s1", 2),
+		"before the one of a network of the same name": preJoin("eni-2", "upf", "s1", 2),
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := render.Evidence{HasState: true, Recorded: []render.Recorded{{ID: "eni-1", Key: identity.Key{Owner: "uid-upf"}}}}
+			r := render.Interfaces(declared(second), e, running(preJoin("eni-1", "multus", "s1", 1), other), now)
+			want := []string{"ensure upf[0] eni-1", "retain " + other.Member.NodeENI + "[0] eni-2"}
+			if diff := cmp.Diff(want, goals(r)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft has interfaces in use whose NodeENI was lost and created again.
 func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
 	unseen := outlived("eni-1", "upf", "s1", 0)
