@@ -147,9 +147,9 @@ func (r *renderer) orphanMatching(nodeENI string, desired *plan.DesiredInterface
 	return ""
 }
 
-// preJoinMatching returns the index of the pre-join interface that matches a desired one best, or -1. One that the claim
-// adopted already is best: its pods can use it, even if no tag names the claim yet. Then comes an interface of a network
-// with the NodeENI's name, then the one in the requested slot.
+// preJoinMatching returns the index of the pre-join interface that matches a desired one best, or -1. One that the
+// claim adopted already is best: its pods can use it, even if no tag names the claim yet. Then comes an interface of a
+// network with the NodeENI's name, then the one in the requested slot.
 func (r *renderer) preJoinMatching(claim *Claim, desired plan.DesiredInterface, joined []inventory.Record) int {
 	best := -1
 	rank := func(record inventory.Record) int {

@@ -97,7 +97,7 @@ func TestWhatWasReportedAsTakenOverStays(t *testing.T) {
 }
 
 // TestWhatWasReportedAsTakenOverComesFirst has another pre-join interface that matches better, since a user edited the
-// NodeENI, before a tag names the owner of the first one. Both would have one identity if the NodeENI took it over, too.
+// NodeENI, before a tag names the owner of the first one. Both would have one identity if the NodeENI took it over.
 func TestWhatWasReportedAsTakenOverComesFirst(t *testing.T) {
 	second := asks("upf", "s1")
 	second.FirstSlot.Device, second.Interfaces[0].Slot.Device = 2, 2
