@@ -36,6 +36,9 @@ const (
 	// mostBlockChecks is for a SubnetReservation that lacks a block until a person acts: the product reads its subnets
 	// once a minute.
 	mostBlockChecks = 31
+	// mostMoveRetries is for an address that EC2 refuses to move: two retries in the period, each of which reads EC2, waits
+	// for other addresses of its instance, and then for the interval between their calls.
+	mostMoveRetries = 8
 )
 
 // mostIdleReconciles returns how often the object of a queue may be reconciled in the quiet period.
@@ -49,6 +52,8 @@ func (r *run) mostIdleReconciles(key string) int {
 		return mostRolloutChecks
 	case r.blockedMembers(key) > 0:
 		return mostIdle + mostRechecks*r.blockedMembers(key)
+	case r.isRefused(key):
+		return mostMoveRetries
 	case r.waitsForEC2(key):
 		return mostRechecks
 	case r.waitsForDeletion(key):
@@ -67,6 +72,15 @@ func (r *run) holdsForPods() bool {
 		}
 	}
 	return false
+}
+
+// isRefused reports whether the key of a reconciliation is that of an address that EC2 refuses to move.
+func (r *run) isRefused(key string) bool {
+	return slices.ContainsFunc(r.clusters, func(c *cluster) bool {
+		name, is := strings.CutPrefix(key, fmt.Sprintf("%s %s ", c.name, addressQueue))
+		object, _ := c.api.get(floatingAddresses, name).(*v1alpha1.FloatingAddress)
+		return is && saysRefused(object)
+	})
 }
 
 // blockedMembers returns how many members lack an interface on the node that a key names, or on the nodes of the
