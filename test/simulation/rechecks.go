@@ -36,8 +36,8 @@ const (
 	// mostBlockChecks is for a SubnetReservation that lacks a block until a person acts: the product reads its subnets
 	// once a minute.
 	mostBlockChecks = 31
-	// mostMoveRetries is for an address that EC2 refuses to move: two retries in the period, each of which reads EC2, waits
-	// for other addresses of its instance, and then for the interval between their calls.
+	// mostMoveRetries is for an address that EC2 refuses to move: two retries in the period. Each reads EC2, waits for
+	// other addresses of its instance, and then for the interval between their calls.
 	mostMoveRetries = 8
 )
 
