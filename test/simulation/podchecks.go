@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/podnet"
 )
@@ -115,12 +117,29 @@ func (h *podHost) uses(p runningPod) bool {
 	}
 	drained, is := h.drainedAt[p.eni]
 	for address := range h.brought[p.eni] {
-		name := v1alpha1.FloatingAddressName(h.c.run.truth().interfaces[p.eni].SubnetID, address.String())
-		if h.book.followed[name] && (!is || h.cameAt[p.eni+" "+address.String()].Before(drained)) {
+		if h.follows(p.eni, address) && (!is || h.cameAt[p.eni+" "+address.String()].Before(drained)) {
 			return true
 		}
 	}
 	return false
+}
+
+// follows reports whether the agent must know that a pod has an address on an interface: it follows the object, which
+// names the interface, or a range of the interface contains the address. The object can be about another interface of the
+// node alone.
+func (h *podHost) follows(id string, address netip.Addr) bool {
+	object := h.c.holding(id, address)
+	if !h.book.followed[v1alpha1.FloatingAddressName(h.c.run.truth().interfaces[id].SubnetID, address.String())] {
+		return false
+	}
+	if object != nil && slices.Contains(controller.InterfacesOf(object), id) {
+		return true
+	}
+	return h.observed != nil && slices.ContainsFunc(h.observed.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+		return i.ENIID == id && slices.ContainsFunc(controller.FloatingRanges(i.Pods), func(r netip.Prefix) bool {
+			return r.Contains(address)
+		})
+	})
 }
 
 // noteDrained records since when the agent reports interfaces as drained.
