@@ -34,8 +34,8 @@ type followers struct {
 	brought map[string]map[netip.Addr]bool
 	// assigned has the addresses that processes assigned, as INTERFACE ADDRESS.
 	assigned map[string]bool
-	// moved is when EC2 accepted the last move of an address by a process, and arrived the last interface on which an agent
-	// wrote that an address came up, by CLUSTER OBJECT.
+	// moved is when EC2 accepted the last move of an address by a process, and arrived the last interface on which an
+	// agent wrote that an address came up, by CLUSTER OBJECT.
 	moved   map[string]time.Time
 	arrived map[string]string
 	// healed are the hosts whose pods brought up addresses after the healing.

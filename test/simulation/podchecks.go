@@ -125,8 +125,8 @@ func (h *podHost) uses(p runningPod) bool {
 }
 
 // follows reports whether the agent must know that a pod has an address on an interface: it follows the object, which
-// names the interface, or a range of the interface contains the address. The object can be about another interface of the
-// node alone.
+// names the interface, or a range of the interface contains the address. The object can be about another interface of
+// the node alone.
 func (h *podHost) follows(id string, address netip.Addr) bool {
 	object := h.c.holding(id, address)
 	if !h.book.followed[v1alpha1.FloatingAddressName(h.c.run.truth().interfaces[id].SubnetID, address.String())] {
