@@ -254,7 +254,7 @@ func idle(step Step, a Address, m Memory, now time.Time) Step {
 		return step
 	}
 	step.At = until
-	if a.Sequence == 0 {
+	if a.Sequence == 0 && a.Assignment == nil {
 		return step // the agent that made the object writes its holder next, and a write now would conflict with that
 	}
 	step.Reason = ReasonReleased

@@ -117,6 +117,10 @@ func TestNext(t *testing.T) {
 			floating.Wait, "", floating.Progressing, "Released", time.Minute},
 		"no pod has had it yet": {func(s *situation) { s.Holder, s.Sequence = nil, 0 },
 			floating.Wait, "", floating.Progressing, "", time.Minute},
+		"no pod has had it yet, and it has the assignment of a former object": {func(s *situation) {
+			s.Holder, s.Sequence, s.Assignment = nil, 0, assigned("eni-a", false)
+		},
+			floating.Wait, "", floating.Progressing, "Released", time.Minute},
 		"no pod has had it for a minute": {func(s *situation) { s.Holder, s.IdleSince, s.IdleSequence = nil, start.Add(-time.Minute), 3 },
 			floating.Delete, "", floating.Progressing, "", 0},
 		"another pod had it within the minute": {func(s *situation) { s.Holder, s.IdleSince, s.IdleSequence = nil, start.Add(-time.Minute), 1 },
