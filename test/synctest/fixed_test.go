@@ -70,7 +70,6 @@ func startWithGrant(c *bubble.Cluster, taken string) (*bubble.Replica, *podhost.
 	c.Helper()
 	c.Declare(network, "a", "data")
 	leader := c.Start(c.Defaults())
-	time.Sleep(time.Minute) // virtual time stops if two controllers discover kinds at the same time
 	subnets := bubble.SubnetIDs("data")
 	c.Must(c.User.Create(c.Context(), &v1alpha1.SubnetReservation{
 		ObjectMeta: metav1.ObjectMeta{Name: "fixed"},

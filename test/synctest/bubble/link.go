@@ -109,13 +109,20 @@ func (l *Link) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// latencyOf is how long a request takes. Events take no time: client-go's broadcaster holds a mutex during these
-// requests, and virtual time stops forever if another goroutine waits for that.
+// latencyOf is how long a request takes. Events and discovery take no time: client-go's broadcaster and
+// controller-runtime's REST mapper hold a mutex during these requests, and virtual time stops forever if another
+// goroutine waits for that.
 func (l *Link) latencyOf(r *http.Request) time.Duration {
-	if strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/") {
+	if strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/") || isDiscovery(r.URL.Path) {
 		return 0
 	}
 	return l.latency
+}
+
+// isDiscovery reports whether a path lists groups, versions or kinds: /api/v1, /apis, /apis/GROUP, /apis/GROUP/VERSION.
+func isDiscovery(path string) bool {
+	root, rest, _ := strings.Cut(strings.Trim(path, "/"), "/")
+	return root == "api" && !strings.Contains(rest, "/") || root == "apis" && strings.Count(rest, "/") < 2
 }
 
 func inVain(ctx context.Context) error {
