@@ -153,7 +153,7 @@ func TestLateCallsOfAStoppedLeader(t *testing.T) {
 	s := setPodStage(t, 3)
 	s.apply(forPods())
 	s.label(names("node", 0, 3)...)
-	flags := []string{"--leader-elect", "--leader-election-namespace=default", "--leader-election-lease-duration=4s"}
+	flags := []string{"--leader-elect", "--leader-election-namespace=default", "--leader-election-lease-duration=12s"}
 	old := s.run(flags...)
 	for node := range s.hosts {
 		s.start(node, 0, 1)
