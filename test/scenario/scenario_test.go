@@ -144,7 +144,12 @@ type serverKey struct{}
 // prepare waits for an API server that no other story has, and gives it to the story with kubectl and the examples.
 func prepare(env *testscript.Env) error {
 	server := <-servers
-	env.Defer(func() { servers <- server })
+	env.Defer(func() {
+		defer func() { servers <- server }()
+		if err := deleteMultus(server); err != nil {
+			env.T().Fatal(err)
+		}
+	})
 	env.Values[serverKey{}] = server
 	root, err := child.Root()
 	if err != nil {
@@ -161,6 +166,17 @@ func prepare(env *testscript.Env) error {
 	env.Setenv("KUBECACHEDIR", filepath.Join(os.TempDir(), "multieni-scenario-kubectl"))
 	env.Setenv("PATH", filepath.Dir(server.Kubectl)+string(filepath.ListSeparator)+env.Getenv("PATH"))
 	return os.Symlink(filepath.Join(root, "examples"), filepath.Join(env.WorkDir, "examples"))
+}
+
+// deleteMultus removes the kind that a story may have installed, and waits for its end: the next story on this API server
+// begins without Multus.
+func deleteMultus(server *cluster.Cluster) error {
+	output, err := exec.Command(server.Kubectl, "--kubeconfig", server.Kubeconfig, "delete", "--ignore-not-found",
+		"customresourcedefinition", "network-attachment-definitions.k8s.cni.cncf.io").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("delete the kind of Multus: %w: %s", err, output)
+	}
+	return nil
 }
 
 // setStage gives a story its stage, and cleans it up in the end.
@@ -291,9 +307,11 @@ func (s *stage) deleteObjects() error {
 	var states v1alpha1.NodeENIStateList
 	var nodeTemplates v1alpha1.AWSNodeTemplateList
 	var reservations v1alpha1.SubnetReservationList
+	var addresses v1alpha1.FloatingAddressList
 	var leases coordinationv1.LeaseList
 	if err := errors.Join(
 		s.api.List(ctx, &nodeENIs), s.api.List(ctx, &states), s.api.List(ctx, &nodeTemplates), s.api.List(ctx, &reservations),
+		s.api.List(ctx, &addresses),
 		s.api.List(ctx, &leases, client.MatchingFields{"metadata.name": "networking.k8s.aws"}),
 	); err != nil {
 		return err
@@ -310,6 +328,9 @@ func (s *stage) deleteObjects() error {
 	}
 	for n := range states.Items {
 		errs = append(errs, s.deleteObject(ctx, &states.Items[n]))
+	}
+	for n := range addresses.Items {
+		errs = append(errs, s.deleteObject(ctx, &addresses.Items[n]))
 	}
 	for n := range leases.Items {
 		errs = append(errs, s.deleteObject(ctx, &leases.Items[n]))
