@@ -8,6 +8,18 @@ package v1alpha1
 // its reservations are deleted, and a FloatingAddress until no interface has its address.
 const Finalizer = "networking.k8s.aws/finalizer"
 
+// InterfaceFinalizer keeps a NetworkInterface until EC2 confirms that its ENI is deleted.
+const InterfaceFinalizer = "networking.k8s.aws/eni"
+
+// Labels of a NetworkInterface: its instance, and the name of its NodeENI, cut to 63 characters.
+const (
+	InstanceLabel = "networking.k8s.aws/instance"
+	NodeENILabel  = "networking.k8s.aws/nodeeni"
+)
+
+// OnDeleteAnnotation on a NetworkInterface with the value Keep lets its ENI stay when the object is deleted.
+const OnDeleteAnnotation, OnDeleteKeep = "networking.k8s.aws/on-delete", "Keep"
+
 // FieldOwnerController is the field owner under which the controller applies specs of NodeENIStates and every status.
 const FieldOwnerController = "multieni-controller"
 

@@ -17,6 +17,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&NodeENI{}, &NodeENIList{},
 		&NodeENIState{}, &NodeENIStateList{},
+		&NetworkInterface{}, &NetworkInterfaceList{},
 		&AWSNodeTemplate{}, &AWSNodeTemplateList{},
 		&SubnetReservation{}, &SubnetReservationList{},
 		&FloatingAddress{}, &FloatingAddressList{},

@@ -203,6 +203,21 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: sequence
       type:
         scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.AddressCounts
+  map:
+    fields:
+    - name: ipv4Prefixes
+      type:
+        scalar: numeric
+    - name: ipv6
+      type:
+        scalar: numeric
+    - name: ipv6Prefixes
+      type:
+        scalar: numeric
+    - name: secondaryIPv4
+      type:
+        scalar: numeric
 - name: com.github.multieni.multieni.api.v1alpha1.AddressHolder
   map:
     fields:
@@ -223,6 +238,15 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.multieni.multieni.api.v1alpha1.AddressMode
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.AgentProcess
+  map:
+    fields:
+    - name: bootID
+      type:
+        scalar: string
+    - name: processID
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Architecture
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Attachment
@@ -353,6 +377,18 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.DPDKDriver
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.DPDKSettings
+  map:
+    fields:
+    - name: driver
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.DPDKDriver
+    - name: pciAddress
+      type:
+        scalar: string
+    - name: resourceName
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.DeletionPolicy
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.DeviceIndexPolicy
@@ -462,7 +498,41 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceAddresses
+  map:
+    fields:
+    - name: ipv4Prefixes
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: ipv6Addresses
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: ipv6Prefixes
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: privateIP
+      type:
+        scalar: string
+    - name: secondaryPrivateIPs
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceEvidence
+  scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.InterfaceManagement
+  scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceOrigin
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.InterfacePods
   map:
@@ -503,6 +573,24 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: subnetIPv6CIDR
       type:
         scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceProblem
+  map:
+    fields:
+    - name: message
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceSlot
+  map:
+    fields:
+    - name: deviceIndex
+      type:
+        scalar: numeric
+    - name: networkCardIndex
+      type:
+        scalar: numeric
 - name: com.github.multieni.multieni.api.v1alpha1.InterfaceState
   map:
     fields:
@@ -648,6 +736,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: zone
       type:
         scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceSubnet
+  map:
+    fields:
+    - name: cidr
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: ipv6CIDR
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.InterfaceType
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.LabelValue
@@ -729,6 +829,53 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.LinkPhase
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.LinkReport
+  map:
+    fields:
+    - name: addresses
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: altName
+      type:
+        scalar: string
+    - name: driver
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+    - name: mtu
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
+    - name: pciAddress
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: state
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.LinkPhase
+- name: com.github.multieni.multieni.api.v1alpha1.LinkSettings
+  map:
+    fields:
+    - name: addressMode
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.AddressMode
+    - name: mtu
+      type:
+        scalar: numeric
+    - name: sysctls
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.SysctlValue
 - name: com.github.multieni.multieni.api.v1alpha1.LinkState
   map:
     fields:
@@ -801,6 +948,183 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: httpTokens
       type:
         scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.NetworkInterface
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.NetworkInterfaceSpec
+    - name: status
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.NetworkInterfaceStatus
+- name: com.github.multieni.multieni.api.v1alpha1.NetworkInterfaceSpec
+  map:
+    fields:
+    - name: connectionTracking
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ConnectionTracking
+    - name: counts
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.AddressCounts
+    - name: deleteOnTermination
+      type:
+        scalar: boolean
+    - name: description
+      type:
+        scalar: string
+    - name: dpdk
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.DPDKSettings
+    - name: enaExpress
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ENAExpress
+    - name: exactSlot
+      type:
+        scalar: boolean
+    - name: instanceID
+      type:
+        scalar: string
+    - name: interfaceType
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceType
+    - name: ipv4Allocation
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.IPv4Allocation
+    - name: link
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.LinkSettings
+    - name: nodeENI
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.NodeENIReference
+    - name: nodeName
+      type:
+        scalar: string
+    - name: ordinal
+      type:
+        scalar: numeric
+    - name: origin
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceOrigin
+    - name: pods
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodSettings
+    - name: problem
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceProblem
+    - name: required
+      type:
+        scalar: boolean
+    - name: revision
+      type:
+        scalar: string
+    - name: securityGroupIDs
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: slot
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceSlot
+    - name: sourceDestCheck
+      type:
+        scalar: boolean
+    - name: subnets
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceSubnet
+          elementRelationship: atomic
+    - name: tags
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+    - name: zone
+      type:
+        scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.NetworkInterfaceStatus
+  map:
+    fields:
+    - name: addresses
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceAddresses
+    - name: attachmentID
+      type:
+        scalar: string
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: connectionTracking
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ConnectionTracking
+    - name: drift
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.Drift
+          elementRelationship: associative
+          keys:
+          - field
+    - name: enaExpress
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ENAExpress
+    - name: eniID
+      type:
+        scalar: string
+    - name: evidence
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceEvidence
+    - name: macAddress
+      type:
+        scalar: string
+    - name: node
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.NodeReport
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: pods
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodPrefixes
+    - name: requested
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: securityGroupIDs
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: slot
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceSlot
+    - name: subnetID
+      type:
+        scalar: string
+    - name: unsupported
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: com.github.multieni.multieni.api.v1alpha1.NodeENI
   map:
     fields:
@@ -863,6 +1187,18 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.PodRoute
           elementRelationship: atomic
+- name: com.github.multieni.multieni.api.v1alpha1.NodeENIReference
+  map:
+    fields:
+    - name: generation
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
+    - name: uid
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
 - name: com.github.multieni.multieni.api.v1alpha1.NodeENISpec
   map:
     fields:
@@ -1191,6 +1527,33 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - id
+- name: com.github.multieni.multieni.api.v1alpha1.NodeReport
+  map:
+    fields:
+    - name: agent
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.AgentProcess
+    - name: cni
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.CNIState
+    - name: link
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.LinkReport
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: open
+      type:
+        scalar: boolean
+    - name: pods
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodsReport
+    - name: released
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: com.github.multieni.multieni.api.v1alpha1.ObservedNodeENI
   map:
     fields:
@@ -1330,6 +1693,33 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.multieni.multieni.api.v1alpha1.PodPrefixPhase
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.PodPrefixSettings
+  map:
+    fields:
+    - name: max
+      type:
+        scalar: numeric
+    - name: min
+      type:
+        scalar: numeric
+    - name: spare
+      type:
+        scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.PodPrefixes
+  map:
+    fields:
+    - name: prefixes
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: returning
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: com.github.multieni.multieni.api.v1alpha1.PodReference
   map:
     fields:
@@ -1348,8 +1738,68 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: to
       type:
         scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.PodSettings
+  map:
+    fields:
+    - name: attachment
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodAttachment
+    - name: closed
+      type:
+        scalar: boolean
+    - name: floating
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: ipv4
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodPrefixSettings
+    - name: ipv6Prefixes
+      type:
+        scalar: numeric
+    - name: onRemoval
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodsOnRemoval
+    - name: routes
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
 - name: com.github.multieni.multieni.api.v1alpha1.PodsOnRemoval
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.PodsReport
+  map:
+    fields:
+    - name: capacity
+      type:
+        scalar: numeric
+    - name: free
+      type:
+        scalar: numeric
+    - name: message
+      type:
+        scalar: string
+    - name: pods
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.PodReference
+          elementRelationship: atomic
+    - name: ready
+      type:
+        scalar: boolean
+    - name: reason
+      type:
+        scalar: string
+    - name: used
+      type:
+        scalar: numeric
+    - name: wanted
+      type:
+        scalar: numeric
 - name: com.github.multieni.multieni.api.v1alpha1.PreviousInstance
   map:
     fields:
