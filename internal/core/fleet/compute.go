@@ -24,12 +24,10 @@ type Object struct {
 	DeletedAt time.Time
 	// Phase is that of the interface, for example Attached or Blocked.
 	Phase string
-	// Ready is set if the interface is as the present spec of the object declares.
-	Ready bool
+	// Attached is set if the object records an attachment, and Ready if the interface is as the present spec declares.
+	Attached, Ready bool
 	// Settled is set if the status of the object is about its present spec.
 	Settled bool
-	// Pods are the pods that use the interface, as far as the agent reports them.
-	Pods []Pod
 	// OrphanedAt is when the object became an orphan; zero for never.
 	OrphanedAt time.Time
 }
@@ -39,9 +37,6 @@ const (
 	attached = "Attached"
 	blocked  = "Blocked"
 )
-
-// Pod is a pod that uses an interface.
-type Pod struct{ Namespace, Name, UID string }
 
 // Instance is an instance whose oldest Node a NodeENI selects.
 type Instance struct {

@@ -134,7 +134,7 @@ func (i *surveyed) down() bool {
 		if never(o) {
 			return false
 		}
-		return o.Phase != attached || !o.Deleting && !o.Ready
+		return !o.Attached || !o.Deleting && !o.Ready
 	})
 }
 

@@ -30,7 +30,7 @@ func (s survey) turns() map[string]bool {
 	}
 	var waiting []Object
 	for _, o := range s.objects {
-		if o.Deleting && s.wanted[o.Name] && o.Phase == attached {
+		if o.Deleting && s.wanted[o.Name] && o.Attached {
 			waiting = append(waiting, o)
 			continue
 		}

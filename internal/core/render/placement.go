@@ -60,6 +60,10 @@ func (n NodeENI) At(at selector.Location) Placed {
 	groupIDs, problems := n.Found.Groups.ForVPC(at.VPCID)
 	if len(problems) > 0 {
 		placed.GroupProblem, groupIDs = &problems[0], nil
+		placed.GroupProblem.Message = clip(placed.GroupProblem.Message)
+	}
+	for i := range placed.Problems {
+		placed.Problems[i].Message = clip(placed.Problems[i].Message)
 	}
 	placed.Omitted = max(0, len(placements)-MaxObjects)
 	for _, p := range placements[:min(len(placements), MaxObjects)] {
@@ -72,6 +76,13 @@ func (n NodeENI) At(at selector.Location) Placed {
 		placed.Interfaces = append(placed.Interfaces, w)
 	}
 	return placed
+}
+
+// maxMessage is the most bytes of the message of a problem that an object can have.
+const maxMessage = 1024
+
+func clip(message string) string {
+	return strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")
 }
 
 func describe(description string, slot eni.Slot) string {
