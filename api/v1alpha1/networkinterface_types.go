@@ -30,7 +30,7 @@ import (
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why Ready is what it is"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.eniID) || has(self.status) && has(self.status.eniID) && self.status.eniID == oldSelf.status.eniID",message="status.eniID is set once: another ENI is another NetworkInterface"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.eniID) || self.spec.subnets == oldSelf.spec.subnets",message="spec.subnets is fixed once there is an ENI: EC2 binds an ENI to its subnet"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.eniID) || (has(self.spec.subnets) ? has(oldSelf.spec.subnets) && self.spec.subnets == oldSelf.spec.subnets : !has(oldSelf.spec.subnets))",message="spec.subnets is fixed once there is an ENI: EC2 binds an ENI to its subnet"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.attachmentID) || self.spec.slot == oldSelf.spec.slot",message="spec.slot is fixed once there is an attachment: EC2 binds an attachment to its slot"
 type NetworkInterface struct {
 	metav1.TypeMeta `json:",inline"`

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/plan"
 )
@@ -30,6 +31,9 @@ const InstanceIDs = "instanceIDs"
 // Index indexes NodeENIStates by the UIDs of the NodeENIs that they name, and by the UIDs of the NodeENIs that lack
 // interfaces. It indexes both NodeENIStates and Nodes by instance, and FloatingAddresses by interface.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := object.Index(ctx, indexer); err != nil {
+		return err
+	}
 	for _, i := range []struct {
 		object client.Object
 		fields []string
@@ -39,7 +43,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		{&v1alpha1.FloatingAddress{}, []string{addressENIs}},
 	} {
 		for _, field := range i.fields {
-			values := func(object client.Object) []string { return Indexed(object, field) }
+			values := func(o client.Object) []string { return Indexed(o, field) }
 			if err := indexer.IndexField(ctx, i.object, field, values); err != nil {
 				return err
 			}
@@ -49,8 +53,8 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 }
 
 // Indexed returns an object's values of an indexed field.
-func Indexed(object client.Object, field string) []string {
-	switch object := object.(type) {
+func Indexed(obj client.Object, field string) []string {
+	switch object := obj.(type) {
 	case *corev1.Node:
 		if ref, err := eni.ParseProviderID(object.Spec.ProviderID); err == nil {
 			return []string{ref.ID}
