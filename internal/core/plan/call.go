@@ -14,56 +14,55 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// Action is one mutating call to EC2. The set of actions is closed: [Create], [Attach], [Detach], [Delete] and
-// [Change].
-type Action interface {
-	// Of returns the member the action is for.
-	Of() identity.Member
-	// Interface returns the ID of the action's interface; empty for one that does not exist yet.
+// Call is one mutating call to EC2. The set is closed: [Create], [Attach], [Detach], [Delete] and [Change].
+type Call interface {
+	// Of returns the interface that the call is for.
+	Of() identity.Interface
+	// Interface returns the ID of the call's interface; empty for one that does not exist yet.
 	Interface() string
-	// String describes the action in one line.
+	// String describes the call in one line.
 	String() string
-	action()
+	call()
 }
 
-// Create creates the member's interface.
+// Create creates an interface. A repetition has the same client token, so that EC2 answers with the same interface.
 type Create struct {
-	Member   identity.Member
+	Key      identity.Interface
 	SubnetID string
 	Slot     eni.Slot
 	Spec     eni.Spec
-	// Repeats is set if the ledger has the generation already: an earlier call may have created the interface.
-	Repeats bool
+	// Tags are all tags of the interface.
+	Tags map[string]string
 }
 
-// Attach attaches the member's interface.
+// Attach attaches an interface.
 type Attach struct {
-	Member      identity.Member
+	Key         identity.Interface
 	InterfaceID string
 	Slot        eni.Slot
 	// ENAExpress is the setting of the attachment from its start; empty to leave it to EC2, which sets none.
 	ENAExpress eni.ENAExpress
 }
 
-// Detach begins to detach an interface that is being removed. Force makes it a forced detach, which does not wait for
+// Detach begins to detach an interface whose object is final. Force makes it a forced detach, which does not wait for
 // the guest operating system.
 type Detach struct {
-	Member                    identity.Member
+	Key                       identity.Interface
 	InterfaceID, AttachmentID string
 	Force                     bool
 	Why                       string
 }
 
-// Delete deletes an unattached interface that is being removed.
+// Delete deletes an unattached interface whose object is final.
 type Delete struct {
-	Member      identity.Member
+	Key         identity.Interface
 	InterfaceID string
 	Why         string
 }
 
 // Change updates one attribute of an existing interface in place.
 type Change struct {
-	Member      identity.Member
+	Key         identity.Interface
 	InterfaceID string
 	To          Attribute
 	// Repetition is set when EC2 accepted the change before and did not keep it. EC2's acceptance of the repetition is
@@ -83,47 +82,47 @@ type Attribute interface {
 	String() string
 }
 
-// Of implements [Action].
-func (a Create) Of() identity.Member { return a.Member }
+// Of implements [Call].
+func (a Create) Of() identity.Interface { return a.Key }
 
-// Of implements [Action].
-func (a Attach) Of() identity.Member { return a.Member }
+// Of implements [Call].
+func (a Attach) Of() identity.Interface { return a.Key }
 
-// Of implements [Action].
-func (a Detach) Of() identity.Member { return a.Member }
+// Of implements [Call].
+func (a Detach) Of() identity.Interface { return a.Key }
 
-// Of implements [Action].
-func (a Delete) Of() identity.Member { return a.Member }
+// Of implements [Call].
+func (a Delete) Of() identity.Interface { return a.Key }
 
-// Of implements [Action].
-func (a Change) Of() identity.Member { return a.Member }
+// Of implements [Call].
+func (a Change) Of() identity.Interface { return a.Key }
 
-// Interface implements [Action].
+// Interface implements [Call].
 func (a Create) Interface() string { return "" }
 
-// Interface implements [Action].
+// Interface implements [Call].
 func (a Attach) Interface() string { return a.InterfaceID }
 
-// Interface implements [Action].
+// Interface implements [Call].
 func (a Detach) Interface() string { return a.InterfaceID }
 
-// Interface implements [Action].
+// Interface implements [Call].
 func (a Delete) Interface() string { return a.InterfaceID }
 
-// Interface implements [Action].
+// Interface implements [Call].
 func (a Change) Interface() string { return a.InterfaceID }
 
-// WritesTags reports whether an action writes tags, and nothing else.
-func WritesTags(action Action) bool {
-	change, _ := action.(Change)
+// WritesTags reports whether a call writes tags, and nothing else.
+func WritesTags(call Call) bool {
+	change, _ := call.(Change)
 	return isTags(change.To)
 }
 
-func (Create) action() {}
-func (Attach) action() {}
-func (Detach) action() {}
-func (Delete) action() {}
-func (Change) action() {}
+func (Create) call() {}
+func (Attach) call() {}
+func (Detach) call() {}
+func (Delete) call() {}
+func (Change) call() {}
 
 func (a Create) String() string {
 	return fmt.Sprintf("create an interface in %s for %s", a.SubnetID, a.Slot)
@@ -321,4 +320,9 @@ func without[T interface{ netip.Addr | netip.Prefix }](all, surplus []T) []T {
 
 func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+func isTags(a Attribute) bool {
+	_, is := a.(Tags)
+	return is
 }
