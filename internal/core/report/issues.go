@@ -80,8 +80,8 @@ func passing(reason string) bool {
 
 // works reports whether the interface can be used as declared in spite of the reason.
 func works(reason string) bool {
-	return slices.Contains(ofAddresses, reason) || slices.Contains([]plan.Reason{plan.AddressesKept, plan.AddressesInUse,
-		plan.PrefixesLimited, plan.UnsupportedByType}, plan.Reason(reason))
+	return slices.Contains(ofAddresses, reason) || slices.Contains([]plan.Reason{plan.AddressesKept, plan.PrefixesLimited,
+		plan.UnsupportedByType}, plan.Reason(reason))
 }
 
 // linkPrefix is the prefix of reasons from the agent on the node.
