@@ -4,45 +4,78 @@
 package controller
 
 import (
+	"cmp"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/core/render"
-	"github.com/multieni/multieni/internal/core/selector"
 )
 
-// NewClaim returns what a NodeENI requests of any instance, without its mode and its desired interfaces.
-func NewClaim(nodeENI *v1alpha1.NodeENI) render.Claim {
-	return render.Claim{
-		PodPrefixes: podPrefixes(nodeENI.Spec.Pods), EvictPods: evictsPods(nodeENI.Spec.Pods), NodeENI: nodeENI.Name,
-		Owner:          identity.Owner(nodeENI.UID),
-		FirstSlot:      eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex)},
-		ExactSlot:      nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact,
-		ReplaceAllowed: nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace,
+// NodeENI converts a NodeENI for packages render and fleet, without the matches of its selectors and the ranges of
+// SubnetReservations.
+func NodeENI(n *v1alpha1.NodeENI) render.NodeENI {
+	return render.NodeENI{
+		Name: n.Name, UID: string(n.UID), Generation: n.Generation,
+		Deleting: !n.DeletionTimestamp.IsZero(), Paused: Paused(n), Selector: v1alpha1.Strings(n.Spec.NodeSelector),
+		FirstSlot: eni.Slot{Card: int(n.Spec.NetworkCardIndex), Device: int(n.Spec.DeviceIndex)},
+		ExactSlot: n.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact, Template: template(n.Spec),
 	}
 }
 
-// ResolveClaim sets the desired interfaces of a NodeENI at a location from the matches of its selectors.
-func ResolveClaim(claim *render.Claim, spec v1alpha1.NodeENISpec, found selector.Found, at selector.Location) {
-	claim.Resolve(found, at, func(_ selector.Placement, groupIDs []string) eni.Spec {
-		return interfaceSpec(spec, groupIDs)
-	})
-}
-
-// podPrefixes returns the demand of pods for IPv4 prefixes.
-func podPrefixes(pods *v1alpha1.NodeENIPods) plan.PrefixDemand {
-	if pods == nil || pods.IPv4 == nil {
-		return plan.PrefixDemand{Pods: pods != nil}
+func template(spec v1alpha1.NodeENISpec) render.Template {
+	t := render.Template{
+		InterfaceType: string(spec.InterfaceType), EC2: ec2Spec(spec), Required: ptr.Deref(spec.Required, true),
+		DPDK: dpdk(spec), Pods: pods(spec.Pods),
 	}
-	return plan.PrefixDemand{Pods: true, Max: int(max(pods.IPv4.Prefixes.Max, pods.IPv4.Prefixes.Min)),
-		Spare: int(ptr.Deref(pods.IPv4.Spare, 0))}
+	if !spec.EnableDPDK {
+		t.Link = &render.Link{MTU: int(ptr.Deref(spec.MTU, 0)), AddressMode: string(spec.AddressMode)}
+		for name, value := range spec.Sysctls {
+			if t.Link.Sysctls == nil {
+				t.Link.Sysctls = map[string]int{}
+			}
+			t.Link.Sysctls[name] = int(value)
+		}
+	}
+	return t
 }
 
-func evictsPods(pods *v1alpha1.NodeENIPods) bool {
-	return pods != nil && pods.OnRemoval == v1alpha1.PodsEvict
+// dpdk returns the driver that the device must have, and the name under which pods request it.
+func dpdk(spec v1alpha1.NodeENISpec) *render.DPDK {
+	d := render.DPDK{ResourceName: spec.DPDKResourceName, PCIAddress: spec.DPDKPCIAddress}
+	if spec.EnableDPDK {
+		d.Driver = string(cmp.Or(spec.DPDKDriver, v1alpha1.DPDKDriverVFIO))
+	}
+	if d == (render.DPDK{}) {
+		return nil
+	}
+	if d.ResourceName == "" {
+		d.ResourceName = hostpci.DefaultResource
+	}
+	return &d
+}
+
+func pods(p *v1alpha1.NodeENIPods) *render.Pods {
+	if p == nil {
+		return nil
+	}
+	converted := &render.Pods{
+		Attachment: string(p.Attachment), OnRemoval: string(p.OnRemoval), Floating: p.Floating,
+	}
+	if p.IPv4 != nil {
+		converted.IPv4 = &render.PodPrefixes{Min: int(p.IPv4.Prefixes.Min),
+			Max: int(max(p.IPv4.Prefixes.Max, p.IPv4.Prefixes.Min)), Spare: int(ptr.Deref(p.IPv4.Spare, 0))}
+	}
+	if p.IPv6 != nil {
+		converted.IPv6Prefixes = int(p.IPv6.Prefixes)
+	}
+	for _, route := range p.Routes {
+		converted.Routes = append(converted.Routes, route.To)
+	}
+	return converted
 }
 
 // AddressCounts returns the least numbers of addresses of an interface. The schema excludes other counts
@@ -63,11 +96,11 @@ func AddressCounts(spec v1alpha1.NodeENISpec) eni.AddressCounts {
 	return counts
 }
 
-func interfaceSpec(spec v1alpha1.NodeENISpec, groupIDs []string) eni.Spec {
-	tracking, asPrimary := ConnectionTracking(spec.ConnectionTracking)
+// ec2Spec returns what EC2 knows of the interfaces of a NodeENI, without the matches of its selectors.
+func ec2Spec(spec v1alpha1.NodeENISpec) eni.Spec {
+	tracking, asPrimary := object.ConnectionTracking(spec.ConnectionTracking)
 	return eni.Spec{
 		Description:         spec.Description,
-		Groups:              groupIDs,
 		Tags:                v1alpha1.Strings(spec.Tags),
 		SourceDestCheck:     ptr.Deref(spec.SourceDestCheck, true),
 		DeleteOnTermination: ptr.Deref(spec.DeleteOnTermination, true),
