@@ -29,8 +29,8 @@ func (v *Inventory) ObserveInterfaces(begun time.Time, interfaces ...eni.Interfa
 		before := v.made(seen.ID)
 		if v.merge(begun, tagged, seen) {
 			changed = append(changed, tagged)
-			if before.Node != "" && before.Node != tagged.Node {
-				changed = append(changed, before) // a user changed its tags; also reconcile the node that has it
+			if before.InstanceID != "" && before.InstanceID != tagged.InstanceID {
+				changed = append(changed, before) // a user changed its tags; also reconcile the instance that has it
 			}
 		}
 	}

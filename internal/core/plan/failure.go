@@ -90,13 +90,20 @@ func (f Failure) Retry() time.Time {
 // delay.
 func (f Failure) after(call Call, err error, at time.Time) Failure {
 	class := eni.ErrorClass(err)
-	switch {
-	case isRemoval(call) != f.isRemoval(), NeedsCorrection(class) && !requests(call, f.Call):
-		f.Count = 0
-	case class != f.Class && (!IsFull(class) || !IsFull(f.Class)): // full subnets of either kind share one count
+	if isRemoval(call) != f.isRemoval() || NeedsCorrection(class) && !requests(call, f.Call) {
 		f.Count = 0
 	}
-	return Failure{Call: call, Class: class, Message: err.Error(), At: at, Count: f.Count + 1}
+	next := f.Next(class, err.Error(), at)
+	next.Call = call
+	return next
+}
+
+// Next returns the failure after one more of a class.
+func (f Failure) Next(class eni.Class, message string, at time.Time) Failure {
+	if class != f.Class && (!IsFull(class) || !IsFull(f.Class)) { // full subnets of either kind share one count
+		f.Count = 0
+	}
+	return Failure{Class: class, Message: message, At: at, Count: f.Count + 1}
 }
 
 // problem explains the failure to users.
