@@ -4,6 +4,7 @@
 package object
 
 import (
+	"cmp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,27 +16,27 @@ import (
 // maxMessage is the most characters of a message in a spec or a status (the schema of NetworkInterface).
 const maxMessage = 1024
 
-// InFleet converts an object for package fleet. The caller says whether its NodeENI still declares the interface.
+// InFleet converts an object for package fleet.
 func InFleet(o *v1alpha1.NetworkInterface) fleet.Object {
-	converted := fleet.Object{Object: Rendered(o), Version: o.ResourceVersion, Attached: o.Status.AttachmentID != ""}
+	converted := fleet.Object{
+		Object: Rendered(o), Version: o.ResourceVersion, Phase: string(PhaseOf(o)), Ready: IsReady(o),
+		Attached: o.Status.AttachmentID != "", Settled: o.Status.ObservedGeneration == o.Generation,
+	}
 	if o.DeletionTimestamp != nil {
 		converted.DeletedAt = o.DeletionTimestamp.Time
 	}
-	if ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
-		converted.Ready = IsReady(o)
-		converted.Reason, converted.Message = ready.Reason, ready.Message
-	}
-	converted.Stalled = meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionStalled)
 	if orphaned := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionOrphaned); orphaned != nil {
 		converted.OrphanedAt = orphaned.LastTransitionTime.Time
 	}
-	if node := o.Status.Node; node != nil && node.Pods != nil {
-		for _, pod := range node.Pods.Pods {
-			converted.Pods = append(converted.Pods,
-				fleet.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)})
-		}
-	}
 	return converted
+}
+
+// PhaseOf returns the phase of the interface of an object. Before the first status EC2 is expected to create it.
+func PhaseOf(o *v1alpha1.NetworkInterface) v1alpha1.Phase {
+	if !o.DeletionTimestamp.IsZero() && o.Status.ENIID == "" {
+		return v1alpha1.PhaseDeleting
+	}
+	return cmp.Or(o.Status.Phase, v1alpha1.PhaseCreating)
 }
 
 // IsReady reports whether the interface is as the present spec of the object declares.
