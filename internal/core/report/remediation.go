@@ -83,7 +83,6 @@ func remediations() map[string]string {
 		floating.ReasonAddressRefused: "Remove the address from the pod, or correct pods.floating of the NodeENI.",
 		floating.ReasonContended:      "Remove the address from all pods but one.",
 		floating.ReasonNotDeclared:    "Remove the address from the pod, or correct pods.floating of the NodeENI.",
-		string(plan.AwaitsAgent):      "Start the agent of the node. If it will not come back: kubectl eni release NAME.",
 		string(plan.InUseByPods):      "Delete or move the pods. If the message names them, pods.onRemoval: Evict does it.",
 		string(plan.EvictionRefused): "Do what the message names: change the PodDisruptionBudget or start further " +
 			"pods, or set the chart's value pods.eviction.",

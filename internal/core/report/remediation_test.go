@@ -50,7 +50,6 @@ var advised = map[string]string{
 	string(plan.Replacing):              "change the NodeENI back",
 	string(plan.AwaitsTurn):             "maxUnavailable",
 	string(plan.AddressesKept):          "the command that the message names",
-	string(plan.AwaitsAgent):            "kubectl eni release",
 	"Paused":                            "networking.k8s.aws/paused",
 	"Drifted":                           "updatePolicy: Replace",
 	"Unreadable":                        "controller's log",
