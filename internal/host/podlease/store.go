@@ -59,11 +59,25 @@ func Path(network, eni string, address netip.Addr) string {
 	return filepath.Join(Dir, network, eni, address.String()+suffix)
 }
 
-// Networks returns the networks that have a folder.
-func Networks(pods string) ([]string, error) {
-	entries, err := os.ReadDir(pods)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+// All returns the interfaces that have a folder, by network.
+func All(pods string) (map[string][]string, error) {
+	networks, err := foldersIn(pods)
+	if err != nil {
 		return nil, fmt.Errorf("list the pod networks: %w", err)
+	}
+	all := map[string][]string{}
+	for _, network := range networks {
+		if all[network], err = foldersIn(filepath.Join(pods, network)); err != nil {
+			return nil, fmt.Errorf("list the interfaces of network %s: %w", network, err)
+		}
+	}
+	return all, nil
+}
+
+func foldersIn(path string) ([]string, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
 	return foldersOf(entries), nil
 }
