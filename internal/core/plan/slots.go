@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,37 +33,36 @@ type Slots struct {
 
 // ObservedSlots returns the slots as the snapshot shows them. For our own interfaces it uses the inventory, which can
 // be newer: an interface in the snapshot that the inventory does not have was deleted, and has no slot.
-func ObservedSlots(d Desired, o Observed, now time.Time) *Slots {
-	s := &Slots{limits: o.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{},
+func ObservedSlots(cluster, instanceID string, f Facts, now time.Time) *Slots {
+	s := &Slots{limits: f.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{},
 		reserved: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}
-	for _, r := range o.Expected() {
-		s.occupy(r.Interface, d.InstanceID)
-	}
-	for _, i := range o.Launched {
-		s.occupy(i, d.InstanceID)
+	known := map[string]bool{}
+	for _, r := range slices.Concat(f.expected(), f.Launched) {
+		known[r.ID] = true
+		s.occupy(r.Interface, instanceID)
 	}
 	var lookedAt time.Time
-	if o.Snapshot != nil {
-		lookedAt, s.instanceType = o.Snapshot.At, o.Snapshot.Instance.Type
-		for _, i := range o.Snapshot.Interfaces {
-			member, verdict := identity.Read(d.Cluster, i.Tags)
-			known := verdict == identity.Owned && member.InstanceID == d.InstanceID
-			if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {
-				s.occupy(i, d.InstanceID)
+	if f.Snapshot != nil {
+		lookedAt, s.instanceType = f.Snapshot.At, f.Snapshot.Instance.Type
+		for _, i := range f.Snapshot.Interfaces {
+			tagged, verdict := identity.Read(cluster, i.Tags)
+			ours := known[i.ID] || verdict == identity.Owned && tagged.InstanceID == instanceID
+			if !ours || i.Attachment != nil && i.Attachment.Slot == eni.Primary {
+				s.occupy(i, instanceID)
 			}
 		}
 	}
-	for slot, refusal := range o.refusals() {
+	for slot, refusal := range f.refusals() {
 		s.markUnusable(slot, refusal, lookedAt, now)
 	}
 	return s
 }
 
-// refusals returns EC2's refusals by slot, over all members: a slot that one member cannot use is unusable for all.
-func (o Observed) refusals() map[eni.Slot]UnusableSlot {
+// refusals returns EC2's refusals by slot, over all objects: a slot that one interface cannot use is unusable for all.
+func (f Facts) refusals() map[eni.Slot]UnusableSlot {
 	all := map[eni.Slot]UnusableSlot{}
-	for _, failure := range o.Backoffs {
-		for slot, refusal := range failure.UnusableSlots {
+	for _, attempts := range f.Attempts {
+		for slot, refusal := range attempts.UnusableSlots {
 			known := all[slot]
 			if refusal.At.Before(known.At) {
 				refusal.At = known.At
@@ -115,7 +115,7 @@ func (s *Slots) occupy(i eni.Interface, instanceID string) {
 // freeWhenGone records that the controller is freeing a slot.
 func (s *Slots) freeWhenGone(slot eni.Slot) { s.leaving[slot] = true }
 
-// reserve reserves a slot, so that members that accept another one do not take it.
+// reserve reserves a slot, so that interfaces that accept another one do not take it.
 func (s *Slots) reserve(slot eni.Slot) { s.reserved[slot] = true }
 
 const vpcCNI = "the VPC CNI"
@@ -136,17 +136,6 @@ func holderOf(i eni.Interface) string {
 	default:
 		return "not managed by multieni"
 	}
-}
-
-// cannotBeMade says why EC2, or the controller, cannot create the member's interface in any slot.
-func (p *planner) cannotBeMade(m *Interface) *Problem {
-	if problem := p.notImported(m.Settings); problem != nil {
-		return problem
-	}
-	if m.SecurityGroupProblem != nil {
-		return m.SecurityGroupProblem
-	}
-	return addressProblem(m, p.Limits, p.slots.instanceType)
 }
 
 // allocate returns a slot for a desired interface and marks it taken: the requested one or, unless only that one is
@@ -292,4 +281,92 @@ func (s *Slots) list() string {
 		words[n] = fmt.Sprintf("%s at %s", s.holders[slot], slot)
 	}
 	return strings.Join(words, ", ")
+}
+
+// allocateSlots allocates a slot for every wanted interface without one. Existing interfaces come first, so that none of
+// them stays unattached because a new one took its slot. Slots that are requested exactly are reserved. Interfaces that
+// are being created come before all others and keep their slots.
+func (p *planner) allocateSlots() {
+	var unplaced []*item
+	for _, m := range p.items {
+		switch {
+		case m.Goal == Release && m.record != nil && m.record.AttachedTo(p.instanceID) && !m.isLaunched:
+			if !p.refused(m) {
+				p.slots.freeWhenGone(m.slot)
+			}
+		case m.Goal == Serve && !m.hasSlot():
+			unplaced = append(unplaced, m)
+			if m.Settings.ExactSlot {
+				p.slots.reserve(m.Settings.Slot)
+			}
+		}
+	}
+	isBeingMade := func(m *item) bool { return p.creating(m.Key.UID) != nil }
+	slices.SortStableFunc(unplaced, func(a, b *item) int {
+		return cmp.Or(first(isBeingMade(a), isBeingMade(b)), first(a.record != nil, b.record != nil),
+			first(a.Settings.ExactSlot, b.Settings.ExactSlot))
+	})
+	for _, m := range unplaced {
+		p.allocateSlot(m)
+	}
+	p.countUnattached()
+}
+
+// hasSlot reports whether the interface has a slot, even while it is being detached. One that is gone has none.
+func (m *item) hasSlot() bool {
+	return m.record == nil && m.ENIID != "" || m.record != nil && m.record.Attachment != nil
+}
+
+func (p *planner) allocateSlot(m *item) {
+	m.problem = p.outsideCluster()
+	if m.problem == nil && m.record == nil {
+		m.problem = p.cannotBeMade(m)
+	}
+	if m.problem == nil {
+		slot := m.Settings.Slot
+		if create := p.creating(m.Key.UID); create != nil {
+			slot = create.Slot
+		}
+		m.slot, m.problem = p.slots.allocate(slot, m.Settings.ExactSlot, "NodeENI "+m.Key.NodeENI)
+	}
+}
+
+// cannotBeMade says why EC2, or the controller, cannot create the interface in any slot.
+func (p *planner) cannotBeMade(m *item) *Problem {
+	if problem := p.notImported(m.Settings); problem != nil {
+		return problem
+	}
+	if m.Interface.Problem != nil {
+		return m.Interface.Problem
+	}
+	return addressProblem(m, p.Limits, p.slots.instanceType)
+}
+
+// countUnattached skips interfaces without a slot: they wait for a person and must not delay others.
+func (p *planner) countUnattached() {
+	for _, m := range p.items {
+		onItsWay := m.Goal == Serve && (m.problem == nil || m.problem.Reason.Transient()) || m.Goal == Release
+		if onItsWay && m.record != nil && (m.record.Attachment == nil || isExpected(m.record.Attachment)) {
+			p.unattached++
+		}
+	}
+}
+
+// refused reports whether EC2 refuses to detach an interface that is being removed, so that its slot may never become
+// free.
+func (p *planner) refused(m *item) bool {
+	failure := p.Attempts[m.Key.UID].Failure
+	return failure.isRemoval() && (failure.Count >= maxDetachFailures || !failure.problem().Reason.Transient())
+}
+
+// first orders true before false.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
 }
