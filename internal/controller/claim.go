@@ -5,77 +5,28 @@ package controller
 
 import (
 	"cmp"
+	"slices"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/core/render"
 )
 
-// NodeENI converts a NodeENI for packages render and fleet, without the matches of its selectors and the ranges of
-// SubnetReservations.
+// NodeENI converts a NodeENI for package render, without the matches of its selectors.
 func NodeENI(n *v1alpha1.NodeENI) render.NodeENI {
 	return render.NodeENI{
-		Name: n.Name, UID: string(n.UID), Generation: n.Generation,
-		Deleting: !n.DeletionTimestamp.IsZero(), Paused: Paused(n), Selector: v1alpha1.Strings(n.Spec.NodeSelector),
+		Name: n.Name, UID: string(n.UID), Generation: n.Generation, Deleting: !n.DeletionTimestamp.IsZero(),
+		Paused: Paused(n), Selector: v1alpha1.Strings(n.Spec.NodeSelector),
 		FirstSlot: eni.Slot{Card: int(n.Spec.NetworkCardIndex), Device: int(n.Spec.DeviceIndex)},
-		ExactSlot: n.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact, Template: template(n.Spec),
+		ExactSlot: n.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact,
+		Template: render.Template{
+			InterfaceType: string(n.Spec.InterfaceType), EC2: interfaceSpec(n.Spec),
+			Required: ptr.Deref(n.Spec.Required, true), Link: link(n.Spec), DPDK: device(n.Spec), Pods: pods(n.Spec.Pods),
+		},
 	}
-}
-
-func template(spec v1alpha1.NodeENISpec) render.Template {
-	t := render.Template{
-		InterfaceType: string(spec.InterfaceType), EC2: ec2Spec(spec), Required: ptr.Deref(spec.Required, true),
-		DPDK: dpdk(spec), Pods: pods(spec.Pods),
-	}
-	if !spec.EnableDPDK {
-		t.Link = &render.Link{MTU: int(ptr.Deref(spec.MTU, 0)), AddressMode: string(spec.AddressMode)}
-		for name, value := range spec.Sysctls {
-			if t.Link.Sysctls == nil {
-				t.Link.Sysctls = map[string]int{}
-			}
-			t.Link.Sysctls[name] = int(value)
-		}
-	}
-	return t
-}
-
-// dpdk returns the driver that the device must have, and the name under which pods request it.
-func dpdk(spec v1alpha1.NodeENISpec) *render.DPDK {
-	d := render.DPDK{ResourceName: spec.DPDKResourceName, PCIAddress: spec.DPDKPCIAddress}
-	if spec.EnableDPDK {
-		d.Driver = string(cmp.Or(spec.DPDKDriver, v1alpha1.DPDKDriverVFIO))
-	}
-	if d == (render.DPDK{}) {
-		return nil
-	}
-	if d.ResourceName == "" {
-		d.ResourceName = hostpci.DefaultResource
-	}
-	return &d
-}
-
-func pods(p *v1alpha1.NodeENIPods) *render.Pods {
-	if p == nil {
-		return nil
-	}
-	converted := &render.Pods{
-		Attachment: string(p.Attachment), OnRemoval: string(p.OnRemoval), Floating: p.Floating,
-	}
-	if p.IPv4 != nil {
-		converted.IPv4 = &render.PodPrefixes{Min: int(p.IPv4.Prefixes.Min),
-			Max: int(max(p.IPv4.Prefixes.Max, p.IPv4.Prefixes.Min)), Spare: int(ptr.Deref(p.IPv4.Spare, 0))}
-	}
-	if p.IPv6 != nil {
-		converted.IPv6Prefixes = int(p.IPv6.Prefixes)
-	}
-	for _, route := range p.Routes {
-		converted.Routes = append(converted.Routes, route.To)
-	}
-	return converted
 }
 
 // AddressCounts returns the least numbers of addresses of an interface. The schema excludes other counts
@@ -96,9 +47,8 @@ func AddressCounts(spec v1alpha1.NodeENISpec) eni.AddressCounts {
 	return counts
 }
 
-// ec2Spec returns what EC2 knows of the interfaces of a NodeENI, without the matches of its selectors.
-func ec2Spec(spec v1alpha1.NodeENISpec) eni.Spec {
-	tracking, asPrimary := object.ConnectionTracking(spec.ConnectionTracking)
+func interfaceSpec(spec v1alpha1.NodeENISpec) eni.Spec {
+	tracking, asPrimary := ConnectionTracking(spec.ConnectionTracking)
 	return eni.Spec{
 		Description:         spec.Description,
 		Tags:                v1alpha1.Strings(spec.Tags),
@@ -110,4 +60,55 @@ func ec2Spec(spec v1alpha1.NodeENISpec) eni.Spec {
 		LowestFree:          spec.IPv4Allocation == v1alpha1.IPv4AllocationLowestFree,
 		AddressCounts:       AddressCounts(spec),
 	}
+}
+
+// link returns the settings of the link; nil for a device that a program in user space drives.
+func link(spec v1alpha1.NodeENISpec) *render.Link {
+	if spec.EnableDPDK {
+		return nil
+	}
+	settings := &render.Link{MTU: int(ptr.Deref(spec.MTU, 0)), AddressMode: string(spec.AddressMode)}
+	for name, value := range spec.Sysctls {
+		if settings.Sysctls == nil {
+			settings.Sysctls = map[string]int{}
+		}
+		settings.Sysctls[name] = int(value)
+	}
+	return settings
+}
+
+// device returns the driver that the device must have, and the name under which pods request it; nil for neither.
+func device(spec v1alpha1.NodeENISpec) *render.DPDK {
+	d := render.DPDK{PCIAddress: spec.DPDKPCIAddress, ResourceName: spec.DPDKResourceName}
+	if spec.EnableDPDK {
+		d.Driver = string(cmp.Or(spec.DPDKDriver, v1alpha1.DPDKDriverVFIO))
+	}
+	if d.ResourceName == "" && (spec.EnableDPDK || spec.DPDKPCIAddress != "") {
+		d.ResourceName = hostpci.DefaultResource
+	}
+	if d == (render.DPDK{}) {
+		return nil
+	}
+	return &d
+}
+
+func pods(declared *v1alpha1.NodeENIPods) *render.Pods {
+	if declared == nil {
+		return nil
+	}
+	settings := &render.Pods{
+		Attachment: string(declared.Attachment), OnRemoval: string(declared.OnRemoval),
+		Floating: slices.Clone(declared.Floating),
+	}
+	if declared.IPv4 != nil {
+		settings.IPv4 = &render.PodPrefixes{Min: int(declared.IPv4.Prefixes.Min),
+			Max: int(declared.IPv4.Prefixes.Most()), Spare: int(ptr.Deref(declared.IPv4.Spare, 0))}
+	}
+	if declared.IPv6 != nil {
+		settings.IPv6Prefixes = int(declared.IPv6.Prefixes)
+	}
+	for _, route := range declared.Routes {
+		settings.Routes = append(settings.Routes, route.To)
+	}
+	return settings
 }
