@@ -113,7 +113,7 @@ func NodeENIChanged() predicate.Predicate {
 }
 
 func enqueueNode(_ context.Context, q controller.Queue, node client.Object) {
-	for _, id := range controller.Indexed(node, controller.InstanceIDs) {
+	for _, id := range controller.Indexed(node) {
 		q.Add(request(id))
 	}
 }
