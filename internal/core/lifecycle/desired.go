@@ -48,6 +48,16 @@ func location(look eni.InstanceSnapshot) selector.Location {
 	return selector.Location{Zone: look.Instance.Zone, VPCID: look.Instance.VPCID}
 }
 
+// Unserved returns what the networks declare for the instance of a snapshot and nothing else serves.
+func (c Config) Unserved(look eni.InstanceSnapshot, found []selector.Found) importer.Declared {
+	d := c.Declared(look, found)
+	p := &placing{Config: c, Declared: d, look: look, taken: map[string]bool{}}
+	for n := range d.NodeENIs {
+		d.NodeENIs[n].Interfaces = p.unserved(d.NodeENIs[n].Name, d.NodeENIs[n].Interfaces)
+	}
+	return d
+}
+
 // Desired returns what the networks request for the instance of a snapshot. found holds the matches of the selectors of
 // each network, in the order of the networks; known are the interfaces whose tags name the instance. A process decides
 // again, at a time of decided, about an interface whose client token EC2 refused; before that, all processes use the
@@ -92,15 +102,7 @@ type placing struct {
 // place adds the interfaces of a network. One in an allowed subnet serves before one elsewhere: an instance that joins
 // keeps an interface that is not as declared any more, because no user error is certain here.
 func (p *placing) place(network Network, found selector.Found) {
-	wanted := network.interfaces(found, location(p.look))
-	wanted = slices.DeleteFunc(wanted, func(w importer.Wanted) bool {
-		i := p.servedBy(network.Name, w)
-		if i != nil {
-			p.taken[i.ID] = true
-			p.out.Served = append(p.out.Served, *i)
-		}
-		return i != nil
-	})
+	wanted := p.unserved(network.Name, network.interfaces(found, location(p.look)))
 	serving := p.pair(network.Name, wanted)
 	ordinals := map[int]bool{}
 	for _, r := range p.known {
@@ -124,6 +126,18 @@ func (p *placing) place(network Network, found selector.Found) {
 		w.Slot = eni.Slot{Card: network.NetworkCardIndex, Device: network.DeviceIndex + w.Ordinal}
 		p.add(network, w, nil, &problems[n])
 	}
+}
+
+// unserved returns the declared interfaces of a network that no other interface serves, and records those that do.
+func (p *placing) unserved(network string, wanted []importer.Wanted) []importer.Wanted {
+	return slices.DeleteFunc(wanted, func(w importer.Wanted) bool {
+		i := p.servedBy(network, w)
+		if i != nil {
+			p.taken[i.ID] = true
+			p.out.Served = append(p.out.Served, *i)
+		}
+		return i != nil
+	})
 }
 
 // freeOrdinal returns an ordinal that no interface has, the preferred one first, and takes it.
