@@ -62,20 +62,6 @@ func (h *podHost) serves(id string) bool {
 	return false
 }
 
-// drainedOn returns the prefixes of an interface that the agent of its node reports as drained.
-func (c *cluster) drainedOn(i eni.Interface) (drained []netip.Prefix) {
-	for _, object := range c.api.all(states) {
-		for _, network := range object.(*v1alpha1.NodeENIState).Status.PodNetworks {
-			for _, p := range network.Prefixes {
-				if network.ENIID == i.ID && p.Phase == v1alpha1.PodPrefixDrained {
-					drained = append(drained, netip.MustParsePrefix(p.CIDR))
-				}
-			}
-		}
-	}
-	return drained
-}
-
 // lacksReports reports whether no agent reports how pods use an interface: two Nodes name the instance, the older one
 // owns it, and the agent runs under the name of the other.
 func (c *cluster) lacksReports(claim expectedClaim, i eni.Interface) bool {
@@ -92,11 +78,11 @@ func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation
 	c.run.judged("I19")
 	host := c.run.pods.hosts[i.Attachment.InstanceID]
 	if host != nil && host.c == c && !c.lacksReports(claim, i) && !host.serves(i.ID) {
-		return &Violation{"I19", fmt.Sprintf("no pod of node %s can get an address of %s: %s", host.node, i.ID, describe(i))}
+		return &Violation{"I19", fmt.Sprintf("no pod of node %s can get an address of %s: %s", host.node, i.ID, c.run.describe(i))}
 	}
 	if need := c.run.grownPrefixes(spec, i); len(i.IPv4Prefixes) < need && !c.full(claim, i) {
 		return &Violation{"I19", fmt.Sprintf("%s has %d prefixes, and its pods need %d: %s", i.ID, len(i.IPv4Prefixes),
-			need, describe(i))}
+			need, c.run.describe(i))}
 	}
 	return c.checkUnneededPrefixes(claim, i)
 }
@@ -105,11 +91,6 @@ func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation
 func (c *cluster) checkUnneededPrefixes(claim expectedClaim, i eni.Interface) *Violation {
 	requested := c.requested(i)
 	ours := slices.Concat(requested.IPv4Prefixes, requested.IPv6Prefixes)
-	for _, prefix := range c.drainedOn(i) {
-		if slices.Contains(ours, prefix) {
-			return &Violation{"I19", fmt.Sprintf("%s still has %s, which no pod uses: %s", i.ID, prefix, describe(i))}
-		}
-	}
 	host := c.run.pods.hosts[i.Attachment.InstanceID]
 	if host == nil || host.c != c || c.lacksReports(claim, i) {
 		return nil
@@ -117,7 +98,7 @@ func (c *cluster) checkUnneededPrefixes(claim expectedClaim, i eni.Interface) *V
 	for _, prefix := range ours {
 		if host.podIn(prefix, i.ID) == nil && host.isSurplus(claim.nodeENI.Spec, i, prefix) {
 			return &Violation{"I19", fmt.Sprintf("%s has %s, and its other prefixes are enough for its pods: %s", i.ID, prefix,
-				describe(i))}
+				c.run.describe(i))}
 		}
 	}
 	return nil
