@@ -23,6 +23,8 @@ const (
 	ConditionPodNetworkReady = "PodNetworkReady"
 	// ConditionDrifted is True while a node differs from the AWSNodeTemplate it was launched from.
 	ConditionDrifted = "Drifted"
+	// ConditionOrphaned is True on a NetworkInterface whose NodeENI does not exist.
+	ConditionOrphaned = "Orphaned"
 	// ConditionContended is True while pods on two nodes have a FloatingAddress.
 	ConditionContended = "Contended"
 )
@@ -45,6 +47,8 @@ const (
 	ReasonUnverified = "Unverified"
 	// ReasonUnreported: an interface of a NodeENI that is being deleted stays, because no NodeENIState reports it.
 	ReasonUnreported = "Unreported"
+	// ReasonAwaitsTurn: the interface is to be removed although its NodeENI declares it, and waits for its turn.
+	ReasonAwaitsTurn = "AwaitsTurn"
 	// ReasonDeleting: the object is being deleted, and so are its interfaces.
 	ReasonDeleting = "Deleting"
 )

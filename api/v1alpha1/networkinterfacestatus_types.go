@@ -27,6 +27,11 @@ type NetworkInterfaceStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// phase is the phase of the interface; while it changes, the last one that
+	// was written.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
 	// eniID is the ID of the network interface, once it exists.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32

@@ -105,15 +105,14 @@ func TestAgentKeepsToItsNode(t *testing.T) {
 	nowhere := everything(t, withToken(agentToken(t, admin, "")))
 	policyInForce(t, nowhere)
 
-	links := map[string]any{"links": []any{map[string]any{"macAddress": "02:00:00:00:00:01", "nodeENI": "web", "state": "Ready", "reason": "LinkReady"}}}
+	answer := map[string]any{"node": map[string]any{"agent": map[string]any{"bootID": "b", "processID": "q"}, "open": true}}
 	writes := map[string]struct {
 		kind, part string
 		value      map[string]any
 	}{
-		"links":                     {"NodeENIState", "status", links},
+		"an answer":                 {"NetworkInterface", "status", answer},
 		"a pod network's addresses": {"Node", "status", map[string]any{"capacity": map[string]any{v1alpha1.AddressesResourcePrefix + "n3": "31"}}},
 		"a pod network goes":        {"Node", "status", map[string]any{"capacity": map[string]any{v1alpha1.AddressesResourcePrefix + "n3": nil}}},
-		"the CNI configuration":     {"NodeENIState", "status", map[string]any{"cni": map[string]any{"ready": true}}},
 	}
 	for name, w := range writes {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +133,7 @@ func write(t *testing.T, c client.Client, kind, part string, value map[string]an
 	t.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	if kind == "NodeENIState" {
+	if kind == "NetworkInterface" {
 		object.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(kind))
 	}
 	object.SetName("node-a")
@@ -196,7 +195,7 @@ func applyFile(t *testing.T, c client.Client, name string) {
 	}
 }
 
-// provide creates a node with a state, and the pod of its agent.
+// provide creates a node with an interface of the same name, and the pod of its agent.
 func provide(t *testing.T, c client.Client, name string) {
 	t.Helper()
 	objects := []client.Object{
@@ -205,10 +204,6 @@ func provide(t *testing.T, c client.Client, name string) {
 			Spec: corev1.NodeSpec{Taints: []corev1.Taint{
 				{Key: v1alpha1.NotReadyTaint, Effect: corev1.TaintEffectNoSchedule}, {Key: "dedicated", Effect: corev1.TaintEffectNoSchedule},
 			}},
-		},
-		&v1alpha1.NodeENIState{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       v1alpha1.NodeENIStateSpec{InstanceID: "i-0123456789abcdef0", Zone: "us-west-2a"},
 		},
 		&corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "agent-" + name, Namespace: agentNamespace},
@@ -224,6 +219,9 @@ func provide(t *testing.T, c client.Client, name string) {
 		}
 		t.Cleanup(func() { remove(t, c, object, client.GracePeriodSeconds(0)) }) // there is no kubelet to end pods
 	}
+	attached := makeInterface(t, c, name, name)
+	attached.now(granted([]string{prefixA, prefixB}, nil))
+	attached.answered(false)
 }
 
 // agentToken returns the token of the agent's pod on a node; if node is empty, one without a pod.

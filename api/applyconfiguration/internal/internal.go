@@ -1098,6 +1098,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: phase
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.Phase
     - name: pods
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.PodPrefixes

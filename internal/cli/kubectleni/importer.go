@@ -57,7 +57,7 @@ The import does not need a pause to end. A NodeENI keeps the other controller's 
 its interfaces on all nodes are imported.
 
 With --undo, the command gives imported interfaces back: it removes multieni's tags from them and
-their records from the NodeENIStates. Interfaces stay attached, and their other tags stay. A
+their NetworkInterfaces. Interfaces stay attached, and their other tags stay. A
 NodeENI without any interface of multieni loses multieni's finalizer, so that its deletion deletes
 no interface. Stop the controller of multieni first; the command fails while it runs. Interfaces
 that multieni created stay its own. Interfaces of a NodeENI with pods stay too: remove spec.pods,

@@ -80,11 +80,11 @@ func RemoveFinalizer(ctx context.Context, c client.Client, o *v1alpha1.NetworkIn
 }
 
 // WriteStatus applies the status of the instance reconciler over the version of the object: all but the report of the
-// agent and the conditions of the other reconcilers. After any change of the object the error is a conflict. It sets
+// agent, the drift and the conditions of the other reconcilers. After any change of the object the error is a conflict. It sets
 // the new version.
 func WriteStatus(ctx context.Context, c client.Client, o *v1alpha1.NetworkInterface) error {
 	own := o.DeepCopy()
-	own.Status.Node = nil
+	own.Status.Node, own.Status.Drift = nil, nil
 	own.Status.Conditions = slices.DeleteFunc(own.Status.Conditions, func(c metav1.Condition) bool {
 		return !slices.Contains(instanceConditions, c.Type)
 	})
@@ -100,14 +100,25 @@ var instanceConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
 }
 
+// WriteDrift applies the drift and the condition Drifted of the node reconciler like [WriteConditions].
+func WriteDrift(ctx context.Context, c client.Client, o *v1alpha1.NetworkInterface, drift []v1alpha1.Drift,
+	conditions ...metav1.Condition) error {
+	return writePart(ctx, c, OwnerNode, o, v1alpha1.NetworkInterfaceStatus{Drift: drift, Conditions: conditions})
+}
+
 // WriteConditions applies all conditions of one other reconciler over the version of the object, as its field owner.
 // Conditions that it wrote before and that are not among them end. It sets the new version.
 func WriteConditions(ctx context.Context, c client.Client, owner client.FieldOwner, o *v1alpha1.NetworkInterface,
 	conditions ...metav1.Condition) error {
+	return writePart(ctx, c, owner, o, v1alpha1.NetworkInterfaceStatus{Conditions: conditions})
+}
+
+func writePart(ctx context.Context, c client.Client, owner client.FieldOwner, o *v1alpha1.NetworkInterface,
+	part v1alpha1.NetworkInterfaceStatus) error {
 	own := &v1alpha1.NetworkInterface{ObjectMeta: metav1.ObjectMeta{
 		Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 	}}
-	own.Status.Conditions = conditions
+	own.Status = part
 	if err := status.WriteLocked(ctx, c, string(owner), own); err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ type Memory struct {
 	// UnansweredAt is the time of the last call without an answer: it may take effect later, or never.
 	UnansweredAt time.Time
 	// Failure is the last failure, for the holder of FailedSequence; its count is zero after a success.
-	Failure        plan.Backoff
+	Failure        plan.Failure
 	FailedSequence int64
 }
 
@@ -133,7 +133,7 @@ func Divides(class eni.Class) bool {
 
 // Accepted returns the memory after EC2 accepted a call.
 func (m Memory) Accepted(do Action, now time.Time) Memory {
-	m.Failure = plan.Backoff{}
+	m.Failure = plan.Failure{}
 	if do == Assign {
 		m.MovedAt = now
 	}
@@ -227,7 +227,7 @@ func Next(a Address, f Facts, m Memory, now time.Time) (Step, Memory) {
 		m.IdleSince, m.IdleSequence = now, a.Sequence
 	}
 	if m.FailedSequence != a.Sequence {
-		m.Failure = plan.Backoff{}
+		m.Failure = plan.Failure{}
 	}
 	step := Step{Record: a.Assignment}
 	switch {

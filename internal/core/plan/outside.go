@@ -26,11 +26,3 @@ func OutsideCluster(instance eni.Instance, tags []eni.InstanceTag) *Problem {
 			"is right, add the tag to the instance",
 		instance.ID, strings.Join(words, " or "))}
 }
-
-// outsideCluster is [OutsideCluster] for the plan's instance. Only a fresh read has its tags.
-func (p *planner) outsideCluster() *Problem {
-	if p.Snapshot == nil {
-		return nil
-	}
-	return OutsideCluster(p.Snapshot.Instance, p.InstanceTags)
-}

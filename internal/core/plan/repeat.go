@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/inventory"
 )
 
 // The waits before a repetition of a change that EC2 accepted and that did not last, and the age from which it counts
@@ -32,9 +31,6 @@ type RepeatedUpdate struct {
 	At    time.Time
 	Count int
 }
-
-// RepeatedUpdates has the changes of an instance's interfaces by interface ID and [FieldOf].
-type RepeatedUpdates map[string]map[string]RepeatedUpdate
 
 // Next returns the record after EC2 accepted a change at the given time. A change to a different value starts again at
 // 1.
@@ -59,29 +55,6 @@ func (r RepeatedUpdate) Due() time.Time {
 		wait *= 2
 	}
 	return r.At.Add(min(wait, maxRepeatDelay))
-}
-
-// Accepted returns the records after EC2 accepted an action, without those that are over. An action that changes no
-// attribute adds none.
-func (r RepeatedUpdates) Accepted(action Action, at time.Time) RepeatedUpdates {
-	next := RepeatedUpdates{}
-	for id, fields := range r {
-		fields = maps.Clone(fields)
-		maps.DeleteFunc(fields, func(_ string, one RepeatedUpdate) bool { return one.Over(at) })
-		if len(fields) > 0 {
-			next[id] = fields
-		}
-	}
-	change, is := action.(Change)
-	if !is {
-		return next
-	}
-	if next[change.InterfaceID] == nil {
-		next[change.InterfaceID] = map[string]RepeatedUpdate{}
-	}
-	field := FieldOf(change.To)
-	next[change.InterfaceID][field] = next[change.InterfaceID][field].Next(change.To, at)
-	return next
 }
 
 // FieldOf names the field of an attribute as a NodeENI does. Each family and form of addresses is a field of its own.
@@ -123,70 +96,6 @@ func equal(a, b Attribute) bool {
 		return is && a.String() == again.String() && a.Had == again.Had
 	default:
 		return reflect.DeepEqual(a, b)
-	}
-}
-
-// update updates attributes of an interface. It defers those that EC2 refused until they are due: a refusal of one says
-// nothing about the others. The argument shown is the time of the last read of the interface.
-func (p *planner) update(s step, i eni.Interface, shown time.Time, todo []Attribute) step {
-	var due []Attribute
-	for _, a := range slices.Backward(todo) { // the first gives the reason, tags only if there is no other
-		refused := p.refusedUpdate(s.m, a)
-		switch {
-		case refused == nil:
-			due = append(due, a)
-		case !p.now.Before(refused.until):
-			due = append(due, a)
-			if !isTags(a) {
-				s = s.because(refused.why) // the call may wait for a worker
-			}
-		case isTags(a) && s.Why.Reason != "":
-			s = s.requeue(refused.until)
-		default:
-			s = s.wait(*refused)
-		}
-	}
-	slices.Reverse(due)
-	return p.changeUnlessReverted(s, i, shown, due)
-}
-
-// changeUnlessReverted changes attributes of an interface. It defers changes that did not last until they are due. The
-// argument shown is the time of the last read of the interface.
-func (p *planner) changeUnlessReverted(s step, i eni.Interface, shown time.Time, todo []Attribute) step {
-	for _, attribute := range todo {
-		r := p.RepeatedUpdates[i.ID][FieldOf(attribute)]
-		known := r.Count > 0 && equal(r.To, attribute) && !r.Over(p.now)
-		due := true
-		if known && r.Count > 1 {
-			s, due = p.repeat(s, i, shown, r)
-		}
-		if due {
-			s = s.act(Change{Member: s.m.Member.Member, InterfaceID: i.ID, To: attribute, Repetition: known})
-		}
-	}
-	return s
-}
-
-// repeat reports whether a repeated change is due, and otherwise when to plan again. Only a read that is late enough
-// shows whether the change lasted. From the third acceptance on, the earlier reason stays until that read.
-func (p *planner) repeat(s step, i eni.Interface, shown time.Time, r RepeatedUpdate) (waiting step, due bool) {
-	settled := r.At.Add(inventory.StaleReadWindow)
-	proven := !shown.Before(settled)
-	if (proven || r.Count > 2) && s.Why.Reason == "" {
-		s.Why = reverted(i, r.To)
-	}
-	switch {
-	case proven && !p.now.Before(r.Due()):
-		return s, true
-	case proven:
-		return s.requeue(r.Due()), false
-	case p.now.Before(settled):
-		return s.requeue(settled), false
-	case p.Snapshot == nil:
-		s.needsFreshRead = true
-		return s, false
-	default:
-		return s.requeue(p.now.Add(uncertainRecheck)), false
 	}
 }
 

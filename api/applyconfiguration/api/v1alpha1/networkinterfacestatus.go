@@ -20,6 +20,9 @@ type NetworkInterfaceStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions are Ready, Reconciling, Stalled and Drifted.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// phase is the phase of the interface; while it changes, the last one that
+	// was written.
+	Phase *apiv1alpha1.Phase `json:"phase,omitempty"`
 	// eniID is the ID of the network interface, once it exists.
 	ENIID *string `json:"eniID,omitempty"`
 	// attachmentID is EC2's ID of the attachment, once it exists.
@@ -78,6 +81,14 @@ func (b *NetworkInterfaceStatusApplyConfiguration) WithConditions(values ...*v1.
 		}
 		b.Conditions = append(b.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithPhase sets the Phase field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Phase field is set to the value of the last call.
+func (b *NetworkInterfaceStatusApplyConfiguration) WithPhase(value apiv1alpha1.Phase) *NetworkInterfaceStatusApplyConfiguration {
+	b.Phase = &value
 	return b
 }
 

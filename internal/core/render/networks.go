@@ -1,0 +1,79 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"slices"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// networks adds an object for each interface of a network that no NodeENI declares. The object of a NodeENI without an
+// interface takes one over instead (docs/decisions/0010).
+func (r *renderer) networks() {
+	if len(r.Nodes) == 0 || r.paused() {
+		return
+	}
+	for _, made := range r.Made {
+		known := func(o Object) bool { return o.ENIID == made.ENIID }
+		name := identity.ObjectName(made.Network, r.Instance.ID, made.Ordinal)
+		if slices.ContainsFunc(r.Objects, known) || r.taken[name] || r.declared(made) {
+			continue
+		}
+		r.taken[name] = true
+		spec := Spec{
+			InstanceID: r.Instance.ID, Zone: r.Instance.Zone, Ordinal: made.Ordinal, Origin: OriginNetwork,
+			NodeName: r.Nodes[0].Name, NodeENI: Reference{Name: made.Network}, Template: made.Template,
+			Subnets: []Subnet{made.Subnet},
+		}
+		if made.Slot != nil {
+			spec.Slot = *made.Slot
+		}
+		r.writes = append(r.writes, Write{Verb: Create, Name: name, Spec: spec, NodeENI: made.Network})
+	}
+}
+
+func (r *renderer) paused() bool {
+	return slices.ContainsFunc(r.Nodes, func(n Registration) bool { return n.Paused })
+}
+
+// declared reports whether a NodeENI declares an interface of a network, or may do so: the NodeENI of its name, or one
+// that asks for an interface in its slot.
+func (r *renderer) declared(made Made) bool {
+	if named := r.named(made.Network); named != nil {
+		mode, _ := named.ModeOf(r.Nodes)
+		return mode == Ensure
+	}
+	return slices.ContainsFunc(r.awaited, func(a awaited) bool {
+		return a.Allows(made.Subnet.ID) && made.Slot != nil && *made.Slot == a.Slot
+	})
+}
+
+func (r *renderer) named(network string) *NodeENI {
+	at := slices.IndexFunc(r.NodeENIs, func(n NodeENI) bool { return n.Name == network })
+	if at < 0 {
+		return nil
+	}
+	return &r.NodeENIs[at]
+}
+
+// letGo reports whether a declared interface takes over the interface of a network that has an object, and lets go that
+// object first. The next rendering creates the object of the NodeENI.
+func (r *renderer) letGo(w Wanted) bool {
+	for _, o := range r.Objects {
+		if o.Spec.Origin != OriginNetwork || r.named(o.Spec.NodeENI.Name) != nil || !fitsSlot(w, o.Slot) ||
+			!w.Allows(o.SubnetID) {
+			continue
+		}
+		if !o.Deleting && !r.Incomplete {
+			r.writes = append(r.writes, Write{Verb: LetGo, Name: o.Name, UID: o.UID, NodeENI: o.Spec.NodeENI.Name,
+				Why: "a NodeENI declares its interface"})
+		}
+		return true
+	}
+	return false
+}
+
+func fitsSlot(w Wanted, slot *eni.Slot) bool { return slot != nil && *slot == w.Slot }
