@@ -84,7 +84,7 @@ func (p *fixedPod) hasLeased(address netip.Addr) bool {
 	if p.address != address || !p.running() || p.host.c.run.truth().ended(p.host.instance) || !p.host.hasLink(p.eni) {
 		return false
 	}
-	return p.host.isLeased(p.network, address)
+	return p.host.isLeased(p.folder, address)
 }
 
 func (h *podHost) isLeased(network string, address netip.Addr) bool {

@@ -41,7 +41,7 @@ func (r *run) grownPrefixes(spec v1alpha1.NodeENISpec, i eni.Interface) int {
 		return least
 	}
 	for network, file := range host.files {
-		if file.ENI != i.ID || file.Draining || file.IPv4 == nil {
+		if file.ENI != i.ID || !file.IsOpen() || file.IPv4 == nil {
 			continue
 		}
 		usage := file.Usage(host.leases[network], host.now()).IPv4
@@ -55,7 +55,7 @@ func (r *run) grownPrefixes(spec v1alpha1.NodeENISpec, i eni.Interface) int {
 // serves reports whether pods can get addresses of an interface.
 func (h *podHost) serves(id string) bool {
 	for _, file := range h.files {
-		if file.ENI == id && !file.Draining {
+		if file.ENI == id && file.IsOpen() {
 			return true
 		}
 	}
