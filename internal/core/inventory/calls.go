@@ -18,7 +18,7 @@ func (v *Inventory) RecordCreated(now time.Time, key identity.Interface, made en
 	if isNew {
 		e.madeAt = now
 	}
-	e.Created, e.newestReadBegan = true, now
+	e.CreatedFor, e.newestReadBegan = key.UID, now
 	e.Requested, e.requestedAt = e.Requested.With(requested), now
 	v.set(now, e, made)
 	e.pending = e.pending.and(now, made, Effect{Aspect: "existence", IsVisible: func(eni.Interface) bool { return true }})

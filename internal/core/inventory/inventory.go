@@ -41,8 +41,9 @@ type Record struct {
 	eni.Interface
 	// Tagged is the identity that its tags name. Tags can be copied and invented, so it is no evidence of anything.
 	Tagged identity.Interface
-	// Created is set if EC2's answer to a create call of this process named the interface.
-	Created bool
+	// CreatedFor is the object whose client token EC2 answered with the interface to this process; empty if no call of
+	// this process created or found it.
+	CreatedFor identity.UID
 	// Missing is set while only one read has omitted the interface.
 	Missing bool
 	// Requested are the addresses and prefixes that EC2's answers to calls of this process named.

@@ -27,6 +27,8 @@ type Attempts struct {
 	// Asked is the end of the last create call without an interface; zero for none. EC2 may have created one: the answer
 	// was lost, or a retry failed because of the first attempt.
 	Asked time.Time
+	// Unanswered is the end of the last call that EC2 did not answer; zero for none. It may take effect later.
+	Unanswered time.Time
 	// Deleted is the ID of the interface whose deletion EC2 accepted; empty for none.
 	Deleted string
 }
@@ -45,6 +47,9 @@ func Record(all map[identity.UID]Attempts, call Call, err error, at time.Time) m
 func (a Attempts) After(call Call, err error, at time.Time) Attempts {
 	if err == nil {
 		return a.afterSuccess(call, at)
+	}
+	if eni.ErrorClass(err) == eni.Transient {
+		a.Unanswered = at
 	}
 	if change, is := call.(Change); is {
 		field := FieldOf(change.To)

@@ -249,8 +249,6 @@ type AssignAddresses struct {
 	Addresses, Prefixes int
 	// Had is the number before the change.
 	Had eni.AddressCounts
-	// Requested are the addresses of the interface that multieni requested before.
-	Requested eni.Addresses
 }
 
 // Apply implements [Attribute]. The chosen addresses are known only from EC2's answer.
@@ -274,8 +272,6 @@ func (m AssignAddresses) String() string {
 type UnassignAddresses struct {
 	Family  Family
 	Surplus eni.Addresses
-	// Requested are the addresses of the interface that multieni requested before.
-	Requested eni.Addresses
 }
 
 // Apply implements [Attribute].

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // OutsideCluster returns the problem of an instance that has none of the tags, and so gets no interfaces. If tags is
@@ -25,4 +26,35 @@ func OutsideCluster(instance eni.Instance, tags []eni.InstanceTag) *Problem {
 		"instance %s lacks the tag %s, which the cluster's instances have; correct the Node's providerID or, if that "+
 			"is right, add the tag to the instance",
 		instance.ID, strings.Join(words, " or "))}
+}
+
+// outsideCluster is [OutsideCluster] for the plan's instance. Only a fresh read has its tags.
+func (p *planner) outsideCluster() *Problem {
+	if p.Snapshot == nil {
+		return nil
+	}
+	return OutsideCluster(p.Snapshot.Instance, p.InstanceTags)
+}
+
+// FilledBy reports whether an interface of the instance that has no owner is in a subnet and at the slot of the desired
+// one, as the published Multus functions leave interfaces. Creating another would give the node two in one subnet.
+func FilledBy(want eni.Settings, i eni.Interface, instanceID string) bool {
+	return identity.HasNoOwner(i.Tags) && i.AttachedTo(instanceID) && i.Attachment.Slot == want.Slot &&
+		want.Slot != eni.Primary && want.Allows(i.SubnetID)
+}
+
+// notImported returns the problem of an interface without an owner that fills the desired one, or nil. The planner
+// never changes foreign interfaces, so a person must import the interface or remove it.
+func (p *planner) notImported(want eni.Settings) *Problem {
+	if p.Snapshot == nil {
+		return nil
+	}
+	n := slices.IndexFunc(p.Snapshot.Interfaces, func(i eni.Interface) bool { return FilledBy(want, i, p.instanceID) })
+	if n < 0 {
+		return nil
+	}
+	i := p.Snapshot.Interfaces[n]
+	return &Problem{NotImported, fmt.Sprintf(
+		"%s in %s is already at %s, and its tags name no owner; import it with kubectl eni import --from "+
+			"multus-function, or detach it", i.ID, i.SubnetID, want.Slot)}
 }

@@ -76,8 +76,6 @@ const (
 	// AwaitsTurn: the object is being deleted, its NodeENI still wants an interface there, and maxUnavailable lets others go
 	// first.
 	AwaitsTurn Reason = "AwaitsTurn"
-	// AwaitsAgent: the interface existed before its object, and no agent has answered yet whether pods use it.
-	AwaitsAgent Reason = "AwaitsAgent"
 	// Retained: the interface stays as it is, because its removal is not confirmed.
 	Retained Reason = "Retained"
 	// AddressesKept: the interface keeps more addresses than its NodeENI asks for, because no record says that multieni
@@ -97,7 +95,7 @@ const (
 func (r Reason) Transient() bool {
 	switch r {
 	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing,
-		AwaitsTurn, AwaitsAgent, AddressesKept,
+		AwaitsTurn, AddressesKept,
 		PrefixesLimited, UnsupportedByType, InUseByPods, EvictionRefused, "":
 		return true
 	default:

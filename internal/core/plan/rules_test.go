@@ -1,0 +1,157 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// TestEveryRule plans one object for each goal and situation. The outcome is the calls or else the phase and the reason.
+func TestEveryRule(t *testing.T) {
+	t.Parallel()
+	of := object(plan.Serve, 0, 1, "")
+	missing := on(instance, "eni-1", 1, of)
+	missing.Missing = true
+	late := func(status eni.AttachmentStatus, since time.Duration) *inventory.Record {
+		r := withStatus(on(instance, "eni-1", 1, of), status)
+		r.AttachingSince, r.DetachingSince = start.Add(-since), start.Add(-since)
+		return &r
+	}
+	pending := unattached("eni-1", of)
+	pending.Status = eni.Pending
+
+	type outcomes struct{ Serve, Release, Keep string }
+	for name, tc := range map[string]struct {
+		record *inventory.Record
+		held   bool
+		want   outcomes
+	}{
+		"gone":      {nil, false, outcomes{"Pending NotVisible, spent, gone", "Pending NotVisible, gone", "Pending Retained"}},
+		"missing":   {&missing, false, outcomes{"Attached NotVisible", "Attached NotVisible", "Attached Retained"}},
+		"pending":   {&pending, false, outcomes{"Attaching InProgress", "Pending Removing", "Pending Retained"}},
+		"elsewhere": {new(on(another, "eni-1", 1, of)), false, outcomes{"Blocked AttachedElsewhere", "Attached Removing", "Attached Retained"}},
+		"free": {new(unattached("eni-1", of)), false, outcomes{
+			"attach eni-1 at card 0 device 1", "delete eni-1: its NetworkInterface is being deleted", "Pending Retained",
+		}},
+		"free and held":          {new(unattached("eni-1", of)), true, outcomes{"attach eni-1 at card 0 device 1", "Pending InUseByPods", "Pending Retained"}},
+		"attaching":              {late(eni.AttachmentAttaching, time.Second), false, outcomes{"Attaching InProgress", "Attaching Removing", "Attaching Retained"}},
+		"attaching for too long": {late(eni.AttachmentAttaching, plan.AttachTimeout), false, outcomes{"Blocked AttachStuck, spent", "detach eni-1: its NetworkInterface is being deleted", "Attaching Retained"}},
+		"attaching for too long and held": {late(eni.AttachmentAttaching, plan.AttachTimeout), true, outcomes{
+			"Blocked AttachStuck", "Attaching InUseByPods", "Attaching Retained",
+		}},
+		"attached":          {new(on(instance, "eni-1", 1, of)), false, outcomes{"Attached", "detach eni-1: its NetworkInterface is being deleted", "Attached Retained"}},
+		"attached and held": {new(on(instance, "eni-1", 1, of)), true, outcomes{"Attached", "Attached InUseByPods", "Attached Retained"}},
+		"detaching":         {late(eni.AttachmentDetaching, time.Second), false, outcomes{"Detaching InProgress", "Detaching Removing", "Detaching Retained"}},
+		"detaching for too long": {late(eni.AttachmentDetaching, plan.ForcedDetachAfter), false, outcomes{
+			"Detaching InProgress, spent",
+			"force-detach eni-1: its NetworkInterface is being deleted, and a plain detach has not completed since 2026-01-02T02:54:05Z",
+			"Detaching Retained",
+		}},
+		"detaching for too long and held": {late(eni.AttachmentDetaching, plan.ForcedDetachAfter), true, outcomes{
+			"Detaching InProgress", "Detaching InUseByPods", "Detaching Retained",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outcome := func(goal plan.Goal) string {
+				i, f := object(goal, 0, 1, "eni-1"), facts()
+				i.Held = tc.held
+				if tc.record != nil {
+					f = facts(*tc.record)
+				}
+				return words(plan.Compute([]plan.Interface{i}, f, start))
+			}
+			got := outcomes{outcome(plan.Serve), outcome(plan.Release), outcome(plan.Keep)}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("by goal (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestEveryRuleWithoutAnInterface plans one object that records no interface.
+func TestEveryRuleWithoutAnInterface(t *testing.T) {
+	t.Parallel()
+	const create = "create an interface in s1 for card 0 device 1"
+	of := object(plan.Serve, 0, 1, "")
+	type outcomes struct{ Serve, Release, Keep string }
+	for name, tc := range map[string]struct {
+		inFlight []plan.Call
+		change   func(*plan.Interface, *plan.Facts)
+		want     outcomes
+	}{
+		"absent":   {nil, nil, outcomes{create, "Pending, gone", "Pending Retained"}},
+		"creating": {[]plan.Call{plan.Create{Key: of.Key}}, nil, outcomes{"Creating InProgress", "Creating InProgress", "Creating InProgress"}},
+		"absent, and an earlier leader may have created one": {nil, func(i *plan.Interface, f *plan.Facts) {
+			i.Inherited, f.Era.Since = true, start.Add(-inventory.VisibilityWindow+time.Second)
+		}, outcomes{create, "Pending NotVisible", "Pending Retained"}},
+		"absent, and earlier leaders knew nothing of it": {nil, func(_ *plan.Interface, f *plan.Facts) { f.Era.Since = start },
+			outcomes{create, "Pending, gone", "Pending Retained"}},
+		"absent, and a call had no answer": {nil, func(i *plan.Interface, f *plan.Facts) {
+			lost := &eni.APIError{Class: eni.Transient}
+			f.Attempts = plan.Record(nil, plan.Create{Key: i.Key}, lost, start.Add(-time.Minute))
+		}, outcomes{create, "Pending NotVisible", "Pending Retained"}},
+		"absent, and the instance has ended": {nil, func(_ *plan.Interface, f *plan.Facts) {
+			f.Snapshot.Instance.State = eni.InstanceTerminated
+		}, outcomes{"Pending, gone", "Pending, gone", "Pending Retained"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outcome := func(goal plan.Goal) string {
+				i, f := object(goal, 0, 1, ""), facts()
+				f.InFlight = tc.inFlight
+				if tc.change != nil {
+					tc.change(&i, &f)
+				}
+				return words(plan.Compute([]plan.Interface{i}, f, start))
+			}
+			got := outcomes{outcome(plan.Serve), outcome(plan.Release), outcome(plan.Keep)}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("by goal (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestTheRuleOfALaunchInterface: it is updated in place, and neither detached nor deleted.
+func TestTheRuleOfALaunchInterface(t *testing.T) {
+	t.Parallel()
+	for goal, want := range map[plan.Goal]string{plan.Serve: "set description \"d\" of eni-1", plan.Release: "Attached, gone", plan.Keep: "Attached Retained"} {
+		i := object(goal, 0, 1, "eni-1")
+		i.Launched = true
+		r := on(instance, "eni-1", 1, i)
+		r.Description, r.Tags = "from the template", map[string]string{"x": "y"}
+		f := facts(r)
+		f.Launched, f.Interfaces = f.Interfaces, nil
+		if got := words(plan.Compute([]plan.Interface{i}, f, start)); got != want {
+			t.Errorf("goal %d: %s, want %s", goal, got, want)
+		}
+	}
+}
+
+// TestAnEndedInstance: EC2 detaches its interfaces, and one that is left is deleted whoever holds it.
+func TestAnEndedInstance(t *testing.T) {
+	t.Parallel()
+	for _, goal := range []plan.Goal{plan.Serve, plan.Release} {
+		i := object(goal, 0, 1, "eni-1")
+		i.Held = true
+		attached, left := facts(on(instance, "eni-1", 1, i)), facts(unattached("eni-1", i))
+		for _, f := range []*plan.Facts{&attached, &left} {
+			f.Snapshot.Instance.State = eni.InstanceShuttingDown
+		}
+		if got := words(plan.Compute([]plan.Interface{i}, attached, start)); got != "Attached Removing" {
+			t.Errorf("goal %d, attached: %s", goal, got)
+		}
+		if got := words(plan.Compute([]plan.Interface{i}, left, start)); got != "delete eni-1: its instance is gone" {
+			t.Errorf("goal %d, left: %s", goal, got)
+		}
+	}
+}
