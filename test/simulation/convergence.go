@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,7 +38,6 @@ func (r *run) heal() {
 	for _, c := range r.clusters {
 		c.restoreNodes()
 		c.unpause()
-		c.kindReturns = true
 		c.release(false)
 		for _, p := range c.processes {
 			p.heldUntil = [kinds]time.Time{}

@@ -65,6 +65,7 @@ const (
 	joinsInterface    = "an instance gets an interface of a network before it joins"
 	adoptsLaunched    = "a launch interface serves a NodeENI"
 	bindsDevice       = "an agent binds a device to user space"
+	drivesDevice      = "a program drives a device"
 	choosesAddress    = "an interface is created with the lowest free address"
 	startsPod         = "a pod starts on a network"
 	bringsAddress     = "a pod brings up an address itself"
@@ -88,7 +89,7 @@ const (
 	killsPod          = "a pod ends without a call of the CNI program"
 )
 
-var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, choosesAddress, startsPod,
+var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, drivesDevice, choosesAddress, startsPod,
 	bringsAddress, runsWithoutPods, losesFiles, deletesInterface, keepsInterface, stripsInterface, deletesKind,
 	returnsInterface, agentWritesLate, damagesLease,
 	damagesNetwork, damagesCheckpoint, killsPod, startsFixed, forcesPod, declaresIPv6, startsObserved, evictsPod,

@@ -6,7 +6,6 @@ package simulation
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -179,7 +178,7 @@ func (r *run) calling(p *process, q request) {
 	r.watch.mutations++
 	i, exists := r.truth().interfaces[q.target]
 	if exists && i.Tags[identity.TagCluster] != p.cluster.name && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
-		r.violate("I1", "%s %s %s, which is not of its cluster: %s", p.name, q.action, q.target, describe(i))
+		r.violate("I1", "%s %s %s, which is not of its cluster: %s", p.name, q.action, q.target, r.describe(i))
 	}
 	r.holdingStill(p, q)
 	r.assigning(p, q)
@@ -197,7 +196,7 @@ func (r *run) calling(p *process, q request) {
 	case q.action == "AttachNetworkInterface":
 		r.judged("I2")
 		if exists && r.spotOf(i).instanceID != q.instance && r.watch.identity[i.ID] == nil {
-			r.violate("I1", "%s attaches %s to %s: %s", p.name, q.target, q.instance, describe(i))
+			r.violate("I1", "%s attaches %s to %s: %s", p.name, q.target, q.instance, r.describe(i))
 		}
 		if q.slot == eni.Primary {
 			r.violate("I2", "%s attaches %s as primary interface", p.name, q.target)

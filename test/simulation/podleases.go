@@ -12,7 +12,6 @@ import (
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/podnet"
-	"github.com/multieni/multieni/internal/host/agent"
 )
 
 // disks draws what happens to the files of nodes, and which pods end without a call of the CNI program. It has a random

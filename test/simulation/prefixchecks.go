@@ -5,8 +5,6 @@ package simulation
 
 import (
 	"fmt"
-	"net/netip"
-	"slices"
 
 	"k8s.io/utils/ptr"
 
@@ -69,7 +67,8 @@ func (c *cluster) lacksReports(claim expectedClaim, i eni.Interface) bool {
 	return host != nil && host.c == c && host.node != claim.node.Name
 }
 
-// checkPrefixes checks I19 when all is well: an interface has the prefixes that its pods need, and no drained one.
+// checkPrefixes checks I19 when all is well: an interface has the prefixes that its pods need. Prefixes only grow, so idle
+// ones stay.
 func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation {
 	spec := claim.nodeENI.Spec
 	if !hasPrefixes(spec.Pods) || i.Attachment == nil || c.run.watch.tampered(i.ID) {
@@ -84,44 +83,5 @@ func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation
 		return &Violation{"I19", fmt.Sprintf("%s has %d prefixes, and its pods need %d: %s", i.ID, len(i.IPv4Prefixes),
 			need, c.run.describe(i))}
 	}
-	return c.checkUnneededPrefixes(claim, i)
-}
-
-// checkUnneededPrefixes checks that an interface has no prefix that the controller requested and no pod needs.
-func (c *cluster) checkUnneededPrefixes(claim expectedClaim, i eni.Interface) *Violation {
-	requested := c.requested(i)
-	ours := slices.Concat(requested.IPv4Prefixes, requested.IPv6Prefixes)
-	host := c.run.pods.hosts[i.Attachment.InstanceID]
-	if host == nil || host.c != c || c.lacksReports(claim, i) {
-		return nil
-	}
-	for _, prefix := range ours {
-		if host.podIn(prefix, i.ID) == nil && host.isSurplus(claim.nodeENI.Spec, i, prefix) {
-			return &Violation{"I19", fmt.Sprintf("%s has %s, and its other prefixes are enough for its pods: %s", i.ID, prefix,
-				c.run.describe(i))}
-		}
-	}
 	return nil
-}
-
-// mostReserved is how many addresses EC2 reserves in a subnet.
-const mostReserved = 5
-
-// isSurplus reports whether an interface has the declared prefixes and free addresses without the given prefix.
-func (h *podHost) isSurplus(spec v1alpha1.NodeENISpec, i eni.Interface, prefix netip.Prefix) bool {
-	if prefix.Addr().Is6() {
-		return spec.Pods.IPv6 != nil && len(i.IPv6Prefixes) > leastIPv6Prefixes(spec)
-	}
-	if spec.Pods.IPv4 == nil {
-		return false
-	}
-	free := (len(i.IPv4Prefixes)-1)*prefixSize - mostReserved
-	for _, pods := range h.using {
-		for _, pod := range pods {
-			if pod.eni == i.ID && !slices.ContainsFunc(pod.addresses, pod.hasFixed) {
-				free--
-			}
-		}
-	}
-	return len(i.IPv4Prefixes) > leastPrefixes(spec) && free >= int(ptr.Deref(spec.Pods.IPv4.Spare, 0))
 }
