@@ -20,8 +20,8 @@ type RejectedWrites struct {
 	wake    chan struct{}
 }
 
-// ObjectRef names an object of a kind without a namespace.
-type ObjectRef struct{ Kind, Name string }
+// ObjectRef names an object of a kind without a namespace. NodeENI is that of a NetworkInterface.
+type ObjectRef struct{ Kind, Name, NodeENI string }
 
 // Refused reports whether the API server refused a write because of its content: repeating the write is useless.
 func Refused(err error) bool {
@@ -54,11 +54,11 @@ func (r *RejectedWrites) Note(of ObjectRef, err error) (isNew bool) {
 	if _, is := r.said[of]; is == was {
 		return false
 	}
-	if of.Kind == "NodeENIState" {
+	if of.NodeENI != "" {
 		if r.changed == nil {
 			r.changed = map[string]bool{}
 		}
-		r.changed[of.Name] = true
+		r.changed[of.NodeENI] = true
 		select {
 		case r.channel() <- struct{}{}:
 		default: // already signaled
@@ -88,7 +88,20 @@ func (r *RejectedWrites) Wake() <-chan struct{} {
 	return r.channel()
 }
 
-// Changed returns the names of the NodeENIStates whose refusal began or ended since the last call.
+// OfNodeENI returns why the API server refuses NetworkInterfaces of a NodeENI, by name.
+func (r *RejectedWrites) OfNodeENI(nodeENI string) map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	refused := map[string]string{}
+	for of, why := range r.said {
+		if of.NodeENI == nodeENI {
+			refused[of.Name] = why
+		}
+	}
+	return refused
+}
+
+// Changed returns the names of the NodeENIs with a NetworkInterface whose refusal began or ended since the last call.
 func (r *RejectedWrites) Changed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

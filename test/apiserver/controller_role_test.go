@@ -108,7 +108,7 @@ func toUnstructured(t *testing.T, object any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// eventually waits for something of which the API server sends no event.
+// eventually waits for something. The API server sends no event for it.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {

@@ -281,7 +281,7 @@ func TestAnObjectRefusesWhatIsNotItsInterface(t *testing.T) {
 	}
 }
 
-// TestAnInterfaceFromCreationToEnd makes the writes of a whole life, of which the API server refuses none.
+// TestAnInterfaceFromCreationToEnd makes the writes of a whole life. The API server refuses none.
 func TestAnInterfaceFromCreationToEnd(t *testing.T) {
 	admin := everything(t, server.Config)
 	guardAgents(t, admin)

@@ -5,6 +5,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/hostnet"
@@ -41,8 +42,9 @@ func (a *Agent) decideBindings(s *snapshot) ([]hostpci.Binding, error) {
 		}
 	}
 	bindings, observed := hostpci.Plan(s.devices, s.records, facts, s.facts)
+	s.bus = facts
 	s.observed = append(s.observed, observed...)
-	return bindings, nil
+	return slices.DeleteFunc(bindings, func(b hostpci.Binding) bool { return b.Driver != "" && !a.mayBind[b.Address] }), nil
 }
 
 // bind executes a binding. A failure is reported until the next attempt.
@@ -68,8 +70,11 @@ func (a *Agent) next(s *snapshot) time.Duration {
 			return min(a.Resync, arrivalRetry)
 		}
 	}
-	if len(s.networks) > 0 {
+	if slices.ContainsFunc(s.served, (*served).uses) || slices.ContainsFunc(s.served, (*served).isLeft) {
 		return min(a.Resync, podInterval)
+	}
+	if slices.ContainsFunc(s.served, (*served).isNew) {
+		return min(a.Resync, missingGrace)
 	}
 	return a.Resync
 }
