@@ -168,8 +168,11 @@ func (d directReader) List(_ context.Context, into client.ObjectList, opts ...cl
 }
 
 // getDefinition reads the definition of NetworkInterface.
+// Nothing else happens meanwhile: the product holds a lock, so that one read answers for all objects.
 func (d directReader) getDefinition(key client.ObjectKey, into *metav1.ObjectMeta) error {
-	if err := d.p.asks(netInterfaces, "definition"); err != nil {
+	d.p.mustLive()
+	d.p.run.pass(d.p.run.faults.latency())
+	if err := d.p.unwritable(netInterfaces, "definition"); err != nil {
 		return err
 	}
 	switch d.p.api().interfaceKind {
@@ -296,6 +299,32 @@ func patched(object client.Object, patch []byte) (client.Object, error) {
 	}
 	after := kindOf(object).empty()
 	return after, json.Unmarshal(content, after)
+}
+
+// Patch implements [client.SubResourceWriter]: the strategic merge patch of a condition of a Node.
+func (w statusWriter) Patch(_ context.Context, object client.Object, patch client.Patch,
+	_ ...client.SubResourcePatchOption) error {
+	data, err := patch.Data(object)
+	if err != nil {
+		return err
+	}
+	var body struct{ Status corev1.NodeStatus }
+	if err := json.Unmarshal(data, &body); err != nil {
+		return err
+	}
+	return w.p.write(statusOf, object, func() (client.Object, error) {
+		return w.p.api().update(nodes, object.GetName(), "", func(current client.Object) (client.Object, error) {
+			node := current.(*corev1.Node)
+			for _, c := range body.Status.Conditions {
+				node.Status.Conditions = slices.DeleteFunc(node.Status.Conditions, func(o corev1.NodeCondition) bool {
+					return o.Type == c.Type
+				})
+				node.Status.Conditions = append(node.Status.Conditions, c)
+				w.p.run.note(w.p, "says of node %s: %s %s", node.Name, c.Status, c.Reason)
+			}
+			return node, nil
+		})
+	})
 }
 
 // Status implements [client.StatusClient].

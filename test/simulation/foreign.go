@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/eni"

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"maps"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,8 +36,11 @@ func (c *cluster) unpause() {
 func (c *cluster) setPaused(k kind, object client.Object, paused bool) {
 	c.run.note(nil, "%s: a user sets the pause of %s %s to %t", c.name, k, object.GetName(), paused)
 	_, _ = c.api.update(k, object.GetName(), "", func(o client.Object) (client.Object, error) {
-		annotations := map[string]string{}
-		if paused {
+		annotations := maps.Clone(o.GetAnnotations())
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		if delete(annotations, v1alpha1.PausedAnnotation); paused {
 			annotations[v1alpha1.PausedAnnotation] = "by a user"
 		}
 		o.SetAnnotations(annotations)
