@@ -14,7 +14,9 @@ func Turns(n NodeENI, objects []Object, instances []Instance) map[string]bool {
 	if n.Absent || n.Deleting {
 		turns := map[string]bool{}
 		for _, o := range objects {
-			turns[o.Name] = true
+			if o.Deleting {
+				turns[o.Name] = true
+			}
 		}
 		return turns
 	}
@@ -30,11 +32,13 @@ func (s survey) turns() map[string]bool {
 	}
 	var waiting []Object
 	for _, o := range s.objects {
-		if o.Deleting && s.wanted[o.Name] && o.Attached {
+		switch {
+		case !o.Deleting:
+		case s.wanted[o.Name] && o.Attached:
 			waiting = append(waiting, o)
-			continue
+		default:
+			turns[o.Name] = true
 		}
-		turns[o.Name] = true
 	}
 	slices.SortFunc(waiting, byDeletion)
 	for _, o := range waiting {

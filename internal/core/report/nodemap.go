@@ -201,10 +201,10 @@ func (v NodeMap) Text(p Page) string {
 
 // readiness says with a sign whether all interfaces of the node are ready.
 func (n Node) readiness() terminal.Cell {
-	style, words := terminal.Busy, "not ready"
+	style, words := terminal.Busy, "False"
 	switch {
 	case n.ready():
-		style, words = terminal.Good, "ready"
+		style, words = terminal.Good, "True"
 	case slices.ContainsFunc(issues([]Node{n}), func(t Issue) bool { return !t.Passing }):
 		style = terminal.Bad
 	}

@@ -208,7 +208,7 @@ func (w *Why) unjudged(f Fleet, n Node, meant []string) bool {
 	for _, name := range meant {
 		e, _ := f.NodeENI(name)
 		has := slices.ContainsFunc(n.Interfaces, func(i Interface) bool { return i.NodeENI == name && !i.Deleting })
-		if !has && !e.Paused && !e.Deleting {
+		if !has && !e.Paused && !e.Deleting && (e.Accepted || !n.concerned()) {
 			names = append(names, name)
 			w.explainReady(e.Ready)
 		}

@@ -77,8 +77,8 @@ type node struct {
 	host      *netlink.Host
 	// instance is the ID of its instance, "" while it has none.
 	instance string
-	// pods is the folder that its agent shares with CNI programs.
-	pods string
+	// pods is the folder that its agent shares with CNI programs, and state that of the agent's checkpoint.
+	pods, state string
 	// runtime calls the CNI programs of the node; nil if pods get no networks.
 	runtime *libcni.CNIConfig
 }
@@ -137,7 +137,7 @@ func (n *Network) Stop() error {
 			node.host.Close()
 		}
 		errs = append(errs, node.namespace.Close(), os.Remove(n.entrance(node.name)),
-			os.RemoveAll(node.pods))
+			os.RemoveAll(node.pods), os.RemoveAll(node.state))
 	}
 	return errors.Join(errs...)
 }
@@ -163,11 +163,11 @@ func (n *Network) add(ctx context.Context, name string, linkName func(int) strin
 	}
 	nd := &node{
 		name: name, linkName: linkName, namespace: space,
-		pods: filepath.Join(n.options.Dir, "networks", name),
+		pods: filepath.Join(n.options.Dir, "nodes", name, "pods"), state: filepath.Join(n.options.Dir, "nodes", name, "state"),
 	}
 	n.nodes = append(n.nodes, nd)
 	// A new namespace means that the node has booted: no earlier pod has an address.
-	if err := errors.Join(open(n.entrance(name), space), os.RemoveAll(nd.pods)); err != nil {
+	if err := errors.Join(open(n.entrance(name), space), os.RemoveAll(nd.pods), os.RemoveAll(nd.state)); err != nil {
 		return err
 	}
 	options := netlink.Options{Device: n.device, Sysfs: n.noSysfs()}
@@ -199,8 +199,8 @@ func (n *Network) startAgent(ctx context.Context, nd *node) error {
 	o := agent.Options{
 		Node: nd.name, API: api, Host: nd.host, PCI: pci.Open(n.noSysfs()),
 		Resync: 30 * time.Second, Log: n.options.Logger.With("node", nd.name),
-		PodsDir: nd.pods, PodsDisabled: n.options.Programs == nil,
-		Process: podnet.Process{Boot: rand.Text(), ID: rand.Text()},
+		PodsDir: nd.pods, PodsDisabled: n.options.Programs == nil, StateDir: nd.state,
+		Process: podnet.Process{Boot: rand.Text(), ID: rand.Text()}, // of a boot of its own, since its files are gone
 	}
 	leases, err := podlease.OpenWatch(nd.pods)
 	if err != nil {

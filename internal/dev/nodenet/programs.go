@@ -56,12 +56,11 @@ type execution struct {
 	variables []string
 }
 
-// Execution starts CNI programs with the folder of one node, since simulated nodes share one file system. Their standard
-// error goes to the output.
+// Execution starts CNI programs with the folder of pod networks of one node, since simulated nodes share one file
+// system. Their standard error goes to the output.
 func Execution(pods string, output io.Writer) invoke.Exec {
 	return execution{
-		&invoke.DefaultExec{RawExec: &invoke.RawExec{Stderr: output}},
-		[]string{podcni.PodsVariable + "=" + pods},
+		&invoke.DefaultExec{RawExec: &invoke.RawExec{Stderr: output}}, []string{podcni.PodsVariable + "=" + pods},
 	}
 }
 
