@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/core/render"
@@ -48,7 +49,7 @@ func AddressCounts(spec v1alpha1.NodeENISpec) eni.AddressCounts {
 }
 
 func interfaceSpec(spec v1alpha1.NodeENISpec) eni.Spec {
-	tracking, asPrimary := ConnectionTracking(spec.ConnectionTracking)
+	tracking, asPrimary := object.ConnectionTracking(spec.ConnectionTracking)
 	return eni.Spec{
 		Description:         spec.Description,
 		Tags:                v1alpha1.Strings(spec.Tags),

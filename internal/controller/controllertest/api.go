@@ -30,7 +30,7 @@ func API(tb testing.TB, objects ...client.Object) client.WithWatch {
 func Builder(tb testing.TB) *fake.ClientBuilder {
 	tb.Helper()
 	builder := fake.NewClientBuilder().WithScheme(Scheme(tb)).WithStatusSubresource(
-		&v1alpha1.NodeENI{}, &v1alpha1.NodeENIState{}, &v1alpha1.NetworkInterface{}, &v1alpha1.AWSNodeTemplate{},
+		&v1alpha1.NodeENI{}, &v1alpha1.NetworkInterface{}, &v1alpha1.AWSNodeTemplate{},
 		&v1alpha1.SubnetReservation{}, &v1alpha1.FloatingAddress{}, &corev1.Node{})
 	if err := controller.Index(tb.Context(), indexes{builder}); err != nil {
 		tb.Fatal(err)

@@ -86,7 +86,7 @@ func WriteStatus(ctx context.Context, c client.Client, o *v1alpha1.NetworkInterf
 	own := o.DeepCopy()
 	own.Status.Node, own.Status.Drift = nil, nil
 	own.Status.Conditions = slices.DeleteFunc(own.Status.Conditions, func(c metav1.Condition) bool {
-		return !slices.Contains(instanceConditions, c.Type)
+		return !slices.Contains(InstanceConditions(), c.Type)
 	})
 	if err := status.WriteLocked(ctx, c, v1alpha1.FieldOwnerController, own); err != nil {
 		return err
@@ -95,9 +95,15 @@ func WriteStatus(ctx context.Context, c client.Client, o *v1alpha1.NetworkInterf
 	return nil
 }
 
-// instanceConditions are the conditions that the instance reconciler writes.
-var instanceConditions = []string{
-	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
+// InstanceConditions returns the types of the conditions that the instance reconciler writes.
+func InstanceConditions() []string {
+	return []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled}
+}
+
+// WithoutNode returns a status without the report of the agent.
+func WithoutNode(status v1alpha1.NetworkInterfaceStatus) v1alpha1.NetworkInterfaceStatus {
+	status.Node = nil
+	return status
 }
 
 // WriteDrift applies the drift and the condition Drifted of the node reconciler like [WriteConditions].
