@@ -255,8 +255,7 @@ func (s *stage) liveWithAddress() {
 // unprovoked are permissions that this life does not use: to patch an event that repeats within minutes, to list where
 // an API server does not stream a first list, to read a FloatingAddress before its address is unassigned, to make one
 // again that a user deleted under a pod, to read the cluster's service range, which the user data of this node template
-// does not name, to change the recorded name of the cluster, and to
-// learn whether the kind of interfaces is being deleted.
+// does not name, and to change the recorded name of the cluster.
 var unprovoked = map[permission]bool{
 	{"patch", "events.k8s.io", "events"}:                true,
 	{"list", "", "nodes"}:                               true,
@@ -265,8 +264,6 @@ var unprovoked = map[permission]bool{
 	{"list", "networking.k8s.aws", "awsnodetemplates"}:  true,
 	{"get", "networking.k8s.io", "servicecidrs"}:        true,
 	{"update", "", "configmaps"}:                        true,
-
-	{"get", "apiextensions.k8s.io", "customresourcedefinitions"}: true,
 
 	{"list", "networking.k8s.aws", "subnetreservations"}:  true,
 	{"list", "networking.k8s.aws", "floatingaddresses"}:   true,
