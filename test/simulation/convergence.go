@@ -8,10 +8,10 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
@@ -97,24 +97,24 @@ func (r *run) converge() {
 	}
 }
 
-// longer is how much longer convergence takes where interfaces are in use whose NodeENI was lost or stripped of its
-// finalizer: if there are many, they stay in use for a day. A process that does not know of the loss may still create
-// some.
+// longer is how much longer convergence takes where a NodeENI was lost or stripped of its finalizer: its objects stay for
+// a day, as long as no NodeENI of the name exists. A process that does not know of the loss may still create some.
 func (r *run) longer() time.Duration {
 	for _, c := range r.clusters {
 		for _, lost := range c.stripped {
 			if r.now.Sub(lost) < noticed {
-				return lossGrace
+				return orphanGrace
 			}
 		}
-		for _, i := range r.truth().owned[c.name] {
-			if i.Attachment != nil && c.nodeENIOf(spotOf(i).uid) == nil {
-				return lossGrace
-			}
+		if slices.ContainsFunc(c.api.interfaces(), c.isOrphan) {
+			return orphanGrace
 		}
 	}
 	return 0
 }
+
+// noticed is how long a process can take to notice that a NodeENI was lost: two resyncs and the staleness of reads.
+const noticed = 2*resyncPeriod + staleness
 
 // lastStart is when the youngest process started. A process that crashes late loses the waits that it began.
 func (r *run) lastStart() (last time.Time) {
@@ -206,19 +206,13 @@ func (r *run) rest() {
 	r.checkQuiet()
 }
 
-// blockedByRuins counts the members that are blocked on instances with slots that EC2 reports as taken although nothing
+// blockedByRuins counts the objects that are blocked on instances with slots that EC2 reports as taken although nothing
 // holds them. One of them gets another slot once the product no longer counts the ruined one.
 func (r *run) blockedByRuins() (blocked int) {
 	for _, c := range r.clusters {
-		for _, object := range c.api.all(states) {
-			state := object.(*v1alpha1.NodeENIState)
-			if len(r.watch.ruined[state.Spec.InstanceID]) == 0 {
-				continue
-			}
-			for _, i := range state.Status.Interfaces {
-				if i.Phase == v1alpha1.PhaseBlocked {
-					blocked++
-				}
+		for _, n := range c.api.interfaces() {
+			if len(r.watch.ruined[n.Spec.InstanceID]) > 0 && isBlocked(n) {
+				blocked++
 			}
 		}
 	}
@@ -233,17 +227,16 @@ const mostProbes = 12
 // EC2's answer, and the next wait.
 const writesPerProbe = 4
 
-// writesPerAttach is how many writes follow a new interface: its entry in the ledger, the status of the node for each
-// phase and for the link that the agent reports, and the status of the NodeENI after each of these. Each write leads to
-// one reconciliation at most.
+// writesPerAttach is how many writes follow a new interface: its object, its status for each phase and for the link that
+// the agent reports, and the status of the NodeENI after each of these. Each write leads to one reconciliation at most.
 const writesPerAttach = 10
 
-// turnNews is how many writes may report nodes that wait to replace an interface. Only a read shows that another
-// interface holds the slot of the replacement; between two reads the node's status says that it waits for its turn.
+// turnNews is how many writes may report objects that wait for their turn. Only a read shows that another interface holds
+// the slot of the replacement; between two reads the object says that it waits for its turn.
 func (r *run) turnNews() (writes int) {
 	for _, c := range r.clusters {
-		for _, object := range c.api.all(states) {
-			if r.waitsForTurn(fmt.Sprintf("%s %s %s", c.name, nodeQueue, object.GetName())) {
+		for _, n := range c.api.interfaces() {
+			if c.replaces(n) {
 				writes += writesPerProbe
 			}
 		}
@@ -266,13 +259,16 @@ func (r *run) settled() *Violation {
 
 func (c *cluster) settled() *Violation {
 	claims := c.claims()
-	have := map[desiredSlot][]eni.Interface{}
-	for _, i := range c.accountable() {
+	if v := c.settledInterfaces(); v != nil {
+		return v
+	}
+	for _, n := range c.api.interfaces() {
 		c.run.judged("I5")
-		s := spotOf(i)
-		have[s] = append(have[s], i)
-		if _, wanted := claims[s]; !wanted && !c.mayStay(i) {
-			return &Violation{"I5", fmt.Sprintf("%s is a leak: %s", i.ID, describe(i))}
+		if _, wanted := claims[spotOfObject(n)]; !wanted && !c.mayStay(n) {
+			return &Violation{"I5", fmt.Sprintf("nobody wants %s", objectDigest(n))}
+		}
+		if !n.DeletionTimestamp.IsZero() && !c.mayStay(n) {
+			return &Violation{"I6", fmt.Sprintf("%s is still being deleted", objectDigest(n))}
 		}
 	}
 	if v := c.checkFollowed(); v != nil {
@@ -288,46 +284,67 @@ func (c *cluster) settled() *Violation {
 		}
 	}
 	for _, s := range slices.SortedFunc(maps.Keys(claims), desiredSlot.compare) {
-		adopted := c.adoptedBy(s, claims[s])
-		c.run.covers.Actors[adoptsLaunched] += len(adopted)
-		have[s] = append(have[s], adopted...)
-		if v := c.settledSpot(s, claims[s], have[s]); v != nil {
+		have := c.serving(s)
+		if v := c.settledSpot(s, claims[s], have); v != nil {
 			return v
 		}
-		if v := c.checkStatusTrue(s, claims[s], have[s]); v != nil {
+		if v := c.checkStatusTrue(s, claims[s], have); v != nil {
 			return v
 		}
 	}
 	return nil
 }
 
-// saysWhatItWaitsFor reports whether a NodeENI that is being deleted names the interface that a person must check:
-// another program wrote its UID on interfaces that were never ours, together with tags that are not the cluster's.
-func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
-	var (
-		strays      []string
-		alone, told bool
-	)
-	for _, i := range c.run.truth().interfaces {
+// settledInterfaces checks that no interface is left without an object: the product deletes those that are unattached,
+// and reports those that are attached and lost their object.
+func (c *cluster) settledInterfaces() *Violation {
+	for _, i := range c.accountable() {
+		c.run.judged("I5")
 		switch {
-		case i.Tags[identity.TagNodeENIUID] != string(nodeENI.UID) || isPrimary(i) || c.isOfAnother(i):
-		case c.heldForPods(i):
-			told = true
-		case c.leftAlone(i):
-			alone, told = true, told || c.toldElsewhere(i)
-		case c.nobodys(i):
-			strays = append(strays, i.ID)
+		case c.api.interfaceOf(i.ID) != nil:
+		case i.Attachment == nil:
+			return &Violation{"I5", fmt.Sprintf("%s is a leak: %s", i.ID, c.run.describe(i))}
+		case isJoined(i):
+			// It has an object once a Node names its instance.
+			if len(c.nodesOf(i.Attachment.InstanceID)) > 0 && !c.run.truth().ended(i.Attachment.InstanceID) &&
+				i.AttachedTo(i.Tags[identity.TagInstanceID]) {
+				return &Violation{"I23", fmt.Sprintf("%s has no object: %s", i.ID, c.run.describe(i))}
+			}
 		default:
-			return false
+			return &Violation{"I23", fmt.Sprintf("%s has no object: %s", i.ID, c.run.describe(i))}
 		}
 	}
-	ready := meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionReady)
-	if told || ready == nil {
-		return told
+	return nil
+}
+
+// serving returns the interfaces that the objects of a NodeENI on an instance record.
+func (c *cluster) serving(s desiredSlot) (have []eni.Interface) {
+	for _, n := range c.objectsAt(s) {
+		i, exists := c.run.truth().interfaces[n.Status.ENIID]
+		if !exists || !n.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if isLaunched(i) {
+			c.run.covers.Actors[adoptsLaunched]++
+		}
+		have = append(have, i)
 	}
-	// Nothing distinguishes the interfaces that the NodeENIState names.
-	named := alone && ready.Reason == v1alpha1.ReasonUnverified && strings.Contains(ready.Message, "NodeENIState")
-	return named || slices.ContainsFunc(strays, func(id string) bool { return strings.Contains(ready.Message, id) })
+	return have
+}
+
+// saysWhatItWaitsFor reports whether the objects for which a NodeENI waits that is being deleted may stay.
+func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
+	waits := false
+	for _, n := range c.api.interfaces() {
+		if n.Spec.NodeENI.UID != nodeENI.UID {
+			continue
+		}
+		if !c.mayStay(n) {
+			return false
+		}
+		waits = true
+	}
+	return waits
 }
 
 func isPrimary(i eni.Interface) bool { return i.Attachment != nil && i.Attachment.Slot == eni.Primary }
@@ -344,47 +361,39 @@ func saysRefused(object *v1alpha1.FloatingAddress) bool {
 	return ready != nil && ready.Reason == floating.ReasonAddressRefused
 }
 
-// isOfAnother reports whether an interface is one of another cluster. The clusters of a run number their UIDs alike, so
-// one UID can name a NodeENI of each.
-func (c *cluster) isOfAnother(i eni.Interface) bool {
-	return c.run.watch.strangers[i.ID] == nil && slices.ContainsFunc(c.run.clusters, func(other *cluster) bool {
-		_, verdict := identity.Read(other.name, i.Tags)
-		return other != c && verdict == identity.Owned
-	})
-}
-
-// mayStay reports whether an undesired interface may still exist: its Node is absent, so the reason is unknown; it is
-// in use and its NodeENI has no subnet any more; another Node of its instance is selected; or it is a pre-join
-// interface. In the last two cases the product retains the interface without reading from EC2 whether the instance has
-// ended: the cloud provider removes the Nodes of an ended instance.
-func (c *cluster) mayStay(i eni.Interface) bool {
-	s := spotOf(i)
-	nodeENI := c.nodeENIOf(s.uid)
-	its := c.nodesOf(s.instanceID)
-	if isJoined(i) {
-		return len(its) > 0 || !c.run.truth().ended(s.instanceID)
+// mayStay reports whether an undesired object, or one that is being deleted, may still exist: its Node is absent, so that
+// the reason to remove it is unknown; it is in use and its NodeENI has no subnet any more; another Node of its instance
+// is selected; its NodeENI was lost less than a day ago; it is that of a pre-join interface; or pods may use its
+// interface, and no agent runs that could say that they do not.
+func (c *cluster) mayStay(n *v1alpha1.NetworkInterface) bool {
+	ended := c.run.truth().ended(n.Spec.InstanceID)
+	its := c.nodesOf(n.Spec.InstanceID)
+	if len(its) > 0 && ended {
+		return true // the cloud provider removes the Nodes of an ended instance
 	}
-	if i.AttachedTo(s.instanceID) && i.Attachment.Status != eni.AttachmentDetaching && !c.removable(i) {
+	if !n.DeletionTimestamp.IsZero() {
+		return n.Held() && !ended && !c.hasAgent(n)
+	}
+	if n.Spec.Origin == v1alpha1.OriginNetwork {
+		return len(its) > 0 || !ended
+	}
+	if !c.removable(n) {
 		return true
 	}
-	if c.heldForPods(i) {
-		return true
-	}
+	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
 	if nodeENI == nil || !nodeENI.DeletionTimestamp.IsZero() {
-		return nodeENI == nil && c.isOneOfManyOrphans(i)
+		return false
 	}
 	if len(its) > 1 && !selects(nodeENI, its[0]) {
 		return anySelected(nodeENI, its)
 	}
-	return !c.run.truth().ended(s.instanceID) && len(its) == 0
+	return !ended && len(its) == 0
 }
 
-// isOneOfManyOrphans reports whether an interface was left alone when its NodeENI ended, and many others of the cluster
-// have no NodeENI either. A write of an earlier leader that arrives later can be the evidence that it is ours. The
-// product cannot tell that from a mass loss, and keeps it for a day.
-func (c *cluster) isOneOfManyOrphans(i eni.Interface) bool {
-	since, was := c.run.watch.orphaned[i.ID]
-	return was && !c.run.watch.lossSince[c.name].IsZero() && c.run.now.Sub(since) < lossGrace
+// hasAgent reports whether an agent runs that may write about an object: under the name of its Node, on its instance.
+func (c *cluster) hasAgent(n *v1alpha1.NetworkInterface) bool {
+	host := c.run.pods.hosts[n.Spec.InstanceID]
+	return host != nil && host.c == c && host.node == n.Spec.NodeName && host.runsAgent()
 }
 
 func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Interface) *Violation {
@@ -395,17 +404,17 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 			if c.excused(s, claim, i.ID) {
 				continue
 			}
-			return &Violation{"I6", fmt.Sprintf("%s is not attached: %s", i.ID, describe(i))}
+			return &Violation{"I6", fmt.Sprintf("%s is not attached: %s", i.ID, c.run.describe(i))}
 		}
 		if v := c.checkAttributes(claim, i); v != nil {
 			return v
 		}
 		if at := slices.Index(listed, i.SubnetID); at >= 0 {
 			listed = slices.Delete(listed, at, at+1)
-		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s.uid, claim.node.Name) &&
+		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s) &&
 			!c.anyTaken(s, claim) &&
 			!c.isTrue(plan.NoSuchNetworkCard, s, claim) && !c.isTrue(plan.NoSuchDeviceIndex, s, claim) {
-			return &Violation{"I6", fmt.Sprintf("%s was not replaced: %s", i.ID, describe(i))}
+			return &Violation{"I6", fmt.Sprintf("%s was not replaced: %s", i.ID, c.run.describe(i))}
 		}
 	}
 	missing := len(claim.subnets) - len(have)
@@ -417,83 +426,49 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 		return &Violation{"I6", fmt.Sprintf("%d interfaces of NodeENI %s on %s (node %s) are missing", missing,
 			claim.nodeENI.Name, s.instanceID, claim.node.Name)}
 	}
-	return c.checkStatusConsistent(s, claim, have)
+	return c.checkStatusConsistent(s, claim)
 }
 
 // checkAttributes checks that an attached interface is as its NodeENI declares.
 func (c *cluster) checkAttributes(claim expectedClaim, i eni.Interface) *Violation {
 	kept := c.full(claim, i) || c.lacksReports(claim, i)
 	if wrong := claim.mismatch(i, c.requested(i)); wrong != "" && (wrong != "addresses" || !kept) {
-		return &Violation{"I6", fmt.Sprintf("%s has not the wanted %s: %s", i.ID, wrong, describe(i))}
+		return &Violation{"I6", fmt.Sprintf("%s has not the wanted %s: %s", i.ID, wrong, c.run.describe(i))}
 	}
 	return c.checkPrefixes(claim, i)
 }
 
-// sharedOrdinal reports whether two interfaces have the same ordinal. A NodeENIState shows them as one.
-func sharedOrdinal(have []eni.Interface) bool {
-	seen := map[string]bool{}
-	for _, i := range have {
-		if seen[i.Tags[identity.TagMember]] {
-			return true
-		}
-		seen[i.Tags[identity.TagMember]] = true
-	}
-	return false
-}
-
-// anyLacks reports whether any node lacks an interface of a NodeENI, or the given node lacks one of any NodeENI: both
+// anyLacks reports whether any node lacks an interface of a NodeENI, or the given instance lacks one of any NodeENI: both
 // delay replacements. An interface that is never available delays nothing.
-func (c *cluster) anyLacks(uid, node string) bool {
-	for _, object := range c.api.all(states) {
-		for _, i := range object.(*v1alpha1.NodeENIState).Status.Interfaces {
-			concerns := string(i.NodeENIUID) == uid || object.GetName() == node
-			if concerns && i.Phase != v1alpha1.PhaseAttached && plan.Reason(i.Reason) != plan.NoSubnetInZone {
-				return true
-			}
+func (c *cluster) anyLacks(s desiredSlot) bool {
+	return slices.ContainsFunc(c.api.interfaces(), func(n *v1alpha1.NetworkInterface) bool {
+		concerns := n.Spec.NodeENI.Name == s.nodeENI || n.Spec.InstanceID == s.instanceID
+		i, exists := c.run.truth().interfaces[n.Status.ENIID]
+		attached := exists && i.Ready() && n.DeletionTimestamp.IsZero()
+		return concerns && !attached && plan.Reason(reasonOf(n)) != plan.NoSubnetInZone
+	})
+}
+
+// isBlocked reports whether an object says that its interface is not as declared, for a reason that does not pass by
+// itself.
+func isBlocked(n *v1alpha1.NetworkInterface) bool {
+	ready := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionReady)
+	return ready != nil && ready.Status == metav1.ConditionFalse && !plan.Reason(ready.Reason).Transient()
+}
+
+// blocked counts the objects of a claim that are reported as blocked for a reason that is true.
+func (c *cluster) blocked(s desiredSlot, claim expectedClaim) (blocked int) {
+	for _, n := range c.objectsAt(s) {
+		_, exists := c.run.truth().interfaces[n.Status.ENIID]
+		if !exists && isBlocked(n) && c.isTrue(plan.Reason(reasonOf(n)), s, claim) {
+			blocked++
 		}
 	}
-	return false
-}
-
-// state returns what the API server has of a node.
-func (c *cluster) state(node string) *v1alpha1.NodeENIState {
-	state, _ := c.api.get(states, node).(*v1alpha1.NodeENIState)
-	return state
-}
-
-// blocked counts the members of a claim that are reported as blocked for a reason that is true.
-func (c *cluster) blocked(s desiredSlot, claim expectedClaim) int {
-	n := 0
-	if state := c.state(claim.node.Name); state != nil {
-		for _, i := range state.Status.Interfaces {
-			if string(i.NodeENIUID) == s.uid && i.Phase == v1alpha1.PhaseBlocked &&
-				c.lacksFor(plan.Reason(i.Reason), s, claim, i.ENIID) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// lacksFor reports whether a member that lacks an interface is blocked for a reason that is true. The node's state
-// names no interface for it, a pre-join interface that it is about to adopt, or one with its tags that another program
-// attached elsewhere.
-func (c *cluster) lacksFor(reason plan.Reason, s desiredSlot, claim expectedClaim, id string) bool {
-	known := c.run.truth().interfaces[id]
-	if reason == plan.AttachedElsewhere {
-		return c.run.watch.strangers[id] != nil && known.Attachment != nil && !known.AttachedTo(s.instanceID)
-	}
-	return (id == "" || isJoined(known)) && c.isTrue(reason, s, claim)
+	return blocked
 }
 
 // excused reports whether an interface is reported as blocked for a reason that is true.
 func (c *cluster) excused(s desiredSlot, claim expectedClaim, id string) bool {
-	if state := c.state(claim.node.Name); state != nil {
-		for _, i := range state.Status.Interfaces {
-			if i.ENIID == id && i.Phase == v1alpha1.PhaseBlocked && c.isTrue(plan.Reason(i.Reason), s, claim) {
-				return true
-			}
-		}
-	}
-	return false
+	n := c.api.interfaceOf(id)
+	return n != nil && isBlocked(n) && c.isTrue(plan.Reason(reasonOf(n)), s, claim)
 }

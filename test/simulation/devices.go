@@ -4,110 +4,62 @@
 package simulation
 
 import (
-	"slices"
 	"strings"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// hold is a device that a program in user space drives, as the agent of its node reports.
-type hold struct {
-	state string
-	// version is that of the API server at which the agent reported it.
-	version int
-}
+// programTime is how long, in draws of one in this many, a program drives a device.
+const programTime = 12
 
-// agents adds what the agents on the nodes could do now: bind devices for user space, and release them.
-func (c *cluster) agents(add func(int, func())) {
-	for _, object := range c.api.all(states) {
-		state := object.(*v1alpha1.NodeENIState)
-		links := c.boundLinks(state)
-		if slices.EqualFunc(links, state.Status.Links, func(a, b v1alpha1.LinkState) bool { return a.ENIID == b.ENIID }) {
-			continue
+// moveDevices at times lets a program start to drive a device that is bound for user space, or end.
+func (h *podHost) moveDevices() {
+	p := h.c.run.pods
+	for _, n := range h.c.api.interfaces() {
+		id := n.Status.ENIID
+		switch {
+		case id == "" || !h.bound[id]:
+			delete(h.driven, id)
+		case h.driven[id] && p.happens(programTime):
+			delete(h.driven, id)
+		case !h.driven[id] && n.DeletionTimestamp.IsZero() && p.happens(4):
+			h.driven[id] = true
+			h.c.run.covers.Actors[drivesDevice]++
+			h.c.run.note(nil, "%s: a program of node %s drives %s", h.c.name, h.node, id)
 		}
-		add(1, func() {
-			if len(links) > len(state.Status.Links) {
-				c.run.covers.Actors[bindsDevice]++
-			}
-			c.run.note(nil, "%s: the agent of node %s has %d devices in user space", c.name, state.Name, len(links))
-			_, _ = c.api.update(states, state.Name, "", func(o client.Object) (client.Object, error) {
-				o.(*v1alpha1.NodeENIState).Status.Links = links
-				return o, nil
-			})
-		})
 	}
 }
 
-// boundLinks are the devices that an agent has bound for user space once it has done all that its state asks for. It
-// releases a device before the interface is detached.
-func (c *cluster) boundLinks(state *v1alpha1.NodeENIState) []v1alpha1.LinkState {
-	var links []v1alpha1.LinkState
-	t := c.run.truth()
-	for _, said := range state.Status.Interfaces {
-		i := t.interfaces[said.ENIID]
-		if !i.Ready() || t.ended(i.Attachment.InstanceID) || said.DPDKDriver == "" {
-			continue
-		}
-		was := slices.ContainsFunc(state.Status.Links, func(l v1alpha1.LinkState) bool { return l.ENIID == i.ID })
-		leaving := said.Phase == v1alpha1.PhaseDetaching || said.Phase == v1alpha1.PhaseDeleting
-		if said.Phase == v1alpha1.PhaseAttached || was && !leaving {
-			links = append(links, v1alpha1.LinkState{
-				MACAddress: i.MAC, NodeENI: said.NodeENI, ENIID: i.ID, State: v1alpha1.LinkBound, Reason: "Bound",
-			})
-		}
-	}
-	return links
-}
+// endPrograms lets users end all programs.
+func (h *podHost) endPrograms() { clear(h.driven) }
 
-// noteHolds records the version of the API server at which agents reported that they hold devices.
-func (r *run) noteHolds(c *cluster, change change) {
-	before := r.watch.held
-	if change.before != nil {
-		before = r.forgetHolds(c, change.before.GetName())
-	}
-	if change.after == nil {
+// bind gives a device its driver for user space, or that of the kernel.
+func (h *podHost) bind(id string, userSpace bool) {
+	if h.bound[id] == userSpace {
 		return
 	}
-	for _, link := range change.after.(*v1alpha1.NodeENIState).Status.Links {
-		key, version := c.name+link.ENIID, change.version
-		if was, is := before[key]; is && was.state == change.after.GetName() {
-			version = was.version
-		}
-		r.watch.held[key] = hold{change.after.GetName(), version}
+	h.c.run.note(nil, "%s: the agent of node %s binds %s: %t", h.c.name, h.node, id, userSpace)
+	if h.bound[id] = userSpace; userSpace {
+		h.c.run.covers.Actors[bindsDevice]++
+	} else {
+		delete(h.bound, id)
+		delete(h.driven, id)
 	}
 }
 
-// forgetHolds removes the record of what the agent of a node holds, and returns it.
-func (r *run) forgetHolds(c *cluster, state string) map[string]hold {
-	forgotten := map[string]hold{}
-	for key, held := range r.watch.held {
-		if held.state == state && strings.HasPrefix(key, c.name) {
-			forgotten[key] = held
-			delete(r.watch.held, key)
-		}
-	}
-	return forgotten
-}
-
-// pulling checks that no interface is detached from a running instance while the process knows that a program drives
-// its device.
-func (r *run) pulling(p *process, q request, i eni.Interface) {
-	held, is := r.watch.held[p.cluster.name+i.ID]
-	if !is || !strings.HasPrefix(q.action, "Detach") || !i.Ready() ||
-		r.truth().ended(i.Attachment.InstanceID) || p.expired {
+// taking checks that no interface is detached from a running instance while its device has a driver for user space: a
+// program can drive it.
+func (r *run) taking(p *process, q request, i eni.Interface) {
+	if !strings.HasPrefix(q.action, "Detach") || !i.Ready() || p.expired || r.truth().ended(i.Attachment.InstanceID) {
 		return
 	}
-	its := p.cluster.nodesOf(i.Attachment.InstanceID)
-	if len(its) == 0 || its[0].Name != held.state {
-		return // the state of another Node says nothing about the instance
+	host := r.pods.hosts[i.Attachment.InstanceID]
+	if host == nil {
+		return
 	}
 	r.judged("I1")
-	if held.version <= p.views[len(p.views)-1] {
-		r.violate("I1", "%s %s %s, which a program on node %s drives since version %d, and the process has seen all of %d: "+
-			"%s",
-			p.name, q.action, q.target, held.state, held.version, p.views[len(p.views)-1], describe(i))
+	if host.bound[i.ID] {
+		r.violate("I1", "%s %s %s, whose device is bound for programs of node %s: %s", p.name, q.action, q.target, host.node,
+			r.describe(i))
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/controller"
 )
 
 // checkFixed checks I20 after each step: a node has at most one lease in use and one running pod of each granted
@@ -85,7 +84,7 @@ func (p *fixedPod) hasLeased(address netip.Addr) bool {
 	if p.address != address || !p.running() || p.host.c.run.truth().ended(p.host.instance) || !p.host.hasLink(p.eni) {
 		return false
 	}
-	return p.host.isLeased(p.network, address)
+	return p.host.isLeased(p.folder, address)
 }
 
 func (h *podHost) isLeased(network string, address netip.Addr) bool {
@@ -187,23 +186,18 @@ func (c *cluster) settledFixed() *Violation {
 			continue
 		}
 		return &Violation{"I20", fmt.Sprintf("%s of node %s has %s, and EC2 does not deliver it to %s: %s", p.uid,
-			p.host.node, p.address, describe(i), holdingDigest(object))}
+			p.host.node, p.address, r.describe(i), holdingDigest(object))}
 	}
 	return nil
 }
 
-// servesFixed reports whether the product can deliver an address to a pod: the state of the node lists the interface as
-// one that stays, and the ranges contain the address.
+// servesFixed reports whether the product can deliver an address to a pod: the object of the interface stays, and the ranges contain the address.
 func (c *cluster) servesFixed(p *fixedPod) bool {
-	state, i := c.state(p.host.node), c.run.truth().interfaces[p.eni]
-	if _, is := c.claims()[spotOf(i)]; !is || state == nil || c.run.watch.tampered(p.eni) ||
-		state.Spec.InstanceID != p.host.instance {
+	n := c.api.interfaceOf(p.eni)
+	if n == nil || c.run.watch.tampered(p.eni) || n.Spec.InstanceID != p.host.instance ||
+		n.Spec.NodeName != p.host.node || !n.DeletionTimestamp.IsZero() || n.Spec.Pods == nil || n.Spec.Pods.Closed {
 		return false
 	}
-	return slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
-		return said.ENIID == p.eni && said.Phase == v1alpha1.PhaseAttached && said.Pods != nil && !said.Pods.Draining &&
-			slices.ContainsFunc(controller.FloatingRanges(said.Pods), func(r netip.Prefix) bool {
-				return r.Contains(p.address)
-			})
-	})
+	_, is := c.claims()[spotOfObject(n)]
+	return is && slices.ContainsFunc(floatingRanges(n), func(r netip.Prefix) bool { return r.Contains(p.address) })
 }

@@ -23,10 +23,11 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/assembly"
 	"github.com/multieni/multieni/internal/controller/floatingaddress"
-	"github.com/multieni/multieni/internal/controller/gc"
+	"github.com/multieni/multieni/internal/controller/instance"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
 	"github.com/multieni/multieni/internal/controller/subnetreservation"
+	"github.com/multieni/multieni/internal/controller/unowned"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -46,8 +47,9 @@ type process struct {
 	name      string
 	informers informers
 	observer  *observer.Observer
-	collector *gc.Collector
+	collector *unowned.Collector
 	nodes     *node.Reconciler
+	instances *instance.Reconciler
 	nodeENIs  *nodeeni.Reconciler
 	addresses *floatingaddress.Reconciler
 	reserver  *subnetreservation.Reconciler
@@ -121,11 +123,12 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 		Group: func() executor.Group { return &coroutines{p: p} },
 		Go: func(work func(context.Context)) {
 			work(context.Background())
-			p.enqueueAll(p.nodes.Admitted()) // one reconciliation can admit more nodes than the channel has room for
+			p.enqueueAll(p.instances.Admitted()) // one reconciliation can admit more nodes than the channel has room for
 		},
 	})
-	p.collector, p.observer, p.refusedWrites = controllers.GC, controllers.Observer, controllers.RefusedWrites
-	p.nodes, p.nodeENIs, p.addresses = controllers.Nodes, controllers.NodeENIs, controllers.FloatingAddresses
+	p.collector, p.observer, p.refusedWrites = controllers.Unowned, controllers.Observer, controllers.RefusedWrites
+	p.nodes, p.instances = controllers.Nodes, controllers.Instances
+	p.nodeENIs, p.addresses = controllers.NodeENIs, controllers.FloatingAddresses
 	p.reserver = subnetreservation.New(subnetreservation.Options{
 		Client: kubernetes{p: p}, Reader: directReader{p: p}, Resolver: controllers.Resolver, EC2: reservingCloud{cloud{p}},
 		Cluster: c.name, Era: p.fence.Era, Now: p.now, Log: quiet,
@@ -165,6 +168,8 @@ func (p *process) reconcile(q queueName, key string) {
 		switch q {
 		case nodeQueue:
 			result, err = p.nodes.Reconcile(ctx, request)
+		case instanceQueue:
+			result, err = p.instances.Reconcile(ctx, request)
 		case nodeENIQueue:
 			result, err = p.nodeENIs.Reconcile(ctx, request)
 		case addressQueue:
@@ -259,29 +264,25 @@ func (p *process) handleEC2() {
 	}
 	// One after the other: a select over two ready channels is not replayable.
 	p.enqueueAll(p.observer.Changed())
-	p.enqueueAll(p.nodes.Admitted())
+	p.enqueueAll(p.instances.Admitted())
 	p.handleRefusals()
 	if p.pollAt.IsZero() {
 		p.pollAt = p.run.now
 	}
 }
 
-// handleRefusals enqueues the NodeENIs of nodes whose state the API server began or stopped to refuse.
+// handleRefusals enqueues the NodeENIs of objects that the API server began or stopped to refuse.
 func (p *process) handleRefusals() {
 	for _, name := range slices.Sorted(slices.Values(p.refusedWrites.Changed())) {
-		for _, object := range p.informers.known(nodes) {
-			if object.GetName() == name {
-				p.enqueueSelecting(object.(*corev1.Node))
-			}
-		}
+		p.enqueue(nodeENIQueue, name, 0)
 	}
 }
 
-func (p *process) enqueueAll(names <-chan string) {
+func (p *process) enqueueAll(instances <-chan string) {
 	for {
 		select {
-		case name := <-names:
-			p.queues[nodeQueue].add(name, p.run.now)
+		case id := <-instances:
+			p.queues[instanceQueue].add(id, p.run.now)
 		default:
 			return
 		}
