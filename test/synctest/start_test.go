@@ -4,6 +4,7 @@
 package synctest_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -106,9 +107,6 @@ func TestReadinessDoesNotWaitForDeleteOnTermination(t *testing.T) {
 		for _, n := range all.Items {
 			if meta.IsStatusConditionTrue(n.Status.Conditions, v1alpha1.ConditionReady) {
 				ready++
-			}
-			if n.Status.DeleteOnTermination {
-				t.Errorf("%s has DeleteOnTermination though EC2 refused to set it", n.Name)
 			}
 		}
 		if ready != 2*nodes {
