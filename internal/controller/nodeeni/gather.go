@@ -176,47 +176,36 @@ func (r *Reconciler) hasObjects(ctx context.Context, nodeENI *v1alpha1.NodeENI) 
 	}), nil
 }
 
-// turns are the turns of the objects of NodeENIs, for a moment.
-type turns struct{ byNodeENI map[string]computedTurns }
-
+// computedTurns are the turns of the objects of a NodeENI at a time.
 type computedTurns struct {
 	at    time.Time
 	turns map[string]bool
 }
 
-// turnsFor is how long computed turns hold. An object that has no turn yet waits for an event anyway.
+// turnsFor is how long computed turns hold. An object without a turn is asked about again.
 const turnsFor = time.Second
 
-// Turn reports whether the interface of an object that is being deleted may be removed now. An object whose NodeENI does
-// not exist, or that it no longer declares, needs no turn.
-func (r *Reconciler) Turn(ctx context.Context, o *v1alpha1.NetworkInterface) (bool, error) {
-	name, now := o.Spec.NodeENI.Name, r.Now()
-	if o.Spec.Origin != v1alpha1.OriginDeclared {
-		return true, nil
-	}
+// Turns returns, by the name of each object of a NodeENI, whether its interface may be removed now if the object is being
+// deleted.
+func (r *Reconciler) Turns(ctx context.Context, name string) (map[string]bool, error) {
+	now := r.Now()
 	r.mu.Lock()
-	known := r.turns.byNodeENI[name]
+	known := r.turns[name]
 	r.mu.Unlock()
-	if turn, has := known.turns[o.Name]; has && now.Sub(known.at) < turnsFor {
-		return turn, nil
+	if known.turns != nil && now.Sub(known.at) < turnsFor {
+		return known.turns, nil
 	}
 	var nodeENI v1alpha1.NodeENI
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &nodeENI); err != nil {
-		return true, client.IgnoreNotFound(err)
-	}
-	if !nodeENI.DeletionTimestamp.IsZero() {
-		return true, nil
+		return nil, client.IgnoreNotFound(err)
 	}
 	f, _, err := r.gather(ctx, &nodeENI)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	computed := computedTurns{now, fleet.Turns(f.nodeENI, f.inFleet, f.instances)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.turns.byNodeENI == nil {
-		r.turns.byNodeENI = map[string]computedTurns{}
-	}
-	r.turns.byNodeENI[name] = computed
-	return computed.turns[o.Name], nil // without an entry the cache is about to show the deletion
+	r.turns[name] = computed
+	return computed.turns, nil
 }

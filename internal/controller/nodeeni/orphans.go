@@ -112,5 +112,5 @@ func (r *Reconciler) forget(name string) {
 	defer r.mu.Unlock()
 	delete(r.written, name)
 	delete(r.absent, name)
-	delete(r.turns.byNodeENI, name)
+	delete(r.turns, name)
 }

@@ -78,7 +78,8 @@ type Reconciler struct {
 	deleted map[string]time.Time
 	// evictions are the last attempts to evict pods, by ENI.
 	evictions map[string]attempt
-	turns     turns
+	// turns are the last computed turns, by the name of the NodeENI.
+	turns map[string]computedTurns
 }
 
 // New returns a Reconciler to be set up with a manager.
@@ -94,7 +95,7 @@ func New(options Options) *Reconciler {
 	}
 	return &Reconciler{
 		Options: options, written: map[string]time.Time{}, absent: map[string]time.Time{},
-		deleted: map[string]time.Time{}, evictions: map[string]attempt{},
+		deleted: map[string]time.Time{}, evictions: map[string]attempt{}, turns: map[string]computedTurns{},
 	}
 }
 

@@ -5,8 +5,9 @@ package fleet
 
 import "slices"
 
-// Turns returns, by name, whether the interface of an object that is being deleted may be removed now. An object that
-// its NodeENI no longer declares needs no turn. Of the others, the first ones by the time of their deletion have it, as
+// Turns returns, by name, whether the interface of an object may be removed now. An object that is not being deleted has
+// no turn, so that a map that is a moment old never has one too many. An object that its NodeENI no longer declares
+// needs none. Of the others, the first ones by the time of their deletion have it, as
 // far as maxUnavailable allows; an instance that lacks an interface counts until the successor is ready. A second
 // object of such an instance has its turn as well: the instance is unavailable already.
 func Turns(n NodeENI, objects []Object, instances []Instance) map[string]bool {
@@ -14,9 +15,7 @@ func Turns(n NodeENI, objects []Object, instances []Instance) map[string]bool {
 	if n.Absent || n.Deleting {
 		turns := map[string]bool{}
 		for _, o := range objects {
-			if o.Deleting {
-				turns[o.Name] = true
-			}
+			turns[o.Name] = true
 		}
 		return turns
 	}
@@ -34,6 +33,7 @@ func (s survey) turns() map[string]bool {
 	for _, o := range s.objects {
 		switch {
 		case !o.Deleting:
+			turns[o.Name] = false
 		case s.wanted[o.Name] && o.Attached:
 			waiting = append(waiting, o)
 		default:
