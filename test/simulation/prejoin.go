@@ -149,7 +149,7 @@ func (c *cluster) prepare(b *boot, ordinal int) {
 	r := c.run
 	name := "net-" + strconv.Itoa(r.origins.pick(mostNodeENIs+1))
 	m := identity.Interface{
-		Cluster: c.name, UID: identity.NetworkUID(name, r.now), Name: identity.ObjectName(name, b.instanceID, ordinal),
+		Cluster: c.name, UID: identity.NetworkUID(name, ordinal, r.now), Name: identity.ObjectName(name, b.instanceID, ordinal),
 		NodeENI: name, Node: b.instanceID, InstanceID: b.instanceID, Ordinal: ordinal,
 	}
 	made, err := r.model.CreateNetworkInterface(r.call(), &ec2.CreateNetworkInterfaceInput{

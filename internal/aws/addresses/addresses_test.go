@@ -34,7 +34,7 @@ const (
 func member(n int) identity.Interface {
 	id := fmt.Sprintf("i-%017x", n)
 	return identity.Interface{
-		Cluster: "c", NodeENI: "multus", Node: id, InstanceID: id, UID: identity.NetworkUID("multus", time.Unix(1, 0)), Name: identity.ObjectName("multus", id, 0),
+		Cluster: "c", NodeENI: "multus", Node: id, InstanceID: id, UID: identity.NetworkUID("multus", 0, time.Unix(1, 0)), Name: identity.ObjectName("multus", id, 0),
 	}
 }
 

@@ -22,12 +22,13 @@ const (
 	byInstance = "instanceID"
 	byNodeENI  = "nodeENI"
 	byENI      = "eniID"
+	byNode     = "nodeName"
 )
 
-// Index indexes NetworkInterfaces by instance, by the name of the NodeENI, and by ENI. The instance is that of the
+// Index indexes NetworkInterfaces by instance, by the name of the NodeENI, by ENI, and by the name of the Node. The instance is that of the
 // spec, which nobody can change, and not that of the label.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	for _, field := range []string{byInstance, byNodeENI, byENI} {
+	for _, field := range []string{byInstance, byNodeENI, byENI, byNode} {
 		values := func(o client.Object) []string { return indexed(o, field) }
 		if err := indexer.IndexField(ctx, &v1alpha1.NetworkInterface{}, field, values); err != nil {
 			return err
@@ -43,6 +44,7 @@ func indexed(object client.Object, field string) []string {
 	}
 	value := map[string]string{
 		byInstance: o.Spec.InstanceID, byNodeENI: o.Spec.NodeENI.Name, byENI: o.Status.ENIID,
+		byNode: o.Spec.NodeName,
 	}[field]
 	if value == "" {
 		return nil
@@ -58,6 +60,11 @@ func OfInstance(ctx context.Context, r client.Reader, instanceID string) ([]v1al
 // OfNodeENI returns the objects of a NodeENI or of a network, by name. The cache shares them: they must not be changed.
 func OfNodeENI(ctx context.Context, r client.Reader, nodeENI string) ([]v1alpha1.NetworkInterface, error) {
 	return list(ctx, r, client.MatchingFields{byNodeENI: nodeENI})
+}
+
+// OfNode returns the objects of a Node, by name. The cache shares them: they must not be changed.
+func OfNode(ctx context.Context, r client.Reader, node string) ([]v1alpha1.NetworkInterface, error) {
+	return list(ctx, r, client.MatchingFields{byNode: node})
 }
 
 // OfENI returns the objects that record an ENI, by name. There are two only if someone edited a status.

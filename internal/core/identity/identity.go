@@ -82,9 +82,9 @@ const network = "network/"
 
 // NetworkUID returns the UID of an interface that an instance gets for a network before it joins a cluster. Those
 // interfaces belong to their instance. A NetworkInterface takes them over after the instance joined. The time is when
-// the program decided to create the interface: a later interface of the same network has another client token.
-func NetworkUID(name string, decided time.Time) UID {
-	return UID(network + name + "/" + strconv.FormatInt(decided.Unix(), 10))
+// the program decided to create the interface: a later one in its place has another client token.
+func NetworkUID(name string, ordinal int, decided time.Time) UID {
+	return UID(fmt.Sprintf("%s%s/%d/%d", network, name, ordinal, decided.Unix()))
 }
 
 // IsNetwork reports whether the UID is that of a network's interface.

@@ -51,7 +51,7 @@ type Wanted struct {
 // Key returns the identity of an interface of a NodeENI or a network that has no object of its own yet.
 func (d Declared) Key(name string, ordinal int) identity.Interface {
 	return identity.Interface{
-		Cluster: d.Cluster, UID: identity.NetworkUID(name, d.DecidedAt), NodeENI: name, Node: d.Node,
+		Cluster: d.Cluster, UID: identity.NetworkUID(name, ordinal, d.DecidedAt), NodeENI: name, Node: d.Node,
 		Name: identity.ObjectName(name, d.InstanceID, ordinal), InstanceID: d.InstanceID, Ordinal: ordinal,
 	}
 }

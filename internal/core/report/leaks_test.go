@@ -58,7 +58,7 @@ func TestAnUnattachedInterfaceWithoutAnObjectIsALeak(t *testing.T) {
 	launched := eni.Interface{ID: "eni-1", SubnetID: "subnet-1", Status: eni.Available, Tags: map[string]string{
 		identity.TagCluster: "c", identity.TagNodeTemplate: "workers"}}
 	prepared := lost
-	prepared.UID = identity.NetworkUID("user-plane", now)
+	prepared.UID = identity.NetworkUID("user-plane", 0, now)
 	detaching := available("eni-1", lost)
 	detaching.Status = eni.Detaching
 	young := available("eni-1", lost)
@@ -183,7 +183,7 @@ func TestAnAttachedLeakIsLeftAlone(t *testing.T) {
 
 func TestAnAttachedInterfaceThatIsNoLeak(t *testing.T) {
 	prepared := lost
-	prepared.UID = identity.NetworkUID("user-plane", now)
+	prepared.UID = identity.NetworkUID("user-plane", 0, now)
 	launched := eni.Interface{ID: "eni-1", Tags: map[string]string{
 		identity.TagCluster: "c", identity.TagNodeTemplate: "workers"}}
 	edited := retagged(available("eni-1", lost), map[string]string{identity.TagInterface: ""})

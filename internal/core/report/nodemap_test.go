@@ -53,7 +53,7 @@ func TestTheOwnerOfAnInterfaceInASlot(t *testing.T) {
 		}
 		return all
 	}
-	network := string(identity.NetworkUID("user-plane", now))
+	network := string(identity.NetworkUID("user-plane", 0, now))
 	for name, tc := range map[string]struct {
 		device int
 		card   int

@@ -161,7 +161,7 @@ func leaks() report.Leaks {
 		return eni.Interface{ID: id, SubnetID: "subnet-1", Status: eni.InUse, Tags: tags, Attachment: &eni.Attachment{InstanceID: "i-00000000000000001"}}
 	}
 	prepared, edited := of, maps.Clone(damaged.Tags)
-	prepared.UID = identity.NetworkUID("user-plane", now)
+	prepared.UID = identity.NetworkUID("user-plane", 0, now)
 	launched := map[string]string{identity.TagCluster: "c", identity.TagNodeTemplate: "workers"}
 	return report.NewLeaks("c", []eni.Interface{
 		attached("eni-launched-1", launched), attached("eni-launched-2", launched), attached("eni-launched-3", launched), attached("eni-launched-4", launched),
