@@ -17,8 +17,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/core/podaddress"
