@@ -91,14 +91,29 @@ func TestReadingsThatAreNone(t *testing.T) {
 	s.madeOnce(8)
 }
 
-// keepTheirPlaces asserts that the nodes' states list both interfaces of each node.
+// keepTheirPlaces asserts that each node has the objects of both interfaces, with their ENIs.
 func (s *stage) keepTheirPlaces() {
 	s.Helper()
-	var states v1alpha1.NodeENIStateList
-	s.must(s.kube.List(s.Context(), &states))
-	for _, state := range states.Items {
-		if got := len(state.Status.Interfaces); got != 2 {
-			s.Fatalf("the state of %s lists %d interfaces, and it has 2", state.Name, got)
+	var all v1alpha1.NetworkInterfaceList
+	s.must(s.kube.List(s.Context(), &all))
+	attached := map[string]int{}
+	for _, n := range all.Items {
+		if n.Status.ENIID == "" || n.DeletionTimestamp != nil {
+			s.Fatalf("%s has %+v", n.Name, n.Status)
+		}
+		attached[n.Spec.NodeName]++
+	}
+	for node, got := range attached {
+		if got != 2 {
+			s.Fatalf("%s has %d interfaces, and it has 2 in EC2", node, got)
 		}
 	}
+}
+
+// objects returns the interfaces of a node.
+func (s *stage) objects(node string) []v1alpha1.NetworkInterface {
+	s.Helper()
+	var all v1alpha1.NetworkInterfaceList
+	s.must(s.kube.List(s.Context(), &all))
+	return slices.DeleteFunc(all.Items, func(n v1alpha1.NetworkInterface) bool { return n.Spec.NodeName != node })
 }

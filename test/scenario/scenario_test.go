@@ -304,13 +304,13 @@ func (s *stage) stopController() error {
 func (s *stage) deleteObjects() error {
 	ctx := context.Background()
 	var nodeENIs v1alpha1.NodeENIList
-	var states v1alpha1.NodeENIStateList
+	var interfaces v1alpha1.NetworkInterfaceList
 	var nodeTemplates v1alpha1.AWSNodeTemplateList
 	var reservations v1alpha1.SubnetReservationList
 	var addresses v1alpha1.FloatingAddressList
 	var leases coordinationv1.LeaseList
 	if err := errors.Join(
-		s.api.List(ctx, &nodeENIs), s.api.List(ctx, &states), s.api.List(ctx, &nodeTemplates), s.api.List(ctx, &reservations),
+		s.api.List(ctx, &nodeENIs), s.api.List(ctx, &interfaces), s.api.List(ctx, &nodeTemplates), s.api.List(ctx, &reservations),
 		s.api.List(ctx, &addresses),
 		s.api.List(ctx, &leases, client.MatchingFields{"metadata.name": "networking.k8s.aws"}),
 	); err != nil {
@@ -326,8 +326,8 @@ func (s *stage) deleteObjects() error {
 	for n := range reservations.Items {
 		errs = append(errs, s.deleteObject(ctx, &reservations.Items[n]))
 	}
-	for n := range states.Items {
-		errs = append(errs, s.deleteObject(ctx, &states.Items[n]))
+	for n := range interfaces.Items {
+		errs = append(errs, s.deleteObject(ctx, &interfaces.Items[n]))
 	}
 	for n := range addresses.Items {
 		errs = append(errs, s.deleteObject(ctx, &addresses.Items[n]))

@@ -168,8 +168,8 @@ func TestReplacementsRollOut(t *testing.T) {
 		}
 		waiting := 0
 		for node := range perNode(c, isAttached) {
-			for _, i := range c.State(node).Status.Interfaces {
-				if i.Reason == string(plan.Replacing) && i.Message != "" {
+			for _, i := range c.Interfaces(node) {
+				if drifted := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionDrifted); drifted != nil && drifted.Message != "" {
 					waiting++
 				}
 			}
@@ -313,11 +313,13 @@ func TestADetachThatGetsStuck(t *testing.T) {
 // problemOf returns "" if an interface of the node has the reason, else the reasons of all.
 func problemOf(c *bubble.Cluster, node string, want plan.Reason) string {
 	var all []string
-	for _, i := range c.State(node).Status.Interfaces {
-		if i.Reason == string(want) {
-			return ""
+	for _, i := range c.Interfaces(node) {
+		for _, condition := range i.Status.Conditions {
+			if condition.Reason == string(want) {
+				return ""
+			}
+			all = append(all, i.Status.ENIID+" "+condition.Type+" "+condition.Reason)
 		}
-		all = append(all, i.ENIID+" is "+string(i.Phase)+" "+i.Reason)
 	}
 	return fmt.Sprint(all)
 }

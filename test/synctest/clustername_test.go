@@ -26,15 +26,9 @@ func TestAnotherClusterNameChangesNothing(t *testing.T) {
 	for name, lose := range map[string]func(*bubble.Cluster){
 		"the name is recorded": func(*bubble.Cluster) {},
 		"the record is lost":   deleteRecord,
-		"record and ledgers are lost": func(c *bubble.Cluster) {
+		"record and objects are lost": func(c *bubble.Cluster) {
 			deleteRecord(c)
-			var states v1alpha1.NodeENIStateList
-			c.Must(c.User.List(c.Context(), &states))
-			for i := range states.Items {
-				states.Items[i].Finalizers = nil
-				c.Must(c.User.Update(c.Context(), &states.Items[i]))
-				c.Must(client.IgnoreNotFound(c.User.Delete(c.Context(), &states.Items[i])))
-			}
+			loseInterfaces(c)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,10 +116,10 @@ func TestAnEmptyClusterTakesAnotherName(t *testing.T) {
 		c.Must(c.User.Delete(t.Context(), c.NodeENI("data")))
 		c.Eventually(10*time.Minute, "everything is gone", func() string {
 			var all v1alpha1.NodeENIList
-			var states v1alpha1.NodeENIStateList
+			var interfaces v1alpha1.NetworkInterfaceList
 			c.Must(c.User.List(t.Context(), &all))
-			c.Must(c.User.List(t.Context(), &states))
-			if len(all.Items)+len(states.Items) > 0 {
+			c.Must(c.User.List(t.Context(), &interfaces))
+			if len(all.Items)+len(interfaces.Items) > 0 {
 				return "some are left"
 			}
 			return ""

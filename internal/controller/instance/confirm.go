@@ -63,8 +63,7 @@ func (run *run) mayRemove(ctx context.Context, uid identity.UID, call plan.Call)
 	}
 	_, deletes := call.(plan.Delete)
 	another := live.Status.ENIID != "" && live.Status.ENIID != call.Interface()
-	final := live.Final() || live.DeletionTimestamp != nil && run.ended
-	return final && !another || deletes && another, nil
+	return (live.Final() || run.ended) && !another || deletes && another, nil
 }
 
 // withoutUnconfirmed returns the calls without those that the live read did not confirm.

@@ -69,8 +69,7 @@ func (run *run) goal(o *v1alpha1.NetworkInterface) (plan.Goal, *plan.Problem) {
 	case deleting:
 		return plan.Release, object.Problem(o.Spec.Problem)
 	case o.Spec.Origin == v1alpha1.OriginNetwork:
-		return plan.Serve, &plan.Problem{Reason: plan.Retained,
-			Message: fmt.Sprintf("no NodeENI declares the interfaces of network %s", o.Spec.NodeENI.Name)}
+		return keep(plan.Retained, "no NodeENI declares the interfaces of network %s", o.Spec.NodeENI.Name)
 	case nodeENI == nil:
 		return keep(plan.Orphaned, "NodeENI %s does not exist; create it again, or delete the NetworkInterface",
 			o.Spec.NodeENI.Name)

@@ -75,6 +75,9 @@ func (r *Reconciler) gather(ctx context.Context, instanceID string) (*gathered, 
 	if len(g.nodes) > 0 && !g.paused() {
 		g.repairs = r.Repairs.Of(instanceID)
 	}
+	if len(g.nodes) == 0 && len(g.objects) > 0 {
+		g.next = r.Now().Add(nodelessCheck)
+	}
 	for _, gather := range []func(context.Context, *gathered) error{
 		r.gatherNodeENIs, r.gatherTurns, r.gatherLettingGo, r.gatherAddresses,
 	} {
@@ -130,23 +133,18 @@ func getNodeENI(ctx context.Context, reader client.Reader, name string) (*v1alph
 
 // gatherTurns finds the objects whose removal waits for its turn. An object that is held waits anyway.
 func (r *Reconciler) gatherTurns(ctx context.Context, g *gathered) error {
-	byNodeENI := map[string]map[string]bool{}
 	for n := range g.objects {
 		o := &g.objects[n]
-		if !o.Final() || o.Status.ENIID == "" || g.nodeENIs[o.Spec.NodeENI.Name] == nil {
+		if !o.Final() || o.Status.ENIID == "" {
 			continue
 		}
-		turns, known := byNodeENI[o.Spec.NodeENI.Name]
-		if !known {
-			var err error
-			if turns, err = r.Turns(ctx, o.Spec.NodeENI.Name); err != nil {
-				return fmt.Errorf("find the turns of the interfaces of NodeENI %s: %w", o.Spec.NodeENI.Name, err)
-			}
-			byNodeENI[o.Spec.NodeENI.Name] = turns
+		has, err := r.Turn(ctx, o)
+		if err != nil {
+			return fmt.Errorf("find out whether it is the turn of %s: %w", o.Name, err)
 		}
-		if has, waits := turns[o.Name]; waits && !has {
+		if !has {
 			g.awaitsTurn[identity.UID(o.UID)] = true
-			g.next = r.Now().Add(turnCheck)
+			g.next = sooner(g.next, r.Now().Add(turnCheck))
 		}
 	}
 	return nil

@@ -116,7 +116,7 @@ func (run *run) next(ctx context.Context, calls *executor.Pipeline) (again bool,
 	if err := run.compute(ctx, calls.InFlight()); err != nil {
 		return false, err
 	}
-	if run.plan.NeedsRead {
+	if run.plan.NeedsRead || run.look == nil && len(run.gathered.nodes) == 0 {
 		return run.read(ctx)
 	}
 	if unconfirmed := run.unconfirmed(); len(unconfirmed) > 0 {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/aws/observer"
 	"github.com/multieni/multieni/internal/controller"
@@ -35,9 +36,10 @@ import (
 const (
 	// conflictDelay is how long the cache has to catch up.
 	conflictDelay = 100 * time.Millisecond
-	// turnCheck is how often an object asks for its turn. The NodeENI reconciler enqueues the instance when it has it, so
-	// that this matters only if that is lost.
-	turnCheck = 30 * time.Second
+	// turnCheck is how often an object asks for its turn: that depends on other instances.
+	turnCheck = 5 * time.Second
+	// nodelessCheck is how often an instance without a Node is read: no event says that it ended.
+	nodelessCheck = 5 * time.Minute
 	// maxRounds bounds the plans of one reconciliation. An interface needs three rounds from nothing to attached. An
 	// instance with 15 interfaces needs about 30 more than an instance with one, because each call ends at another time.
 	maxRounds = 48
@@ -61,9 +63,8 @@ type Options struct {
 	Permit func() error
 	// Era returns the era of this process.
 	Era func() era.Era
-	// Turns returns, by the name of an object of a NodeENI that is being deleted, whether its interface may be removed
-	// now. If Turns is nil, each may.
-	Turns func(ctx context.Context, nodeENI string) (map[string]bool, error)
+	// Turn reports whether the interface of an object that is being deleted may be removed now; nil if each may.
+	Turn func(ctx context.Context, o *v1alpha1.NetworkInterface) (bool, error)
 	// RefusedWrites holds the objects that the API server refuses to store.
 	RefusedWrites *controller.RejectedWrites
 	// Repairs holds the in-place updates for launch interfaces.
@@ -117,8 +118,8 @@ func New(options Options) *Reconciler {
 	if options.Attached == nil {
 		options.Attached = func(time.Duration) {}
 	}
-	if options.Turns == nil {
-		options.Turns = func(context.Context, string) (map[string]bool, error) { return nil, nil }
+	if options.Turn == nil {
+		options.Turn = func(context.Context, *v1alpha1.NetworkInterface) (bool, error) { return true, nil }
 	}
 	w := ratelimit.NewWorkers(options.Concurrency)
 	r := &Reconciler{

@@ -38,7 +38,7 @@ func (r *Reconciler) reportObject(ctx context.Context, run *run, o *v1alpha1.Net
 	switch {
 	case run.gathered.letGo[uid], o.DeletionTimestamp != nil && slices.Contains(run.plan.Gone, uid):
 		return time.Time{}, r.end(ctx, o)
-	case o.DeletionTimestamp == nil && slices.Contains(run.plan.Spent, uid) && !run.staysWithNode():
+	case o.DeletionTimestamp == nil && run.needsDeletion(uid):
 		return time.Time{}, r.delete(ctx, o)
 	case !planned || run.waiting[uid]:
 		return time.Time{}, nil
@@ -55,9 +55,14 @@ func stateOf(p plan.Plan, uid identity.UID) (plan.State, bool) {
 	return plan.State{}, false
 }
 
-// staysWithNode reports whether objects of the instance stay although they can have no interface any more: the instance
-// has ended, and its Node still exists. A successor of the object would be made at once.
-func (run *run) staysWithNode() bool { return run.ended && len(run.gathered.nodes) > 0 }
+// needsDeletion reports whether an object can have no interface any more. While the Node of an ended instance exists, its
+// objects stay: each would have a successor at once.
+func (run *run) needsDeletion(uid identity.UID) bool {
+	if run.ended {
+		return len(run.gathered.nodes) == 0
+	}
+	return slices.Contains(run.plan.Spent, uid)
+}
 
 // end removes the finalizer: EC2 has no interface of the object, or the interface is let go.
 func (r *Reconciler) end(ctx context.Context, o *v1alpha1.NetworkInterface) error {

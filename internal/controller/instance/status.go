@@ -107,7 +107,7 @@ func addConditions(o *v1alpha1.NetworkInterface, st *v1alpha1.NetworkInterfaceSt
 		Reason:  cmp.Or(string(reason), v1alpha1.ReasonProgressing),
 		Message: cmp.Or(s.Problem.Message, "the interface is "+string(cmp.Or(s.Phase, plan.Pending)))}
 	switch {
-	case s.Ready() && !isPending(reason):
+	case s.Ready() && !isPending(reason), reason == plan.Retained && s.Phase == plan.Attached:
 		outcome = status.Outcome{State: status.Ready, Reason: cmp.Or(string(reason), v1alpha1.ReasonAttached),
 			Message: cmp.Or(s.Problem.Message, "the interface is attached as declared")}
 	case s.Ready():
@@ -124,11 +124,11 @@ func addConditions(o *v1alpha1.NetworkInterface, st *v1alpha1.NetworkInterfaceSt
 	}
 }
 
-// isPending reports whether an attached interface with this reason will soon be as declared, or will be compared with
-// the declaration only later.
+// isPending reports whether an attached interface with this reason will soon be as declared, or is kept as it is.
 func isPending(reason plan.Reason) bool {
 	switch reason {
-	case plan.InProgress, plan.Throttled, plan.Retrying, plan.NotVisible, plan.InstanceNotReady, v1alpha1.ReasonPaused:
+	case plan.InProgress, plan.Throttled, plan.Retrying, plan.NotVisible, plan.InstanceNotReady, plan.Orphaned, plan.Removing,
+		v1alpha1.ReasonPaused:
 		return true
 	default:
 		return false

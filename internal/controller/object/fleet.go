@@ -39,6 +39,16 @@ func PhaseOf(o *v1alpha1.NetworkInterface) v1alpha1.Phase {
 	return cmp.Or(o.Status.Phase, v1alpha1.PhaseCreating)
 }
 
+// ReasonOf returns why an interface is not as its object declares, from its condition Ready; empty if it is.
+func ReasonOf(o *v1alpha1.NetworkInterface) (reason, message string) {
+	ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || ready.Reason == v1alpha1.ReasonAttached || ready.Reason == v1alpha1.ReasonProgressing ||
+		ready.Reason == string(o.Status.Phase) {
+		return "", ""
+	}
+	return ready.Reason, clip(ready.Message, maxMessage)
+}
+
 // IsReady reports whether the interface is as the present spec of the object declares.
 func IsReady(o *v1alpha1.NetworkInterface) bool {
 	ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)

@@ -169,7 +169,7 @@ func (s survey) evictions() []Object {
 	}
 	turns := s.turns()
 	return firstHeld(s.objects, s.n.limit(), func(o Object) bool {
-		return turns[o.Name] && !s.paused[o.Spec.InstanceID]
+		return (!o.Deleting || turns[o.Name]) && !s.paused[o.Spec.InstanceID]
 	})
 }
 

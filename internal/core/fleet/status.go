@@ -15,16 +15,14 @@ type Status struct {
 	// Waiting is the number of selected instances with an object that is missing, or that is not about the present
 	// declaration.
 	Waiting int
-	// Drift has the differences of objects that only a replacement can correct, by name.
-	Drift map[string][]plan.Drift
-	// Replacing is set if a rollout replaces the objects with drift.
-	Replacing bool
+	// Drift says, by name, what happens to objects that only a replacement can correct.
+	Drift map[string]plan.Problem
 	// Leaving are the names of the objects that the NodeENI no longer declares.
 	Leaving map[string]bool
 }
 
 func (s survey) status() Status {
-	st := Status{Drift: map[string][]plan.Drift{}, Leaving: map[string]bool{}}
+	st := Status{Drift: map[string]plan.Problem{}, Leaving: map[string]bool{}}
 	for at := range s.instances {
 		i := &s.instances[at]
 		st.Omitted += i.placed.Omitted
@@ -36,9 +34,8 @@ func (s survey) status() Status {
 				st.Leaving[o.Name] = true
 				continue
 			}
-			st.add(i, o)
+			s.count(&st, i, o)
 		}
-		st.Replacing = st.Replacing || i.firstDrifted() != nil && s.n.Replace
 	}
 	selected := map[string]bool{}
 	for _, i := range s.instances {
@@ -80,18 +77,18 @@ func (s survey) waits(i *surveyed) bool {
 	return false
 }
 
-// add counts one object.
-func (st *Status) add(i *surveyed, o Object) {
+// count counts one object.
+func (s survey) count(st *Status, i *surveyed, o Object) {
 	st.Desired++
-	drift := i.drift[o.Name]
-	if len(drift) > 0 {
-		st.Drift[o.Name] = drift
+	drifted := len(i.drift[o.Name]) > 0
+	if drifted && !o.Deleting {
+		st.Drift[o.Name] = s.explainDrift(i, o)
 		st.Drifted++
 	}
 	switch o.Phase {
 	case attached:
 		st.Attached++
-		if len(drift) == 0 && o.Ready && !o.Deleting {
+		if !drifted && o.Ready && !o.Deleting {
 			st.Ready++
 		}
 	case blocked:

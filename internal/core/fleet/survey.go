@@ -150,13 +150,13 @@ func (i *surveyed) deleting() bool {
 	return slices.ContainsFunc(i.serving, func(o Object) bool { return o.Deleting })
 }
 
-// firstDrifted returns the first object that only a replacement can correct, or nil. A launch interface stays with its
-// instance.
+// firstDrifted returns the first object that only a replacement can correct, or nil. It was rendered from the present
+// NodeENI, so that no older one replaces what a newer one declares. A launch interface stays with its instance.
 func (i *surveyed) firstDrifted() *Object {
 	for at := range i.serving {
 		o := &i.serving[at]
-		drift := i.drift[o.Name]
-		if len(drift) > 0 && drift[0].Want != render.Nowhere && !o.Launched && !o.Deleting {
+		drift, current := i.drift[o.Name], o.Spec.Revision == i.revision
+		if len(drift) > 0 && drift[0].Want != render.Nowhere && current && !o.Launched && !o.Deleting {
 			return o
 		}
 	}

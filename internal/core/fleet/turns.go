@@ -5,8 +5,9 @@ package fleet
 
 import "slices"
 
-// Turns returns, by name, whether the interface of an object that is being deleted may be removed now. An object that
-// its NodeENI no longer declares needs no turn. Of the others, the first ones by the time of their deletion have it, as
+// Turns returns, by name, whether the interface of an object may be removed now. An object that is not being deleted has
+// no turn, so that a map that is a moment old never has one too many. An object that its NodeENI no longer declares
+// needs none. Of the others, the first ones by the time of their deletion have it, as
 // far as maxUnavailable allows; an instance that lacks an interface counts until the successor is ready. A second
 // object of such an instance has its turn as well: the instance is unavailable already.
 func Turns(n NodeENI, objects []Object, instances []Instance) map[string]bool {
@@ -30,11 +31,14 @@ func (s survey) turns() map[string]bool {
 	}
 	var waiting []Object
 	for _, o := range s.objects {
-		if o.Deleting && s.wanted[o.Name] && o.Attached {
+		switch {
+		case !o.Deleting:
+			turns[o.Name] = false
+		case s.wanted[o.Name] && o.Attached:
 			waiting = append(waiting, o)
-			continue
+		default:
+			turns[o.Name] = true
 		}
-		turns[o.Name] = true
 	}
 	slices.SortFunc(waiting, byDeletion)
 	for _, o := range waiting {

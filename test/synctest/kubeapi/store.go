@@ -189,16 +189,16 @@ func keepIdentity(before *object, after *unstructured.Unstructured) {
 }
 
 // delete requests the deletion of an object. An object without finalizers is removed at once.
-func (s *Server) delete(c *collection, k key, uid types.UID) (*object, error) {
+func (s *Server) delete(c *collection, k key, uid types.UID, version string) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, err := c.find(k)
 	switch {
 	case err != nil:
 		return nil, err
-	case uid != "" && uid != before.GetUID():
+	case uid != "" && uid != before.GetUID(), version != "" && version != before.GetResourceVersion():
 		return nil, apierrors.NewConflict(c.groupResource(), k.name,
-			fmt.Errorf("the UID in the precondition is not the object's"))
+			fmt.Errorf("the UID or the version in the precondition is not the object's"))
 	case len(before.GetFinalizers()) == 0:
 		return s.remove(c, k, before.DeepCopy())
 	case before.GetDeletionTimestamp() != nil:
@@ -212,9 +212,12 @@ func (s *Server) delete(c *collection, k key, uid types.UID) (*object, error) {
 
 // put stores the next version of an object, and sends it to watches.
 func (s *Server) put(c *collection, k key, after *unstructured.Unstructured) (*object, error) {
-	happened := added
-	if c.objects[k] != nil {
-		happened = modified
+	happened, stored := added, map[string]any(nil)
+	if before := c.objects[k]; before != nil {
+		happened, stored = modified, before.Object
+	}
+	if err := s.schemas.CheckRules(after.Object, stored); err != nil {
+		return nil, err
 	}
 	o, err := s.next(c, after)
 	if err != nil {

@@ -180,11 +180,14 @@ func (s *Server) serveObject(r *http.Request, t target) (io.ReadCloser, error) {
 }
 
 func (s *Server) servePatch(r *http.Request, t target) (*object, error) {
+	format, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if types.PatchType(format) == types.JSONPatchType {
+		return s.serveOperations(r, t)
+	}
 	content, err := decode(r)
 	if err != nil {
 		return nil, err
 	}
-	format, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	manager := r.URL.Query().Get("fieldManager")
 	return s.update(t.collection, t.key, func(after *unstructured.Unstructured) error {
 		return t.patch(after, types.PatchType(format), content, manager)
@@ -208,7 +211,8 @@ func (s *Server) serveDelete(r *http.Request, t target) (*object, error) {
 		return nil, err
 	}
 	uid, _, _ := unstructured.NestedString(content, "preconditions", "uid")
-	return s.delete(t.collection, t.key, types.UID(uid))
+	version, _, _ := unstructured.NestedString(content, "preconditions", "resourceVersion")
+	return s.delete(t.collection, t.key, types.UID(uid), version)
 }
 
 // decode reads the body of a request. A delete may have none.
