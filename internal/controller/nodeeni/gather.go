@@ -185,9 +185,22 @@ type computedTurns struct {
 // turnsFor is how long computed turns hold. An object without a turn is asked about again.
 const turnsFor = time.Second
 
-// Turns returns, by the name of each object of a NodeENI, whether its interface may be removed now if the object is being
-// deleted.
-func (r *Reconciler) Turns(ctx context.Context, name string) (map[string]bool, error) {
+// Turn reports whether the interface of an object that is being deleted may be removed now. An object whose NodeENI does
+// not exist, or that no NodeENI declares, needs no turn. One that the cache does not show as deleted yet waits for that.
+func (r *Reconciler) Turn(ctx context.Context, o *v1alpha1.NetworkInterface) (bool, error) {
+	if o.Spec.Origin != v1alpha1.OriginDeclared {
+		return true, nil
+	}
+	turns, err := r.turnsOf(ctx, o.Spec.NodeENI.Name)
+	if err != nil {
+		return false, fmt.Errorf("find the turn of NetworkInterface %s: %w", o.Name, err)
+	}
+	return turns == nil || turns[o.Name], nil
+}
+
+// turnsOf returns, by the name of each object of a NodeENI, whether its interface may be removed now if the object is
+// being deleted; nil if there is no NodeENI of the name.
+func (r *Reconciler) turnsOf(ctx context.Context, name string) (map[string]bool, error) {
 	now := r.Now()
 	r.mu.Lock()
 	known := r.turns[name]
