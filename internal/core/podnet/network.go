@@ -163,7 +163,8 @@ func (n Network) Validate() error {
 			return fmt.Errorf("%s: %w", field, err)
 		}
 	}
-	if n.Attachment != IPVLAN && n.Attachment != HostDevice && n.Attachment != Observed {
+	none := n.Attachment == "" && !n.IsOpen() // the interface has no network for pods any more
+	if n.Attachment != IPVLAN && n.Attachment != HostDevice && n.Attachment != Observed && !none {
 		return fmt.Errorf("attachment is %q, want %s, %s or %s", n.Attachment, IPVLAN, HostDevice, Observed)
 	}
 	if n.Phase != Open && n.Phase != Closed {

@@ -205,9 +205,12 @@ func (f Facts) leave() Step {
 // lost reports whether the object was open in this boot, and the folder with the leases is gone. A device shows by
 // itself whether it is in use.
 func (f Facts) lost() bool {
-	return f.Object.Open && f.Object.Agent.Boot == f.Process.Boot && f.Folder == nil && !f.Recorded &&
-		f.Object.Purpose != ForProgram && f.Object.Purpose != ForObserved
+	return f.Object.Open && f.Object.Agent.Boot == f.Process.Boot && f.Folder == nil && f.leasesMatter() &&
+		f.Object.Purpose != ForObserved
 }
+
+// leasesMatter reports whether an open object has a folder.
+func (f Facts) leasesMatter() bool { return !f.Recorded && f.Object.Purpose != ForProgram }
 
 // written reports whether the object has a write of this process, and no other one can arrive.
 func (f Facts) written() bool {
@@ -251,6 +254,8 @@ func (f Facts) keepFile(step *Step) {
 			step.File = f.Desired.in(f.Object.UID, !observed)
 		}
 	case step.State == Opening && f.hasFile():
+		step.File = f.Desired.in(f.Object.UID, false)
+	case f.Folder == nil && f.Object.Open && f.leasesMatter(): // the node booted; without a folder the leases would be lost
 		step.File = f.Desired.in(f.Object.UID, false)
 	case f.Folder != nil && (f.Folder.IsOpen() || f.Folder.UID != f.Object.UID):
 		step.File = f.Folder.in(f.Object.UID, false)

@@ -12,6 +12,7 @@ package nodenet
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fabric"
 	"github.com/multieni/multieni/awssim/namespace"
+	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/host/agent"
 	"github.com/multieni/multieni/internal/host/netlink"
 	"github.com/multieni/multieni/internal/host/pci"
@@ -198,6 +200,7 @@ func (n *Network) startAgent(ctx context.Context, nd *node) error {
 		Node: nd.name, API: api, Host: nd.host, PCI: pci.Open(n.noSysfs()),
 		Resync: 30 * time.Second, Log: n.options.Logger.With("node", nd.name),
 		PodsDir: nd.pods, PodsDisabled: n.options.Programs == nil, StateDir: nd.state,
+		Process: podnet.Process{Boot: rand.Text(), ID: rand.Text()}, // of a boot of its own, since its files are gone
 	}
 	leases, err := podlease.OpenWatch(nd.pods)
 	if err != nil {

@@ -163,8 +163,7 @@ func readFolder(network *os.Root, name, eni string, withLeases bool) (Folder, er
 	}
 	defer root.Close()
 	var one Folder
-	text, err := read(root, networkName)
-	switch {
+	switch text, err := read(root, networkName); {
 	case err == nil:
 		one.Network, one.Invalid = podnet.ParseNetwork(text)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errIrregular):
