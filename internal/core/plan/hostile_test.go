@@ -50,6 +50,8 @@ type hostile struct {
 	unusable map[eni.Slot]bool
 	// late are the effects of requests that EC2 has received and not carried out yet.
 	late []effect
+	// refused counts the late requests that EC2 refused.
+	refused int
 }
 
 // effect is the effect of a request at a time.
@@ -104,15 +106,19 @@ func (h *hostile) drop(id string) {
 
 // now completes due transitions and returns the true state of all interfaces, ordered by ID.
 func (h *hostile) now() []eni.Interface {
-	late := h.late
+	clock, late := h.clock, h.late
 	h.late = nil
 	for _, one := range late {
-		if one.at.After(h.clock) {
+		if one.at.After(clock) {
 			h.late = append(h.late, one)
-		} else if err := one.do(); err != nil { // nobody hears of it
 			continue
 		}
+		h.clock = one.at
+		if err := one.do(); err != nil { // nobody hears of it
+			h.refused++
+		}
 	}
+	h.clock = clock
 	for id, due := range h.due {
 		if due.After(h.clock) {
 			continue
