@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1alpha1ac "github.com/multieni/multieni/api/applyconfiguration/api/v1alpha1"
@@ -39,6 +40,8 @@ func TestTheNodeHasTheAddressesOfItsPodNetwork(t *testing.T) {
 		applyFile(t, admin, file)
 	}
 	provide(t, admin, name)
+	node := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"providerID":"aws:///us-west-2a/`+instance+`"}}`))
+	must(t, admin.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, node))
 	attached := makeInterface(t, admin, name+"-pods", name)
 	must(t, attached.patch("application/merge-patch+json", `{"metadata":{"labels":{"`+v1alpha1.InstanceLabel+`":"`+instance+`"}}}`))
 	attached.now(granted([]string{prefixA, prefixB}, nil).WithMACAddress("02:00:00:00:00:03").WithSubnetID(addressSubnet))

@@ -19,6 +19,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -301,6 +302,22 @@ func TestAnUnparsableSelectorIsAnEvent(t *testing.T) {
 	}, "Events of the Service")
 }
 
+// indexed lists the interfaces of a node, as a cache does that has an index of them.
+type indexed struct{ client.Client }
+
+func (c indexed) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	interfaces, is := list.(*v1alpha1.NetworkInterfaceList)
+	if !is {
+		return c.Client.List(ctx, list, options...)
+	}
+	wanted := (&client.ListOptions{}).ApplyOptions(options).FieldSelector
+	err := c.Client.List(ctx, interfaces)
+	interfaces.Items = slices.DeleteFunc(interfaces.Items, func(n v1alpha1.NetworkInterface) bool {
+		return !wanted.Matches(fields.Set{"nodeName": n.Spec.NodeName})
+	})
+	return err
+}
+
 // TestThousandsOfEndpoints has more pods than a slice has endpoints.
 func TestThousandsOfEndpoints(t *testing.T) {
 	const pods = 2500
@@ -320,7 +337,7 @@ func TestThousandsOfEndpoints(t *testing.T) {
 	reconcileOnce := func() {
 		t.Helper()
 		r := podservice.New(podservice.Options{
-			Client: p.Client, Slices: writer, Events: events.NewFakeRecorder(10), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Client: indexed{p.Client}, Slices: writer, Events: events.NewFakeRecorder(10), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		})
 		_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: p.namespace, Name: "upf-n3"}})
 		must(t, err)
