@@ -42,8 +42,12 @@ func TestTheNodeHasTheAddressesOfItsPodNetwork(t *testing.T) {
 	provide(t, admin, name)
 	node := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"providerID":"aws:///us-west-2a/`+instance+`"}}`))
 	must(t, admin.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, node))
-	attached := makeInterface(t, admin, name+"-pods", name)
-	must(t, attached.patch("application/merge-patch+json", `{"metadata":{"labels":{"`+v1alpha1.InstanceLabel+`":"`+instance+`"}}}`))
+	declared := newInterface(name+"-pods", name)
+	declared.Spec.InstanceID, declared.Labels[v1alpha1.InstanceLabel] = instance, instance
+	declared.Spec.Pods.IPv4 = &v1alpha1.PodPrefixSettings{Min: 1, Max: 4}
+	must(t, admin.Create(t.Context(), declared))
+	t.Cleanup(func() { tear(admin, declared.Name) })
+	attached := &anInterface{T: t, admin: admin, name: declared.Name, uid: declared.UID}
 	attached.now(granted([]string{prefixA, prefixB}, nil).WithMACAddress("02:00:00:00:00:03").WithSubnetID(addressSubnet))
 	must(t, attached.report(admin, attached.read().ResourceVersion, networkingv1alpha1ac.NodeReport().
 		WithAgent(networkingv1alpha1ac.AgentProcess().WithBootID("b").WithProcessID("before")).
@@ -83,7 +87,7 @@ func runAgent(t *testing.T, token string, o nodeagent.Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.API, o.Resync, o.DefaultMTU, o.Log = api, time.Second, 9001, slog.New(slog.DiscardHandler)
+	o.API, o.Resync, o.DefaultMTU, o.Log = api, time.Second, 9001, slog.New(slog.NewTextHandler(t.Output(), nil))
 	o.PodsDir, o.StateDir = t.TempDir(), t.TempDir()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
