@@ -47,6 +47,10 @@ func (h *podHost) replaceAgent() {
 		r.covers.Actors[runsWithoutPods]++
 	case 1:
 		kind = h.agent
+	case 7:
+		h.diskFull = !h.diskFull
+		r.note(nil, "%s: the disk of node %s is full: %t", h.c.name, h.node, h.diskFull)
+		return
 	case 2, 3, 4, 5:
 	case 6:
 		r.note(nil, "%s: node %s loses the files of its networks and its checkpoint", h.c.name, h.node)

@@ -45,7 +45,7 @@ func (c cloud) DescribeInstance(_ context.Context, instanceID string) (eni.Insta
 			Filters: []ec2.Filter{{Name: "instance-id", Values: []string{instanceID}}},
 		}})
 		if err == nil && len(out.Reservations) > 0 {
-			look.Instance = instance(out.Reservations[0].Instances[0])
+			look.Instance = machineOf(out.Reservations[0].Instances[0])
 		}
 		return err
 	})

@@ -18,8 +18,11 @@ func (h *podHost) moveDevices() {
 	for _, n := range h.c.api.interfaces() {
 		id := n.Status.ENIID
 		switch {
-		case id == "" || !h.bound[id]:
+		case id == "":
+		case !h.hasLink(id):
+			delete(h.bound, id)
 			delete(h.driven, id)
+		case !h.bound[id]:
 		case h.driven[id] && p.happens(programTime):
 			delete(h.driven, id)
 		case !h.driven[id] && n.DeletionTimestamp.IsZero() && p.happens(4):

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/podnet"
 )
 
@@ -92,9 +91,4 @@ func prefixesOf(family *podnet.Family) []netip.Prefix {
 		return nil
 	}
 	return family.Prefixes
-}
-
-// reporting judges a report of an agent before the API server stores it.
-func (h *podHost) reporting(n *v1alpha1.NetworkInterface, report v1alpha1.NodeReport) {
-	h.noteLetGo(n.Status.ENIID, report.Open)
 }

@@ -258,7 +258,8 @@ func (r *run) duplicating(p *process, m identity.Interface, subnetID string) {
 		aged := r.now.Sub(r.watch.made[i.ID]) > staleness // its tag has the time of the decision
 		switch {
 		case i.Tags[identity.TagInterface] != m.Name, i.SubnetID != subnetID, recorded != nil, p.expired:
-		case !i.AttachedTo(m.InstanceID) && i.Tags[identity.TagUID] != string(m.UID):
+		case i.Tags[identity.TagUID] == string(m.UID): // EC2 answers the token with this one
+		case !i.AttachedTo(m.InstanceID):
 		case r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[r.spotOf(i).String()]) < 10*time.Minute:
 		case r.now.Sub(r.watch.torn[i.ID]) <= staleness, i.Attachment != nil && i.Attachment.Status == eni.AttachmentDetaching:
 		case aged, r.watch.maker[i.ID] == p.name:

@@ -40,9 +40,16 @@ type podHost struct {
 	// agent is the kind of agent that runs on the node, and process the product's agent.
 	agent   agentKind
 	process *agent.Agent
-	// api is what the process knows of the API server, and checkpoint what it stored on the disk.
+	// started counts the processes. pass is the last one that has not written its reports, nil for none, and holds is set
+	// until it has written about addresses. late are writes to the API server that are under way.
+	started int
+	pass    *agent.Pass
+	holds   bool
+	late    []func()
+	// api is what the process knows of the API server, and checkpoint what it stored on the disk, unless it is full.
 	api        *agentAPI
 	checkpoint *agent.Checkpoint
+	diskFull   bool
 	// boot is the boot of the node, of bootsBegun.
 	boot       podnet.Boot
 	bootsBegun int
@@ -207,7 +214,7 @@ func (h *podHost) settle() {
 		h.runs(servesPods)
 	}
 	h.arrive()
-	h.passes()
+	h.passesOnce()
 	h.endPrograms()
 	for at := range h.using {
 		if file, is := h.files[at]; (!is || !file.IsOpen()) && !h.linger(at) {
@@ -260,9 +267,7 @@ func (h *podHost) reboot() {
 	h.files, h.leases, h.lost = map[string]podnet.Network{}, map[string][]podnet.Lease{}, nil
 	h.forgetBrought()
 	h.runs(h.agent)
-	h.api.away = true
-	h.pass()
-	h.api.away = false
+	h.serve()
 }
 
 // runsAgent reports whether an agent runs on the node: a kubelet runs pods while its Node exists.

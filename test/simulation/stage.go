@@ -98,9 +98,9 @@ func (r *run) raise() *stage {
 	for _, instance := range slices.Sorted(maps.Keys(r.pods.hosts)) {
 		h := r.pods.hosts[instance]
 		s.hosts[h.node] = h
-		for network, file := range h.files {
+		for at, file := range h.files {
 			if file.Attachment == podnet.HostDevice {
-				h.add(network)
+				h.add(at)
 			}
 		}
 		h.settle()
@@ -117,7 +117,7 @@ func (s *stage) end() { s.run.stage, s.depth = nil, 0 }
 func (s *stage) comesUp(node string) {
 	h := s.hosts[node]
 	h.bringUpAddress(s.truth().interfaces[s.interfaceOf(node)], s.address)
-	h.servePods()
+	h.serve()
 }
 
 // goes lets the pod drop the address.
@@ -145,7 +145,7 @@ func (s *stage) agentBeginsWrite(node string) {
 
 // agentHolds lets an agent write which addresses its pods have.
 func (s *stage) agentHolds(h *podHost) {
-	h.servePods()
+	h.serve()
 	_ = h.pass.Hold(context.Background())
 }
 
@@ -228,8 +228,8 @@ func (s *stage) lateCallArrives() {
 // podsAreServed says that no late call took an interface or a prefix from a pod.
 func (s *stage) podsAreServed() {
 	for _, h := range s.hosts {
-		for network, leases := range h.leases {
-			i := s.truth().interfaces[h.files[network].ENI]
+		for at, leases := range h.leases {
+			i := s.truth().interfaces[h.files[at].ENI]
 			isDetached := !i.AttachedTo(h.instance) || i.Attachment.Status == eni.AttachmentDetaching
 			for _, lease := range leases {
 				if lease.InUse() && isDetached {
@@ -374,10 +374,10 @@ func (s *stage) interfaceOf(node string) string {
 	panic("node " + node + " has no network for pods")
 }
 
-// network returns the network for pods on a node.
+// network returns the folder of the network for pods on a node.
 func (s *stage) network(node string) string {
-	for network := range s.hosts[node].files {
-		return network
+	for at := range s.hosts[node].files {
+		return at
 	}
 	panic("node " + node + " has no network for pods")
 }
@@ -411,11 +411,8 @@ func (s *stage) userLabels(node string, labels map[string]string) {
 	})
 }
 
-// prefixesIdle lets prefixes without pods become idle, so that they may drain.
-func (s *stage) prefixesIdle() { s.passes(podnet.IdleTime / hostSpeed) }
-
-// agentReads lets the agent of a node read its NodeENIState.
-func (s *stage) agentReads(node string) { s.hosts[node].read() }
+// agentReads lets the agent of a node read the objects of its interfaces.
+func (s *stage) agentReads(node string) { s.hosts[node].api.catchUp() }
 
 // agentServes lets the agent write the file for pods, and its checkpoint. Its report is under way.
 func (s *stage) agentServes(node string) { s.hosts[node].serve() }
@@ -424,15 +421,20 @@ func (s *stage) agentServes(node string) { s.hosts[node].serve() }
 func (s *stage) agentReports(node string) { s.hosts[node].write() }
 
 // reportInterval is the least time between two reports that differ only in the use of addresses (internal/host/agent).
-const reportInterval = 5 * time.Second / hostSpeed
+const reportInterval = time.Minute / hostSpeed
 
-// agentActs lets the agent do all of this, once a report is due.
+// agentActs lets the agent do all of this, once a report is due, until it has nothing more to do.
 func (s *stage) agentActs(node string) {
 	s.passes(reportInterval)
-	s.agentReads(node)
-	s.agentServes(node)
-	s.agentReports(node)
+	for range agentRounds {
+		s.agentReads(node)
+		s.agentServes(node)
+		s.agentReports(node)
+	}
 }
+
+// agentRounds is how often an agent decides until it has done what a change of its objects leads to.
+const agentRounds = 4
 
 // boots lets a node boot. Its agent has only the checkpoint.
 func (s *stage) boots(node string) { s.hosts[node].reboot() }
@@ -453,8 +455,14 @@ func (s *stage) leaderServesOnce(node string) {
 	if at := s.leader.pollAt; !at.IsZero() && !s.now.Before(at) {
 		s.leader.poll()
 	}
-	if slices.Contains(s.leader.queues[nodeQueue].ready(s.now), node) {
-		s.leader.reconcile(nodeQueue, node)
+	for _, one := range []struct {
+		queue queueName
+		key   string
+	}{{nodeENIQueue, "net"}, {nodeQueue, node}, {instanceQueue, s.hosts[node].instance}} {
+		if slices.Contains(s.leader.queues[one.queue].ready(s.now), one.key) {
+			s.leader.reconcile(one.queue, one.key)
+			s.leaderSees()
+		}
 	}
 }
 
@@ -481,17 +489,9 @@ func (s *stage) leaderServesWithoutWrites(node string) {
 // refusesWrites reports whether the API server refuses a write of the leader.
 func (s *stage) refusesWrites() bool { return s != nil && s.unwritable }
 
-// agentOfEarlierReleaseActs lets an agent that knows no pods report once, before the present one starts again.
-func (s *stage) agentOfEarlierReleaseActs(node string) {
-	h := s.hosts[node]
-	h.runs(knowsNone)
-	s.agentActs(node)
-	h.runs(servesPods)
-}
-
 // hasPrefixes says how many prefixes EC2 has on the interface of a node.
 func (s *stage) hasPrefixes(node string, count int) {
 	if i := s.truth().interfaces[s.interfaceOf(node)]; len(i.IPv4Prefixes) != count {
-		s.fail("the interface of node %s has not %d prefixes: %s", node, count, describe(i))
+		s.fail("the interface of node %s has not %d prefixes: %s", node, count, s.describe(i))
 	}
 }

@@ -62,7 +62,7 @@ func (i *importRun) findImported(ctx context.Context) error {
 		found := importer.FindImported(i.cloud.cluster, ref.ID, i.from, all)
 		i.outcome.Passed = append(i.outcome.Passed, found.Passed...)
 		for _, m := range found.Matches {
-			if nodeENI := i.nodeENIs[m.Member.NodeENI]; nodeENI != nil && nodeENI.Spec.Pods != nil {
+			if nodeENI := i.nodeENIs[m.Key.NodeENI]; nodeENI != nil && nodeENI.Spec.Pods != nil {
 				i.outcome.Passed = append(i.outcome.Passed, importer.Skipped{Interface: m.Interface, Why: fmt.Sprintf(
 					"pods have addresses of NodeENI %s; remove spec.pods, and wait until no pod has one", nodeENI.Name)})
 				continue
@@ -70,19 +70,19 @@ func (i *importRun) findImported(ctx context.Context) error {
 			i.outcome.Matches = append(i.outcome.Matches, m)
 		}
 	}
-	keeping := map[identity.Owner]bool{}
+	keeping := map[string]bool{}
 	for _, one := range all {
-		if member, _ := identity.Read(i.cloud.cluster, one.Tags); !i.releases(one.ID) {
-			keeping[member.Owner] = true
+		if tagged, _ := identity.Read(i.cloud.cluster, one.Tags); !i.releases(one.ID) {
+			keeping[tagged.NodeENI] = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(i.nodeENIs)) {
 		nodeENI := i.nodeENIs[name]
 		released := slices.ContainsFunc(i.outcome.Matches, func(m importer.Match) bool {
-			return m.Member.Owner == identity.Owner(nodeENI.UID)
+			return m.Key.NodeENI == name
 		})
 		held := controllerutil.ContainsFinalizer(nodeENI, v1alpha1.Finalizer)
-		if held && released && !keeping[identity.Owner(nodeENI.UID)] {
+		if held && released && !keeping[name] {
 			i.objects = append(i.objects, *nodeENI)
 		}
 	}

@@ -13,9 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/report"
 )
 
@@ -79,7 +77,7 @@ func findLeaks(ctx context.Context, api client.Client, cloud ec2) (report.Leaks,
 		known = append(known, report.KnownInterface{Name: n.Name, UID: string(n.UID), ENIID: n.Status.ENIID})
 	}
 	leaks := report.NewLeaks(cloud.cluster, owned, known, time.Now())
-	all, err := cloud.ListByOwners(ctx, ownersOf(o))
+	all, err := cloud.ListByUIDs(ctx, uidsOf(o))
 	leaks.AddOtherNames(all)
 	return leaks, err
 }

@@ -18,7 +18,9 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/report"
 )
 
@@ -114,7 +116,7 @@ func addInterface(node *report.Node, i report.Interface) {
 		return
 	}
 	node.Desired++
-	if i.Phase == report.Attached {
+	if i.Phase == plan.Attached {
 		node.Attached++
 	}
 }
@@ -209,14 +211,14 @@ func nodeFacts(n *corev1.Node) report.Node {
 func interfaceFacts(n *v1alpha1.NetworkInterface) report.Interface {
 	facts := report.Interface{
 		Name: n.Name, NodeENI: n.Spec.NodeENI.Name, Ordinal: int(n.Spec.Ordinal),
-		Node:  cmp.Or(n.Spec.NodeName, n.Spec.InstanceID),
+		Node: cmp.Or(n.Spec.NodeName, n.Spec.InstanceID), Phase: plan.Phase(object.PhaseOf(n)),
 		ENIID: n.Status.ENIID, SubnetID: n.Status.SubnetID, PrivateIP: n.Status.Addresses.PrivateIP,
-		MAC: n.Status.MACAddress, Slot: slotOf(n.Spec.Slot), Asked: int(n.Spec.Slot.DeviceIndex),
+		MAC: n.Status.MACAddress, Slot: object.Slot(n.Spec.Slot), Asked: int(n.Spec.Slot.DeviceIndex),
 		Deleting: !n.DeletionTimestamp.IsZero(), Held: n.Held(), Unanswered: n.Status.ENIID != "" && n.Status.Node == nil,
 		Closed: n.Spec.Pods != nil && n.Spec.Pods.Closed,
 	}
 	if n.Status.Slot != nil {
-		facts.Slot = slotOf(*n.Status.Slot)
+		facts.Slot = object.Slot(*n.Status.Slot)
 	}
 	facts.Reason, facts.Message = reasonOf(n)
 	a := n.Status.Addresses
@@ -229,12 +231,7 @@ func interfaceFacts(n *v1alpha1.NetworkInterface) report.Interface {
 		facts.Drift = append(facts.Drift, fmt.Sprintf("%s: %s wanted, %s there", d.Field, d.Want, d.Have))
 	}
 	addReport(&facts, n.Status.Node)
-	facts.SetPhase(n.Status.AttachmentID != "")
 	return facts
-}
-
-func slotOf(s v1alpha1.InterfaceSlot) eni.Slot {
-	return eni.Slot{Card: int(s.NetworkCardIndex), Device: int(s.DeviceIndex)}
 }
 
 // reasonOf returns why an interface is not as desired; empty if it is. A status of an earlier spec says nothing about

@@ -131,18 +131,19 @@ func getNodeENI(ctx context.Context, reader client.Reader, name string) (*v1alph
 	return &nodeENI, nil
 }
 
-// gatherTurns finds the objects whose removal waits for its turn. An object that is held waits anyway.
+// gatherTurns finds the objects whose removal waits for its turn. An object that is held waits anyway, and one of a
+// network needs no turn. The turns of an object that was just deleted are not known yet.
 func (r *Reconciler) gatherTurns(ctx context.Context, g *gathered) error {
 	for n := range g.objects {
 		o := &g.objects[n]
-		if !o.Final() || o.Status.ENIID == "" {
+		if !o.Final() || o.Status.ENIID == "" || o.Spec.Origin != v1alpha1.OriginDeclared {
 			continue
 		}
-		has, err := r.Turn(ctx, o)
+		turns, err := r.Turns(ctx, o.Spec.NodeENI.Name)
 		if err != nil {
-			return fmt.Errorf("find out whether it is the turn of %s: %w", o.Name, err)
+			return fmt.Errorf("find the turns of the interfaces of NodeENI %s: %w", o.Spec.NodeENI.Name, err)
 		}
-		if !has {
+		if turns != nil && !turns[o.Name] {
 			g.awaitsTurn[identity.UID(o.UID)] = true
 			g.next = sooner(g.next, r.Now().Add(turnCheck))
 		}

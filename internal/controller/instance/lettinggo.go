@@ -25,7 +25,7 @@ var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Vers
 
 // kindDeletion is the last read of the objects' CustomResourceDefinition.
 type kindDeletion struct {
-	// mu serializes the reads.
+	// mu guards covers and deleting, and serializes the reads.
 	mu sync.Mutex
 	// covers is the number of the last object that was seen being deleted before the read began.
 	covers   uint64

@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/aws/observer"
 	"github.com/multieni/multieni/internal/controller"
@@ -63,8 +62,9 @@ type Options struct {
 	Permit func() error
 	// Era returns the era of this process.
 	Era func() era.Era
-	// Turn reports whether the interface of an object that is being deleted may be removed now; nil if each may.
-	Turn func(ctx context.Context, o *v1alpha1.NetworkInterface) (bool, error)
+	// Turns returns, by the name of each object of a NodeENI, whether its interface may be removed now if the object is
+	// being deleted. It returns nil for a NodeENI that does not exist. If Turns is nil, each may.
+	Turns func(ctx context.Context, nodeENI string) (map[string]bool, error)
 	// RefusedWrites holds the objects that the API server refuses to store.
 	RefusedWrites *controller.RejectedWrites
 	// Repairs holds the in-place updates for launch interfaces.
@@ -118,8 +118,8 @@ func New(options Options) *Reconciler {
 	if options.Attached == nil {
 		options.Attached = func(time.Duration) {}
 	}
-	if options.Turn == nil {
-		options.Turn = func(context.Context, *v1alpha1.NetworkInterface) (bool, error) { return true, nil }
+	if options.Turns == nil {
+		options.Turns = func(context.Context, string) (map[string]bool, error) { return nil, nil }
 	}
 	w := ratelimit.NewWorkers(options.Concurrency)
 	r := &Reconciler{

@@ -144,7 +144,8 @@ func (r *Reconciler) announceForce(o *v1alpha1.NetworkInterface, d plan.Detach) 
 // recordRejected reports once that the API server refuses a write of an object: the refused object itself cannot
 // report it.
 func (r *Reconciler) recordRejected(o *v1alpha1.NetworkInterface, err error) {
-	if r.RefusedWrites.Note(controller.ObjectRef{Kind: "NetworkInterface", Name: o.Name}, err) {
+	if r.RefusedWrites.Note(controller.ObjectRef{Kind: "NetworkInterface/status", Name: o.Name,
+		NodeENI: o.Spec.NodeENI.Name}, err) {
 		r.Events.Eventf(reference(o), nil, corev1.EventTypeWarning, v1alpha1.ReasonStateRefused, "Report", "%s",
 			controller.Note(err))
 	}

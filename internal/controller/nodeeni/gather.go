@@ -185,8 +185,8 @@ type computedTurns struct {
 // turnsFor is how long computed turns hold. An object without a turn is asked about again.
 const turnsFor = time.Second
 
-// Turns returns, by the name of each object of a NodeENI, whether its interface may be removed now if the object is being
-// deleted.
+// Turns returns, by the name of each object of a NodeENI, whether its interface may be removed now if the object is
+// being deleted; nil if there is no NodeENI of the name.
 func (r *Reconciler) Turns(ctx context.Context, name string) (map[string]bool, error) {
 	now := r.Now()
 	r.mu.Lock()

@@ -6,6 +6,7 @@ package nodeeni
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -62,4 +63,18 @@ func (r *Reconciler) Blocked() map[string]int {
 		}
 	}
 	return counts
+}
+
+// Orphaned returns the number of objects whose NodeENI does not exist.
+func (r *Reconciler) Orphaned() (n int) {
+	objects, err := object.All(context.Background(), r.Client)
+	if err != nil {
+		return 0 // a cache that is not filled yet has no content
+	}
+	for i := range objects {
+		if meta.IsStatusConditionTrue(objects[i].Status.Conditions, v1alpha1.ConditionOrphaned) {
+			n++
+		}
+	}
+	return n
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // Fleet is the state that was read from a cluster.
@@ -80,8 +81,8 @@ type Interface struct {
 	NodeENI string `json:"nodeENI"`
 	Ordinal int    `json:"ordinal"`
 	// Node is the name of the Node, or the instance ID if the object names none.
-	Node  string `json:"node,omitempty"`
-	Phase Phase  `json:"phase"`
+	Node  string     `json:"node,omitempty"`
+	Phase plan.Phase `json:"phase"`
 	// Reason and Message say why the interface is not as desired; empty if it is.
 	Reason    string `json:"reason,omitempty"`
 	Message   string `json:"message,omitempty"`
@@ -108,37 +109,6 @@ type Interface struct {
 	Closed bool `json:"closed,omitempty"`
 	// Pods are pods with an address of an interface that is closed or to be deleted, as NAMESPACE/NAME.
 	Pods []string `json:"pods,omitempty"`
-}
-
-// Phase is how far an interface is.
-type Phase string
-
-// The phases of an interface.
-const (
-	// Creating is the phase without an ENI.
-	Creating Phase = "Creating"
-	// Blocked is the phase without an ENI if a user has to act.
-	Blocked Phase = "Blocked"
-	// Attaching is the phase with an ENI that is not attached.
-	Attaching Phase = "Attaching"
-	Attached  Phase = "Attached"
-	Removing  Phase = "Removing"
-)
-
-// SetPhase sets the phase from the other facts.
-func (i *Interface) SetPhase(attached bool) {
-	switch {
-	case i.Deleting:
-		i.Phase = Removing
-	case attached:
-		i.Phase = Attached
-	case i.ENIID != "":
-		i.Phase = Attaching
-	case i.Reason == "" || passing(i.Reason):
-		i.Phase = Creating
-	default:
-		i.Phase = Blocked
-	}
 }
 
 // Link is the state of an interface on the node, as the agent reports it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/report"
 )
 
@@ -17,9 +18,9 @@ import (
 func stateful(name, ready string, attached, desired int) report.Node {
 	n := report.Node{Name: name, Attached: attached, Desired: desired, Ready: report.Condition{Status: ready}}
 	for at := range desired {
-		i := report.Interface{NodeENI: "multus", Phase: report.Attached}
+		i := report.Interface{NodeENI: "multus", Phase: plan.Attached}
 		if at >= attached {
-			i.Phase, i.Reason = report.Blocked, "SubnetFull"
+			i.Phase, i.Reason = plan.Blocked, "SubnetFull"
 		}
 		n.Interfaces = append(n.Interfaces, i)
 	}
@@ -179,22 +180,22 @@ func TestWhyInterface(t *testing.T) {
 		},
 		"drifted": {with(func(i *report.Interface) { i.Drift = []string{"slot"} }), []string{"not as declared"}, false},
 		"unattached": {
-			with(func(i *report.Interface) { i.Phase = report.Attaching }), []string{"is not attached to node node-a2"}, false,
+			with(func(i *report.Interface) { i.Phase = plan.Attaching }), []string{"is not attached to node node-a2"}, false,
 		},
 		"without an ENI": {
-			with(func(i *report.Interface) { i.Phase, i.ENIID = report.Creating, "" }), []string{"It has no ENI yet"}, false,
+			with(func(i *report.Interface) { i.Phase, i.ENIID = plan.Creating, "" }), []string{"It has no ENI yet"}, false,
 		},
 		"closed": {
 			with(func(i *report.Interface) { i.Closed, i.Pods = true, []string{"upf/upf-0"} }),
 			[]string{"It is closed", "upf/upf-0"}, true,
 		},
 		"to be removed, in use": {
-			with(func(i *report.Interface) { i.Deleting, i.Held, i.Phase = true, true, report.Removing }),
+			with(func(i *report.Interface) { i.Deleting, i.Held, i.Phase = true, true, plan.Detaching }),
 			[]string{"stays attached until nothing on node node-a2 uses it", "kubectl eni release multus-eni-config-2"}, false,
 		},
 		"to be removed, taken over": {
 			with(func(i *report.Interface) {
-				i.Deleting, i.Held, i.Unanswered, i.Phase = true, true, true, report.Removing
+				i.Deleting, i.Held, i.Unanswered, i.Phase = true, true, true, plan.Detaching
 			}),
 			[]string{"was taken over", "the agent of node node-a2"}, false,
 		},
@@ -203,7 +204,7 @@ func TestWhyInterface(t *testing.T) {
 			[]string{"There is no Node node-z any more", "kubectl eni release"}, false,
 		},
 		"being removed": {
-			with(func(i *report.Interface) { i.Deleting, i.Phase = true, report.Removing }),
+			with(func(i *report.Interface) { i.Deleting, i.Phase = true, plan.Detaching }),
 			[]string{"nothing uses it any more"}, false,
 		},
 	} {
@@ -217,28 +218,6 @@ func TestWhyInterface(t *testing.T) {
 			}
 			if why.Fine != tc.fine {
 				t.Errorf("fine is %t:\n%s", why.Fine, text)
-			}
-		})
-	}
-}
-
-func TestThePhaseOfAnInterface(t *testing.T) {
-	for name, tc := range map[string]struct {
-		of       report.Interface
-		attached bool
-		want     report.Phase
-	}{
-		"attached":                    {report.Interface{ENIID: "eni-1"}, true, report.Attached},
-		"with an ENI":                 {report.Interface{ENIID: "eni-1"}, false, report.Attaching},
-		"without an ENI":              {report.Interface{}, false, report.Creating},
-		"without one, and it goes on": {report.Interface{Reason: "Throttled"}, false, report.Creating},
-		"a user has to act":           {report.Interface{Reason: "SubnetFull"}, false, report.Blocked},
-		"being deleted":               {report.Interface{ENIID: "eni-1", Deleting: true}, true, report.Removing},
-	} {
-		t.Run(name, func(t *testing.T) {
-			i := tc.of
-			if i.SetPhase(tc.attached); i.Phase != tc.want {
-				t.Errorf("got %s, want %s", i.Phase, tc.want)
 			}
 		})
 	}

@@ -95,7 +95,7 @@ func (i Interface) trouble() (reason, message string) {
 		return i.Reason, i.Message
 	case len(i.Drift) > 0:
 		return reasonDrifted, differs
-	case i.Phase != Attached:
+	case i.Phase != plan.Attached:
 		return string(plan.InProgress), "EC2 is at work on " + cmp.Or(i.ENIID, "it")
 	case i.Link != nil && !hostnet.State(i.Link.State).Usable():
 		return linkPrefix + i.Link.State, cmp.Or(i.Link.Message, i.Link.Reason)

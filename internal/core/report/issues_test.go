@@ -63,7 +63,7 @@ func TestAnInterfaceHasAnIssueByItsPhaseReasonAndDrift(t *testing.T) {
 			onNodeA1("Drifted", "differs in slot: 1 wanted, 2 there", false),
 		},
 		"drifted while EC2 detaches it": {
-			report.Interface{Phase: "Removing", Drift: drift},
+			report.Interface{Phase: "Detaching", Drift: drift},
 			onNodeA1("Drifted", "differs in slot: 1 wanted, 2 there", false),
 		},
 		"drifted with a reason that says so": {
@@ -125,7 +125,7 @@ func TestTheIssueOfALinkComesAfterWhatTheControllerSays(t *testing.T) {
 	}{
 		"a reason":               {report.Interface{Phase: "Attached", Reason: "SubnetFull", Link: link}, "SubnetFull"},
 		"drift":                  {report.Interface{Phase: "Attached", Drift: []string{"slot"}, Link: link}, "Drifted"},
-		"not attached":           {report.Interface{Phase: "Removing", Link: link}, "InProgress"},
+		"not attached":           {report.Interface{Phase: "Detaching", Link: link}, "InProgress"},
 		"nothing but the link":   {report.Interface{Phase: "Attached", Link: link}, "LinkRefused"},
 		"not reported by agents": {report.Interface{Phase: "Attaching"}, "InProgress"},
 	} {

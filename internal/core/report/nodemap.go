@@ -12,6 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/instancetype"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/core/text"
 )
@@ -70,7 +71,7 @@ func NewNodeMap(n Node, look *eni.InstanceSnapshot, limits eni.Limits, unseen st
 	}
 	for _, i := range n.Interfaces {
 		view := i.slotView()
-		if there, occupied := views[i.Slot]; i.Phase == Attached || occupied && there.ENIID == i.ENIID && i.ENIID != "" {
+		if there, occupied := views[i.Slot]; i.Phase == plan.Attached || occupied && there.ENIID == i.ENIID && i.ENIID != "" {
 			views[i.Slot] = view
 		} else {
 			p.Waiting = append(p.Waiting, view)

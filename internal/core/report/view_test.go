@@ -184,7 +184,7 @@ func screens() map[string]string {
 	nobody.Selector = map[string]string{"ng": "user-plane"}
 	fargate := report.Node{Name: "fargate", Unserved: "providerID \"x\" names no EC2 instance"}
 	held := f.Nodes[0].Interfaces[0]
-	held.Deleting, held.Held, held.Phase, held.Pods = true, true, report.Removing, []string{"upf/upf-0", "upf/upf-1"}
+	held.Deleting, held.Held, held.Phase, held.Pods = true, true, plan.Detaching, []string{"upf/upf-0", "upf/upf-1"}
 	held.Reason, held.Message = "InUseByPods", "2 pods have addresses of eni-00000000000000002: upf/upf-0, upf/upf-1; delete or move them"
 	rates := map[string]forecast.Rate{"AttachNetworkInterface": {Burst: 35, PerSecond: 3.5}}
 	planned := report.NewPlanDiff(drafts(1200), rates)

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // WhyInterface explains a NetworkInterface of the fleet.
@@ -16,9 +18,9 @@ func WhyInterface(f Fleet, i Interface) Why {
 	switch {
 	case i.Deleting:
 		w.explainRemoval(f, i)
-	case i.Phase == Attached && !i.unfinished():
+	case i.Phase == plan.Attached && !i.unfinished():
 		w.Fine, w.Verdict = true, fmt.Sprintf("It is as declared: %s.", where)
-	case i.Phase == Attached:
+	case i.Phase == plan.Attached:
 		w.Verdict = fmt.Sprintf("It is attached, and not as declared: %s.", where)
 	case i.ENIID != "":
 		w.Verdict = fmt.Sprintf("%s exists and is not attached to node %s.", i.ENIID, i.Node)
