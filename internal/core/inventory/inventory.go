@@ -100,16 +100,31 @@ func New(cluster string) *Inventory {
 }
 
 // tagged returns the identity that the tags of an interface name, and whether the interface is one of the cluster. The
-// tags of a known interface can be incomplete: they name the cluster, and the rest is the identity that it had.
+// tag of the cluster decides that: an object records the ID of its interface, so the interface is known even if its other
+// tags are damaged. It is then what it was before or, in a new process, an interface of the instance that it is attached
+// to.
 func (v *Inventory) tagged(i eni.Interface) (identity.Interface, bool) {
 	if NeverOwned(i) {
 		return identity.Interface{}, false
 	}
 	is, verdict := identity.Read(v.cluster, i.Tags)
-	if known, was := v.entries[i.ID]; was && verdict == identity.Malformed {
+	if verdict != identity.Malformed {
+		return is, verdict == identity.Owned
+	}
+	if known, was := v.entries[i.ID]; was {
 		return known.Tagged, true
 	}
-	return is, verdict == identity.Owned
+	if i.Attachment != nil {
+		is.InstanceID = i.Attachment.InstanceID
+	}
+	return is, eni.IsInstanceID(is.InstanceID)
+}
+
+// isMalformed reports whether the tags of an interface name no object. Such an interface counts for nothing but its
+// object.
+func (v *Inventory) isMalformed(e *entry) bool {
+	_, verdict := identity.Read(v.cluster, e.Tags)
+	return verdict == identity.Malformed
 }
 
 // entry returns the entry of an interface, filed under its present identity. It creates the entry if necessary.

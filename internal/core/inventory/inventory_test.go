@@ -375,6 +375,20 @@ func TestARetaggedInterfaceMovesToItsNewPlace(t *testing.T) {
 	}
 }
 
+// TestDamagedTagsHideNoInterfaceFromItsInstance: an object of the instance may record its ID.
+func TestDamagedTagsHideNoInterfaceFromItsInstance(t *testing.T) {
+	for tag, known := range map[string]bool{identity.TagUID: true, identity.TagNode: true, identity.TagInstanceID: true, identity.TagCluster: false} {
+		t.Run(tag, func(t *testing.T) {
+			v, i := inventory.New(cluster), attached(fresh("eni-1", first(), after(-3600)), eni.AttachmentAttached)
+			delete(i.Tags, tag)
+			v.ObserveInterfaces(start, i)
+			if got := v.Of(instance); (len(got) == 1) != known || v.Len() != 0 || len(v.All()) != 0 {
+				t.Errorf("the instance has %d, the cluster %d", len(got), v.Len())
+			}
+		})
+	}
+}
+
 // TestAKnownInterfaceKeepsItsPlaceUnlessItsTagsNameAnother: the ID is the identity, as long as the tag of the cluster
 // allows calls for it.
 func TestAKnownInterfaceKeepsItsPlaceUnlessItsTagsNameAnother(t *testing.T) {
@@ -394,7 +408,7 @@ func TestAKnownInterfaceKeepsItsPlaceUnlessItsTagsNameAnother(t *testing.T) {
 	}
 }
 
-// TestBothInstancesHearOfAnInterfaceWhoseTagsNameAnother has a user change the tag with the node of an interface.
+// TestBothInstancesHearOfAnInterfaceWhoseTagsNameAnother has a user change the tags of an interface.
 func TestBothInstancesHearOfAnInterfaceWhoseTagsNameAnother(t *testing.T) {
 	v := inventory.New(cluster)
 	was, is := first(), first()

@@ -35,8 +35,16 @@ func (v *Inventory) RecentlyCreated(now time.Time, id string) bool {
 	return known && now.Before(e.ownedSince.Add(VisibilityWindow))
 }
 
-// Len returns the number of interfaces.
-func (v *Inventory) Len() int { return len(v.entries) }
+// Len returns the number of interfaces whose tags name an object.
+func (v *Inventory) Len() int {
+	n := 0
+	for _, e := range v.entries {
+		if !v.isMalformed(e) {
+			n++
+		}
+	}
+	return n
+}
 
 // InTransition returns the IDs of the interfaces that EC2 is changing, or that a read omitted.
 func (v *Inventory) InTransition() []string {
@@ -50,19 +58,23 @@ func (v *Inventory) InTransition() []string {
 	return ids
 }
 
-// Unattached returns the number of unattached interfaces that count.
+// Unattached returns the number of unattached interfaces whose tags name an object and that count.
 func (v *Inventory) Unattached(counts func(Record) bool) int {
 	n := 0
 	for id := range v.unattached {
-		if counts(v.entries[id].Record) {
+		if e := v.entries[id]; !v.isMalformed(e) && counts(e.Record) {
 			n++
 		}
 	}
 	return n
 }
 
-// All returns the records of all interfaces, ordered by ID.
-func (v *Inventory) All() []Record { return v.records(v.entries) }
+// All returns the records of all interfaces whose tags name an object, ordered by ID.
+func (v *Inventory) All() []Record {
+	owned := maps.Clone(v.entries)
+	maps.DeleteFunc(owned, func(_ string, e *entry) bool { return v.isMalformed(e) })
+	return v.records(owned)
+}
 
 // Instances returns the instances that interfaces were created for, in order.
 func (v *Inventory) Instances() []string { return slices.Sorted(maps.Keys(v.byInstance)) }

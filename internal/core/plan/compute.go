@@ -182,6 +182,11 @@ type item struct {
 func newPlanner(want []Interface, have Facts, now time.Time) *planner {
 	p := &planner{Facts: have, now: now, ended: have.Ended(now)}
 	p.Interfaces = have.expected()
+	for _, l := range have.Launched { // without objects they alone name the instance
+		if l.Attachment != nil {
+			p.instanceID = l.Attachment.InstanceID
+		}
+	}
 	if have.Snapshot != nil {
 		p.instanceID = have.Snapshot.Instance.ID
 	}

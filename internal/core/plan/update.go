@@ -80,7 +80,7 @@ func (p *planner) update(s step, shown time.Time, todo []Attribute) step {
 			if !isTags(a) {
 				s = s.because(refused.why) // the call may wait for a worker
 			}
-		case isTags(a) && s.Problem.Reason != "":
+		case isTags(a) && (s.Problem.Reason != "" || s.m.hasDeclaredTags()):
 			s = s.requeue(refused.until)
 		default:
 			s = s.wait(*refused)
@@ -89,6 +89,10 @@ func (p *planner) update(s step, shown time.Time, todo []Attribute) step {
 	slices.Reverse(due)
 	return p.changeUnlessReverted(s, shown, due)
 }
+
+// hasDeclaredTags reports whether the interface has the tags of the NodeENI. Those of multieni decide nothing, and nothing
+// waits for them.
+func (m *item) hasDeclaredTags() bool { return Tags(m.Settings.Tags).IsSatisfiedBy(m.record.Interface) }
 
 // changeUnlessReverted changes attributes of an interface. It defers changes that did not last until they are due. The
 // argument shown is the time of the last read of the interface.
