@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -93,7 +94,29 @@ func (r *run) converge() {
 	r.note(nil, "settled")
 	r.pods.excused = true
 	if problem := r.settled(); problem != nil {
+		r.dump()
 		r.violate(problem.Invariant, "%s after everything has been well: %s", seconds(within), problem.Message)
+	}
+}
+
+// dump notes all objects, for those who read the trace of a run that did not converge.
+func (r *run) dump() {
+	for _, c := range r.clusters {
+		for _, object := range c.api.all(nodes) {
+			r.note(nil, "%s: Node %s is %s, %v", c.name, object.GetName(), object.(*corev1.Node).Spec.ProviderID,
+				object.GetLabels())
+		}
+		for _, object := range c.api.all(nodeENIs) {
+			nodeENI := object.(*v1alpha1.NodeENI)
+			r.note(nil, "%s: NodeENI %s: %s, deleted %v", c.name, nodeENI.Name, digest(nodeENI.Spec), nodeENI.DeletionTimestamp)
+		}
+		for _, n := range c.api.interfaces() {
+			message := ""
+			if ready := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+				message = ready.Message
+			}
+			r.note(nil, "%s: %s: %s", c.name, objectDigest(n), message)
+		}
 	}
 }
 

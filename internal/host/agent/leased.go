@@ -25,7 +25,7 @@ type LeaseEvents interface {
 // watchLeases updates the addresses of an interface that pods asked for, given its leases and the file of its folder.
 func (a *Agent) watchLeases(one *served, folder *podnet.Network) {
 	network := one.desired
-	if one.object == nil && folder != nil {
+	if folder != nil && !one.uses() {
 		network = *folder
 	}
 	a.leased[one.eni] = podaddress.Leased(a.leased[one.eni], network.Granted(one.leases), floating(one.object),
