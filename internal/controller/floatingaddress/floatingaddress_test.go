@@ -65,24 +65,23 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), interfaces: map[string]*eni.Interface{}, calling: func() {}}
 	var objects []client.Object
 	for _, one := range []struct{ node, instance, eni string }{{"node-a", "i-0000000000000000a", eniA}, {"node-b", "i-0000000000000000b", eniB}} {
-		name := identity.ObjectName("n3", one.instance, 0)
-		key := identity.Interface{Cluster: cluster, UID: identity.UID("uid-" + name), Name: name, NodeENI: "n3", Node: one.node, InstanceID: one.instance}
+		key := identity.Interface{Cluster: cluster, UID: identity.UID("uid-" + one.eni), Name: identity.ObjectName("n3", one.instance, 0),
+			NodeENI: "n3", Node: one.node, InstanceID: one.instance}
 		w.interfaces[one.eni] = &eni.Interface{
 			ID: one.eni, SubnetID: subnet, Status: eni.InUse, Tags: key.Tags(w.now, nil),
 			Attachment: &eni.Attachment{ID: "at-" + one.eni, InstanceID: one.instance, Slot: eni.Slot{Device: 1}, Status: eni.AttachmentAttached},
 		}
-		node := &corev1.Node{
+		objects = append(objects, &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: one.node, Labels: map[string]string{corev1.LabelInstanceTypeStable: "t3.medium"}},
 			Spec:       corev1.NodeSpec{ProviderID: "aws:///us-east-1a/" + one.instance},
-		}
-		objects = append(objects, node, &v1alpha1.NetworkInterface{
-			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(key.UID), Finalizers: []string{v1alpha1.InterfaceFinalizer}},
+		}, &v1alpha1.NetworkInterface{
+			ObjectMeta: metav1.ObjectMeta{Name: key.Name, UID: types.UID(key.UID)},
 			Spec: v1alpha1.NetworkInterfaceSpec{
 				InstanceID: one.instance, NodeName: one.node, NodeENI: v1alpha1.NodeENIReference{Name: "n3"},
 				Subnets: []v1alpha1.InterfaceSubnet{{ID: subnet, CIDR: "10.0.4.0/24"}},
 				Pods:    &v1alpha1.PodSettings{Attachment: v1alpha1.PodAttachmentObserved, Floating: []string{"10.0.4.192/26"}},
 			},
-			Status: v1alpha1.NetworkInterfaceStatus{ENIID: one.eni, AttachmentID: "at-" + one.eni, SubnetID: subnet, Evidence: v1alpha1.EvidenceCreated},
+			Status: v1alpha1.NetworkInterfaceStatus{ENIID: one.eni, SubnetID: subnet, AttachmentID: "at-" + one.eni, Phase: v1alpha1.PhaseAttached},
 		})
 	}
 	w.api = controllertest.API(t, objects...)
@@ -399,9 +398,10 @@ func TestAHolderThatIsNotThereGetsNothing(t *testing.T) {
 func TestAnInterfaceThatLeavesItsNodeGetsNothing(t *testing.T) {
 	for name, leave := range map[string]func(*world){
 		"it is being detached": func(w *world) {
-			w.must(w.api.Delete(w.Context(), &v1alpha1.NetworkInterface{
-				ObjectMeta: metav1.ObjectMeta{Name: identity.ObjectName("n3", "i-0000000000000000a", 0)},
-			}))
+			var o v1alpha1.NetworkInterface
+			w.must(w.api.Get(w.Context(), client.ObjectKey{Name: identity.ObjectName("n3", "i-0000000000000000a", 0)}, &o))
+			o.Status.Phase = v1alpha1.PhaseDetaching
+			w.must(w.api.Status().Update(w.Context(), &o))
 		},
 		"it is on another instance": func(w *world) { w.interfaces[eniA].Attachment.InstanceID = "i-0000000000000000b" },
 		"it is unattached": func(w *world) {

@@ -124,7 +124,7 @@ func (r *Reconciler) addPlace(ctx context.Context, d *decision, f *floating.Fact
 	return err
 }
 
-// addHolder adds the interface of the holder, if an object says that the holder's node has it attached and keeps it. Agents can write
+// addHolder adds the interface of the holder, if an object says that the holder's node has it attached. Agents can write
 // to the addresses, and only the controller writes that part of an object.
 func (r *Reconciler) addHolder(ctx context.Context, d *decision, f *floating.Facts) error {
 	holder := d.address.Holder
@@ -136,7 +136,7 @@ func (r *Reconciler) addHolder(ctx context.Context, d *decision, f *floating.Fac
 		return err
 	}
 	at := slices.IndexFunc(objects, func(o v1alpha1.NetworkInterface) bool {
-		return o.Spec.NodeName == holder.Node && o.Status.AttachmentID != "" && !o.Final()
+		return o.Spec.NodeName == holder.Node && object.PhaseOf(&o) == v1alpha1.PhaseAttached
 	})
 	known, exists := r.Observer.Interface(holder.InterfaceID)
 	if at < 0 || !exists || !known.AttachedTo(objects[at].Spec.InstanceID) {
