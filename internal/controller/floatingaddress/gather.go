@@ -136,7 +136,7 @@ func (r *Reconciler) addHolder(ctx context.Context, d *decision, f *floating.Fac
 		return err
 	}
 	at := slices.IndexFunc(objects, func(o v1alpha1.NetworkInterface) bool {
-		return o.Spec.NodeName == holder.Node && o.Status.AttachmentID != ""
+		return o.Spec.NodeName == holder.Node && object.PhaseOf(&o) == v1alpha1.PhaseAttached
 	})
 	known, exists := r.Observer.Interface(holder.InterfaceID)
 	if at < 0 || !exists || !known.AttachedTo(objects[at].Spec.InstanceID) {

@@ -51,7 +51,7 @@ func statusOf(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	subnets, groups := subnetCondition(f), groupCondition(f, interfaces)
 	st.Conditions = status.Summarize(nodeENI.Status.Conditions, nodeENI.Generation,
 		outcome(nodeENI, f, st, interfaces, subnets, groups),
-		append([]metav1.Condition{subnets, groups}, podCondition(nodeENI, f, st.Attached, interfaces, networks)...)...)
+		append([]metav1.Condition{subnets, groups}, podCondition(nodeENI, f, max(st.Attached, int32(len(networks))), interfaces, networks)...)...)
 	return st
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/connectivity"
 	"github.com/multieni/multieni/internal/core/netattach"
@@ -101,7 +102,7 @@ func (r *Reconciler) gather(
 		found.Selected++
 		interfaces, known := nodes[pod.Spec.NodeName]
 		if !known && pod.Spec.NodeName != "" {
-			if interfaces, err = object.OfNode(ctx, r.Client, pod.Spec.NodeName); err != nil {
+			if interfaces, err = r.interfaces(ctx, pod.Spec.NodeName); err != nil {
 				return found, nil, err
 			}
 			nodes[pod.Spec.NodeName] = interfaces
@@ -167,6 +168,22 @@ func publishedBy(existing []*discoveryv1.EndpointSlice) map[types.UID][]netip.Ad
 		}
 	}
 	return published
+}
+
+// interfaces returns the interfaces of a node, without those of an instance that had the name of the node before.
+func (r *Reconciler) interfaces(ctx context.Context, name string) ([]v1alpha1.NetworkInterface, error) {
+	all, err := object.OfNode(ctx, r.Client, name)
+	if err != nil {
+		return nil, err
+	}
+	var node corev1.Node
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &node); client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	ids := controller.Indexed(&node)
+	return slices.DeleteFunc(slices.Clone(all), func(i v1alpha1.NetworkInterface) bool {
+		return len(ids) > 0 && !slices.Contains(ids, i.Spec.InstanceID)
+	}), nil
 }
 
 // given returns what a network gave to pods of a node, as far as it concerns the addresses of a status annotation. A node

@@ -74,7 +74,9 @@ type finding struct {
 }
 
 // New returns a Collector that has found nothing.
-func New(options Options) *Collector { return &Collector{Options: options, found: map[string]finding{}} }
+func New(options Options) *Collector {
+	return &Collector{Options: options, found: map[string]finding{}}
+}
 
 // Leaks returns the number of unattached interfaces without an object.
 func (c *Collector) Leaks() int { return c.count(false) }

@@ -82,7 +82,7 @@ func Compute(n NodeENI, objects []Object, instances []Instance, now time.Time) O
 	case n.Absent:
 		return orphaned(objects, now)
 	case n.Deleting:
-		return removed(n, objects)
+		return removed(n, objects, instances)
 	}
 	s := surveyOf(n, objects, instances)
 	return Outcome{Delete: s.replacements(), Evict: s.evictions(), Status: s.status()}
@@ -121,8 +121,8 @@ func orphaned(objects []Object, now time.Time) (out Outcome) {
 }
 
 // removed decides about the objects of a NodeENI that is being deleted.
-func removed(n NodeENI, objects []Object) Outcome {
-	out := Outcome{Done: len(objects) == 0}
+func removed(n NodeENI, objects []Object, instances []Instance) Outcome {
+	out := Outcome{Done: len(objects) == 0, Status: surveyOf(n, objects, instances).status()}
 	if n.Paused {
 		return out
 	}
