@@ -5,11 +5,12 @@ package unowned_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,83 +25,129 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+const (
+	instance = "i-00000000000000001"
+	period   = 5 * time.Minute
+)
 
-const instance = "i-0123456789abcdef0"
+var start = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 
-// ec2 has interfaces, and what was deleted.
-type ec2 struct {
-	records []inventory.Record
+// world is EC2 with one interface, and the inventory of it.
+type world struct {
+	record  inventory.Record
 	deleted []string
+	fails   error
 }
 
-func (e *ec2) All() []inventory.Record { return e.records }
-
-func (e *ec2) Deleted(_ time.Time, id string) {
-	e.records = slices.DeleteFunc(e.records, func(r inventory.Record) bool { return r.ID == id })
-}
-
-func (e *ec2) DeleteInterface(_ context.Context, id string) error {
-	e.deleted = append(e.deleted, id)
-	return nil
-}
-
-// leak is an interface, attached or not, of an object that does not exist.
-func leak(attached bool) inventory.Record {
-	is := identity.Interface{Cluster: "c", UID: "uid", Name: identity.ObjectName("net", instance, 0), NodeENI: "net",
-		Node: "node", InstanceID: instance}
-	r := inventory.Record{Tagged: is, Interface: eni.Interface{ID: "eni-1", Tags: is.Tags(start.Add(-time.Hour), nil)}}
-	if attached {
-		r.Attachment = &eni.Attachment{ID: "attach-1", InstanceID: instance, Status: eni.AttachmentAttached}
+func (w *world) All() []inventory.Record {
+	if len(w.deleted) > 0 {
+		return nil
 	}
-	return r
+	return []inventory.Record{w.record}
 }
 
-func node(annotations map[string]string) client.Object {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Annotations: annotations},
-		Spec: corev1.NodeSpec{ProviderID: "aws:///us-east-1a/" + instance}}
+func (w *world) Deleted(time.Time, string) {}
+
+func (w *world) DeleteInterface(_ context.Context, id string) error {
+	if w.fails == nil {
+		w.deleted = append(w.deleted, id)
+	}
+	return w.fails
 }
 
-func object(uid, name, eniID string) client.Object {
+// interfaceOf is an unattached interface that was created some time ago for an object.
+func interfaceOf(uid identity.UID, name string, age time.Duration) inventory.Record {
+	key := identity.Interface{Cluster: "c", UID: uid, Name: name, NodeENI: "n", Node: "node-1", InstanceID: instance}
+	return inventory.Record{Interface: eni.Interface{ID: "eni-1", Tags: key.Tags(start.Add(-age), nil)}, Tagged: key}
+}
+
+// objectOf is an object of the instance.
+func objectOf(uid, name, eniID string) *v1alpha1.NetworkInterface {
 	return &v1alpha1.NetworkInterface{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid),
-			Labels: map[string]string{v1alpha1.InstanceLabel: instance}},
-		Spec:   v1alpha1.NetworkInterfaceSpec{InstanceID: instance, NodeENI: v1alpha1.NodeENIReference{Name: "net"}},
-		Status: v1alpha1.NetworkInterfaceStatus{ENIID: eniID},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), Labels: map[string]string{v1alpha1.InstanceLabel: instance}},
+		Spec:       v1alpha1.NetworkInterfaceSpec{InstanceID: instance}, Status: v1alpha1.NetworkInterfaceStatus{ENIID: eniID},
 	}
 }
 
-// TestWhatNoObjectHas makes three passes: two find the interface, and a later one may delete it.
-func TestWhatNoObjectHas(t *testing.T) {
-	paused := map[string]string{v1alpha1.PausedAnnotation: "by a user"}
-	name := identity.ObjectName("net", instance, 0)
-	for what, tc := range map[string]struct {
-		attached bool
+// pausedNode is a paused Node of the instance.
+func pausedNode() *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-1", Annotations: map[string]string{v1alpha1.PausedAnnotation: "by a user"}},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///us-east-1a/" + instance},
+	}
+}
+
+// TestAnInterfaceWithoutAnObject lists an interface every two minutes, for an hour.
+func TestAnInterfaceWithoutAnObject(t *testing.T) {
+	attached := func(w *world) { w.record.Attachment = &eni.Attachment{InstanceID: instance} }
+	for name, tc := range map[string]struct {
+		change   func(*world)
 		objects  []client.Object
+		live     []client.Object
 		deleted  bool
+		attached int
+		leaks    int
 	}{
-		"an unattached one":                       {deleted: true},
-		"an unattached one of a node":             {objects: []client.Object{node(nil)}, deleted: true},
-		"one of a paused node":                    {objects: []client.Object{node(paused)}},
-		"an attached one":                         {attached: true},
-		"one that an object records":              {objects: []client.Object{object("other", "other", "eni-1")}},
-		"one that an object can take over":        {objects: []client.Object{object("other", name, "")}},
-		"one whose name another object of it has": {objects: []client.Object{object("other", name, "eni-2")}, deleted: true},
+		"nobody has it":                         {deleted: true},
+		"an object records it":                  {objects: []client.Object{objectOf("u", "x", "eni-1")}},
+		"an object of its UID can take it over": {objects: []client.Object{objectOf("u", "x", "")}},
+		"an object of its name can":             {objects: []client.Object{objectOf("other", "n-0", "")}},
+		"the object of its UID has another one": {objects: []client.Object{objectOf("u", "n-0", "eni-2")}, deleted: true},
+		"only the API server has its object":    {live: []client.Object{objectOf("u", "n-0", "eni-1")}, leaks: 1},
+		"it is attached":                        {change: attached, attached: 1},
+		"it is a network's, and attached":       {change: func(w *world) { attached(w); w.record.Tagged.UID = identity.NetworkUID("net", 0, start) }},
+		"its node is paused":                    {objects: []client.Object{pausedNode()}, leaks: 1},
+		"its age is not known":                  {change: func(w *world) { delete(w.record.Tags, identity.TagCreatedAt) }, leaks: 1},
+		"EC2 omits it":                          {change: func(w *world) { w.record.Missing = true }, leaks: 1},
+		"EC2 refuses":                           {change: func(w *world) { w.fails = errors.New("no") }, leaks: 1},
+		"EC2 no longer knows it":                {change: func(w *world) { w.fails = &eni.APIError{Class: eni.NotFound} }, leaks: 1},
 	} {
-		t.Run(what, func(t *testing.T) {
-			api, cloud, now := controllertest.API(t, tc.objects...), &ec2{records: []inventory.Record{leak(tc.attached)}}, start
-			c := unowned.New(unowned.Options{Client: api, Reader: api, EC2: cloud, Period: 5 * time.Minute,
-				Era: func() era.Era { return era.Era{Since: start.Add(-time.Hour)} },
-				Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
-			for range 3 {
-				c.Run(t.Context(), cloud)
-				now = now.Add(identity.ConfirmInterval)
+		t.Run(name, func(t *testing.T) {
+			w := &world{record: interfaceOf("u", "n-0", time.Hour)}
+			if tc.change != nil {
+				tc.change(w)
 			}
-			if got := len(cloud.deleted) > 0; got != tc.deleted {
-				t.Errorf("deleted %v", cloud.deleted)
+			now, cache := start, controllertest.API(t, tc.objects...)
+			c := unowned.New(unowned.Options{
+				Client: cache, Reader: controllertest.API(t, append(tc.live, tc.objects...)...), EC2: w, Era: func() era.Era { return era.Era{Since: start.Add(-time.Hour)} },
+				Period: period, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+			})
+			for range 30 {
+				c.Run(t.Context(), w)
+				now = now.Add(2 * time.Minute)
 			}
-			if tc.attached && c.Attached() != 1 {
-				t.Error("it is not reported")
+			if got := len(w.deleted) > 0; got != tc.deleted || c.Attached() != tc.attached || c.Leaks() != tc.leaks {
+				t.Errorf("deleted %t, want %t; %d attached and %d unattached without an object, want %d and %d", got, tc.deleted, c.Attached(), c.Leaks(), tc.attached, tc.leaks)
+			}
+		})
+	}
+}
+
+// TestWhenItIsDeleted has an interface that was created some time ago, after the begin of an era.
+func TestWhenItIsDeleted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		age, era time.Duration
+		want     time.Duration
+	}{
+		"an old one":            {age: time.Hour, era: time.Hour, want: identity.ConfirmInterval},
+		"a young one":           {era: time.Hour, want: identity.MinLeakAge},
+		"in a new leader's era": {age: time.Hour, want: inventory.VisibilityWindow + identity.ConfirmInterval},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{record: interfaceOf("u", "n-0", tc.age)}
+			now := start
+			c := unowned.New(unowned.Options{
+				Client: controllertest.API(t), Reader: controllertest.API(t), EC2: w, Era: func() era.Era { return era.Era{Since: start.Add(-tc.era)} },
+				Period: period, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+			})
+			for len(w.deleted) == 0 && now.Sub(start) < time.Hour {
+				next := c.Run(t.Context(), w)
+				if len(w.deleted) == 0 {
+					now = now.Add(next)
+				}
+			}
+			if diff := cmp.Diff(tc.want, now.Sub(start)); diff != "" {
+				t.Errorf("it is deleted after (-want +got):\n%s", diff)
 			}
 		})
 	}
