@@ -107,6 +107,7 @@ func (h *hostile) drop(id string) {
 // now completes due transitions and returns the true state of all interfaces, ordered by ID.
 func (h *hostile) now() []eni.Interface {
 	clock, late := h.clock, h.late
+	slices.SortStableFunc(late, func(a, b effect) int { return a.at.Compare(b.at) })
 	h.late = nil
 	for _, one := range late {
 		if one.at.After(clock) {

@@ -294,6 +294,8 @@ func (p *planner) allocateSlots() {
 			if !p.refused(m) {
 				p.slots.freeWhenGone(m.slot)
 			}
+		case m.again != nil && m.again.AttachedTo(p.instanceID):
+			m.slot = m.again.Attachment.Slot
 		case m.Goal == Serve && !m.hasSlot():
 			unplaced = append(unplaced, m)
 			if m.Settings.ExactSlot {

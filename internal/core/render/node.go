@@ -4,6 +4,7 @@
 package render
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/multieni/multieni/internal/core/eni"
@@ -153,7 +154,16 @@ func Node(in In) []Write {
 	}
 	r.networks()
 	r.rename()
+	slices.SortStableFunc(r.writes, func(a, b Write) int { return cmp.Compare(rank(a.Verb), rank(b.Verb)) })
 	return r.writes
+}
+
+// rank orders writes: a new interface waits for the slot of one that is being removed, if its object says so before.
+func rank(v Verb) int {
+	if v == Create {
+		return 1
+	}
+	return 0
 }
 
 // renderer is the state of one rendering.
