@@ -100,7 +100,9 @@ type apiServer struct {
 	objects [kinds]map[string]client.Object
 	log     [kinds][]change
 	version int
-	uids    int
+	// uids numbers the UIDs of the cluster, which are unlike those of other clusters by uidSpace.
+	uids     int
+	uidSpace uint16
 	// byENI has the names of the NetworkInterfaces that record an ENI, and owned the fields of statuses that each field
 	// owner has, by UID of the object.
 	byENI map[string]string
@@ -160,7 +162,7 @@ func (s *apiServer) create(object client.Object) (client.Object, error) {
 	}
 	stored := object.DeepCopyObject().(client.Object)
 	s.uids++
-	stored.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
+	stored.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-%04x-%012d", s.uidSpace, s.uids)))
 	stored.SetCreationTimestamp(metav1.NewTime(s.now()))
 	if k != nodes {
 		stored.SetGeneration(1)

@@ -83,9 +83,6 @@ func (s *apiServer) index(before, after client.Object) {
 	if n, is := after.(*v1alpha1.NetworkInterface); is && n.Status.ENIID != "" {
 		s.byENI[n.Status.ENIID] = n.Name
 	}
-	if before != nil && after == nil {
-		delete(s.owned, before.GetUID())
-	}
 }
 
 // interfaceOf returns the object that records an ENI; nil for none.

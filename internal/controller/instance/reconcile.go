@@ -86,7 +86,16 @@ func (r *Reconciler) reconcile(ctx context.Context, instanceID string, slot *wor
 	if !done {
 		reportAt = r.Now()
 	}
-	return sooner(sooner(run.plan.Next, run.gathered.next), sooner(staleAt, reportAt)), err
+	return sooner(sooner(run.planAgain(), run.gathered.next), sooner(staleAt, reportAt)), err
+}
+
+// planAgain returns when to plan again, or zero. The objects of an ended instance without interfaces wait only for the
+// end of their Node.
+func (run *run) planAgain() time.Time {
+	if run.ended && len(run.plan.Gone) == len(run.gathered.objects) {
+		return time.Time{}
+	}
+	return run.plan.Next
 }
 
 // run is the work on one instance in one reconciliation.

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller/object"
@@ -115,13 +116,25 @@ func addConditions(o *v1alpha1.NetworkInterface, st *v1alpha1.NetworkInterfaceSt
 		outcome.State = status.Stalled
 	}
 	st.ObservedGeneration = o.Generation
-	others := slices.Clone(st.Conditions)
-	st.Conditions = status.Summarize(o.Status.Conditions, o.Generation, outcome)
-	for _, c := range others {
-		if !slices.Contains(object.InstanceConditions(), c.Type) {
-			st.Conditions = append(st.Conditions, c)
+	st.Conditions = replaced(st.Conditions, status.Summarize(o.Status.Conditions, o.Generation, outcome))
+}
+
+// replaced returns conditions with those of this controller replaced by others, in the order that they have.
+func replaced(all, own []metav1.Condition) (conditions []metav1.Condition) {
+	for _, c := range all {
+		if now := meta.FindStatusCondition(own, c.Type); now != nil {
+			c = *now
+		} else if slices.Contains(object.InstanceConditions(), c.Type) {
+			continue
+		}
+		conditions = append(conditions, c)
+	}
+	for _, c := range own {
+		if meta.FindStatusCondition(all, c.Type) == nil {
+			conditions = append(conditions, c)
 		}
 	}
+	return conditions
 }
 
 // isPending reports whether an attached interface with this reason will soon be as declared, or is kept as it is.

@@ -18,6 +18,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -171,8 +172,30 @@ func (c *Collector) wait(record inventory.Record, now time.Time) time.Duration {
 	return 0
 }
 
-// delete deletes an unattached interface unless the API server itself has an object for it.
+// isPaused reports whether a user paused the node of an interface, or its NodeENI.
+func (c *Collector) isPaused(ctx context.Context, record inventory.Record) (bool, error) {
+	var nodes corev1.NodeList
+	ofInstance := controller.OfInstance(record.Tagged.InstanceID)
+	if err := c.Client.List(ctx, &nodes, ofInstance, client.UnsafeDisableDeepCopy); err != nil {
+		return false, err
+	}
+	for n := range nodes.Items {
+		if controller.Paused(&nodes.Items[n]) {
+			return true, nil
+		}
+	}
+	var nodeENI v1alpha1.NodeENI
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: record.Tagged.NodeENI}, &nodeENI); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return controller.Paused(&nodeENI), nil
+}
+
+// delete deletes an unattached interface unless a user paused that, or the API server itself has an object for it.
 func (c *Collector) delete(ctx context.Context, known Inventory, record inventory.Record) error {
+	if paused, err := c.isPaused(ctx, record); paused || err != nil {
+		return err
+	}
 	var live v1alpha1.NetworkInterfaceList
 	labels := client.MatchingLabels{v1alpha1.InstanceLabel: record.Tagged.InstanceID}
 	if err := c.Reader.List(ctx, &live, labels); err != nil {

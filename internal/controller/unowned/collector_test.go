@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,6 +69,14 @@ func objectOf(uid, name, eniID string) *v1alpha1.NetworkInterface {
 	}
 }
 
+// pausedNode is a paused Node of the instance.
+func pausedNode() *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-1", Annotations: map[string]string{v1alpha1.PausedAnnotation: "by a user"}},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///us-east-1a/" + instance},
+	}
+}
+
 // TestAnInterfaceWithoutAnObject lists an interface every two minutes, for an hour.
 func TestAnInterfaceWithoutAnObject(t *testing.T) {
 	attached := func(w *world) { w.record.Attachment = &eni.Attachment{InstanceID: instance} }
@@ -87,6 +96,7 @@ func TestAnInterfaceWithoutAnObject(t *testing.T) {
 		"only the API server has its object":    {live: []client.Object{objectOf("u", "n-0", "eni-1")}, leaks: 1},
 		"it is attached":                        {change: attached, attached: 1},
 		"it is a network's, and attached":       {change: func(w *world) { attached(w); w.record.Tagged.UID = identity.NetworkUID("net", 0, start) }},
+		"its node is paused":                    {objects: []client.Object{pausedNode()}, leaks: 1},
 		"its age is not known":                  {change: func(w *world) { delete(w.record.Tags, identity.TagCreatedAt) }, leaks: 1},
 		"EC2 omits it":                          {change: func(w *world) { w.record.Missing = true }, leaks: 1},
 		"EC2 refuses":                           {change: func(w *world) { w.fails = errors.New("no") }, leaks: 1},

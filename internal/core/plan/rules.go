@@ -134,8 +134,12 @@ func unlessBlocked(rule rule) rule {
 	}
 }
 
-// keep leaves an interface as it is.
+// keep leaves an interface as it is. An object that records none still takes one over.
 func (p *planner) keep(s step) step {
+	if awaited := s.m.awaited; awaited != nil {
+		s.needsRead = s.needsRead || awaited.needsRead
+		s = s.requeue(awaited.until)
+	}
 	if s.m.Interface.Problem != nil {
 		s.Problem = *s.m.Interface.Problem
 	}

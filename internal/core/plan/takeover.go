@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
@@ -118,6 +119,14 @@ func (p *planner) takeOverSettled(m *item, r *inventory.Record, evidence Evidenc
 	}
 	if !r.Missing && !r.LastRead.IsZero() && !r.LastRead.Before(settled) && !(isItsOwn && p.isCopied(r)) {
 		m.record, m.evidence, m.isLaunched = r, evidence, evidence == Launched
+		return
+	}
+	if !r.Missing && isItsOwn && p.isCopied(r) && !p.now.Before(settled) {
+		m.awaited = &wait{
+			why: Problem{NotImported, fmt.Sprintf("several interfaces have the tag %s of the object, %s among them; remove "+
+				"the tag from those that are not its own", identity.TagUID, r.ID)},
+			until: p.now.Add(foreignSlotRecheck), needsRead: p.Snapshot == nil,
+		}
 		return
 	}
 	m.awaited = &wait{
