@@ -25,10 +25,6 @@ func TestAnotherClusterNameChangesNothing(t *testing.T) {
 	for name, lose := range map[string]func(*bubble.Cluster){
 		"the name is recorded": func(*bubble.Cluster) {},
 		"the record is lost":   deleteRecord,
-		"record and objects are lost": func(c *bubble.Cluster) {
-			deleteRecord(c)
-			loseInterfaces(c)
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -6,7 +6,6 @@ package instance
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,8 +24,9 @@ var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Vers
 
 // kindDeletion is the last read of the objects' CustomResourceDefinition.
 type kindDeletion struct {
-	// mu guards covers and deleting, and serializes the reads.
-	mu sync.Mutex
+	// turn has a value while a read is under way, which also protects covers and deleting. A mutex would not end with
+	// the context of who waits for the API server.
+	turn chan struct{}
 	// covers is the number of the last object that was seen being deleted before the read began.
 	covers   uint64
 	deleting bool
@@ -67,8 +67,12 @@ func (r *Reconciler) isKindDeleting(ctx context.Context, uid identity.UID) (bool
 	r.mu.Lock()
 	number := r.state.Objects.SeeDeleting(uid)
 	r.mu.Unlock()
-	r.kind.mu.Lock()
-	defer r.kind.mu.Unlock()
+	select {
+	case r.kind.turn <- struct{}{}:
+		defer func() { <-r.kind.turn }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 	if r.kind.covers >= number {
 		return r.kind.deleting, nil
 	}

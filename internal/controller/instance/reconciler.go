@@ -123,7 +123,7 @@ func New(options Options) *Reconciler {
 	}
 	w := ratelimit.NewWorkers(options.Concurrency)
 	r := &Reconciler{
-		Options: options, workers: w,
+		Options: options, workers: w, kind: kindDeletion{turn: make(chan struct{}, 1)},
 		admitted: make(chan string, 4*w.Width()), background: make(chan func(context.Context), options.Concurrency),
 	}
 	if r.Go == nil {
