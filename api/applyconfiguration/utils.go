@@ -63,14 +63,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.InstanceTypeSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceAddresses"):
 		return &apiv1alpha1.InterfaceAddressesApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("InterfacePods"):
-		return &apiv1alpha1.InterfacePodsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceProblem"):
 		return &apiv1alpha1.InterfaceProblemApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceSlot"):
 		return &apiv1alpha1.InterfaceSlotApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceState"):
-		return &apiv1alpha1.InterfaceStateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceSubnet"):
 		return &apiv1alpha1.InterfaceSubnetApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LaunchInterface"):
@@ -81,10 +77,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.LinkReportApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LinkSettings"):
 		return &apiv1alpha1.LinkSettingsApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("LinkState"):
-		return &apiv1alpha1.LinkStateApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("Member"):
-		return &apiv1alpha1.MemberApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MetadataOptions"):
 		return &apiv1alpha1.MetadataOptionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NetworkInterface"):
@@ -101,18 +93,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NodeENIReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENISpec"):
 		return &apiv1alpha1.NodeENISpecApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIState"):
-		return &apiv1alpha1.NodeENIStateApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIStateSpec"):
-		return &apiv1alpha1.NodeENIStateSpecApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIStateStatus"):
-		return &apiv1alpha1.NodeENIStateStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIStatus"):
 		return &apiv1alpha1.NodeENIStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeReport"):
 		return &apiv1alpha1.NodeReportApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ObservedNodeENI"):
-		return &apiv1alpha1.ObservedNodeENIApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodIPv4"):
 		return &apiv1alpha1.PodIPv4ApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodIPv4Prefixes"):
@@ -121,10 +105,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PodIPv6ApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodNetworkCounts"):
 		return &apiv1alpha1.PodNetworkCountsApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PodNetworkState"):
-		return &apiv1alpha1.PodNetworkStateApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PodPrefix"):
-		return &apiv1alpha1.PodPrefixApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodPrefixes"):
 		return &apiv1alpha1.PodPrefixesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodPrefixSettings"):
@@ -137,8 +117,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PodSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodsReport"):
 		return &apiv1alpha1.PodsReportApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PreviousInstance"):
-		return &apiv1alpha1.PreviousInstanceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PublishedTemplate"):
 		return &apiv1alpha1.PublishedTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RejectedTypes"):
@@ -159,8 +137,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TemplateSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TemplateZone"):
 		return &apiv1alpha1.TemplateZoneApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("UnverifiedInterface"):
-		return &apiv1alpha1.UnverifiedInterfaceApplyConfiguration{}
 
 	}
 	return nil

@@ -56,7 +56,7 @@ type NodeENIStatus struct {
 
 	// attachments are the desired interfaces, one entry each, at most 100, in
 	// the order of node and device index; interfaces that exist in EC2 come
-	// first. The NodeENIState of a node has more entries, with more detail.
+	// first. NetworkInterfaces have all of them, with more detail.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100

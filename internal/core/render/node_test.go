@@ -260,3 +260,14 @@ func TestAtMostMaxObjects(t *testing.T) {
 		t.Errorf("%d interfaces are omitted, want 8", placed.Omitted)
 	}
 }
+
+// The new interface can then wait for the slot of the one that is being removed.
+func TestObjectsAreDeletedBeforeOthersAreCreated(t *testing.T) {
+	i := attach(converge(t, in(nodeENI("n", "subnet-a"))))
+	i.NodeENIs = []render.NodeENI{nodeENI("m", "subnet-a"), i.NodeENIs[0]}
+	i.Nodes[0].Labels = i.NodeENIs[0].Selector
+	want := []string{"Delete " + name("n", 0), "Create " + name("m", 0)}
+	if diff := cmp.Diff(want, verbs(render.Node(i))); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}

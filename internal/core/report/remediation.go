@@ -16,7 +16,6 @@ const (
 	reasonOtherName  = "OtherClusterName"
 	reasonNoNodes    = "NoNodes"
 	reasonDeleting   = "Deleting"
-	reasonUnreported = "Unreported"
 
 	reasonAnotherNode = "InstanceHasAnotherNode"
 )
@@ -96,6 +95,5 @@ func remediations() map[string]string {
 			"the other adopts all interfaces without a change.",
 		reasonOtherName:  "Set clusterName of the chart back to the name that the message has.",
 		reasonNoNodes:    "Label a node so that it matches nodeSelector.",
-		reasonUnreported: "Terminate the instance that the message names, or detach the interface.",
 	}
 }

@@ -53,7 +53,6 @@ var advised = map[string]string{
 	"Paused":                            "networking.k8s.aws/paused",
 	"Drifted":                           "updatePolicy: Replace",
 	"Unreadable":                        "controller's log",
-	"Unreported":                        "Terminate the instance",
 	"NoNodes":                           "Label a node",
 }
 

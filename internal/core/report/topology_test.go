@@ -189,7 +189,7 @@ func TestTopologyText(t *testing.T) {
 		"no node":              {nil, report.Page{}, "No node has interfaces of a NodeENI.\n"},
 		"no node with NodeENI": {[]report.Node{node("a", "z")}, report.Page{}, "No node has interfaces of a NodeENI.\n"},
 		"a node without type":  {[]report.Node{untyped}, report.Page{}, "us-east-1b\n  b1 (unknown type)\n" + line},
-		"a NodeENIState without Node": {
+		"interfaces without a Node": {
 			[]report.Node{absent}, report.Page{}, "unknown zone\n  gone (unknown type)\n" + line,
 		},
 		"five nodes are all named": {many(5), report.Page{}, "us-east-1a\n  a0, a1, a2, a3, a4 (m5.xlarge)\n" + line},

@@ -65,12 +65,12 @@ func TestWhyNodeENIExplainsTheFirstCauseThatApplies(t *testing.T) {
 		},
 		"being deleted":        {func(n *report.NodeENI) { n.Deleting = true }, verdict(deleting)},
 		"deleted, last report": {func(n *report.NodeENI) { n.Deleting, n.Accepted = true, false }, verdict(deleting)},
-		"being deleted, and an interface stays that no state reports": {
+		"being deleted, and an interface is in use": {
 			func(n *report.NodeENI) {
 				n.Deleting = true
-				n.Ready = report.Condition{Status: "False", Reason: "Unreported", Message: "eni-1 is attached to i-1"}
+				n.Ready = report.Condition{Status: "False", Reason: "InUseByPods", Message: "eni-1 is in use"}
 			},
-			verdict(deleting, "Unreported: eni-1 is attached to i-1", report.Remediation("Unreported")),
+			verdict(deleting, "InUseByPods: eni-1 is in use", report.Remediation("InUseByPods")),
 		},
 		"being deleted, and paused": {
 			func(n *report.NodeENI) { n.Deleting, n.Paused = true, true },

@@ -37,7 +37,7 @@ type NodeENIStatusApplyConfiguration struct {
 	Drifted *int32 `json:"drifted,omitempty"`
 	// attachments are the desired interfaces, one entry each, at most 100, in
 	// the order of node and device index; interfaces that exist in EC2 come
-	// first. The NodeENIState of a node has more entries, with more detail.
+	// first. NetworkInterfaces have all of them, with more detail.
 	Attachments []AttachmentApplyConfiguration `json:"attachments,omitempty"`
 	// attachmentsOmitted is the number of interfaces that attachments does not
 	// list.
