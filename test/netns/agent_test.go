@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -218,6 +219,7 @@ func TestCommandsOfTheDocument(t *testing.T) {
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
 	n.promise(attached(1))
 	n.becomes(patience, ready)
+	n.accept()
 	document, err := os.ReadFile("../../docs/node-agent.md")
 	if err != nil {
 		t.Fatal(err)
@@ -238,6 +240,25 @@ func TestCommandsOfTheDocument(t *testing.T) {
 		if err != nil || len(bytes.TrimSpace(output)) == 0 {
 			t.Errorf("%s: %v, %q", line, err, output)
 		}
+	}
+}
+
+// accept makes the node ready, as the controller does.
+func (n *node) accept() {
+	n.t.Helper()
+	object := &corev1.Node{}
+	if err := n.client.Get(n.t.Context(), client.ObjectKey{Name: n.name}, object); err != nil {
+		n.t.Fatal(err)
+	}
+	before := object.DeepCopy()
+	object.Annotations = map[string]string{v1alpha1.InterfacesAnnotation: "[]"}
+	if err := n.client.Patch(n.t.Context(), object, client.MergeFrom(before)); err != nil {
+		n.t.Fatal(err)
+	}
+	before = object.DeepCopy()
+	object.Status.Conditions = []corev1.NodeCondition{{Type: v1alpha1.NodeConditionInterfacesReady, Status: corev1.ConditionTrue, Reason: "InterfacesReady", Message: "all are ready"}}
+	if err := n.client.Status().Patch(n.t.Context(), object, client.MergeFrom(before)); err != nil {
+		n.t.Fatal(err)
 	}
 }
 

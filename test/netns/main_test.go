@@ -221,10 +221,26 @@ func (n *node) promise(interfaces ...*v1alpha1.NetworkInterface) {
 		names[want.Name] = true
 		n.write(want)
 	}
+	n.tell(len(names))
 	for _, object := range n.objects() {
 		if !names[object.Name] {
 			n.forget(object.Name)
 		}
+	}
+}
+
+// tell changes the condition of the Node, as the controller does when it makes an object: agents look for objects then.
+func (n *node) tell(interfaces int) {
+	n.t.Helper()
+	object := &corev1.Node{}
+	if err := n.client.Get(n.t.Context(), client.ObjectKey{Name: n.name}, object); err != nil {
+		n.t.Fatal(err)
+	}
+	before := object.DeepCopy()
+	object.Status.Conditions = []corev1.NodeCondition{{Type: v1alpha1.NodeConditionInterfacesReady, Status: corev1.ConditionFalse,
+		Reason: "Promised", Message: fmt.Sprintf("%d interfaces", interfaces)}}
+	if err := n.client.Status().Patch(n.t.Context(), object, client.MergeFrom(before)); err != nil {
+		n.t.Fatal(err)
 	}
 }
 

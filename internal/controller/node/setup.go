@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/object"
 )
@@ -158,17 +159,25 @@ func (r *Reconciler) followersOf(ctx context.Context, _ client.Object) []reconci
 // before it.
 func (r *Reconciler) enqueueListed(ctx context.Context, q controller.Queue) error {
 	go func() {
-		if r.Observer.WaitSynced(ctx) != nil {
-			return
-		}
-		var nodes corev1.NodeList
-		if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-			r.Log.Error("nodes could not be listed", "err", err)
-		}
-		for n := range nodes.Items {
-			q.Add(request(nodes.Items[n].Name))
+		err := panics.AsError("nodes after the first list", func() error { return r.addListed(ctx, q) })
+		if err != nil && ctx.Err() == nil {
+			r.Log.Error("the nodes could not be enqueued after the first list of EC2", "err", err)
 		}
 	}()
+	return nil
+}
+
+func (r *Reconciler) addListed(ctx context.Context, q controller.Queue) error {
+	if err := r.Observer.WaitSynced(ctx); err != nil {
+		return err
+	}
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	for n := range nodes.Items {
+		q.Add(request(nodes.Items[n].Name))
+	}
 	return nil
 }
 

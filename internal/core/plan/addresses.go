@@ -98,9 +98,9 @@ func (p *planner) addressesSettledAt(m *item) time.Time {
 	return at
 }
 
-// granted returns the prefixes that pods may use: those that the object grants and the interface has, and those that EC2
-// named in an answer to this process or in a read that shows the effects of all earlier calls. An interface that is no
-// network for pods any more keeps its grants while pods may use it.
+// granted returns the prefixes that pods may use: those that the object grants and the interface has, and those that
+// EC2 named in an answer to this process or in a read that shows the effects of all earlier calls. An interface that is
+// no network for pods any more keeps its grants while pods may use it.
 func (p *planner) granted(m *item) []netip.Prefix {
 	if !m.Prefixes.Pods && !m.Held {
 		return nil

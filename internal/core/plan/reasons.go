@@ -3,8 +3,8 @@
 
 package plan
 
-// Reason is one word of a closed set that says why an interface is not as desired. Reasons become condition reasons, event
-// reasons and metric labels.
+// Reason is one word of a closed set that says why an interface is not as desired. Reasons become condition reasons,
+// event reasons and metric labels.
 type Reason string
 
 // Reasons that need a person.
@@ -73,8 +73,8 @@ const (
 	Replacing Reason = "Replacing"
 	// Removing: the interface is being removed.
 	Removing Reason = "Removing"
-	// AwaitsTurn: the object is being deleted, its NodeENI still wants an interface there, and maxUnavailable lets others go
-	// first.
+	// AwaitsTurn: the object is being deleted, its NodeENI still wants an interface there, and maxUnavailable lets others
+	// go first.
 	AwaitsTurn Reason = "AwaitsTurn"
 	// Retained: the interface stays as it is, because its removal is not confirmed.
 	Retained Reason = "Retained"

@@ -93,7 +93,7 @@ type Facts struct {
 	Desired Network
 	// Problem is set if Desired lacks something without which no pod may start.
 	Problem bool
-	// Folder is the file in the folder, with an ENI at least; nil if there is no folder.
+	// Folder is the file in the folder; nil if there is no folder. A damaged file has only the names of the folder.
 	Folder *Network
 	Use    Use
 	// Saved is the entry of the checkpoint that has the ENI, whatever object or network it names; nil for none. For a
@@ -256,6 +256,8 @@ func (f Facts) keepFile(step *Step) {
 	case step.State == Opening && f.hasFile():
 		step.File = f.Desired.in(f.Object.UID, false)
 	case f.Folder == nil && f.Object.Open && f.leasesMatter(): // the node booted; without a folder the leases would be lost
+		step.File = f.Desired.in(f.Object.UID, false)
+	case f.Folder != nil && f.Folder.UID == "": // nothing is left of a damaged file, and its leases stay
 		step.File = f.Desired.in(f.Object.UID, false)
 	case f.Folder != nil && (f.Folder.IsOpen() || f.Folder.UID != f.Object.UID):
 		step.File = f.Folder.in(f.Object.UID, false)

@@ -116,6 +116,12 @@ func TestNext(t *testing.T) {
 		"A4: closed, without pods": {
 			facts(func(f *podnet.Facts) { f.Object.Closed = true }), "file Closed for uid-1 with 1 forget report open false",
 		},
+		"A4: being deleted, and the file is damaged": {
+			facts(func(f *podnet.Facts) {
+				f.Object.Deleting = true
+				f.Folder = &podnet.Network{Name: f.Desired.Name, ENI: f.Desired.ENI, Phase: podnet.Closed}
+			}), "file Closed for uid-1 with 1 forget report open false",
+		},
 		"A4: being deleted, without pods": {
 			facts(func(f *podnet.Facts) { f.Object.Deleting = true }), "file Closed for uid-1 with 1 forget report open false",
 		},
@@ -310,6 +316,9 @@ func (w *world) act(ends int) {
 		return
 	}
 	if step.File != nil {
+		if err := step.File.Validate(); err != nil {
+			w.t.Fatalf("the file cannot be written: %v", err)
+		}
 		w.folder = step.File
 	}
 	if step.Remove {
@@ -419,6 +428,11 @@ func TestNextKeepsItsPromises(t *testing.T) {
 				w.boots++
 				w.folder, w.leases = nil, 0
 				w.begin()
+			},
+			"the file is damaged": func(*rapid.T) {
+				if w.folder != nil {
+					w.folder = &podnet.Network{Name: w.folder.Name, ENI: w.folder.ENI, Phase: podnet.Closed}
+				}
 			},
 			"a late write": func(*rapid.T) {
 				if len(w.late) > 0 {

@@ -132,7 +132,7 @@ func (a *Agent) entry(eni string) *podnet.Saved {
 // flush stores the checkpoint with the changes of the steps. After a failure it may be stored or not, so the entries of
 // both count. One that was lost or damaged since the last pass is written again.
 func (a *Agent) flush(s *snapshot) error {
-	if a.Checkpoints == nil || !s.read || s.instance == "" {
+	if !s.read || s.instance == "" {
 		return nil
 	}
 	next := Checkpoint{Node: a.Node, InstanceID: s.instance}
@@ -158,7 +158,7 @@ func (a *Agent) flush(s *snapshot) error {
 		}
 	}
 	slices.SortFunc(next.Held, func(x, y podnet.Saved) int { return bytes.Compare([]byte(x.ENI), []byte(y.ENI)) })
-	if err := a.Checkpoints.Write(&next); err != nil {
+	if err := a.store(&next); err != nil {
 		for _, one := range next.Held {
 			if a.entry(one.ENI) == nil {
 				a.saved.Held = append(a.saved.Held, one)
@@ -168,6 +168,14 @@ func (a *Agent) flush(s *snapshot) error {
 	}
 	a.saved, a.unread = next, false
 	return nil
+}
+
+// store stores a checkpoint. An agent without a place for it keeps it in memory alone: the next process opens nothing.
+func (a *Agent) store(c *Checkpoint) error {
+	if a.Checkpoints == nil {
+		return nil
+	}
+	return a.Checkpoints.Write(c)
 }
 
 // checkpointFile is the file in the agent's folder.

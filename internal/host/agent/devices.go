@@ -10,6 +10,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/hostpci"
+	"github.com/multieni/multieni/internal/core/podnet"
 )
 
 const (
@@ -26,9 +27,10 @@ type failure struct {
 }
 
 // decideBindings adds the state of the devices for user space to the observations, and returns the operations. It reads
-// the bus only if there is a device.
+// the bus only if there is a device, or one whose object is gone.
 func (a *Agent) decideBindings(s *snapshot) ([]hostpci.Binding, error) {
-	if len(s.devices)+len(s.records) == 0 {
+	held := slices.ContainsFunc(a.saved.Held, func(h podnet.Saved) bool { return h.Device != "" })
+	if len(s.devices)+len(s.records) == 0 && !held {
 		return nil, nil
 	}
 	facts, err := a.PCI.Facts()
