@@ -215,6 +215,7 @@ func (h *podHost) settle() {
 	}
 	h.arrive()
 	h.passesOnce()
+	h.bootIfLeasesAreLost()
 	h.endPrograms()
 	for at := range h.using {
 		if file, is := h.files[at]; (!is || !file.IsOpen()) && !h.linger(at) {
@@ -268,6 +269,19 @@ func (h *podHost) reboot() {
 	h.forgetBrought()
 	h.runs(h.agent)
 	h.serve()
+}
+
+// leasesLost is the reason in a report that only a boot of the node ends (internal/host/agent).
+const leasesLost = "LeasesLost"
+
+// bootIfLeasesAreLost lets a person boot the node, as the report of its agent says.
+func (h *podHost) bootIfLeasesAreLost() {
+	for _, n := range h.api.known() {
+		if report := n.Status.Node; report != nil && report.Pods != nil && report.Pods.Reason == leasesLost {
+			h.reboot()
+			return
+		}
+	}
 }
 
 // runsAgent reports whether an agent runs on the node: a kubelet runs pods while its Node exists.
