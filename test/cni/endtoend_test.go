@@ -9,14 +9,12 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/containernetworking/cni/libcni"
 
 	"github.com/multieni/multieni/internal/cli"
-	"github.com/multieni/multieni/internal/core/podnet"
 )
 
 // TestPodsOfANodeENI declares networks and starts pods on nodes of two zones.

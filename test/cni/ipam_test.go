@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
