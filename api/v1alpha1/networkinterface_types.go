@@ -235,7 +235,7 @@ type InterfaceSubnet struct {
 	// +kubebuilder:validation:MaxLength=18
 	CIDR string `json:"cidr,omitempty"`
 
-	// ipv6CIDR is the IPv6 range of the subnet. It is set with pods.ipv6 only.
+	// ipv6CIDR is the IPv6 range of the subnet; empty for a subnet without one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=43
 	IPv6CIDR string `json:"ipv6CIDR,omitempty"`

@@ -16,6 +16,7 @@ import (
 
 	networkingv1alpha1ac "github.com/multieni/multieni/api/applyconfiguration/api/v1alpha1"
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/object"
 )
 
 const (
@@ -348,5 +349,23 @@ func TestAnInterfaceIsTakenOverWhileItIsBeingDeleted(t *testing.T) {
 	must(t, object.answer(byAgent, object.read().ResourceVersion, false))
 	if !object.read().Final() {
 		t.Error("the object is not final")
+	}
+}
+
+// TestConditionsOfTwoWriters ends the condition of one writer by an apply without a status. The other writer keeps its part.
+func TestConditionsOfTwoWriters(t *testing.T) {
+	admin := everything(t, server.Config)
+	made := makeInterface(t, admin, "conditions", "node-1")
+	made.now(observed(eniA).WithConditions(condition(v1alpha1.ConditionReady, metav1.ConditionTrue)))
+	orphaned := *condition(v1alpha1.ConditionOrphaned, metav1.ConditionTrue)
+	must(t, object.WriteConditions(t.Context(), admin, object.OwnerNodeENI, made.read(), metav1.Condition{
+		Type: *orphaned.Type, Status: *orphaned.Status, Reason: *orphaned.Reason, LastTransitionTime: *orphaned.LastTransitionTime,
+	}))
+	if got := made.read().Status.Conditions; len(got) != 2 {
+		t.Fatalf("conditions %v, want both", got)
+	}
+	must(t, object.WriteConditions(t.Context(), admin, object.OwnerNodeENI, made.read()))
+	if got := made.read().Status; len(got.Conditions) != 1 || got.ENIID != eniA {
+		t.Errorf("the status is %+v, want what the other writer has written", got)
 	}
 }

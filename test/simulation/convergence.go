@@ -118,6 +118,36 @@ func (r *run) dump() {
 			r.note(nil, "%s: %s: %s", c.name, objectDigest(n), message)
 		}
 	}
+	for _, instance := range slices.Sorted(maps.Keys(r.pods.hosts)) {
+		r.note(nil, "%s", r.pods.hosts[instance].digest())
+	}
+}
+
+// digest summarizes what is on a node, for the trace.
+func (h *podHost) digest() string {
+	words := fmt.Appendf(nil, "%s: node %s of %s, which %s, %s:", h.c.name, h.node, h.instance, h.agent, h.boot.ID)
+	for _, at := range slices.Sorted(maps.Keys(h.files)) {
+		words = fmt.Appendf(words, " file %s %s %s", at, h.files[at].Phase, h.files[at].UID)
+	}
+	for _, at := range slices.Sorted(maps.Keys(h.leases)) {
+		for _, l := range h.leases[at] {
+			words = fmt.Appendf(words, " lease %s of %s in use %t of %s", l.Address, l.Pod, l.InUse(), l.BootID)
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(h.using)) {
+		for _, pod := range h.using[at] {
+			words = fmt.Appendf(words, " %s on %s", pod.holder.Pod, pod.eni)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(h.bound)) {
+		words = fmt.Appendf(words, " %s is bound", id)
+	}
+	if h.checkpoint != nil {
+		for _, saved := range h.checkpoint.Held {
+			words = fmt.Appendf(words, " checkpoint %s for %s", saved.ENI, saved.UID)
+		}
+	}
+	return string(words)
 }
 
 // longer is how much longer convergence takes where a NodeENI was lost or stripped of its finalizer: its objects stay for
@@ -328,9 +358,9 @@ func (c *cluster) settledInterfaces() *Violation {
 		case i.Attachment == nil:
 			return &Violation{"I5", fmt.Sprintf("%s is a leak: %s", i.ID, c.run.describe(i))}
 		case isJoined(i):
-			// It has an object once a Node names its instance.
+			// It has an object once a Node names its instance, unless a NodeENI has its name, and other interfaces.
 			if len(c.nodesOf(i.Attachment.InstanceID)) > 0 && !c.run.truth().ended(i.Attachment.InstanceID) &&
-				i.AttachedTo(i.Tags[identity.TagInstanceID]) {
+				i.AttachedTo(i.Tags[identity.TagInstanceID]) && c.nodeENINamed(i.Tags[identity.TagNodeENI]) == nil {
 				return &Violation{"I23", fmt.Sprintf("%s has no object: %s", i.ID, c.run.describe(i))}
 			}
 		default:
@@ -409,6 +439,9 @@ func (c *cluster) mayStay(n *v1alpha1.NetworkInterface) bool {
 	}
 	if len(its) > 1 && !selects(nodeENI, its[0]) {
 		return anySelected(nodeENI, its)
+	}
+	if len(its) > 0 && anySelected(nodeENI, its) && len(c.objectsAt(spotOfObject(n))) == 1 {
+		return plan.Reason(reasonOf(n)) == plan.NoSubnetInZone
 	}
 	return !ended && len(its) == 0
 }

@@ -133,7 +133,7 @@ func (c *cluster) removableFor(nodeENI *v1alpha1.NodeENI, n *v1alpha1.NetworkInt
 	in := subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
 	switch {
 	case len(in) == 0:
-		return false // no subnet serves the node: the object says so, and an interface stays
+		return n.Status.ENIID == "" // no subnet serves the node: one object says so, and an interface stays
 	case c.replaceable(nodeENI, n):
 		return true
 	}

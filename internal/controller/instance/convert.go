@@ -24,8 +24,9 @@ func (run *run) want(facts plan.Facts) []plan.Interface {
 		i := Interface(run.r.Cluster, o)
 		i.Registered = len(run.gathered.nodes) > 0
 		i.Inherited = run.gathered.inherited[i.Key.UID]
-		i.Floating = floatingOn(interfaceOf(facts, o.Status.ENIID), run.gathered.assigned[o.Status.ENIID], o.Spec.Pods)
-		i.Goal, i.Problem = run.goal(o)
+		known := interfaceOf(facts, o.Status.ENIID)
+		i.Floating = floatingOn(known, run.gathered.assigned[o.Status.ENIID], o.Spec.Pods)
+		i.Goal, i.Problem = run.goal(o, known != nil)
 		all[n] = i
 	}
 	return all
@@ -46,8 +47,9 @@ func interfaceOf(facts plan.Facts, id string) *eni.Interface {
 	return nil
 }
 
-// goal returns what to do about the interface of an object, with the reason why it cannot be created or is kept.
-func (run *run) goal(o *v1alpha1.NetworkInterface) (plan.Goal, *plan.Problem) {
+// goal returns what to do about the interface of an object, with the reason why it cannot be created or is kept. An
+// interface that does not exist needs no turn: its removal makes nothing unavailable.
+func (run *run) goal(o *v1alpha1.NetworkInterface, exists bool) (plan.Goal, *plan.Problem) {
 	g, uid := run.gathered, identity.UID(o.UID)
 	nodeENI := g.nodeENIs[o.Spec.NodeENI.Name]
 	confirmed, asked := run.confirmed[uid]
@@ -63,7 +65,7 @@ func (run *run) goal(o *v1alpha1.NetworkInterface) (plan.Goal, *plan.Problem) {
 		return keep(v1alpha1.ReasonPaused, "NodeENI %s is paused", nodeENI.Name)
 	case deleting && asked && !confirmed:
 		return keep(plan.Retained, "the API server has another state of the object")
-	case deleting && g.awaitsTurn[uid] && !run.ended:
+	case deleting && g.awaitsTurn[uid] && exists && !run.ended:
 		return keep(plan.AwaitsTurn, "NodeENI %s still declares the interface; it is removed in its turn "+
 			"(maxUnavailable), and another one replaces it", o.Spec.NodeENI.Name)
 	case deleting:

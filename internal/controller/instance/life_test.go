@@ -210,6 +210,23 @@ func TestAVanishedInterface(t *testing.T) {
 	})
 }
 
+// TestAVanishedInterfaceWaitsForNoTurn deletes the object of an interface that another program deleted.
+func TestAVanishedInterfaceWaitsForNoTurn(t *testing.T) {
+	onStage(t, func(s *stage) {
+		name := s.declare(0)
+		s.must(s.play(time.Minute))
+		s.must(s.cloud.DetachInterface(s.Context(), s.get(name).Status.AttachmentID, false))
+		time.Sleep(time.Minute)
+		s.must(s.cloud.DeleteInterface(s.Context(), s.get(name).Status.ENIID))
+		s.turns = map[string]bool{name: false}
+		s.delete(name)
+		s.must(s.play(10 * time.Minute))
+		if o := s.get(name); o != nil {
+			t.Errorf("the object is %+v", o)
+		}
+	})
+}
+
 // TestANewLeaderFindsWhatTheOneBeforeMade has a new controller after the creation and before any record of it.
 func TestANewLeaderFindsWhatTheOneBeforeMade(t *testing.T) {
 	onStage(t, func(s *stage) {

@@ -73,8 +73,8 @@ const (
 	maxSeconds = 253402300799
 )
 
-// UID identifies an interface for ever. It is the UID of the interface's NetworkInterface. An interface that a lifecycle
-// hook or the boot of an instance creates has no object yet, and a UID from [NetworkUID].
+// UID identifies an interface for ever. It is the UID of the interface's NetworkInterface. An interface that a
+// lifecycle hook or the boot of an instance creates has no object yet, and a UID from [NetworkUID].
 type UID string
 
 // network is the prefix of the UID of a network's interface. No UID of Kubernetes has a slash.

@@ -3,8 +3,8 @@
 
 // Package importer finds the NetworkInterface of a NodeENI or a network that can take over an interface of another
 // program. The program is the aws-multi-eni-controller, whose objects have the same kind and whose interfaces have the
-// names of NodeENI and node in tags; or it is the published Multus functions, whose interfaces name no owner. The import
-// writes our tags, among them the name of the object. The interface stays attached and in use.
+// names of NodeENI and node in tags; or it is the published Multus functions, whose interfaces name no owner. The
+// import writes our tags, among them the name of the object. The interface stays attached and in use.
 package importer
 
 import (

@@ -100,9 +100,9 @@ func New(cluster string) *Inventory {
 }
 
 // tagged returns the identity that the tags of an interface name, and whether the interface is one of the cluster. The
-// tag of the cluster decides that: an object records the ID of its interface, so the interface is known even if its other
-// tags are damaged. It is then what it was before or, in a new process, an interface of the instance that it is attached
-// to.
+// tag of the cluster decides that: an object records the ID of its interface, so the interface is known even if its
+// other tags are damaged. It is then what it was before or, in a new process, an interface of the instance that it is
+// attached to.
 func (v *Inventory) tagged(i eni.Interface) (identity.Interface, bool) {
 	if NeverOwned(i) {
 		return identity.Interface{}, false

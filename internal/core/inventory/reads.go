@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// ObserveInterfaces merges the result of a read that began at the given time, and returns the identities of those that it changed.
-// It ignores foreign interfaces.
+// ObserveInterfaces merges the result of a read that began at the given time, and returns the identities of those that
+// it changed. It ignores foreign interfaces.
 func (v *Inventory) ObserveInterfaces(begun time.Time, interfaces ...eni.Interface) []identity.Interface {
 	var changed []identity.Interface
 	for _, seen := range interfaces {

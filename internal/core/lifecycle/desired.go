@@ -28,8 +28,8 @@ type Desired struct {
 	Served []eni.Interface
 }
 
-// Declared returns what the networks declare for the instance of a snapshot. found holds the matches of the selectors of
-// each network, in the order of the networks.
+// Declared returns what the networks declare for the instance of a snapshot. found holds the matches of the selectors
+// of each network, in the order of the networks.
 func (c Config) Declared(look eni.InstanceSnapshot, found []selector.Found) importer.Declared {
 	d := c.declared(look)
 	for n, network := range c.Networks {

@@ -214,8 +214,8 @@ func (p *planner) instanceNotReady() wait {
 }
 
 // renew is the rule for a wanted interface that EC2 does not show. An object has one interface in its life, so that it
-// is spent once that interface is certainly gone. The tag of the cluster is the permission to call EC2 for an interface,
-// so one without it is gone as well.
+// is spent once that interface is certainly gone. The tag of the cluster is the permission to call EC2 for an
+// interface, so one without it is gone as well.
 func (p *planner) renew(s step) step {
 	vanished, s := p.hasVanished(s)
 	again := s.m.Since.Add(RecreateAfter)

@@ -283,9 +283,9 @@ func (s *Slots) list() string {
 	return strings.Join(words, ", ")
 }
 
-// allocateSlots allocates a slot for every wanted interface without one. Existing interfaces come first, so that none of
-// them stays unattached because a new one took its slot. Slots that are requested exactly are reserved. Interfaces that
-// are being created come before all others and keep their slots.
+// allocateSlots allocates a slot for every wanted interface without one. Existing interfaces come first, so that none
+// of them stays unattached because a new one took its slot. Slots that are requested exactly are reserved. Interfaces
+// that are being created come before all others and keep their slots.
 func (p *planner) allocateSlots() {
 	var unplaced []*item
 	for _, m := range p.items {

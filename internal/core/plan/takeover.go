@@ -14,9 +14,9 @@ import (
 )
 
 // An object has one interface at most in its life. One that records none takes over an existing interface of its
-// instance, before it creates one. Tags can be copied, and calls of earlier leaders may still be under way, so that only
-// two answers count: EC2's answer to the object's client token, and a read that shows all effects of earlier calls. The
-// caller records the interface in the object before any call that depends on it.
+// instance, before it creates one. Tags can be copied, and calls of earlier leaders may still be under way, so that
+// only two answers count: EC2's answer to the object's client token, and a read that shows all effects of earlier
+// calls. The caller records the interface in the object before any call that depends on it.
 
 // takeOver finds the existing interface of each object.
 func (p *planner) takeOver() {
@@ -81,8 +81,8 @@ func (p *planner) takeOverFor(m *item, taken map[string]bool) {
 	}
 }
 
-// serves reports whether an interface with the name of the object can serve it: it is in an allowed subnet, and no other
-// instance has it. An object that is being deleted takes over any.
+// serves reports whether an interface with the name of the object can serve it: it is in an allowed subnet, and no
+// other instance has it. An object that is being deleted takes over any.
 func (p *planner) serves(m *item, r inventory.Record) bool {
 	isHere := r.Attachment == nil || r.AttachedTo(p.instanceID)
 	return m.Goal == Release || !r.Missing && isHere && m.Settings.Allows(r.SubnetID)

@@ -90,8 +90,8 @@ func (p *planner) update(s step, shown time.Time, todo []Attribute) step {
 	return p.changeUnlessReverted(s, shown, due)
 }
 
-// hasDeclaredTags reports whether the interface has the tags of the NodeENI. Those of multieni decide nothing, and nothing
-// waits for them.
+// hasDeclaredTags reports whether the interface has the tags of the NodeENI. Those of multieni decide nothing, and
+// nothing waits for them.
 func (m *item) hasDeclaredTags() bool { return Tags(m.Settings.Tags).IsSatisfiedBy(m.record.Interface) }
 
 // changeUnlessReverted changes attributes of an interface. It defers changes that did not last until they are due. The
@@ -135,8 +135,8 @@ func (p *planner) repeat(s step, shown time.Time, r RepeatedUpdate) (waiting ste
 }
 
 // isRefusedUpdate reports whether an update of the interface, except its tags, waits after a failure. An interface
-// serves without a prefix for which its subnet has no block, like one that is created there, and without its timeouts of
-// connection tracking.
+// serves without a prefix for which its subnet has no block, like one that is created there, and without its timeouts
+// of connection tracking.
 func (p *planner) isRefusedUpdate(m *item) bool {
 	return slices.ContainsFunc(p.changes(m), func(a Attribute) bool {
 		refused := p.refusedUpdate(m, a)

@@ -93,7 +93,7 @@ type Facts struct {
 	Desired Network
 	// Problem is set if Desired lacks something without which no pod may start.
 	Problem bool
-	// Folder is the file in the folder, with an ENI at least; nil if there is no folder.
+	// Folder is the file in the folder; nil if there is no folder. A damaged file has only the names of the folder.
 	Folder *Network
 	Use    Use
 	// Saved is the entry of the checkpoint that has the ENI, whatever object or network it names; nil for none. For a
@@ -257,13 +257,26 @@ func (f Facts) keepFile(step *Step) {
 		step.File = f.Desired.in(f.Object.UID, false)
 	case f.Folder == nil && f.Object.Open && f.leasesMatter(): // the node booted; without a folder the leases would be lost
 		step.File = f.Desired.in(f.Object.UID, false)
-	case f.Folder != nil && (f.Folder.IsOpen() || f.Folder.UID != f.Object.UID):
-		step.File = f.Folder.in(f.Object.UID, false)
+	case f.Folder != nil && (f.Folder.IsOpen() || f.Folder.UID != f.Object.UID) && f.closed() != nil:
+		step.File = f.closed()
 	case f.Folder != nil && !f.Object.Open && f.written() && f.Saved == nil && f.Use.idle():
 		step.Remove = true
 	}
 	if step.File != nil && f.Folder != nil && step.File.Equal(*f.Folder) {
 		step.File = nil
+	}
+}
+
+// closed returns the file of the folder, closed for this object. A damaged file, which no program reads, is replaced by
+// that of the object; nil if the object has no network.
+func (f Facts) closed() *Network {
+	switch {
+	case f.Folder.NodeENI != "":
+		return f.Folder.in(f.Object.UID, false)
+	case f.Desired.Attachment != "":
+		return f.Desired.in(f.Object.UID, false)
+	default:
+		return nil
 	}
 }
 

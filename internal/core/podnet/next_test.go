@@ -116,6 +116,12 @@ func TestNext(t *testing.T) {
 		"A4: closed, without pods": {
 			facts(func(f *podnet.Facts) { f.Object.Closed = true }), "file Closed for uid-1 with 1 forget report open false",
 		},
+		"A4: being deleted, and the file is damaged": {
+			facts(func(f *podnet.Facts) {
+				f.Object.Deleting = true
+				f.Folder = &podnet.Network{Name: f.Desired.Name, ENI: f.Desired.ENI, Phase: podnet.Closed}
+			}), "file Closed for uid-1 with 1 forget report open false",
+		},
 		"A4: being deleted, without pods": {
 			facts(func(f *podnet.Facts) { f.Object.Deleting = true }), "file Closed for uid-1 with 1 forget report open false",
 		},
@@ -310,6 +316,9 @@ func (w *world) act(ends int) {
 		return
 	}
 	if step.File != nil {
+		if err := step.File.Validate(); err != nil {
+			w.t.Fatalf("the file cannot be written: %v", err)
+		}
 		w.folder = step.File
 	}
 	if step.Remove {
@@ -420,6 +429,11 @@ func TestNextKeepsItsPromises(t *testing.T) {
 				w.folder, w.leases = nil, 0
 				w.begin()
 			},
+			"the file is damaged": func(*rapid.T) {
+				if w.folder != nil {
+					w.folder = &podnet.Network{Name: w.folder.Name, ENI: w.folder.ENI, Phase: podnet.Closed}
+				}
+			},
 			"a late write": func(*rapid.T) {
 				if len(w.late) > 0 {
 					w.write(w.late[0])
@@ -486,5 +500,27 @@ func (w *world) run(done func() bool) {
 	if !done() {
 		w.t.Fatalf("the agent does not end: object %+v, folder %+v, checkpoint %+v; next %s", w.object, w.folder, w.saved,
 			describe(w.facts().Next()))
+	}
+}
+
+// TestNextOfADamagedFile says that an object is answered for although the file of its folder cannot be read.
+func TestNextOfADamagedFile(t *testing.T) {
+	damaged := func(f *podnet.Facts) {
+		f.Folder = &podnet.Network{Name: f.Desired.Name, ENI: f.Desired.ENI, Phase: podnet.Closed}
+		f.Object.Deleting = true
+	}
+	step := facts(damaged).Next()
+	if step.File == nil {
+		t.Fatal("the file is not replaced")
+	}
+	if _, err := step.File.Encode(); err != nil || step.File.IsOpen() {
+		t.Errorf("the file becomes %+v: %v", step.File, err)
+	}
+	without := facts(func(f *podnet.Facts) {
+		damaged(f)
+		f.Desired.Attachment, f.Object.Purpose = "", podnet.ForNode
+	}).Next()
+	if without.File != nil || !without.Due || without.Open {
+		t.Errorf("without a network: %s", describe(without))
 	}
 }

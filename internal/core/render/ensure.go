@@ -99,7 +99,7 @@ func (r *renderer) spec(n NodeENI, placed Placed, w Wanted) Spec {
 	spec := r.bare(n, w.Ordinal, w.Slot)
 	spec.Problem, spec.Template = placed.GroupProblem, w.Template
 	for _, s := range w.Candidates {
-		spec.Subnets = append(spec.Subnets, subnetOf(s, w.Template))
+		spec.Subnets = append(spec.Subnets, subnetOf(s))
 	}
 	if spec.Pods != nil {
 		pods := *spec.Pods
@@ -127,12 +127,12 @@ func (r *renderer) bare(n NodeENI, ordinal int, slot eni.Slot) Spec {
 	}
 }
 
-func subnetOf(s eni.Subnet, t Template) Subnet {
+func subnetOf(s eni.Subnet) Subnet {
 	subnet := Subnet{ID: s.ID}
 	if s.CIDR.IsValid() {
 		subnet.CIDR = s.CIDR.String()
 	}
-	if t.Pods != nil && t.Pods.IPv6Prefixes > 0 && s.IPv6CIDR.IsValid() {
+	if s.IPv6CIDR.IsValid() { // also without pods: the ranges of an object with an interface are fixed
 		subnet.IPv6CIDR = s.IPv6CIDR.String()
 	}
 	return subnet

@@ -61,7 +61,7 @@ type Reference struct {
 	Generation int64
 }
 
-// Subnet is a subnet that an interface may be in. IPv6CIDR is set for pods with IPv6 only.
+// Subnet is a subnet that an interface may be in, with its ranges.
 type Subnet struct{ ID, CIDR, IPv6CIDR string }
 
 // Template is what a NodeENI declares for each of its interfaces, wherever they are.

@@ -14,7 +14,7 @@ type InterfaceSubnetApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// cidr is the IPv4 range of the subnet; empty for an IPv6-only subnet.
 	CIDR *string `json:"cidr,omitempty"`
-	// ipv6CIDR is the IPv6 range of the subnet. It is set with pods.ipv6 only.
+	// ipv6CIDR is the IPv6 range of the subnet; empty for a subnet without one.
 	IPv6CIDR *string `json:"ipv6CIDR,omitempty"`
 }
 
