@@ -271,13 +271,17 @@ func (h *podHost) reboot() {
 	h.serve()
 }
 
-// leasesLost is the reason in a report that only a boot of the node ends (internal/host/agent).
-const leasesLost = "LeasesLost"
-
-// bootIfLeasesAreLost lets a person boot the node, as the report of its agent says.
+// bootIfLeasesAreLost lets a person boot a node that lost a folder while the API server has its hold in this boot: the
+// agent opens the interface no more, and does not let it go.
 func (h *podHost) bootIfLeasesAreLost() {
 	for _, n := range h.api.known() {
-		if report := n.Status.Node; report != nil && report.Pods != nil && report.Pods.Reason == leasesLost {
+		report := n.Status.Node
+		if report == nil || !report.Open || report.Agent.BootID != h.boot.ID || n.Spec.DPDK != nil || h.bound[n.Status.ENIID] {
+			continue
+		}
+		isOf := func(file podnet.Network) bool { return file.ENI == n.Status.ENIID }
+		isObserved := n.Spec.Pods != nil && n.Spec.Pods.Attachment == v1alpha1.PodAttachmentObserved
+		if !isObserved && !slices.ContainsFunc(slices.Collect(maps.Values(h.files)), isOf) {
 			h.reboot()
 			return
 		}

@@ -257,8 +257,6 @@ func (f Facts) keepFile(step *Step) {
 		step.File = f.Desired.in(f.Object.UID, false)
 	case f.Folder == nil && f.Object.Open && f.leasesMatter(): // the node booted; without a folder the leases would be lost
 		step.File = f.Desired.in(f.Object.UID, false)
-	case f.Folder != nil && f.Folder.UID == "": // nothing is left of a damaged file, and its leases stay
-		step.File = f.Desired.in(f.Object.UID, false)
 	case f.Folder != nil && (f.Folder.IsOpen() || f.Folder.UID != f.Object.UID) && f.closed() != nil:
 		step.File = f.closed()
 	case f.Folder != nil && !f.Object.Open && f.written() && f.Saved == nil && f.Use.idle():
