@@ -75,7 +75,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (gathered, error) 
 		return g, nil
 	}
 	if g.in.VPCID, err = r.vpcOf(ctx, g); g.in.VPCID == "" {
-		g.again = sooner(g.again, invisibleCheck)
+		g.again = sooner(g.again, r.nextLook(g.node))
 	}
 	return g, err
 }
@@ -85,9 +85,14 @@ func (g gathered) needsVPC() bool {
 	return slices.ContainsFunc(g.in.NodeENIs, func(n render.NodeENI) bool { return n.Found != nil })
 }
 
-// invisibleCheck is how often an instance is read that EC2 does not return yet. Until then the matches of selectors in
-// all VPCs count.
-const invisibleCheck = 10 * time.Second
+// nextLook returns when to read an instance again that EC2 does not return. Until then the matches of selectors in all
+// VPCs count. The instance of an old Node has ended.
+func (r *Reconciler) nextLook(node *corev1.Node) time.Duration {
+	if r.Now().Sub(node.CreationTimestamp.Time) < expectFor {
+		return expectEvery
+	}
+	return expectFor
+}
 
 // registered returns the instance of a Node and the Nodes that name it, the oldest first; no instance for a Node that
 // cannot have interfaces.
