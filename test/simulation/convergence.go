@@ -358,9 +358,9 @@ func (c *cluster) settledInterfaces() *Violation {
 		case i.Attachment == nil:
 			return &Violation{"I5", fmt.Sprintf("%s is a leak: %s", i.ID, c.run.describe(i))}
 		case isJoined(i):
-			// It has an object once a Node names its instance.
+			// It has an object once a Node names its instance, unless a NodeENI has its name, and other interfaces.
 			if len(c.nodesOf(i.Attachment.InstanceID)) > 0 && !c.run.truth().ended(i.Attachment.InstanceID) &&
-				i.AttachedTo(i.Tags[identity.TagInstanceID]) {
+				i.AttachedTo(i.Tags[identity.TagInstanceID]) && c.nodeENINamed(i.Tags[identity.TagNodeENI]) == nil {
 				return &Violation{"I23", fmt.Sprintf("%s has no object: %s", i.ID, c.run.describe(i))}
 			}
 		default:

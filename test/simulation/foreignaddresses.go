@@ -136,7 +136,7 @@ func (r *run) assigning(p *process, q request) {
 }
 
 // requested returns what an object records of an interface's addresses: those that the product requested, without those
-// that pods use.
+// that pods use. A granted prefix stays, also when the interface is no network for pods any more: nothing returns it.
 func (c *cluster) requested(i eni.Interface) eni.Addresses {
 	n := c.api.interfaceOf(i.ID)
 	if n == nil || c.run.mayUseAll(i.ID) {
@@ -144,6 +144,9 @@ func (c *cluster) requested(i eni.Interface) eni.Addresses {
 	}
 	var requested eni.Addresses
 	for _, text := range n.Status.Requested {
+		if n.Status.Pods != nil && slices.Contains(n.Status.Pods.Prefixes, text) {
+			continue
+		}
 		if prefix, err := netip.ParsePrefix(text); err == nil {
 			if prefix.Addr().Is4() {
 				requested.IPv4Prefixes = append(requested.IPv4Prefixes, prefix)

@@ -215,6 +215,7 @@ func (h *podHost) settle() {
 	}
 	h.arrive()
 	h.passesOnce()
+	h.bootIfLeasesAreLost()
 	h.endPrograms()
 	for at := range h.using {
 		if file, is := h.files[at]; (!is || !file.IsOpen()) && !h.linger(at) {
@@ -268,6 +269,23 @@ func (h *podHost) reboot() {
 	h.forgetBrought()
 	h.runs(h.agent)
 	h.serve()
+}
+
+// bootIfLeasesAreLost lets a person boot a node that lost a folder while the API server has its hold in this boot: the
+// agent opens the interface no more, and does not let it go.
+func (h *podHost) bootIfLeasesAreLost() {
+	for _, n := range h.api.known() {
+		report := n.Status.Node
+		if report == nil || !report.Open || report.Agent.BootID != h.boot.ID || n.Spec.DPDK != nil || h.bound[n.Status.ENIID] {
+			continue
+		}
+		isOf := func(file podnet.Network) bool { return file.ENI == n.Status.ENIID }
+		isObserved := n.Spec.Pods != nil && n.Spec.Pods.Attachment == v1alpha1.PodAttachmentObserved
+		if !isObserved && !slices.ContainsFunc(slices.Collect(maps.Values(h.files)), isOf) {
+			h.reboot()
+			return
+		}
+	}
 }
 
 // runsAgent reports whether an agent runs on the node: a kubelet runs pods while its Node exists.

@@ -70,6 +70,8 @@ func (run *run) goal(o *v1alpha1.NetworkInterface, exists bool) (plan.Goal, *pla
 			"(maxUnavailable), and another one replaces it", o.Spec.NodeENI.Name)
 	case deleting:
 		return plan.Release, object.Problem(o.Spec.Problem)
+	case len(g.nodes) == 0: // nothing is made for an instance that no Node names
+		return keep(plan.InstanceNotReady, "no Node names instance %s", o.Spec.InstanceID)
 	case o.Spec.Origin == v1alpha1.OriginNetwork:
 		return keep(plan.Retained, "no NodeENI declares the interfaces of network %s", o.Spec.NodeENI.Name)
 	case nodeENI == nil:

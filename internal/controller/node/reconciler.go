@@ -85,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
-	return reconcile.Result{RequeueAfter: again}, client.IgnoreNotFound(err)
+	return reconcile.Result{RequeueAfter: again}, err
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, name string) (again time.Duration, err error) {
@@ -98,7 +98,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (again time.Dur
 		return 0, nil
 	}
 	wait, failed := r.write(ctx, g, render.Node(g.in))
-	return sooner(g.again, wait), errors.Join(failed, g.unresolved, r.writeReadiness(ctx, g))
+	return sooner(g.again, wait), errors.Join(failed, g.unresolved, client.IgnoreNotFound(r.writeReadiness(ctx, g)))
 }
 
 // sooner returns the shorter of two waits. Zero means none.

@@ -43,7 +43,10 @@ func (r *Reconciler) write(ctx context.Context, g gathered, writes []render.Writ
 			r.Events.Eventf(g.node, nil, corev1.EventTypeWarning, v1alpha1.ReasonStateRefused, "Render", "%s",
 				controller.Note(err))
 		}
-		failed = append(failed, client.IgnoreNotFound(err))
+		if w.Verb != render.Create { // without its object a write is void, and without their kind no object can be created
+			err = client.IgnoreNotFound(err)
+		}
+		failed = append(failed, err)
 	}
 	return wait, errors.Join(failed...)
 }

@@ -37,7 +37,11 @@ func Create(ctx context.Context, c client.Client, o *v1alpha1.NetworkInterface) 
 	if !slices.Contains(o.Finalizers, v1alpha1.InterfaceFinalizer) {
 		o.Finalizers = append(o.Finalizers, v1alpha1.InterfaceFinalizer)
 	}
-	return wrap("create", o, c.Create(ctx, o, client.FieldOwner(v1alpha1.FieldOwnerController)))
+	err := c.Create(ctx, o, client.FieldOwner(v1alpha1.FieldOwnerController))
+	if apierrors.IsNotFound(err) { // the kind is missing: no event says that it is back
+		return fmt.Errorf("create NetworkInterface %s: %s", o.Name, err.Error())
+	}
+	return wrap("create", o, err)
 }
 
 // PatchSpec replaces the spec of the object of this UID. If the name has another object now, the error is a conflict.

@@ -363,7 +363,8 @@ func (p *planner) stuck(m *item) Problem {
 				"instance %s is healthy; a stop and start of it can help", m.record.ID, m.record.FailedAttaches, p.instanceID)}
 	}
 	return Problem{AttachStuck, fmt.Sprintf(
-		"EC2 has not attached %s within %s; multieni replaces it when its NetworkInterface is %s old. Check whether "+
-			"instance %s is healthy; a stop and start of it can help. kubectl delete eni replaces it now",
+		"EC2 has not attached %s within %s; multieni replaces it when its NetworkInterface is %s old, unless pods or "+
+			"programs use it. Check whether instance %s is healthy; a stop and start of it can help. kubectl delete eni "+
+			"replaces it now",
 		m.record.ID, AttachTimeout, minutes(RecreateAfter), p.instanceID)}
 }

@@ -257,15 +257,26 @@ func (f Facts) keepFile(step *Step) {
 		step.File = f.Desired.in(f.Object.UID, false)
 	case f.Folder == nil && f.Object.Open && f.leasesMatter(): // the node booted; without a folder the leases would be lost
 		step.File = f.Desired.in(f.Object.UID, false)
-	case f.Folder != nil && f.Folder.UID == "": // nothing is left of a damaged file, and its leases stay
-		step.File = f.Desired.in(f.Object.UID, false)
-	case f.Folder != nil && (f.Folder.IsOpen() || f.Folder.UID != f.Object.UID):
-		step.File = f.Folder.in(f.Object.UID, false)
+	case f.Folder != nil && (f.Folder.IsOpen() || f.Folder.UID != f.Object.UID) && f.closed() != nil:
+		step.File = f.closed()
 	case f.Folder != nil && !f.Object.Open && f.written() && f.Saved == nil && f.Use.idle():
 		step.Remove = true
 	}
 	if step.File != nil && f.Folder != nil && step.File.Equal(*f.Folder) {
 		step.File = nil
+	}
+}
+
+// closed returns the file of the folder, closed for this object. A damaged file, which no program reads, is replaced by
+// that of the object; nil if the object has no network.
+func (f Facts) closed() *Network {
+	switch {
+	case f.Folder.NodeENI != "":
+		return f.Folder.in(f.Object.UID, false)
+	case f.Desired.Attachment != "":
+		return f.Desired.in(f.Object.UID, false)
+	default:
+		return nil
 	}
 }
 

@@ -502,3 +502,25 @@ func (w *world) run(done func() bool) {
 			describe(w.facts().Next()))
 	}
 }
+
+// TestNextOfADamagedFile says that an object is answered for although the file of its folder cannot be read.
+func TestNextOfADamagedFile(t *testing.T) {
+	damaged := func(f *podnet.Facts) {
+		f.Folder = &podnet.Network{Name: f.Desired.Name, ENI: f.Desired.ENI, Phase: podnet.Closed}
+		f.Object.Deleting = true
+	}
+	step := facts(damaged).Next()
+	if step.File == nil {
+		t.Fatal("the file is not replaced")
+	}
+	if _, err := step.File.Encode(); err != nil || step.File.IsOpen() {
+		t.Errorf("the file becomes %+v: %v", step.File, err)
+	}
+	without := facts(func(f *podnet.Facts) {
+		damaged(f)
+		f.Desired.Attachment, f.Object.Purpose = "", podnet.ForNode
+	}).Next()
+	if without.File != nil || !without.Due || without.Open {
+		t.Errorf("without a network: %s", describe(without))
+	}
+}

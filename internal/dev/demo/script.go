@@ -206,7 +206,8 @@ func podsWithAddresses() chapter {
 		then: outcome{holds: holds, pods: pods, inUse: []string{name}},
 		show: []command{kubectl{"get", "nodeeni", name, "-o", "jsonpath={.status.attachments[0].message}"}},
 	}, {
-		say:  "Without the pods the interfaces go, and with them the definition.",
+		say: "Without the pods the interfaces go, once the addresses have rested for a minute, and with them the\n" +
+			"definition.",
 		do:   []command{append(kubectl{"delete", "pod", "--wait=false"}, pods...)},
 		then: outcome{holds: everywhere()},
 	}}}

@@ -90,7 +90,7 @@ func changedCapacity(node *corev1.Node, want map[corev1.ResourceName]int64) map[
 
 // updateCapacity writes the agents' part of the capacity of the Node.
 func (a *Agent) updateCapacity(ctx context.Context, s *snapshot) error {
-	if s.node == nil {
+	if s.node == nil || s.isReplaced() {
 		return nil
 	}
 	changes := changedCapacity(s.node, a.capacity(s))
