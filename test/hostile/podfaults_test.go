@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/core/identity"
