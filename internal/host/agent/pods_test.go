@@ -312,6 +312,20 @@ func TestLostLeases(t *testing.T) {
 	}
 }
 
+// An interface that is no network for pods any more is let go after a boot: no lease is left of it.
+func TestABootAfterTheEndOfANetwork(t *testing.T) {
+	n := newNode(t, withPods())
+	n.settle()
+	n.change(func(i *v1alpha1.NetworkInterface) { i.Spec.Pods = nil })
+	n.boot()
+	if report := n.settle(); report.Open {
+		t.Errorf("reported %+v", report)
+	}
+	if _, err := os.Stat(filepath.Join(n.PodsDir, "n3")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder stays: %v", err)
+	}
+}
+
 // A node that boots without the API server opens what its checkpoint has, if instance metadata shows it as well.
 func TestABootWithoutTheAPIServer(t *testing.T) {
 	shows := &eni.Metadata{InstanceID: instance, Interfaces: []eni.Interface{{ID: "eni-1", MAC: mac, Addresses: eni.Addresses{
