@@ -67,6 +67,8 @@ type Reconciler struct {
 	// vpcs are the VPCs of instances, by the name of the node; an instance never changes its VPC.
 	vpcs map[string]located
 	pace pace
+	// listed receives a value after each list of EC2.
+	listed chan struct{}
 }
 
 // New returns a Reconciler to be set up with a manager.
@@ -74,7 +76,7 @@ func New(options Options) *Reconciler {
 	if options.RefusedWrites == nil {
 		options.RefusedWrites = &controller.RejectedWrites{}
 	}
-	return &Reconciler{Options: options, vpcs: map[string]located{}}
+	return &Reconciler{Options: options, vpcs: map[string]located{}, listed: make(chan struct{}, 1)}
 }
 
 // Reconcile writes the objects and the readiness of one Node.

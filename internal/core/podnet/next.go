@@ -255,7 +255,7 @@ func (f Facts) keepFile(step *Step) {
 		}
 	case step.State == Opening && f.hasFile():
 		step.File = f.Desired.in(f.Object.UID, false)
-	case f.Folder == nil && f.Object.Open && f.leasesMatter(): // the node booted; without a folder the leases would be lost
+	case f.Folder == nil && f.Object.Open && f.leasesMatter(): // the node booted; without a folder leases would be lost
 		step.File = f.Desired.in(f.Object.UID, false)
 	case f.Folder != nil && (f.Folder.IsOpen() || f.Folder.UID != f.Object.UID) && f.closed() != nil:
 		step.File = f.closed()

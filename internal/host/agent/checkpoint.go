@@ -55,10 +55,10 @@ func linkPart(n *v1alpha1.NetworkInterface) v1alpha1.NetworkInterface {
 }
 
 // Confirmed returns the part of a checkpoint that instance metadata confirms: the interfaces that it lists on this
-// instance with the same ID and MAC address. The checkpoint alone may be old, or of another instance, and metadata alone
-// does not name the owner of an interface. The result has no devices of programs in user space: binding one removes its
-// link, which needs more evidence. A pod network has only the prefixes that metadata lists as well: EC2 may have given
-// another one to another node since.
+// instance with the same ID and MAC address. The checkpoint alone may be old, or of another instance, and metadata
+// alone does not name the owner of an interface. The result has no devices of programs in user space: binding one
+// removes its link, which needs more evidence. A pod network has only the prefixes that metadata lists as well: EC2 may
+// have given another one to another node since.
 func (c *Checkpoint) Confirmed(node string, known *eni.Metadata) (
 	links []*v1alpha1.NetworkInterface, open []podnet.Network,
 ) {

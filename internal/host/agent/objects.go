@@ -287,8 +287,8 @@ func observationOf(n *v1alpha1.NetworkInterface, observed []hostnet.Observation)
 	return nil
 }
 
-// records returns the devices that the agent has reported as bound, or about to be, and those of its checkpoint. A device
-// without an object stays as it is.
+// records returns the devices that the agent has reported as bound, or about to be, and those of its checkpoint. A
+// device without an object stays as it is.
 func records(objects []*v1alpha1.NetworkInterface, saved []podnet.Saved) []hostpci.OriginalBinding {
 	var all []hostpci.OriginalBinding
 	for _, n := range objects {
