@@ -15,6 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // desiredSlot names the interfaces of one NodeENI on one instance. A NodeENI that is created again has the interfaces of
@@ -98,7 +99,7 @@ func selects(nodeENI *v1alpha1.NodeENI, node *corev1.Node) bool {
 
 // removable reports whether the true state contains a reason to delete an object, other than a user's deletion of it.
 func (c *cluster) removable(n *v1alpha1.NetworkInterface) bool {
-	if c.run.truth().ended(n.Spec.InstanceID) || c.hasVanished(n) || c.run.watch.mismatched[n.UID] {
+	if c.run.truth().ended(n.Spec.InstanceID) || c.hasVanished(n) || c.isStuck(n) || c.run.watch.mismatched[n.UID] {
 		return true
 	}
 	if n.Spec.Origin == v1alpha1.OriginNetwork {
@@ -119,6 +120,13 @@ func (c *cluster) hasVanished(n *v1alpha1.NetworkInterface) bool {
 	}
 	i, exists := c.run.truth().interfaces[n.Status.ENIID]
 	return !exists || i.Tags[identity.TagCluster] != c.name
+}
+
+// isStuck reports whether EC2 has taken so long to attach or detach the interface of an object that the object is given up.
+func (c *cluster) isStuck(n *v1alpha1.NetworkInterface) bool {
+	i, exists := c.run.truth().interfaces[n.Status.ENIID]
+	return exists && i.Attachment != nil && c.run.isStuck(request{action: forceDetach}, i) &&
+		c.run.now.Sub(n.CreationTimestamp.Time) >= plan.RecreateAfter-staleness
 }
 
 // removableFor is removable for an object whose NodeENI exists.

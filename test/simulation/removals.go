@@ -99,6 +99,7 @@ func (r *run) noteObject(c *cluster, change change) {
 
 // noteTorn records the interfaces that are left when an object ends.
 func (r *run) noteTorn(c *cluster, was *v1alpha1.NetworkInterface) {
+	r.watch.endedAt[was.UID] = r.now
 	for _, i := range r.truth().ordered {
 		if i.ID == was.Status.ENIID || i.Tags[identity.TagUID] == string(was.UID) && i.Tags[identity.TagCluster] == c.name {
 			r.watch.torn[i.ID] = r.now
@@ -183,6 +184,10 @@ func (c *cluster) checkOwner(i eni.Interface) {
 	doomed := r.truth().ended(i.Tags[identity.TagInstanceID])
 	if _, was := r.watch.final[i.ID]; was || doomed {
 		return // EC2 answered that it is deleted
+	}
+	if at, was := r.watch.endedAt[types.UID(i.Tags[identity.TagUID])]; was && r.watch.made[i.ID].Sub(at) <= staleness {
+		r.watch.torn[i.ID] = r.now // the process that made it knew the object
+		return
 	}
 	r.violate("I23", "%s has no object: %s", i.ID, r.describe(i))
 }

@@ -404,7 +404,7 @@ func TestAnInterfaceThatLeavesItsNodeGetsNothing(t *testing.T) {
 			w.must(w.api.Status().Update(w.Context(), &o))
 		},
 		"it is on another instance": func(w *world) { w.interfaces[eniA].Attachment.InstanceID = "i-0000000000000000b" },
-		"EC2 detaches it": func(w *world) { w.interfaces[eniA].Attachment.Status = eni.AttachmentDetaching },
+		"EC2 detaches it":           func(w *world) { w.interfaces[eniA].Attachment.Status = eni.AttachmentDetaching },
 		"it is unattached": func(w *world) {
 			w.interfaces[eniA].Attachment, w.interfaces[eniA].Status = nil, eni.Available
 		},

@@ -75,7 +75,8 @@ func (r *Reconciler) gather(ctx context.Context, name string) (gathered, error) 
 		return g, nil
 	}
 	if g.in.VPCID, err = r.vpcOf(ctx, g); g.in.VPCID == "" {
-		g.again = sooner(g.again, r.nextLook(g.node))
+		age := r.Now().Sub(g.node.CreationTimestamp.Time)
+		g.again = sooner(g.again, min(max(firstInvisibleCheck, age), lastInvisibleCheck))
 	}
 	return g, err
 }
@@ -85,14 +86,9 @@ func (g gathered) needsVPC() bool {
 	return slices.ContainsFunc(g.in.NodeENIs, func(n render.NodeENI) bool { return n.Found != nil })
 }
 
-// nextLook returns when to read an instance again that EC2 does not return. Until then the matches of selectors in all
-// VPCs count. The instance of an old Node has ended.
-func (r *Reconciler) nextLook(node *corev1.Node) time.Duration {
-	if r.Now().Sub(node.CreationTimestamp.Time) < expectFor {
-		return expectEvery
-	}
-	return expectFor
-}
+// An instance that EC2 does not return yet is read again at growing intervals. Until then the matches of selectors in all
+// VPCs count.
+const firstInvisibleCheck, lastInvisibleCheck = 10 * time.Second, 10 * time.Minute
 
 // registered returns the instance of a Node and the Nodes that name it, the oldest first; no instance for a Node that
 // cannot have interfaces.
