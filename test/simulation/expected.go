@@ -49,6 +49,9 @@ func (r *run) objectOf(i eni.Interface) (*cluster, *v1alpha1.NetworkInterface) {
 }
 
 func spotOfObject(n *v1alpha1.NetworkInterface) desiredSlot {
+	if n.Spec.Origin == v1alpha1.OriginNetwork { // no NodeENI declares it, not even the one of its name
+		return desiredSlot{"network/" + n.Spec.NodeENI.Name, n.Spec.InstanceID}
+	}
 	return desiredSlot{n.Spec.NodeENI.Name, n.Spec.InstanceID}
 }
 
