@@ -50,8 +50,8 @@ func TestAControllerWaitsForItsDefinitions(t *testing.T) {
 		looks [][]string
 		says  string
 	}{
-		"all are there":               {looks: [][]string{all}},
-		"none is there":               {looks: [][]string{nil, nil, all}, says: `missing="NodeENI, NetworkInterface, AWSNodeTemplate, SubnetReservation, FloatingAddress"`},
+		"all are there":                     {looks: [][]string{all}},
+		"none is there":                     {looks: [][]string{nil, nil, all}, says: `missing="NodeENI, NetworkInterface, AWSNodeTemplate, SubnetReservation, FloatingAddress"`},
 		"NetworkInterfaces are not defined": {looks: [][]string{{all[0], all[2], all[3], all[4]}, {all[0], all[2], all[3], all[4]}, all}, says: "missing=NetworkInterface"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func remediations() map[string]string {
 			"eni-controller-system deployment/eni-controller -- /multieni doctor.",
 		reasonAnotherNode: "Delete the Node without a kubelet: kubectl delete node NODE. If that is the older one, " +
 			"the other adopts all interfaces without a change.",
-		reasonOtherName:  "Set clusterName of the chart back to the name that the message has.",
-		reasonNoNodes:    "Label a node so that it matches nodeSelector.",
+		reasonOtherName: "Set clusterName of the chart back to the name that the message has.",
+		reasonNoNodes:   "Label a node so that it matches nodeSelector.",
 	}
 }
