@@ -142,7 +142,9 @@ func TestANetworkThatTakesNoPodsSaysSoBeforehand(t *testing.T) {
 		want     uint
 	}{"open": {false, 0}, "draining": {true, notAvailable}} {
 		t.Run(name, func(t *testing.T) {
-			network.Draining = tc.draining
+			if tc.draining {
+				network.Phase = podnet.Closed
+			}
 			n.write(network)
 			err := n.runtime.GetStatusNetworkList(t.Context(), list)
 			if code(err) != tc.want || (err == nil) != (tc.want == 0) {

@@ -5,6 +5,7 @@ package hostile_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 

@@ -10,13 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/test/podhost"
 	"github.com/multieni/multieni/test/size"
 )

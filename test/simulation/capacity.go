@@ -11,6 +11,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/instancetype"
 	"github.com/multieni/multieni/internal/core/plan"
 )
@@ -32,11 +33,22 @@ func (c *cluster) isTrue(reason plan.Reason, s desiredSlot, claim expectedClaim)
 			last >= limits.MaxOnCard(card)
 	case plan.SlotTaken:
 		return c.anyTaken(s, claim)
+	case plan.NotImported:
+		return c.anyCopied(s)
 	case plan.SubnetFull, plan.NoFreePrefix:
 		return c.lacksRoom(claim)
 	default:
 		return false
 	}
+}
+
+// anyCopied reports whether two interfaces have the tags of one of a NodeENI: a person copied them, or EC2 forgot a token.
+func (c *cluster) anyCopied(s desiredSlot) bool {
+	return slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
+		w := &c.run.watch
+		return (w.strangers[i.ID] != nil || w.copies[i.ID] || w.twins[i.ID]) && i.Tags[identity.TagCluster] == c.name &&
+			i.Tags[identity.TagNodeENI] == s.nodeENI
+	})
 }
 
 // slots counts the slots of an instance that are taken, unusable, or reserved for a waiting object: all of them, and

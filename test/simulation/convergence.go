@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
@@ -320,7 +319,7 @@ func (c *cluster) settled() *Violation {
 		if _, wanted := claims[spotOfObject(n)]; !wanted && !c.mayStay(n) {
 			return &Violation{"I5", fmt.Sprintf("nobody wants %s", objectDigest(n))}
 		}
-		if !n.DeletionTimestamp.IsZero() && !c.mayStay(n) {
+		if !n.DeletionTimestamp.IsZero() && !c.mayStay(n) && !c.waitsForTurn(n) {
 			return &Violation{"I6", fmt.Sprintf("%s is still being deleted", objectDigest(n))}
 		}
 	}
@@ -355,12 +354,13 @@ func (c *cluster) settledInterfaces() *Violation {
 		c.run.judged("I5")
 		switch {
 		case c.api.interfaceOf(i.ID) != nil:
-		case i.Attachment == nil:
+		case i.Attachment == nil && !c.awaitsPerson(i):
 			return &Violation{"I5", fmt.Sprintf("%s is a leak: %s", i.ID, c.run.describe(i))}
+		case i.Attachment == nil:
 		case isJoined(i):
-			// It has an object once a Node names its instance.
+			// It has an object once a Node names its instance, unless a NodeENI has its name, and other interfaces.
 			if len(c.nodesOf(i.Attachment.InstanceID)) > 0 && !c.run.truth().ended(i.Attachment.InstanceID) &&
-				i.AttachedTo(i.Tags[identity.TagInstanceID]) {
+				i.AttachedTo(i.Tags[identity.TagInstanceID]) && c.nodeENINamed(i.Tags[identity.TagNodeENI]) == nil {
 				return &Violation{"I23", fmt.Sprintf("%s has no object: %s", i.ID, c.run.describe(i))}
 			}
 		default:
@@ -492,39 +492,4 @@ func (c *cluster) checkAttributes(claim expectedClaim, i eni.Interface) *Violati
 		return &Violation{"I6", fmt.Sprintf("%s has not the wanted %s: %s", i.ID, wrong, c.run.describe(i))}
 	}
 	return c.checkPrefixes(claim, i)
-}
-
-// anyLacks reports whether any node lacks an interface of a NodeENI, or the given instance lacks one of any NodeENI: both
-// delay replacements. An interface that is never available delays nothing.
-func (c *cluster) anyLacks(s desiredSlot) bool {
-	return slices.ContainsFunc(c.api.interfaces(), func(n *v1alpha1.NetworkInterface) bool {
-		concerns := n.Spec.NodeENI.Name == s.nodeENI || n.Spec.InstanceID == s.instanceID
-		i, exists := c.run.truth().interfaces[n.Status.ENIID]
-		attached := exists && i.Ready() && n.DeletionTimestamp.IsZero()
-		return concerns && !attached && plan.Reason(reasonOf(n)) != plan.NoSubnetInZone
-	})
-}
-
-// isBlocked reports whether an object says that its interface is not as declared, for a reason that does not pass by
-// itself.
-func isBlocked(n *v1alpha1.NetworkInterface) bool {
-	ready := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionReady)
-	return ready != nil && ready.Status == metav1.ConditionFalse && !plan.Reason(ready.Reason).Transient()
-}
-
-// blocked counts the objects of a claim that are reported as blocked for a reason that is true.
-func (c *cluster) blocked(s desiredSlot, claim expectedClaim) (blocked int) {
-	for _, n := range c.objectsAt(s) {
-		_, exists := c.run.truth().interfaces[n.Status.ENIID]
-		if !exists && isBlocked(n) && c.isTrue(plan.Reason(reasonOf(n)), s, claim) {
-			blocked++
-		}
-	}
-	return blocked
-}
-
-// excused reports whether an interface is reported as blocked for a reason that is true.
-func (c *cluster) excused(s desiredSlot, claim expectedClaim, id string) bool {
-	n := c.api.interfaceOf(id)
-	return n != nil && isBlocked(n) && c.isTrue(plan.Reason(reasonOf(n)), s, claim)
 }

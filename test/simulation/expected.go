@@ -15,6 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // desiredSlot names the interfaces of one NodeENI on one instance. A NodeENI that is created again has the interfaces of
@@ -48,6 +49,9 @@ func (r *run) objectOf(i eni.Interface) (*cluster, *v1alpha1.NetworkInterface) {
 }
 
 func spotOfObject(n *v1alpha1.NetworkInterface) desiredSlot {
+	if n.Spec.Origin == v1alpha1.OriginNetwork { // no NodeENI declares it, not even the one of its name
+		return desiredSlot{"network/" + n.Spec.NodeENI.Name, n.Spec.InstanceID}
+	}
 	return desiredSlot{n.Spec.NodeENI.Name, n.Spec.InstanceID}
 }
 
@@ -95,7 +99,7 @@ func selects(nodeENI *v1alpha1.NodeENI, node *corev1.Node) bool {
 
 // removable reports whether the true state contains a reason to delete an object, other than a user's deletion of it.
 func (c *cluster) removable(n *v1alpha1.NetworkInterface) bool {
-	if c.run.truth().ended(n.Spec.InstanceID) || c.hasVanished(n) || c.run.watch.mismatched[n.UID] {
+	if c.run.truth().ended(n.Spec.InstanceID) || c.hasVanished(n) || c.isStuck(n) || c.run.watch.mismatched[n.UID] {
 		return true
 	}
 	if n.Spec.Origin == v1alpha1.OriginNetwork {
@@ -103,7 +107,8 @@ func (c *cluster) removable(n *v1alpha1.NetworkInterface) bool {
 	}
 	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
 	if nodeENI == nil {
-		return n.Status.ENIID == "" || c.run.now.Sub(c.lostAt[n.Spec.NodeENI.Name]) >= orphanGrace
+		lost := c.run.now.Sub(c.lostAt[n.Spec.NodeENI.Name])
+		return n.Status.ENIID == "" || lost >= orphanGrace || c.run.faults.has(clockSkew) && lost >= orphanGrace-mostSkew
 	}
 	return c.removableFor(nodeENI, n)
 }
@@ -116,6 +121,13 @@ func (c *cluster) hasVanished(n *v1alpha1.NetworkInterface) bool {
 	}
 	i, exists := c.run.truth().interfaces[n.Status.ENIID]
 	return !exists || i.Tags[identity.TagCluster] != c.name
+}
+
+// isStuck reports whether EC2 has taken so long to attach or detach the interface of an object that the object is given up.
+func (c *cluster) isStuck(n *v1alpha1.NetworkInterface) bool {
+	i, exists := c.run.truth().interfaces[n.Status.ENIID]
+	return exists && i.Attachment != nil && c.run.isStuck(request{action: forceDetach}, i) &&
+		c.run.now.Sub(n.CreationTimestamp.Time) >= plan.RecreateAfter-staleness
 }
 
 // removableFor is removable for an object whose NodeENI exists.

@@ -136,14 +136,18 @@ func (r *run) assigning(p *process, q request) {
 }
 
 // requested returns what an object records of an interface's addresses: those that the product requested, without those
-// that pods use.
+// that pods use. An interface for pods, or one that is held, keeps all: its object does not say which of them pods use. A
+// granted prefix stays, also when the interface is no network for pods any more: nothing returns it.
 func (c *cluster) requested(i eni.Interface) eni.Addresses {
 	n := c.api.interfaceOf(i.ID)
-	if n == nil || c.run.mayUseAll(i.ID) {
+	if n == nil || n.Spec.Pods != nil || n.Held() || c.run.mayUseAll(i.ID) {
 		return eni.Addresses{}
 	}
 	var requested eni.Addresses
 	for _, text := range n.Status.Requested {
+		if n.Status.Pods != nil && slices.Contains(n.Status.Pods.Prefixes, text) {
+			continue
+		}
 		if prefix, err := netip.ParsePrefix(text); err == nil {
 			if prefix.Addr().Is4() {
 				requested.IPv4Prefixes = append(requested.IPv4Prefixes, prefix)

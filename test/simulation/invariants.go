@@ -57,6 +57,8 @@ type invariantState struct {
 	// final is when the object of an interface was seen as final last, and torn when an interface lost its object other
 	// than by the controller's order: its finalizer was stripped, etcd was restored, or the controller let it go.
 	final, torn map[string]time.Time
+	// endedAt is when an object ended, by its UID.
+	endedAt map[types.UID]time.Time
 	// existed are the UIDs of all objects that ever existed, with their clusters. mismatched are those whose client token
 	// EC2 refused for other parameters.
 	existed    map[types.UID]string
@@ -109,7 +111,7 @@ func newWatch() invariantState {
 		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{},
 		moving: map[string]time.Time{}, seated: map[string]bool{}, twins: map[string]bool{},
 		used: map[block]time.Time{}, final: map[string]time.Time{}, torn: map[string]time.Time{},
-		existed: map[types.UID]string{}, mismatched: map[types.UID]bool{}, returned: map[types.UID]bool{},
+		endedAt: map[types.UID]time.Time{}, existed: map[types.UID]string{}, mismatched: map[types.UID]bool{}, returned: map[types.UID]bool{},
 		spread: map[string]bool{}, replaced: map[string]replacement{}, rolled: map[types.UID]replacement{}, paused: map[string]int{},
 		lost: map[string]int{}, maker: map[string]string{},
 	}
@@ -242,11 +244,19 @@ func (r *run) creatingForNothing(p *process, m identity.Interface) {
 		return
 	}
 	r.judged("I7")
-	for _, c := range p.cluster.api.log[netInterfaces] {
-		if c.after == nil && string(c.before.GetUID()) == string(m.UID) && c.version <= p.views[len(p.views)-1] {
-			r.violate("I7", "%s creates an interface for object %s (%s), which is gone", p.name, m.Name, m.UID)
+	if gone := p.cluster.goneAt(types.UID(m.UID)); gone > 0 && gone <= p.views[len(p.views)-1] {
+		r.violate("I7", "%s creates an interface for object %s (%s), which is gone", p.name, m.Name, m.UID)
+	}
+}
+
+// goneAt returns the version at which an object ended last, since a restored etcd can bring one back; 0 if none did.
+func (c *cluster) goneAt(uid types.UID) (version int) {
+	for _, change := range c.api.log[netInterfaces] {
+		if change.after == nil && change.before.GetUID() == uid {
+			version = change.version
 		}
 	}
+	return version
 }
 
 // duplicating checks I3 before the call: no interface is created next to one with the name of the object in its tag,

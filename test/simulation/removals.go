@@ -18,6 +18,9 @@ import (
 // orphanGrace is how long an object whose NodeENI does not exist keeps its interface.
 const orphanGrace = 24 * time.Hour
 
+// mostSkew is the most by which the clocks of two replicas differ: one begins the grace period, and another ends it.
+const mostSkew = time.Hour
+
 // deleting checks I1 for a DELETE of a process: there is a reason to delete the object, other than that of users, whose
 // DELETE is a reason by itself. It is a reason that the process can know.
 func (r *run) deleting(p *process, n *v1alpha1.NetworkInterface) {
@@ -99,6 +102,7 @@ func (r *run) noteObject(c *cluster, change change) {
 
 // noteTorn records the interfaces that are left when an object ends.
 func (r *run) noteTorn(c *cluster, was *v1alpha1.NetworkInterface) {
+	r.watch.endedAt[was.UID] = r.now
 	for _, i := range r.truth().ordered {
 		if i.ID == was.Status.ENIID || i.Tags[identity.TagUID] == string(was.UID) && i.Tags[identity.TagCluster] == c.name {
 			r.watch.torn[i.ID] = r.now
@@ -183,6 +187,10 @@ func (c *cluster) checkOwner(i eni.Interface) {
 	doomed := r.truth().ended(i.Tags[identity.TagInstanceID])
 	if _, was := r.watch.final[i.ID]; was || doomed {
 		return // EC2 answered that it is deleted
+	}
+	if at, was := r.watch.endedAt[types.UID(i.Tags[identity.TagUID])]; was && r.watch.made[i.ID].Sub(at) <= staleness {
+		r.watch.torn[i.ID] = r.now // the process that made it knew the object
+		return
 	}
 	r.violate("I23", "%s has no object: %s", i.ID, r.describe(i))
 }

@@ -302,8 +302,8 @@ func TestADetachThatGetsStuck(t *testing.T) {
 		if len(forced) != 1 || forced[0].At.Sub(since) < plan.ForcedDetachAfter || forced[0].At.Sub(since) > plan.ForcedDetachAfter+2*time.Minute {
 			t.Errorf("forced %v after the labels were taken off at %s, want once after %s", forced, since, plan.ForcedDetachAfter)
 		}
-		if n := events(c, "ForceDetach"); n != 1 {
-			t.Errorf("%d events tell that an interface is detached by force, want 1", n)
+		if n := events(c, "ForceDetach"); n != 2 { // of the NodeENI and of the Node
+			t.Errorf("%d events tell that an interface is detached by force, want 2", n)
 		}
 		if got := perNode(c, isAttached); got[nodes[2]] != 1 || got[nodes[3]] != 1 {
 			t.Errorf("attached per node: %v, want those of the others untouched", got)

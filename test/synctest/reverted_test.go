@@ -47,8 +47,8 @@ func TestAChangeThatDoesNotLast(t *testing.T) {
 			}
 		}
 		told := events(c, string(plan.Reverted))
-		if told != 1 {
-			t.Errorf("%d Events tell of it, want one", told)
+		if told != 2 {
+			t.Errorf("%d Events tell of it, want one each of the NodeENI and the Node", told)
 		}
 
 		c.EC2.RemoveFault(ignored.ID)

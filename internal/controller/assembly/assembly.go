@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package assembly connects the controllers of nodes, instances and NodeENIs with the observer, the collector of unowned
-// interfaces and the state that they share. `multieni controller` and the simulation both use it, so that the simulation tests the connections
+// Package assembly connects the controllers of nodes, instances and NodeENIs with the observer, the collector of
+// unowned interfaces and the state that they share. `multieni controller` and the simulation both use it, so that the simulation tests the connections
 // of the product.
 package assembly
 
@@ -121,7 +121,10 @@ func New(o Options) *Controllers {
 	c.Observer = observer.New(o.EC2, observer.Options{
 		Cluster: o.Cluster, Resync: o.Resync, Poll: o.Poll, Now: o.Now, Log: o.Log,
 		BeforeListing: o.Confirm,
-		AfterListing:  func(ctx context.Context) time.Duration { return c.Unowned.Run(ctx, c.Observer) },
+		AfterListing: func(ctx context.Context) time.Duration {
+			c.Nodes.Listed()
+			return c.Unowned.Run(ctx, c.Observer)
+		},
 	})
 	c.Resolver = resolver.New(o.EC2, resolver.Options{Fresh: ResolveInterval,
 		Doubtful: ResolveMissingInterval, Now: o.Now})

@@ -404,6 +404,7 @@ func TestAnInterfaceThatLeavesItsNodeGetsNothing(t *testing.T) {
 			w.must(w.api.Status().Update(w.Context(), &o))
 		},
 		"it is on another instance": func(w *world) { w.interfaces[eniA].Attachment.InstanceID = "i-0000000000000000b" },
+		"EC2 detaches it":           func(w *world) { w.interfaces[eniA].Attachment.Status = eni.AttachmentDetaching },
 		"it is unattached": func(w *world) {
 			w.interfaces[eniA].Attachment, w.interfaces[eniA].Status = nil, eni.Available
 		},
@@ -418,6 +419,20 @@ func TestAnInterfaceThatLeavesItsNodeGetsNothing(t *testing.T) {
 			w.says(vip, "Released", eniA+" is not attached there")
 		})
 	}
+}
+
+// TestAnInterfaceThatEC2DoesNotFinishAttachingGetsAddresses has pods on a link whose attachment stays unfinished.
+func TestAnInterfaceThatEC2DoesNotFinishAttachingGetsAddresses(t *testing.T) {
+	w := newWorld(t)
+	var o v1alpha1.NetworkInterface
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Name: identity.ObjectName("n3", "i-0000000000000000a", 0)}, &o))
+	o.Status.Phase, o.Status.AttachmentID = v1alpha1.PhaseBlocked, ""
+	w.must(w.api.Status().Update(w.Context(), &o))
+	w.interfaces[eniA].Attachment.Status = eni.AttachmentAttaching
+	w.restart()
+	w.hold(vip, "node-a", eniA)
+	w.reconcile(vip)
+	w.made("assign a [10.0.4.200]")
 }
 
 // TestAnAddressOutsideTheRangesIsNotMoved has an agent hold an address that no range contains.

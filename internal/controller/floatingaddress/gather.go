@@ -124,8 +124,9 @@ func (r *Reconciler) addPlace(ctx context.Context, d *decision, f *floating.Fact
 	return err
 }
 
-// addHolder adds the interface of the holder, if an object says that the holder's node has it attached. Agents can write
-// to the addresses, and only the controller writes that part of an object.
+// addHolder adds the interface of the holder, if an object says that the holder's node has it. Agents can write to the
+// addresses, and only the controller writes that part of an object. An interface that EC2 is still attaching can serve
+// pods: its link comes first.
 func (r *Reconciler) addHolder(ctx context.Context, d *decision, f *floating.Facts) error {
 	holder := d.address.Holder
 	if holder == nil {
@@ -136,22 +137,17 @@ func (r *Reconciler) addHolder(ctx context.Context, d *decision, f *floating.Fac
 		return err
 	}
 	at := slices.IndexFunc(objects, func(o v1alpha1.NetworkInterface) bool {
-		return o.Spec.NodeName == holder.Node && object.PhaseOf(&o) == v1alpha1.PhaseAttached
+		return o.Spec.NodeName == holder.Node && !leaves(object.PhaseOf(&o))
 	})
 	known, exists := r.Observer.Interface(holder.InterfaceID)
-	if at < 0 || !exists || !known.AttachedTo(objects[at].Spec.InstanceID) {
+	if at < 0 || !exists || !known.AttachedTo(objects[at].Spec.InstanceID) ||
+		known.Attachment.Status == eni.AttachmentDetaching {
 		return nil
 	}
 	o := &objects[at]
 	d.instanceID = o.Spec.InstanceID
-	siblings, err := object.OfInstance(ctx, r.Client, d.instanceID)
-	if err != nil {
+	if err := r.addSiblings(ctx, d); err != nil {
 		return err
-	}
-	for n := range siblings {
-		if id := siblings[n].Status.ENIID; id != "" {
-			d.siblings = append(d.siblings, id)
-		}
 	}
 	f.Interface = &floating.Interface{ID: o.Status.ENIID, SubnetID: o.Status.SubnetID,
 		Ranges: controller.FloatingRanges(o.Spec.Pods), Prefixes: known.IPv4Prefixes, Room: -1}
@@ -170,6 +166,22 @@ func (r *Reconciler) addHolder(ctx context.Context, d *decision, f *floating.Fac
 		return nil
 	}
 	return r.addRoom(ctx, d, f.Interface, known)
+}
+
+// leaves reports whether an interface in the phase leaves its node.
+func leaves(phase v1alpha1.Phase) bool {
+	return phase == v1alpha1.PhaseDetaching || phase == v1alpha1.PhaseDeleting
+}
+
+// addSiblings adds the interfaces of the instance.
+func (r *Reconciler) addSiblings(ctx context.Context, d *decision) error {
+	objects, err := object.OfInstance(ctx, r.Client, d.instanceID)
+	for n := range objects {
+		if id := objects[n].Status.ENIID; id != "" {
+			d.siblings = append(d.siblings, id)
+		}
+	}
+	return err
 }
 
 // instanceType returns the instance type that a Node of the instance names; empty if there is none.

@@ -171,6 +171,20 @@ func TestAnOrphanKeepsItsInterface(t *testing.T) {
 	})
 }
 
+// TestNothingIsMadeWithoutANode deletes the Node of an instance that runs.
+func TestNothingIsMadeWithoutANode(t *testing.T) {
+	onStage(t, func(s *stage) {
+		name := s.declare(0)
+		s.must(s.play(time.Minute))
+		s.must(s.api.Delete(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}))
+		other := s.declare(1)
+		s.must(s.play(20 * time.Minute))
+		if o := s.get(name); !isReady(o) || s.get(other).Status.ENIID != "" || s.owned() != 1 {
+			t.Errorf("%d interfaces exist; the statuses are %+v and %+v", s.owned(), o.Status, s.get(other).Status)
+		}
+	})
+}
+
 // TestAnEndedInstance terminates an instance: its objects stay while its Node exists.
 func TestAnEndedInstance(t *testing.T) {
 	onStage(t, func(s *stage) {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -55,8 +54,8 @@ func stateOf(p plan.Plan, uid identity.UID) (plan.State, bool) {
 	return plan.State{}, false
 }
 
-// needsDeletion reports whether an object can have no interface any more. While the Node of an ended instance exists, its
-// objects stay: each would have a successor at once.
+// needsDeletion reports whether an object can have no interface any more. While the Node of an ended instance exists,
+// its objects stay: each would have a successor at once.
 func (run *run) needsDeletion(uid identity.UID) bool {
 	if run.ended {
 		return len(run.gathered.nodes) == 0
@@ -130,14 +129,13 @@ func (r *Reconciler) announce(o *v1alpha1.NetworkInterface, after v1alpha1.Netwo
 	if stalled == nil || stalledReason(o.Status) == stalled.Reason {
 		return
 	}
-	r.Events.Eventf(reference(o), nil, corev1.EventTypeWarning, stalled.Reason, "Plan", "%s",
-		controller.Note(errors.New(stalled.Message)))
+	object.Announce(r.Events, o, stalled.Reason, "Plan", stalled.Message)
 }
 
 // announceForce emits an Event for a forced detach: it removes the interface from a running instance.
 func (r *Reconciler) announceForce(o *v1alpha1.NetworkInterface, d plan.Detach) {
 	if o != nil {
-		r.Events.Eventf(reference(o), nil, corev1.EventTypeWarning, "ForceDetach", "Detach", "%s", d.String())
+		object.Announce(r.Events, o, "ForceDetach", "Detach", d.String())
 	}
 }
 
@@ -146,14 +144,6 @@ func (r *Reconciler) announceForce(o *v1alpha1.NetworkInterface, d plan.Detach) 
 func (r *Reconciler) recordRejected(o *v1alpha1.NetworkInterface, err error) {
 	if r.RefusedWrites.Note(controller.ObjectRef{Kind: "NetworkInterface/status", Name: o.Name,
 		NodeENI: o.Spec.NodeENI.Name}, err) {
-		r.Events.Eventf(reference(o), nil, corev1.EventTypeWarning, v1alpha1.ReasonStateRefused, "Report", "%s",
-			controller.Note(err))
+		object.Announce(r.Events, o, v1alpha1.ReasonStateRefused, "Report", err.Error())
 	}
-}
-
-// reference returns a reference to an object without its version, because with the version the recorder would treat
-// equal Events as different.
-func reference(o *v1alpha1.NetworkInterface) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NetworkInterface",
-		Name: o.Name, UID: o.UID}
 }

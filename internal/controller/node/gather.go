@@ -71,9 +71,24 @@ func (r *Reconciler) gather(ctx context.Context, name string) (gathered, error) 
 		return g, err
 	}
 	g.in.Made = r.made(ctx, ref.ID)
-	g.in.VPCID, err = r.vpcOf(ctx, g)
+	if !g.needsVPC() {
+		return g, nil
+	}
+	if g.in.VPCID, err = r.vpcOf(ctx, g); g.in.VPCID == "" {
+		age := r.Now().Sub(g.node.CreationTimestamp.Time)
+		g.again = sooner(g.again, min(max(firstInvisibleCheck, age), lastInvisibleCheck))
+	}
 	return g, err
 }
+
+// needsVPC reports whether the objects of the node depend on the VPC of its instance.
+func (g gathered) needsVPC() bool {
+	return slices.ContainsFunc(g.in.NodeENIs, func(n render.NodeENI) bool { return n.Found != nil })
+}
+
+// An instance that EC2 does not return yet is read again at growing intervals. Until then the matches of selectors in all
+// VPCs count.
+const firstInvisibleCheck, lastInvisibleCheck = 10 * time.Second, 10 * time.Minute
 
 // registered returns the instance of a Node and the Nodes that name it, the oldest first; no instance for a Node that
 // cannot have interfaces.
@@ -232,12 +247,9 @@ func (r *Reconciler) madeOf(ctx context.Context, record inventory.Record) render
 // located is an instance and its VPC.
 type located struct{ instanceID, vpcID string }
 
-// vpcOf returns the VPC of the instance if the objects depend on it. The first time it reads the instance, unless one
-// of its interfaces is known.
+// vpcOf returns the VPC of the instance; empty while EC2 does not return it. The first time it reads the instance,
+// unless one of its interfaces is known.
 func (r *Reconciler) vpcOf(ctx context.Context, g gathered) (string, error) {
-	if !slices.ContainsFunc(g.in.NodeENIs, func(n render.NodeENI) bool { return n.Found != nil }) {
-		return "", nil
-	}
 	id := g.in.Instance.ID
 	r.mu.Lock()
 	known := r.vpcs[g.node.Name]

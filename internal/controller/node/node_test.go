@@ -283,9 +283,15 @@ func TestNetworksOfANode(t *testing.T) {
 	if again := w.reconcile("node-1"); again != 10*time.Second {
 		t.Errorf("the instance is read again after %s, want 10 s while hooks can make interfaces", again)
 	}
+	w.restart(func(*node.Options) {})
+	found, err := w.reconciler.WithNewNetworks(t.Context())
+	w.must(err)
 	all := w.objects()
 	if len(all) != 1 || all[0].Name != name("net", 0) || all[0].Spec.Origin != v1alpha1.OriginNetwork || all[0].Spec.Slot.DeviceIndex != 3 {
 		t.Errorf("got %+v, want the object of the network", all)
+	}
+	if diff := cmp.Diff([]string{"node-1"}, found); diff != "" {
+		t.Errorf("nodes with an interface that no object records yet (-want +got):\n%s", diff)
 	}
 	w.now = start.Add(time.Hour)
 	if again := w.reconcile("node-1"); again != 0 {

@@ -67,6 +67,8 @@ type Reconciler struct {
 	// vpcs are the VPCs of instances, by the name of the node; an instance never changes its VPC.
 	vpcs map[string]located
 	pace pace
+	// listed receives a value after each list of EC2.
+	listed chan struct{}
 }
 
 // New returns a Reconciler to be set up with a manager.
@@ -74,7 +76,7 @@ func New(options Options) *Reconciler {
 	if options.RefusedWrites == nil {
 		options.RefusedWrites = &controller.RejectedWrites{}
 	}
-	return &Reconciler{Options: options, vpcs: map[string]located{}}
+	return &Reconciler{Options: options, vpcs: map[string]located{}, listed: make(chan struct{}, 1)}
 }
 
 // Reconcile writes the objects and the readiness of one Node.
@@ -85,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
-	return reconcile.Result{RequeueAfter: again}, client.IgnoreNotFound(err)
+	return reconcile.Result{RequeueAfter: again}, err
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, name string) (again time.Duration, err error) {
@@ -98,7 +100,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (again time.Dur
 		return 0, nil
 	}
 	wait, failed := r.write(ctx, g, render.Node(g.in))
-	return sooner(g.again, wait), errors.Join(failed, g.unresolved, r.writeReadiness(ctx, g))
+	return sooner(g.again, wait), errors.Join(failed, g.unresolved, client.IgnoreNotFound(r.writeReadiness(ctx, g)))
 }
 
 // sooner returns the shorter of two waits. Zero means none.

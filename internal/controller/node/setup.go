@@ -155,30 +155,74 @@ func (r *Reconciler) followersOf(ctx context.Context, _ client.Object) []reconci
 	return requests
 }
 
-// enqueueListed enqueues all Nodes after the first list of EC2: it shows interfaces of networks, and no Node is ready
-// before it.
+// enqueueListed enqueues all Nodes after the first list of EC2, since no Node is ready before it, and after each further
+// one those with a new interface of a network.
 func (r *Reconciler) enqueueListed(ctx context.Context, q controller.Queue) error {
 	go func() {
-		err := panics.AsError("nodes after the first list", func() error { return r.addListed(ctx, q) })
-		if err != nil && ctx.Err() == nil {
-			r.Log.Error("the nodes could not be enqueued after the first list of EC2", "err", err)
+		if r.Observer.WaitSynced(ctx) != nil {
+			return
+		}
+		names := r.allNodes
+		for {
+			err := panics.AsError("nodes after a list of EC2", func() error {
+				all, err := names(ctx)
+				for _, name := range all {
+					q.Add(request(name))
+				}
+				return err
+			})
+			if err != nil && ctx.Err() == nil {
+				r.Log.Error("nodes could not be enqueued after a list of EC2", "err", err)
+			}
+			names = r.WithNewNetworks
+			select {
+			case <-r.listed:
+			case <-ctx.Done():
+				return
+			}
 		}
 	}()
 	return nil
 }
 
-func (r *Reconciler) addListed(ctx context.Context, q controller.Queue) error {
-	if err := r.Observer.WaitSynced(ctx); err != nil {
-		return err
-	}
+func (r *Reconciler) allNodes(ctx context.Context) (names []string, err error) {
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return err
+		return nil, err
 	}
 	for n := range nodes.Items {
-		q.Add(request(nodes.Items[n].Name))
+		names = append(names, nodes.Items[n].Name)
 	}
-	return nil
+	return names, nil
+}
+
+// Listed makes the reconciler look for new interfaces of networks, after a list of EC2.
+func (r *Reconciler) Listed() {
+	select {
+	case r.listed <- struct{}{}:
+	default: // it has not looked after the list before
+	}
+}
+
+// WithNewNetworks returns the Nodes with an interface of a network that no object has.
+func (r *Reconciler) WithNewNetworks(ctx context.Context) (names []string, err error) {
+	for _, record := range r.Observer.All() {
+		if !record.Tagged.UID.IsNetwork() || record.Attachment == nil {
+			continue
+		}
+		objects, err := object.OfENI(ctx, r.Client, record.ID)
+		if err != nil {
+			return names, err
+		}
+		nodes, err := r.nodesOf(ctx, record.Attachment.InstanceID)
+		if err != nil {
+			return names, err
+		}
+		if len(objects) == 0 && len(nodes) > 0 {
+			names = append(names, nodes[0].Name)
+		}
+	}
+	return names, nil
 }
 
 func request(name string) reconcile.Request {

@@ -43,7 +43,10 @@ func (r *Reconciler) write(ctx context.Context, g gathered, writes []render.Writ
 			r.Events.Eventf(g.node, nil, corev1.EventTypeWarning, v1alpha1.ReasonStateRefused, "Render", "%s",
 				controller.Note(err))
 		}
-		failed = append(failed, client.IgnoreNotFound(err))
+		if w.Verb != render.Create { // without its object a write is void, and without their kind no object can be created
+			err = client.IgnoreNotFound(err)
+		}
+		failed = append(failed, err)
 	}
 	return wait, errors.Join(failed...)
 }
@@ -95,7 +98,14 @@ func (r *Reconciler) report(ctx context.Context, o *v1alpha1.NetworkInterface, d
 			Message: strings.Join(words, ", "), ObservedGeneration: o.Generation,
 		})
 	}
-	return object.WriteDrift(ctx, r.Client, o, fields, conditions...)
+	was := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionDrifted)
+	if err := object.WriteDrift(ctx, r.Client, o, fields, conditions...); err != nil {
+		return err
+	}
+	if len(drift) > 0 && was == nil {
+		object.Announce(r.Events, o, string(plan.Drifted), "Render", o.Status.ENIID+" differs in "+strings.Join(words, ", "))
+	}
+	return nil
 }
 
 // confirmation says which objects are deleted according to the API server itself.

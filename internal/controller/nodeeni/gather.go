@@ -164,11 +164,21 @@ func (r *Reconciler) addInstances(ctx context.Context, f *facts) error {
 	return nil
 }
 
+// isUndefined reports whether the kind of the objects is missing, regardless of the cache: if the kind was deleted, the
+// cache does not learn of the end of the last objects.
+func (r *Reconciler) isUndefined(ctx context.Context) bool {
+	return controller.IsCRDMissing(r.Reader.List(ctx, &v1alpha1.NetworkInterfaceList{}, client.Limit(1)))
+}
+
 // hasObjects reports whether the API server itself has an object of a NodeENI.
 func (r *Reconciler) hasObjects(ctx context.Context, nodeENI *v1alpha1.NodeENI) (bool, error) {
 	var live v1alpha1.NetworkInterfaceList
 	labels := client.MatchingLabels{v1alpha1.NodeENILabel: object.LabelOf(nodeENI.Name)}
-	if err := r.Reader.List(ctx, &live, labels); err != nil {
+	err := r.Reader.List(ctx, &live, labels)
+	if controller.IsCRDMissing(err) {
+		return false, nil // objects end with their kind
+	}
+	if err != nil {
 		return false, fmt.Errorf("confirm that NodeENI %s has no objects: %w", nodeENI.Name, err)
 	}
 	return slices.ContainsFunc(live.Items, func(o v1alpha1.NetworkInterface) bool {

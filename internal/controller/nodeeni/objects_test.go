@@ -4,6 +4,7 @@
 package nodeeni_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller/controllertest"
@@ -65,6 +67,17 @@ func TestTheFinalizerGoesWithTheLastObject(t *testing.T) {
 			}
 		})
 	}
+}
+
+// forgetKind makes the API server answer that there is no kind NetworkInterface.
+func forgetKind(s *stage) {
+	options := s.reconciler.Options
+	options.Reader = interceptor.NewClient(s.kube.(client.WithWatch), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return &apimeta.NoKindMatchError{GroupKind: v1alpha1.SchemeGroupVersion.WithKind("NetworkInterface").GroupKind()}
+		},
+	})
+	s.reconciler = nodeeni.New(options)
 }
 
 // objects returns all objects.

@@ -194,10 +194,16 @@ func TestWhatANodeENISaysOfPods(t *testing.T) {
 // definitions exist.
 func TestTheConditionStaysUntilDefinitionsAreDeleted(t *testing.T) {
 	n := declared()
-	n.Status.Conditions = []metav1.Condition{{
-		Type: v1alpha1.ConditionPodNetworkReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNetworkReady, Message: "pods can attach",
-	}}
+	withPods(n)
 	s := setStage(t, &cloud{}, n)
+	if err := s.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	n = s.read()
+	n.Spec.Pods = nil
+	if err := s.kube.Update(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
 	has := func() bool {
 		if err := s.reconcile(); err != nil {
 			t.Fatal(err)

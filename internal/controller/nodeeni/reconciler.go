@@ -105,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
-	return reconcile.Result{RequeueAfter: again}, client.IgnoreNotFound(err)
+	return reconcile.Result{RequeueAfter: again}, err
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, name string) (again time.Duration, err error) {
@@ -120,11 +120,11 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (again time.Dur
 	case err != nil:
 		return 0, err
 	case !synced:
-		return recheck, r.reportUnsynced(ctx, nodeENI)
+		return recheck, client.IgnoreNotFound(r.reportUnsynced(ctx, nodeENI))
 	}
 	if nodeENI.DeletionTimestamp.IsZero() {
 		if err := r.addFinalizer(ctx, nodeENI); err != nil {
-			return 0, err
+			return 0, client.IgnoreNotFound(err)
 		}
 	}
 	f, unreadable, err := r.gather(ctx, nodeENI)
@@ -133,13 +133,13 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (again time.Dur
 	}
 	f.outcome = fleet.Compute(f.nodeENI, f.inFleet, f.instances, f.now)
 	failed := r.apply(ctx, &f)
-	if f.outcome.Done {
+	if !nodeENI.DeletionTimestamp.IsZero() && (f.outcome.Done || r.isUndefined(ctx)) {
 		if gone, err := r.removeFinalizer(ctx, nodeENI); gone || err != nil {
 			return 0, err
 		}
 	}
 	wait, err := r.report(ctx, nodeENI, f)
-	return sooner(wait, r.next(nodeENI, f)), errors.Join(failed, unreadable, err)
+	return sooner(wait, r.next(nodeENI, f)), errors.Join(failed, unreadable, client.IgnoreNotFound(err))
 }
 
 // sooner returns the shorter of two waits. Zero means none.

@@ -37,7 +37,11 @@ func Create(ctx context.Context, c client.Client, o *v1alpha1.NetworkInterface) 
 	if !slices.Contains(o.Finalizers, v1alpha1.InterfaceFinalizer) {
 		o.Finalizers = append(o.Finalizers, v1alpha1.InterfaceFinalizer)
 	}
-	return wrap("create", o, c.Create(ctx, o, client.FieldOwner(v1alpha1.FieldOwnerController)))
+	err := c.Create(ctx, o, client.FieldOwner(v1alpha1.FieldOwnerController))
+	if apierrors.IsNotFound(err) { // the kind is missing: no event says that it is back
+		return fmt.Errorf("create NetworkInterface %s: %s", o.Name, err.Error())
+	}
+	return wrap("create", o, err)
 }
 
 // PatchSpec replaces the spec of the object of this UID. If the name has another object now, the error is a conflict.
@@ -80,8 +84,8 @@ func RemoveFinalizer(ctx context.Context, c client.Client, o *v1alpha1.NetworkIn
 }
 
 // WriteStatus applies the status of the instance reconciler over the version of the object: all but the report of the
-// agent, the drift and the conditions of the other reconcilers. After any change of the object the error is a conflict. It sets
-// the new version.
+// agent, the drift and the conditions of the other reconcilers. After any change of the object the error is a conflict.
+// It sets the new version.
 func WriteStatus(ctx context.Context, c client.Client, o *v1alpha1.NetworkInterface) error {
 	own := o.DeepCopy()
 	own.Status.Node, own.Status.Drift = nil, nil

@@ -215,26 +215,33 @@ func (c *Collector) delete(ctx context.Context, known Inventory, record inventor
 
 // owners are the objects by what leads to their interfaces.
 type owners struct {
-	enis, uids, names map[string]bool
+	enis, uids map[string]bool
+	names      map[place]bool
 }
 
+// place is the name of an object and a subnet that its interface may be in.
+type place struct{ name, subnetID string }
+
 func ownersOf(objects []v1alpha1.NetworkInterface) owners {
-	o := owners{map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	o := owners{map[string]bool{}, map[string]bool{}, map[place]bool{}}
 	for n := range objects {
 		if id := objects[n].Status.ENIID; id != "" {
 			o.enis[id] = true
 			continue
 		}
-		o.uids[string(objects[n].UID)], o.names[objects[n].Name] = true, true
+		o.uids[string(objects[n].UID)] = true
+		for _, subnet := range objects[n].Spec.Subnets {
+			o.names[place{objects[n].Name, subnet.ID}] = true
+		}
 	}
 	return o
 }
 
-// has reports whether an object has an interface, or can take it over: an object without one that has its UID or its
-// name. An attached interface of a network needs none: its instance may not have joined the cluster yet.
+// has reports whether an object has an interface, or can take it over: an object without one that has its UID, or its
+// name and allows its subnet. An attached interface of a network needs none: its instance may not have joined the cluster yet.
 func (o owners) has(record inventory.Record) bool {
 	if record.Tagged.UID.IsNetwork() && record.Attachment != nil {
 		return true
 	}
-	return o.enis[record.ID] || o.uids[string(record.Tagged.UID)] || o.names[record.Tagged.Name]
+	return o.enis[record.ID] || o.uids[string(record.Tagged.UID)] || o.names[place{record.Tagged.Name, record.SubnetID}]
 }

@@ -58,14 +58,14 @@ func (w *world) DeleteInterface(_ context.Context, id string) error {
 // interfaceOf is an unattached interface that was created some time ago for an object.
 func interfaceOf(uid identity.UID, name string, age time.Duration) inventory.Record {
 	key := identity.Interface{Cluster: "c", UID: uid, Name: name, NodeENI: "n", Node: "node-1", InstanceID: instance}
-	return inventory.Record{Interface: eni.Interface{ID: "eni-1", Tags: key.Tags(start.Add(-age), nil)}, Tagged: key}
+	return inventory.Record{Interface: eni.Interface{ID: "eni-1", SubnetID: "subnet-1", Tags: key.Tags(start.Add(-age), nil)}, Tagged: key}
 }
 
 // objectOf is an object of the instance.
 func objectOf(uid, name, eniID string) *v1alpha1.NetworkInterface {
 	return &v1alpha1.NetworkInterface{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), Labels: map[string]string{v1alpha1.InstanceLabel: instance}},
-		Spec:       v1alpha1.NetworkInterfaceSpec{InstanceID: instance}, Status: v1alpha1.NetworkInterfaceStatus{ENIID: eniID},
+		Spec:       v1alpha1.NetworkInterfaceSpec{InstanceID: instance, Subnets: []v1alpha1.InterfaceSubnet{{ID: "subnet-1"}}}, Status: v1alpha1.NetworkInterfaceStatus{ENIID: eniID},
 	}
 }
 
@@ -75,6 +75,12 @@ func pausedNode() *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{Name: "node-1", Annotations: map[string]string{v1alpha1.PausedAnnotation: "by a user"}},
 		Spec:       corev1.NodeSpec{ProviderID: "aws:///us-east-1a/" + instance},
 	}
+}
+
+// elsewhere allows other subnets alone.
+func elsewhere(o *v1alpha1.NetworkInterface) *v1alpha1.NetworkInterface {
+	o.Spec.Subnets[0].ID = "subnet-2"
+	return o
 }
 
 // TestAnInterfaceWithoutAnObject lists an interface every two minutes, for an hour.
@@ -92,6 +98,7 @@ func TestAnInterfaceWithoutAnObject(t *testing.T) {
 		"an object records it":                  {objects: []client.Object{objectOf("u", "x", "eni-1")}},
 		"an object of its UID can take it over": {objects: []client.Object{objectOf("u", "x", "")}},
 		"an object of its name can":             {objects: []client.Object{objectOf("other", "n-0", "")}},
+		"an object of its name is for others":   {objects: []client.Object{elsewhere(objectOf("other", "n-0", ""))}, deleted: true},
 		"the object of its UID has another one": {objects: []client.Object{objectOf("u", "n-0", "eni-2")}, deleted: true},
 		"only the API server has its object":    {live: []client.Object{objectOf("u", "n-0", "eni-1")}, leaks: 1},
 		"it is attached":                        {change: attached, attached: 1},

@@ -286,3 +286,21 @@ func TestStatus(t *testing.T) {
 		})
 	}
 }
+
+// TestAnotherVPCReplacesNothing selects a subnet of the zone that is in another VPC. Only the rendering knows the VPC of the
+// instance: its problem keeps the interface.
+func TestAnotherVPCReplacesNothing(t *testing.T) {
+	before := nodeENI("subnet-a")
+	objects, instances := fleetOf(before, 1)
+	after := resolved(before, "subnet-b")
+	objects = rendered(after, objects)
+	if out := fleet.Compute(after, objects, instances, now); len(out.Delete) != 1 {
+		t.Fatalf("a subnet of the same VPC: %+v, want the replacement", out.Delete)
+	}
+	objects[0].Spec.Problem = &plan.Problem{Reason: plan.NoSubnetInZone, Message: "another VPC"}
+	out := fleet.Compute(after, objects, instances, now)
+	drift := out.Status.Drift[objects[0].Name]
+	if len(out.Delete) > 0 || drift.Reason != plan.Drifted || !strings.Contains(drift.Message, "another VPC") {
+		t.Errorf("deletions %+v and drift %+v, want that the interface stays", out.Delete, drift)
+	}
+}

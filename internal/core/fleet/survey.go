@@ -78,6 +78,9 @@ func (i *surveyed) pair(n NodeENI, known places) {
 		return
 	}
 	i.placed = known.at(n, selector.Location{Zone: i.Zone, VPCID: i.vpc(n)})
+	if problem := i.stranded(); problem != nil {
+		i.placed.Interfaces, i.placed.Problems = nil, []plan.Problem{*problem}
+	}
 	bare := make([]render.Object, len(i.objects))
 	for at, o := range i.objects {
 		bare[at] = o.Object
@@ -96,6 +99,19 @@ func (i *surveyed) pair(n NodeENI, known places) {
 		}
 	}
 	i.keepStranded()
+}
+
+// stranded returns why the NodeENI has no subnet for the instance, if an interface in use was rendered with that; else
+// nil. The rendering knows the VPC of the instance also if all subnets of the NodeENI are in another one.
+func (i *surveyed) stranded() *plan.Problem {
+	for _, o := range i.objects {
+		problem := o.Spec.Problem
+		if o.ENIID != "" && !o.Deleting && o.Spec.Revision == i.revision && problem != nil &&
+			problem.Reason == plan.NoSubnetInZone {
+			return problem
+		}
+	}
+	return nil
 }
 
 // keepStranded adds the objects whose NodeENI has no subnet for the instance: they stay.

@@ -35,8 +35,9 @@ type demand struct {
 	// countedAt is the time from which a read certainly counts all addresses that EC2 assigned by a number; zero if it
 	// does now.
 	countedAt time.Time
-	// limit is the largest number of IPv4 prefixes that the instance type supports, if pods may need more; else 0.
-	limit int
+	// most is the largest number of IPv4 prefixes that pods may have, and limit the largest one that the instance type
+	// supports if that is less; else 0.
+	most, limit int
 }
 
 // demandOf returns the demand for addresses of an existing interface.
@@ -55,12 +56,12 @@ func (p *planner) demandOf(m *item) demand {
 	if !m.Prefixes.Pods {
 		return d
 	}
-	most := m.Prefixes.Max
-	if room := p.Limits.IPv4 - 1 - len(m.record.SecondaryIPv4); p.Limits.IPv4 > 0 && most > room {
+	d.most = m.Prefixes.Max
+	if room := p.Limits.IPv4 - 1 - len(m.record.SecondaryIPv4); p.Limits.IPv4 > 0 && d.most > room {
 		d.limit = max(room, 1) // a minimum above the limit is AddressLimit
-		most = d.limit
+		d.most = d.limit
 	}
-	d.counts.IPv4Prefixes = max(d.counts.IPv4Prefixes, min(m.Prefixes.Wanted, most))
+	d.counts.IPv4Prefixes = max(d.counts.IPv4Prefixes, min(m.Prefixes.Wanted, d.most))
 	return d
 }
 
@@ -219,6 +220,10 @@ func (p *planner) explainAddresses(s step) step {
 	}
 	switch {
 	case s.Phase != Attached || s.Problem.Reason != "":
+	case d.keepsAll && d.inUse(i.Addresses):
+		s.Problem = Problem{AddressesInUse, fmt.Sprintf(
+			"%s keeps more addresses than its NodeENI asks for, because pods use them or can start to; it keeps them until "+
+				"it is replaced", i.ID)}
 	case d.limit > 0:
 		s.Problem = Problem{PrefixesLimited,
 			fmt.Sprintf("pods.ipv4.prefixes.max of NodeENI %s is %d, and an interface of %s takes %d prefixes in addition to "+
@@ -228,6 +233,14 @@ func (p *planner) explainAddresses(s step) step {
 		s.Problem = d.keptAddresses(&i)
 	}
 	return s
+}
+
+// inUse reports whether the interface keeps requested addresses above the maximum counts because pods may use them.
+func (d demand) inUse(have eni.Addresses) bool {
+	d.counts.IPv4Prefixes = max(d.counts.IPv4Prefixes, d.most)
+	unused := d
+	unused.keepsAll, unused.kept = false, eni.Addresses{}
+	return d.surplus(have).Counts() != unused.surplus(have).Counts()
 }
 
 // keptAddresses returns the problem of an interface that keeps more addresses of one form than its NodeENI asks for;

@@ -4,6 +4,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -247,6 +248,31 @@ func TestCallsUnderWayAreExpected(t *testing.T) {
 	f.InFlight = []plan.Call{plan.Create{Key: next.Key, Slot: device(1)}}
 	if p := plan.Compute([]plan.Interface{made, next}, f, start); p.Interfaces[0].Slot != device(2) || p.Interfaces[1].Phase != plan.Creating || len(p.Calls) != 1 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestInterfacesWithoutARecordAreUnattached: an object that is about to take over one counts as well.
+func TestInterfacesWithoutARecordAreUnattached(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]func(ordinal int) plan.Interface{
+		"their tokens are repeated":           func(n int) plan.Interface { return object(plan.Serve, n, 1+n, "") },
+		"they are being deleted, and awaited": func(n int) plan.Interface { return object(plan.Release, n, 1+n, "") },
+	} {
+		var all []plan.Interface
+		var records []inventory.Record
+		for n := range plan.MaxUnattached {
+			i := of(n)
+			i.Since = start.Add(-time.Hour)
+			all, records = append(all, i), append(records, unattached(fmt.Sprintf("eni-%d", n), i))
+		}
+		f := facts(records...)
+		if name != "their tokens are repeated" {
+			f.Era.Since = start
+		}
+		p := plan.Compute(append(all, object(plan.Serve, 9, 5, "")), f, start)
+		if s := p.Interfaces[len(all)]; s.Phase == plan.Creating || s.Problem.Reason != plan.InProgress {
+			t.Errorf("%s: the next one is %s, %+v", name, s.Phase, s.Problem)
+		}
 	}
 }
 

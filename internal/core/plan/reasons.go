@@ -81,6 +81,8 @@ const (
 	// AddressesKept: the interface keeps more addresses than its NodeENI asks for, because no record says that multieni
 	// requested them.
 	AddressesKept Reason = "AddressesKept"
+	// AddressesInUse: the interface keeps more addresses than its NodeENI asks for, because pods may use them.
+	AddressesInUse Reason = "AddressesInUse"
 	// PrefixesLimited: the instance type supports fewer prefixes than the maximum for pods.
 	PrefixesLimited Reason = "PrefixesLimited"
 	// UnsupportedByType: the instance type does not support an ENA setting of the NodeENI. The interface works without it.
@@ -96,7 +98,7 @@ func (r Reason) Transient() bool {
 	switch r {
 	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing,
 		AwaitsTurn, AddressesKept,
-		PrefixesLimited, UnsupportedByType, InUseByPods, EvictionRefused, "":
+		AddressesInUse, PrefixesLimited, UnsupportedByType, InUseByPods, EvictionRefused, "":
 		return true
 	default:
 		return false

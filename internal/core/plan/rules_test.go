@@ -45,7 +45,7 @@ func TestEveryRule(t *testing.T) {
 		"attaching":              {late(eni.AttachmentAttaching, time.Second), false, outcomes{"Attaching InProgress", "Attaching Removing", "Attaching Retained"}},
 		"attaching for too long": {late(eni.AttachmentAttaching, plan.AttachTimeout), false, outcomes{"Blocked AttachStuck, spent", "detach eni-1: its NetworkInterface is being deleted", "Attaching Retained"}},
 		"attaching for too long and held": {late(eni.AttachmentAttaching, plan.AttachTimeout), true, outcomes{
-			"Blocked AttachStuck", "Attaching InUseByPods", "Attaching Retained",
+			"Blocked AttachStuck, spent", "Attaching InUseByPods", "Attaching Retained",
 		}},
 		"attached":          {new(on(instance, "eni-1", 1, of)), false, outcomes{"Attached", "detach eni-1: its NetworkInterface is being deleted", "Attached Retained"}},
 		"attached and held": {new(on(instance, "eni-1", 1, of)), true, outcomes{"Attached", "Attached InUseByPods", "Attached Retained"}},
@@ -56,7 +56,7 @@ func TestEveryRule(t *testing.T) {
 			"Detaching Retained",
 		}},
 		"detaching for too long and held": {late(eni.AttachmentDetaching, plan.ForcedDetachAfter), true, outcomes{
-			"Detaching InProgress", "Detaching InUseByPods", "Detaching Retained",
+			"Detaching InProgress, spent", "Detaching InUseByPods", "Detaching Retained",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

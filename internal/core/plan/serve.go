@@ -305,16 +305,15 @@ func (p *planner) awaitDetach(s step) step {
 	return p.giveUp(s)
 }
 
-// giveUp gives up an object whose interface EC2 does not complete, once the object is old enough and nothing uses it.
-// An instance without a Node waits for its interfaces.
+// giveUp gives up an object whose interface EC2 does not complete, once the object is old enough. Pods and programs that
+// use it end first: the object takes no further ones, and the interface stays until then. An instance without a Node
+// waits for its interfaces.
 func (p *planner) giveUp(s step) step {
 	at := s.m.Since.Add(RecreateAfter)
 	switch {
 	case p.Snapshot == nil:
 		s.needsRead = true
 		return s.requeue(p.now.Add(uncertainRecheck))
-	case s.m.Held:
-		return s.requeue(p.now.Add(foreignSlotRecheck))
 	case p.now.Before(at) && !s.Key.UID.IsNetwork():
 		return s.requeue(at)
 	}
@@ -363,7 +362,8 @@ func (p *planner) stuck(m *item) Problem {
 				"instance %s is healthy; a stop and start of it can help", m.record.ID, m.record.FailedAttaches, p.instanceID)}
 	}
 	return Problem{AttachStuck, fmt.Sprintf(
-		"EC2 has not attached %s within %s; multieni replaces it when its NetworkInterface is %s old. Check whether "+
-			"instance %s is healthy; a stop and start of it can help. kubectl delete eni replaces it now",
+		"EC2 has not attached %s within %s; multieni replaces it once its NetworkInterface is %s old and nothing uses "+
+			"it. Check whether instance %s is healthy; a stop and start of it can help. kubectl delete eni "+
+			"replaces it now",
 		m.record.ID, AttachTimeout, minutes(RecreateAfter), p.instanceID)}
 }

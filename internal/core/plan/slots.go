@@ -348,7 +348,8 @@ func (p *planner) cannotBeMade(m *item) *Problem {
 func (p *planner) countUnattached() {
 	for _, m := range p.items {
 		onItsWay := m.Goal == Serve && (m.problem == nil || m.problem.Reason.Transient()) || m.Goal == Release
-		if onItsWay && m.record != nil && (m.record.Attachment == nil || isExpected(m.record.Attachment)) {
+		r := cmp.Or(m.record, m.again, m.likely)
+		if onItsWay && r != nil && (r.Attachment == nil || isExpected(r.Attachment)) {
 			p.unattached++
 		}
 	}

@@ -75,7 +75,7 @@ func (p *planner) apply(s step) {
 	}
 	p.steps = append(p.steps, s)
 	for _, call := range s.calls {
-		if _, creates := call.(Create); creates {
+		if _, creates := call.(Create); creates && s.m.again == nil { // a repetition makes no further one
 			p.unattached++
 		}
 	}

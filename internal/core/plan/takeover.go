@@ -129,6 +129,7 @@ func (p *planner) takeOverSettled(m *item, r *inventory.Record, evidence Evidenc
 		}
 		return
 	}
+	m.likely = r
 	m.awaited = &wait{
 		why: Problem{InProgress, fmt.Sprintf("%s may be the interface of the object; multieni takes it over once a read "+
 			"of EC2 certainly shows the effects of all earlier calls", r.ID)},

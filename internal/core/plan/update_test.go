@@ -89,7 +89,7 @@ func TestCountsOfAddressesAreFloors(t *testing.T) {
 		"one of another program counts":            {count: 1, have: addresses(70)},
 		"one is missing":                           {count: 2, have: addresses(70), want: []string{"1 more IPv4 address"}},
 		"one that multieni requested goes":         {count: 1, have: addresses(5, 6), requested: addresses(5, 6), want: []string{"1 fewer IPv4 address"}},
-		"but not while pods may use the interface": {count: 1, have: addresses(5, 6), requested: addresses(5, 6), held: true},
+		"but not while pods may use the interface": {count: 1, have: addresses(5, 6), requested: addresses(5, 6), held: true, reason: plan.AddressesInUse},
 		"no record of the request":                 {count: 1, have: addresses(5, 6), reason: plan.AddressesKept},
 		"floating ones do not count":               {count: 1, have: addresses(200), floating: addresses(200), want: []string{"1 more IPv4 address"}},
 		"floating ones are no surplus":             {count: 1, have: addresses(5, 200), requested: addresses(5, 200), floating: addresses(200)},
@@ -176,7 +176,8 @@ func TestPrefixesGrowAndAreGranted(t *testing.T) {
 		"one that is lost is granted no more":        {demand: plan.PrefixDemand{Pods: true, Max: 4, Granted: blocks(1, 2)}, have: blocks(1), goal: plan.Serve, granted: blocks(1)},
 		"a reading that may be late takes none":      {demand: plan.PrefixDemand{Pods: true, Max: 4, Granted: blocks(1, 2)}, have: blocks(1), goal: plan.Serve, change: newLeader, granted: blocks(1, 2)},
 		"no network for pods any more":               {demand: plan.PrefixDemand{Granted: blocks(1)}, have: blocks(1), answered: blocks(1), goal: plan.Serve},
-		"and pods still use it":                      {demand: plan.PrefixDemand{Granted: blocks(1)}, have: blocks(1), answered: blocks(1), goal: plan.Serve, held: true, granted: blocks(1)},
+		"and pods still use it":                      {demand: plan.PrefixDemand{Granted: blocks(1)}, have: blocks(1), answered: blocks(1), goal: plan.Serve, held: true, granted: blocks(1), reason: plan.AddressesInUse},
+		"the maximum is lowered":                     {demand: plan.PrefixDemand{Pods: true, Max: 1, Granted: blocks(1, 2)}, have: blocks(1, 2), answered: blocks(1, 2), goal: plan.Serve, granted: blocks(1, 2), reason: plan.AddressesInUse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

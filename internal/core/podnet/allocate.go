@@ -28,8 +28,8 @@ type Folder struct {
 }
 
 // FolderOf returns the index of the folder from which a holder gets its addresses: the one that has a lease of it, else
-// the one that is open, else any; -1 without folders. An interface that replaces another one is open while the other one
-// keeps the leases of its pods.
+// the one that is open, else any; -1 without folders. An interface that replaces another one is open while the other
+// one keeps the leases of its pods.
 func FolderOf(folders []Folder, holder Holder) int {
 	mine := func(f Folder) bool {
 		return slices.ContainsFunc(f.Leases, func(l Lease) bool { return l.InUse() && l.Is(holder) })
@@ -82,7 +82,7 @@ func (n Network) allocate(leases, others []Lease, holder Holder, request Request
 		if slices.ContainsFunc(mine, func(l Lease) bool { return family.Subnet.Contains(l.Address) }) {
 			continue
 		}
-		lease, err := n.choose(family, leases, others, holder, request, now)
+		lease, err := n.choose(family, known{leases, others}, holder, request, now)
 		if err != nil {
 			return nil, err
 		}

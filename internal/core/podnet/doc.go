@@ -6,7 +6,7 @@
 // interface: see [Facts.Next].
 //
 // The state is in files of two kinds, in a folder for each interface of each network: RUN/NETWORK/ENI. The agent writes
-// one [Network] per folder, and the CNI program multieni-ipam one [Lease] per address. All folders of a network have one
-// lock. Both programs hold it while they read leases and act on them, and multieni-ipam reads the network after it has
-// the lock.
+// one [Network] per folder, and the CNI program multieni-ipam one [Lease] per address. All folders of a network have
+// one lock. Both programs hold it while they read leases and act on them, and multieni-ipam reads the network after it
+// has the lock.
 package podnet

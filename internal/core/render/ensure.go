@@ -17,7 +17,9 @@ import (
 func (r *renderer) ensure(n NodeENI, objects []Object) {
 	placed := n.At(r.location())
 	found := n.pair(placed.Interfaces, objects)
-	stranded := len(placed.Interfaces) == 0 && slices.ContainsFunc(objects, func(o Object) bool { return o.Slot != nil })
+	// Others belong to their instance.
+	surplus := slices.DeleteFunc(pick(objects, found.surplus), func(o Object) bool { return !o.isDeclared() })
+	stranded := len(placed.Interfaces) == 0 && slices.ContainsFunc(surplus, func(o Object) bool { return o.Slot != nil })
 	for w := range placed.Interfaces {
 		wanted := placed.Interfaces[w]
 		i, paired := found.byWanted[w]
@@ -28,10 +30,10 @@ func (r *renderer) ensure(n NodeENI, objects []Object) {
 			r.awaited = append(r.awaited, awaited{wanted, n.Name})
 		}
 		if !paired && !r.letGo(wanted) {
-			r.create(n, r.spec(n, placed, wanted))
+			r.create(n.Name, r.spec(n, placed, wanted))
 		}
 	}
-	left := r.blocked(n, placed, pick(objects, found.surplus), stranded)
+	left := r.blocked(n, placed, surplus, stranded)
 	for _, o := range left {
 		switch {
 		case stranded && o.ENIID != "":
@@ -139,17 +141,17 @@ func subnetOf(s eni.Subnet) Subnet {
 }
 
 // create adds a new object under its own ordinal or, if an object has that, under the lowest free one.
-func (r *renderer) create(n NodeENI, spec Spec) {
-	name := identity.ObjectName(n.Name, r.Instance.ID, spec.Ordinal)
+func (r *renderer) create(nodeENI string, spec Spec) {
+	name := identity.ObjectName(nodeENI, r.Instance.ID, spec.Ordinal)
 	for ordinal := 0; r.taken[name]; ordinal++ {
 		spec.Ordinal = ordinal
-		name = identity.ObjectName(n.Name, r.Instance.ID, ordinal)
+		name = identity.ObjectName(nodeENI, r.Instance.ID, ordinal)
 	}
 	if spec.Ordinal > identity.MaxOrdinal {
 		return
 	}
 	r.taken[name] = true
-	r.writes = append(r.writes, Write{Verb: Create, Name: name, Spec: spec, NodeENI: n.Name})
+	r.writes = append(r.writes, Write{Verb: Create, Name: name, Spec: spec, NodeENI: nodeENI})
 }
 
 // blocked gives each problem of the selectors an object, so that users see it: one without an interface, or a new one.
@@ -179,7 +181,7 @@ func (r *renderer) blocked(n NodeENI, placed Placed, surplus []Object, stranded 
 		slot := eni.Slot{Card: n.FirstSlot.Card, Device: n.FirstSlot.Device + ordinal}
 		spec := r.bare(n, ordinal, slot)
 		spec.Problem = &problems[i]
-		r.create(n, spec)
+		r.create(n.Name, spec)
 		ordinal++
 	}
 	return left

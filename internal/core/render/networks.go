@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // networks adds an object for each interface of a network that no NodeENI declares. The object of a NodeENI without an
@@ -17,12 +16,9 @@ func (r *renderer) networks() {
 		return
 	}
 	for _, made := range r.Made {
-		known := func(o Object) bool { return o.ENIID == made.ENIID }
-		name := identity.ObjectName(made.Network, r.Instance.ID, made.Ordinal)
-		if slices.ContainsFunc(r.Objects, known) || r.taken[name] || r.declared(made) {
+		if slices.ContainsFunc(r.Objects, made.isOf) || r.declared(made) {
 			continue
 		}
-		r.taken[name] = true
 		spec := Spec{
 			InstanceID: r.Instance.ID, Zone: r.Instance.Zone, Ordinal: made.Ordinal, Origin: OriginNetwork,
 			NodeName: r.Nodes[0].Name, NodeENI: Reference{Name: made.Network}, Template: made.Template,
@@ -31,8 +27,17 @@ func (r *renderer) networks() {
 		if made.Slot != nil {
 			spec.Slot = *made.Slot
 		}
-		r.writes = append(r.writes, Write{Verb: Create, Name: name, Spec: spec, NodeENI: made.Network})
+		r.create(made.Network, spec)
 	}
+}
+
+// isOf reports whether an object has an interface of a network, or is about to take it over.
+func (m Made) isOf(o Object) bool {
+	if o.ENIID != "" {
+		return o.ENIID == m.ENIID
+	}
+	return !o.isDeclared() && o.Spec.NodeENI.Name == m.Network &&
+		slices.ContainsFunc(o.Spec.Subnets, func(s Subnet) bool { return s.ID == m.Subnet.ID })
 }
 
 func (r *renderer) paused() bool {
@@ -40,15 +45,22 @@ func (r *renderer) paused() bool {
 }
 
 // declared reports whether a NodeENI declares an interface of a network, or may do so: the NodeENI of its name, or one
-// that asks for an interface in its slot.
+// that asks for an interface in its slot. Each declared interface without one takes over one of the network.
 func (r *renderer) declared(made Made) bool {
-	if named := r.named(made.Network); named != nil {
-		mode, _ := named.ModeOf(r.Nodes)
-		return mode == Ensure
+	named := r.named(made.Network)
+	if named != nil {
+		if mode, _ := named.ModeOf(r.Nodes); mode == Retain || mode == Ensure && named.Found == nil {
+			return true // it may declare the interface
+		}
 	}
-	return slices.ContainsFunc(r.awaited, func(a awaited) bool {
-		return a.Allows(made.Subnet.ID) && made.Slot != nil && *made.Slot == a.Slot
+	at := slices.IndexFunc(r.awaited, func(a awaited) bool {
+		fits := named != nil && a.nodeENI == named.Name || named == nil && fitsSlot(a.Wanted, made.Slot)
+		return fits && a.Allows(made.Subnet.ID)
 	})
+	if at >= 0 {
+		r.awaited = slices.Delete(r.awaited, at, at+1)
+	}
+	return at >= 0
 }
 
 func (r *renderer) named(network string) *NodeENI {

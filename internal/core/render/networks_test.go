@@ -31,6 +31,8 @@ func TestNetworks(t *testing.T) {
 		"a paused Node":                        {made("net", "subnet-a", 1), nil, func(i *render.In) { i.Nodes[0].Paused = true }, nil},
 		"the NodeENI of its name":              {made("n", "subnet-a", 5), []render.NodeENI{nodeENI("n", "subnet-a")}, nil, []string{"Create " + name("n", 0)}},
 		"a NodeENI of its name for other ones": {made("n", "subnet-a", 5), []render.NodeENI{nodeENI("n", "subnet-a")}, unselect, []string{"Create " + name("n", 0)}},
+		"the NodeENI of its name, elsewhere":   {made("n", "subnet-b", 5), []render.NodeENI{nodeENI("n", "subnet-a")}, nil, []string{"Create " + name("n", 0), "Create " + name("n", 1)}},
+		"the NodeENI of its name, paused":      {made("n", "subnet-b", 5), []render.NodeENI{nodeENI("n", "subnet-a")}, func(i *render.In) { i.NodeENIs[0].Paused = true }, nil},
 		"a NodeENI in its slot":                {made("net", "subnet-a", 1), []render.NodeENI{nodeENI("n", "subnet-a")}, nil, []string{"Create " + name("n", 0)}},
 		"a NodeENI in another slot":            {made("net", "subnet-a", 2), []render.NodeENI{nodeENI("n", "subnet-a")}, nil, []string{"Create " + name("n", 0), "Create " + name("net", 0)}},
 		"a NodeENI in another subnet":          {made("net", "subnet-b", 1), []render.NodeENI{nodeENI("n", "subnet-a")}, nil, []string{"Create " + name("n", 0), "Create " + name("net", 0)}},
@@ -46,6 +48,26 @@ func TestNetworks(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestANetworkStaysBesideItsNodeENI has a NodeENI of the name of a network, for another subnet, and then for its subnet.
+func TestANetworkStaysBesideItsNodeENI(t *testing.T) {
+	i := in(nodeENI("n", "subnet-a"))
+	i.Made = []render.Made{made("n", "subnet-b", 5)}
+	i = converge(t, i)
+	if len(i.Objects) != 2 || i.Objects[1].Spec.Origin != render.OriginNetwork {
+		t.Fatalf("got %+v, want the object of the NodeENI and that of the network", i.Objects)
+	}
+	i = attach(i)
+	i.Objects[1].ENIID = i.Made[0].ENIID
+	i.NodeENIs[0] = found(i.NodeENIs[0], "subnet-far")
+	if i = converge(t, i); len(i.Objects) != 2 || i.Objects[1].Spec.Origin != render.OriginNetwork || len(i.Objects[1].Drift) > 0 {
+		t.Errorf("got %+v, want the object of the network as it was", i.Objects)
+	}
+	i.NodeENIs[0] = found(i.NodeENIs[0], "subnet-a", "subnet-b")
+	if i = converge(t, i); len(i.Objects) != 2 || i.Objects[1].Spec.Origin != render.OriginDeclared {
+		t.Errorf("got %+v, want the object of the network as one of the NodeENI", i.Objects)
 	}
 }
 

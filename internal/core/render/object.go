@@ -26,6 +26,9 @@ type Object struct {
 	Drift []plan.Drift
 }
 
+// isDeclared reports whether a NodeENI declares the object, or declared it.
+func (o Object) isDeclared() bool { return o.Spec.Origin == OriginDeclared }
+
 // Origin says why an object exists.
 type Origin string
 

@@ -27,7 +27,7 @@ type fit func(w Wanted, o Object) bool
 // replacement for a declared interface is paired first, so that none in its place is replaced for another one. The
 // subnet takes precedence over the ordinal, so that the removal of one subnet from a list never pairs the others with
 // different objects (docs/decisions/0004). An attached interface in another subnet is drift to report, not an interface
-// to remove.
+// to remove. An object of a network is paired only in a subnet that fits.
 func (n NodeENI) pair(wanted []Wanted, objects []Object) pairs {
 	candidates := make([]int, len(objects))
 	for i := range objects {
@@ -58,8 +58,8 @@ func (n NodeENI) pair(wanted []Wanted, objects []Object) pairs {
 
 // fits returns the reasons to pair, the best one first.
 func (n NodeENI) fits() []fit {
-	live := func(_ Wanted, o Object) bool { return o.Slot != nil }
-	bare := func(_ Wanted, o Object) bool { return o.ENIID == "" }
+	live := func(_ Wanted, o Object) bool { return o.Slot != nil && o.isDeclared() }
+	bare := func(_ Wanted, o Object) bool { return o.ENIID == "" && o.isDeclared() }
 	sameOrdinal := func(w Wanted, o Object) bool { return w.Ordinal == o.Spec.Ordinal }
 	inPlace := func(w Wanted, o Object) bool { return o.ENIID != "" && len(n.Drift(w, o)) == 0 }
 	allowed := func(w Wanted, o Object) bool {

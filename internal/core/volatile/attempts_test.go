@@ -109,7 +109,6 @@ func TestFullSubnets(t *testing.T) {
 	})
 }
 
-
 func TestStateShrinks(t *testing.T) {
 	var s volatile.State
 	s.Attempts.Record("i-1", update, nil, start)

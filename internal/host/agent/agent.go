@@ -154,7 +154,8 @@ func New(o Options) *Agent {
 		leased: map[string][]podaddress.Presence{}, claims: make(chan struct{}, 1),
 		budget: newAddressBudget(), waiting: map[string]int{},
 		unanswered: map[types.UID]bool{}, firstSeen: map[types.UID]time.Time{}, reportedAt: map[types.UID]time.Time{},
-		seenLinks: map[string]bool{}, failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
+		seenLinks: map[string]bool{}, failed: map[hostpci.Binding]failure{},
+		pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
 	if a.Now == nil {
 		a.Now = time.Now
 	}
@@ -237,8 +238,8 @@ func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
 	return a.next(s), errors.Join(failure, a.publish(ctx, s))
 }
 
-// publish reports the state of the interfaces on both kinds of objects, and the addresses that pods brought up. No write
-// waits for another: a pod may be waiting for this node.
+// publish reports the state of the interfaces on both kinds of objects, and the addresses that pods brought up. No
+// write waits for another: a pod may be waiting for this node.
 func (a *Agent) publish(ctx context.Context, s *snapshot) error {
 	if !s.read {
 		return nil // there is no API server to report to

@@ -156,8 +156,8 @@ func (a *API) watch(ctx context.Context, log *slog.Logger) {
 	a.addresses.running.Wait()
 }
 
-// Synced reports whether the Node has been read from the API server, or is known not to exist, and the NetworkInterfaces
-// have been listed.
+// Synced reports whether the Node has been read from the API server, or is known not to exist, and the
+// NetworkInterfaces have been listed.
 func (a *API) Synced() bool { return a.nodes.informer.HasSynced() && a.names.known() }
 
 // nodeObject returns the Node, or nil if there is none. Callers must not change it.

@@ -46,7 +46,8 @@ func (a *Agent) decideBindings(s *snapshot) ([]hostpci.Binding, error) {
 	bindings, observed := hostpci.Plan(s.devices, s.records, facts, s.facts)
 	s.bus = facts
 	s.observed = append(s.observed, observed...)
-	return slices.DeleteFunc(bindings, func(b hostpci.Binding) bool { return b.Driver != "" && !a.mayBind[b.Address] }), nil
+	early := func(b hostpci.Binding) bool { return b.Driver != "" && !a.mayBind[b.Address] }
+	return slices.DeleteFunc(bindings, early), nil
 }
 
 // bind executes a binding. A failure is reported until the next attempt.

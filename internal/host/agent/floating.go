@@ -48,8 +48,8 @@ func interfacesOf(s *snapshot) []podaddress.Interface {
 	return interfaces
 }
 
-// observe stores the addresses that pods have on links of the interfaces. Before the first time it reads which addresses
-// the process before held.
+// observe stores the addresses that pods have on links of the interfaces. Before the first time it reads which
+// addresses the process before held.
 func (a *Agent) observe(ctx context.Context, s *snapshot) {
 	if a.follows(s) && s.read {
 		s.unrecalled = a.Addresses.RecallAddresses(ctx)
@@ -166,9 +166,16 @@ func (a *Agent) addresses(s *snapshot) map[string]presentAddress {
 // from occupying the API server.
 const defaultMaxHolds = 8
 
+// isReplaced reports whether the Node of the agent's name is another instance by now. That one's agent has the name
+// too, and each would write that the addresses of the other are gone.
+func (s *snapshot) isReplaced() bool {
+	return s.metadata != nil && s.node != nil && instanceOf(nil, s.node) != "" &&
+		instanceOf(nil, s.node) != s.metadata.InstanceID
+}
+
 // hold writes which addresses pods of this node have. A failure of one keeps no other from being written.
 func (a *Agent) hold(ctx context.Context, s *snapshot) error {
-	if a.PodFiles == nil || !a.follows(s) && !a.Addresses.AddressesRecalled() {
+	if a.PodFiles == nil || s.isReplaced() || !a.follows(s) && !a.Addresses.AddressesRecalled() {
 		return nil
 	}
 	if s.unrecalled != nil {

@@ -4,6 +4,7 @@
 package agent_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/host/agent"
 	"github.com/multieni/multieni/internal/host/podlease"
@@ -100,6 +102,37 @@ func TestALeaseIsAClaim(t *testing.T) {
 				t.Errorf("the status is %+v, with contender %q", got.Status, contender)
 			}
 		})
+	}
+}
+
+// following is an API server that is asked for the objects of addresses.
+type following struct {
+	noAddresses
+	asked []string
+}
+
+func (f *following) FollowAddresses(_ context.Context, names []string) []string {
+	f.asked = append(f.asked, names...)
+	return nil
+}
+
+// TestAReplacedInstanceHoldsNoAddress lets another instance have the Node of the agent's name: its agent says which
+// addresses pods of the node have.
+func TestAReplacedInstanceHoldsNoAddress(t *testing.T) {
+	for is, holds := range map[string]bool{instance: true, "i-0fedcba9876543210": false} {
+		n, book := grants(t), &following{}
+		n.Options.Addresses, n.known = book, &eni.Metadata{InstanceID: instance}
+		n.node.Spec.ProviderID = "aws:///us-east-1a/" + is
+		n.grant("10.0.4.200", nil, time.Time{})
+		n.restart()
+		n.settle()
+		p, err := n.tryPass()
+		if err == nil {
+			err = p.Hold(n.Context())
+		}
+		if err != nil || len(book.asked) > 0 != holds {
+			t.Errorf("the Node is %s: %v, holds %v", is, err, book.asked)
+		}
 	}
 }
 

@@ -54,8 +54,8 @@ func (a *Agent) Serve(ctx context.Context, r Reading) (*Pass, error) {
 // Reports returns the reports that are due.
 func (p *Pass) Reports() []Report { return p.agent.reports(p.snapshot) }
 
-// Answered notes the answer of the API server to a report. An error that is none of the API server's means that there was
-// no answer.
+// Answered notes the answer of the API server to a report. An error that is none of the API server's means that there
+// was no answer.
 func (p *Pass) Answered(r Report, err error) { p.agent.answered(r, err) }
 
 // MayBind reports whether a device may be bound to a driver for programs in user space.

@@ -25,8 +25,8 @@ import (
 func (a *Agent) limit(report *v1alpha1.PodsReport) {
 	if missing := a.missingPlugins(); len(missing) > 0 {
 		report.Ready, report.Reason, report.Capacity = false, reasonCNIProgram, 0
-		report.Message = fmt.Sprintf("the CNI folder of the node lacks %s; restart the agent's pod, which installs them, and "+
-			"compare pods.cniDir with the runtime's folder",
+		report.Message = fmt.Sprintf("the CNI folder of the node lacks %s; restart the agent's pod, which installs them, "+
+			"and compare pods.cniDir with the runtime's folder",
 			strings.Join(missing, " and "))
 	}
 }
@@ -90,7 +90,7 @@ func changedCapacity(node *corev1.Node, want map[corev1.ResourceName]int64) map[
 
 // updateCapacity writes the agents' part of the capacity of the Node.
 func (a *Agent) updateCapacity(ctx context.Context, s *snapshot) error {
-	if s.node == nil {
+	if s.node == nil || s.isReplaced() {
 		return nil
 	}
 	changes := changedCapacity(s.node, a.capacity(s))

@@ -100,6 +100,9 @@ func (a *Agent) explain(report *v1alpha1.PodsReport, s *snapshot, one *served) {
 	case podnet.Serving:
 		report.Ready, report.Reason, report.Message = true, v1alpha1.ReasonNetworkReady, "pods can attach"
 		a.explainServing(report, s, one)
+		if one.link != nil && !slices.ContainsFunc(one.leases, podnet.Lease.InUse) {
+			report.Ready, report.Reason, report.Message = false, one.link.Reason, text.Clip(one.link.Message, maxMessage)
+		}
 	case podnet.Opening:
 		report.Reason = v1alpha1.ReasonNetworkPending
 		report.Message = "pods can attach once the API server has recorded this report"
@@ -150,8 +153,8 @@ func (a *Agent) explainServing(report *v1alpha1.PodsReport, s *snapshot, one *se
 			"delete these pods, so that they start again: %s", strings.Join(lost, ", ")), maxMessage)
 	case len(floating(one.object)) > 0 && !observes:
 		report.Reason = reasonNotObserved
-		report.Message = "pods can attach, and addresses that they ask for follow them; addresses within pods.floating that " +
-			"they bring up themselves do not: the agent may not observe the network namespaces of pods; " + howToObserve
+		report.Message = "pods can attach, and addresses that they ask for follow them; addresses within pods.floating " +
+			"that they bring up themselves do not: the agent may not observe the network namespaces of pods; " + howToObserve
 	}
 }
 

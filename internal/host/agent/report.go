@@ -148,8 +148,8 @@ func (a *Agent) report(ctx context.Context, s *snapshot) error {
 	return errors.Join(failure, errors.Join(failures...))
 }
 
-// answered notes what the API server answered to a report. A write without an answer is treated as done and as not done:
-// the next one of the process voids it.
+// answered notes what the API server answered to a report. A write without an answer is treated as done and as not
+// done: the next one of the process voids it.
 func (a *Agent) answered(report Report, err error) {
 	uid := report.Interface.UID
 	if err != nil {
@@ -160,7 +160,8 @@ func (a *Agent) answered(report Report, err error) {
 	}
 	delete(a.unanswered, uid)
 	a.reportedAt[uid] = a.Now()
-	if last := report.Interface.Status.Node; last == nil || last.Open != report.Node.Open || last.Agent != report.Node.Agent {
+	last := report.Interface.Status.Node
+	if last == nil || last.Open != report.Node.Open || last.Agent != report.Node.Agent {
 		a.wake() // the next step needed this answer
 	}
 }

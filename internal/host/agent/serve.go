@@ -43,6 +43,12 @@ type served struct {
 // uses reports whether pods can use the interface of an object.
 func (o *served) uses() bool { return o.object != nil && o.object.Spec.Pods != nil }
 
+// isOpen reports whether the object has the hold. It gets a folder also after the end of its network: an open object of
+// this boot without one would be taken for one whose leases are lost.
+func (o *served) isOpen() bool {
+	return o.object != nil && o.object.Status.Node != nil && o.object.Status.Node.Open
+}
+
 // isLeft reports whether the interface has no object, and isNew whether its object has no report yet.
 func (o *served) isLeft() bool { return o.object == nil }
 func (o *served) isNew() bool  { return o.object != nil && o.object.Status.Node == nil }
@@ -190,7 +196,8 @@ func (a *Agent) lockOf(
 	switch {
 	case a.PodFiles == nil:
 		return nil
-	case slices.ContainsFunc(all, (*served).uses), slices.ContainsFunc(all, a.isRecalled):
+	case slices.ContainsFunc(all, (*served).uses), slices.ContainsFunc(all, (*served).isOpen),
+		slices.ContainsFunc(all, a.isRecalled):
 		return a.PodFiles.Lock
 	}
 	if _, present := folders[network]; present {

@@ -42,8 +42,8 @@ func (f files) missing(name string) error {
 			"wait for it, or see kubectl eni node NODE", name, filepath.Join(f.pods, name)), "")
 }
 
-// usable refuses an invalid file, and one of a later release, whose pods could get addresses that they must not have. The
-// agent of that release installs its own program when its pod starts.
+// usable refuses an invalid file, and one of a later release, whose pods could get addresses that they must not have.
+// The agent of that release installs its own program when its pod starts.
 func (f files) usable(name string, one podlease.Folder) error {
 	path := filepath.Join(f.pods, name, one.ENI)
 	if later := (*podnet.LaterVersionError)(nil); errors.As(one.Invalid, &later) {

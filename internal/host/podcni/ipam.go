@@ -64,9 +64,9 @@ func (i ipam) add(args *skel.CmdArgs) error {
 	return types.PrintResult(newResult(configuration), config.CNIVersion)
 }
 
-// lease writes the leases of the holder, and returns the configuration of its link. The agent closes a network under the
-// lock, so the file is read after the lock is there. Other pods wait for the lock, so lease does nothing that can take
-// long, like a call of the kernel about the pod or the answer to the runtime.
+// lease writes the leases of the holder, and returns the configuration of its link. The agent closes a network under
+// the lock, so the file is read after the lock is there. Other pods wait for the lock, so lease does nothing that can
+// take long, like a call of the kernel about the pod or the answer to the runtime.
 func (i ipam) lease(name string, holder podnet.Holder, request podnet.Request) (podnet.Configuration, error) {
 	store, err := podlease.OpenPresent(context.Background(), i.pods, name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -25,8 +25,8 @@ const (
 	RoutesName = "multieni-routes"
 )
 
-// PodsVariable of the runtime's environment replaces the folder of a node. Tests run several nodes on one file system. A
-// CNI configuration cannot set it: its author could make the program write, as root, to any folder.
+// PodsVariable of the runtime's environment replaces the folder of a node. Tests run several nodes on one file system.
+// A CNI configuration cannot set it: its author could make the program write, as root, to any folder.
 const PodsVariable = "MULTIENI_PODS_DIR"
 
 // Main runs the plugin of the name for one call of a runtime. The error has a code of CNI; the runtime reads it from

@@ -32,8 +32,8 @@ const (
 // ErrLocked means that another process has had the leases of a network locked for too long.
 var ErrLocked = errors.New("another process has them locked")
 
-// Open locks the files of a network in the folder of all networks, and waits while other processes have them locked, each for
-// up to [LockTime]. The kernel unlocks them when a process ends.
+// Open locks the files of a network in the folder of all networks, and waits while other processes have them locked,
+// each for up to [LockTime]. The kernel unlocks them when a process ends.
 func Open(pods, network string) (*Store, error) {
 	return open(context.Background(), pods, network, true)
 }

@@ -102,8 +102,8 @@ type Folder struct {
 	Invalid error
 }
 
-// Find returns the files from which the link of a pod has its addresses, without a lock. It reads leases only if several
-// interfaces have a folder. The error is [fs.ErrNotExist] if none has.
+// Find returns the files from which the link of a pod has its addresses, without a lock. It reads leases only if
+// several interfaces have a folder. The error is [fs.ErrNotExist] if none has.
 func Find(pods, network string, holder podnet.Holder) (Folder, error) {
 	folder, err := openFolder(pods, network, false)
 	if err != nil {

@@ -22,8 +22,8 @@ type Watch struct {
 	events  chan struct{}
 }
 
-// OpenWatch returns a watch of interfaces in the folder of all networks, at first of none. The kernel bounds the watches of a
-// node (inotify(7), "max_user_instances").
+// OpenWatch returns a watch of interfaces in the folder of all networks, at first of none. The kernel bounds the
+// watches of a node (inotify(7), "max_user_instances").
 func OpenWatch(pods string) (*Watch, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

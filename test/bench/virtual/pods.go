@@ -146,7 +146,7 @@ func (h *podHost) network() podnet.Network {
 // start gives a pod an address, if one is free.
 func (h *podHost) start(pod string) bool {
 	h.Helper()
-	mine, err := h.network().Allocate(h.leases,
+	mine, err := h.network().Allocate(h.leases, nil,
 		podnet.Holder{ContainerID: pod, Interface: "net1", PodNamespace: "default", Pod: pod}, podnet.Request{}, time.Now())
 	h.leases = append(h.leases, mine...)
 	return err == nil
