@@ -49,6 +49,9 @@ func (r *run) objectOf(i eni.Interface) (*cluster, *v1alpha1.NetworkInterface) {
 }
 
 func spotOfObject(n *v1alpha1.NetworkInterface) desiredSlot {
+	if n.Spec.Origin == v1alpha1.OriginNetwork { // no NodeENI declares it, not even the one of its name
+		return desiredSlot{"network/" + n.Spec.NodeENI.Name, n.Spec.InstanceID}
+	}
 	return desiredSlot{n.Spec.NodeENI.Name, n.Spec.InstanceID}
 }
 
@@ -104,7 +107,8 @@ func (c *cluster) removable(n *v1alpha1.NetworkInterface) bool {
 	}
 	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
 	if nodeENI == nil {
-		return n.Status.ENIID == "" || c.run.now.Sub(c.lostAt[n.Spec.NodeENI.Name]) >= orphanGrace
+		lost := c.run.now.Sub(c.lostAt[n.Spec.NodeENI.Name])
+		return n.Status.ENIID == "" || lost >= orphanGrace || c.run.faults.has(clockSkew) && lost >= orphanGrace-mostSkew
 	}
 	return c.removableFor(nodeENI, n)
 }

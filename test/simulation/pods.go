@@ -66,6 +66,8 @@ type podHost struct {
 	brought map[string]map[netip.Addr]bool
 	// cameAt has when they came up, by INTERFACE ADDRESS. drainedAt has since when the agent holds interfaces no more.
 	cameAt, drainedAt map[string]time.Time
+	// lostSince has since when interfaces are held without a folder.
+	lostSince map[string]time.Time
 	// drainsSince has since when, after the healing, pods use closed networks, by folder.
 	drainsSince map[string]time.Time
 	// came has, by name, the addresses that came up under the agent and that it has not written. book has what it knows of
@@ -183,7 +185,7 @@ func newPodHost(c *cluster, node, instance string) *podHost {
 	h := &podHost{
 		c: c, node: node, instance: instance, files: map[string]podnet.Network{}, leases: map[string][]podnet.Lease{},
 		using: map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{},
-		drainsSince: map[string]time.Time{}, bound: map[string]bool{}, driven: map[string]bool{},
+		drainsSince: map[string]time.Time{}, lostSince: map[string]time.Time{}, bound: map[string]bool{}, driven: map[string]bool{},
 		cameAt: map[string]time.Time{}, drainedAt: map[string]time.Time{}, links: map[string]int{},
 	}
 	h.beginBoot()
@@ -262,6 +264,7 @@ func (h *podHost) endPod() {
 func (h *podHost) reboot() {
 	h.c.run.note(nil, "%s: node %s reboots", h.c.name, h.node)
 	clear(h.using)
+	clear(h.lostSince)
 	clear(h.bound)
 	clear(h.driven)
 	h.beginBoot()
@@ -281,7 +284,14 @@ func (h *podHost) bootIfLeasesAreLost() {
 		}
 		isOf := func(file podnet.Network) bool { return file.ENI == n.Status.ENIID }
 		isObserved := n.Spec.Pods != nil && n.Spec.Pods.Attachment == v1alpha1.PodAttachmentObserved
-		if !isObserved && !slices.ContainsFunc(slices.Collect(maps.Values(h.files)), isOf) {
+		if isObserved || slices.ContainsFunc(slices.Collect(maps.Values(h.files)), isOf) {
+			delete(h.lostSince, n.Status.ENIID)
+			continue
+		}
+		if h.lostSince[n.Status.ENIID].IsZero() {
+			h.lostSince[n.Status.ENIID] = h.c.run.now
+		}
+		if h.c.run.now.Sub(h.lostSince[n.Status.ENIID]) >= lingering {
 			h.reboot()
 			return
 		}

@@ -75,7 +75,8 @@ func (r *Reconciler) gather(ctx context.Context, name string) (gathered, error) 
 		return g, nil
 	}
 	if g.in.VPCID, err = r.vpcOf(ctx, g); g.in.VPCID == "" {
-		g.again = sooner(g.again, invisibleCheck)
+		age := r.Now().Sub(g.node.CreationTimestamp.Time)
+		g.again = sooner(g.again, min(max(firstInvisibleCheck, age), lastInvisibleCheck))
 	}
 	return g, err
 }
@@ -85,9 +86,9 @@ func (g gathered) needsVPC() bool {
 	return slices.ContainsFunc(g.in.NodeENIs, func(n render.NodeENI) bool { return n.Found != nil })
 }
 
-// invisibleCheck is how often an instance is read that EC2 does not return yet. Until then the matches of selectors in
-// all VPCs count.
-const invisibleCheck = 10 * time.Second
+// An instance that EC2 does not return yet is read again at growing intervals. Until then the matches of selectors in all
+// VPCs count.
+const firstInvisibleCheck, lastInvisibleCheck = 10 * time.Second, 10 * time.Minute
 
 // registered returns the instance of a Node and the Nodes that name it, the oldest first; no instance for a Node that
 // cannot have interfaces.

@@ -114,10 +114,11 @@ func (v *Inventory) tagged(i eni.Interface) (identity.Interface, bool) {
 	if known, was := v.entries[i.ID]; was {
 		return known.Tagged, true
 	}
+	of := identity.Interface{InstanceID: is.InstanceID} // the rest can be anything, and names nothing
 	if i.Attachment != nil {
-		is.InstanceID = i.Attachment.InstanceID
+		of.InstanceID = i.Attachment.InstanceID
 	}
-	return is, eni.IsInstanceID(is.InstanceID)
+	return of, eni.IsInstanceID(of.InstanceID)
 }
 
 // isMalformed reports whether the tags of an interface name no object. Such an interface counts for nothing but its

@@ -82,7 +82,7 @@ func (n Network) allocate(leases, others []Lease, holder Holder, request Request
 		if slices.ContainsFunc(mine, func(l Lease) bool { return family.Subnet.Contains(l.Address) }) {
 			continue
 		}
-		lease, err := n.choose(family, leases, others, holder, request, now)
+		lease, err := n.choose(family, known{leases, others}, holder, request, now)
 		if err != nil {
 			return nil, err
 		}

@@ -163,18 +163,8 @@ func (n Network) Validate() error {
 			return fmt.Errorf("%s: %w", field, err)
 		}
 	}
-	none := n.Attachment == "" && !n.IsOpen() // the interface has no network for pods any more
-	if n.Attachment != IPVLAN && n.Attachment != HostDevice && n.Attachment != Observed && !none {
-		return fmt.Errorf("attachment is %q, want %s, %s or %s", n.Attachment, IPVLAN, HostDevice, Observed)
-	}
-	if n.Phase != Open && n.Phase != Closed {
-		return fmt.Errorf("phase is %q, want %s or %s", n.Phase, Open, Closed)
-	}
-	if n.UID == "" || len(n.UID) > maxText {
-		return fmt.Errorf("uid is %q, want that of the NetworkInterface", n.UID)
-	}
-	if n.IPv4 == nil && n.IPv6 == nil && n.Attachment != Observed && n.IsOpen() {
-		return errors.New("neither ipv4 nor ipv6: pods would get no address")
+	if err := n.validatePhase(); err != nil {
+		return err
 	}
 	if err := n.IPv4.validate(true); err != nil {
 		return fmt.Errorf("ipv4: %w", err)
@@ -183,6 +173,23 @@ func (n Network) Validate() error {
 		return fmt.Errorf("ipv6: %w", err)
 	}
 	return n.validateRest()
+}
+
+// validatePhase validates what the use of the network depends on. A closed one may lack everything about addresses: the
+// interface may have no network for pods any more.
+func (n Network) validatePhase() error {
+	none := n.Attachment == "" && !n.IsOpen()
+	switch {
+	case n.Attachment != IPVLAN && n.Attachment != HostDevice && n.Attachment != Observed && !none:
+		return fmt.Errorf("attachment is %q, want %s, %s or %s", n.Attachment, IPVLAN, HostDevice, Observed)
+	case n.Phase != Open && n.Phase != Closed:
+		return fmt.Errorf("phase is %q, want %s or %s", n.Phase, Open, Closed)
+	case n.UID == "" || len(n.UID) > maxText:
+		return fmt.Errorf("uid is %q, want that of the NetworkInterface", n.UID)
+	case n.IPv4 == nil && n.IPv6 == nil && n.Attachment != Observed && n.IsOpen():
+		return errors.New("neither ipv4 nor ipv6: pods would get no address")
+	}
+	return nil
 }
 
 func (n Network) validateRest() error {

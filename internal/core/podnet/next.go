@@ -247,20 +247,18 @@ func (f Facts) isOpen() bool {
 
 // keepFile decides about the file. One of another object with this ENI is closed, and its leases stay.
 func (f Facts) keepFile(step *Step) {
-	observed := f.Object.Purpose == ForObserved
 	switch {
-	case step.State == Serving && f.hasFile():
-		if observed || f.written() && f.Link == LinkUsable {
-			step.File = f.Desired.in(f.Object.UID, !observed)
+	case f.hasFile() && (step.State == Serving || step.State == Opening):
+		step.File = f.fileInUse(step.State)
+	case f.Folder == nil:
+		if f.Object.Open && f.leasesMatter() { // the node booted; without a folder leases would be lost
+			step.File = f.Desired.in(f.Object.UID, false)
 		}
-	case step.State == Opening && f.hasFile():
-		step.File = f.Desired.in(f.Object.UID, false)
-	case f.Folder == nil && f.Object.Open && f.leasesMatter(): // the node booted; without a folder leases would be lost
-		step.File = f.Desired.in(f.Object.UID, false)
-	case f.Folder != nil && (f.Folder.IsOpen() || f.Folder.UID != f.Object.UID) && f.closed() != nil:
-		step.File = f.closed()
-	case f.Folder != nil && !f.Object.Open && f.written() && f.Saved == nil && f.Use.idle():
-		step.Remove = true
+	default:
+		if f.Folder.IsOpen() || f.Folder.UID != f.Object.UID {
+			step.File = f.closed()
+		}
+		step.Remove = step.File == nil && !f.Object.Open && f.written() && f.Saved == nil && f.Use.idle()
 	}
 	if step.File != nil && f.Folder != nil && step.File.Equal(*f.Folder) {
 		step.File = nil
@@ -278,6 +276,17 @@ func (f Facts) closed() *Network {
 	default:
 		return nil
 	}
+}
+
+// fileInUse returns the file of a network that serves pods or is about to; nil to leave it as it is.
+func (f Facts) fileInUse(state State) *Network {
+	switch {
+	case state == Opening, f.Object.Purpose == ForObserved:
+		return f.Desired.in(f.Object.UID, false)
+	case f.written() && f.Link == LinkUsable:
+		return f.Desired.in(f.Object.UID, true)
+	}
+	return nil
 }
 
 // mayLetGo reports whether nothing uses the interface any more, and nothing can start to. A link that changes is no

@@ -106,18 +106,19 @@ func (n Network) validateRequest(r Request) error {
 	return nil
 }
 
+// known are the leases of a network: those of the interface, and those of its other interfaces.
+type known struct{ own, others []Lease }
+
 // choose returns the address of the family for the holder: the requested one, or the lowest free one. The error names
 // who has the requested one.
-func (n Network) choose(
-	f *Family, leases, others []Lease, holder Holder, r Request, now time.Time,
-) (Lease, error) {
+func (n Network) choose(f *Family, leases known, holder Holder, r Request, now time.Time) (Lease, error) {
 	mine := Lease{Holder: holder, Since: now}
 	wanted, err := n.requested(f, holder, r)
 	if err != nil {
 		return Lease{}, err
 	}
 	taken := map[netip.Addr]bool{}
-	for _, l := range slices.Concat(leases, others) {
+	for _, l := range slices.Concat(leases.own, leases.others) {
 		taken[l.Address] = taken[l.Address] || l.InUse() || l.Rests(now)
 		if l.Address != wanted {
 			continue
@@ -135,7 +136,7 @@ func (n Network) choose(
 	}
 	lowest, found := f.lowest(taken)
 	if !found {
-		return Lease{}, n.exhausted(*f, leases, now)
+		return Lease{}, n.exhausted(*f, leases.own, now)
 	}
 	mine.Address = lowest
 	return mine, nil

@@ -135,6 +135,21 @@ func (a *Agent) flush(s *snapshot) error {
 	if !s.read || s.instance == "" {
 		return nil
 	}
+	next := a.nextCheckpoint(s)
+	if err := a.store(&next); err != nil {
+		for _, one := range next.Held {
+			if a.entry(one.ENI) == nil {
+				a.saved.Held = append(a.saved.Held, one)
+			}
+		}
+		return fmt.Errorf("store the checkpoint: %w", err)
+	}
+	a.saved, a.unread = next, false
+	return nil
+}
+
+// nextCheckpoint returns the checkpoint after the steps of the pass.
+func (a *Agent) nextCheckpoint(s *snapshot) Checkpoint {
 	next := Checkpoint{Node: a.Node, InstanceID: s.instance}
 	for _, n := range s.objects {
 		if n.Status.MACAddress != "" && n.Status.ENIID != "" && driverOf(n) == "" && wantsLink(n) {
@@ -158,16 +173,7 @@ func (a *Agent) flush(s *snapshot) error {
 		}
 	}
 	slices.SortFunc(next.Held, func(x, y podnet.Saved) int { return bytes.Compare([]byte(x.ENI), []byte(y.ENI)) })
-	if err := a.store(&next); err != nil {
-		for _, one := range next.Held {
-			if a.entry(one.ENI) == nil {
-				a.saved.Held = append(a.saved.Held, one)
-			}
-		}
-		return fmt.Errorf("store the checkpoint: %w", err)
-	}
-	a.saved, a.unread = next, false
-	return nil
+	return next
 }
 
 // store stores a checkpoint. An agent without a place for it keeps it in memory alone: the next process opens nothing.

@@ -189,36 +189,45 @@ func Network(n *v1alpha1.NetworkInterface, node string, defaultMTU int) (network
 	network.Attachment = podnet.Attachment(pods.Attachment)
 	ipv4, ipv6 := subnetOf(n)
 	usable := ranges(n.UsablePrefixes())
-	isOwn, observed := network.Attachment == podnet.HostDevice, network.Attachment == podnet.Observed
-	private, ipv6Addresses := n.Status.Addresses.PrivateIP, n.Status.Addresses.IPv6Addresses
-	wants4 := pods.IPv4 != nil || isOwn && private != ""
-	wants6 := pods.IPv6Prefixes > 0 || isOwn && private == "" && len(ipv6Addresses) > 0
+	observed := network.Attachment == podnet.Observed
+	wants4, wants6 := families(n)
 	if ipv4.IsValid() && (wants4 || observed) {
 		// The router of a subnet has its second address (VPC user guide, "Subnet sizing").
 		network.IPv4 = &podnet.Family{Subnet: ipv4, Gateway: ipv4.Addr().Next()}
 		if pods.IPv4 != nil && !observed {
-			network.IPv4.MaxPrefixes = int(pods.IPv4.Max)
-			network.IPv4.Prefixes = within(ipv4, usable)
+			network.IPv4.MaxPrefixes, network.IPv4.Prefixes = int(pods.IPv4.Max), within(ipv4, usable)
 		}
 	}
 	if ipv6.IsValid() && (wants6 || observed) {
 		network.IPv6 = &podnet.Family{Subnet: ipv6, Gateway: router6}
 		if !observed {
-			network.IPv6.MaxPrefixes = int(pods.IPv6Prefixes)
-			network.IPv6.Prefixes = within(ipv6, usable)
+			network.IPv6.MaxPrefixes, network.IPv6.Prefixes = int(pods.IPv6Prefixes), within(ipv6, usable)
 		}
 	}
 	network.Addresses = ownAddresses(n.Status.Addresses, network)
 	network.IPv4.Grant(floating(n))
 	network.Routes = ranges(pods.Routes)
+	return network, lacks(network, wants4, wants6)
+}
+
+// families reports of which families a pod must get an address: from a prefix or, with HostDevice, the interface's own.
+func families(n *v1alpha1.NetworkInterface) (wants4, wants6 bool) {
+	of, pods := n.Status.Addresses, n.Spec.Pods
+	wants4 = pods.IPv4 != nil || takesLink(n) && of.PrivateIP != ""
+	wants6 = pods.IPv6Prefixes > 0 || takesLink(n) && of.PrivateIP == "" && len(of.IPv6Addresses) > 0
+	return wants4, wants6
+}
+
+// lacks returns the wanted family that a network lacks; "" for none.
+func lacks(network podnet.Network, wants4, wants6 bool) string {
 	switch {
-	case observed:
+	case network.Attachment == podnet.Observed:
 	case wants4 && network.IPv4 == nil:
-		unknown = "IPv4"
+		return "IPv4"
 	case wants6 && network.IPv6 == nil:
-		unknown = "IPv6"
+		return "IPv6"
 	}
-	return network, unknown
+	return ""
 }
 
 // within returns the prefixes in a subnet.
@@ -258,7 +267,8 @@ func demandOf(n *v1alpha1.NetworkInterface) podnet.Demand {
 // problem is why pods cannot use an interface: one CamelCase word, and a message for people.
 type problem struct{ Reason, Message string }
 
-// linkUse returns what the link of an interface, or its device, is good for, and why not for more.
+// linkUse returns what the link of an interface, or its device, is good for, and why not for more. A pod with attachment
+// HostDevice takes the link before it gets an address, so a missing link closes nothing.
 func linkUse(n *v1alpha1.NetworkInterface, observed []hostnet.Observation) (podnet.LinkUse, *problem) {
 	o := observationOf(n, observed)
 	if o == nil {
@@ -270,11 +280,16 @@ func linkUse(n *v1alpha1.NetworkInterface, observed []hostnet.Observation) (podn
 	switch {
 	case o.State.Usable(), o.State == hostnet.Binding && driverOf(n) != "":
 		return podnet.LinkUsable, nil
-	case o.State == hostnet.Missing, o.State == hostnet.Refused:
+	case o.State == hostnet.Missing && !takesLink(n), o.State == hostnet.Refused:
 		return podnet.LinkLost, why
 	default:
 		return podnet.LinkUnsettled, why
 	}
+}
+
+// takesLink reports whether pods take the link of an interface.
+func takesLink(n *v1alpha1.NetworkInterface) bool {
+	return n.Spec.Pods != nil && n.Spec.Pods.Attachment == v1alpha1.PodAttachmentHostDevice
 }
 
 // observationOf returns the observation of an interface; nil if there is none.

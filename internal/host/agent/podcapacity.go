@@ -19,14 +19,15 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/netattach"
+	"github.com/multieni/multieni/internal/core/podnet"
 )
 
 // limit sets the capacity of a network to 0 while the node lacks a CNI plugin of multieni.
 func (a *Agent) limit(report *v1alpha1.PodsReport) {
 	if missing := a.missingPlugins(); len(missing) > 0 {
 		report.Ready, report.Reason, report.Capacity = false, reasonCNIProgram, 0
-		report.Message = fmt.Sprintf("the CNI folder of the node lacks %s; restart the agent's pod, which installs them, and "+
-			"compare pods.cniDir with the runtime's folder",
+		report.Message = fmt.Sprintf("the CNI folder of the node lacks %s; restart the agent's pod, which installs them, "+
+			"and compare pods.cniDir with the runtime's folder",
 			strings.Join(missing, " and "))
 	}
 }
@@ -52,7 +53,7 @@ func (a *Agent) missingPlugins() []string {
 func (a *Agent) capacity(s *snapshot) map[corev1.ResourceName]int64 {
 	capacity := map[corev1.ResourceName]int64{}
 	for _, one := range s.served {
-		if one.object == nil {
+		if one.object == nil || one.err == nil && one.step.State != podnet.Serving {
 			continue
 		}
 		if report := a.podsReport(s, one); report != nil && report.Capacity > 0 {

@@ -45,7 +45,7 @@ func (a *Agent) podsReport(s *snapshot, one *served) *v1alpha1.PodsReport {
 	}
 	network := one.desired
 	network.Phase = podnet.Closed
-	if one.step.State == podnet.Serving && one.err == nil {
+	if one.opens() && one.err == nil {
 		network.Phase = podnet.Open
 	}
 	report := &v1alpha1.PodsReport{}
@@ -95,11 +95,17 @@ func count(n int64) int32 { return int32(min(n, mostCounted)) }
 
 // explain says whether pods can attach, or why not.
 func (a *Agent) explain(report *v1alpha1.PodsReport, s *snapshot, one *served) {
-	family := one.unknown
-	switch one.step.State {
+	family, state := one.unknown, one.step.State
+	if one.opens() {
+		state = podnet.Serving
+	}
+	switch state {
 	case podnet.Serving:
 		report.Ready, report.Reason, report.Message = true, v1alpha1.ReasonNetworkReady, "pods can attach"
 		a.explainServing(report, s, one)
+		if one.link != nil && !slices.ContainsFunc(one.leases, podnet.Lease.InUse) {
+			report.Ready, report.Reason, report.Message = false, one.link.Reason, text.Clip(one.link.Message, maxMessage)
+		}
 	case podnet.Opening:
 		report.Reason = v1alpha1.ReasonNetworkPending
 		report.Message = "pods can attach once the API server has recorded this report"
@@ -150,8 +156,8 @@ func (a *Agent) explainServing(report *v1alpha1.PodsReport, s *snapshot, one *se
 			"delete these pods, so that they start again: %s", strings.Join(lost, ", ")), maxMessage)
 	case len(floating(one.object)) > 0 && !observes:
 		report.Reason = reasonNotObserved
-		report.Message = "pods can attach, and addresses that they ask for follow them; addresses within pods.floating that " +
-			"they bring up themselves do not: the agent may not observe the network namespaces of pods; " + howToObserve
+		report.Message = "pods can attach, and addresses that they ask for follow them; addresses within pods.floating " +
+			"that they bring up themselves do not: the agent may not observe the network namespaces of pods; " + howToObserve
 	}
 }
 

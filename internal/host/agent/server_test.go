@@ -71,31 +71,15 @@ func aNode() *corev1.Node {
 func (s *apiServer) put(object *v1alpha1.NetworkInterface) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.store(object.DeepCopy(), "MODIFIED")
+	s.store(object.DeepCopy())
 }
 
-// change changes an object.
-func (s *apiServer) change(name string, change func(*v1alpha1.NetworkInterface)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	object := s.objects[name].DeepCopy()
-	change(object)
-	s.store(object, "MODIFIED")
-}
-
-func (s *apiServer) remove(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.store(s.objects[name].DeepCopy(), "DELETED")
-	delete(s.objects, name)
-}
-
-func (s *apiServer) store(object *v1alpha1.NetworkInterface, event string) {
+func (s *apiServer) store(object *v1alpha1.NetworkInterface) {
 	s.version++
 	object.ResourceVersion = strconv.Itoa(s.version)
 	object.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NetworkInterface"}
 	s.objects[object.Name] = object
-	content, err := json.Marshal(map[string]any{"type": event, "object": object})
+	content, err := json.Marshal(map[string]any{"type": "MODIFIED", "object": object})
 	if err != nil {
 		s.Error(err)
 	}
@@ -228,7 +212,7 @@ func (s *apiServer) apply(w http.ResponseWriter, name string, content []byte) {
 		refuse(w, apierrors.NewConflict(resourceOf(), name, nil))
 	default:
 		object.Status.Node = applied.Status.Node
-		s.store(object, "MODIFIED")
+		s.store(object)
 		s.written <- *applied.Status.Node
 		_ = json.NewEncoder(w).Encode(object)
 	}
