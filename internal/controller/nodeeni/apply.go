@@ -83,6 +83,20 @@ func (r *Reconciler) delete(ctx context.Context, f *facts, d fleet.Deletion) err
 	return nil
 }
 
+// evictAgain returns when the next attempt to evict pods is due; zero for never. While no agent names the pods of an
+// interface there is nothing to attempt, and its next report is an event.
+func (r *Reconciler) evictAgain(f facts) (again time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range f.outcome.Evict {
+		o := f.object(one.Name)
+		if o.Status.Node != nil && o.Status.Node.Pods != nil && len(o.Status.Node.Pods.Pods) > 0 {
+			again = sooner(again, max(time.Second, r.evictions[o.Status.ENIID].next().Sub(r.Now())))
+		}
+	}
+	return again
+}
+
 // evict makes an attempt to evict the pods of an object if one is due. It returns why the API server refused the last
 // one.
 func (r *Reconciler) evict(ctx context.Context, o *v1alpha1.NetworkInterface) (refusal string) {
