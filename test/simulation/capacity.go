@@ -42,11 +42,11 @@ func (c *cluster) isTrue(reason plan.Reason, s desiredSlot, claim expectedClaim)
 	}
 }
 
-// anyCopied reports whether a person wrote the tags of an interface of a NodeENI on an instance on another interface.
+// anyCopied reports whether two interfaces have the tags of one of a NodeENI: a person copied them, or EC2 forgot a token.
 func (c *cluster) anyCopied(s desiredSlot) bool {
 	return slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
 		w := &c.run.watch
-		return (w.strangers[i.ID] != nil || w.copies[i.ID]) && i.Tags[identity.TagCluster] == c.name &&
+		return (w.strangers[i.ID] != nil || w.copies[i.ID] || w.twins[i.ID]) && i.Tags[identity.TagCluster] == c.name &&
 			i.Tags[identity.TagNodeENI] == s.nodeENI
 	})
 }

@@ -107,7 +107,8 @@ func (c *cluster) removable(n *v1alpha1.NetworkInterface) bool {
 	}
 	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
 	if nodeENI == nil {
-		return n.Status.ENIID == "" || c.run.now.Sub(c.lostAt[n.Spec.NodeENI.Name]) >= orphanGrace
+		lost := c.run.now.Sub(c.lostAt[n.Spec.NodeENI.Name])
+		return n.Status.ENIID == "" || lost >= orphanGrace || c.run.faults.has(clockSkew) && lost >= orphanGrace-mostSkew
 	}
 	return c.removableFor(nodeENI, n)
 }

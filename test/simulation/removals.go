@@ -18,6 +18,9 @@ import (
 // orphanGrace is how long an object whose NodeENI does not exist keeps its interface.
 const orphanGrace = 24 * time.Hour
 
+// mostSkew is the most by which the clocks of two replicas differ: one begins the grace period, and another ends it.
+const mostSkew = time.Hour
+
 // deleting checks I1 for a DELETE of a process: there is a reason to delete the object, other than that of users, whose
 // DELETE is a reason by itself. It is a reason that the process can know.
 func (r *run) deleting(p *process, n *v1alpha1.NetworkInterface) {
