@@ -55,7 +55,7 @@ func (r *Reconciler) begin(ctx context.Context) error {
 
 // onlyConflicts reports whether an error has conflicts and nothing else.
 func onlyConflicts(err error) bool {
-	if joined, is := err.(interface{ Unwrap() []error }); is { //nolint:errorlint // each part is looked at
+	if joined, is := err.(interface{ Unwrap() []error }); is {
 		return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !onlyConflicts(one) })
 	}
 	return apierrors.IsConflict(err)

@@ -158,7 +158,7 @@ func (r *Reconciler) next(nodeENI *v1alpha1.NodeENI, f facts) time.Duration {
 	case !f.resolved():
 		again = r.ReresolveMissing
 	}
-	return sooner(again, r.evictAgain(f))
+	return sooner(again, f.nextEviction)
 }
 
 // addFinalizer adds the finalizer. Without it the controller creates no object for a NodeENI.
