@@ -17,8 +17,11 @@ const (
 	NodeENILabel  = "networking.k8s.aws/nodeeni"
 )
 
-// OnDeleteAnnotation on a NetworkInterface with the value Keep lets its ENI stay when the object is deleted.
-const OnDeleteAnnotation, OnDeleteKeep = "networking.k8s.aws/on-delete", "Keep"
+// OnDeleteAnnotation on a NetworkInterface with the value OnDeleteKeep lets its ENI stay when the object is deleted.
+const OnDeleteAnnotation = "networking.k8s.aws/on-delete"
+
+// OnDeleteKeep is the value of OnDeleteAnnotation.
+const OnDeleteKeep = "Keep"
 
 // FieldOwnerController is the field owner under which the controller writes NetworkInterfaces and every status.
 const FieldOwnerController = "multieni-controller"

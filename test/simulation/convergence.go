@@ -319,7 +319,7 @@ func (c *cluster) settled() *Violation {
 		if _, wanted := claims[spotOfObject(n)]; !wanted && !c.mayStay(n) {
 			return &Violation{"I5", fmt.Sprintf("nobody wants %s", objectDigest(n))}
 		}
-		if !n.DeletionTimestamp.IsZero() && !c.mayStay(n) && !c.waitsForTurn(n) {
+		if !n.DeletionTimestamp.IsZero() && !c.mayStay(n) {
 			return &Violation{"I6", fmt.Sprintf("%s is still being deleted", objectDigest(n))}
 		}
 	}
@@ -440,8 +440,12 @@ func (c *cluster) mayStay(n *v1alpha1.NetworkInterface) bool {
 	if len(its) > 1 && !selects(nodeENI, its[0]) {
 		return anySelected(nodeENI, its)
 	}
-	if len(its) > 0 && anySelected(nodeENI, its) && len(c.objectsAt(spotOfObject(n))) == 1 {
-		return plan.Reason(reasonOf(n)) == plan.NoSubnetInZone
+	if len(its) > 0 && anySelected(nodeENI, its) {
+		stranded := slices.ContainsFunc(c.objectsAt(spotOfObject(n)), func(other *v1alpha1.NetworkInterface) bool {
+			return other.Status.ENIID != "" // it gives the reason, and no other object goes before it
+		})
+		alone := len(c.objectsAt(spotOfObject(n))) == 1
+		return (alone || stranded) && plan.Reason(reasonOf(n)) == plan.NoSubnetInZone
 	}
 	return !ended && len(its) == 0
 }

@@ -25,16 +25,6 @@ func (c *cluster) awaitsPerson(i eni.Interface) bool {
 	return n != nil && plan.Reason(reasonOf(n)) == plan.NotImported && c.anyCopied(spotOfObject(n))
 }
 
-// waitsForTurn reports whether an object that is being deleted, and still wanted, says that it waits for another instance
-// that lacks an interface of its NodeENI.
-func (c *cluster) waitsForTurn(n *v1alpha1.NetworkInterface) bool {
-	return plan.Reason(reasonOf(n)) == plan.AwaitsTurn &&
-		slices.ContainsFunc(c.api.interfaces(), func(other *v1alpha1.NetworkInterface) bool {
-			same := other.Spec.NodeENI.Name == n.Spec.NodeENI.Name && other.Spec.InstanceID != n.Spec.InstanceID
-			return same && other.DeletionTimestamp.IsZero() && isBlocked(other)
-		})
-}
-
 // isBlocked reports whether an object says that its interface is not as declared, for a reason that does not pass by
 // itself.
 func isBlocked(n *v1alpha1.NetworkInterface) bool {

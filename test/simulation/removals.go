@@ -19,7 +19,7 @@ import (
 const orphanGrace = 24 * time.Hour
 
 // mostSkew is the most by which the clocks of two replicas differ: one begins the grace period, and another ends it.
-const mostSkew = time.Hour
+const mostSkew = 2 * time.Hour
 
 // deleting checks I1 for a DELETE of a process: there is a reason to delete the object, other than that of users, whose
 // DELETE is a reason by itself. It is a reason that the process can know.

@@ -94,7 +94,8 @@ func (r *run) replacing(p *process, q request, i eni.Interface) {
 func (r *run) rollingOut(p *process, n *v1alpha1.NetworkInterface) {
 	s := spotOfObject(n)
 	nodeENI := p.cluster.nodeENINamed(s.nodeENI)
-	if nodeENI == nil || n.Status.ENIID == "" || p.cluster.hasVanished(n) || !p.cluster.onlyReplaced(nodeENI, n) {
+	if nodeENI == nil || n.Status.ENIID == "" || p.cluster.hasVanished(n) || p.cluster.isStuck(n) ||
+		!p.cluster.onlyReplaced(nodeENI, n) {
 		return
 	}
 	r.judged("I1")

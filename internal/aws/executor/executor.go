@@ -27,7 +27,7 @@ type Recorder interface {
 	RecentlyCreated(now time.Time, id string) bool
 	// RecordCreated records EC2's answer to a create call, with the addresses that EC2 chose for the counts of the call.
 	RecordCreated(now time.Time, key identity.Interface, made eni.Interface, requested eni.Addresses)
-	// RecordChange records an accepted call for a change of the last known interface. It is atomic, because calls for other
+	// RecordChange records an accepted call that changed the last known interface. It is atomic, because calls for other
 	// attributes of the interface end concurrently.
 	RecordChange(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect)
 	Deleted(now time.Time, id string)

@@ -6,8 +6,9 @@ package kubectleni_test
 import (
 	"testing"
 
-	"github.com/multieni/multieni/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multieni/multieni/api/v1alpha1"
 )
 
 // TestAddressesOfPodsAreAtTheirInterface has an address that pods on two nodes have, and that EC2 shows at the interface.

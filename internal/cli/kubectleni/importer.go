@@ -39,8 +39,8 @@ const (
 
 const importLong = `Import the interfaces of the aws-multi-eni-controller without interrupting their traffic. The
 command adds multieni's tags to its attached interfaces, among them the name of a NetworkInterface;
-the controller takes them over in their slots. It then removes the other controller's finalizer from the NodeENIs, because
-nothing else would.
+the controller takes them over in their slots. The command then removes the other controller's
+finalizer from the NodeENIs, because nothing else would.
 
 Stop that controller first; the command fails while it runs. It lists interfaces that are not
 attached to a node of this cluster, or that no NodeENI matches, and does not change them. It

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package assembly connects the controllers of nodes, instances and NodeENIs with the observer, the collector of unowned
-// interfaces and the state that they share. `multieni controller` and the simulation both use it, so that the simulation tests the connections
+// Package assembly connects the controllers of nodes, instances and NodeENIs with the observer, the collector of
+// unowned interfaces and the state that they share. `multieni controller` and the simulation both use it, so that the simulation tests the connections
 // of the product.
 package assembly
 

@@ -146,14 +146,8 @@ func (r *Reconciler) addHolder(ctx context.Context, d *decision, f *floating.Fac
 	}
 	o := &objects[at]
 	d.instanceID = o.Spec.InstanceID
-	siblings, err := object.OfInstance(ctx, r.Client, d.instanceID)
-	if err != nil {
+	if err := r.addSiblings(ctx, d); err != nil {
 		return err
-	}
-	for n := range siblings {
-		if id := siblings[n].Status.ENIID; id != "" {
-			d.siblings = append(d.siblings, id)
-		}
 	}
 	f.Interface = &floating.Interface{ID: o.Status.ENIID, SubnetID: o.Status.SubnetID,
 		Ranges: controller.FloatingRanges(o.Spec.Pods), Prefixes: known.IPv4Prefixes, Room: -1}
@@ -177,6 +171,17 @@ func (r *Reconciler) addHolder(ctx context.Context, d *decision, f *floating.Fac
 // leaves reports whether an interface in the phase leaves its node.
 func leaves(phase v1alpha1.Phase) bool {
 	return phase == v1alpha1.PhaseDetaching || phase == v1alpha1.PhaseDeleting
+}
+
+// addSiblings adds the interfaces of the instance.
+func (r *Reconciler) addSiblings(ctx context.Context, d *decision) error {
+	objects, err := object.OfInstance(ctx, r.Client, d.instanceID)
+	for n := range objects {
+		if id := objects[n].Status.ENIID; id != "" {
+			d.siblings = append(d.siblings, id)
+		}
+	}
+	return err
 }
 
 // instanceType returns the instance type that a Node of the instance names; empty if there is none.

@@ -53,24 +53,30 @@ func (run *run) goal(o *v1alpha1.NetworkInterface, exists bool) (plan.Goal, *pla
 	g, uid := run.gathered, identity.UID(o.UID)
 	nodeENI := g.nodeENIs[o.Spec.NodeENI.Name]
 	confirmed, asked := run.confirmed[uid]
-	keep := func(reason plan.Reason, format string, args ...any) (plan.Goal, *plan.Problem) {
-		return plan.Keep, &plan.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
-	}
-	switch deleting := o.DeletionTimestamp != nil; {
+	switch {
 	case g.letGo[uid]:
 		return keep(plan.Retained, "the object is let go, and its interface stays")
 	case g.paused():
 		return keep(v1alpha1.ReasonPaused, "the node is paused")
 	case nodeENI != nil && controller.Paused(nodeENI):
 		return keep(v1alpha1.ReasonPaused, "NodeENI %s is paused", nodeENI.Name)
-	case deleting && asked && !confirmed:
+	case o.DeletionTimestamp == nil:
+		return g.goalOfLiving(o, nodeENI)
+	case asked && !confirmed:
 		return keep(plan.Retained, "the API server has another state of the object")
-	case deleting && g.awaitsTurn[uid] && exists && !run.ended:
+	case g.awaitsTurn[uid] && exists && !run.ended:
 		return keep(plan.AwaitsTurn, "NodeENI %s still declares the interface; it is removed in its turn "+
 			"(maxUnavailable), and another one replaces it", o.Spec.NodeENI.Name)
-	case deleting:
+	default:
 		return plan.Release, object.Problem(o.Spec.Problem)
-	case len(g.nodes) == 0: // nothing is made for an instance that no Node names
+	}
+}
+
+// goalOfLiving returns the goal of an object that is not being deleted. Nothing is made for an instance that no Node
+// names.
+func (g *gathered) goalOfLiving(o *v1alpha1.NetworkInterface, nodeENI *v1alpha1.NodeENI) (plan.Goal, *plan.Problem) {
+	switch {
+	case len(g.nodes) == 0:
 		return keep(plan.InstanceNotReady, "no Node names instance %s", o.Spec.InstanceID)
 	case o.Spec.Origin == v1alpha1.OriginNetwork:
 		return keep(plan.Retained, "no NodeENI declares the interfaces of network %s", o.Spec.NodeENI.Name)
@@ -82,6 +88,10 @@ func (run *run) goal(o *v1alpha1.NetworkInterface, exists bool) (plan.Goal, *pla
 	default:
 		return plan.Serve, object.Problem(o.Spec.Problem)
 	}
+}
+
+func keep(reason plan.Reason, format string, args ...any) (plan.Goal, *plan.Problem) {
+	return plan.Keep, &plan.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
 // Interface converts an object for package plan, with the goal that it has while nothing but the object concerns it.

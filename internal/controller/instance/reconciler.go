@@ -229,7 +229,9 @@ func (r *Reconciler) permit() error {
 }
 
 // tracePlan begins the span for the execution of a plan.
-func (r *Reconciler) tracePlan(ctx context.Context, instanceID string, calls []plan.Call) (context.Context, trace.Span) {
+func (r *Reconciler) tracePlan(
+	ctx context.Context, instanceID string, calls []plan.Call,
+) (context.Context, trace.Span) {
 	tracer := trace.SpanFromContext(ctx).TracerProvider().Tracer(
 		"github.com/multieni/multieni/internal/controller/instance")
 	ctx, span := tracer.Start(ctx, "plan")

@@ -54,8 +54,8 @@ func stateOf(p plan.Plan, uid identity.UID) (plan.State, bool) {
 	return plan.State{}, false
 }
 
-// needsDeletion reports whether an object can have no interface any more. While the Node of an ended instance exists, its
-// objects stay: each would have a successor at once.
+// needsDeletion reports whether an object can have no interface any more. While the Node of an ended instance exists,
+// its objects stay: each would have a successor at once.
 func (run *run) needsDeletion(uid identity.UID) bool {
 	if run.ended {
 		return len(run.gathered.nodes) == 0

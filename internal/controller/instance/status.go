@@ -75,8 +75,8 @@ func addInterface(st *v1alpha1.NetworkInterfaceStatus, i *eni.Interface, instanc
 	}
 }
 
-// addRecords adds what is known only from EC2's answers. A granted prefix stays: only the agent of the node can say that
-// no pod uses it.
+// addRecords adds what is known only from EC2's answers. A granted prefix stays: only the agent of the node can say
+// that no pod uses it.
 func addRecords(st *v1alpha1.NetworkInterfaceStatus, s plan.State) {
 	requested := object.AddressTexts(s.Requested)
 	st.Requested = requested[:min(len(requested), maxRequested)]
@@ -140,8 +140,8 @@ func replaced(all, own []metav1.Condition) (conditions []metav1.Condition) {
 // isPending reports whether an attached interface with this reason will soon be as declared, or is kept as it is.
 func isPending(reason plan.Reason) bool {
 	switch reason {
-	case plan.InProgress, plan.Throttled, plan.Retrying, plan.NotVisible, plan.InstanceNotReady, plan.Orphaned, plan.Removing,
-		v1alpha1.ReasonPaused:
+	case plan.InProgress, plan.Throttled, plan.Retrying, plan.NotVisible, plan.InstanceNotReady, plan.Orphaned,
+		plan.Removing, v1alpha1.ReasonPaused:
 		return true
 	default:
 		return false

@@ -108,9 +108,7 @@ func (r *Reconciler) requestPriority(ctx context.Context, instanceID string, g *
 		nodes, err := r.nodesOf(ctx, instanceID)
 		now := gathered{nodes: nodes}
 		switch {
-		case err != nil:
-			return nil
-		case len(nodes) == 0:
+		case err == nil && len(nodes) == 0:
 			return errGone
 		case !wasPaused && now.paused() || r.anyPaused(ctx, g):
 			return errPaused

@@ -24,8 +24,8 @@ import (
 // deletedFor is how long the cache has to show a deletion of this process.
 const deletedFor = 10 * time.Second
 
-// The delays between two attempts to evict the pods of one interface. The second and each further successive refusal
-// double the first delay, up to the last.
+// The delays between two attempts to evict the pods of one interface. Each further attempt doubles the first delay, up to
+// the last.
 const (
 	evictFirstDelay = 10 * time.Second
 	evictLastDelay  = 2 * time.Minute
@@ -33,15 +33,16 @@ const (
 
 // attempt is the last attempt to evict the pods of an interface.
 type attempt struct {
-	at       time.Time
-	refusals int
-	refusal  string
+	at time.Time
+	// count is the number of attempts, and refusal why the API server refused the last one.
+	count   int
+	refusal string
 }
 
 // next returns the time of the next attempt.
 func (a attempt) next() time.Time {
 	wait := evictFirstDelay
-	for n := 1; n < a.refusals && wait < evictLastDelay; n++ {
+	for n := 1; n < a.count && wait < evictLastDelay; n++ {
 		wait *= 2
 	}
 	return a.at.Add(min(wait, evictLastDelay))
@@ -57,8 +58,12 @@ func (r *Reconciler) apply(ctx context.Context, f *facts) error {
 		failed = append(failed, client.IgnoreNotFound(r.markOrphan(ctx, f.object(o.Name))))
 	}
 	for _, o := range f.outcome.Evict {
-		if refusal := r.evict(ctx, f.object(o.Name)); refusal != "" {
-			f.refusals[o.Name] = refusal
+		last := r.evict(ctx, f.object(o.Name))
+		if last.refusal != "" {
+			f.refusals[o.Name] = last.refusal
+		}
+		if last.count > 0 {
+			f.nextEviction = sooner(f.nextEviction, max(last.next().Sub(f.now), conflictDelay))
 		}
 	}
 	if !f.nodeENI.Absent {
@@ -83,21 +88,23 @@ func (r *Reconciler) delete(ctx context.Context, f *facts, d fleet.Deletion) err
 	return nil
 }
 
-// evict makes an attempt to evict the pods of an object if one is due. It returns why the API server refused the last
-// one.
-func (r *Reconciler) evict(ctx context.Context, o *v1alpha1.NetworkInterface) (refusal string) {
+// evict makes an attempt to evict the pods of an object if one is due. It returns the last one.
+func (r *Reconciler) evict(ctx context.Context, o *v1alpha1.NetworkInterface) attempt {
 	r.mu.Lock()
 	last := r.evictions[o.Status.ENIID]
 	r.mu.Unlock()
-	if o.Status.Node == nil || o.Status.Node.Pods == nil || r.Now().Before(last.next()) {
-		return last.refusal
+	if o.Status.Node == nil || o.Status.Node.Pods == nil || len(o.Status.Node.Pods.Pods) == 0 {
+		return attempt{} // the next report has them
 	}
-	next := attempt{at: r.Now()}
+	if last.count > 0 && r.Now().Before(last.next()) {
+		return last
+	}
+	next := attempt{at: r.Now(), count: last.count + 1}
 	for _, pod := range o.Status.Node.Pods.Pods {
 		if err := r.evictPod(ctx, o.Spec.NodeName, pod); err != nil {
 			r.Log.Info("a pod is not evicted", "node", o.Spec.NodeName, "namespace", pod.Namespace, "pod", pod.Name,
 				"interface", o.Status.ENIID, "error", err)
-			next.refusals, next.refusal = last.refusals+1, clip(err.Error(), 300)
+			next.refusal = clip(err.Error(), 300)
 		}
 	}
 	r.mu.Lock()
@@ -108,7 +115,7 @@ func (r *Reconciler) evict(ctx context.Context, o *v1alpha1.NetworkInterface) (r
 		}
 	}
 	r.evictions[o.Status.ENIID] = next
-	return next.refusal
+	return next
 }
 
 // evictPod evicts a pod of the node. A pod that is gone, is terminating, or runs on another node does not use the

@@ -48,6 +48,8 @@ type facts struct {
 	owningNodes map[string]string
 	// refusals has the API server's reasons for refusing evictions, by the name of the object.
 	refusals map[string]string
+	// nextEviction is when to try evictions again; 0 for none.
+	nextEviction time.Duration
 	// attachments is the state of the NetworkAttachmentDefinitions.
 	attachments attachments
 	// floating has, by interface ID, why an address that a pod brought up is not where the pod is, or on which nodes pods

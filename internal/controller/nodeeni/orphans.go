@@ -27,7 +27,7 @@ func (r *Reconciler) orphans(ctx context.Context, name string) (again time.Durat
 	if err != nil {
 		return 0, err
 	}
-	f := facts{now: r.Now()}
+	f := facts{now: r.Now(), refusals: map[string]string{}}
 	r.addObjects(&f, objects)
 	if !f.hasDeclared() {
 		r.forget(name)
@@ -46,10 +46,7 @@ func (r *Reconciler) orphans(ctx context.Context, name string) (again time.Durat
 	if !f.outcome.Next.IsZero() {
 		again = f.outcome.Next.Sub(f.now)
 	}
-	if len(f.outcome.Evict) > 0 {
-		again = sooner(again, evictFirstDelay)
-	}
-	return again, err
+	return sooner(again, f.nextEviction), err
 }
 
 // hasDeclared reports whether an object belongs to a NodeENI, and not to a network.

@@ -12,6 +12,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
@@ -250,5 +251,25 @@ func TestPodsThatComeAndGoAreWrittenSeldom(t *testing.T) {
 	}
 	if writes == 0 || writes > 6*minutes {
 		t.Errorf("%d writes in %d minutes of pods that come and go each second", writes, minutes)
+	}
+}
+
+// TestOnlyPodsThatAnAgentNamesAreTriedAgain has a closed interface, whose pods are to be evicted. Without their names the
+// next report of the agent is awaited, and not polled.
+func TestOnlyPodsThatAnAgentNamesAreTriedAgain(t *testing.T) {
+	for name, pods := range map[string][]v1alpha1.PodReference{
+		"no pod is named": nil, "a pod is named": {{Namespace: "upf", Name: "upf-0", UID: "uid-pod"}},
+	} {
+		n := declared()
+		withPods(n)
+		closed := func(o *v1alpha1.NetworkInterface) {
+			o.Spec.Pods = &v1alpha1.PodSettings{Closed: true, OnRemoval: v1alpha1.PodsEvict}
+		}
+		s := setStage(t, &cloud{}, n, selected("n1"), attached(n, "n1", closed,
+			reporting(func(r *v1alpha1.PodsReport) { r.Pods = pods })))
+		result, err := s.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "data"}})
+		if soon := result.RequeueAfter <= 10*time.Second; err != nil || soon != (pods != nil) {
+			t.Errorf("%s: %v, and the next attempt is after %v", name, err, result.RequeueAfter)
+		}
 	}
 }

@@ -158,10 +158,7 @@ func (r *Reconciler) next(nodeENI *v1alpha1.NodeENI, f facts) time.Duration {
 	case !f.resolved():
 		again = r.ReresolveMissing
 	}
-	if len(f.outcome.Evict) > 0 {
-		again = min(again, evictFirstDelay)
-	}
-	return again
+	return sooner(again, f.nextEviction)
 }
 
 // addFinalizer adds the finalizer. Without it the controller creates no object for a NodeENI.

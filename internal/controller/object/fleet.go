@@ -20,7 +20,9 @@ const maxMessage = 1024
 func InFleet(o *v1alpha1.NetworkInterface) fleet.Object {
 	converted := fleet.Object{
 		Object: Rendered(o), Version: o.ResourceVersion, Phase: string(PhaseOf(o)), Ready: IsReady(o),
-		Attached: o.Status.AttachmentID != "", Settled: o.Status.ObservedGeneration == o.Generation,
+		CreatedAt: o.CreationTimestamp.Time,
+		Stalled:   meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionStalled),
+		Attached:  o.Status.AttachmentID != "", Settled: o.Status.ObservedGeneration == o.Generation,
 	}
 	if o.DeletionTimestamp != nil {
 		converted.DeletedAt = o.DeletionTimestamp.Time

@@ -25,8 +25,8 @@ const (
 	byNode     = "nodeName"
 )
 
-// Index indexes NetworkInterfaces by instance, by the name of the NodeENI, by ENI, and by the name of the Node. The instance is that of the
-// spec, which nobody can change, and not that of the label.
+// Index indexes NetworkInterfaces by instance, by the name of the NodeENI, by ENI, and by the name of the Node. The
+// instance is that of the spec, which never changes, and not that of the label.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, field := range []string{byInstance, byNodeENI, byENI, byNode} {
 		values := func(o client.Object) []string { return indexed(o, field) }

@@ -84,8 +84,8 @@ func RemoveFinalizer(ctx context.Context, c client.Client, o *v1alpha1.NetworkIn
 }
 
 // WriteStatus applies the status of the instance reconciler over the version of the object: all but the report of the
-// agent, the drift and the conditions of the other reconcilers. After any change of the object the error is a conflict. It sets
-// the new version.
+// agent, the drift and the conditions of the other reconcilers. After any change of the object the error is a conflict.
+// It sets the new version.
 func WriteStatus(ctx context.Context, c client.Client, o *v1alpha1.NetworkInterface) error {
 	own := o.DeepCopy()
 	own.Status.Node, own.Status.Drift = nil, nil

@@ -186,8 +186,8 @@ func (r *Reconciler) interfaces(ctx context.Context, name string) ([]v1alpha1.Ne
 	}), nil
 }
 
-// given returns what a network gave to pods of a node, as far as it concerns the addresses of a status annotation. A node
-// without an interface of the network says nothing: its object may be lost.
+// given returns what a network gave to pods of a node, as far as it concerns the addresses of a status annotation. A
+// node without an interface of the network says nothing: its object may be lost.
 func (r *Reconciler) given(
 	ctx context.Context, interfaces []v1alpha1.NetworkInterface, network, status string,
 ) (given podservice.Given, err error) {

@@ -26,6 +26,9 @@ type Object struct {
 	Phase string
 	// Attached is set if the object records an attachment, and Ready if the interface is as the present spec declares.
 	Attached, Ready bool
+	// Stalled is set if a person must act before the interface is ready, and CreatedAt is when the object was created.
+	Stalled   bool
+	CreatedAt time.Time
 	// Settled is set if the status of the object is about its present spec.
 	Settled bool
 	// OrphanedAt is when the object became an orphan; zero for never.

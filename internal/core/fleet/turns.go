@@ -3,13 +3,17 @@
 
 package fleet
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Turns returns, by name, whether the interface of an object may be removed now. An object that is not being deleted has
 // no turn, so that a map that is a moment old never has one too many. An object that its NodeENI no longer declares
 // needs none. Of the others, the first ones by the time of their deletion have it, as
 // far as maxUnavailable allows; an instance that lacks an interface counts until the successor is ready. A second
-// object of such an instance has its turn as well: the instance is unavailable already.
+// object of such an instance has its turn as well: the instance is unavailable already. An interface that waited for a
+// person before the first of these deletions does not count: it is not their consequence, and repairs would wait for it.
 func Turns(n NodeENI, objects []Object, instances []Instance) map[string]bool {
 	objects = declared(objects)
 	if n.Absent || n.Deleting {
@@ -23,12 +27,7 @@ func Turns(n NodeENI, objects []Object, instances []Instance) map[string]bool {
 }
 
 func (s survey) turns() map[string]bool {
-	turns, down := map[string]bool{}, map[string]bool{}
-	for at := range s.instances {
-		if i := &s.instances[at]; i.down() {
-			down[i.ID] = true
-		}
-	}
+	turns := map[string]bool{}
 	var waiting []Object
 	for _, o := range s.objects {
 		switch {
@@ -41,6 +40,10 @@ func (s survey) turns() map[string]bool {
 		}
 	}
 	slices.SortFunc(waiting, byDeletion)
+	if len(waiting) == 0 {
+		return turns
+	}
+	down := s.downSince(waiting[0].DeletedAt)
 	for _, o := range waiting {
 		id := o.Spec.InstanceID
 		if turns[o.Name] = !s.n.Paused && (down[id] || len(down) < s.n.limit()); turns[o.Name] {
@@ -48,4 +51,19 @@ func (s survey) turns() map[string]bool {
 		}
 	}
 	return turns
+}
+
+// downSince returns the instances that lack an interface, but for those whose interface waited for a person before.
+func (s survey) downSince(first time.Time) map[string]bool {
+	down := map[string]bool{}
+	for at := range s.instances {
+		i := s.instances[at]
+		i.serving = slices.DeleteFunc(slices.Clone(i.serving), func(o Object) bool {
+			return o.Stalled && !o.Deleting && o.CreatedAt.Before(first)
+		})
+		if i.down() {
+			down[i.ID] = true
+		}
+	}
+	return down
 }

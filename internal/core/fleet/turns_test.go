@@ -32,6 +32,11 @@ func TestTurns(t *testing.T) {
 	all, instances := fleetOf(n, 3) // 1/0 1/1 2/0 2/1 3/0 3/1
 	two, gone := n, n
 	two.MaxUnavailable, gone.Deleting = 2, true
+	stuck := func(created time.Time) []fleet.Object {
+		objects := deleted(notReady(all, 5), 0)
+		objects[5].Stalled, objects[5].CreatedAt = true, created
+		return objects
+	}
 	without := slices.Clone(all)
 	without[4].ENIID, without[4].Slot, without[4].Attached = "", nil, false
 	for title, tc := range map[string]struct {
@@ -48,6 +53,8 @@ func TestTurns(t *testing.T) {
 		"another instance lacks one":       {n, deleted(all[1:], 1), instances, nil},
 		"the instance lacks another one":   {n, deleted(all[1:], 0), instances, []string{"1/1"}},
 		"another is not ready":             {n, deleted(notReady(all, 5), 0), instances, nil},
+		"another waited for a person":      {n, stuck(now.Add(-time.Hour)), instances, []string{"1/0"}},
+		"a successor waits for a person":   {n, stuck(now.Add(time.Hour)), instances, nil},
 		"one without an interface":         {n, deleted(without, 4), instances, []string{"3/0"}},
 		"an instance that is not selected": {n, deleted(all, 4, 0), instances[:2], []string{"1/0", "3/0"}},
 		"the NodeENI is deleted":           {gone, deleted(all, 0, 2, 4), instances, []string{"1/0", "1/1", "2/0", "2/1", "3/0", "3/1"}},

@@ -194,7 +194,7 @@ func (c *checker) interfaceOf(id string) *v1alpha1.NetworkInterface {
 	return nil
 }
 
-// tags checks that the tags identify the NetworkInterface, make the VPC CNI ignore the interface, and include the user's.
+// tags checks that the tags identify the NetworkInterface, make the VPC CNI ignore it, and include the user's.
 func (c *checker) tags(i *ec2.NetworkInterface, nodeENI *v1alpha1.NodeENI, node string) {
 	want := v1alpha1.Strings(nodeENI.Spec.Tags)
 	if want == nil {

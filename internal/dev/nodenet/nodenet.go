@@ -163,7 +163,8 @@ func (n *Network) add(ctx context.Context, name string, linkName func(int) strin
 	}
 	nd := &node{
 		name: name, linkName: linkName, namespace: space,
-		pods: filepath.Join(n.options.Dir, "nodes", name, "pods"), state: filepath.Join(n.options.Dir, "nodes", name, "state"),
+		pods:  filepath.Join(n.options.Dir, "nodes", name, "pods"),
+		state: filepath.Join(n.options.Dir, "nodes", name, "state"),
 	}
 	n.nodes = append(n.nodes, nd)
 	// A new namespace means that the node has booted: no earlier pod has an address.

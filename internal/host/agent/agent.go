@@ -316,18 +316,23 @@ func instanceOf(metadata *eni.Metadata, node *corev1.Node) string {
 	return instance.ID
 }
 
-// findLinks lists the objects again after a link appeared that belongs to none of them.
+// findLinks lists the objects again after a link appeared that belongs to none of them. While an object waits for its MAC
+// address, the link is probably that one's, and a list costs the API server work.
 func (a *Agent) findLinks(s *snapshot) {
+	awaits := func(n *v1alpha1.NetworkInterface) bool { return n.Status.MACAddress == "" }
 	for _, link := range s.facts.Links {
 		if link.Device == "" || a.seenLinks[link.MAC] {
 			continue
 		}
-		a.seenLinks[link.MAC] = true
-		if link.Index != s.facts.PrimaryLink && !slices.ContainsFunc(s.objects, func(n *v1alpha1.NetworkInterface) bool {
-			return n.Status.MACAddress == link.MAC
-		}) {
+		is := func(n *v1alpha1.NetworkInterface) bool { return n.Status.MACAddress == link.MAC }
+		switch {
+		case link.Index == s.facts.PrimaryLink, slices.ContainsFunc(s.objects, is):
+		case slices.ContainsFunc(s.objects, awaits):
+			continue
+		default:
 			a.API.names.want()
 		}
+		a.seenLinks[link.MAC] = true
 	}
 	for mac := range a.seenLinks {
 		if !slices.ContainsFunc(s.facts.Links, func(l hostnet.LinkFacts) bool { return l.MAC == mac }) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/netattach"
+	"github.com/multieni/multieni/internal/core/podnet"
 )
 
 // limit sets the capacity of a network to 0 while the node lacks a CNI plugin of multieni.
@@ -52,7 +53,7 @@ func (a *Agent) missingPlugins() []string {
 func (a *Agent) capacity(s *snapshot) map[corev1.ResourceName]int64 {
 	capacity := map[corev1.ResourceName]int64{}
 	for _, one := range s.served {
-		if one.object == nil {
+		if one.object == nil || one.err == nil && one.step.State != podnet.Serving {
 			continue
 		}
 		if report := a.podsReport(s, one); report != nil && report.Capacity > 0 {

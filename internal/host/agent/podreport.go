@@ -45,7 +45,7 @@ func (a *Agent) podsReport(s *snapshot, one *served) *v1alpha1.PodsReport {
 	}
 	network := one.desired
 	network.Phase = podnet.Closed
-	if one.step.State == podnet.Serving && one.err == nil {
+	if one.opens() && one.err == nil {
 		network.Phase = podnet.Open
 	}
 	report := &v1alpha1.PodsReport{}
@@ -95,8 +95,11 @@ func count(n int64) int32 { return int32(min(n, mostCounted)) }
 
 // explain says whether pods can attach, or why not.
 func (a *Agent) explain(report *v1alpha1.PodsReport, s *snapshot, one *served) {
-	family := one.unknown
-	switch one.step.State {
+	family, state := one.unknown, one.step.State
+	if one.opens() {
+		state = podnet.Serving
+	}
+	switch state {
 	case podnet.Serving:
 		report.Ready, report.Reason, report.Message = true, v1alpha1.ReasonNetworkReady, "pods can attach"
 		a.explainServing(report, s, one)

@@ -35,6 +35,8 @@ type served struct {
 	leases  []podnet.Lease
 	brought int
 	readAt  time.Time
+	// blocked is set while another folder keeps the interface from being opened.
+	blocked bool
 	// step is what package podnet decided. It does not count after an error.
 	step podnet.Step
 	err  error
@@ -47,6 +49,11 @@ func (o *served) uses() bool { return o.object != nil && o.object.Spec.Pods != n
 // this boot without one would be taken for one whose leases are lost.
 func (o *served) isOpen() bool {
 	return o.object != nil && o.object.Status.Node != nil && o.object.Status.Node.Open
+}
+
+// opens reports whether pods can attach, or can once the API server has answered this report: one write says both.
+func (o *served) opens() bool {
+	return o.step.State == podnet.Serving || o.step.State == podnet.Opening && o.step.Open && !o.blocked
 }
 
 // isLeft reports whether the interface has no object, and isNew whether its object has no report yet.
@@ -228,6 +235,7 @@ func (a *Agent) decideUse(s *snapshot, one *served, present []podlease.Folder, f
 			f.Blocked, f.Use.Known = one.object != nil, one.object == nil && f.Use.Known
 		}
 	}
+	one.blocked = f.Blocked
 	a.decideObject(s, one, &f)
 	a.watchLeases(one, f.Folder)
 	one.brought = a.updatePresent(s, one)
