@@ -425,7 +425,7 @@ func (c *cluster) mayStay(n *v1alpha1.NetworkInterface) bool {
 		return true // the cloud provider removes the Nodes of an ended instance
 	}
 	if !n.DeletionTimestamp.IsZero() {
-		return n.Held() && !ended && !c.hasAgent(n)
+		return n.Held() && !ended && !c.hasAgent(n) || n.Status.ENIID == "" && c.hasCopies(n)
 	}
 	if n.Spec.Origin == v1alpha1.OriginNetwork {
 		return len(its) > 0 || !ended

@@ -88,6 +88,10 @@ func (r *run) noteObject(c *cluster, change change) {
 		return
 	}
 	n := change.after.(*v1alpha1.NetworkInterface)
+	if was, is := change.before.(*v1alpha1.NetworkInterface); is && was.Status.ENIID == "" &&
+		n.Status.Evidence == v1alpha1.EvidenceTakenOver {
+		r.watch.spent.needed++ // its tags name the object then
+	}
 	if r.watch.existed[n.UID] == "" {
 		r.watch.existed[n.UID] = c.name
 		c.checkNames(n)
