@@ -96,7 +96,7 @@ type Facts struct {
 	// Folder is the file in the folder; nil if there is no folder. A damaged file has only the names of the folder.
 	Folder *Network
 	Use    Use
-	// Saved is the entry of the checkpoint that has the ENI, whatever object or network it names; nil for none. For a
+	// Saved is the entry of the checkpoint that has the ENI, regardless of what object or network it names; nil for none. For a
 	// folder without an object it is nil if the ENI has an object.
 	Saved *Saved
 	// Recalled is the part of Saved that instance metadata shows on this instance; nil for none.

@@ -210,7 +210,7 @@ func Network(n *v1alpha1.NetworkInterface, node string, defaultMTU int) (network
 	return network, lacks(network, wants4, wants6)
 }
 
-// families reports of which families a pod must get an address: from a prefix or, with HostDevice, the interface's own.
+// families reports the families from which a pod must get an address: from a prefix or, with HostDevice, the interface's own.
 func families(n *v1alpha1.NetworkInterface) (wants4, wants6 bool) {
 	of, pods := n.Status.Addresses, n.Spec.Pods
 	wants4 = pods.IPv4 != nil || takesLink(n) && of.PrivateIP != ""

@@ -250,7 +250,7 @@ func TestAnotherObjectTakesTheFolderOver(t *testing.T) {
 	}
 }
 
-// Nobody needs the folder of an object that is gone once its pods have ended.
+// No pod needs the folder of an object that is gone once its pods have ended.
 func TestTheFolderOfNoObjectGoes(t *testing.T) {
 	n := newNode(t, withPods())
 	n.settle()
