@@ -31,7 +31,7 @@ const (
 // resource names the kind in errors.
 var resource = schema.GroupResource{Group: v1alpha1.SchemeGroupVersion.Group, Resource: "networkinterfaces"}
 
-// Create creates an object with its finalizer. The API server refuses a second object of the name, whatever a cache
+// Create creates an object with its finalizer. The API server refuses a second object of the name, regardless of what a cache
 // says: then [apierrors.IsAlreadyExists] is true.
 func Create(ctx context.Context, c client.Client, o *v1alpha1.NetworkInterface) error {
 	if !slices.Contains(o.Finalizers, v1alpha1.InterfaceFinalizer) {
