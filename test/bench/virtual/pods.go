@@ -140,6 +140,7 @@ func (h *podHost) object() *v1alpha1.NetworkInterface {
 func (h *podHost) network() podnet.Network {
 	h.Helper()
 	network, _ := agent.Network(h.object(), h.name, 9001)
+	network.Phase = podnet.Open // no agent runs that opens it
 	return network
 }
 
