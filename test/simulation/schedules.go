@@ -244,14 +244,16 @@ func endSchedules() []Schedule {
 }
 
 // newLeaderTrustsItsRead lets a new leader expect no late effects of the calls of its predecessors.
-var newLeaderTrustsItsRead = []Edit{{core + "plan", "$at := $p.$Era.SettledAt()", "$at := time.Time{}"}}
+var newLeaderTrustsItsRead = []Edit{{core + "plan",
+	"$at := $p.Era.SettledAt()\nfor _, $last := range $p.Attempts[$m.Key.UID].Updates {",
+	"$at := time.Time{}\nfor _, $last := range $p.Attempts[$m.Key.UID].Updates {"}}
 
 // leaderSchedules are about calls for prefixes without an answer, and about leaders that follow each other.
 func leaderSchedules() []Schedule {
 	return []Schedule{
 		{Rule: model.OnePrefixCall,
-			Without: []Edit{{core + "plan", "return $last.Class != $eni.Transient",
-				"return $last.Class != $eni.Transient || true"}},
+			Without: []Edit{{core + "plan", "if $last.Class == eni.Transient {\n$at = later(",
+				"if $last.Class == eni.Transient && $at.IsZero() && !$at.IsZero() {\n$at = later("}},
 			steps: func(s *stage) {
 				s.podsStart(node1)
 				s.agentActs(node1)
@@ -273,18 +275,18 @@ func leaderSchedules() []Schedule {
 	}
 }
 
-// detachSchedules are about calls to detach a drained interface that get no answer, and users who want it back.
+// detachSchedules are about calls to detach the interface of an object that get no answer, and users who strip the
+// object of its finalizer meanwhile. Its successor must not open the interface before that call has arrived.
 func detachSchedules() []Schedule {
-	wantedBack := func(takesOver func(*stage)) func(*stage) {
+	tornAway := func(takesOver func(*stage)) func(*stage) {
 		return func(s *stage) {
 			s.podsEnd(node1)
-			s.userLabels(node1, nil)
-			s.leaderServes(node1)
-			s.agentActs(node1)            // reports the network as drained
+			s.userDeletes(node1)
+			s.agentActs(node1)            // lets go
 			s.leaderServesWithoutAnswer() // to detach the interface
-			s.userLabels(node1, selectedLabels)
+			s.userStrips(node1)
 			takesOver(s)
-			for range 3 { // reports that the network does not drain, and opens it with the record of that
+			for range 3 { // the successor takes the interface over, and the agent opens it
 				s.leaderServes(node1)
 				s.agentActs(node1)
 			}
@@ -294,11 +296,10 @@ func detachSchedules() []Schedule {
 	}
 	return []Schedule{
 		{Rule: model.TakeOverSettled, Variant: "after a call to detach its interface without an answer",
-			Without: []Edit{{core + "plan", "own := $r.$UnansweredDetach; !own.IsZero()",
-				"own := $r.$UnansweredDetach; own.IsZero() && !own.IsZero()"}},
-			steps: wantedBack(func(*stage) {})},
+			Without: []Edit{{core + "plan", "$settled := $p.settledAt($m, $r)", "$settled := time.Time{}"}},
+			steps:   tornAway(func(*stage) {})},
 		{Rule: model.TakeOverSettled, Variant: "after another leader took over",
-			Without: []Edit{{core + "plan", "$at = $p.$Era.SettledAt()", "$at = time.Time{}"}},
-			steps:   wantedBack((*stage).anotherLeaderTakesOver)},
+			Without: []Edit{{core + "plan", "$settled := $p.settledAt($m, $r)", "$settled := time.Time{}"}},
+			steps:   tornAway((*stage).anotherLeaderTakesOver)},
 	}
 }

@@ -379,12 +379,13 @@ func (s *stage) network(node string) string {
 	for at := range s.hosts[node].files {
 		return at
 	}
-	panic("node " + node + " has no network for pods")
+	return ""
 }
 
 // podsStart starts pods on a node until there is no address for a further one.
 func (s *stage) podsStart(node string) {
-	for s.hosts[node].add(s.network(node)) {
+	at := s.network(node)
+	for at != "" && s.hosts[node].hasLink(s.hosts[node].files[at].ENI) && s.hosts[node].add(at) {
 	}
 }
 
@@ -403,12 +404,27 @@ func (s *stage) podsEnd(node string) {
 	s.passes(podnet.RestTime / hostSpeed)
 }
 
-// userLabels lets a user give a node the labels that the NodeENI selects, or other ones.
-func (s *stage) userLabels(node string, labels map[string]string) {
-	_, _ = s.c.api.update(nodes, node, "", func(o client.Object) (client.Object, error) {
-		o.SetLabels(labels)
+// userDeletes lets a user delete the NetworkInterface of a node.
+func (s *stage) userDeletes(node string) {
+	_ = s.c.api.delete(netInterfaces, s.objectOn(node).Name, "")
+}
+
+// userStrips lets a user strip the NetworkInterface of a node of its finalizer.
+func (s *stage) userStrips(node string) {
+	_, _ = s.c.api.update(netInterfaces, s.objectOn(node).Name, "", func(o client.Object) (client.Object, error) {
+		o.SetFinalizers(nil)
 		return o, nil
 	})
+}
+
+// objectOn returns the NetworkInterface of a node.
+func (s *stage) objectOn(node string) *v1alpha1.NetworkInterface {
+	for _, n := range s.c.api.interfaces() {
+		if n.Spec.NodeName == node {
+			return n
+		}
+	}
+	panic("node " + node + " has no NetworkInterface")
 }
 
 // agentReads lets the agent of a node read the objects of its interfaces.

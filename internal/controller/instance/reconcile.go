@@ -92,7 +92,8 @@ func (r *Reconciler) reconcile(ctx context.Context, instanceID string, slot *wor
 // planAgain returns when to plan again, or zero. The objects of an ended instance without interfaces wait only for the
 // end of their Node.
 func (run *run) planAgain() time.Time {
-	if run.ended && len(run.plan.Gone) == len(run.gathered.objects) {
+	isOpen := func(s plan.State) bool { return s.Goal != plan.Keep && !slices.Contains(run.plan.Gone, s.Key.UID) }
+	if run.ended && !slices.ContainsFunc(run.plan.Interfaces, isOpen) {
 		return time.Time{}
 	}
 	return run.plan.Next

@@ -77,7 +77,12 @@ func (i *surveyed) pair(n NodeENI, known places) {
 		i.serving = i.objects
 		return
 	}
-	i.placed = known.at(n, selector.Location{Zone: i.Zone, VPCID: i.vpc(n)})
+	vpc := i.vpc(n)
+	if vpc == "" && !i.isRendered() { // the next rendering says whether the subnets are in the VPC of the instance
+		i.serving = i.objects
+		return
+	}
+	i.placed = known.at(n, selector.Location{Zone: i.Zone, VPCID: vpc})
 	if problem := i.stranded(); problem != nil {
 		i.placed.Interfaces, i.placed.Problems = nil, []plan.Problem{*problem}
 	}
@@ -99,6 +104,13 @@ func (i *surveyed) pair(n NodeENI, known places) {
 		}
 	}
 	i.keepStranded()
+}
+
+// isRendered reports whether all interfaces in use were rendered from the present NodeENI.
+func (i *surveyed) isRendered() bool {
+	return !slices.ContainsFunc(i.objects, func(o Object) bool {
+		return o.ENIID != "" && !o.Deleting && o.Spec.Revision != i.revision
+	})
 }
 
 // stranded returns why the NodeENI has no subnet for the instance, if an interface in use was rendered with that; else

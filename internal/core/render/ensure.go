@@ -29,6 +29,9 @@ func (r *renderer) ensure(n NodeENI, objects []Object) {
 		if !paired || objects[i].ENIID == "" {
 			r.awaited = append(r.awaited, awaited{wanted, n.Name})
 		}
+		if paired && objects[i].ENIID == "" {
+			r.letGo(wanted)
+		}
 		if !paired && !r.letGo(wanted) {
 			r.create(n.Name, r.spec(n, placed, wanted))
 		}

@@ -75,8 +75,7 @@ func (r *renderer) named(network string) *NodeENI {
 // object first. The next rendering creates the object of the NodeENI.
 func (r *renderer) letGo(w Wanted) bool {
 	for _, o := range r.Objects {
-		if o.Spec.Origin != OriginNetwork || r.named(o.Spec.NodeENI.Name) != nil || !fitsSlot(w, o.Slot) ||
-			!w.Allows(o.SubnetID) {
+		if o.Spec.Origin != OriginNetwork || r.named(o.Spec.NodeENI.Name) != nil || !fits(w, o) {
 			continue
 		}
 		if !o.Deleting && !r.Incomplete {
@@ -86,6 +85,15 @@ func (r *renderer) letGo(w Wanted) bool {
 		return true
 	}
 	return false
+}
+
+// fits reports whether the interface of an object, or the one that it is about to take over, is a declared one.
+func fits(w Wanted, o Object) bool {
+	if o.ENIID != "" {
+		return fitsSlot(w, o.Slot) && w.Allows(o.SubnetID)
+	}
+	return fitsSlot(w, &o.Spec.Slot) &&
+		slices.ContainsFunc(o.Spec.Subnets, func(s Subnet) bool { return w.Allows(s.ID) })
 }
 
 func fitsSlot(w Wanted, slot *eni.Slot) bool { return slot != nil && *slot == w.Slot }

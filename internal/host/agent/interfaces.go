@@ -25,7 +25,7 @@ const interfaceResource = "networkinterfaces"
 const (
 	// listPause is the time between two lists of names, so that a burst of links causes one. listRetry is the time before
 	// another attempt.
-	listPause, listRetry = time.Second, 2 * time.Second
+	listPause, listRetry = 500 * time.Millisecond, 2 * time.Second
 	// listAgain is the time after which the names are listed without an event.
 	listAgain = 30 * time.Minute
 )
