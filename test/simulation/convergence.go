@@ -317,7 +317,7 @@ func (c *cluster) settled() *Violation {
 	for _, n := range c.api.interfaces() {
 		c.run.judged("I5")
 		if _, wanted := claims[spotOfObject(n)]; !wanted && !c.mayStay(n) {
-			return &Violation{"I5", fmt.Sprintf("nobody wants %s", objectDigest(n))}
+			return &Violation{"I5", fmt.Sprintf("no NodeENI declares %s", objectDigest(n))}
 		}
 		if !n.DeletionTimestamp.IsZero() && !c.mayStay(n) {
 			return &Violation{"I6", fmt.Sprintf("%s is still being deleted", objectDigest(n))}
@@ -425,7 +425,7 @@ func (c *cluster) mayStay(n *v1alpha1.NetworkInterface) bool {
 		return true // the cloud provider removes the Nodes of an ended instance
 	}
 	if !n.DeletionTimestamp.IsZero() {
-		return n.Held() && !ended && !c.hasAgent(n)
+		return n.Held() && !ended && !c.hasAgent(n) || n.Status.ENIID == "" && c.hasCopies(n)
 	}
 	if n.Spec.Origin == v1alpha1.OriginNetwork {
 		return len(its) > 0 || !ended

@@ -22,7 +22,12 @@ import (
 // not say which of them is the one that was created for it.
 func (c *cluster) awaitsPerson(i eni.Interface) bool {
 	n := c.api.interfaceWith(types.UID(i.Tags[identity.TagUID]))
-	return n != nil && plan.Reason(reasonOf(n)) == plan.NotImported && c.anyCopied(spotOfObject(n))
+	return n != nil && c.hasCopies(n)
+}
+
+// hasCopies reports whether an object says that several interfaces have its tags, and they do.
+func (c *cluster) hasCopies(n *v1alpha1.NetworkInterface) bool {
+	return plan.Reason(reasonOf(n)) == plan.NotImported && c.anyCopied(spotOfObject(n))
 }
 
 // isBlocked reports whether an object says that its interface is not as declared, for a reason that does not pass by

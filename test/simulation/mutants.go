@@ -30,6 +30,19 @@ const (
 	clientToken     = "$Token: $c.$Key.$Token(),"
 )
 
+// Untried names the mutants that were restated for objects and have no row in the kill table yet: make mutants tries them
+// like all others.
+func Untried() []string {
+	return []string{
+		"a token that is not the UID", "maxUnavailable is ignored", "deletions of users have no turn",
+		"a pause does not hold what is done on a node", "takes over an interface that another object has",
+		"creates before it takes over", "what was taken over is not held", "detaches a held one",
+		"the finalizer goes before EC2 answered", "unowned by the cache alone, and at once",
+		"launch interfaces are tagged again", "opens before its hold is written",
+		"a process reads instead of writing first", "lets go with a lease", "lets go while a program has the device",
+	}
+}
+
 // Mutants returns the bug shapes of the reliability catalogue.
 func Mutants() []Mutant {
 	return slices.Concat(beliefMutants(), actionMutants(), ownershipMutants(), callMutants(), agentMutants(), podMutants())
@@ -172,7 +185,7 @@ func agentMutants() []Mutant {
 	return []Mutant{
 		{Name: "opens before its hold is written", Like: "a daemon that reports what it did", Edits: []Edit{
 			{core + "podnet", "$o.Open && $f.written() && !$f.Blocked:", "!$f.Blocked:"},
-			{core + "podnet", "if $observed || $f.written() && $f.Link == LinkUsable {", "if $observed || $f.Link == LinkUsable {"},
+			{core + "podnet", "case $f.written() && $f.Link == LinkUsable:", "case $f.Link == LinkUsable:"},
 		}},
 		{Name: "a process reads instead of writing first", Like: "a daemon that trusts its cache", Edits: []Edit{
 			{core + "podnet", "return $f.Object.Answered && $f.Object.Agent == $f.Process && !$f.Unanswered",

@@ -18,7 +18,7 @@ import (
 // orphanGrace is how long an object whose NodeENI does not exist keeps its interface.
 const orphanGrace = 24 * time.Hour
 
-// mostSkew is the most by which the clocks of two replicas differ: one begins the grace period, and another ends it.
+// mostSkew is the greatest difference between the clocks of two replicas: one begins the grace period, and another ends it.
 const mostSkew = 2 * time.Hour
 
 // deleting checks I1 for a DELETE of a process: there is a reason to delete the object, other than that of users, whose
@@ -88,6 +88,10 @@ func (r *run) noteObject(c *cluster, change change) {
 		return
 	}
 	n := change.after.(*v1alpha1.NetworkInterface)
+	if was, is := change.before.(*v1alpha1.NetworkInterface); is && was.Status.ENIID == "" &&
+		n.Status.Evidence == v1alpha1.EvidenceTakenOver {
+		r.watch.spent.needed++ // its tags name the object then
+	}
 	if r.watch.existed[n.UID] == "" {
 		r.watch.existed[n.UID] = c.name
 		c.checkNames(n)
@@ -137,7 +141,7 @@ func (r *run) wasFinal(id string) bool {
 }
 
 // collecting checks I1 and I21 for unowned interfaces: they are unattached, old enough, and no object has their UID. An
-// interface with the UID of an object that records another one is nobody's.
+// interface with the UID of an object that records another one has no object.
 func (r *run) collecting(p *process, q request, i eni.Interface) {
 	r.judged("I1")
 	if n := p.cluster.api.interfaceWith(types.UID(i.Tags[identity.TagUID])); n != nil && n.Status.ENIID == "" &&

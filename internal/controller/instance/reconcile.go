@@ -61,6 +61,9 @@ func onlyConflicts(err error) bool {
 	return apierrors.IsConflict(err)
 }
 
+// recordDelay is the wait for the cache to show a write of this process. Its event comes earlier.
+const recordDelay = time.Second
+
 // reconcile returns when to reconcile again, or zero.
 func (r *Reconciler) reconcile(ctx context.Context, instanceID string, slot *workerSlot) (time.Time, error) {
 	run := &run{r: r, slot: slot, instanceID: instanceID, confirmed: map[identity.UID]bool{}}
@@ -71,6 +74,9 @@ func (r *Reconciler) reconcile(ctx context.Context, instanceID string, slot *wor
 	if g.isEmpty() {
 		r.forgetInstance(instanceID)
 		return time.Time{}, nil
+	}
+	if r.lacksRecord(g) {
+		return r.Now().Add(recordDelay), nil
 	}
 	staleAt, err := run.readIfStale(ctx)
 	if err != nil {

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
@@ -41,6 +43,9 @@ func (r *Reconciler) reportObject(ctx context.Context, run *run, o *v1alpha1.Net
 		return time.Time{}, r.delete(ctx, o)
 	case !planned || run.waiting[uid]:
 		return time.Time{}, nil
+	case run.ended && o.DeletionTimestamp == nil && slices.Contains(run.plan.Gone, uid):
+		state.Problem = plan.Problem{Reason: plan.InstanceNotReady,
+			Message: "instance " + run.instanceID + " has ended; the object goes with the Node of the instance"}
 	}
 	return r.writeStatus(ctx, o, state)
 }
@@ -101,7 +106,11 @@ func (r *Reconciler) writeStatus(ctx context.Context, o *v1alpha1.NetworkInterfa
 	}
 	written := o.DeepCopy()
 	written.Status = after
-	if err := object.WriteStatus(ctx, r.Client, written); err != nil {
+	err := object.WriteStatus(ctx, r.Client, written)
+	if o.Status.ENIID != after.ENIID && (err == nil || isUnanswered(err)) {
+		r.recording(o)
+	}
+	if err != nil {
 		return time.Time{}, err
 	}
 	r.announce(o, after)
@@ -109,6 +118,29 @@ func (r *Reconciler) writeStatus(ctx context.Context, o *v1alpha1.NetworkInterfa
 		r.Attached(r.Now().Sub(o.CreationTimestamp.Time))
 	}
 	return time.Time{}, nil
+}
+
+// isUnanswered reports whether a write may have been made although it has an error.
+func isUnanswered(err error) bool {
+	reason := apierrors.ReasonForError(err)
+	return reason == metav1.StatusReasonUnknown || reason == metav1.StatusReasonTimeout ||
+		reason == metav1.StatusReasonServerTimeout
+}
+
+// recording notes that the ID of an interface was written, or may have been.
+func (r *Reconciler) recording(o *v1alpha1.NetworkInterface) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.Objects.Record(identity.UID(o.UID), o.ResourceVersion, r.Now())
+}
+
+// lacksRecord reports whether the cache does not show yet that an object has an interface.
+func (r *Reconciler) lacksRecord(g *gathered) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(g.objects, func(o v1alpha1.NetworkInterface) bool {
+		return r.state.Objects.LacksRecord(identity.UID(o.UID), o.ResourceVersion, r.Now())
+	})
 }
 
 func (r *Reconciler) statusDue(uid identity.UID, wait time.Duration) time.Time {

@@ -21,6 +21,33 @@ type Objects struct {
 	// first sight. After a restart each is seen again.
 	deleting map[identity.UID]uint64
 	seen     uint64
+	// recorded has the objects in which this process recorded an interface, with the version before. A new leader waits
+	// for the settled era before it takes an interface over.
+	recorded map[identity.UID]recording
+}
+
+// recording is a write of an interface's ID over a version of its object.
+type recording struct {
+	version string
+	at      time.Time
+}
+
+// recordingSeen is how long a cache has to show the write of an interface's ID.
+const recordingSeen = time.Minute
+
+// Record records that the process writes the ID of an interface over a version of its object.
+func (o *Objects) Record(uid identity.UID, version string, now time.Time) {
+	if o.recorded == nil {
+		o.recorded = map[identity.UID]recording{}
+	}
+	o.recorded[uid] = recording{version, now}
+}
+
+// LacksRecord reports whether a version of an object lacks the ID that this process wrote over it a moment ago. Another
+// object could take the interface over.
+func (o *Objects) LacksRecord(uid identity.UID, version string, now time.Time) bool {
+	last, written := o.recorded[uid]
+	return written && last.version == version && now.Sub(last.at) < recordingSeen
 }
 
 // Listed reports whether the first list was recorded.
@@ -76,4 +103,5 @@ func (o *Objects) Forget(uid identity.UID) {
 	delete(o.inherited, uid)
 	delete(o.pending, uid)
 	delete(o.deleting, uid)
+	delete(o.recorded, uid)
 }

@@ -100,3 +100,22 @@ func TestDeletionsAreSeenInOrder(t *testing.T) {
 		t.Errorf("got %d, %d and %d again; the last is %d", first, second, again, o.Seen())
 	}
 }
+
+// TestARecordIsExpected: until the cache shows another version, the object has an interface that it does not name.
+func TestARecordIsExpected(t *testing.T) {
+	var o volatile.Objects
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	o.Record("uid-1", "7", now)
+	switch {
+	case !o.LacksRecord("uid-1", "7", now.Add(time.Second)):
+		t.Error("the same version has the record")
+	case o.LacksRecord("uid-1", "8", now), o.LacksRecord("uid-2", "7", now):
+		t.Error("another version, or another object, lacks it")
+	case o.LacksRecord("uid-1", "7", now.Add(time.Minute)):
+		t.Error("a write that never arrived is awaited for ever")
+	}
+	o.Forget("uid-1")
+	if o.LacksRecord("uid-1", "7", now) {
+		t.Error("an object that no longer exists is awaited")
+	}
+}

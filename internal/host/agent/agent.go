@@ -134,8 +134,8 @@ type Agent struct {
 	// observation and of the last report.
 	unanswered            map[types.UID]bool
 	firstSeen, reportedAt map[types.UID]time.Time
-	// seenLinks are the MAC addresses of the physical links of the node, and strangers those of links that may belong to an
-	// object that waits for its MAC address, each with the time at which the agent first saw the link.
+	// seenLinks are the MAC addresses of the physical links of the node, and strangers those of links that may belong to
+	// an object that waits for its MAC address, each with the time at which the agent first saw the link.
 	seenLinks map[string]bool
 	strangers map[string]time.Time
 }
@@ -320,8 +320,8 @@ func instanceOf(metadata *eni.Metadata, node *corev1.Node) string {
 	return instance.ID
 }
 
-// findLinks lists the objects again after a link appeared that belongs to none of them. While an object waits for its MAC
-// address, the link is probably that one's, and a list costs the API server work: so the agent waits for a while.
+// findLinks lists the objects again after a link appeared that belongs to none of them. While an object waits for its
+// MAC address, the link is probably that one's, and a list costs the API server work: so the agent waits for a while.
 func (a *Agent) findLinks(s *snapshot) {
 	awaits := func(n *v1alpha1.NetworkInterface) bool { return n.Status.MACAddress == "" }
 	for _, link := range s.facts.Links {
