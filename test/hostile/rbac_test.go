@@ -252,11 +252,14 @@ func (s *stage) liveWithAddress() {
 	})
 }
 
-// unprovoked are permissions that this life does not use: to patch an event that repeats within minutes, to list where
+// unprovoked are permissions that this life does not use: to create an Event, which only what needs a person has, and to
+// patch one that repeats within minutes, to read a NodeENI whose objects are orphans, to list where
 // an API server does not stream a first list, to read a FloatingAddress before its address is unassigned, to make one
 // again that a user deleted under a pod, to read the cluster's service range, which the user data of this node template
 // does not name, and to change the recorded name of the cluster.
 var unprovoked = map[permission]bool{
+	{"create", "events.k8s.io", "events"}:               true,
+	{"get", "networking.k8s.aws", "nodeenis"}:           true,
 	{"patch", "events.k8s.io", "events"}:                true,
 	{"list", "", "nodes"}:                               true,
 	{"list", "networking.k8s.aws", "nodeenis"}:          true,

@@ -317,7 +317,7 @@ func (c *cluster) settled() *Violation {
 	for _, n := range c.api.interfaces() {
 		c.run.judged("I5")
 		if _, wanted := claims[spotOfObject(n)]; !wanted && !c.mayStay(n) {
-			return &Violation{"I5", fmt.Sprintf("nobody wants %s", objectDigest(n))}
+			return &Violation{"I5", fmt.Sprintf("no NodeENI declares %s", objectDigest(n))}
 		}
 		if !n.DeletionTimestamp.IsZero() && !c.mayStay(n) {
 			return &Violation{"I6", fmt.Sprintf("%s is still being deleted", objectDigest(n))}

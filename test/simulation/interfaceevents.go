@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// deleteInterfaces lets a user delete a NetworkInterface, or all of them. At times the ENI shall stay.
+// deleteInterfaces lets a user delete a NetworkInterface, or all of them. At times the ENI must stay.
 func (c *cluster) deleteInterfaces() {
 	r, one := c.run, c.any(netInterfaces)
 	if one == nil {

@@ -18,7 +18,7 @@ import (
 // orphanGrace is how long an object whose NodeENI does not exist keeps its interface.
 const orphanGrace = 24 * time.Hour
 
-// mostSkew is the most by which the clocks of two replicas differ: one begins the grace period, and another ends it.
+// mostSkew is the greatest difference between the clocks of two replicas: one begins the grace period, and another ends it.
 const mostSkew = 2 * time.Hour
 
 // deleting checks I1 for a DELETE of a process: there is a reason to delete the object, other than that of users, whose
@@ -141,7 +141,7 @@ func (r *run) wasFinal(id string) bool {
 }
 
 // collecting checks I1 and I21 for unowned interfaces: they are unattached, old enough, and no object has their UID. An
-// interface with the UID of an object that records another one is nobody's.
+// interface with the UID of an object that records another one has no object.
 func (r *run) collecting(p *process, q request, i eni.Interface) {
 	r.judged("I1")
 	if n := p.cluster.api.interfaceWith(types.UID(i.Tags[identity.TagUID])); n != nil && n.Status.ENIID == "" &&

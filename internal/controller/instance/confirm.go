@@ -13,7 +13,7 @@ import (
 )
 
 // unconfirmed returns the calls of the plan that detach or delete an interface and whose object was not read from the
-// API server itself yet. A cached object that is final proves that nobody uses its interface, however old the cache is.
+// API server itself yet. A cached object that is final proves that no pod uses its interface, however old the cache is.
 // But the object may have been let go or torn away since, and another object may have the interface now.
 func (run *run) unconfirmed() (calls []plan.Call) {
 	for _, call := range run.plan.Calls {
@@ -51,7 +51,7 @@ func (run *run) confirm(ctx context.Context, calls []plan.Call) error {
 
 // mayRemove reports whether the API server has the object of a call as the call supposes: final, or of an ended
 // instance, and with the interface of the call. A second interface that was created for an object with another one is
-// nobody's.
+// no pod's.
 func (run *run) mayRemove(ctx context.Context, uid identity.UID, call plan.Call) (bool, error) {
 	cached := run.gathered.object(uid)
 	if cached == nil {

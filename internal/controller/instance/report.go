@@ -43,6 +43,9 @@ func (r *Reconciler) reportObject(ctx context.Context, run *run, o *v1alpha1.Net
 		return time.Time{}, r.delete(ctx, o)
 	case !planned || run.waiting[uid]:
 		return time.Time{}, nil
+	case run.ended && o.DeletionTimestamp == nil && slices.Contains(run.plan.Gone, uid):
+		state.Problem = plan.Problem{Reason: plan.InstanceNotReady,
+			Message: "instance " + run.instanceID + " has ended; the object goes with the Node of the instance"}
 	}
 	return r.writeStatus(ctx, o, state)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// How long the controller defers a status that nobody waits for, so that one write covers several changes: EC2 takes a
+// How long the controller defers a status that no program waits for, so that one write covers several changes: EC2 takes a
 // few seconds to create and attach an interface, and some more to detach and delete it.
 const (
 	statusDelay  = 10 * time.Second

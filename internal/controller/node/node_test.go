@@ -220,7 +220,12 @@ func TestAnObjectIsDeleted(t *testing.T) {
 			w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance))
 			w.reconcile("node-1")
 			w.must(w.api.Update(t.Context(), unlabeled(w)))
-			w.live = controllertest.API(t, tc.live(w)...)
+			live := tc.live(w)
+			for _, o := range w.objects() {
+				o.ResourceVersion = ""
+				live = append(live, &o)
+			}
+			w.live = controllertest.API(t, live...)
 			w.restart(func(*node.Options) {})
 			w.reconcile("node-1")
 			if lives := len(w.names()) > 0; lives != tc.lives {

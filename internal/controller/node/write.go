@@ -114,9 +114,10 @@ type confirmation struct {
 	deletes map[string]bool
 }
 
-// confirm renders again with the Nodes and the NodeENIs from the API server itself, once for all deletions. A cache can
-// be stale without any sign: its first list may come from an API server that lags, its watch may be silent, and after
-// changes of a Node and of a NodeENI it may have only the later one. A deletion cannot be taken back.
+// confirm renders again with the Nodes, the NodeENIs and the objects from the API server itself, once for all
+// deletions. A cache can be stale without any sign: its first list may come from an API server that lags, its watch
+// may be silent, and after changes of a Node and of a NodeENI it may have only the later one. It may also lack that
+// an object ended in whose place another one serves now. A deletion cannot be taken back.
 func (r *Reconciler) confirm(ctx context.Context, g gathered, c *confirmation) error {
 	if c.done {
 		return nil
@@ -130,7 +131,15 @@ func (r *Reconciler) confirm(ctx context.Context, g gathered, c *confirmation) e
 		return fmt.Errorf("confirm that node %s must lose an interface: %w", g.node.Name, err)
 	}
 	in := g.in
-	in.Nodes, in.NodeENIs = nodes, nodeENIs
+	in.Nodes, in.NodeENIs, in.Objects = nodes, nodeENIs, nil
+	var objects v1alpha1.NetworkInterfaceList
+	labels := client.MatchingLabels{v1alpha1.InstanceLabel: g.in.Instance.ID}
+	if err := r.Reader.List(ctx, &objects, labels); err != nil {
+		return fmt.Errorf("confirm that node %s must lose an interface: %w", g.node.Name, err)
+	}
+	for n := range objects.Items {
+		in.Objects = append(in.Objects, object.Rendered(&objects.Items[n]))
+	}
 	c.done, c.deletes = true, map[string]bool{}
 	for _, w := range render.Node(in) {
 		if w.Verb == render.Delete || w.Verb == render.LetGo {

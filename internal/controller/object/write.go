@@ -31,8 +31,8 @@ const (
 // resource names the kind in errors.
 var resource = schema.GroupResource{Group: v1alpha1.SchemeGroupVersion.Group, Resource: "networkinterfaces"}
 
-// Create creates an object with its finalizer. The API server refuses a second object of the name, whatever a cache
-// says: then [apierrors.IsAlreadyExists] is true.
+// Create creates an object with its finalizer. The API server refuses a second object of the name, also if a
+// cache lacks the first: then [apierrors.IsAlreadyExists] is true.
 func Create(ctx context.Context, c client.Client, o *v1alpha1.NetworkInterface) error {
 	if !slices.Contains(o.Finalizers, v1alpha1.InterfaceFinalizer) {
 		o.Finalizers = append(o.Finalizers, v1alpha1.InterfaceFinalizer)

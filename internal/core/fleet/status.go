@@ -52,7 +52,7 @@ func (s survey) status() Status {
 }
 
 // isDesired reports whether the NodeENI still declares the interface of an object. One without a declared interface is
-// desired if it stands for a problem, or while nothing may be removed.
+// desired if it is there for a problem, or while nothing may be removed.
 func (s survey) isDesired(i *surveyed, o Object) bool {
 	if s.wanted[o.Name] {
 		return true

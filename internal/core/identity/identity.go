@@ -170,7 +170,7 @@ const (
 	// Malformed interfaces carry our cluster's tag but no complete identity: a user or another program edited or copied
 	// tags.
 	Malformed
-	// Owned interfaces name an object of this cluster. That is no evidence that the object is theirs: anybody can write
+	// Owned interfaces name an object of this cluster. That is no evidence that the object is theirs: any program can write
 	// tags.
 	Owned
 	// Launched interfaces come from a launch template of ours, together with their instance. multieni may change them, but

@@ -180,7 +180,7 @@ func TestAnUnreadableTimeIsNotLongAgo(t *testing.T) {
 	}
 }
 
-// TestToken: the token of an object is its UID, so that EC2 creates one interface for it whatever else changes. The one
+// TestToken: the token of an object is its UID, so that EC2 creates one interface for it in every case. The one
 // of a network's interface is pinned: another token for the same one would create a second interface after an upgrade.
 func TestToken(t *testing.T) {
 	i := example()

@@ -292,7 +292,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestEC2sAnswerToATokenNamesTheInterface: it counts for the object of the call, whatever the tags of the interface are.
+// TestEC2sAnswerToATokenNamesTheInterface: it counts for the object of the call, regardless of its tags.
 func TestEC2sAnswerToATokenNamesTheInterface(t *testing.T) {
 	edited := fresh("eni-1", of("a", 3), after(-3600))
 	requested := eni.Addresses{IPv4Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.16/28")}}

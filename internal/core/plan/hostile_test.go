@@ -115,7 +115,7 @@ func (h *hostile) now() []eni.Interface {
 			continue
 		}
 		h.clock = one.at
-		if err := one.do(); err != nil { // nobody hears of it
+		if err := one.do(); err != nil { // no answer reaches the controller
 			h.refused++
 		}
 	}

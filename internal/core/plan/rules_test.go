@@ -137,7 +137,7 @@ func TestTheRuleOfALaunchInterface(t *testing.T) {
 	}
 }
 
-// TestAnEndedInstance: EC2 detaches its interfaces, and one that is left is deleted whoever holds it.
+// TestAnEndedInstance: EC2 detaches its interfaces, and one that is left is deleted also if it is held.
 func TestAnEndedInstance(t *testing.T) {
 	t.Parallel()
 	for _, goal := range []plan.Goal{plan.Serve, plan.Release} {

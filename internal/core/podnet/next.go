@@ -96,8 +96,8 @@ type Facts struct {
 	// Folder is the file in the folder; nil if there is no folder. A damaged file has only the names of the folder.
 	Folder *Network
 	Use    Use
-	// Saved is the entry of the checkpoint that has the ENI, whatever object or network it names; nil for none. For a
-	// folder without an object it is nil if the ENI has an object.
+	// Saved is the entry of the checkpoint that has the ENI, regardless of what object or network it names; nil for none.
+	// For a folder without an object it is nil if the ENI has an object.
 	Saved *Saved
 	// Recalled is the part of Saved that instance metadata shows on this instance; nil for none.
 	Recalled *Network
@@ -255,14 +255,19 @@ func (f Facts) keepFile(step *Step) {
 			step.File = f.Desired.in(f.Object.UID, false)
 		}
 	default:
-		if f.Folder.IsOpen() || f.Folder.UID != f.Object.UID {
-			step.File = f.closed()
-		}
-		step.Remove = step.File == nil && !f.Object.Open && f.written() && f.Saved == nil && f.Use.idle()
+		f.keepFolder(step)
 	}
 	if step.File != nil && f.Folder != nil && step.File.Equal(*f.Folder) {
 		step.File = nil
 	}
+}
+
+// keepFolder closes the folder of an interface that serves no pods, and removes one that nothing needs.
+func (f Facts) keepFolder(step *Step) {
+	if f.Folder.IsOpen() || f.Folder.UID != f.Object.UID {
+		step.File = f.closed()
+	}
+	step.Remove = step.File == nil && !f.Object.Open && f.written() && f.Saved == nil && f.Use.idle()
 }
 
 // closed returns the file of the folder, closed for this object. A damaged file, which no program reads, is replaced by

@@ -75,11 +75,11 @@ func runAgent(t *testing.T, url string, host agent.Host) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	pods := filepath.Join(t.TempDir(), "pods")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- agent.New(agent.Options{Node: "node-1", API: api, Host: host, Resync: time.Minute,
-			PodsDir: filepath.Join(t.TempDir(), "pods"), Log: slog.New(slog.DiscardHandler)}).Run(ctx)
+		ended <- agent.New(agent.Options{Node: "node-1", API: api, Host: host, Resync: time.Minute, PodsDir: pods, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
 	}()
 	t.Cleanup(func() {
 		stop()

@@ -45,6 +45,7 @@ func TestAWriteConflictIsNoError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	pods := filepath.Join(t.TempDir(), "pods")
 	var log bytes.Buffer
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
@@ -52,7 +53,7 @@ func TestAWriteConflictIsNoError(t *testing.T) {
 	go func() {
 		ended <- agent.New(agent.Options{
 			Node: "node-1", API: api, Host: &paper{touched: map[int]int{}, events: make(chan struct{})}, Resync: time.Minute,
-			PodsDir: filepath.Join(t.TempDir(), "pods"),
+			PodsDir: pods,
 			Log:     slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.Level(-1)})),
 		}).Run(ctx)
 	}()

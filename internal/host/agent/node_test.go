@@ -66,7 +66,7 @@ func withPods() *v1alpha1.NetworkInterface {
 	return n
 }
 
-// node is a node of which a test runs single passes of the agent. It has real files, and nothing else.
+// node is a node; a test runs single passes of its agent. It has real files, and nothing else.
 type node struct {
 	*testing.T
 	agent.Options

@@ -210,7 +210,8 @@ func Network(n *v1alpha1.NetworkInterface, node string, defaultMTU int) (network
 	return network, lacks(network, wants4, wants6)
 }
 
-// families reports of which families a pod must get an address: from a prefix or, with HostDevice, the interface's own.
+// families reports the families from which a pod must get an address: from a prefix or, with HostDevice, the
+// interface's own.
 func families(n *v1alpha1.NetworkInterface) (wants4, wants6 bool) {
 	of, pods := n.Status.Addresses, n.Spec.Pods
 	wants4 = pods.IPv4 != nil || takesLink(n) && of.PrivateIP != ""
@@ -267,8 +268,8 @@ func demandOf(n *v1alpha1.NetworkInterface) podnet.Demand {
 // problem is why pods cannot use an interface: one CamelCase word, and a message for people.
 type problem struct{ Reason, Message string }
 
-// linkUse returns what the link of an interface, or its device, is good for, and why not for more. A pod with attachment
-// HostDevice takes the link before it gets an address, so a missing link closes nothing.
+// linkUse returns what the link of an interface, or its device, is good for, and why not for more. A pod with
+// attachment HostDevice takes the link before it gets an address, so a missing link closes nothing.
 func linkUse(n *v1alpha1.NetworkInterface, observed []hostnet.Observation) (podnet.LinkUse, *problem) {
 	o := observationOf(n, observed)
 	if o == nil {

@@ -218,6 +218,24 @@ func TestANetworkWithoutItsLinkIsClosed(t *testing.T) {
 	}
 }
 
+// A pod with attachment HostDevice takes the link before it gets its address.
+func TestALinkThatAPodTakesClosesNothing(t *testing.T) {
+	n := newNode(t, withPods())
+	n.change(func(i *v1alpha1.NetworkInterface) {
+		i.Spec.Pods = &v1alpha1.PodSettings{Attachment: v1alpha1.PodAttachmentHostDevice}
+		i.Status.Pods, i.Status.Addresses.IPv4Prefixes = nil, nil
+	})
+	n.settle()
+	n.link = hostnet.Missing
+	if report := n.settle(); !report.Open || !n.isOpen() || report.Pods.Ready {
+		t.Errorf("reported %+v, %+v; pods can attach: %t", report, report.Pods, n.isOpen())
+	}
+	n.lease("10.0.4.5")
+	if report := n.settle(); !n.isOpen() || !report.Pods.Ready {
+		t.Errorf("with the pod: reported %+v", report.Pods)
+	}
+}
+
 // A link that changes for a moment closes nothing.
 func TestALinkThatChangesClosesNothing(t *testing.T) {
 	n := newNode(t, withPods())
@@ -250,7 +268,7 @@ func TestAnotherObjectTakesTheFolderOver(t *testing.T) {
 	}
 }
 
-// Nobody needs the folder of an object that is gone once its pods have ended.
+// No pod needs the folder of an object that is gone once its pods have ended.
 func TestTheFolderOfNoObjectGoes(t *testing.T) {
 	n := newNode(t, withPods())
 	n.settle()
