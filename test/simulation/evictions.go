@@ -167,6 +167,9 @@ func (r *run) evicting(p *process, pod runningPod) {
 		r.violate("I16", "%s evicts %s, and its NodeENI never allowed that: %s", p.name, pod.holder.Pod, r.describe(i))
 	}
 	n := p.cluster.api.interfaceOf(i.ID)
+	if n == nil && !r.watch.torn[i.ID].IsZero() {
+		return // its object, which ordered that, is gone a moment ago
+	}
 	if n == nil || n.DeletionTimestamp.IsZero() && (n.Spec.Pods == nil || !n.Spec.Pods.Closed) && !r.wasClosed(p, n) {
 		r.violate("I16", "%s evicts %s from %s, which is wanted: %s", p.name, pod.holder.Pod, i.ID, r.describe(i))
 	}

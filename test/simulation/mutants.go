@@ -34,7 +34,7 @@ const (
 // like all others.
 func Untried() []string {
 	return []string{
-		"a token that is not the UID", "maxUnavailable is ignored", "deletions of users have no turn",
+		"maxUnavailable is ignored", "deletions of users have no turn",
 		"a pause does not hold what is done on a node", "takes over an interface that another object has",
 		"creates before it takes over", "what was taken over is not held", "detaches a held one",
 		"the finalizer goes before EC2 answered", "unowned by the cache alone, and at once",

@@ -194,7 +194,7 @@ func (k *check) reach(ctx context.Context, facts connectivity.Facts) report.Chec
 }
 
 // errNoPods is the error if there are no two pods to choose.
-var errNoPods = errors.New("less than two running pods request it")
+var errNoPods = errors.New("less than two pods on its nodes request it")
 
 // choose returns the named pods, or two that request the network.
 func (k *check) choose(

@@ -195,7 +195,8 @@ func podsOf(
 		pod := &pods.Items[i]
 		_, placed := nodes[pod.Spec.NodeName]
 		requested, err := connectivity.Requested(pod.Namespace, pod.Annotations[connectivity.NetworksAnnotation])
-		if err != nil || !placed || pod.Status.Phase != corev1.PodRunning {
+		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		if err != nil || !placed || ended {
 			continue
 		}
 		for _, one := range requested {
@@ -204,7 +205,7 @@ func podsOf(
 				if err != nil && !meta.IsNoMatchError(err) {
 					return nil, err
 				}
-				ofNetwork[one] = network.Has(config)
+				ofNetwork[one] = one.Name == network.Name || network.Has(config)
 			}
 			if ofNetwork[one] {
 				name := connectivity.PodName{Namespace: pod.Namespace, Name: pod.Name}

@@ -159,10 +159,10 @@ func TestCheckNamesTheFailedStep(t *testing.T) {
 				delete(c.answers, "/apis/k8s.cni.cncf.io/v1")
 				c.absent = []string{"/apis/k8s.cni.cncf.io/v1", definitionOfN3}
 			},
-			[]string{"upf/upf-a", "upf/upf-b"}, []string{"✗ definition of upf/upf-a: the cluster does not know NetworkAttachmentDefinitions"},
+			nil, []string{"✗ definition of upf/upf-a: the cluster does not know NetworkAttachmentDefinitions"},
 		},
 		"the definition": {
-			func(c *cluster) { c.absent = []string{definitionOfN3} }, []string{"upf/upf-a", "upf/upf-b"},
+			func(c *cluster) { c.absent = []string{definitionOfN3} }, nil,
 			[]string{"✗ definition of upf/upf-a: there is no NetworkAttachmentDefinition upf/n3", "pods.namespaces of NodeENI n3"},
 		},
 		"the address": {
@@ -291,7 +291,7 @@ func TestCheckRefusesWhatItCannotCheck(t *testing.T) {
 		"a name with two slashes": {[]string{"n3", "upf/a/b", "upf/b"}, "is not [NAMESPACE/]POD"},
 		"an unknown network":      {[]string{"n4"}, "there is no pod network n4"},
 		"a NodeENI without pods":  {[]string{"plain"}, "NodeENI plain has no spec.pods"},
-		"a network without pods":  {[]string{"empty"}, "less than two running pods request it"},
+		"a network without pods":  {[]string{"empty"}, "less than two pods on its nodes request it"},
 		"a wrong port":            {[]string{"n3", "--port", "80/GRE"}, "PORT[/PROTOCOL]"},
 		"no time":                 {[]string{"n3", "--timeout", "0s"}, "must be longer than 0"},
 		"an unknown format":       {[]string{"n3", "-o", "svg"}, "-o svg is not supported"},

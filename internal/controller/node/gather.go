@@ -86,8 +86,8 @@ func (g gathered) needsVPC() bool {
 	return slices.ContainsFunc(g.in.NodeENIs, func(n render.NodeENI) bool { return n.Found != nil })
 }
 
-// An instance that EC2 does not return yet is read again at growing intervals. Until then the matches of selectors in all
-// VPCs count.
+// An instance that EC2 does not return yet is read again at growing intervals. Until then the matches of selectors in
+// all VPCs count.
 const firstInvisibleCheck, lastInvisibleCheck = 10 * time.Second, 10 * time.Minute
 
 // registered returns the instance of a Node and the Nodes that name it, the oldest first; no instance for a Node that

@@ -4,10 +4,10 @@
 // Package node writes the NetworkInterface objects of each node, and reports on the Node whether its interfaces are
 // ready.
 //
-// One reconciliation concerns one Node with all NodeENIs that select it. It gathers (gather.go), asks package render for
-// the writes and makes them, with a live read before the first deletion (write.go). Then it writes the condition, the
-// labels, the annotation and the startup taint of the Node (readiness.go). It changes nothing in EC2: the controller of
-// instances does.
+// One reconciliation concerns one Node with all NodeENIs that select it. It gathers (gather.go), asks package render
+// for the writes and makes them, with a live read before the first deletion (write.go). Then it writes the condition,
+// the labels, the annotation and the startup taint of the Node (readiness.go). It changes nothing in EC2: the
+// controller of instances does.
 package node
 
 import (

@@ -155,8 +155,8 @@ func (r *Reconciler) followersOf(ctx context.Context, _ client.Object) []reconci
 	return requests
 }
 
-// enqueueListed enqueues all Nodes after the first list of EC2, since no Node is ready before it, and after each further
-// one those with a new interface of a network.
+// enqueueListed enqueues all Nodes after the first list of EC2, since no Node is ready before it, and after each
+// further one those with a new interface of a network.
 func (r *Reconciler) enqueueListed(ctx context.Context, q controller.Queue) error {
 	go func() {
 		if r.Observer.WaitSynced(ctx) != nil {

@@ -114,10 +114,10 @@ type confirmation struct {
 	deletes map[string]bool
 }
 
-// confirm renders again with the Nodes, the NodeENIs and the objects from the API server itself, once for all deletions.
-// A cache can be stale without any sign: its first list may come from an API server that lags, its watch may be silent,
-// and after changes of a Node and of a NodeENI it may have only the later one. It may also lack that an object ended in
-// whose place another one serves now. A deletion cannot be taken back.
+// confirm renders again with the Nodes, the NodeENIs and the objects from the API server itself, once for all
+// deletions. A cache can be stale without any sign: its first list may come from an API server that lags, its watch
+// may be silent, and after changes of a Node and of a NodeENI it may have only the later one. It may also lack that
+// an object ended in whose place another one serves now. A deletion cannot be taken back.
 func (r *Reconciler) confirm(ctx context.Context, g gathered, c *confirmation) error {
 	if c.done {
 		return nil

@@ -24,8 +24,8 @@ import (
 // deletedFor is how long the cache has to show a deletion of this process.
 const deletedFor = 10 * time.Second
 
-// The delays between two attempts to evict the pods of one interface. Each further attempt doubles the first delay, up to
-// the last.
+// The delays between two attempts to evict the pods of one interface. Each further attempt doubles the first delay,
+// up to the last.
 const (
 	evictFirstDelay = 10 * time.Second
 	evictLastDelay  = 2 * time.Minute

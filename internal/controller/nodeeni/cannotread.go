@@ -85,8 +85,8 @@ var eventful = []string{v1alpha1.ReasonUnreadable, v1alpha1.ReasonOtherClusterNa
 // statusDelay is the time between two writes of a status that do not change Ready: nodes and pods change all the time.
 const statusDelay = 10 * time.Second
 
-// report writes the status if it changed: at once if Ready changed, otherwise some time after the last write. It returns
-// the time until a write that has to wait.
+// report writes the status if it changed: at once if Ready changed, otherwise some time after the last write. It
+// returns the time until a write that has to wait.
 func (r *Reconciler) report(ctx context.Context, nodeENI *v1alpha1.NodeENI, f facts) (time.Duration, error) {
 	after := statusOf(nodeENI, f)
 	if equality.Semantic.DeepEqual(nodeENI.Status, after) {

@@ -51,7 +51,8 @@ func statusOf(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	subnets, groups := subnetCondition(f), groupCondition(f, interfaces)
 	st.Conditions = status.Summarize(nodeENI.Status.Conditions, nodeENI.Generation,
 		outcome(nodeENI, f, st, interfaces, subnets, groups),
-		append([]metav1.Condition{subnets, groups}, podCondition(nodeENI, f, max(st.Attached, int32(len(networks))), interfaces, networks)...)...)
+		append([]metav1.Condition{subnets, groups},
+			podCondition(nodeENI, f, max(st.Attached, int32(len(networks))), interfaces, networks)...)...)
 	return st
 }
 
@@ -85,7 +86,9 @@ func collect(f facts) []located {
 
 // locate returns the interface of an object with the reason why it is not as declared.
 func locate(o *v1alpha1.NetworkInterface, f facts) located {
-	i := located{NetworkInterface: o, phase: object.PhaseOf(o), slot: o.Spec.Slot, leaving: f.outcome.Status.Leaving[o.Name]}
+	i := located{
+		NetworkInterface: o, phase: object.PhaseOf(o), slot: o.Spec.Slot, leaving: f.outcome.Status.Leaving[o.Name],
+	}
 	if o.Status.Slot != nil {
 		i.slot = *o.Status.Slot
 	}

@@ -238,7 +238,8 @@ func ownersOf(objects []v1alpha1.NetworkInterface) owners {
 }
 
 // has reports whether an object has an interface, or can take it over: an object without one that has its UID, or its
-// name and allows its subnet. An attached interface of a network needs none: its instance may not have joined the cluster yet.
+// name and allows its subnet. An attached interface of a network needs none: its instance may not have joined the
+// cluster yet.
 func (o owners) has(record inventory.Record) bool {
 	if record.Tagged.UID.IsNetwork() && record.Attachment != nil {
 		return true

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Turns returns, by name, whether the interface of an object may be removed now. An object that is not being deleted has
-// no turn, so that a map that is a moment old never has one too many. An object that its NodeENI no longer declares
-// needs none. Of the others, the first ones by the time of their deletion have it, as
-// far as maxUnavailable allows; an instance that lacks an interface counts until the successor is ready. A second
-// object of such an instance has its turn as well: the instance is unavailable already. An interface that waited for a
-// person before the first of these deletions does not count: it is not their consequence, and repairs would wait for it.
+// Turns returns, by name, whether the interface of an object may be removed now. An object that is not being deleted
+// has no turn, so that a map that is a moment old never has one too many. An object that its NodeENI no longer
+// declares needs none. Of the others, the first ones by the time of their deletion have it, as far as maxUnavailable
+// allows; an instance that lacks an interface counts until the successor is ready. A second object of such an
+// instance has its turn as well: the instance is unavailable already. An interface that waited for a person before
+// the first of these deletions does not count: it is not their consequence, and repairs would wait for it.
 func Turns(n NodeENI, objects []Object, instances []Instance) map[string]bool {
 	objects = declared(objects)
 	if n.Absent || n.Deleting {

@@ -197,7 +197,8 @@ func (r *renderer) strand(n NodeENI, placed Placed, o Object) {
 		return
 	}
 	spec := o.Spec
-	spec.NodeENI, spec.Revision = Reference{Name: n.Name, UID: n.UID, Generation: n.Generation}, n.Revision(r.Instance.Zone)
+	spec.NodeENI = Reference{Name: n.Name, UID: n.UID, Generation: n.Generation}
+	spec.Revision = n.Revision(r.Instance.Zone)
 	spec.Origin = OriginDeclared
 	if len(placed.Problems) > 0 {
 		spec.Problem = &placed.Problems[0]

@@ -112,8 +112,8 @@ func (n NodeENI) target(wanted eni.Slot, o Object) eni.Slot {
 	return *o.Slot
 }
 
-// Drift lists the differences of an object from its declared interface that cannot be updated in place: EC2 binds an interface to its subnet, and an attachment
-// to its slot.
+// Drift lists the differences of an object from its declared interface that cannot be updated in place: EC2 binds an
+// interface to its subnet, and an attachment to its slot.
 func (n NodeENI) Drift(w Wanted, o Object) []plan.Drift {
 	var drift []plan.Drift
 	if o.SubnetID != "" && !w.Allows(o.SubnetID) {

@@ -8,7 +8,8 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// Settings returns the desired interface of a spec for package plan. Its counts include the minimum of prefixes for pods.
+// Settings returns the desired interface of a spec for package plan. Its counts include the minimum of prefixes for
+// pods.
 func (s Spec) Settings() eni.Settings {
 	settings := eni.Settings{Slot: s.Slot, ExactSlot: s.ExactSlot, Spec: s.EC2}
 	for _, subnet := range s.Subnets {

@@ -134,10 +134,10 @@ type Agent struct {
 	// observation and of the last report.
 	unanswered            map[types.UID]bool
 	firstSeen, reportedAt map[types.UID]time.Time
-	// seenLinks are the MAC addresses of the physical links of the node, and strangers those of links that may belong to
+	// seenLinks are the MAC addresses of the physical links of the node, and unexplained those of links that may belong to
 	// an object that waits for its MAC address, each with the time at which the agent first saw the link.
-	seenLinks map[string]bool
-	strangers map[string]time.Time
+	seenLinks   map[string]bool
+	unexplained map[string]time.Time
 }
 
 const (
@@ -148,8 +148,8 @@ const (
 	// rounds is the maximum number of times that one reconciliation reads and changes the host: operations have side
 	// effects in the kernel, so one round may not be enough.
 	rounds = 4
-	// strangerPause is how long a link may belong to an object that waits for its MAC address.
-	strangerPause = 10 * time.Second
+	// unexplainedPause is how long a link may belong to an object that waits for its MAC address.
+	unexplainedPause = 10 * time.Second
 )
 
 // New returns an agent.
@@ -158,7 +158,7 @@ func New(o Options) *Agent {
 		leased: map[string][]podaddress.Presence{}, claims: make(chan struct{}, 1),
 		budget: newAddressBudget(), waiting: map[string]int{},
 		unanswered: map[types.UID]bool{}, firstSeen: map[types.UID]time.Time{}, reportedAt: map[types.UID]time.Time{},
-		seenLinks: map[string]bool{}, strangers: map[string]time.Time{}, failed: map[hostpci.Binding]failure{},
+		seenLinks: map[string]bool{}, unexplained: map[string]time.Time{}, failed: map[hostpci.Binding]failure{},
 		pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
 	if a.Now == nil {
 		a.Now = time.Now
@@ -328,19 +328,19 @@ func (a *Agent) findLinks(s *snapshot) {
 		if link.Device == "" || a.seenLinks[link.MAC] {
 			continue
 		}
-		if _, known := a.strangers[link.MAC]; !known {
-			a.strangers[link.MAC] = s.readAt
+		if _, known := a.unexplained[link.MAC]; !known {
+			a.unexplained[link.MAC] = s.readAt
 		}
 		is := func(n *v1alpha1.NetworkInterface) bool { return n.Status.MACAddress == link.MAC }
 		switch {
 		case link.Index == s.facts.PrimaryLink, slices.ContainsFunc(s.objects, is):
-		case slices.ContainsFunc(s.objects, awaits) && s.readAt.Sub(a.strangers[link.MAC]) < strangerPause:
+		case slices.ContainsFunc(s.objects, awaits) && s.readAt.Sub(a.unexplained[link.MAC]) < unexplainedPause:
 			continue
 		default:
 			a.API.names.want()
 		}
 		a.seenLinks[link.MAC] = true
-		delete(a.strangers, link.MAC)
+		delete(a.unexplained, link.MAC)
 	}
 	for mac := range a.seenLinks {
 		if !slices.ContainsFunc(s.facts.Links, func(l hostnet.LinkFacts) bool { return l.MAC == mac }) {
