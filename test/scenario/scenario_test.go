@@ -168,8 +168,8 @@ func prepare(env *testscript.Env) error {
 	return os.Symlink(filepath.Join(root, "examples"), filepath.Join(env.WorkDir, "examples"))
 }
 
-// deleteMultus removes the kind that a story may have installed, and waits for its end: the next story on this API server
-// begins without Multus.
+// deleteMultus removes the kind that a story may have installed, and waits for its end: the next story on this API
+// server begins without Multus.
 func deleteMultus(server *cluster.Cluster) error {
 	output, err := exec.Command(server.Kubectl, "--kubeconfig", server.Kubeconfig, "delete", "--ignore-not-found",
 		"customresourcedefinition", "network-attachment-definitions.k8s.cni.cncf.io").CombinedOutput()
