@@ -99,7 +99,8 @@ func selects(nodeENI *v1alpha1.NodeENI, node *corev1.Node) bool {
 
 // removable reports whether the true state contains a reason to delete an object, other than a user's deletion of it.
 func (c *cluster) removable(n *v1alpha1.NetworkInterface) bool {
-	if c.run.truth().ended(n.Spec.InstanceID) || c.hasVanished(n) || c.isStuck(n) || c.run.watch.mismatched[n.UID] {
+	refused := n.Status.ENIID == "" && c.run.watch.mismatched[n.UID] // it can still take over an interface
+	if c.run.truth().ended(n.Spec.InstanceID) || c.hasVanished(n) || c.isStuck(n) || refused {
 		return true
 	}
 	if n.Spec.Origin == v1alpha1.OriginNetwork {
@@ -123,11 +124,29 @@ func (c *cluster) hasVanished(n *v1alpha1.NetworkInterface) bool {
 	return !exists || i.Tags[identity.TagCluster] != c.name
 }
 
-// isStuck reports whether EC2 has taken so long to attach or detach the interface of an object that the object is given up.
+// isStuck reports whether EC2 has taken so long to attach or detach the interface of an object that the object is given
+// up, by the clock of a process.
 func (c *cluster) isStuck(n *v1alpha1.NetworkInterface) bool {
-	i, exists := c.run.truth().interfaces[n.Status.ENIID]
-	return exists && i.Attachment != nil && c.run.isStuck(request{action: forceDetach}, i) &&
-		c.run.now.Sub(n.CreationTimestamp.Time) >= plan.RecreateAfter-staleness
+	age := c.run.now.Sub(n.CreationTimestamp.Time) + staleness
+	if c.run.faults.has(clockSkew) {
+		age += mostSkew
+	}
+	i, exists := c.madeFor(n)
+	return exists && i.Attachment != nil && c.run.isStuck(request{action: forceDetach}, i) && age >= plan.RecreateAfter
+}
+
+// madeFor returns the interface of an object: the one that it records, or the one with its UID before it records any.
+func (c *cluster) madeFor(n *v1alpha1.NetworkInterface) (eni.Interface, bool) {
+	if n.Status.ENIID != "" {
+		i, exists := c.run.truth().interfaces[n.Status.ENIID]
+		return i, exists
+	}
+	for _, i := range c.run.truth().owned[c.name] {
+		if i.Tags[identity.TagUID] == string(n.UID) {
+			return i, true
+		}
+	}
+	return eni.Interface{}, false
 }
 
 // removableFor is removable for an object whose NodeENI exists.
