@@ -117,7 +117,9 @@ func (p *process) handleInterface(c change) {
 		if c.passes(instance.ObjectChanged()) {
 			p.enqueue(instanceQueue, n.Spec.InstanceID, 0)
 		}
-		p.enqueue(nodeENIQueue, n.Spec.NodeENI.Name, gathering)
+		for _, name := range append(p.nodeENIs.Waiting(n.Spec.InstanceID), n.Spec.NodeENI.Name) {
+			p.enqueue(nodeENIQueue, name, gathering)
+		}
 		for _, name := range p.addresses.Concerned(context.Background(), n) {
 			p.enqueue(addressQueue, name, 0)
 		}

@@ -13,6 +13,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller/controllertest"
@@ -113,6 +114,30 @@ func TestARolloutDeletesInTurn(t *testing.T) {
 	}
 	if got := s.deletedOn(); len(got) != 1 {
 		t.Errorf("the objects of %v are deleted, want one", got)
+	}
+}
+
+// TestANodeLosesOneNetworkAtATime replaces the interfaces that two NodeENIs have on one node.
+func TestANodeLosesOneNetworkAtATime(t *testing.T) {
+	n, other := declared(), declared()
+	other.Name, other.UID = "more", "uid-more"
+	var objects []client.Object
+	for _, n := range []*v1alpha1.NodeENI{n, other} {
+		n.Spec.UpdatePolicy = v1alpha1.UpdateReplace
+		objects = append(objects, n, attached(n, "n1", drifted))
+	}
+	s := setStage(t, &cloud{}, append(objects, selected("n1"))...)
+	for _, name := range []string{"more", "data", "more"} {
+		request := reconcile.Request{NamespacedName: client.ObjectKey{Name: name}}
+		if _, err := s.reconciler.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.deletedOn(); len(got) != 1 {
+		t.Errorf("%d interfaces of the node are replaced at a time", len(got))
+	}
+	if diff := cmp.Diff([]string{"data"}, s.reconciler.Waiting(instanceOf("n1"))); diff != "" {
+		t.Errorf("what waits for the objects of the instance (-want +got):\n%s", diff)
 	}
 }
 

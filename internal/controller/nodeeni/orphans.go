@@ -110,4 +110,5 @@ func (r *Reconciler) forget(name string) {
 	delete(r.written, name)
 	delete(r.absent, name)
 	delete(r.turns, name)
+	delete(r.waits, name)
 }

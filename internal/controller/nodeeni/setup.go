@@ -87,9 +87,13 @@ func (r *Reconciler) enqueueRefused(ctx context.Context, q controller.Queue) err
 	return nil
 }
 
-// enqueueOwner enqueues the NodeENI of an object, also one that does not exist.
+// enqueueOwner enqueues the NodeENI of an object, also one that does not exist, and those that wait for the object.
 func (r *Reconciler) enqueueOwner(ctx context.Context, q controller.Queue, o client.Object) {
-	name := o.(*v1alpha1.NetworkInterface).Spec.NodeENI.Name
+	spec := o.(*v1alpha1.NetworkInterface).Spec
+	for _, waiting := range r.Waiting(spec.InstanceID) {
+		q.AddAfter(request(waiting), minDelay)
+	}
+	name := spec.NodeENI.Name
 	var nodeENI v1alpha1.NodeENI
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &nodeENI); client.IgnoreNotFound(err) != nil {
 		r.Log.Error("the NodeENI of an object could not be read", "nodeeni", name, "err", err)

@@ -46,6 +46,8 @@ type Instance struct {
 	ID, Zone string
 	// Paused is set if a user paused a Node of the instance.
 	Paused bool
+	// Lacking is set if the instance lacks an interface of another NodeENI; see [Lacking].
+	Lacking bool
 }
 
 // NodeENI is a NodeENI, or the name of one that does not exist.
@@ -67,6 +69,8 @@ type Outcome struct {
 	// Orphan are the objects to mark as orphans.
 	Orphan []Object
 	Status Status
+	// Waits are the instances on which a replacement waits for an interface of another NodeENI.
+	Waits []string
 	// Done is set if the NodeENI is being deleted and no object of it is known.
 	Done bool
 	// Next is when to compute again; zero if only an event changes something.
@@ -76,6 +80,13 @@ type Outcome struct {
 // Deletion is an object to delete. With a Version it is deleted only as it was read.
 type Deletion struct {
 	Name, UID, Version, Why string
+	// Replaces is set if another object will serve in its place.
+	Replaces bool
+}
+
+// Replaces reports whether an object is deleted to be replaced.
+func (o Outcome) Replaces() bool {
+	return slices.ContainsFunc(o.Delete, func(d Deletion) bool { return d.Replaces })
 }
 
 // Compute decides about the objects of one NodeENI. The instances are all that it selects.
@@ -88,7 +99,18 @@ func Compute(n NodeENI, objects []Object, instances []Instance, now time.Time) O
 		return removed(n, objects, instances)
 	}
 	s := surveyOf(n, objects, instances)
-	return Outcome{Delete: s.replacements(), Evict: s.evictions(), Status: s.status()}
+	out := Outcome{Evict: s.evictions(), Status: s.status()}
+	out.Delete, out.Waits = s.replacements()
+	return out
+}
+
+// Lacking returns the instances that lack an interface of a NodeENI, or are about to. No interface of another NodeENI is
+// replaced there meanwhile: a node loses one network at a time.
+func Lacking(n NodeENI, objects []Object, instances []Instance) map[string]bool {
+	if n.Deleting {
+		return nil // its interfaces have no successors
+	}
+	return surveyOf(n, declared(objects), instances).unavailable()
 }
 
 // declared returns the objects that a NodeENI declares or declared, by name. Others belong to a network.
@@ -142,25 +164,30 @@ func removed(n NodeENI, objects []Object, instances []Instance) Outcome {
 func (n NodeENI) limit() int { return max(1, n.MaxUnavailable) }
 
 // replacements returns the live objects that a rollout replaces now: the first one with drift of each instance that
-// lacks nothing, as far as maxUnavailable allows. Everything must be known that the new interface needs.
-func (s survey) replacements() (deleted []Deletion) {
+// lacks nothing, as far as maxUnavailable allows. Everything must be known that the new interface needs. It returns
+// the instances as well on which one waits for an interface of another NodeENI.
+func (s survey) replacements() (deleted []Deletion, waits []string) {
 	if !s.n.Replace || s.n.Paused || s.n.Found == nil {
-		return nil
+		return nil, nil
 	}
 	room := s.n.limit() - len(s.unavailable())
 	for _, i := range s.instances {
 		if room <= 0 {
-			return deleted
+			break
 		}
 		o := i.firstDrifted()
 		if i.down() || i.deleting() || i.Paused || o == nil || !i.placed.Complete || i.placed.GroupProblem != nil {
 			continue
 		}
+		if i.Lacking {
+			waits = append(waits, i.ID)
+			continue
+		}
 		room--
-		deleted = append(deleted, Deletion{Name: o.Name, UID: o.UID, Version: o.Version,
+		deleted = append(deleted, Deletion{Name: o.Name, UID: o.UID, Version: o.Version, Replaces: true,
 			Why: "it is replaced: " + explain(i.drift[o.Name][0])})
 	}
-	return deleted
+	return deleted, waits
 }
 
 func explain(d plan.Drift) string { return d.Field + ": want " + d.Want + ", have " + d.Have }

@@ -111,6 +111,37 @@ func TestARolloutReplacesOneInterfaceOfANodeAtATime(t *testing.T) {
 	}
 }
 
+// TestARolloutWaitsForTheInterfacesOfOtherNodeENIs has an instance that lacks an interface of another NodeENI.
+func TestARolloutWaitsForTheInterfacesOfOtherNodeENIs(t *testing.T) {
+	other := nodeENI("subnet-a")
+	other.Name, other.UID = "other", "uid-other"
+	its, all := fleetOf(other, 3)
+	for title, tc := range map[string]struct {
+		its  []fleet.Object
+		want map[string]bool
+	}{
+		"it has all":           {its, map[string]bool{}},
+		"one is being deleted": {deleted(its, 0), map[string]bool{instanceID(1): true}},
+		"one has no successor": {its[1:], map[string]bool{instanceID(1): true}},
+	} {
+		if diff := cmp.Diff(tc.want, fleet.Lacking(other, tc.its, all)); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", title, diff)
+		}
+	}
+	other.Deleting = true
+	if got := fleet.Lacking(other, deleted(its, 0), all); len(got) > 0 {
+		t.Errorf("instances lack the interfaces of a NodeENI that is being deleted: %v", got)
+	}
+
+	objects, instances := fleetOf(nodeENI("subnet-a"), 2)
+	n := nodeENI("subnet-b")
+	instances[0].Lacking = true
+	out := fleet.Compute(n, rendered(n, objects), instances, now)
+	if diff := cmp.Diff([]string{"2/0"}, names(out.Delete)); diff != "" || !out.Replaces() || !slices.Equal(out.Waits, []string{instanceID(1)}) {
+		t.Errorf("%v wait, (-want +got):\n%s", out.Waits, diff)
+	}
+}
+
 // TestANodeWithoutASubnetBlocksNoRollout has an instance that never had an interface.
 func TestANodeWithoutASubnetBlocksNoRollout(t *testing.T) {
 	objects, instances := fleetOf(nodeENI("subnet-a"), 2)
