@@ -137,6 +137,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TemplateSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TemplateZone"):
 		return &apiv1alpha1.TemplateZoneApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Turn"):
+		return &apiv1alpha1.TurnApplyConfiguration{}
 
 	}
 	return nil

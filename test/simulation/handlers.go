@@ -17,6 +17,7 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/instance"
 	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/controller/nodeeni"
 )
 
 // gathering is how long a NodeENI's status waits for more changes of nodes (internal/controller/nodeeni).
@@ -93,6 +94,18 @@ func (p *process) handleNodeENI(c change) {
 			}
 		}
 	}
+	if c.before != nil && c.after != nil {
+		for _, id := range instance.GotTurns(c.before.(*v1alpha1.NodeENI), c.after.(*v1alpha1.NodeENI)) {
+			p.enqueue(instanceQueue, id, 0)
+		}
+		if nodeeni.TurnsEnded(c.before.(*v1alpha1.NodeENI), c.after.(*v1alpha1.NodeENI)) {
+			for _, object := range p.informers.known(nodeENIs) {
+				if nodeeni.Replacing(object.(*v1alpha1.NodeENI)) {
+					p.enqueue(nodeENIQueue, object.GetName(), gathering)
+				}
+			}
+		}
+	}
 }
 
 func (p *process) handleFloatingAddress(c change) {
@@ -117,9 +130,7 @@ func (p *process) handleInterface(c change) {
 		if c.passes(instance.ObjectChanged()) {
 			p.enqueue(instanceQueue, n.Spec.InstanceID, 0)
 		}
-		for _, name := range append(p.nodeENIs.Waiting(n.Spec.InstanceID), n.Spec.NodeENI.Name) {
-			p.enqueue(nodeENIQueue, name, gathering)
-		}
+		p.enqueue(nodeENIQueue, n.Spec.NodeENI.Name, gathering)
 		for _, name := range p.addresses.Concerned(context.Background(), n) {
 			p.enqueue(addressQueue, name, 0)
 		}

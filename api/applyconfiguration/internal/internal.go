@@ -1163,6 +1163,14 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - id
+    - name: turns
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.Turn
+          elementRelationship: associative
+          keys:
+          - uid
 - name: com.github.multieni.multieni.api.v1alpha1.NodeReport
   map:
     fields:
@@ -1574,6 +1582,18 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+- name: com.github.multieni.multieni.api.v1alpha1.Turn
+  map:
+    fields:
+    - name: instanceID
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: uid
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
 - name: com.github.multieni.multieni.api.v1alpha1.UpdatePolicy
   scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition

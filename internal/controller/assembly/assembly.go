@@ -146,7 +146,7 @@ func New(o Options) *Controllers {
 			Members: o.Members, Removals: o.Removals, Group: o.Group,
 			Addresses: addresses.NewReservations(o.EC2, o.Now), Now: o.Now,
 		}),
-		Limiter: o.EC2, Permit: o.Permit, Era: o.Era, Turns: c.NodeENIs.Turns,
+		Limiter: o.EC2, Permit: o.Permit, Era: o.Era, MayRemove: c.NodeENIs.MayRemove,
 		RefusedWrites: c.RefusedWrites, Repairs: c.InPlaceUpdates,
 		MaxUnattached: o.MaxUnattached, Cluster: o.Cluster, InstanceTags: o.InstanceTags, Concurrency: o.ConcurrentNodes,
 		Go: o.Go, Now: o.Now, Log: o.Log, Traces: o.Traces, Attached: o.Attached,

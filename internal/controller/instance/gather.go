@@ -132,18 +132,18 @@ func getNodeENI(ctx context.Context, reader client.Reader, name string) (*v1alph
 }
 
 // gatherTurns finds the objects whose removal waits for its turn. An object that is held waits anyway, and one of a
-// network needs no turn. The turns of an object that was just deleted are not known yet.
+// network needs no turn.
 func (r *Reconciler) gatherTurns(ctx context.Context, g *gathered) error {
 	for n := range g.objects {
 		o := &g.objects[n]
 		if !o.Final() || o.Status.ENIID == "" || o.Spec.Origin != v1alpha1.OriginDeclared {
 			continue
 		}
-		turns, err := r.Turns(ctx, o.Spec.NodeENI.Name)
+		may, err := r.MayRemove(ctx, o)
 		if err != nil {
-			return fmt.Errorf("find the turns of the interfaces of NodeENI %s: %w", o.Spec.NodeENI.Name, err)
+			return fmt.Errorf("find whether %s has its turn: %w", o.Name, err)
 		}
-		if turns != nil && !turns[o.Name] {
+		if !may {
 			g.awaitsTurn[identity.UID(o.UID)] = true
 			g.next = sooner(g.next, r.Now().Add(turnCheck))
 		}

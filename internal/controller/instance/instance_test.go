@@ -68,7 +68,8 @@ type stage struct {
 	observer *observer.Observer
 	// definition is the deletionTimestamp of the kind.
 	definition *metav1.Time
-	turns      map[string]bool
+	// waits are the objects whose turn has not come, by name.
+	waits      map[string]bool
 	reconciler *instance.Reconciler
 	spans      *tracetest.SpanRecorder
 	// waited is how long each object waited for its interface, and statuses the number of writes of a status.
@@ -154,7 +155,9 @@ func (s *stage) restart() {
 		Client: s.api, Reader: s.api, Events: s.events, Observer: s.observer,
 		Applier: executor.New(s.cloud, s.observer, executor.Options{Members: 1, Removals: 1, Now: time.Now}),
 		Limiter: s.cloud, Era: func() era.Era { return began }, RefusedWrites: &controller.RejectedWrites{},
-		Turns:         func(context.Context, string) (map[string]bool, error) { return s.turns, nil },
+		MayRemove: func(_ context.Context, o *v1alpha1.NetworkInterface) (bool, error) {
+			return !s.waits[o.Name], nil
+		},
 		MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
 		Traces: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)), Attached: func(after time.Duration) { s.waited = append(s.waited, after) },
 	})

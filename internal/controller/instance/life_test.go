@@ -63,8 +63,7 @@ func TestADeletedObject(t *testing.T) {
 		"nothing uses it":          {before: func(*stage, string) {}, gone: true},
 		"pods use it":              {before: func(s *stage, name string) { s.answer(name, true) }, eni: true},
 		"pods used it":             {before: func(s *stage, name string) { s.answer(name, true); s.answer(name, false) }, gone: true},
-		"its turn has not come":    {before: func(s *stage, name string) { s.turns = map[string]bool{name: false} }, eni: true},
-		"its turn has come":        {before: func(s *stage, name string) { s.turns = map[string]bool{name: true} }, gone: true},
+		"its turn has not come":    {before: func(s *stage, name string) { s.waits = map[string]bool{name: true} }, eni: true},
 		"the interface is to stay": {before: func(s *stage, name string) { s.change(name, keep) }, gone: true, eni: true},
 		"the node is paused":       {before: func(s *stage, _ string) { s.pauseNode(true) }, eni: true},
 		"the kind is being deleted": {before: func(s *stage, _ string) {
@@ -232,7 +231,7 @@ func TestAVanishedInterfaceWaitsForNoTurn(t *testing.T) {
 		s.must(s.cloud.DetachInterface(s.Context(), s.get(name).Status.AttachmentID, false))
 		time.Sleep(time.Minute)
 		s.must(s.cloud.DeleteInterface(s.Context(), s.get(name).Status.ENIID))
-		s.turns = map[string]bool{name: false}
+		s.waits = map[string]bool{name: true}
 		s.delete(name)
 		s.must(s.play(10 * time.Minute))
 		if o := s.get(name); o != nil {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/aws/observer"
 	"github.com/multieni/multieni/internal/controller"
@@ -35,8 +36,8 @@ import (
 const (
 	// conflictDelay is how long the cache has to catch up.
 	conflictDelay = 100 * time.Millisecond
-	// turnCheck is how often an object asks for its turn: that depends on other instances.
-	turnCheck = 5 * time.Second
+	// turnCheck is how often an object that waits for its turn asks whether it still needs one.
+	turnCheck = time.Minute
 	// nodelessCheck is how often an instance without a Node is read: no event says that it ended.
 	nodelessCheck = 5 * time.Minute
 	// maxRounds bounds the plans of one reconciliation. An interface needs three rounds from nothing to attached. An
@@ -62,9 +63,9 @@ type Options struct {
 	Permit func() error
 	// Era returns the era of this process.
 	Era func() era.Era
-	// Turns returns, by the name of each object of a NodeENI, whether its interface may be removed now if the object is
-	// being deleted. It returns nil for a NodeENI that does not exist. If Turns is nil, each may.
-	Turns func(ctx context.Context, nodeENI string) (map[string]bool, error)
+	// MayRemove reports whether the interface of an object that is being deleted may be taken away now. If it is nil,
+	// each may.
+	MayRemove func(ctx context.Context, o *v1alpha1.NetworkInterface) (bool, error)
 	// RefusedWrites holds the objects that the API server refuses to store.
 	RefusedWrites *controller.RejectedWrites
 	// Repairs holds the in-place updates for launch interfaces.
@@ -118,8 +119,8 @@ func New(options Options) *Reconciler {
 	if options.Attached == nil {
 		options.Attached = func(time.Duration) {}
 	}
-	if options.Turns == nil {
-		options.Turns = func(context.Context, string) (map[string]bool, error) { return nil, nil }
+	if options.MayRemove == nil {
+		options.MayRemove = func(context.Context, *v1alpha1.NetworkInterface) (bool, error) { return true, nil }
 	}
 	w := ratelimit.NewWorkers(options.Concurrency)
 	r := &Reconciler{

@@ -49,6 +49,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&corev1.Node{}, controller.EachVersion(enqueueNode),
 			builder.WithPredicates(controller.NodeIdentityChanged())).
 		Watches(&v1alpha1.NodeENI{}, controller.EachVersion(r.enqueueNodeENI), builder.WithPredicates(NodeENIChanged())).
+		Watches(&v1alpha1.NodeENI{}, handler.Funcs{UpdateFunc: enqueueTurns}).
 		WatchesRawSource(source.Func(r.enqueueObserved)).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.maxReconciles(), RateLimiter: controller.Backoff()}).
 		Complete(r)
@@ -102,13 +103,30 @@ func LinkVanished() predicate.Predicate {
 	}
 }
 
-// NodeENIChanged passes what matters to objects that exist: that their NodeENI appears, is deleted or paused, or allows
-// more turns.
+// enqueueTurns enqueues the instances of the objects that got their turns.
+func enqueueTurns(_ context.Context, e event.UpdateEvent, q controller.Queue) {
+	was, now := e.ObjectOld.(*v1alpha1.NodeENI), e.ObjectNew.(*v1alpha1.NodeENI)
+	for _, id := range GotTurns(was, now) {
+		q.Add(request(id))
+	}
+}
+
+// GotTurns returns the instances of the objects that have their turns in the later one of two versions of a NodeENI.
+func GotTurns(was, now *v1alpha1.NodeENI) (instances []string) {
+	for _, t := range now.Status.Turns {
+		if !slices.Contains(was.Status.Turns, t) {
+			instances = append(instances, t.InstanceID)
+		}
+	}
+	return instances
+}
+
+// NodeENIChanged passes what matters to objects that exist: that their NodeENI appears, is deleted or paused.
 func NodeENIChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, now := e.ObjectOld.(*v1alpha1.NodeENI), e.ObjectNew.(*v1alpha1.NodeENI)
 		return was.UID != now.UID || was.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() ||
-			controller.Paused(was) != controller.Paused(now) || was.Spec.MaxUnavailable != now.Spec.MaxUnavailable
+			controller.Paused(was) != controller.Paused(now)
 	}}
 }
 

@@ -74,11 +74,8 @@ func (r *Reconciler) apply(ctx context.Context, f *facts) error {
 
 // delete deletes an object. The deletion counts before the cache shows it.
 func (r *Reconciler) delete(ctx context.Context, f *facts, d fleet.Deletion) error {
-	o, remove := f.object(d.Name), object.Delete
-	if d.Replaces && !r.beginReplacement(f, o) {
-		return nil
-	}
 	r.Log.Info("delete an object", "nodeeni", f.nodeENI.Name, "object", d.Name, "why", d.Why)
+	o, remove := f.object(d.Name), object.Delete
 	if d.Version != "" {
 		remove = object.DeleteVersion
 	}

@@ -120,14 +120,15 @@ func isNews(before, after v1alpha1.NodeENIStatus) bool {
 	})
 }
 
-// write writes the status if it changed.
+// write writes the status if it changed. It returns a conflict if the NodeENI is not the one that was read: the status
+// is the only record of the turns.
 func (r *Reconciler) write(ctx context.Context, nodeENI *v1alpha1.NodeENI, after v1alpha1.NodeENIStatus) error {
 	before := nodeENI.Status
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
 	nodeENI.Status = after
-	err := status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, nodeENI)
+	err := status.WriteLocked(ctx, r.Client, v1alpha1.FieldOwnerController, nodeENI)
 	if r.RefusedWrites.Note(controller.ObjectRef{Kind: "NodeENI", Name: nodeENI.Name}, err) && r.Events != nil {
 		r.Events.Eventf(nodeENI, nil, corev1.EventTypeWarning, v1alpha1.ReasonStateRefused,
 			"Report", "%s", controller.Note(err))

@@ -90,6 +90,9 @@ func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f f
 	if err := r.addInstances(ctx, &f); err != nil {
 		return f, nil, err
 	}
+	if err := r.addBusy(ctx, &f, nodeENI.Name); err != nil {
+		return f, nil, err
+	}
 	if r.Refusals.CannotRead() {
 		f.refused, f.unlisted = r.Refusals.Message(), r.Refusals.Refused("DescribeNetworkInterfaces")
 	}
@@ -123,6 +126,9 @@ func (r *Reconciler) addNodeENI(ctx context.Context, f *facts, nodeENI *v1alpha1
 	f.nodeENI = fleet.NodeENI{
 		NodeENI: controller.NodeENI(nodeENI), Replace: nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace,
 		MaxUnavailable: int(nodeENI.Spec.MaxUnavailable),
+	}
+	for _, t := range nodeENI.Status.Turns {
+		f.nodeENI.Turns = append(f.nodeENI.Turns, fleet.Turn{InstanceID: t.InstanceID, Name: t.Name, UID: string(t.UID)})
 	}
 	if f.nodeENI.FloatingOf, err = controller.FloatingOf(ctx, r.Client, nodeENI); err != nil {
 		return nil, err
@@ -175,8 +181,7 @@ func (r *Reconciler) isUndefined(ctx context.Context) bool {
 // hasObjects reports whether the API server itself has an object of a NodeENI.
 func (r *Reconciler) hasObjects(ctx context.Context, nodeENI *v1alpha1.NodeENI) (bool, error) {
 	var live v1alpha1.NetworkInterfaceList
-	labels := client.MatchingLabels{v1alpha1.NodeENILabel: object.LabelOf(nodeENI.Name)}
-	err := r.Reader.List(ctx, &live, labels)
+	err := r.Reader.List(ctx, &live, client.MatchingLabels{v1alpha1.NodeENILabel: object.LabelOf(nodeENI.Name)})
 	if controller.IsCRDMissing(err) {
 		return false, nil // objects end with their kind
 	}
@@ -186,38 +191,4 @@ func (r *Reconciler) hasObjects(ctx context.Context, nodeENI *v1alpha1.NodeENI) 
 	return slices.ContainsFunc(live.Items, func(o v1alpha1.NetworkInterface) bool {
 		return o.Spec.NodeENI.UID == nodeENI.UID
 	}), nil
-}
-
-// computedTurns are the turns of the objects of a NodeENI at a time.
-type computedTurns struct {
-	at    time.Time
-	turns map[string]bool
-}
-
-// turnsFor is how long computed turns hold. An object without a turn is asked about again.
-const turnsFor = time.Second
-
-// Turns returns, by the name of each object of a NodeENI, whether its interface may be removed now if the object is
-// being deleted; nil if there is no NodeENI of the name.
-func (r *Reconciler) Turns(ctx context.Context, name string) (map[string]bool, error) {
-	now := r.Now()
-	r.mu.Lock()
-	known := r.turns[name]
-	r.mu.Unlock()
-	if known.turns != nil && now.Sub(known.at) < turnsFor {
-		return known.turns, nil
-	}
-	var nodeENI v1alpha1.NodeENI
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &nodeENI); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	f, _, err := r.gather(ctx, &nodeENI)
-	if err != nil {
-		return nil, err
-	}
-	computed := computedTurns{now, fleet.Turns(f.nodeENI, f.inFleet, f.instances)}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.turns[name] = computed
-	return computed.turns, nil
 }

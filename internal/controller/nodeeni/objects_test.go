@@ -136,9 +136,6 @@ func TestANodeLosesOneNetworkAtATime(t *testing.T) {
 	if got := s.deletedOn(); len(got) != 1 {
 		t.Errorf("%d interfaces of the node are replaced at a time", len(got))
 	}
-	if diff := cmp.Diff([]string{"data"}, s.reconciler.Waiting(instanceOf("n1"))); diff != "" {
-		t.Errorf("what waits for the objects of the instance (-want +got):\n%s", diff)
-	}
 }
 
 // TestAnOrphan has an object whose NodeENI does not exist.
@@ -196,25 +193,40 @@ func TestAnOrphanIsAdopted(t *testing.T) {
 	}
 }
 
-// TestTurns asks for the turns of objects that a user deleted.
+// TestTurns deletes, as a user, objects of two nodes.
 func TestTurns(t *testing.T) {
 	n := declared()
 	n.Spec.MaxUnavailable = 1
 	s := setStage(t, &cloud{}, n, selected("n1"), selected("n2"), attached(n, "n1", leaving), attached(n, "n2", leaving))
-	turns, err := s.reconciler.Turns(t.Context(), "data")
-	if err != nil {
+	may := func() (count int) {
+		for _, o := range s.objects() {
+			may, err := s.reconciler.MayRemove(t.Context(), &o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if may {
+				count++
+			}
+		}
+		return count
+	}
+	if count := may(); count != 0 {
+		t.Errorf("%d interfaces may go before the NodeENI records their turns", count)
+	}
+	if err := s.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	granted := 0
-	for _, turn := range turns {
-		if turn {
-			granted++
-		}
+	if count := may(); count != 1 {
+		t.Errorf("%d interfaces may go, want 1", count)
 	}
-	if len(turns) != 2 || granted != 1 {
-		t.Errorf("the turns are %v, want one", turns)
-	}
-	if turns, err := s.reconciler.Turns(t.Context(), "none"); turns != nil || err != nil {
-		t.Errorf("a NodeENI that does not exist has turns: %v, %v", turns, err)
+}
+
+// TestWithoutANodeENINothingNeedsATurn deletes the object of a NodeENI that does not exist.
+func TestWithoutANodeENINothingNeedsATurn(t *testing.T) {
+	n := declared()
+	s := setStage(t, &cloud{}, selected("n1"), attached(n, "n1", leaving))
+	o := s.objects()[0]
+	if may, err := s.reconciler.MayRemove(t.Context(), &o); !may || err != nil {
+		t.Errorf("the interface may go: %t, %v", may, err)
 	}
 }

@@ -109,6 +109,4 @@ func (r *Reconciler) forget(name string) {
 	defer r.mu.Unlock()
 	delete(r.written, name)
 	delete(r.absent, name)
-	delete(r.turns, name)
-	delete(r.waits, name)
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/multieni/multieni/internal/aws/observer"
 	"github.com/multieni/multieni/internal/aws/resolver"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/fleet"
 )
 
 const (
@@ -75,14 +76,10 @@ type Reconciler struct {
 	written, absent map[string]time.Time
 	// deleted are the objects that this process deleted and that the cache may still have, by UID.
 	deleted map[string]time.Time
-	// replaced has, by instance, the last replacement of an interface there.
-	replaced map[string]replacement
-	// waits has, by NodeENI, the instances on which a replacement waits for an interface of another NodeENI.
-	waits map[string][]string
+	// reserved has, by instance, the last turn for a replacement there that the cache may not show yet.
+	reserved map[string]reservation
 	// evictions are the last attempts to evict pods, by ENI.
 	evictions map[string]attempt
-	// turns are the last computed turns, by the name of the NodeENI.
-	turns map[string]computedTurns
 }
 
 // New returns a Reconciler to be set up with a manager.
@@ -98,8 +95,7 @@ func New(options Options) *Reconciler {
 	}
 	return &Reconciler{
 		Options: options, written: map[string]time.Time{}, absent: map[string]time.Time{},
-		deleted: map[string]time.Time{}, replaced: map[string]replacement{}, waits: map[string][]string{},
-		evictions: map[string]attempt{}, turns: map[string]computedTurns{},
+		deleted: map[string]time.Time{}, reserved: map[string]reservation{}, evictions: map[string]attempt{},
 	}
 }
 
@@ -135,8 +131,12 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (again time.Dur
 	if err != nil {
 		return 0, err
 	}
-	if err := r.compute(ctx, &f); err != nil {
-		return 0, err
+	f.outcome = fleet.Compute(f.nodeENI, f.inFleet, f.instances, f.now)
+	if !r.reserve(f) {
+		return conflictDelay, nil
+	}
+	if err := r.recordTurns(ctx, nodeENI, f.outcome.Turns); err != nil {
+		return 0, client.IgnoreNotFound(err)
 	}
 	failed := r.apply(ctx, &f)
 	if !nodeENI.DeletionTimestamp.IsZero() && (f.outcome.Done || r.isUndefined(ctx)) {
@@ -163,9 +163,6 @@ func (r *Reconciler) next(nodeENI *v1alpha1.NodeENI, f facts) time.Duration {
 		again = min(max(recheck, f.now.Sub(nodeENI.DeletionTimestamp.Time)/10), mostRecheck)
 	case !f.resolved():
 		again = r.ReresolveMissing
-	}
-	if !f.outcome.Next.IsZero() {
-		again = sooner(again, f.outcome.Next.Sub(f.now))
 	}
 	return sooner(again, f.nextEviction)
 }

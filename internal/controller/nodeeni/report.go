@@ -37,7 +37,7 @@ func statusOf(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	st := v1alpha1.NodeENIStatus{
 		ObservedGeneration: nodeENI.Generation, Nodes: int32(len(f.nodes)), Desired: int32(counts.Desired),
 		Attached: int32(counts.Attached), Ready: int32(counts.Ready), Blocked: int32(counts.Blocked),
-		Drifted: int32(counts.Drifted),
+		Drifted: int32(counts.Drifted), Turns: turnsOf(f.outcome.Turns),
 	}
 	interfaces := collect(f)
 	listed := existingFirst(interfaces)

@@ -47,6 +47,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		For(&v1alpha1.NodeENI{}, builder.WithPredicates(controller.SpecOrLifeChanged())).
 		Watches(&v1alpha1.NodeENI{}, handler.Funcs{UpdateFunc: enqueueReported},
 			builder.WithPredicates(controller.StatusChanged())).
+		Watches(&v1alpha1.NodeENI{}, handler.Funcs{UpdateFunc: r.enqueueReplacing}).
 		Watches(&v1alpha1.NetworkInterface{}, controller.EachVersion(r.enqueueOwner)).
 		Watches(&v1alpha1.FloatingAddress{}, controller.EachVersion(r.enqueueAddress),
 			builder.WithPredicates(addressExplained())).
@@ -87,13 +88,9 @@ func (r *Reconciler) enqueueRefused(ctx context.Context, q controller.Queue) err
 	return nil
 }
 
-// enqueueOwner enqueues the NodeENI of an object, also one that does not exist, and those that wait for the object.
+// enqueueOwner enqueues the NodeENI of an object, also one that does not exist.
 func (r *Reconciler) enqueueOwner(ctx context.Context, q controller.Queue, o client.Object) {
-	spec := o.(*v1alpha1.NetworkInterface).Spec
-	for _, waiting := range r.Waiting(spec.InstanceID) {
-		q.AddAfter(request(waiting), minDelay)
-	}
-	name := spec.NodeENI.Name
+	name := o.(*v1alpha1.NetworkInterface).Spec.NodeENI.Name
 	var nodeENI v1alpha1.NodeENI
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &nodeENI); client.IgnoreNotFound(err) != nil {
 		r.Log.Error("the NodeENI of an object could not be read", "nodeeni", name, "err", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/fleet"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // maxMessage is the most characters of a message in a spec or a status (the schema of NetworkInterface).
@@ -20,10 +21,10 @@ const maxMessage = 1024
 func InFleet(o *v1alpha1.NetworkInterface) fleet.Object {
 	converted := fleet.Object{
 		Object: Rendered(o), Version: o.ResourceVersion, Phase: string(PhaseOf(o)), Ready: IsReady(o),
-		CreatedAt: o.CreationTimestamp.Time,
-		Stalled:   meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionStalled),
-		Attached:  o.Status.AttachmentID != "", Settled: o.Status.ObservedGeneration == o.Generation,
+		Attached: o.Status.AttachmentID != "", Settled: o.Status.ObservedGeneration == o.Generation,
 	}
+	reason, _ := ReasonOf(o)
+	converted.InstanceNotReady = reason == string(plan.InstanceNotReady)
 	if o.DeletionTimestamp != nil {
 		converted.DeletedAt = o.DeletionTimestamp.Time
 	}

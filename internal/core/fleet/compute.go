@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -26,14 +27,16 @@ type Object struct {
 	Phase string
 	// Attached is set if the object records an attachment, and Ready if the interface is as the present spec declares.
 	Attached, Ready bool
-	// Stalled is set if a person must act before the interface is ready, and CreatedAt is when the object was created.
-	Stalled   bool
-	CreatedAt time.Time
 	// Settled is set if the status of the object is about its present spec.
 	Settled bool
+	// InstanceNotReady is set if the state of the instance allows no attachment.
+	InstanceNotReady bool
 	// OrphanedAt is when the object became an orphan; zero for never.
 	OrphanedAt time.Time
 }
+
+// evicts reports whether the pods of an interface that goes are evicted.
+func (o Object) evicts() bool { return o.Spec.Pods != nil && o.Spec.Pods.OnRemoval == evict }
 
 // The phases that decide something.
 const (
@@ -46,8 +49,8 @@ type Instance struct {
 	ID, Zone string
 	// Paused is set if a user paused a Node of the instance.
 	Paused bool
-	// Lacking is set if the instance lacks an interface of another NodeENI; see [Lacking].
-	Lacking bool
+	// Busy is set if another NodeENI has a turn on the instance: a node loses one network at a time.
+	Busy bool
 }
 
 // NodeENI is a NodeENI, or the name of one that does not exist.
@@ -58,10 +61,14 @@ type NodeENI struct {
 	// Replace allows the replacement of a live interface.
 	Replace        bool
 	MaxUnavailable int
+	// Turns are the turns that the NodeENI records.
+	Turns []Turn
 }
 
 // Outcome is what happens next to the objects of one NodeENI.
 type Outcome struct {
+	// Turns are the turns that the NodeENI has to record before anything of the outcome happens.
+	Turns []Turn
 	// Delete are the objects to delete, each with the reason in words.
 	Delete []Deletion
 	// Evict are the objects whose pods are evicted now.
@@ -69,8 +76,6 @@ type Outcome struct {
 	// Orphan are the objects to mark as orphans.
 	Orphan []Object
 	Status Status
-	// Waits are the instances on which a replacement waits for an interface of another NodeENI.
-	Waits []string
 	// Done is set if the NodeENI is being deleted and no object of it is known.
 	Done bool
 	// Next is when to compute again; zero if only an event changes something.
@@ -84,11 +89,6 @@ type Deletion struct {
 	Replaces bool
 }
 
-// Replaces reports whether an object is deleted to be replaced.
-func (o Outcome) Replaces() bool {
-	return slices.ContainsFunc(o.Delete, func(d Deletion) bool { return d.Replaces })
-}
-
 // Compute decides about the objects of one NodeENI. The instances are all that it selects.
 func Compute(n NodeENI, objects []Object, instances []Instance, now time.Time) Outcome {
 	objects = declared(objects)
@@ -99,18 +99,8 @@ func Compute(n NodeENI, objects []Object, instances []Instance, now time.Time) O
 		return removed(n, objects, instances)
 	}
 	s := surveyOf(n, objects, instances)
-	out := Outcome{Evict: s.evictions(), Status: s.status()}
-	out.Delete, out.Waits = s.replacements()
-	return out
-}
-
-// Lacking returns the instances that lack an interface of a NodeENI, or are about to. No interface of another NodeENI is
-// replaced there meanwhile: a node loses one network at a time.
-func Lacking(n NodeENI, objects []Object, instances []Instance) map[string]bool {
-	if n.Deleting {
-		return nil // its interfaces have no successors
-	}
-	return surveyOf(n, declared(objects), instances).unavailable()
+	turns := s.turns()
+	return Outcome{Turns: turns, Delete: s.deletions(turns), Evict: s.evictions(turns), Status: s.status()}
 }
 
 // declared returns the objects that a NodeENI declares or declared, by name. Others belong to a network.
@@ -164,42 +154,55 @@ func removed(n NodeENI, objects []Object, instances []Instance) Outcome {
 func (n NodeENI) limit() int { return max(1, n.MaxUnavailable) }
 
 // replacements returns the live objects that a rollout replaces now: the first one with drift of each instance that
-// lacks nothing, as far as maxUnavailable allows. Everything must be known that the new interface needs. It returns
-// the instances as well on which one waits for an interface of another NodeENI.
-func (s survey) replacements() (deleted []Deletion, waits []string) {
+// lacks nothing, as far as maxUnavailable allows beside the instances that have a turn, and if no other NodeENI has one
+// on the instance. Everything must be known that the new interface needs.
+func (s survey) replacements(busy map[string]bool) (replaced []Object) {
 	if !s.n.Replace || s.n.Paused || s.n.Found == nil {
-		return nil, nil
+		return nil
 	}
-	room := s.n.limit() - len(s.unavailable())
+	unavailable := s.unavailable()
+	maps.Copy(unavailable, busy)
+	room := s.n.limit() - len(unavailable)
 	for _, i := range s.instances {
 		if room <= 0 {
-			break
+			return replaced
 		}
 		o := i.firstDrifted()
-		if i.down() || i.deleting() || i.Paused || o == nil || !i.placed.Complete || i.placed.GroupProblem != nil {
-			continue
-		}
-		if i.Lacking {
-			waits = append(waits, i.ID)
+		if unavailable[i.ID] || i.Paused || i.Busy || o == nil || !i.placed.Complete || i.placed.GroupProblem != nil {
 			continue
 		}
 		room--
-		deleted = append(deleted, Deletion{Name: o.Name, UID: o.UID, Version: o.Version, Replaces: true,
-			Why: "it is replaced: " + explain(i.drift[o.Name][0])})
+		replaced = append(replaced, *o)
 	}
-	return deleted, waits
+	return replaced
+}
+
+// deletions returns the live objects that a rollout gave a turn.
+func (s survey) deletions(turns []Turn) (deleted []Deletion) {
+	if s.n.Paused {
+		return nil
+	}
+	for at := range s.instances {
+		i := &s.instances[at]
+		for _, o := range i.serving {
+			if !o.Deleting && !i.Paused && len(i.drift[o.Name]) > 0 && hasTurn(turns, o) {
+				deleted = append(deleted, Deletion{Name: o.Name, UID: o.UID, Version: o.Version, Replaces: true,
+					Why: "it is replaced: " + explain(i.drift[o.Name][0])})
+			}
+		}
+	}
+	return deleted
 }
 
 func explain(d plan.Drift) string { return d.Field + ": want " + d.Want + ", have " + d.Have }
 
 // evictions returns the objects whose pods are evicted now.
-func (s survey) evictions() []Object {
+func (s survey) evictions(turns []Turn) []Object {
 	if s.n.Paused {
 		return nil
 	}
-	turns := s.turns()
 	return firstHeld(s.objects, s.n.limit(), func(o Object) bool {
-		return (!o.Deleting || turns[o.Name]) && !s.paused[o.Spec.InstanceID]
+		return (!s.needsTurn(o) || hasTurn(turns, o)) && !s.paused[o.Spec.InstanceID]
 	})
 }
 
@@ -208,7 +211,7 @@ func (s survey) evictions() []Object {
 func firstHeld(objects []Object, limit int, may func(Object) bool) []Object {
 	held := slices.DeleteFunc(slices.Clone(objects), func(o Object) bool {
 		ends := o.Deleting || o.Spec.Pods != nil && o.Spec.Pods.Closed
-		return !ends || !o.Held || o.Spec.Pods == nil || o.Spec.Pods.OnRemoval != evict || !may(o)
+		return !ends || !o.Held || !o.evicts() || !may(o)
 	})
 	slices.SortFunc(held, byDeletion)
 	return held[:min(len(held), limit)]

@@ -111,34 +111,13 @@ func TestARolloutReplacesOneInterfaceOfANodeAtATime(t *testing.T) {
 	}
 }
 
-// TestARolloutWaitsForTheInterfacesOfOtherNodeENIs has an instance that lacks an interface of another NodeENI.
-func TestARolloutWaitsForTheInterfacesOfOtherNodeENIs(t *testing.T) {
-	other := nodeENI("subnet-a")
-	other.Name, other.UID = "other", "uid-other"
-	its, all := fleetOf(other, 3)
-	for title, tc := range map[string]struct {
-		its  []fleet.Object
-		want map[string]bool
-	}{
-		"it has all":           {its, map[string]bool{}},
-		"one is being deleted": {deleted(its, 0), map[string]bool{instanceID(1): true}},
-		"one has no successor": {its[1:], map[string]bool{instanceID(1): true}},
-	} {
-		if diff := cmp.Diff(tc.want, fleet.Lacking(other, tc.its, all)); diff != "" {
-			t.Errorf("%s: (-want +got):\n%s", title, diff)
-		}
-	}
-	other.Deleting = true
-	if got := fleet.Lacking(other, deleted(its, 0), all); len(got) > 0 {
-		t.Errorf("instances lack the interfaces of a NodeENI that is being deleted: %v", got)
-	}
-
+// TestARolloutWaitsForOtherNodeENIs has an instance on which another NodeENI has a turn.
+func TestARolloutWaitsForOtherNodeENIs(t *testing.T) {
 	objects, instances := fleetOf(nodeENI("subnet-a"), 2)
 	n := nodeENI("subnet-b")
-	instances[0].Lacking = true
-	out := fleet.Compute(n, rendered(n, objects), instances, now)
-	if diff := cmp.Diff([]string{"2/0"}, names(out.Delete)); diff != "" || !out.Replaces() || !slices.Equal(out.Waits, []string{instanceID(1)}) {
-		t.Errorf("%v wait, (-want +got):\n%s", out.Waits, diff)
+	instances[0].Busy = true
+	if diff := cmp.Diff([]string{"2/0"}, names(fleet.Compute(n, rendered(n, objects), instances, now).Delete)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -238,8 +217,8 @@ func TestEvictions(t *testing.T) {
 		return short
 	}
 	n := nodeENI("subnet-a")
-	gone, two := n, n
-	gone.Deleting, two.MaxUnavailable = true, 2
+	gone, two, turn := n, n, n
+	gone.Deleting, two.MaxUnavailable, turn.Turns = true, 2, []fleet.Turn{given(all[2])}
 	waits := held(all, 0, 1, 2)
 	waits[0].Spec.Pods = &render.Pods{OnRemoval: "Wait", Closed: true}
 	open := held(all, 0, 1, 2)
@@ -257,7 +236,7 @@ func TestEvictions(t *testing.T) {
 		"the first one stays":               {n, open, nil, []string{"2/0"}},
 		"the second one was deleted first":  {gone, held(deleted(all, 1, 0, 2), 0, 1, 2), nil, []string{"2/0"}},
 		"deleted, and still declared":       {n, held(deleted(all, 1, 0), 0, 1), instances, []string{"2/0"}},
-		"deleted, and another one is down":  {n, held(deleted(notReady(all, 2), 1), 1), instances, nil},
+		"deleted, and another has its turn": {turn, held(deleted(notReady(all, 2), 1), 1), instances, nil},
 		"closed, and the NodeENI is paused": {paused(n), held(all, 0), nil, nil},
 	} {
 		t.Run(title, func(t *testing.T) {

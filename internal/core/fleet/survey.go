@@ -178,6 +178,11 @@ func (i *surveyed) deleting() bool {
 	return slices.ContainsFunc(i.serving, func(o Object) bool { return o.Deleting })
 }
 
+// notReady reports whether the state of the instance allows no attachment, for example because it has ended.
+func (i *surveyed) notReady() bool {
+	return slices.ContainsFunc(i.objects, func(o Object) bool { return o.InstanceNotReady })
+}
+
 // firstDrifted returns the first object that only a replacement can correct, or nil. It was rendered from the present
 // NodeENI, so that no older one replaces what a newer one declares. A launch interface stays with its instance.
 func (i *surveyed) firstDrifted() *Object {

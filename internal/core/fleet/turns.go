@@ -4,66 +4,94 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
-	"time"
 )
 
-// Turns returns, by name, whether the interface of an object may be removed now. An object that is not being deleted
-// has no turn, so that a map that is a moment old never has one too many. An object that its NodeENI no longer
-// declares needs none. Of the others, the first ones by the time of their deletion have it, as far as maxUnavailable
-// allows; an instance that lacks an interface counts until the successor is ready. A second object of such an
-// instance has its turn as well: the instance is unavailable already. An interface that waited for a person before
-// the first of these deletions does not count: it is not their consequence, and repairs would wait for it.
-func Turns(n NodeENI, objects []Object, instances []Instance) map[string]bool {
-	objects = declared(objects)
-	if n.Absent || n.Deleting {
-		turns := map[string]bool{}
-		for _, o := range objects {
-			turns[o.Name] = true
-		}
-		return turns
-	}
-	return surveyOf(n, objects, instances).turns()
+// Turn is the permission to take an interface away that its NodeENI still declares. The NodeENI records the turns that
+// it gave, so that each process counts the same nodes, whatever it remembers. A turn lasts until the successor of the
+// interface is ready, or until none is declared.
+type Turn struct {
+	// InstanceID, Name and UID are those of the object.
+	InstanceID, Name, UID string
 }
 
-func (s survey) turns() map[string]bool {
-	turns := map[string]bool{}
-	var waiting []Object
-	for _, o := range s.objects {
-		switch {
-		case !o.Deleting:
-			turns[o.Name] = false
-		case s.wanted[o.Name] && o.Attached:
-			waiting = append(waiting, o)
-		default:
-			turns[o.Name] = true
-		}
+// MayRemove reports whether the interface of an object that is being deleted may be taken away now. The instance is that
+// of the object, nil if the NodeENI does not select it, and the objects are those of the NodeENI on the instance. An
+// interface that the NodeENI no longer declares, or that is not attached needs no turn.
+func MayRemove(n NodeENI, o Object, objects []Object, instance *Instance) bool {
+	if n.Absent || n.Deleting || instance == nil {
+		return true
 	}
-	slices.SortFunc(waiting, byDeletion)
-	if len(waiting) == 0 {
+	s := surveyOf(n, declared(objects), []Instance{*instance})
+	return !s.needsTurn(o) || !n.Paused && hasTurn(n.Turns, o)
+}
+
+func hasTurn(turns []Turn, o Object) bool {
+	return slices.ContainsFunc(turns, func(t Turn) bool { return t.UID == o.UID })
+}
+
+// needsTurn reports whether the removal of an interface makes its instance lack one.
+func (s survey) needsTurn(o Object) bool { return o.Deleting && s.wanted[o.Name] && o.Attached }
+
+// turns returns the turns that last, and gives further ones: first to objects that are being deleted, in the order of
+// their deletion, then to those that a rollout replaces. A turn takes one interface of an instance away; further
+// deleted ones of the instance have a turn as well, because the instance is unavailable already.
+func (s survey) turns() []Turn {
+	turns := slices.DeleteFunc(slices.Clone(s.n.Turns), func(t Turn) bool { return !s.lasts(t) })
+	if s.n.Paused {
 		return turns
 	}
-	down := s.downSince(waiting[0].DeletedAt)
-	for _, o := range waiting {
+	given, busy := map[string]bool{}, map[string]bool{}
+	for _, t := range turns {
+		given[t.UID], busy[t.InstanceID] = true, true
+	}
+	give := func(o Object) {
+		turns, busy[o.Spec.InstanceID] = append(turns, Turn{o.Spec.InstanceID, o.Name, o.UID}), true
+	}
+	for _, o := range s.waiting() {
 		id := o.Spec.InstanceID
-		if turns[o.Name] = !s.n.Paused && (down[id] || len(down) < s.n.limit()); turns[o.Name] {
-			down[id] = true
+		if !given[o.UID] && !s.paused[id] && (busy[id] || len(busy) < s.n.limit()) {
+			give(o)
 		}
 	}
+	for _, o := range s.replacements(busy) {
+		give(o)
+	}
+	slices.SortFunc(turns, func(a, b Turn) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
 	return turns
 }
 
-// downSince returns the instances that lack an interface, but for those whose interface waited for a person before.
-func (s survey) downSince(first time.Time) map[string]bool {
-	down := map[string]bool{}
-	for at := range s.instances {
-		i := s.instances[at]
-		i.serving = slices.DeleteFunc(slices.Clone(i.serving), func(o Object) bool {
-			return o.Stalled && !o.Deleting && o.CreatedAt.Before(first)
-		})
-		if i.down() {
-			down[i.ID] = true
-		}
+// waiting returns the objects whose removal needs a turn, in the order of their deletion. Those that pods use wait for
+// the pods, and have no turn before, unless the turn evicts the pods.
+func (s survey) waiting() []Object {
+	waiting := slices.DeleteFunc(slices.Clone(s.objects), func(o Object) bool {
+		return !s.needsTurn(o) || o.Held && !o.evicts()
+	})
+	slices.SortFunc(waiting, byDeletion)
+	return waiting
+}
+
+// lasts reports whether a turn lasts: its object is there, or the interface of its name has no successor that is ready.
+// No successor gets ready on an instance that has ended or that the NodeENI does not select.
+func (s survey) lasts(t Turn) bool {
+	at, selected := slices.BinarySearchFunc(s.instances, t.InstanceID, func(i surveyed, id string) int {
+		return cmp.Compare(i.ID, id)
+	})
+	if !selected || s.instances[at].notReady() {
+		return false
 	}
-	return down
+	i := &s.instances[at]
+	n := slices.IndexFunc(i.objects, func(o Object) bool { return o.Name == t.Name })
+	if n < 0 {
+		return i.missing > 0
+	}
+	switch o := i.objects[n]; {
+	case !s.wanted[o.Name]:
+		return false
+	case o.UID == t.UID:
+		return o.Deleting || s.n.Replace && len(i.drift[o.Name]) > 0
+	default:
+		return !o.Attached || !o.Deleting && !o.Ready
+	}
 }

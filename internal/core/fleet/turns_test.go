@@ -4,6 +4,7 @@
 package fleet_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -15,15 +16,32 @@ import (
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
-// turnsOf returns the objects that have their turn.
-func turnsOf(n fleet.NodeENI, objects []fleet.Object, instances []fleet.Instance) (short []string) {
-	for name, turn := range fleet.Turns(n, objects, instances) {
-		if turn {
-			short = append(short, shorten(name))
+// mayRemove returns the deleted objects whose interfaces may be taken away once the NodeENI recorded its turns.
+func mayRemove(n fleet.NodeENI, objects []fleet.Object, instances []fleet.Instance) (short []string) {
+	n.Turns = fleet.Compute(n, objects, instances, now).Turns
+	for _, o := range objects {
+		if o.Deleting && fleet.MayRemove(n, o, onInstance(objects, o.Spec.InstanceID), selected(instances, o.Spec.InstanceID)) {
+			short = append(short, shorten(o.Name))
 		}
 	}
 	slices.Sort(short)
 	return short
+}
+
+func onInstance(objects []fleet.Object, id string) []fleet.Object {
+	return slices.DeleteFunc(slices.Clone(objects), func(o fleet.Object) bool { return o.Spec.InstanceID != id })
+}
+
+func selected(instances []fleet.Instance, id string) *fleet.Instance {
+	if at := slices.IndexFunc(instances, func(i fleet.Instance) bool { return i.ID == id }); at >= 0 {
+		return &instances[at]
+	}
+	return nil
+}
+
+// given is the turn of an earlier object of the name of an object.
+func given(o fleet.Object) fleet.Turn {
+	return fleet.Turn{InstanceID: o.Spec.InstanceID, Name: o.Name, UID: "earlier"}
 }
 
 // TestTurns deletes objects that their NodeENI still declares.
@@ -32,37 +50,50 @@ func TestTurns(t *testing.T) {
 	all, instances := fleetOf(n, 3) // 1/0 1/1 2/0 2/1 3/0 3/1
 	two, gone := n, n
 	two.MaxUnavailable, gone.Deleting = 2, true
-	stuck := func(created time.Time) []fleet.Object {
-		objects := deleted(notReady(all, 5), 0)
-		objects[5].Stalled, objects[5].CreatedAt = true, created
+	after := func(turns ...fleet.Turn) fleet.NodeENI {
+		n := n
+		n.Turns = turns
+		return n
+	}
+	without := func(at int) []fleet.Object {
+		objects := slices.Clone(all)
+		objects[at].ENIID, objects[at].Slot, objects[at].Attached, objects[at].Ready = "", nil, false, false
 		return objects
 	}
-	without := slices.Clone(all)
-	without[4].ENIID, without[4].Slot, without[4].Attached = "", nil, false
+	ended := without(5)
+	ended[5].InstanceNotReady = true
+	inUse := slices.Clone(all)
+	inUse[0].Held = true
 	for title, tc := range map[string]struct {
 		n         fleet.NodeENI
 		objects   []fleet.Object
 		instances []fleet.Instance
 		want      []string
 	}{
-		"none is deleted":                  {n, all, instances, nil},
-		"one":                              {n, deleted(all, 2), instances, []string{"2/0"}},
-		"one of each instance":             {n, deleted(all, 2, 0, 4), instances, []string{"2/0"}},
-		"one of each, two at a time":       {two, deleted(all, 2, 0, 4), instances, []string{"1/0", "2/0"}},
-		"all of an instance":               {n, deleted(all, 2, 3), instances, []string{"2/0", "2/1"}},
-		"another instance lacks one":       {n, deleted(all[1:], 1), instances, nil},
-		"the instance lacks another one":   {n, deleted(all[1:], 0), instances, []string{"1/1"}},
-		"another is not ready":             {n, deleted(notReady(all, 5), 0), instances, nil},
-		"another waited for a person":      {n, stuck(now.Add(-time.Hour)), instances, []string{"1/0"}},
-		"a successor waits for a person":   {n, stuck(now.Add(time.Hour)), instances, nil},
-		"one without an interface":         {n, deleted(without, 4), instances, []string{"3/0"}},
-		"an instance that is not selected": {n, deleted(all, 4, 0), instances[:2], []string{"1/0", "3/0"}},
-		"the NodeENI is deleted":           {gone, deleted(all, 0, 2, 4), instances, []string{"1/0", "1/1", "2/0", "2/1", "3/0", "3/1"}},
-		"the NodeENI is paused":            {paused(n), deleted(all, 0), instances, nil},
-		"the subnet left the list":         {nodeENI("subnet-b"), deleted(all, 0, 2), instances, []string{"1/0", "2/0"}},
+		"none is deleted":                             {n, all, instances, nil},
+		"one":                                         {n, deleted(all, 2), instances, []string{"2/0"}},
+		"one of each instance":                        {n, deleted(all, 2, 0, 4), instances, []string{"2/0"}},
+		"one of each, two at a time":                  {two, deleted(all, 2, 0, 4), instances, []string{"1/0", "2/0"}},
+		"all of an instance":                          {n, deleted(all, 2, 3), instances, []string{"2/0", "2/1"}},
+		"the successor of another is missing":         {after(given(all[5])), deleted(all[:5], 0), instances, nil},
+		"the successor of another is not ready":       {after(given(all[5])), deleted(without(5), 0), instances, nil},
+		"the successor of another is ready":           {after(given(all[5])), deleted(all, 0), instances, []string{"1/0"}},
+		"another is deleted again before it is ready": {after(given(all[5])), deleted(without(5), 0, 5), instances, []string{"3/1"}},
+		"the successor is deleted as well":            {after(given(all[5])), deleted(all, 5, 0), instances, []string{"3/1"}},
+		"another turn is of an ended instance":        {after(given(all[5])), deleted(ended, 0), instances, []string{"1/0"}},
+		"another turn is of a node that left":         {after(given(all[5])), deleted(all[:4], 0), instances[:2], []string{"1/0"}},
+		"another one lacks one without a turn":        {n, deleted(without(5), 0), instances, []string{"1/0"}},
+		"another one is not ready without a turn":     {n, deleted(notReady(all, 5), 0), instances, []string{"1/0"}},
+		"the instance lacks another one":              {after(given(all[0])), deleted(all[1:], 0), instances, []string{"1/1"}},
+		"pods use the first":                          {n, deleted(inUse, 0, 2), instances, []string{"2/0"}},
+		"one without an interface":                    {after(given(all[0])), deleted(without(4)[1:], 3), instances, []string{"3/0"}},
+		"an instance that is not selected":            {n, deleted(all, 4, 0), instances[:2], []string{"1/0", "3/0"}},
+		"the NodeENI is deleted":                      {gone, deleted(all, 0, 2, 4), instances, []string{"1/0", "2/0", "3/0"}},
+		"the NodeENI is paused":                       {paused(n), deleted(all, 0), instances, nil},
+		"the subnet left the list":                    {nodeENI("subnet-b"), deleted(all, 0, 2), instances, []string{"1/0", "2/0"}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, turnsOf(tc.n, tc.objects, tc.instances)); diff != "" {
+			if diff := cmp.Diff(tc.want, mayRemove(tc.n, tc.objects, tc.instances)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -82,19 +113,26 @@ func TestAtMostMaxUnavailable(t *testing.T) {
 			i, w := rapid.IntRange(1, 5).Draw(t, "instance"), rapid.IntRange(0, 1).Draw(t, "ordinal")
 			fresh := ready(n, instanceID(i), wanted[w])
 			at := slices.IndexFunc(objects, func(o fleet.Object) bool { return o.Name == fresh.Name })
+			clock++
 			switch {
 			case at < 0:
+				fresh.UID = fmt.Sprint(clock)
 				fresh.Ready, fresh.Attached, fresh.ENIID, fresh.SubnetID, fresh.Slot = false, false, "", "", nil
 				objects = append(objects, fresh)
-			case objects[at].Deleting && fleet.Turns(n, objects, instances)[fresh.Name]:
-				objects = slices.Delete(slices.Clone(objects), at, at+1)
 			case objects[at].Deleting:
+				id := objects[at].Spec.InstanceID
+				if fleet.MayRemove(n, objects[at], onInstance(objects, id), selected(instances, id)) {
+					objects = slices.Delete(slices.Clone(objects), at, at+1)
+				}
 			case !objects[at].Ready:
+				fresh.UID = objects[at].UID
 				objects[at] = fresh
 			default:
-				clock++
 				objects = deleted(objects, at)
 				objects[at].DeletedAt = now.Add(time.Duration(clock) * time.Second)
+			}
+			if rapid.Bool().Draw(t, "the NodeENI is reconciled") {
+				n.Turns = fleet.Compute(n, objects, instances, now).Turns
 			}
 			if down := lacking(objects); down > n.MaxUnavailable {
 				t.Fatalf("%d instances lack an interface, and %d may", down, n.MaxUnavailable)
