@@ -135,7 +135,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (again time.Dur
 	if !r.reserve(f) {
 		return conflictDelay, nil
 	}
-	if err := r.recordTurns(ctx, nodeENI, f.outcome.Turns); err != nil {
+	if err := r.recordTurns(ctx, nodeENI, f); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
 	failed := r.apply(ctx, &f)

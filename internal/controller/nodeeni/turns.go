@@ -80,11 +80,12 @@ func (r *Reconciler) reserve(f facts) bool {
 	return true
 }
 
-// recordTurns writes the turns that changed, before anything is done that needs one.
-func (r *Reconciler) recordTurns(ctx context.Context, nodeENI *v1alpha1.NodeENI, turns []fleet.Turn) error {
-	after := *nodeENI.Status.DeepCopy()
-	after.Turns = turnsOf(turns)
-	return r.write(ctx, nodeENI, after)
+// recordTurns writes the turns that changed, with the rest of the status, before anything is done that needs one.
+func (r *Reconciler) recordTurns(ctx context.Context, nodeENI *v1alpha1.NodeENI, f facts) error {
+	if slices.Equal(nodeENI.Status.Turns, turnsOf(f.outcome.Turns)) {
+		return nil
+	}
+	return r.write(ctx, nodeENI, statusOf(nodeENI, f))
 }
 
 func turnsOf(turns []fleet.Turn) (recorded []v1alpha1.Turn) {
