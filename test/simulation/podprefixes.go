@@ -220,12 +220,13 @@ func (h *podHost) free(network string, ended func(podnet.Lease) bool) {
 	}
 }
 
-// checkStarted checks I19 for a pod that starts: EC2 has its address on the interface, and no other pod has it.
+// checkStarted checks I19 for a pod that starts: EC2 has its address on the interface, and no other pod has it. A pod
+// with the whole interface has its IPv6 addresses as well.
 func (h *podHost) checkStarted(network string, address netip.Addr) {
 	r, id := h.c.run, h.files[network].ENI
 	r.judged("I19")
 	i := r.truth().interfaces[id]
-	has := i.PrimaryIPv4 == address || slices.ContainsFunc(slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes),
+	has := i.PrimaryIPv4 == address || slices.Contains(i.IPv6, address) || slices.ContainsFunc(slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes),
 		func(p netip.Prefix) bool { return p.Contains(address) })
 	if !has {
 		r.violate("I19", "a pod of node %s gets %s of network %s, which EC2 does not have on %s: %s", h.node, address,

@@ -113,6 +113,9 @@ func (p *planner) granted(m *item) []netip.Prefix {
 	has := slices.Concat(r.IPv4Prefixes, r.IPv6Prefixes)
 	answered := slices.Concat(r.Requested.IPv4Prefixes, r.Requested.IPv6Prefixes)
 	settled := !r.LastRead.Before(p.addressesSettledAt(m))
+	if p.isUnassigning(m) { // the answers can be older than that call
+		answered = nil
+	}
 	granted := slices.Clone(m.Prefixes.Granted)
 	if settled {
 		granted = slices.DeleteFunc(granted, func(prefix netip.Prefix) bool { return !slices.Contains(has, prefix) })
@@ -126,6 +129,35 @@ func (p *planner) granted(m *item) []netip.Prefix {
 		}
 	}
 	return granted
+}
+
+// awaitsGrant reports whether the interface has a prefix that pods may use once a read shows the effects of all calls.
+func (p *planner) awaitsGrant(m *item) bool {
+	if m.Goal != Serve || !m.Prefixes.Pods {
+		return false
+	}
+	granted := p.granted(m)
+	return slices.ContainsFunc(slices.Concat(m.record.IPv4Prefixes, m.record.IPv6Prefixes), func(prefix netip.Prefix) bool {
+		return !slices.Contains(granted, prefix)
+	})
+}
+
+// isUnassigning reports whether EC2 was asked to unassign addresses of the interface and has not answered.
+func (p *planner) isUnassigning(m *item) bool {
+	unassigns := func(call Call) bool {
+		change, is := call.(Change)
+		if !is || change.Key.UID != m.Key.UID {
+			return false
+		}
+		_, is = change.To.(UnassignAddresses)
+		return is
+	}
+	for _, last := range p.Attempts[m.Key.UID].Updates {
+		if last.Class == eni.Transient && unassigns(last.Call) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.InFlight, unassigns)
 }
 
 // fixed returns the addresses without those that follow pods.
@@ -215,8 +247,12 @@ func addressProblem(m *item, limits eni.Limits, instanceType string) *Problem {
 func (p *planner) explainAddresses(s step) step {
 	m, i := s.m, s.m.record.Interface
 	d := p.demandOf(m)
-	if !d.countedAt.IsZero() && d.lacking(i.Addresses) != (eni.AddressCounts{}) {
+	awaited := p.awaitsGrant(m)
+	switch {
+	case !d.countedAt.IsZero() && (awaited || d.lacking(i.Addresses) != (eni.AddressCounts{})):
 		s = s.requeue(d.countedAt)
+	case awaited:
+		s.needsRead = s.needsRead || p.Snapshot == nil
 	}
 	switch {
 	case s.Phase != Attached || s.Problem.Reason != "":

@@ -154,6 +154,7 @@ func TestAddressesByANumberWaitForASettledReading(t *testing.T) {
 func TestPrefixesGrowAndAreGranted(t *testing.T) {
 	t.Parallel()
 	newLeader := func(f *plan.Facts) { f.Era.Since = start }
+	unassigning := func(f *plan.Facts) { f.Attempts = unansweredUnassign(start.Add(-time.Second)) }
 	for name, tc := range map[string]struct {
 		demand   plan.PrefixDemand
 		have     []netip.Prefix
@@ -178,6 +179,7 @@ func TestPrefixesGrowAndAreGranted(t *testing.T) {
 		"no network for pods any more":               {demand: plan.PrefixDemand{Granted: blocks(1)}, have: blocks(1), answered: blocks(1), goal: plan.Serve},
 		"and pods still use it":                      {demand: plan.PrefixDemand{Granted: blocks(1)}, have: blocks(1), answered: blocks(1), goal: plan.Serve, held: true, granted: blocks(1), reason: plan.AddressesInUse},
 		"the maximum is lowered":                     {demand: plan.PrefixDemand{Pods: true, Max: 1, Granted: blocks(1, 2)}, have: blocks(1, 2), answered: blocks(1, 2), goal: plan.Serve, granted: blocks(1, 2), reason: plan.AddressesInUse},
+		"EC2 may be unassigning what it answered":    {demand: plan.PrefixDemand{Pods: true, Max: 4}, have: blocks(1), answered: blocks(1), goal: plan.Serve, change: unassigning},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -204,6 +206,37 @@ func TestPrefixesGrowAndAreGranted(t *testing.T) {
 				t.Errorf("granted (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// unansweredUnassign has a call without an answer that unassigns a prefix of the first interface.
+func unansweredUnassign(at time.Time) map[identity.UID]plan.Attempts {
+	i, _ := attached()
+	call := plan.Change{Key: i.Key, InterfaceID: i.ENIID, To: plan.UnassignAddresses{Family: plan.IPv4, Surplus: eni.Addresses{IPv4Prefixes: blocks(1)}}}
+	return plan.Record(nil, call, &eni.APIError{Class: eni.Transient}, at)
+}
+
+// TestAPrefixIsGrantedOnceItCertainlyStays plans again after a call that unassigns it had no answer, and no agent asks.
+func TestAPrefixIsGrantedOnceItCertainlyStays(t *testing.T) {
+	t.Parallel()
+	i, r := attached()
+	i.Prefixes, i.Settings.IPv4Prefixes = plan.PrefixDemand{Pods: true, Max: 4}, 1
+	r.IPv4Prefixes, r.Requested.IPv4Prefixes = blocks(1), blocks(1)
+	f := facts(r)
+	f.Attempts = unansweredUnassign(start)
+	settled := start.Add(inventory.StaleReadWindow)
+	if p := plan.Compute([]plan.Interface{i}, f, start); !p.Next.Equal(settled) || len(p.Interfaces[0].Granted) > 0 {
+		t.Errorf("granted %v, next plan at %v, want %v", p.Interfaces[0].Granted, p.Next, settled)
+	}
+	f.Snapshot = nil
+	if p := plan.Compute([]plan.Interface{i}, f, settled); !p.NeedsRead {
+		t.Error("no read follows")
+	}
+	r.LastRead = settled
+	f = facts(r)
+	f.Attempts, f.Snapshot.At = unansweredUnassign(start), settled
+	if p := plan.Compute([]plan.Interface{i}, f, settled); !cmp.Equal(p.Interfaces[0].Granted, blocks(1), exact) {
+		t.Errorf("granted %v after a read that shows the prefix", p.Interfaces[0].Granted)
 	}
 }
 
