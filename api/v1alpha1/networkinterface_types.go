@@ -30,7 +30,7 @@ import (
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why Ready is what it is"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.eniID) || has(self.status) && has(self.status.eniID) && self.status.eniID == oldSelf.status.eniID",message="status.eniID is set once: another ENI is another NetworkInterface"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.eniID) || (has(self.spec.subnets) ? has(oldSelf.spec.subnets) && self.spec.subnets == oldSelf.spec.subnets : !has(oldSelf.spec.subnets))",message="spec.subnets is fixed once there is an ENI: EC2 binds an ENI to its subnet"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.eniID) || (has(self.spec.subnets) ? self.spec.subnets : []).filter(s, !has(oldSelf.status.subnetID) || s.id != oldSelf.status.subnetID) == (has(oldSelf.spec.subnets) ? oldSelf.spec.subnets : []).filter(s, !has(oldSelf.status.subnetID) || s.id != oldSelf.status.subnetID)",message="spec.subnets is fixed once there is an ENI, but for the subnet of the ENI: EC2 binds an ENI to its subnet"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.attachmentID) || self.spec.slot == oldSelf.spec.slot",message="spec.slot is fixed once there is an attachment: EC2 binds an attachment to its slot"
 type NetworkInterface struct {
 	metav1.TypeMeta `json:",inline"`
@@ -104,7 +104,8 @@ type NetworkInterfaceSpec struct {
 	Revision string `json:"revision,omitempty"`
 
 	// subnets are the subnets that the interface may be in, the preferred one
-	// first. They are fixed once there is an ENI.
+	// first. They are fixed once there is an ENI, but for the subnet of the ENI
+	// itself: it is added if it is missing, and gets its ranges.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64

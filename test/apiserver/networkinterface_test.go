@@ -170,6 +170,13 @@ func TestAnObjectRefusesWhatIsNotItsInterface(t *testing.T) {
 			},
 			is: apierrors.IsInvalid, says: "spec.subnets is fixed",
 		},
+		"other subnets with that of the ENI": {
+			before: func(i *anInterface) { i.now(observed(eniA).WithSubnetID("subnet-00000000000000002")) },
+			write: func(i *anInterface) error {
+				return i.render(i.uid, "/spec/subnets", `[{"id":"subnet-00000000000000003"},{"id":"subnet-00000000000000002"}]`)
+			},
+			is: apierrors.IsInvalid, says: "spec.subnets is fixed",
+		},
 		"another slot of an attachment": {
 			before: func(i *anInterface) { i.now(observed(eniA)) },
 			write:  func(i *anInterface) error { return i.render(i.uid, "/spec/slot", `{"deviceIndex":3}`) },

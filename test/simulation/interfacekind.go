@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -136,7 +135,7 @@ func brokenRule(was, is *v1alpha1.NetworkInterface) string {
 	switch {
 	case was.Status.ENIID != "" && is.Status.ENIID != was.Status.ENIID:
 		return "status.eniID is set once"
-	case was.Status.ENIID != "" && !equality.Semantic.DeepEqual(a.Subnets, b.Subnets):
+	case was.Status.ENIID != "" && !slices.Equal(otherSubnets(was, a.Subnets), otherSubnets(was, b.Subnets)):
 		return "spec.subnets is fixed once there is an ENI"
 	case was.Status.AttachmentID != "" && a.Slot != b.Slot:
 		return "spec.slot is fixed once there is an attachment"
@@ -147,6 +146,13 @@ func brokenRule(was, is *v1alpha1.NetworkInterface) string {
 		return "what an object is for never changes"
 	}
 	return brokenPrefixRule(was.Status, is.Status)
+}
+
+// otherSubnets returns subnets without that of the interface of an object.
+func otherSubnets(n *v1alpha1.NetworkInterface, all []v1alpha1.InterfaceSubnet) []v1alpha1.InterfaceSubnet {
+	return slices.DeleteFunc(slices.Clone(all), func(s v1alpha1.InterfaceSubnet) bool {
+		return n.Status.SubnetID != "" && s.ID == n.Status.SubnetID
+	})
 }
 
 // brokenPrefixRule has the rules about prefixes: none is granted while it is being returned, and only a released one is

@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +24,7 @@ func TestRules(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	refused := 0
-	for range 300 {
+	for range 500 {
 		was, is := anyInterface(random), anyInterface(random)
 		ours := brokenRule(was, is)
 		theirs := known.CheckRules(unstructuredOf(t, is), unstructuredOf(t, was))
@@ -34,8 +35,8 @@ func TestRules(t *testing.T) {
 			refused++
 		}
 	}
-	if refused < 50 || refused > 290 {
-		t.Errorf("%d of 300 changes were refused", refused)
+	if refused < 50 || refused > 490 {
+		t.Errorf("%d of 500 changes were refused", refused)
 	}
 }
 
@@ -73,10 +74,12 @@ func anyInterface(random *rand.Rand) *v1alpha1.NetworkInterface {
 			NodeENI: v1alpha1.NodeENIReference{Name: "n", UID: types.UID(one("u", "v")), Generation: int64(len(one("22", "1")))},
 			Slot:    v1alpha1.InterfaceSlot{DeviceIndex: int32(len(one("1", "22")))},
 		},
-		Status: v1alpha1.NetworkInterfaceStatus{ENIID: one("eni-1", "", "eni-2"), AttachmentID: one("eni-attach-1", "")},
+		Status: v1alpha1.NetworkInterfaceStatus{
+			ENIID: one("eni-1", "", "eni-2"), AttachmentID: one("eni-attach-1", ""), SubnetID: one("subnet-b", "", "subnet-a"),
+		},
 	}
-	if id := one("subnet-a", "", "subnet-b"); id != "" {
-		n.Spec.Subnets = []v1alpha1.InterfaceSubnet{{ID: id}}
+	for _, id := range strings.Fields(one("subnet-a", "", "subnet-b", "subnet-a subnet-b", "subnet-b subnet-a")) {
+		n.Spec.Subnets = append(n.Spec.Subnets, v1alpha1.InterfaceSubnet{ID: id})
 	}
 	if random.IntN(2) == 0 {
 		n.Status.Pods = &v1alpha1.PodPrefixes{Prefixes: some(), Returning: some()}

@@ -71,6 +71,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (gathered, error) 
 		return g, err
 	}
 	g.in.Made = r.made(ctx, ref.ID)
+	r.ownSubnets(ctx, &g)
 	if !g.needsVPC() {
 		return g, nil
 	}
@@ -205,6 +206,39 @@ func (r *Reconciler) resolve(ctx context.Context, converted *render.NodeENI, nod
 	return nil
 }
 
+// ownSubnets adds the subnets of interfaces of which the specs of their objects lack a range: pods need it. Subnets that
+// no NodeENI of the node selects any more are only read for objects that know nothing of them.
+func (r *Reconciler) ownSubnets(ctx context.Context, g *gathered) {
+	known := map[string]render.Subnet{}
+	for _, n := range g.in.NodeENIs {
+		if n.Found != nil {
+			addSubnets(known, n.Found.Subnets)
+		}
+	}
+	for _, o := range g.in.Objects {
+		has := o.OwnSubnet()
+		if o.ENIID == "" || o.SubnetID == "" {
+			continue
+		}
+		if _, is := known[o.SubnetID]; !is && has.CIDR == "" && has.IPv6CIDR == "" {
+			match, err := r.Resolver.Subnets(ctx, selector.SubnetTerms{IDs: []string{o.SubnetID}})
+			if err != nil {
+				g.unresolved = errors.Join(g.unresolved, err)
+			}
+			addSubnets(known, match)
+		}
+		if own, is := known[o.SubnetID]; is && own != has {
+			g.in.Own = append(g.in.Own, own)
+		}
+	}
+}
+
+func addSubnets(known map[string]render.Subnet, match selector.SubnetMatch) {
+	for _, s := range match.Subnets() {
+		known[s.ID] = render.SubnetOf(s)
+	}
+}
+
 // made returns the interfaces that a lifecycle hook or the boot of an instance made for networks.
 func (r *Reconciler) made(ctx context.Context, instanceID string) []render.Made {
 	var all []render.Made
@@ -238,8 +272,8 @@ func (r *Reconciler) madeOf(ctx context.Context, record inventory.Record) render
 		made.Template.Link.Sysctls[string(name)] = value
 	}
 	match, err := r.Resolver.Subnets(ctx, selector.SubnetTerms{IDs: []string{record.SubnetID}})
-	if subnets := match.Subnets(); err == nil && len(subnets) == 1 && subnets[0].CIDR.IsValid() {
-		made.Subnet.CIDR = subnets[0].CIDR.String()
+	if subnets := match.Subnets(); err == nil && len(subnets) == 1 {
+		made.Subnet = render.SubnetOf(subnets[0])
 	}
 	return made
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -66,7 +67,11 @@ func (w *world) DescribeInstance(_ context.Context, id string) (eni.InstanceSnap
 
 func (w *world) Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, error) {
 	return []eni.Subnet{
-		{ID: "subnet-1", Name: "one", Zone: zone, VPCID: "vpc-1"}, {ID: "subnet-2", Name: "two", Zone: zone, VPCID: "vpc-1"},
+		{
+			ID: "subnet-1", Name: "one", Zone: zone, VPCID: "vpc-1",
+			CIDR: netip.MustParsePrefix("10.1.0.0/24"), IPv6CIDR: netip.MustParsePrefix("2001:db8::/64"),
+		},
+		{ID: "subnet-2", Name: "two", Zone: zone, VPCID: "vpc-1"},
 		{ID: "subnet-0", Name: "one", Zone: zone, VPCID: "vpc-0"},
 	}, nil
 }
@@ -335,6 +340,21 @@ func (w *world) attach() {
 			Node: &v1alpha1.NodeReport{Link: &v1alpha1.LinkReport{State: v1alpha1.LinkReady, Reason: "Why", Message: "because", Name: "ens6"}},
 		}
 		w.must(w.api.Status().Update(w.Context(), &o))
+	}
+}
+
+// TestAnObjectGetsTheSubnetOfItsInterface has an interface that was created before its NodeENI named another subnet.
+func TestAnObjectGetsTheSubnetOfItsInterface(t *testing.T) {
+	w := newWorld(t, declared("n", "two"), nodeNamed("node-1", instance))
+	w.reconcile("node-1")
+	o := w.objects()[0]
+	slot := o.Spec.Slot
+	o.Status = v1alpha1.NetworkInterfaceStatus{ENIID: "eni-1", SubnetID: "subnet-1", Slot: &slot, Evidence: v1alpha1.EvidenceCreated}
+	w.must(w.api.Status().Update(w.Context(), &o))
+	w.reconcile("node-1")
+	want := []v1alpha1.InterfaceSubnet{{ID: "subnet-2"}, {ID: "subnet-1", CIDR: "10.1.0.0/24", IPv6CIDR: "2001:db8::/64"}}
+	if diff := cmp.Diff(want, w.objects()[0].Spec.Subnets); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

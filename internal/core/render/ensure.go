@@ -56,15 +56,18 @@ func (r *renderer) serve(n NodeENI, placed Placed, w Wanted, o Object) {
 	}
 	spec := r.spec(n, placed, w)
 	spec.Ordinal, spec.InstanceID, spec.Zone = o.Spec.Ordinal, o.Spec.InstanceID, o.Spec.Zone
-	r.updateFrom(n, o, keepFixed(spec, o, n))
+	r.updateFrom(n, o, r.keepFixed(spec, o, n))
 	r.report(o, n.Drift(w, o))
 }
 
 // keepFixed returns the spec with what cannot change any more: EC2 binds an interface to its subnet, and an attachment
 // to its slot. Subnets of an object without an interface change only if others are allowed, and not with the number of
 // their free addresses.
-func keepFixed(spec Spec, o Object, n NodeENI) Spec {
-	if o.ENIID != "" || sameSubnets(spec.Subnets, o.Spec.Subnets) {
+func (r *renderer) keepFixed(spec Spec, o Object, n NodeENI) Spec {
+	switch {
+	case o.ENIID != "":
+		spec.Subnets = r.fixed(o)
+	case sameSubnets(spec.Subnets, o.Spec.Subnets):
 		spec.Subnets = o.Spec.Subnets
 	}
 	if o.Slot != nil {
@@ -104,7 +107,7 @@ func (r *renderer) spec(n NodeENI, placed Placed, w Wanted) Spec {
 	spec := r.bare(n, w.Ordinal, w.Slot)
 	spec.Problem, spec.Template = placed.GroupProblem, w.Template
 	for _, s := range w.Candidates {
-		spec.Subnets = append(spec.Subnets, subnetOf(s))
+		spec.Subnets = append(spec.Subnets, SubnetOf(s))
 	}
 	if spec.Pods != nil {
 		pods := *spec.Pods
@@ -132,7 +135,8 @@ func (r *renderer) bare(n NodeENI, ordinal int, slot eni.Slot) Spec {
 	}
 }
 
-func subnetOf(s eni.Subnet) Subnet {
+// SubnetOf converts a subnet.
+func SubnetOf(s eni.Subnet) Subnet {
 	subnet := Subnet{ID: s.ID}
 	if s.CIDR.IsValid() {
 		subnet.CIDR = s.CIDR.String()

@@ -15,6 +15,9 @@ import (
 // MaxObjects is the most objects that a NodeENI has on one node. No network card takes more interfaces.
 const MaxObjects = 32
 
+// maxSubnets is the most subnets that an object can name (its schema).
+const maxSubnets = 64
+
 // In is what decides about the objects of one instance.
 type In struct {
 	// Instance is the instance, and VPCID its VPC.
@@ -27,6 +30,8 @@ type In struct {
 	// Objects are the objects of the instance, and Made the interfaces that a lifecycle hook or the boot made there.
 	Objects []Object
 	Made    []Made
+	// Own are the subnets of interfaces of which the specs of their objects lack a range.
+	Own []Subnet
 	// Incomplete is set if a list failed: then nothing is deleted.
 	Incomplete bool
 }
@@ -241,10 +246,30 @@ func (r *renderer) update(o Object, spec Spec) {
 	if len(r.Nodes) > 0 {
 		spec.NodeName = r.Nodes[0].Name
 	}
+	if o.ENIID != "" {
+		spec.Subnets = r.fixed(o)
+	}
 	r.renamed[o.Name] = true
 	if !equal(spec, o.Spec) {
 		r.writes = append(r.writes, Write{Verb: Update, Name: o.Name, UID: o.UID, Spec: spec, NodeENI: spec.NodeENI.Name})
 	}
+}
+
+// fixed returns the subnets of an object with an interface: those that it has, and that of the interface with its
+// ranges. The object can lack it if the NodeENI changed between the creation of the interface and its record.
+func (r *renderer) fixed(o Object) []Subnet {
+	all := o.Spec.Subnets
+	own := slices.IndexFunc(r.Own, func(s Subnet) bool { return s.ID == o.SubnetID })
+	at := slices.IndexFunc(all, func(s Subnet) bool { return s.ID == o.SubnetID })
+	switch {
+	case own < 0, at < 0 && len(all) >= maxSubnets:
+		return all
+	case at < 0:
+		return append(slices.Clone(all), r.Own[own])
+	}
+	all = slices.Clone(all)
+	all[at] = r.Own[own]
+	return all
 }
 
 // report adds the write of differences that the object does not state.

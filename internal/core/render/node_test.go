@@ -190,6 +190,24 @@ func TestAProblemEnds(t *testing.T) {
 	}
 }
 
+// TestAnObjectGetsTheSubnetOfItsInterface has an interface that was created before its object got other subnets, or none.
+func TestAnObjectGetsTheSubnetOfItsInterface(t *testing.T) {
+	for title, subnets := range map[string][]string{"others": {"subnet-b"}, "none": {"subnet-far"}, "its own again": {"subnet-a"}, "its own without a range": nil} {
+		t.Run(title, func(t *testing.T) {
+			i := converge(t, in(withPods(nodeENI("n", "subnet-b"))))
+			i.Objects[0].ENIID, i.Objects[0].SubnetID, i.Objects[0].Slot = "eni-1", "subnet-a", &eni.Slot{Device: 1}
+			if len(subnets) == 0 {
+				i.Objects[0].Spec.Subnets, subnets = []render.Subnet{{ID: "subnet-a"}}, []string{"subnet-a"}
+			}
+			i.NodeENIs[0], i.Own = found(i.NodeENIs[0], subnets...), []render.Subnet{{ID: "subnet-a", CIDR: "10.0.0.0/24"}}
+			i = converge(t, i)
+			if !slices.Contains(i.Objects[0].Spec.Subnets, i.Own[0]) {
+				t.Errorf("the subnets are %v, want %v among them", i.Objects[0].Spec.Subnets, i.Own[0])
+			}
+		})
+	}
+}
+
 // TestDrift names what only a replacement corrects.
 func TestDrift(t *testing.T) {
 	for title, tc := range map[string]struct {

@@ -4,6 +4,8 @@
 package render
 
 import (
+	"slices"
+
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/plan"
 )
@@ -28,6 +30,15 @@ type Object struct {
 
 // isDeclared reports whether a NodeENI declares the object, or declared it.
 func (o Object) isDeclared() bool { return o.Spec.Origin == OriginDeclared }
+
+// OwnSubnet returns the subnet of the interface as the spec has it; zero if the spec lacks it.
+func (o Object) OwnSubnet() Subnet {
+	at := slices.IndexFunc(o.Spec.Subnets, func(s Subnet) bool { return s.ID == o.SubnetID })
+	if at < 0 {
+		return Subnet{}
+	}
+	return o.Spec.Subnets[at]
+}
 
 // Origin says why an object exists.
 type Origin string

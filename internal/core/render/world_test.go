@@ -131,7 +131,10 @@ func refuse(tb failer, was render.Object, now render.Spec) {
 	if now.InstanceID != before.InstanceID || now.Zone != before.Zone || now.Ordinal != before.Ordinal || now.NodeENI.Name != before.NodeENI.Name {
 		tb.Errorf("an immutable field of %s changes: %+v to %+v", was.Name, before, now)
 	}
-	if was.ENIID != "" && !cmp.Equal(now.Subnets, before.Subnets) {
+	others := func(all []render.Subnet) []render.Subnet {
+		return slices.DeleteFunc(slices.Clone(all), func(s render.Subnet) bool { return s.ID == was.SubnetID })
+	}
+	if was.ENIID != "" && !cmp.Equal(others(now.Subnets), others(before.Subnets)) {
 		tb.Errorf("the subnets of %s change with an interface: %v to %v", was.Name, before.Subnets, now.Subnets)
 	}
 	if was.Slot != nil && now.Slot != before.Slot {

@@ -34,7 +34,8 @@ type NetworkInterfaceSpecApplyConfiguration struct {
 	// NodeENI, and matches of its selectors in the zone.
 	Revision *string `json:"revision,omitempty"`
 	// subnets are the subnets that the interface may be in, the preferred one
-	// first. They are fixed once there is an ENI.
+	// first. They are fixed once there is an ENI, but for the subnet of the ENI
+	// itself: it is added if it is missing, and gets its ranges.
 	Subnets []InterfaceSubnetApplyConfiguration `json:"subnets,omitempty"`
 	// problem says why the interface cannot be created at present.
 	Problem *InterfaceProblemApplyConfiguration `json:"problem,omitempty"`
