@@ -26,6 +26,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,6 +37,7 @@ import (
 	"github.com/multieni/multieni/awssim/iam"
 	"github.com/multieni/multieni/internal/cli"
 	"github.com/multieni/multieni/internal/cli/simulate"
+	"github.com/multieni/multieni/internal/controller/clustername"
 	"github.com/multieni/multieni/internal/dev/assets"
 	"github.com/multieni/multieni/internal/dev/child"
 	devcli "github.com/multieni/multieni/internal/dev/cli"
@@ -309,10 +311,12 @@ func (s *stage) deleteObjects() error {
 	var reservations v1alpha1.SubnetReservationList
 	var addresses v1alpha1.FloatingAddressList
 	var leases coordinationv1.LeaseList
+	var records corev1.ConfigMapList
 	if err := errors.Join(
 		s.api.List(ctx, &nodeENIs), s.api.List(ctx, &interfaces), s.api.List(ctx, &nodeTemplates), s.api.List(ctx, &reservations),
 		s.api.List(ctx, &addresses),
 		s.api.List(ctx, &leases, client.MatchingFields{"metadata.name": "networking.k8s.aws"}),
+		s.api.List(ctx, &records, client.MatchingFields{"metadata.name": clustername.RecordName}),
 	); err != nil {
 		return err
 	}
@@ -334,6 +338,11 @@ func (s *stage) deleteObjects() error {
 	}
 	for n := range leases.Items {
 		errs = append(errs, s.deleteObject(ctx, &leases.Items[n]))
+	}
+	// With the record of another name, kubectl eni import of the next story would write that name in tags, and the
+	// controller of that story would refuse to change the cluster's name.
+	for n := range records.Items {
+		errs = append(errs, s.deleteObject(ctx, &records.Items[n]))
 	}
 	return errors.Join(errs...)
 }
