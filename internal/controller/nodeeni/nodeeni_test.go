@@ -86,6 +86,13 @@ func unselected(name string) *corev1.Node {
 	return n
 }
 
+// unborn returns a selected Node for which the cloud provider has not yet set the instance.
+func unborn(name string) *corev1.Node {
+	n := selected(name)
+	n.Spec.ProviderID = ""
+	return n
+}
+
 // secondName returns a younger Node with the instance of another one.
 func secondName(name string) *corev1.Node {
 	n := selected(name)
@@ -227,6 +234,9 @@ func TestWhatANodeENISays(t *testing.T) {
 	}{
 		"no node is selected":              {reason: v1alpha1.ReasonNoNodes, counts: "0 0 0 0 0"},
 		"a node of which nothing is known": {objects: []client.Object{selected("n1")}, reason: v1alpha1.ReasonProgressing, counts: "0 0 0 0 0"},
+		"a node has no providerID yet": {
+			objects: []client.Object{selected("n1"), attached(n, "n1"), unborn("n2")}, reason: v1alpha1.ReasonProgressing, counts: "1 1 1 0 0",
+		},
 		"the instance of a node has an older Node, which is not selected": {
 			objects: []client.Object{unselected("n1"), secondName("n1")}, reason: v1alpha1.ReasonInstanceHasAnotherNode, counts: "0 0 0 0 0",
 		},

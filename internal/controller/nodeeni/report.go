@@ -149,7 +149,7 @@ func outcome(
 	if hindrance := blockedReason(nodeENI, f, st, resolutions); hindrance != nil {
 		return *hindrance
 	}
-	waiting, blocked := f.outcome.Status.Waiting, blockages(all, f)
+	waiting, blocked := f.waiting(), blockages(all, f)
 	switch {
 	case st.Nodes == 0 && st.Desired == 0:
 		return noNodes(nodeENI, all)
@@ -186,7 +186,7 @@ func blockedReason(
 			v1alpha1.PausedAnnotation, st.Attached, st.Desired)}
 	}
 	unread := slices.IndexFunc(resolutions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionUnknown })
-	unfinished := st.Attached < st.Desired || f.outcome.Status.Waiting > 0
+	unfinished := st.Attached < st.Desired || f.waiting() > 0
 	if f.refused != "" && (unfinished || unread >= 0 || f.unlisted) {
 		refused := cannotRead(f.refused)
 		return &refused
@@ -304,6 +304,18 @@ func (f facts) skipped() string {
 	first := slices.MinFunc(skipped, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	_, why := eni.ServedInstance(first.Spec.ProviderID, first.Labels)
 	return fmt.Sprintf("; skipped: %s, node %s: %v", text.Count(len(skipped), "node"), first.Name, why)
+}
+
+// waiting counts the selected nodes whose objects are missing or are not about the present declaration. A Node without a
+// providerID is one of them: the cloud provider sets it later, and the interfaces of its instance follow.
+func (f facts) waiting() int {
+	n := f.outcome.Status.Waiting
+	for _, node := range f.nodes {
+		if node.Spec.ProviderID == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // foreign reports whether a Node can get no interfaces. A Node without a providerID may get one.
