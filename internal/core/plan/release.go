@@ -82,12 +82,16 @@ func (p *planner) forgetLaunched(s step) step {
 // isHeld reports whether pods or programs may use the interface. None runs on an instance that has ended.
 func (p *planner) isHeld(m *item) bool { return m.Held && !p.ended }
 
-// waitForRelease waits until no pod and no program can use an interface that is being removed.
+// waitForRelease waits until no pod and no program can use an interface whose object is being deleted.
 func (p *planner) waitForRelease(s step) step {
+	what := "will be removed (" + p.whyRemoved() + "), and is not detached"
+	if s.m.isLaunched {
+		what = "is a launch interface, and stays with its instance; its NetworkInterface is not deleted"
+	}
 	s.Problem = Problem{InUseByPods, fmt.Sprintf(
-		"%s will be removed (%s), and is not detached while the agent of the node has not reported that no pod and no "+
-			"program can use it; delete or move the pods; if the node has no agent any more, start it or terminate the "+
-			"instance", s.m.record.ID, p.whyRemoved())}
+		"%s %s while the agent of the node has not reported that no pod and no program can use it; delete or move the "+
+			"pods; if the node has no agent any more, start it, terminate the instance, or run kubectl eni release",
+		s.m.record.ID, what)}
 	return s
 }
 

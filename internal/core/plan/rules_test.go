@@ -4,6 +4,7 @@
 package plan_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -124,15 +125,28 @@ func TestEveryRuleWithoutAnInterface(t *testing.T) {
 // TestTheRuleOfALaunchInterface: it is updated in place, and neither detached nor deleted.
 func TestTheRuleOfALaunchInterface(t *testing.T) {
 	t.Parallel()
-	for goal, want := range map[plan.Goal]string{plan.Serve: "set description \"d\" of eni-1", plan.Release: "Attached, gone", plan.Keep: "Attached Retained"} {
-		i := object(goal, 0, 1, "eni-1")
-		i.Launched = true
+	for _, tc := range []struct {
+		goal plan.Goal
+		held bool
+		want string
+	}{
+		{plan.Serve, false, `set description "d" of eni-1`},
+		{plan.Release, false, "Attached, gone"},
+		{plan.Release, true, "Attached InUseByPods"},
+		{plan.Keep, false, "Attached Retained"},
+	} {
+		i := object(tc.goal, 0, 1, "eni-1")
+		i.Launched, i.Held = true, tc.held
 		r := on(instance, "eni-1", 1, i)
 		r.Description, r.Tags = "from the template", map[string]string{"x": "y"}
 		f := facts(r)
 		f.Launched, f.Interfaces = f.Interfaces, nil
-		if got := words(plan.Compute([]plan.Interface{i}, f, start)); got != want {
-			t.Errorf("goal %d: %s, want %s", goal, got, want)
+		got := plan.Compute([]plan.Interface{i}, f, start)
+		if words(got) != tc.want {
+			t.Errorf("goal %d, held %t: %s, want %s", tc.goal, tc.held, words(got), tc.want)
+		}
+		if message := got.Interfaces[0].Problem.Message; tc.held && !strings.Contains(message, "stays with its instance") {
+			t.Errorf("the message does not say that the interface stays: %s", message)
 		}
 	}
 }
