@@ -235,11 +235,15 @@ func (r *run) keepingLaunched(p *process, q request, i eni.Interface) {
 }
 
 // passingOver checks I3 for the interfaces that an instance has from the beginning: none is created next to a launch
-// interface where only one NodeENI desires one, nor next to a pre-join interface for a network of the NodeENI's name.
+// interface where only one NodeENI desires one, nor next to a pre-join interface for a network of the NodeENI's name. A
+// repeated call makes none: EC2 answers it with the interface that the first one made.
 func (r *run) passingOver(p *process, m identity.Interface, subnetID string) {
 	c, t := p.cluster, r.truth()
 	nodeENI := c.nodeENINamed(m.NodeENI)
-	if nodeENI == nil || p.expired || p.earlier || !p.saw(nodeENI) {
+	repeats := slices.ContainsFunc(t.owned[c.name], func(i eni.Interface) bool {
+		return i.Tags[identity.TagUID] == string(m.UID) && !r.watch.copies[i.ID]
+	})
+	if nodeENI == nil || p.expired || p.earlier || !p.saw(nodeENI) || repeats {
 		return
 	}
 	for _, i := range slices.Concat(t.owned[c.name], t.launched[m.InstanceID]) {

@@ -70,8 +70,13 @@ func (r *run) mayLetGo(c *cluster, n *v1alpha1.NetworkInterface) bool {
 		return true
 	}
 	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
-	return c.api.interfaceKind == terminating && (nodeENI == nil || nodeENI.DeletionTimestamp.IsZero())
+	return c.api.interfaceKind == terminating && (nodeENI == nil || nodeENI.DeletionTimestamp.IsZero() ||
+		r.now.Sub(nodeENI.DeletionTimestamp.Time) <= lettingGo)
 }
+
+// lettingGo is the longest time between the read of a NodeENI that is not being deleted, and the write that lets an
+// object of it go: no write can depend on the state of two objects.
+const lettingGo = time.Minute
 
 // noteObject records what happens to an object.
 func (r *run) noteObject(c *cluster, change change) {

@@ -251,6 +251,21 @@ func TestCallsUnderWayAreExpected(t *testing.T) {
 	}
 }
 
+// TestInterfacesThatEC2MakesAreUnattached: calls without an answer count for the limit.
+func TestInterfacesThatEC2MakesAreUnattached(t *testing.T) {
+	t.Parallel()
+	var all []plan.Interface
+	f := facts()
+	for n := range plan.MaxUnattached {
+		i := object(plan.Serve, n, 1+n, "")
+		all, f.InFlight = append(all, i), append(f.InFlight, plan.Create{Key: i.Key, Slot: device(1 + n)})
+	}
+	p := plan.Compute(append(all, object(plan.Serve, 9, 5, "")), f, start)
+	if s := p.Interfaces[len(all)]; s.Phase == plan.Creating || s.Problem.Reason != plan.InProgress {
+		t.Errorf("the next one is %s, %+v", s.Phase, s.Problem)
+	}
+}
+
 // TestInterfacesWithoutARecordAreUnattached: an object that is about to take over one counts as well.
 func TestInterfacesWithoutARecordAreUnattached(t *testing.T) {
 	t.Parallel()

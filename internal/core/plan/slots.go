@@ -344,12 +344,14 @@ func (p *planner) cannotBeMade(m *item) *Problem {
 	return addressProblem(m, p.Limits, p.slots.instanceType)
 }
 
-// countUnattached skips interfaces without a slot: they wait for a person and must not delay others.
+// countUnattached skips interfaces without a slot: they wait for a person and must not delay others. One that EC2 was
+// asked to make counts before the answer.
 func (p *planner) countUnattached() {
 	for _, m := range p.items {
 		onItsWay := m.Goal == Serve && (m.problem == nil || m.problem.Reason.Transient()) || m.Goal == Release
 		r := cmp.Or(m.record, m.again, m.likely)
-		if onItsWay && r != nil && (r.Attachment == nil || isExpected(r.Attachment)) {
+		isMade := r == nil && p.creating(m.Key.UID) != nil
+		if isMade || onItsWay && r != nil && (r.Attachment == nil || isExpected(r.Attachment)) {
 			p.unattached++
 		}
 	}
