@@ -72,6 +72,8 @@ func remediations() map[string]string {
 		string(plan.AwaitsTurn): "Nothing: it is replaced after those before it, as maxUnavailable of the NodeENI allows.",
 		string(plan.AddressesKept): "Nothing, if programs use the addresses; else unassign them with the command that the " +
 			"message names.",
+		string(plan.AddressesInUse): "Nothing, if the subnet has enough free addresses; else replace the interface with " +
+			"`kubectl delete eni NAME`.",
 		string(plan.Retained): "Nothing, if that is right; else settle what the message names.",
 		string(plan.PrefixesLimited): "Lower pods.ipv4.prefixes.max, or use a larger instance type; the interface " +
 			"works, and grows up to its type's limit.",

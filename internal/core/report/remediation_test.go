@@ -50,6 +50,7 @@ var advised = map[string]string{
 	string(plan.Replacing):              "change the NodeENI back",
 	string(plan.AwaitsTurn):             "maxUnavailable",
 	string(plan.AddressesKept):          "the command that the message names",
+	string(plan.AddressesInUse):         "kubectl delete eni NAME",
 	"Paused":                            "networking.k8s.aws/paused",
 	"Drifted":                           "updatePolicy: Replace",
 	"Unreadable":                        "controller's log",
