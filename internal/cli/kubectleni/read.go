@@ -99,6 +99,7 @@ func (o objects) fleet() report.Fleet {
 	for i := range o.interfaces {
 		facts := interfaceFacts(&o.interfaces[i])
 		o.addAddresses(&facts)
+		o.addRemoval(&facts)
 		if _, known := at[facts.Node]; !known {
 			at[facts.Node] = len(f.Nodes)
 			f.Nodes = append(f.Nodes, report.Node{Name: facts.Node, Absent: true,
@@ -136,6 +137,25 @@ func (o objects) addAddresses(i *report.Interface) {
 		for _, kind := range []string{v1alpha1.ConditionContended, v1alpha1.ConditionStalled} {
 			if c := meta.FindStatusCondition(a.Status.Conditions, kind); c != nil && i.Reason == "" {
 				i.Reason, i.Message = c.Reason, c.Message
+			}
+		}
+	}
+}
+
+// addRemoval adds what the NodeENI of an interface says about pods that delay its removal: their eviction is the work of
+// the NodeENI's reconciler.
+func (o objects) addRemoval(i *report.Interface) {
+	if !i.Held || !i.Deleting && !i.Closed {
+		return
+	}
+	for n := range o.nodeENIs {
+		if o.nodeENIs[n].Name != i.NodeENI {
+			continue
+		}
+		for _, a := range o.nodeENIs[n].Status.Attachments {
+			waits := a.Reason == string(plan.EvictionRefused) || a.Reason == string(plan.InUseByPods)
+			if a.ENIID == i.ENIID && waits {
+				i.Reason, i.Message = a.Reason, a.Message
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -218,6 +219,25 @@ func TestABlockedInterfaceIsExplainedEverywhere(t *testing.T) {
 		})
 	}
 	wants(t, succeeds(t, "topology"), "✗   card 0 device 2   multus   NoSubnetInZone")
+}
+
+func TestWhyNamesWhatDelaysARemoval(t *testing.T) {
+	c := readyCluster(t)
+	var n v1alpha1.NodeENI
+	must(t, c.Get(t.Context(), client.ObjectKey{Name: "multus"}, &n))
+	n.Status.Attachments = []v1alpha1.Attachment{{
+		NodeID: "node-a1", ENIID: "eni-00000000000000001", Status: "attached", Reason: "EvictionRefused",
+		Message: "a PodDisruptionBudget refuses the eviction of pod upf/a; change the budget",
+	}}
+	c.write(&n)
+	c.change(func(i *v1alpha1.NetworkInterface) { i.Status.Node.Open = true })
+	must(t, c.Delete(t.Context(), &v1alpha1.NetworkInterface{ObjectMeta: metav1.ObjectMeta{Name: nameOfMultus}}))
+	for _, args := range [][]string{{"why"}, {"why", "multus"}, {"why", "node-a1"}, {"why", nameOfMultus}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			withoutCredentials(t)
+			wants(t, succeeds(t, args...), "EvictionRefused — multus on node-a1", "refuses the eviction of pod upf/a\n", "→ change the budget")
+		})
+	}
 }
 
 func TestANodeThatIsGoneStaysVisible(t *testing.T) {

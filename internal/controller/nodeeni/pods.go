@@ -6,6 +6,7 @@ package nodeeni
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/text"
 )
@@ -64,6 +66,38 @@ func countPods(nodeENI *v1alpha1.NodeENI, networks []podNetwork) *v1alpha1.PodNe
 		}
 	}
 	return counts
+}
+
+// endsWithPods reports whether an interface goes once the pods are gone that the agent of its node names.
+func endsWithPods(o *v1alpha1.NetworkInterface) bool {
+	ends := !o.DeletionTimestamp.IsZero() || o.Spec.Pods != nil && o.Spec.Pods.Closed
+	return ends && o.Held() && o.Status.Node != nil && o.Status.Node.Pods != nil && len(o.Status.Node.Pods.Pods) > 0
+}
+
+// maxPodNames is how much of a message the names of pods take, so that the API server accepts the message.
+const maxPodNames = 600
+
+// inUse says which pods use an interface that goes, and what ends that.
+func (f facts) inUse(o *v1alpha1.NetworkInterface) string {
+	var names []string
+	for _, pod := range o.Status.Node.Pods.Pods {
+		names = append(names, pod.Namespace+"/"+pod.Name)
+	}
+	pods := clip(strings.Join(names, ", "), maxPodNames)
+	if more := int(o.Status.Node.Pods.Used) - len(names); more > 0 {
+		pods += fmt.Sprintf(" and %d more", more)
+	}
+	message := fmt.Sprintf("%s will be removed, and is not detached while pods have addresses of it: %s", o.Status.ENIID, pods)
+	isEvicted := slices.ContainsFunc(f.outcome.Evict, func(e fleet.Object) bool { return e.Name == o.Name })
+	switch {
+	case isEvicted:
+		return message + "; multieni evicts them"
+	case o.Spec.Pods != nil && o.Spec.Pods.OnRemoval == v1alpha1.PodsEvict:
+		return message + fmt.Sprintf("; multieni evicts pods on no more than %s at a time (maxUnavailable)",
+			text.Count(max(1, f.nodeENI.MaxUnavailable), "node"))
+	default:
+		return message + "; delete or move the pods, or set pods.onRemoval: Evict"
+	}
 }
 
 // podCondition returns the condition PodNetworkReady; none for a NodeENI that has no pods and no definitions.

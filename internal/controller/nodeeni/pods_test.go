@@ -4,6 +4,7 @@
 package nodeeni_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -270,6 +271,42 @@ func TestOnlyPodsThatAnAgentNamesAreTriedAgain(t *testing.T) {
 		result, err := s.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "data"}})
 		if soon := result.RequeueAfter <= 10*time.Second; err != nil || soon != (pods != nil) {
 			t.Errorf("%s: %v, and the next attempt is after %v", name, err, result.RequeueAfter)
+		}
+	}
+}
+
+// TestAnInterfaceThatGoesNamesItsPods has two interfaces that the NodeENI no longer declares, and that pods use.
+func TestAnInterfaceThatGoesNamesItsPods(t *testing.T) {
+	const wait = "delete or move the pods, or set pods.onRemoval: Evict"
+	for onRemoval, want := range map[v1alpha1.PodsOnRemoval][]string{
+		v1alpha1.PodsWait:  {wait, wait},
+		v1alpha1.PodsEvict: {"multieni evicts pods on no more than 1 node at a time (maxUnavailable)", "multieni evicts them"},
+	} {
+		n := declared()
+		withPods(n)
+		n.Spec.MaxUnavailable = 1
+		closed := func(o *v1alpha1.NetworkInterface) {
+			o.Spec.Pods = &v1alpha1.PodSettings{Closed: true, OnRemoval: onRemoval}
+		}
+		using := reporting(func(r *v1alpha1.PodsReport) {
+			r.Pods = []v1alpha1.PodReference{{Namespace: "upf", Name: "a", UID: "u"}}
+		})
+		s := setStage(t, &cloud{}, n, unselected("n1"), attached(n, "n1", using, closed), unselected("n2"), attached(n, "n2", using, closed))
+		if err := s.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		var steps []string
+		for _, a := range s.read().Status.Attachments {
+			cause, step, _ := strings.Cut(a.Message, "; ")
+			if want := a.ENIID + " will be removed, and is not detached while pods have addresses of it: upf/a and 2 more"; cause != want ||
+				a.Reason != string(plan.InUseByPods) {
+				t.Errorf("%s: %s: %s, want %s", a.NodeID, a.Reason, cause, want)
+			}
+			steps = append(steps, step)
+		}
+		slices.Sort(steps)
+		if diff := cmp.Diff(want, steps); diff != "" {
+			t.Errorf("%s: the next steps (-want +got):\n%s", onRemoval, diff)
 		}
 	}
 }

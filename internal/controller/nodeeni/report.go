@@ -98,6 +98,8 @@ func locate(o *v1alpha1.NetworkInterface, f facts) located {
 	case refusal != "":
 		i.reason, i.message = string(plan.EvictionRefused), "pods use it, and multieni tries to evict them again at least "+
 			"every 2 minutes: "+refusal
+	case (i.reason == "" || i.reason == string(plan.InUseByPods)) && endsWithPods(o):
+		i.reason, i.message = string(plan.InUseByPods), f.inUse(o)
 	case drifted && plan.Reason(i.reason).Transient():
 		i.reason, i.message = string(drift.Reason), drift.Message
 	case i.reason == "" && (!o.DeletionTimestamp.IsZero() || i.leaving):

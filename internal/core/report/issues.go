@@ -80,8 +80,8 @@ func passing(reason string) bool {
 
 // works reports whether the interface can be used as declared in spite of the reason.
 func works(reason string) bool {
-	return slices.Contains(ofAddresses, reason) || slices.Contains([]plan.Reason{plan.AddressesKept, plan.PrefixesLimited,
-		plan.UnsupportedByType}, plan.Reason(reason))
+	return slices.Contains(ofAddresses, reason) || slices.Contains([]plan.Reason{plan.AddressesKept, plan.AddressesInUse,
+		plan.PrefixesLimited, plan.UnsupportedByType}, plan.Reason(reason))
 }
 
 // linkPrefix is the prefix of reasons from the agent on the node.
@@ -93,6 +93,8 @@ func (i Interface) trouble() (reason, message string) {
 	switch {
 	case i.Reason != "":
 		return i.Reason, i.Message
+	case i.Closed && i.Held:
+		return string(plan.InUseByPods), "it will be removed once no pod uses it, and no further pod can attach"
 	case len(i.Drift) > 0:
 		return reasonDrifted, differs
 	case i.Phase != plan.Attached:

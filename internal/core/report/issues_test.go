@@ -58,6 +58,11 @@ func TestAnInterfaceHasAnIssueByItsPhaseReasonAndDrift(t *testing.T) {
 			report.Interface{Phase: "Creating"},
 			onNodeA1("InProgress", "EC2 is at work on it", true),
 		},
+		"it ends with the pods that use it": {
+			report.Interface{Phase: "Attached", Closed: true, Held: true},
+			onNodeA1("InUseByPods", "it will be removed once no pod uses it, and no further pod can attach", true),
+		},
+		"no pod uses it any more": {report.Interface{Phase: "Attached", Closed: true}, []report.Issue{}},
 		"drifted": {
 			report.Interface{Phase: "Attached", Drift: drift},
 			onNodeA1("Drifted", "differs in slot: 1 wanted, 2 there", false),
