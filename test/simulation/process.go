@@ -189,11 +189,12 @@ func (p *process) resync() {
 	p.run.note(p, "resync")
 	p.resyncing = true
 	p.guarded(func() {
-		wait := resyncPeriod
+		wait, first := resyncPeriod, !p.observer.Synced()
 		if err := p.observer.ResyncOnce(context.Background()); err != nil {
 			wait, p.resyncRetry = p.resyncRetry, min(2*p.resyncRetry, resyncPeriod)
 		} else {
 			p.resyncRetry = time.Second
+			p.handleList(first)
 			wait = min(wait, p.collector.Run(context.Background(), p.observer))
 		}
 		p.resyncAt = p.run.now.Add(wait)
@@ -267,6 +268,21 @@ func (p *process) handleEC2() {
 	p.handleRefusals()
 	if p.pollAt.IsZero() {
 		p.pollAt = p.run.now
+	}
+}
+
+// handleList enqueues all Nodes after the first list of EC2, and after each further one those with a new interface of a
+// network.
+func (p *process) handleList(first bool) {
+	names, _ := p.nodes.WithNewNetworks(context.Background())
+	if first {
+		names = nil
+		for _, node := range p.informers.known(nodes) {
+			names = append(names, node.GetName())
+		}
+	}
+	for _, name := range names {
+		p.enqueue(nodeQueue, name, 0)
 	}
 }
 

@@ -197,8 +197,8 @@ func (c *cluster) checkOwner(i eni.Interface) {
 	if _, was := r.watch.final[i.ID]; was || doomed {
 		return // EC2 answered that it is deleted
 	}
-	if at, was := r.watch.endedAt[types.UID(i.Tags[identity.TagUID])]; was && r.watch.made[i.ID].Sub(at) <= staleness {
-		r.watch.torn[i.ID] = r.now // the process that made it knew the object
+	if at, was := r.watch.endedAt[types.UID(i.Tags[identity.TagUID])]; was && !r.watch.made[i.ID].Before(at) {
+		r.watch.torn[i.ID] = r.now // the process that made it had not received the end of the object (I7)
 		return
 	}
 	r.violate("I23", "%s has no object: %s", i.ID, r.describe(i))

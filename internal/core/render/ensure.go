@@ -19,7 +19,7 @@ func (r *renderer) ensure(n NodeENI, objects []Object) {
 	found := n.pair(placed.Interfaces, objects)
 	// Others belong to their instance.
 	surplus := slices.DeleteFunc(pick(objects, found.surplus), func(o Object) bool { return !o.isDeclared() })
-	stranded := len(placed.Interfaces) == 0 && slices.ContainsFunc(surplus, func(o Object) bool { return o.Slot != nil })
+	stranded := len(placed.Interfaces) == 0 && slices.ContainsFunc(surplus, func(o Object) bool { return o.ENIID != "" })
 	for w := range placed.Interfaces {
 		wanted := placed.Interfaces[w]
 		i, paired := found.byWanted[w]

@@ -38,9 +38,15 @@ func TestNode(t *testing.T) {
 				i.Objects[1].ENIID, i.Objects[1].SubnetID, i.Objects[1].Slot = "", "", nil
 			}, want: []string{"Update n-0", "Update n-1"},
 		},
-		"a subnet is unknown":                   {change: func(i *render.In) { i.NodeENIs[0] = found(i.NodeENIs[0], "subnet-a", "subnet-x") }, want: []string{"Update n-0", "Create n-2"}},
-		"no subnet is left in the zone":         {change: func(i *render.In) { i.NodeENIs[0] = found(i.NodeENIs[0], "subnet-far") }, want: []string{"Update n-0", "Report n-0", "Update n-1", "Report n-1"}},
-		"no subnet is left in the VPC":          {change: func(i *render.In) { i.NodeENIs[0] = found(i.NodeENIs[0], "subnet-foreign") }, want: []string{"Update n-0", "Report n-0", "Update n-1", "Report n-1"}},
+		"a subnet is unknown":           {change: func(i *render.In) { i.NodeENIs[0] = found(i.NodeENIs[0], "subnet-a", "subnet-x") }, want: []string{"Update n-0", "Create n-2"}},
+		"no subnet is left in the zone": {change: func(i *render.In) { i.NodeENIs[0] = found(i.NodeENIs[0], "subnet-far") }, want: []string{"Update n-0", "Report n-0", "Update n-1", "Report n-1"}},
+		"no subnet is left in the VPC":  {change: func(i *render.In) { i.NodeENIs[0] = found(i.NodeENIs[0], "subnet-foreign") }, want: []string{"Update n-0", "Report n-0", "Update n-1", "Report n-1"}},
+		"no subnet is left, and none is attached yet": {
+			change: func(i *render.In) {
+				i.NodeENIs[0] = found(i.NodeENIs[0], "subnet-far")
+				i.Objects[0].Slot, i.Objects[1].Slot = nil, nil
+			}, want: []string{"Update n-0", "Report n-0", "Update n-1", "Report n-1"},
+		},
 		"no subnet is left, and one has no ENI": {change: strandedWithoutENI, want: []string{"Update n-1", "Update n-0", "Report n-0"}},
 		"the selectors cannot be resolved":      {change: func(i *render.In) { i.NodeENIs[0].Found = nil }, want: nil},
 		"the labels no longer match":            {change: unselect, want: []string{"Delete n-0", "Delete n-1"}},
