@@ -6,6 +6,9 @@ package scenario_test
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/multieni/multieni/internal/controller/clustername"
 )
 
@@ -20,15 +23,15 @@ func TestAStageLeavesNoClusterName(t *testing.T) {
 	if err := s.start(server); err != nil {
 		t.Fatal(err)
 	}
-	name := clustername.Guard{Reader: s.api, Writer: s.api, Namespace: clustername.DefaultNamespace, Name: "another"}
-	if err := name.Confirm(t.Context()); err != nil {
+	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: clustername.DefaultNamespace, Name: clustername.RecordName}}
+	if err := s.api.Create(t.Context(), record); err != nil {
 		t.Error(err)
 	}
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	record, err := clustername.Read(t.Context(), s.api, clustername.DefaultNamespace)
-	if err != nil || record != nil {
-		t.Errorf("the next story finds the record %v, %v", record, err)
+	left, err := clustername.Read(t.Context(), s.api, clustername.DefaultNamespace)
+	if err != nil || left != nil {
+		t.Errorf("the next story finds the record %v, %v", left, err)
 	}
 }

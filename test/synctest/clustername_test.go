@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/importer"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -79,6 +81,33 @@ func TestAnotherClusterNameChangesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAnImportUnderAnotherNameIsFound imports an interface under one name before the first controller, which has another:
+// it would create a second interface beside the first.
+func TestAnImportUnderAnotherNameIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		instance := c.InstanceID(c.Join(1, "a")[0])
+		c.Console("CreateNetworkInterface", "SubnetId", bubble.SubnetIDs("data")[0],
+			"TagSpecification.1.ResourceType", "network-interface",
+			"TagSpecification.1.Tag.1.Key", identity.TagCluster, "TagSpecification.1.Tag.1.Value", "prod",
+			"TagSpecification.1.Tag.2.Key", identity.TagImportedFrom, "TagSpecification.1.Tag.2.Value", importer.FromController,
+			"TagSpecification.1.Tag.3.Key", identity.TagInstanceID, "TagSpecification.1.Tag.3.Value", instance)
+		time.Sleep(5 * time.Minute) // EC2 returns it for certain
+		first := c.Start(c.Defaults())
+		c.Eventually(2*time.Minute, "the NodeENI says why nothing changes", func() string {
+			ready := meta.FindStatusCondition(c.NodeENI("data").Status.Conditions, v1alpha1.ConditionReady)
+			if ready == nil || ready.Reason != v1alpha1.ReasonOtherClusterName || !strings.Contains(ready.Message, "clusterName=prod") {
+				return fmt.Sprintf("Ready is %+v", ready)
+			}
+			return ""
+		})
+		if calls := first.Changes(time.Time{}); len(calls) > 0 {
+			t.Errorf("changing calls under another name: %v", calls)
+		}
+	})
 }
 
 func deleteRecord(c *bubble.Cluster) {
