@@ -84,7 +84,7 @@ func TestAnotherClusterNameChangesNothing(t *testing.T) {
 }
 
 // TestAnImportUnderAnotherNameIsFound imports an interface under one name before the first controller, which has another:
-// it would create a second interface beside the first.
+// it would create a second interface next to the first.
 func TestAnImportUnderAnotherNameIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
