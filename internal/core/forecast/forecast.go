@@ -5,6 +5,7 @@ package forecast
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -100,6 +101,8 @@ type simulation struct {
 	*model
 	outcome Outcome
 	made    int
+	// stays has, by name, why objects keep interfaces that differ from what is declared.
+	stays map[string]plan.Problem
 }
 
 // render writes the objects as the reconciler of the Node does, and reports whether one changed.
@@ -140,6 +143,7 @@ func (s *simulation) write(w render.Write) {
 
 // decide deletes objects and evicts pods as the reconciler of each NodeENI does, and reports whether it did.
 func (s *simulation) decide() (changed bool) {
+	s.stays = map[string]plan.Problem{}
 	for _, n := range s.NodeENIs {
 		var objects []fleet.Object
 		for _, o := range s.Objects {
@@ -154,6 +158,7 @@ func (s *simulation) decide() (changed bool) {
 				Paused: s.Node.Nodes[0].Paused}}
 		}
 		decided := fleet.Compute(n, objects, selected, s.now)
+		maps.Copy(s.stays, decided.Status.Drift)
 		for _, d := range decided.Delete {
 			s.write(render.Write{Verb: render.Delete, Name: d.Name})
 		}
@@ -211,7 +216,7 @@ func (s *simulation) plan() (changed bool) {
 	for n, state := range p.Interfaces {
 		o := &s.Objects[n]
 		s.phases[o.Name] = state.Phase
-		s.outcome.Interfaces = append(s.outcome.Interfaces, Interface{State: state, Drift: o.Drift})
+		s.outcome.Interfaces = append(s.outcome.Interfaces, Interface{State: state, Drift: o.Drift, Kept: s.stays[o.Name]})
 		changed = o.record(state) || changed
 	}
 	s.carryOut(p.Calls)

@@ -5,6 +5,7 @@ package forecast_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,6 +198,9 @@ func TestDriftIsReported(t *testing.T) {
 	want := []plan.Drift{{Field: plan.SubnetDrift, Want: "subnet-2", Have: "subnet-1"}}
 	if diff := cmp.Diff(want, outcome.Interfaces[0].Drift); diff != "" {
 		t.Errorf("drift (-want +got):\n%s", diff)
+	}
+	if kept := outcome.Interfaces[0].Kept; kept.Reason != plan.Drifted || !strings.Contains(kept.Message, "updatePolicy: Replace") {
+		t.Errorf("why the interface stays: %+v", kept)
 	}
 }
 

@@ -27,6 +27,8 @@ type Interface struct {
 	plan.State
 	// Drift is what only a replacement can correct.
 	Drift []plan.Drift
+	// Kept says why the interface stays as it is although it differs; its Reason is empty if nothing says so.
+	Kept plan.Problem
 }
 
 // Eviction are the pods to evict from an interface before its removal.

@@ -170,8 +170,8 @@ func (v *PlanDiff) standing(node *NodeDiff, interfaces []forecast.Interface) {
 			node.step(terminal.Busy, "! "+text, "! "+text)
 		case len(i.Drift) > 0 && i.Goal != plan.Release:
 			v.Drifted++
-			node.Drifted = append(node.Drifted, fmt.Sprintf("%s: %s: %s differs in %s; %s", owner, plan.Drifted,
-				cmp.Or(interfaceID(i), "it"), differences(i.Drift), Remediation(string(plan.Drifted))))
+			kept := whyKept(i)
+			node.Drifted = append(node.Drifted, fmt.Sprintf("%s: %s: %s", owner, kept.Reason, kept.Message))
 			node.shape += fmt.Sprintf("%s%d%s", owner, i.Key.Ordinal, i.Drift)
 		}
 	}
@@ -182,6 +182,12 @@ func interfaceID(i forecast.Interface) string {
 		return ""
 	}
 	return i.Interface.ID
+}
+
+// whyKept says why an interface stays as it is although it differs from what is declared.
+func whyKept(i forecast.Interface) plan.Problem {
+	return cmp.Or(i.Kept, plan.Problem{Reason: plan.Drifted, Message: fmt.Sprintf("%s differs in %s; %s",
+		cmp.Or(interfaceID(i), "it"), differences(i.Drift), Remediation(string(plan.Drifted)))})
 }
 
 // differences lists what only a replacement can correct.

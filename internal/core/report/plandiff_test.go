@@ -154,6 +154,8 @@ func TestPlanDiffSaysWhichInterfacesAreNotAsDeclaredInTheEnd(t *testing.T) {
 	}
 	released := in(plan.Detaching, plan.Removing, "it goes", drift...)
 	released.Goal = plan.Release
+	kept := in(plan.Attached, "", "", drift...)
+	kept.Kept = plan.Problem{Reason: plan.Drifted, Message: "it stays; add a subnet"}
 	differs := "data: Drifted: it differs in subnet: want a, have b, and in slot: want 1, have 2; " + report.Remediation("Drifted")
 	for name, tc := range map[string]struct {
 		interfaces []forecast.Interface
@@ -183,7 +185,10 @@ func TestPlanDiffSaysWhichInterfacesAreNotAsDeclaredInTheEnd(t *testing.T) {
 			[]forecast.Interface{in(plan.Attached, plan.InUseByPods, "pods use eni-1", drift...)}, [6]int{},
 			report.NodeDiff{Steps: []string{"! data: InUseByPods: pods use eni-1"}},
 		},
-		"drifted":                          {[]forecast.Interface{in(plan.Attached, "", "", drift...)}, [6]int{4: 1}, report.NodeDiff{Drifted: []string{differs}}},
+		"drifted": {[]forecast.Interface{in(plan.Attached, "", "", drift...)}, [6]int{4: 1}, report.NodeDiff{Drifted: []string{differs}}},
+		"drifted, and the fleet knows why it stays": {
+			[]forecast.Interface{kept}, [6]int{4: 1}, report.NodeDiff{Drifted: []string{"data: Drifted: it stays; add a subnet"}},
+		},
 		"drifted, and it is being removed": {[]forecast.Interface{released}, [6]int{5: 1}, report.NodeDiff{}},
 	} {
 		t.Run(name, func(t *testing.T) {
