@@ -24,10 +24,16 @@ func TestNode(t *testing.T) {
 		change  func(*render.In)
 		want    []string
 	}{
-		"nothing":               {want: nil},
-		"the node is new":       {change: func(i *render.In) { i.Objects = nil }, want: []string{"Create n-0", "Create n-1"}},
-		"an object is gone":     {change: func(i *render.In) { i.Objects = i.Objects[:1] }, want: []string{"Create n-1"}},
-		"an object is deleted":  {change: func(i *render.In) { i.Objects[1].Deleting = true }, want: nil},
+		"nothing":              {want: nil},
+		"the node is new":      {change: func(i *render.In) { i.Objects = nil }, want: []string{"Create n-0", "Create n-1"}},
+		"an object is gone":    {change: func(i *render.In) { i.Objects = i.Objects[:1] }, want: []string{"Create n-1"}},
+		"an object is deleted": {change: func(i *render.In) { i.Objects[1].Deleting = true }, want: nil},
+		"one of two in a subnet goes already": {
+			change: func(i *render.In) {
+				i.NodeENIs[0] = found(i.NodeENIs[0], "subnet-a")
+				i.Objects[0].Deleting, i.Objects[1].SubnetID = true, "subnet-a"
+			}, want: []string{"Update n-1"},
+		},
 		"a new subnet":          {change: func(i *render.In) { i.NodeENIs[0] = found(i.NodeENIs[0], "subnet-a", "subnet-b", "subnet-c") }, want: []string{"Update n-0", "Update n-1", "Create n-2"}},
 		"the first subnet goes": {change: func(i *render.In) { i.NodeENIs[0] = found(i.NodeENIs[0], "subnet-b") }, want: []string{"Update n-1", "Delete n-0"}},
 		"the last subnet goes":  {change: func(i *render.In) { i.NodeENIs[0] = found(i.NodeENIs[0], "subnet-a") }, want: []string{"Update n-0", "Delete n-1"}},

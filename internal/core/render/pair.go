@@ -27,7 +27,8 @@ type fit func(w Wanted, o Object) bool
 // replacement for a declared interface is paired first, so that none in its place is replaced for another one. The
 // subnet takes precedence over the ordinal, so that the removal of one subnet from a list never pairs the others with
 // different objects (docs/decisions/0004). An attached interface in another subnet is drift to report, not an interface
-// to remove. An object of a network is paired only in a subnet that fits.
+// to remove. An object of a network is paired only in a subnet that fits. One that is being deleted is paired last: no
+// object that stays goes in its place.
 func (n NodeENI) pair(wanted []Wanted, objects []Object) pairs {
 	candidates := make([]int, len(objects))
 	for i := range objects {
@@ -35,7 +36,15 @@ func (n NodeENI) pair(wanted []Wanted, objects []Object) pairs {
 	}
 	slices.SortStableFunc(candidates, func(a, b int) int { return compareRetention(objects[a], objects[b]) })
 	found, taken := pairs{byWanted: map[int]int{}}, map[int]bool{}
-	for _, fits := range n.fits() {
+	stays := func(_ Wanted, o Object) bool { return !o.Deleting }
+	goes := func(_ Wanted, o Object) bool { return o.Deleting }
+	var all []fit
+	for _, life := range []fit{stays, goes} {
+		for _, fits := range n.fits() {
+			all = append(all, both(life, fits))
+		}
+	}
+	for _, fits := range all {
 		for w := range wanted {
 			if _, done := found.byWanted[w]; done {
 				continue
@@ -74,8 +83,8 @@ func (n NodeENI) fits() []fit {
 
 func both(a, b fit) fit { return func(w Wanted, o Object) bool { return a(w, o) && b(w, o) } }
 
-// compareRetention orders two objects by preference for retention: one that is not being deleted first, then one with
-// an attachment, then one with an interface, then the lower ordinal.
+// compareRetention orders two objects by preference for retention: one with an attachment first, then one with an
+// interface, then the lower ordinal.
 func compareRetention(a, b Object) int {
 	rank := func(o Object) int {
 		switch {
@@ -87,14 +96,7 @@ func compareRetention(a, b Object) int {
 			return 2
 		}
 	}
-	deleted := func(o Object) int {
-		if o.Deleting {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(deleted(a), deleted(b)), cmp.Compare(rank(a), rank(b)),
-		cmp.Compare(a.Spec.Ordinal, b.Spec.Ordinal))
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Spec.Ordinal, b.Spec.Ordinal))
 }
 
 // Pair returns the index of the object that each declared interface has, by the index of that one.
