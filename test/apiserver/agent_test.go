@@ -38,7 +38,7 @@ func TestAgentPatches(t *testing.T) {
 	applyFile(t, strict, "deploy/eni-manager-daemonset.yaml")
 	agents := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: agentAccount, Namespace: agentNamespace}}
 	t.Cleanup(func() { remove(t, admin, agents) })
-	mounts := strings.Count(text(t, "deploy/eni-manager-daemonset.yaml"), "mountPath:")
+	mounts, volumes := mounted(t, "deploy/eni-manager-daemonset.yaml")
 	for _, file := range []string{"deploy/agent-dpdk.yaml", "deploy/agent-networkd.yaml"} {
 		patch, err := yaml.ToJSON([]byte(text(t, file)))
 		if err != nil {
@@ -47,10 +47,14 @@ func TestAgentPatches(t *testing.T) {
 		if err := strict.Patch(t.Context(), agents, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		mounts += strings.Count(text(t, file), "mountPath:")
+		furtherMounts, furtherVolumes := mounted(t, file)
+		mounts, volumes = mounts+furtherMounts, volumes+furtherVolumes
 		pod := agents.Spec.Template.Spec
-		if got := len(pod.Containers[0].VolumeMounts); len(pod.Containers) != 1 || got != mounts || len(pod.Volumes) != mounts {
-			t.Errorf("after %s there are %d containers with %d mounts of %d volumes, want 1 with %d", file, len(pod.Containers), got, len(pod.Volumes), mounts)
+		if len(pod.Containers) != 1 {
+			t.Fatalf("after %s there are %d containers, want 1", file, len(pod.Containers))
+		}
+		if got := len(pod.Containers[0].VolumeMounts); got != mounts || len(pod.Volumes) != volumes {
+			t.Errorf("after %s there are %d mounts of %d volumes, want %d of %d", file, got, len(pod.Volumes), mounts, volumes)
 		}
 		for _, variable := range pod.Containers[0].Env {
 			if variable.Name == "NODE_NAME" && variable.ValueFrom == nil {
@@ -58,6 +62,13 @@ func TestAgentPatches(t *testing.T) {
 			}
 		}
 	}
+}
+
+// mounted counts the mounts and the volumes of a manifest. A volume can have several mounts.
+func mounted(t *testing.T, file string) (mounts, volumes int) {
+	t.Helper()
+	manifest := text(t, file)
+	return strings.Count(manifest, "mountPath:"), strings.Count(manifest, "hostPath:") + strings.Count(manifest, "emptyDir:")
 }
 
 // The API server accepts the manifests of the document.
