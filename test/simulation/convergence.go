@@ -430,10 +430,10 @@ func (c *cluster) mayStay(n *v1alpha1.NetworkInterface) bool {
 	if n.Spec.Origin == v1alpha1.OriginNetwork {
 		return len(its) > 0 || !ended
 	}
-	if !c.removable(n) {
+	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
+	if !c.removable(n) || nodeENI == nil && c.isStuck(n) { // nothing is given up for an orphan
 		return true
 	}
-	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
 	if nodeENI == nil || !nodeENI.DeletionTimestamp.IsZero() {
 		return false
 	}

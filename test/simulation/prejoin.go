@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -255,11 +256,17 @@ func (r *run) passingOver(p *process, m identity.Interface, subnetID string) {
 		r.judged("I3")
 		in := subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
 		joined := isJoined(i) && i.Tags[identity.TagNodeENI] == m.NodeENI && slices.Contains(in, subnetID)
-		if joined || p.isPlaceOf(nodeENI, in, i) {
+		if joined || p.isPlaceOf(nodeENI, in, i) && c.asksFor(m, i.Attachment.Slot) {
 			r.violate("I3", "%s makes another interface for %s in %s next to %s, which the instance had before it joined: %s",
 				p.name, m.Name, subnetID, i.ID, r.describe(i))
 		}
 	}
+}
+
+// asksFor reports whether the object of an interface asks for a slot. It can be rendered from an earlier NodeENI.
+func (c *cluster) asksFor(m identity.Interface, slot eni.Slot) bool {
+	n := c.api.interfaceWith(types.UID(m.UID))
+	return n != nil && int(n.Spec.Slot.NetworkCardIndex) == slot.Card && int(n.Spec.Slot.DeviceIndex) == slot.Device
 }
 
 // isPlaceOf reports whether an interface is a launch interface where only this NodeENI desires one.
