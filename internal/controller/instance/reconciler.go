@@ -63,7 +63,7 @@ type Options struct {
 	Permit func() error
 	// Era returns the era of this process.
 	Era func() era.Era
-	// MayRemove reports whether the interface of an object that is being deleted may be taken away now. If it is nil,
+	// MayRemove reports whether the interface of an object that is being deleted may be removed now. If it is nil,
 	// each may.
 	MayRemove func(ctx context.Context, o *v1alpha1.NetworkInterface) (bool, error)
 	// RefusedWrites holds the objects that the API server refuses to store.

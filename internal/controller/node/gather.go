@@ -206,7 +206,7 @@ func (r *Reconciler) resolve(ctx context.Context, converted *render.NodeENI, nod
 	return nil
 }
 
-// ownSubnets adds the subnets of interfaces of which the specs of their objects lack a range: pods need it. Subnets that
+// ownSubnets adds the subnets of interfaces whose objects lack a range of these subnets: pods need it. Subnets that
 // no NodeENI of the node selects any more are only read for objects that know nothing of them.
 func (r *Reconciler) ownSubnets(ctx context.Context, g *gathered) {
 	known := map[string]render.Subnet{}

@@ -112,7 +112,7 @@ func Replacing(n *v1alpha1.NodeENI) bool {
 	return n.Spec.UpdatePolicy == v1alpha1.UpdateReplace && n.Status.Drifted > 0
 }
 
-// MayRemove reports whether the interface of an object that is being deleted may be taken away now: it has its turn, or
+// MayRemove reports whether the interface of an object that is being deleted may be removed now: it has its turn, or
 // needs none.
 func (r *Reconciler) MayRemove(ctx context.Context, o *v1alpha1.NetworkInterface) (bool, error) {
 	var nodeENI v1alpha1.NodeENI

@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// Turn is the permission to take an interface away that its NodeENI still declares. The NodeENI records the turns that
-// it gave, so that each process counts the same nodes, whatever it remembers. A turn lasts until the successor of the
+// Turn is the permission to remove an interface that its NodeENI still declares. The NodeENI records the turns that
+// it gave, so that each process counts the same nodes, also after a restart. A turn lasts until the successor of the
 // interface is ready, or until none is declared.
 type Turn struct {
 	// InstanceID, Name and UID are those of the object.
 	InstanceID, Name, UID string
 }
 
-// MayRemove reports whether the interface of an object that is being deleted may be taken away now. The instance is that
+// MayRemove reports whether the interface of an object that is being deleted may be removed now. The instance is that
 // of the object, nil if the NodeENI does not select it, and the objects are those of the NodeENI on the instance. An
 // interface that the NodeENI no longer declares, or that is not attached needs no turn.
 func MayRemove(n NodeENI, o Object, objects []Object, instance *Instance) bool {

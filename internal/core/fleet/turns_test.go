@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
-// mayRemove returns the deleted objects whose interfaces may be taken away once the NodeENI recorded its turns.
+// mayRemove returns the deleted objects whose interfaces may be removed once the NodeENI recorded its turns.
 func mayRemove(n fleet.NodeENI, objects []fleet.Object, instances []fleet.Instance) (short []string) {
 	n.Turns = fleet.Compute(n, objects, instances, now).Turns
 	for _, o := range objects {

@@ -30,7 +30,7 @@ type In struct {
 	// Objects are the objects of the instance, and Made the interfaces that a lifecycle hook or the boot made there.
 	Objects []Object
 	Made    []Made
-	// Own are the subnets of interfaces of which the specs of their objects lack a range.
+	// Own are the subnets of interfaces whose objects lack a range of these subnets.
 	Own []Subnet
 	// Incomplete is set if a list failed: then nothing is deleted.
 	Incomplete bool
