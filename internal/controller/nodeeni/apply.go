@@ -51,8 +51,11 @@ func (a attempt) next() time.Time {
 // apply deletes objects, evicts pods and marks orphans. Each object fails alone.
 func (r *Reconciler) apply(ctx context.Context, f *facts) error {
 	var failed []error
-	for _, d := range f.outcome.Delete {
-		failed = append(failed, r.delete(ctx, f, d))
+	stands, err := r.stands(ctx, f)
+	if failed = append(failed, err); stands {
+		for _, d := range f.outcome.Delete {
+			failed = append(failed, r.delete(ctx, f, d))
+		}
 	}
 	for _, o := range f.outcome.Orphan {
 		failed = append(failed, client.IgnoreNotFound(r.markOrphan(ctx, f.object(o.Name))))
@@ -70,6 +73,17 @@ func (r *Reconciler) apply(ctx context.Context, f *facts) error {
 		failed = append(failed, r.adopted(ctx, *f))
 	}
 	return errors.Join(failed...)
+}
+
+// stands reports whether the deletion of a NodeENI still stands, by the API server itself. The cache may show a NodeENI
+// whose finalizer was stripped, and another one of the name may have adopted its objects.
+func (r *Reconciler) stands(ctx context.Context, f *facts) (bool, error) {
+	if !f.nodeENI.Deleting || len(f.outcome.Delete) == 0 {
+		return true, nil
+	}
+	var live v1alpha1.NodeENI
+	err := r.Reader.Get(ctx, client.ObjectKey{Name: f.nodeENI.Name}, &live)
+	return string(live.UID) == f.nodeENI.UID && live.DeletionTimestamp != nil, client.IgnoreNotFound(err)
 }
 
 // delete deletes an object. The deletion counts before the cache shows it.

@@ -102,6 +102,29 @@ func (s *stage) deletedOn() (nodes []string) {
 	return nodes
 }
 
+// TestAnotherNodeENIOfTheNameKeepsTheObjects has a cache that still shows the NodeENI before.
+func TestAnotherNodeENIOfTheNameKeepsTheObjects(t *testing.T) {
+	again := declared()
+	again.UID = "again"
+	for title, live := range map[string][]client.Object{"another one": {again}, "none": nil} {
+		t.Run(title, func(t *testing.T) {
+			s := setStage(t, &cloud{}, declared(), attached(declared(), "n1"))
+			options := s.reconciler.Options
+			options.Reader = controllertest.API(t, append(live, attached(again, "n1"))...)
+			s.reconciler = nodeeni.New(options)
+			if err := s.kube.Delete(t.Context(), declared()); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.deletedOn(); len(got) > 0 {
+				t.Errorf("the objects of %v are deleted", got)
+			}
+		})
+	}
+}
+
 // TestARolloutDeletesInTurn replaces the interfaces of three nodes with maxUnavailable 1.
 func TestARolloutDeletesInTurn(t *testing.T) {
 	n := declared()
