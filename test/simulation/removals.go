@@ -113,7 +113,11 @@ func (r *run) noteObject(c *cluster, change change) {
 func (r *run) noteTorn(c *cluster, was *v1alpha1.NetworkInterface) {
 	r.watch.endedAt[was.UID] = r.now
 	for _, i := range r.truth().ordered {
-		if i.ID == was.Status.ENIID || i.Tags[identity.TagUID] == string(was.UID) && i.Tags[identity.TagCluster] == c.name {
+		tags := i.Tags
+		if before := r.watch.identity[i.ID]; before != nil { // a person edited them, and restores them in the end
+			tags = before
+		}
+		if i.ID == was.Status.ENIID || tags[identity.TagUID] == string(was.UID) && tags[identity.TagCluster] == c.name {
 			r.watch.torn[i.ID] = r.now
 		}
 	}
