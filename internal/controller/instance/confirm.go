@@ -12,41 +12,67 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// unconfirmed returns the calls of the plan that detach or delete an interface and whose object was not read from the
-// API server itself yet. A cached object that is final proves that no pod uses its interface, however old the cache is.
-// But the object may have been let go or torn away since, and another object may have the interface now.
+// confirmation is a call that a live read of its object confirms.
+type confirmation struct {
+	uid     identity.UID
+	removes bool
+}
+
+// confirmationOf returns the confirmation that a call needs, if it needs one. A removal does: a cached object that is
+// final proves that no pod uses its interface, however old the cache is, but the object may have been let go or torn
+// away since, and another object may have the interface now. The creation for an object of an earlier leader does too:
+// the object may have taken over an interface since, and EC2 may not know its client token.
+func (run *run) confirmationOf(call plan.Call) (confirmation, bool) {
+	uid := call.Of().UID
+	switch call.(type) {
+	case plan.Detach, plan.Delete:
+		return confirmation{uid, true}, true
+	case plan.Create:
+		return confirmation{uid, false}, run.gathered.inherited[uid]
+	default:
+		return confirmation{}, false
+	}
+}
+
+// unconfirmed returns the calls of the plan whose object was not read from the API server itself yet.
 func (run *run) unconfirmed() (calls []plan.Call) {
 	for _, call := range run.plan.Calls {
-		if _, asked := run.confirmed[call.Of().UID]; removes(call) && !asked {
+		of, needed := run.confirmationOf(call)
+		if _, asked := run.confirmed[of]; needed && !asked {
 			calls = append(calls, call)
 		}
 	}
 	return calls
 }
 
-func removes(call plan.Call) bool {
-	switch call.(type) {
-	case plan.Detach, plan.Delete:
-		return true
-	default:
-		return false
-	}
-}
-
 // confirm reads the objects of calls, and records whether the calls may be made.
 func (run *run) confirm(ctx context.Context, calls []plan.Call) error {
 	for _, call := range calls {
-		uid := call.Of().UID
-		if _, asked := run.confirmed[uid]; asked {
+		of, _ := run.confirmationOf(call)
+		if _, asked := run.confirmed[of]; asked {
 			continue
 		}
-		ok, err := run.mayRemove(ctx, uid, call)
+		may := run.mayRemove
+		if !of.removes {
+			may = run.mayCreate
+		}
+		ok, err := may(ctx, of.uid, call)
 		if err != nil {
 			return err
 		}
-		run.confirmed[uid] = ok
+		run.confirmed[of] = ok
 	}
 	return nil
+}
+
+// mayCreate reports whether the API server has the object of a call without an interface.
+func (run *run) mayCreate(ctx context.Context, uid identity.UID, _ plan.Call) (bool, error) {
+	cached := run.gathered.object(uid)
+	if cached == nil {
+		return false, nil
+	}
+	live, err := object.Live(ctx, run.r.Reader, cached)
+	return err == nil && live != nil && live.Status.ENIID == "" && live.DeletionTimestamp == nil, err
 }
 
 // mayRemove reports whether the API server has the object of a call as the call supposes: final, or of an ended
@@ -69,6 +95,7 @@ func (run *run) mayRemove(ctx context.Context, uid identity.UID, call plan.Call)
 // withoutUnconfirmed returns the calls without those that the live read did not confirm.
 func (run *run) withoutUnconfirmed(calls []plan.Call) []plan.Call {
 	return slices.DeleteFunc(slices.Clone(calls), func(call plan.Call) bool {
-		return removes(call) && !run.confirmed[call.Of().UID]
+		of, needed := run.confirmationOf(call)
+		return needed && !run.confirmed[of]
 	})
 }

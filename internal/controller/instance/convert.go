@@ -52,7 +52,7 @@ func interfaceOf(facts plan.Facts, id string) *eni.Interface {
 func (run *run) goal(o *v1alpha1.NetworkInterface, exists bool) (plan.Goal, *plan.Problem) {
 	g, uid := run.gathered, identity.UID(o.UID)
 	nodeENI := g.nodeENIs[o.Spec.NodeENI.Name]
-	confirmed, asked := run.confirmed[uid]
+	confirmed, asked := run.confirmed[confirmation{uid, true}]
 	switch {
 	case g.letGo[uid]:
 		return keep(plan.Retained, "the object is let go, and its interface stays")

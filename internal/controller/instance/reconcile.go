@@ -66,7 +66,7 @@ const recordDelay = time.Second
 
 // reconcile returns when to reconcile again, or zero.
 func (r *Reconciler) reconcile(ctx context.Context, instanceID string, slot *workerSlot) (time.Time, error) {
-	run := &run{r: r, slot: slot, instanceID: instanceID, confirmed: map[identity.UID]bool{}}
+	run := &run{r: r, slot: slot, instanceID: instanceID, confirmed: map[confirmation]bool{}}
 	g, err := r.gather(ctx, instanceID)
 	if err != nil {
 		return time.Time{}, err
@@ -116,8 +116,8 @@ type run struct {
 	plan     plan.Plan
 	// ended is set if the instance has ended.
 	ended bool
-	// confirmed has the objects that were read from the API server itself before a removal, and whether it may be made.
-	confirmed map[identity.UID]bool
+	// confirmed has the calls whose objects were read from the API server itself before, and whether they may be made.
+	confirmed map[confirmation]bool
 	// waiting are the objects whose calls wait for a worker: their plan is provisional until the instance is read.
 	waiting map[identity.UID]bool
 }

@@ -4,14 +4,18 @@
 package instance_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/aws/executor"
+	"github.com/multieni/multieni/internal/controller/instance"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 )
@@ -81,6 +85,35 @@ func (s *stage) servedAndReady(name string) {
 	if o := s.get(name); !isReady(o) || o.Status.Evidence != v1alpha1.EvidenceTakenOver || s.owned() != 1 || o.Status.Phase != v1alpha1.PhaseAttached {
 		s.Errorf("%d interfaces exist, and the status is %+v", s.owned(), o.Status)
 	}
+}
+
+// recordedReader returns objects that record an interface.
+type recordedReader struct{ client.Reader }
+
+func (r recordedReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	err := r.Reader.Get(ctx, key, o, opts...)
+	if i, is := o.(*v1alpha1.NetworkInterface); is {
+		i.Status.ENIID, i.Status.Evidence = "eni-00000000000000001", v1alpha1.EvidenceTakenOver
+	}
+	return err
+}
+
+// TestANewLeaderMakesNothingForAnObjectWithAnInterface has a cache that does not show yet what the leader before
+// recorded. EC2 does not know the client token of an object that took an interface over.
+func TestANewLeaderMakesNothingForAnObjectWithAnInterface(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.declare(0)
+		s.with(func(o *instance.Options) { o.Reader = recordedReader{o.Reader} })
+		s.must(s.play(5 * time.Minute))
+		if s.owned() != 0 {
+			t.Errorf("%d interfaces were made", s.owned())
+		}
+		s.with(func(o *instance.Options) { o.Reader = s.api })
+		s.must(s.play(5 * time.Minute))
+		if s.owned() != 1 {
+			t.Errorf("%d interfaces were made for an object without one", s.owned())
+		}
+	})
 }
 
 // TestWhatWasTakenOverIsHeld deletes an object whose interface an earlier object may have opened to pods: its agent must
