@@ -281,7 +281,7 @@ func (p *process) handleList(first bool) {
 			names = append(names, node.GetName())
 		}
 	}
-	for _, name := range names {
+	for _, name := range slices.Sorted(slices.Values(names)) {
 		p.enqueue(nodeQueue, name, 0)
 	}
 }
