@@ -137,14 +137,17 @@ func (r *Reconciler) addHolder(ctx context.Context, d *decision, f *floating.Fac
 		return err
 	}
 	at := slices.IndexFunc(objects, func(o v1alpha1.NetworkInterface) bool {
-		return o.Spec.NodeName == holder.Node && !leaves(object.PhaseOf(&o))
+		return o.Spec.NodeName == holder.Node
 	})
 	known, exists := r.Observer.Interface(holder.InterfaceID)
-	if at < 0 || !exists || !known.AttachedTo(objects[at].Spec.InstanceID) ||
-		known.Attachment.Status == eni.AttachmentDetaching {
+	if at < 0 || !exists || !known.AttachedTo(objects[at].Spec.InstanceID) {
 		return nil
 	}
 	o := &objects[at]
+	if leaves(object.PhaseOf(o)) || known.Attachment.Status == eni.AttachmentDetaching {
+		f.Leaves = true
+		return nil
+	}
 	d.instanceID = o.Spec.InstanceID
 	if err := r.addSiblings(ctx, d); err != nil {
 		return err

@@ -303,6 +303,9 @@ func TestNetworksOfANode(t *testing.T) {
 	if diff := cmp.Diff([]string{"node-1"}, found); diff != "" {
 		t.Errorf("nodes with an interface that no object records yet (-want +got):\n%s", diff)
 	}
+	if again, err := w.reconciler.WithNewNetworks(t.Context()); len(again) > 0 || err != nil {
+		t.Errorf("%v have the same interface after the next list, %v", again, err)
+	}
 	w.now = start.Add(time.Hour)
 	if again := w.reconcile("node-1"); again != 0 {
 		t.Errorf("the instance of an old node is read again after %s", again)

@@ -60,13 +60,15 @@ type Options struct {
 // Reconciler reconciles Nodes by name.
 type Reconciler struct {
 	Options
-	// mu guards skipped, vpcs and pace, which all reconciliations share. The reconciler holds it for computations on
-	// values only.
+	// mu guards skipped, vpcs, pace and waiting, which all reconciliations share. The reconciler holds it for computations
+	// on values only.
 	mu      sync.Mutex
 	skipped volatile.SkippedNodes
 	// vpcs are the VPCs of instances, by the name of the node; an instance never changes its VPC.
 	vpcs map[string]located
 	pace pace
+	// waiting are the interfaces of networks that had no object after the last list of EC2, by ID.
+	waiting map[string]bool
 	// listed receives a value after each list of EC2.
 	listed chan struct{}
 }

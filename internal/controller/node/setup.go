@@ -204,8 +204,10 @@ func (r *Reconciler) Listed() {
 	}
 }
 
-// WithNewNetworks returns the Nodes with an interface of a network that no object has.
+// WithNewNetworks returns the Nodes with an interface of a network that no object has, and that the call before did not
+// return: an interface can wait for a person to be taken over.
 func (r *Reconciler) WithNewNetworks(ctx context.Context) (names []string, err error) {
+	waiting := map[string]bool{}
 	for _, record := range r.Observer.All() {
 		if !record.Tagged.UID.IsNetwork() || record.Attachment == nil {
 			continue
@@ -218,11 +220,24 @@ func (r *Reconciler) WithNewNetworks(ctx context.Context) (names []string, err e
 		if err != nil {
 			return names, err
 		}
-		if len(objects) == 0 && len(nodes) > 0 {
+		if len(objects) > 0 || len(nodes) == 0 {
+			continue
+		}
+		waiting[record.ID] = true
+		if !r.isWaiting(record.ID) {
 			names = append(names, nodes[0].Name)
 		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = waiting
 	return names, nil
+}
+
+func (r *Reconciler) isWaiting(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting[id]
 }
 
 func request(name string) reconcile.Request {
