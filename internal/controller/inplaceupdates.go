@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// InPlaceUpdates holds the updates that node templates request for launch interfaces; the reconciler of instances plans them.
-// The zero value and nil hold none. It is safe for concurrent use.
+// InPlaceUpdates holds the updates that node templates request for launch interfaces; the reconciler of instances plans
+// them. The zero value and nil hold none. It is safe for concurrent use.
 type InPlaceUpdates struct {
 	// mu guards wanted.
 	mu sync.Mutex

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schema refuses objects of our kinds whose content a real API server refuses. [Schemas.Check] leaves out rules in
-// CEL: most are about fields that people write, and config/crd tests them. [Schemas.CheckRules] has the rules.
+// Package schema refuses objects of our kinds whose content a real API server refuses. [Schemas.Check] leaves out rules
+// in CEL: most are about fields that people write, and config/crd tests them. [Schemas.CheckRules] has the rules.
 package schema
 
 import (

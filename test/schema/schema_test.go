@@ -55,11 +55,11 @@ func TestRulesOfTransitions(t *testing.T) {
 	}
 }
 
-func content(t testing.TB, n *v1alpha1.NetworkInterface) map[string]any {
-	t.Helper()
+func content(tb testing.TB, n *v1alpha1.NetworkInterface) map[string]any {
+	tb.Helper()
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(n)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	object["kind"] = "NetworkInterface"
 	return object

@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -168,7 +169,7 @@ func (h *podHost) storeReport(report agent.Report) error {
 
 // refusedReport says that the policy never refuses the hold of a correct agent.
 func (h *podHost) refusedReport(n *v1alpha1.NetworkInterface, err error) {
-	if err == errPolicy && !h.lacksObject(n.Status.ENIID) {
+	if errors.Is(err, errPolicy) && !h.lacksObject(n.Status.ENIID) {
 		h.c.run.violate("I24", "the policy refuses the hold of the agent of node %s on %s", h.node, objectDigest(n))
 	}
 }

@@ -42,7 +42,8 @@ func (c *cluster) isTrue(reason plan.Reason, s desiredSlot, claim expectedClaim)
 	}
 }
 
-// anyCopied reports whether two interfaces have the tags of one of a NodeENI: a person copied them, or EC2 forgot a token.
+// anyCopied reports whether two interfaces have the tags of one of a NodeENI: a person copied them, or EC2 forgot a
+// token.
 func (c *cluster) anyCopied(s desiredSlot) bool {
 	return slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
 		w := &c.run.watch

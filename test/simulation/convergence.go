@@ -149,8 +149,8 @@ func (h *podHost) digest() string {
 	return string(words)
 }
 
-// longer is how much longer convergence takes where a NodeENI was lost or stripped of its finalizer: its objects stay for
-// a day, as long as no NodeENI of the name exists. A process that does not know of the loss may still create some.
+// longer is how much longer convergence takes where a NodeENI was lost or stripped of its finalizer: its objects stay
+// for a day, as long as no NodeENI of the name exists. A process that does not know of the loss may still create some.
 func (r *run) longer() time.Duration {
 	for _, c := range r.clusters {
 		for _, lost := range c.stripped {
@@ -279,12 +279,13 @@ const mostProbes = 12
 // EC2's answer, and the next wait.
 const writesPerProbe = 4
 
-// writesPerAttach is how many writes follow a new interface: its object, its status for each phase and for the link that
-// the agent reports, and the status of the NodeENI after each of these. Each write leads to one reconciliation at most.
+// writesPerAttach is how many writes follow a new interface: its object, its status for each phase and for the link
+// that the agent reports, and the status of the NodeENI after each of these. Each write leads to one reconciliation at
+// most.
 const writesPerAttach = 10
 
-// turnNews is how many writes may report objects that wait for their turn. Only a read shows that another interface holds
-// the slot of the replacement; between two reads the object says that it waits for its turn.
+// turnNews is how many writes may report objects that wait for their turn. Only a read shows that another interface
+// holds the slot of the replacement; between two reads the object says that it waits for its turn.
 func (r *run) turnNews() (writes int) {
 	for _, c := range r.clusters {
 		for _, n := range c.api.interfaces() {
@@ -412,48 +413,6 @@ func saysRefused(object *v1alpha1.FloatingAddress) bool {
 	}
 	ready := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionReady)
 	return ready != nil && ready.Reason == floating.ReasonAddressRefused
-}
-
-// mayStay reports whether an undesired object, or one that is being deleted, may still exist: its Node is absent, so that
-// the reason to remove it is unknown; it is in use and its NodeENI has no subnet any more; another Node of its instance
-// is selected; its NodeENI was lost less than a day ago; it is that of a pre-join interface; or pods may use its
-// interface, and no agent runs that could say that they do not.
-func (c *cluster) mayStay(n *v1alpha1.NetworkInterface) bool {
-	ended := c.run.truth().ended(n.Spec.InstanceID)
-	its := c.nodesOf(n.Spec.InstanceID)
-	if len(its) > 0 && ended {
-		return true // the cloud provider removes the Nodes of an ended instance
-	}
-	if !n.DeletionTimestamp.IsZero() {
-		return n.Held() && !ended && !c.hasAgent(n) || n.Status.ENIID == "" && c.hasCopies(n)
-	}
-	if n.Spec.Origin == v1alpha1.OriginNetwork {
-		return len(its) > 0 || !ended
-	}
-	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
-	if !c.removable(n) || nodeENI == nil && c.isStuck(n) { // nothing is given up for an orphan
-		return true
-	}
-	if nodeENI == nil || !nodeENI.DeletionTimestamp.IsZero() {
-		return false
-	}
-	if len(its) > 1 && !selects(nodeENI, its[0]) {
-		return anySelected(nodeENI, its)
-	}
-	if len(its) > 0 && anySelected(nodeENI, its) {
-		stranded := slices.ContainsFunc(c.objectsAt(spotOfObject(n)), func(other *v1alpha1.NetworkInterface) bool {
-			return other.Status.ENIID != "" // it gives the reason, and no other object goes before it
-		})
-		alone := len(c.objectsAt(spotOfObject(n))) == 1
-		return (alone || stranded) && plan.Reason(reasonOf(n)) == plan.NoSubnetInZone
-	}
-	return !ended && len(its) == 0
-}
-
-// hasAgent reports whether an agent runs that may write about an object: under the name of its Node, on its instance.
-func (c *cluster) hasAgent(n *v1alpha1.NetworkInterface) bool {
-	host := c.run.pods.hosts[n.Spec.InstanceID]
-	return host != nil && host.c == c && host.node == n.Spec.NodeName && host.runsAgent()
 }
 
 func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Interface) *Violation {

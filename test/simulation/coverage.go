@@ -89,8 +89,8 @@ const (
 	killsPod          = "a pod ends without a call of the CNI program"
 )
 
-var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, drivesDevice, choosesAddress, startsPod,
-	bringsAddress, runsWithoutPods, losesFiles, deletesInterface, keepsInterface, stripsInterface, deletesKind,
+var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, drivesDevice,
+	choosesAddress, startsPod, bringsAddress, runsWithoutPods, losesFiles, deletesInterface, keepsInterface, stripsInterface, deletesKind,
 	returnsInterface, agentWritesLate, damagesLease,
 	damagesNetwork, damagesCheckpoint, killsPod, startsFixed, forcesPod, declaresIPv6, startsObserved, evictsPod,
 	refusesEviction}

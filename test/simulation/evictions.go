@@ -159,7 +159,8 @@ func (h *podHost) end(network, name string) {
 // remove, of a NodeENI that allowed it.
 func (r *run) evicting(p *process, pod runningPod) {
 	i, exists := r.truth().interfaces[pod.eni]
-	if !exists || p.expired || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[r.spotOf(i).String()]) < 10*time.Minute {
+	meddledAt := r.watch.meddled[r.spotOf(i).String()]
+	if !exists || p.expired || r.watch.tampered(i.ID) || r.now.Sub(meddledAt) < 10*time.Minute {
 		return
 	}
 	r.judged("I16")

@@ -54,8 +54,8 @@ func (c *cluster) excused(s desiredSlot, claim expectedClaim, id string) bool {
 	return n != nil && isBlocked(n) && c.isTrue(plan.Reason(reasonOf(n)), s, claim)
 }
 
-// anyLacks reports whether any node lacks an interface of a NodeENI, or the given instance lacks one of any NodeENI: both
-// delay replacements. An interface that is never available delays nothing.
+// anyLacks reports whether any node lacks an interface of a NodeENI, or the given instance lacks one of any NodeENI:
+// both delay replacements. An interface that is never available delays nothing.
 func (c *cluster) anyLacks(s desiredSlot) bool {
 	return slices.ContainsFunc(c.api.interfaces(), func(n *v1alpha1.NetworkInterface) bool {
 		concerns := n.Spec.NodeENI.Name == s.nodeENI || n.Spec.InstanceID == s.instanceID

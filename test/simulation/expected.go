@@ -18,8 +18,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// desiredSlot names the interfaces of one NodeENI on one instance. A NodeENI that is created again has the interfaces of
-// the earlier one of its name.
+// desiredSlot names the interfaces of one NodeENI on one instance. A NodeENI that is created again has the interfaces
+// of the earlier one of its name.
 type desiredSlot struct{ nodeENI, instanceID string }
 
 func (s desiredSlot) compare(other desiredSlot) int {

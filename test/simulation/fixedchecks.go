@@ -191,7 +191,8 @@ func (c *cluster) settledFixed() *Violation {
 	return nil
 }
 
-// servesFixed reports whether the product can deliver an address to a pod: the object of the interface stays, and the ranges contain the address.
+// servesFixed reports whether the product can deliver an address to a pod: the object of the interface stays, and the
+// ranges contain the address.
 func (c *cluster) servesFixed(p *fixedPod) bool {
 	n := c.api.interfaceOf(p.eni)
 	if n == nil || c.run.watch.tampered(p.eni) || n.Spec.InstanceID != p.host.instance ||

@@ -94,12 +94,13 @@ func (r *run) noteBelief() {
 	}
 }
 
-// lacks reports whether an object of the name in an interface's tags is wanted and records no interface: it takes over an
-// interface with its name, and nothing tells that this one is another's.
+// lacks reports whether an object of the name in an interface's tags is wanted and records no interface: it takes over
+// an interface with its name, and nothing tells that this one is another's.
 func (c *cluster) lacks(i eni.Interface) bool {
 	_, verdict := identity.Read(c.name, i.Tags)
 	n, is := c.api.get(netInterfaces, i.Tags[identity.TagInterface]).(*v1alpha1.NetworkInterface)
-	return verdict == identity.Owned && (!is || n.Status.ENIID == "" || n.Status.ENIID == i.ID || !n.DeletionTimestamp.IsZero())
+	return verdict == identity.Owned &&
+		(!is || n.Status.ENIID == "" || n.Status.ENIID == i.ID || !n.DeletionTimestamp.IsZero())
 }
 
 // touching checks that a call changes no foreign interface that is attached to an instance. An interface that a person
@@ -133,8 +134,8 @@ func (c *cluster) accountable() []eni.Interface {
 	})
 }
 
-// leftAlone reports whether the product leaves an interface alone: it is attached, and no object records it. It lost its
-// object, has tags that a person wrote, or EC2 made it for a client token that it forgot.
+// leftAlone reports whether the product leaves an interface alone: it is attached, and no object records it. It lost
+// its object, has tags that a person wrote, or EC2 made it for a client token that it forgot.
 func (c *cluster) leftAlone(i eni.Interface) bool {
 	w := &c.run.watch
 	_, handled := w.meddled[i.ID]

@@ -136,8 +136,8 @@ func (r *run) assigning(p *process, q request) {
 }
 
 // requested returns what an object records of an interface's addresses: those that the product requested, without those
-// that pods use. An interface for pods, or one that is held, keeps all: its object does not say which of them pods use. A
-// granted prefix stays, also when the interface is no network for pods any more: nothing returns it.
+// that pods use. An interface for pods, or one that is held, keeps all: its object does not say which of them pods use.
+// A granted prefix stays, also when the interface is no network for pods any more: nothing returns it.
 func (c *cluster) requested(i eni.Interface) eni.Addresses {
 	n := c.api.interfaceOf(i.ID)
 	if n == nil || n.Spec.Pods != nil || n.Held() || c.run.mayUseAll(i.ID) {

@@ -58,7 +58,7 @@ func (p *process) handle(k kind, c change) {
 }
 
 func (p *process) handleNode(c change) {
-	if c.passes(node.NodeChanged()) {
+	if c.passes(node.Changed()) {
 		p.enqueue(nodeQueue, c.name(), 0)
 	}
 	if !c.passes(controller.NodeIdentityChanged()) {

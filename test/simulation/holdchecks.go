@@ -12,9 +12,9 @@ import (
 )
 
 // checkHolds checks I24: what can use an interface on a node implies that the API server has the hold, on the object of
-// the interface, and each prefix that pods can get an address of is granted and not released. The checkpoint has nothing
-// that was let go or released. It does not hold for an interface that lost its object, until an agent has answered for
-// the next one.
+// the interface, and each prefix that pods can get an address of is granted and not released. The checkpoint has
+// nothing that was let go or released. It does not hold for an interface that lost its object, until an agent has
+// answered for the next one.
 func (c *cluster) checkHolds() {
 	for _, instance := range slices.Sorted(maps.Keys(c.run.pods.hosts)) {
 		if h := c.run.pods.hosts[instance]; h.c == c && !c.run.truth().ended(instance) {
@@ -30,6 +30,19 @@ func (h *podHost) checkHolds() {
 			h.mustBeUsable(file)
 		}
 	}
+	h.checkPodHolds()
+	for _, id := range slices.Sorted(maps.Keys(h.bound)) {
+		h.mustHold(id, "its device is bound")
+	}
+	if h.checkpoint != nil {
+		for _, saved := range h.checkpoint.Held {
+			h.mustHold(saved.ENI, "the checkpoint has it")
+		}
+	}
+}
+
+// checkPodHolds checks the holds for leases and for the pods that run.
+func (h *podHost) checkPodHolds() {
 	for _, at := range slices.Sorted(maps.Keys(h.leases)) {
 		for _, l := range h.leases[at] {
 			if l.InUse() && l.BootID == h.boot.ID && !l.Unreadable {
@@ -42,14 +55,6 @@ func (h *podHost) checkHolds() {
 			if pod.holder.Attachment != podnet.Observed && h.hasLink(pod.eni) {
 				h.mustHold(pod.eni, pod.holder.Pod+" uses it")
 			}
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(h.bound)) {
-		h.mustHold(id, "its device is bound")
-	}
-	if h.checkpoint != nil {
-		for _, saved := range h.checkpoint.Held {
-			h.mustHold(saved.ENI, "the checkpoint has it")
 		}
 	}
 }
@@ -81,7 +86,8 @@ func (h *podHost) mustBeUsable(file podnet.Network) {
 	usable := n.UsablePrefixes()
 	for _, prefix := range slices.Concat(prefixesOf(file.IPv4), prefixesOf(file.IPv6)) {
 		if !slices.Contains(usable, prefix.String()) {
-			h.c.run.violate("I24", "the file of %s on node %s has %s, and the object grants %v", file.ENI, h.node, prefix, usable)
+			h.c.run.violate("I24", "the file of %s on node %s has %s, and the object grants %v", file.ENI, h.node, prefix,
+				usable)
 		}
 	}
 }

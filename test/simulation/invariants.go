@@ -111,8 +111,9 @@ func newWatch() invariantState {
 		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{},
 		moving: map[string]time.Time{}, seated: map[string]bool{}, twins: map[string]bool{},
 		used: map[block]time.Time{}, final: map[string]time.Time{}, torn: map[string]time.Time{},
-		endedAt: map[types.UID]time.Time{}, existed: map[types.UID]string{}, mismatched: map[types.UID]bool{}, returned: map[types.UID]bool{},
-		spread: map[string]bool{}, replaced: map[string]replacement{}, rolled: map[types.UID]replacement{}, paused: map[string]int{},
+		endedAt: map[types.UID]time.Time{}, existed: map[types.UID]string{}, mismatched: map[types.UID]bool{},
+		returned: map[types.UID]bool{}, spread: map[string]bool{}, replaced: map[string]replacement{},
+		rolled: map[types.UID]replacement{}, paused: map[string]int{},
 		lost: map[string]int{}, maker: map[string]string{},
 	}
 }
@@ -271,7 +272,8 @@ func (r *run) duplicating(p *process, m identity.Interface, subnetID string) {
 		case i.Tags[identity.TagUID] == string(m.UID): // EC2 answers the token with this one
 		case !i.AttachedTo(m.InstanceID):
 		case r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[r.spotOf(i).String()]) < 10*time.Minute:
-		case r.now.Sub(r.watch.torn[i.ID]) <= staleness, i.Attachment != nil && i.Attachment.Status == eni.AttachmentDetaching:
+		case r.now.Sub(r.watch.torn[i.ID]) <= staleness,
+			i.Attachment != nil && i.Attachment.Status == eni.AttachmentDetaching:
 		case aged, r.watch.maker[i.ID] == p.name:
 			r.violate("I3", "%s makes another interface for %s in %s next to %s: %s", p.name, m.Name, subnetID, i.ID,
 				r.describe(i))
@@ -397,8 +399,8 @@ func (r *run) check() {
 	r.noteBelief()
 }
 
-// checkInterfaces checks I3, I2 and I23 for the interfaces of a cluster: one for each UID, at the instance of its object,
-// and none without an object but those that lost it.
+// checkInterfaces checks I3, I2 and I23 for the interfaces of a cluster: one for each UID, at the instance of its
+// object, and none without an object but those that lost it.
 func (c *cluster) checkInterfaces(owned []eni.Interface) {
 	r, once := c.run, map[string]string{}
 	for _, i := range owned {

@@ -30,8 +30,8 @@ const (
 	clientToken     = "$Token: $c.$Key.$Token(),"
 )
 
-// Untried names the mutants that were restated for objects and have no row in the kill table yet: make mutants tries them
-// like all others.
+// Untried names the mutants that were restated for objects and have no row in the kill table yet: make mutants tries
+// them like all others.
 func Untried() []string {
 	return []string{
 		"maxUnavailable is ignored", "deletions of users have no turn",
@@ -141,7 +141,8 @@ func ownershipMutants() []Mutant {
 			{collectors, "if ownersOf($live.Items).has($record) {", "if len($live.Items) < 0 {"},
 			{collectors, "$wait := $since.Add($identity.$ConfirmInterval).Sub($now); $wait > 0 {",
 				"$wait := $since.Add($identity.$ConfirmInterval).Sub($now); $wait > time.Hour {"},
-			{core + "identity", "return $known && $now.Sub($created) >= $MinLeakAge", "return $known && $now.Sub($created) >= 0"},
+			{core + "identity", "return $known && $now.Sub($created) >= $MinLeakAge",
+				"return $known && $now.Sub($created) >= 0"},
 		}},
 		{Name: "launch interfaces are tagged again", Like: "a controller that adopts by tags", Edits: []Edit{{
 			core + "identity", "if $tags[TagNodeTemplate] != \"\" && $tags[TagUID] == \"\" {",

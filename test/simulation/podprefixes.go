@@ -226,8 +226,9 @@ func (h *podHost) checkStarted(network string, address netip.Addr) {
 	r, id := h.c.run, h.files[network].ENI
 	r.judged("I19")
 	i := r.truth().interfaces[id]
-	has := i.PrimaryIPv4 == address || slices.Contains(i.IPv6, address) || slices.ContainsFunc(slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes),
-		func(p netip.Prefix) bool { return p.Contains(address) })
+	prefixes := slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes)
+	has := i.PrimaryIPv4 == address || slices.Contains(i.IPv6, address) ||
+		slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
 	if !has {
 		r.violate("I19", "a pod of node %s gets %s of network %s, which EC2 does not have on %s: %s", h.node, address,
 			network, id, r.describe(i))

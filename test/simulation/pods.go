@@ -185,7 +185,8 @@ func newPodHost(c *cluster, node, instance string) *podHost {
 	h := &podHost{
 		c: c, node: node, instance: instance, files: map[string]podnet.Network{}, leases: map[string][]podnet.Lease{},
 		using: map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{},
-		drainsSince: map[string]time.Time{}, lostSince: map[string]time.Time{}, bound: map[string]bool{}, driven: map[string]bool{},
+		drainsSince: map[string]time.Time{}, lostSince: map[string]time.Time{}, bound: map[string]bool{},
+		driven: map[string]bool{},
 		cameAt: map[string]time.Time{}, drainedAt: map[string]time.Time{}, links: map[string]int{},
 	}
 	h.beginBoot()
@@ -259,8 +260,8 @@ func (h *podHost) endPod() {
 	h.forgetBrought()
 }
 
-// reboot removes the pods and what is in /run: the files of networks and their leases. The agent has only its checkpoint
-// until it reads the API server.
+// reboot removes the pods and what is in /run: the files of networks and their leases. The agent has only its
+// checkpoint until it reads the API server.
 func (h *podHost) reboot() {
 	h.c.run.note(nil, "%s: node %s reboots", h.c.name, h.node)
 	clear(h.using)
@@ -279,7 +280,8 @@ func (h *podHost) reboot() {
 func (h *podHost) bootIfLeasesAreLost() {
 	for _, n := range h.api.known() {
 		report := n.Status.Node
-		if report == nil || !report.Open || report.Agent.BootID != h.boot.ID || n.Spec.DPDK != nil || h.bound[n.Status.ENIID] {
+		if report == nil || !report.Open || report.Agent.BootID != h.boot.ID || n.Spec.DPDK != nil ||
+			h.bound[n.Status.ENIID] {
 			continue
 		}
 		isOf := func(file podnet.Network) bool { return file.ENI == n.Status.ENIID }

@@ -67,8 +67,8 @@ func (c *cluster) lacksReports(claim expectedClaim, i eni.Interface) bool {
 	return host != nil && host.c == c && host.node != claim.node.Name
 }
 
-// checkPrefixes checks I19 when all is well: an interface has the prefixes that its pods need. Prefixes only grow, so idle
-// ones stay.
+// checkPrefixes checks I19 when all is well: an interface has the prefixes that its pods need. Prefixes only grow, so
+// idle ones stay.
 func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation {
 	spec := claim.nodeENI.Spec
 	if !hasPrefixes(spec.Pods) || i.Attachment == nil || c.run.watch.tampered(i.ID) {
@@ -77,7 +77,8 @@ func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation
 	c.run.judged("I19")
 	host := c.run.pods.hosts[i.Attachment.InstanceID]
 	if host != nil && host.c == c && !c.lacksReports(claim, i) && !host.serves(i.ID) {
-		return &Violation{"I19", fmt.Sprintf("no pod of node %s can get an address of %s: %s", host.node, i.ID, c.run.describe(i))}
+		return &Violation{"I19", fmt.Sprintf("no pod of node %s can get an address of %s: %s", host.node, i.ID,
+			c.run.describe(i))}
 	}
 	if need := c.run.grownPrefixes(spec, i); len(i.IPv4Prefixes) < need && !c.full(claim, i) {
 		return &Violation{"I19", fmt.Sprintf("%s has %d prefixes, and its pods need %d: %s", i.ID, len(i.IPv4Prefixes),

@@ -150,8 +150,8 @@ func (c *cluster) prepare(b *boot, ordinal int) {
 	r := c.run
 	name := "net-" + strconv.Itoa(r.origins.pick(mostNodeENIs+1))
 	m := identity.Interface{
-		Cluster: c.name, UID: identity.NetworkUID(name, ordinal, r.now), Name: identity.ObjectName(name, b.instanceID, ordinal),
-		NodeENI: name, Node: b.instanceID, InstanceID: b.instanceID, Ordinal: ordinal,
+		Cluster: c.name, UID: identity.NetworkUID(name, ordinal, r.now),
+		Name: identity.ObjectName(name, b.instanceID, ordinal), NodeENI: name, Node: b.instanceID, InstanceID: b.instanceID, Ordinal: ordinal,
 	}
 	made, err := r.model.CreateNetworkInterface(r.call(), &ec2.CreateNetworkInterfaceInput{
 		InterfaceSettings: ec2.InterfaceSettings{SubnetID: r.anySubnet(b.zone), Groups: groups[:1]},
@@ -241,16 +241,13 @@ func (r *run) keepingLaunched(p *process, q request, i eni.Interface) {
 func (r *run) passingOver(p *process, m identity.Interface, subnetID string) {
 	c, t := p.cluster, r.truth()
 	nodeENI := c.nodeENINamed(m.NodeENI)
-	repeats := slices.ContainsFunc(t.owned[c.name], func(i eni.Interface) bool {
-		return i.Tags[identity.TagUID] == string(m.UID) && !r.watch.copies[i.ID]
-	})
-	if nodeENI == nil || p.expired || p.earlier || !p.saw(nodeENI) || repeats {
+	if nodeENI == nil || p.expired || p.earlier || !p.saw(nodeENI) || c.repeats(m) {
 		return
 	}
 	for _, i := range slices.Concat(t.owned[c.name], t.launched[m.InstanceID]) {
 		its := c.nodesOf(m.InstanceID)
-		if len(its) == 0 || !p.saw(its[0]) || i.SubnetID != subnetID || !c.isKnown(i, m.InstanceID) ||
-			c.api.interfaceOf(i.ID) != nil {
+		isFree := i.SubnetID == subnetID && c.isKnown(i, m.InstanceID) && c.api.interfaceOf(i.ID) == nil
+		if len(its) == 0 || !p.saw(its[0]) || !isFree {
 			continue
 		}
 		r.judged("I3")
@@ -261,6 +258,13 @@ func (r *run) passingOver(p *process, m identity.Interface, subnetID string) {
 				p.name, m.Name, subnetID, i.ID, r.describe(i))
 		}
 	}
+}
+
+// repeats reports whether the creation of an interface repeats an earlier call.
+func (c *cluster) repeats(m identity.Interface) bool {
+	return slices.ContainsFunc(c.run.truth().owned[c.name], func(i eni.Interface) bool {
+		return i.Tags[identity.TagUID] == string(m.UID) && !c.run.watch.copies[i.ID]
+	})
 }
 
 // asksFor reports whether the object of an interface asks for a slot. It can be rendered from an earlier NodeENI.

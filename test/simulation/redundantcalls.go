@@ -133,7 +133,8 @@ func (r *run) edited(c *cluster, before, after *v1alpha1.NodeENI) {
 // createdAfterEdit counts the calls that an edit explains for an interface that did not exist at its time: a plan that
 // was made before creates it by the earlier spec.
 func (r *run) createdAfterEdit(q request) {
-	if at, is := r.watch.spent.editedAt[q.create.Tags[identity.TagCluster]+"/"+q.create.Tags[identity.TagNodeENI]]; is && r.now.Sub(at) <= staleness {
+	nodeENI := q.create.Tags[identity.TagCluster] + "/" + q.create.Tags[identity.TagNodeENI]
+	if at, is := r.watch.spent.editedAt[nodeENI]; is && r.now.Sub(at) <= staleness {
 		r.watch.spent.needed += 2
 	}
 }

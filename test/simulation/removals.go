@@ -18,7 +18,8 @@ import (
 // orphanGrace is how long an object whose NodeENI does not exist keeps its interface.
 const orphanGrace = 24 * time.Hour
 
-// mostSkew is the greatest difference between the clocks of two replicas: one begins the grace period, and another ends it.
+// mostSkew is the greatest difference between the clocks of two replicas: one begins the grace period, and another ends
+// it.
 const mostSkew = 2 * time.Hour
 
 // deleting checks I1 for a DELETE of a process: there is a reason to delete the object, other than that of users, whose

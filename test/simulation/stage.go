@@ -37,10 +37,6 @@ type stage struct {
 	// yet, and lateWrites the writes of agents that are under way.
 	unanswered       bool
 	late, lateWrites []func()
-	// unwritable is set while the API server refuses the leader's writes.
-	unwritable bool
-	// atLiveRead happens at the next read from the API server itself; nil for nothing.
-	atLiveRead func()
 	// standby is how many changes of FloatingAddresses the next leader has seen.
 	standby int
 }
@@ -279,39 +275,6 @@ func (s *stage) nextLeads(after time.Duration) {
 	s.leader.resync()
 }
 
-// leaderIsStopped lets the leader serve a node, and stops it at a live read, after it has read EC2. Another one gets
-// the lease, and the steps happen. Then the former leader goes on.
-func (s *stage) leaderIsStopped(node string, steps func()) {
-	former := s.leader
-	s.atLiveRead = func() {
-		former.paused, former.pausedAt = true, s.now
-		s.nextLeads(leaseEnds)
-		steps()
-		former.paused, former.expired = false, true
-		s.note(former, "goes on")
-	}
-	for range serveRounds {
-		if s.leader == former {
-			s.leaderServesOnce(node)
-		}
-	}
-	if s.leader == former {
-		s.fail("the leader makes no live read")
-	}
-}
-
-// readsLive lets happen what happens at a live read.
-func (s *stage) readsLive() {
-	if s != nil && s.atLiveRead != nil {
-		happens := s.atLiveRead
-		s.atLiveRead = nil
-		happens()
-	}
-}
-
-// settles lets time go by until reads of EC2 have the effects of all earlier calls.
-func (s *stage) settles() { s.passes(inventory.StaleReadWindow) }
-
 // passes lets time go by.
 func (s *stage) passes(d time.Duration) {
 	s.pass(max(0, d))
@@ -389,15 +352,6 @@ func (s *stage) podsStart(node string) {
 	}
 }
 
-// podsGetSecondPrefix starts so many pods that the interface gets a second prefix, which they may use.
-func (s *stage) podsGetSecondPrefix(node string) {
-	s.podsStart(node)
-	s.agentActs(node)
-	s.leaderServes(node)
-	s.agentActs(node)
-	s.hasPrefixes(node, 2)
-}
-
 // podsEnd ends the pods of a node. Their addresses are free again after a while.
 func (s *stage) podsEnd(node string) {
 	s.hosts[node].removeAll(s.network(node))
@@ -451,9 +405,6 @@ func (s *stage) agentActs(node string) {
 
 // agentRounds is how often an agent decides until it has done what a change of its objects leads to.
 const agentRounds = 4
-
-// boots lets a node boot. Its agent has only the checkpoint.
-func (s *stage) boots(node string) { s.hosts[node].reboot() }
 
 // hasPrefixes says how many prefixes EC2 has on the interface of a node.
 func (s *stage) hasPrefixes(node string, count int) {

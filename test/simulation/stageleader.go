@@ -47,13 +47,3 @@ func (s *stage) leaderMayServeWithoutAnswer() {
 	s.leaderServes(node1)
 	s.unanswered = false
 }
-
-// leaderServesWithoutWrites does so too. The API server refuses its writes.
-func (s *stage) leaderServesWithoutWrites(node string) {
-	s.unwritable = true
-	s.leaderServes(node)
-	s.unwritable = false
-}
-
-// refusesWrites reports whether the API server refuses a write of the leader.
-func (s *stage) refusesWrites() bool { return s != nil && s.unwritable }

@@ -142,8 +142,8 @@ func (o objects) addAddresses(i *report.Interface) {
 	}
 }
 
-// addRemoval adds what the NodeENI of an interface says about pods that delay its removal: their eviction is the work of
-// the NodeENI's reconciler.
+// addRemoval adds what the NodeENI of an interface says about pods that delay its removal: their eviction is the work
+// of the NodeENI's reconciler.
 func (o objects) addRemoval(i *report.Interface) {
 	if !i.Held || !i.Deleting && !i.Closed {
 		return

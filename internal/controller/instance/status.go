@@ -19,8 +19,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// How long the controller defers a status that no program waits for, so that one write covers several changes: EC2 takes a
-// few seconds to create and attach an interface, and some more to detach and delete it.
+// How long the controller defers a status that no program waits for, so that one write covers several changes: EC2
+// takes a few seconds to create and attach an interface, and some more to detach and delete it.
 const (
 	statusDelay  = 10 * time.Second
 	removalDelay = 30 * time.Second

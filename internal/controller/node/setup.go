@@ -32,7 +32,7 @@ import (
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("node").
-		For(&corev1.Node{}, builder.WithPredicates(NodeChanged())).
+		For(&corev1.Node{}, builder.WithPredicates(Changed())).
 		Watches(&corev1.Node{}, controller.EachVersion(r.enqueueDuplicates),
 			builder.WithPredicates(controller.NodeIdentityChanged())).
 		Watches(&v1alpha1.NodeENI{}, handler.Funcs{
@@ -50,8 +50,8 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// NodeChanged passes updates of what the reconciler reads or writes of a Node, but not heartbeats.
-func NodeChanged() predicate.Predicate {
+// Changed passes updates of what the reconciler reads or writes of a Node, but not heartbeats.
+func Changed() predicate.Predicate {
 	written := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, now := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 		return !maps.Equal(was.Annotations, now.Annotations) ||

@@ -146,7 +146,7 @@ func (r *Reconciler) evictPod(ctx context.Context, node string, reported v1alpha
 	case uid == "":
 		return fmt.Errorf("the container runtime of the node does not pass the UID of pod %s/%s (K8S_POD_UID) to CNI "+
 			"plugins, so another pod of its name could be evicted; delete the pod", namespace, name)
-	case string(pod.UID) != string(uid):
+	case string(pod.UID) != uid:
 		return nil
 	}
 	err = r.Client.SubResource("eviction").Create(ctx, &pod, &policyv1.Eviction{

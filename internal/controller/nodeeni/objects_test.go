@@ -39,8 +39,9 @@ func TestTheFinalizerGoesWithTheLastObject(t *testing.T) {
 		gone    bool
 		deleted bool
 	}{
-		"no object": {gone: true},
-		"an object": {objects: []client.Object{attached(n, "n1")}, deleted: true},
+		"no object":                     {gone: true},
+		"an object":                     {objects: []client.Object{attached(n, "n1")}, deleted: true},
+		"an object, whose kind is gone": {objects: []client.Object{attached(n, "n1")}, change: forgetKind, gone: true, deleted: true},
 		"an object of which the API server knows":   {change: hidden(attached(n, "n1"))},
 		"an object of another NodeENI of its label": {change: hidden(attached(n, "n1", func(o *v1alpha1.NetworkInterface) { o.Spec.NodeENI.UID = "other" })), gone: true},
 	}

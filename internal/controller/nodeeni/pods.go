@@ -87,7 +87,8 @@ func (f facts) inUse(o *v1alpha1.NetworkInterface) string {
 	if more := int(o.Status.Node.Pods.Used) - len(names); more > 0 {
 		pods += fmt.Sprintf(" and %d more", more)
 	}
-	message := fmt.Sprintf("%s will be removed, and is not detached while pods have addresses of it: %s", o.Status.ENIID, pods)
+	message := fmt.Sprintf("%s will be removed, and is not detached while pods have addresses of it: %s",
+		o.Status.ENIID, pods)
 	isEvicted := slices.ContainsFunc(f.outcome.Evict, func(e fleet.Object) bool { return e.Name == o.Name })
 	switch {
 	case isEvicted:

@@ -308,8 +308,8 @@ func (f facts) skipped() string {
 	return fmt.Sprintf("; skipped: %s, node %s: %v", text.Count(len(skipped), "node"), first.Name, why)
 }
 
-// waiting counts the selected nodes whose objects are missing or are not about the present declaration. A Node without a
-// providerID is one of them: the cloud provider sets it later, and the interfaces of its instance follow.
+// waiting counts the selected nodes whose objects are missing or are not about the present declaration. A Node without
+// a providerID is one of them: the cloud provider sets it later, and the interfaces of its instance follow.
 func (f facts) waiting() int {
 	n := f.outcome.Status.Waiting
 	for _, node := range f.nodes {

@@ -104,7 +104,9 @@ func (r *Reconciler) enqueueReplacing(ctx context.Context, e event.UpdateEvent, 
 
 // TurnsEnded reports whether the later one of two versions of a NodeENI lacks a turn of the earlier one.
 func TurnsEnded(was, now *v1alpha1.NodeENI) bool {
-	return slices.ContainsFunc(was.Status.Turns, func(t v1alpha1.Turn) bool { return !slices.Contains(now.Status.Turns, t) })
+	return slices.ContainsFunc(was.Status.Turns, func(t v1alpha1.Turn) bool {
+		return !slices.Contains(now.Status.Turns, t)
+	})
 }
 
 // Replacing reports whether a NodeENI has interfaces to replace.

@@ -154,8 +154,8 @@ func removed(n NodeENI, objects []Object, instances []Instance) Outcome {
 func (n NodeENI) limit() int { return max(1, n.MaxUnavailable) }
 
 // replacements returns the live objects that a rollout replaces now: the first one with drift of each instance that
-// lacks nothing, as far as maxUnavailable allows next to the instances that have a turn, and if no other NodeENI has one
-// on the instance. Everything must be known that the new interface needs.
+// lacks nothing, as far as maxUnavailable allows next to the instances that have a turn, and if no other NodeENI has
+// one on the instance. Everything must be known that the new interface needs.
 func (s survey) replacements(busy map[string]bool) (replaced []Object) {
 	if !s.n.Replace || s.n.Paused || s.n.Found == nil {
 		return nil

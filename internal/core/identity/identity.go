@@ -170,8 +170,8 @@ const (
 	// Malformed interfaces carry our cluster's tag but no complete identity: a user or another program edited or copied
 	// tags.
 	Malformed
-	// Owned interfaces name an object of this cluster. That is no evidence that the object is theirs: any program can write
-	// tags.
+	// Owned interfaces name an object of this cluster. That is no evidence that the object is theirs: any program can
+	// write tags.
 	Owned
 	// Launched interfaces come from a launch template of ours, together with their instance. multieni may change them, but
 	// never detaches or deletes them: EC2 deletes them with the instance.

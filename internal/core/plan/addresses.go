@@ -137,7 +137,8 @@ func (p *planner) awaitsGrant(m *item) bool {
 		return false
 	}
 	granted := p.granted(m)
-	return slices.ContainsFunc(slices.Concat(m.record.IPv4Prefixes, m.record.IPv6Prefixes), func(prefix netip.Prefix) bool {
+	has := slices.Concat(m.record.IPv4Prefixes, m.record.IPv6Prefixes)
+	return slices.ContainsFunc(has, func(prefix netip.Prefix) bool {
 		return !slices.Contains(granted, prefix)
 	})
 }

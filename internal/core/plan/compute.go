@@ -169,8 +169,8 @@ type item struct {
 	// again is an interface that an earlier attempt to create this one made, as its tags say. EC2's answer to a
 	// repetition of the call decides.
 	again *inventory.Record
-	// awaited is the reason to create no interface yet: a read shows one that may be the interface of the object. Likely is
-	// that interface if it will be taken over without a person.
+	// awaited is the reason to create no interface yet: a read shows one that may be the interface of the object. Likely
+	// is that interface if it will be taken over without a person.
 	awaited *wait
 	likely  *inventory.Record
 	// slot is the slot of the interface, or the one that it will get; problem says why it gets none.

@@ -305,9 +305,9 @@ func (p *planner) awaitDetach(s step) step {
 	return p.giveUp(s)
 }
 
-// giveUp gives up an object whose interface EC2 does not complete, once the object is old enough. Pods and programs that
-// use it end first: the object takes no further ones, and the interface stays until then. An instance without a Node
-// waits for its interfaces.
+// giveUp gives up an object whose interface EC2 does not complete, once the object is old enough. Pods and programs
+// that use it end first: the object takes no further ones, and the interface stays until then. An instance without a
+// Node waits for its interfaces.
 func (p *planner) giveUp(s step) step {
 	at := s.m.Since.Add(RecreateAfter)
 	switch {

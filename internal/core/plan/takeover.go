@@ -117,7 +117,7 @@ func (p *planner) takeOverSettled(m *item, r *inventory.Record, evidence Evidenc
 		m.again = r
 		return
 	}
-	if !r.Missing && !r.LastRead.IsZero() && !r.LastRead.Before(settled) && !(isItsOwn && p.isCopied(r)) {
+	if !r.Missing && !r.LastRead.IsZero() && !r.LastRead.Before(settled) && (!isItsOwn || !p.isCopied(r)) {
 		m.record, m.evidence, m.isLaunched = r, evidence, evidence == Launched
 		return
 	}

@@ -95,7 +95,8 @@ func (r *run) settle(ctx context.Context) error {
 		known := r.watch.Of(r.instanceID)
 		owned := slices.DeleteFunc(networksOf(known.Interfaces), func(i inventory.Record) bool { return r.givenUp[i.ID] })
 		r.demand = r.Config.Desired(r.look, found, owned, r.decided)
-		r.plan = r.compute(r.look, slices.Concat(r.demand.Interfaces, r.removed(known.Interfaces)), r.limits, calls.InFlight())
+		want := slices.Concat(r.demand.Interfaces, r.removed(known.Interfaces))
+		r.plan = r.compute(r.look, want, r.limits, calls.InFlight())
 		r.announce(ctx, r.plan.Calls)
 		calls.Start(ctx, r.plan.Calls, func() {})
 		return r.renew(), nil
@@ -323,7 +324,9 @@ func (r *run) waitForTransitions(ctx context.Context, most time.Duration) {
 
 // inTransition reports whether EC2 is changing an interface of the instance.
 func (r *run) inTransition() bool {
-	return slices.ContainsFunc(r.watch.Of(r.instanceID).Interfaces, func(i inventory.Record) bool { return i.InTransition() })
+	return slices.ContainsFunc(r.watch.Of(r.instanceID).Interfaces, func(i inventory.Record) bool {
+		return i.InTransition()
+	})
 }
 
 // backoff returns how long to wait after a failed read.

@@ -159,7 +159,8 @@ func (h *podHost) report() {
 	n := h.object()
 	network, _ := agent.Network(n, h.name, 9001)
 	use := network.Usage(h.leases, time.Now())
-	demand := podnet.Demand{Min: int(n.Spec.Pods.IPv4.Min), Max: int(n.Spec.Pods.IPv4.Max), Spare: int(n.Spec.Pods.IPv4.Spare)}
+	declared := n.Spec.Pods.IPv4
+	demand := podnet.Demand{Min: int(declared.Min), Max: int(declared.Max), Spare: int(declared.Spare)}
 	if use.IPv4.Free < scenario.SparePerNode && h.lacking.IsZero() {
 		h.lacking, h.had = time.Now(), len(network.IPv4.Prefixes)
 	}
@@ -168,6 +169,7 @@ func (h *podHost) report() {
 		WithPods(networkingv1alpha1ac.PodsReport().WithReady(true).WithReason(v1alpha1.ReasonNetworkReady).
 			WithWanted(int32(network.Wanted(h.leases, demand, time.Now()))).WithCapacity(int32(use.Capacity)).
 			WithUsed(int32(use.IPv4.Used)).WithFree(int32(use.IPv4.Free)))
-	apply := networkingv1alpha1ac.NetworkInterface(n.Name).WithStatus(networkingv1alpha1ac.NetworkInterfaceStatus().WithNode(report))
+	apply := networkingv1alpha1ac.NetworkInterface(n.Name).
+		WithStatus(networkingv1alpha1ac.NetworkInterfaceStatus().WithNode(report))
 	h.Must(h.User.Status().Apply(h.Context(), apply, client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership))
 }

@@ -57,7 +57,8 @@ func newStage(t *testing.T, s scenario.Scenario, tell func(Event)) *stage {
 	st := &stage{
 		Cluster: bubble.NewWithLatencies(t, worldOf(s), latenciesOf(s)), Scenario: s, tell: tell,
 		measured: map[string]float64{}, born: time.Now(),
-		ready: map[string]time.Time{}, attached: map[string]bool{}, objects: map[string]bool{}, interfaces: map[string]map[string]bool{},
+		ready: map[string]time.Time{}, attached: map[string]bool{}, objects: map[string]bool{},
+		interfaces: map[string]map[string]bool{},
 	}
 	st.enter("set-up", func() float64 { return 0 })
 	st.follow()

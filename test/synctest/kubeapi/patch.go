@@ -77,7 +77,9 @@ func (c *collection) applyStatus(k key, manager string, before, applied any) map
 
 // withoutCondition returns the conditions without that of a member "conditions/TYPE".
 func withoutCondition(all []any, member string) []any {
-	return slices.DeleteFunc(slices.Clone(all), func(c any) bool { return member == fmt.Sprint(conditions, "/", typeOf(c)) })
+	return slices.DeleteFunc(slices.Clone(all), func(c any) bool {
+		return member == fmt.Sprint(conditions, "/", typeOf(c))
+	})
 }
 
 // serveOperations applies a JSON patch (RFC 6902) to an object, without its status if that is a subresource. A real

@@ -1,0 +1,59 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"slices"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// mayStay reports whether an undesired object, or one that is being deleted, may still exist: its Node is absent, so
+// that the reason to remove it is unknown; it is in use and its NodeENI has no subnet any more; another Node of its
+// instance is selected; its NodeENI was lost less than a day ago; it is that of a pre-join interface; or pods may use
+// its interface, and no agent runs that could say that they do not.
+func (c *cluster) mayStay(n *v1alpha1.NetworkInterface) bool {
+	ended := c.run.truth().ended(n.Spec.InstanceID)
+	its := c.nodesOf(n.Spec.InstanceID)
+	if len(its) > 0 && ended {
+		return true // the cloud provider removes the Nodes of an ended instance
+	}
+	if !n.DeletionTimestamp.IsZero() {
+		return n.Held() && !ended && !c.hasAgent(n) || n.Status.ENIID == "" && c.hasCopies(n)
+	}
+	if n.Spec.Origin == v1alpha1.OriginNetwork {
+		return len(its) > 0 || !ended
+	}
+	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
+	if !c.removable(n) || nodeENI == nil && c.isStuck(n) { // nothing is given up for an orphan
+		return true
+	}
+	switch {
+	case nodeENI == nil || !nodeENI.DeletionTimestamp.IsZero():
+		return false
+	case len(its) == 0:
+		return !ended
+	case len(its) > 1 && !selects(nodeENI, its[0]):
+		return anySelected(nodeENI, its)
+	default:
+		return anySelected(nodeENI, its) && c.isStranded(n)
+	}
+}
+
+// isStranded reports whether the object says that its NodeENI has no subnet for its instance, as the only object there
+// or next to one with an interface: that one gives the reason, and no other object goes before it.
+func (c *cluster) isStranded(n *v1alpha1.NetworkInterface) bool {
+	objects := c.objectsAt(spotOfObject(n))
+	stranded := slices.ContainsFunc(objects, func(other *v1alpha1.NetworkInterface) bool {
+		return other.Status.ENIID != ""
+	})
+	return (len(objects) == 1 || stranded) && plan.Reason(reasonOf(n)) == plan.NoSubnetInZone
+}
+
+// hasAgent reports whether an agent runs that may write about an object: under the name of its Node, on its instance.
+func (c *cluster) hasAgent(n *v1alpha1.NetworkInterface) bool {
+	host := c.run.pods.hosts[n.Spec.InstanceID]
+	return host != nil && host.c == c && host.node == n.Spec.NodeName && host.runsAgent()
+}
