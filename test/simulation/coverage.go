@@ -90,10 +90,9 @@ const (
 )
 
 var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, drivesDevice,
-	choosesAddress, startsPod, bringsAddress, runsWithoutPods, losesFiles, deletesInterface, keepsInterface, stripsInterface, deletesKind,
-	returnsInterface, agentWritesLate, damagesLease,
-	damagesNetwork, damagesCheckpoint, killsPod, startsFixed, forcesPod, declaresIPv6, startsObserved, evictsPod,
-	refusesEviction}
+	choosesAddress, startsPod, bringsAddress, runsWithoutPods, losesFiles, deletesInterface, keepsInterface,
+	stripsInterface, deletesKind, returnsInterface, agentWritesLate, damagesLease, damagesNetwork, damagesCheckpoint,
+	killsPod, startsFixed, forcesPod, declaresIPv6, startsObserved, evictsPod, refusesEviction}
 
 // leastCrashes is how often processes must crash at a point, each time in another state of the world.
 const leastCrashes = 4

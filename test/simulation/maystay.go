@@ -6,6 +6,8 @@ package simulation
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/plan"
 )
@@ -30,9 +32,16 @@ func (c *cluster) mayStay(n *v1alpha1.NetworkInterface) bool {
 	if !c.removable(n) || nodeENI == nil && c.isStuck(n) { // nothing is given up for an orphan
 		return true
 	}
-	switch {
-	case nodeENI == nil || !nodeENI.DeletionTimestamp.IsZero():
+	if nodeENI == nil || !nodeENI.DeletionTimestamp.IsZero() {
 		return false
+	}
+	return c.mayServe(n, nodeENI, its, ended)
+}
+
+// mayServe reports whether an undesired object of a NodeENI may still exist because of the Nodes of its instance.
+func (c *cluster) mayServe(n *v1alpha1.NetworkInterface, nodeENI *v1alpha1.NodeENI, its []*corev1.Node,
+	ended bool) bool {
+	switch {
 	case len(its) == 0:
 		return !ended
 	case len(its) > 1 && !selects(nodeENI, its[0]):

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -151,7 +152,8 @@ func (c *cluster) prepare(b *boot, ordinal int) {
 	name := "net-" + strconv.Itoa(r.origins.pick(mostNodeENIs+1))
 	m := identity.Interface{
 		Cluster: c.name, UID: identity.NetworkUID(name, ordinal, r.now),
-		Name: identity.ObjectName(name, b.instanceID, ordinal), NodeENI: name, Node: b.instanceID, InstanceID: b.instanceID, Ordinal: ordinal,
+		Name:    identity.ObjectName(name, b.instanceID, ordinal),
+		NodeENI: name, Node: b.instanceID, InstanceID: b.instanceID, Ordinal: ordinal,
 	}
 	made, err := r.model.CreateNetworkInterface(r.call(), &ec2.CreateNetworkInterfaceInput{
 		InterfaceSettings: ec2.InterfaceSettings{SubnetID: r.anySubnet(b.zone), Groups: groups[:1]},
@@ -251,13 +253,20 @@ func (r *run) passingOver(p *process, m identity.Interface, subnetID string) {
 			continue
 		}
 		r.judged("I3")
-		in := subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
-		joined := isJoined(i) && i.Tags[identity.TagNodeENI] == m.NodeENI && slices.Contains(in, subnetID)
-		if joined || p.isPlaceOf(nodeENI, in, i) && c.asksFor(m, i.Attachment.Slot) {
+		if p.isFor(i, nodeENI, its[0], m, subnetID) {
 			r.violate("I3", "%s makes another interface for %s in %s next to %s, which the instance had before it joined: %s",
 				p.name, m.Name, subnetID, i.ID, r.describe(i))
 		}
 	}
+}
+
+// isFor reports whether the interface that an object asks for is there: one that its NodeENI's network has in the
+// subnet, or a launch interface in its slot.
+func (p *process) isFor(i eni.Interface, nodeENI *v1alpha1.NodeENI, node *corev1.Node, m identity.Interface,
+	subnetID string) bool {
+	in := subnetsIn(zoneOf(node), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
+	joined := isJoined(i) && i.Tags[identity.TagNodeENI] == m.NodeENI && slices.Contains(in, subnetID)
+	return joined || p.isPlaceOf(nodeENI, in, i) && p.cluster.asksFor(m, i.Attachment.Slot)
 }
 
 // repeats reports whether the creation of an interface repeats an earlier call.

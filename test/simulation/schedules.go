@@ -256,19 +256,19 @@ func leaderSchedules() []Schedule {
 				"if $last.Class == eni.Transient && $at.IsZero() && !$at.IsZero() {\n$at = later("}},
 			steps: func(s *stage) {
 				s.podsStart(node1)
-				s.agentActs(node1)
+				s.agentActs()
 				s.leaderServesWithoutAnswer() // to assign a second prefix
-				s.leaderServes(node1)
+				s.leaderServes()
 				s.lateCallsArrive()
 				s.hasPrefixes(node1, 2) // pods.ipv4.prefixes.max
 			}},
 		{Rule: model.OnePrefixCall, Variant: "after another leader took over", Without: newLeaderTrustsItsRead,
 			steps: func(s *stage) {
 				s.podsStart(node1)
-				s.agentActs(node1)
+				s.agentActs()
 				s.leaderServesWithoutAnswer() // to assign a second prefix
 				s.anotherLeaderTakesOver()
-				s.leaderServes(node1)
+				s.leaderServes()
 				s.lateCallsArrive()
 				s.hasPrefixes(node1, 2) // pods.ipv4.prefixes.max
 			}},
@@ -282,13 +282,13 @@ func detachSchedules() []Schedule {
 		return func(s *stage) {
 			s.podsEnd(node1)
 			s.userDeletes(node1)
-			s.agentActs(node1)            // lets go
+			s.agentActs()                 // lets go
 			s.leaderServesWithoutAnswer() // to detach the interface
 			s.userStrips(node1)
 			takesOver(s)
 			for range 3 { // the successor takes the interface over, and the agent opens it
-				s.leaderServes(node1)
-				s.agentActs(node1)
+				s.leaderServes()
+				s.agentActs()
 			}
 			s.podsStart(node1)
 			s.lateCallsArrive()

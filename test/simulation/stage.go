@@ -381,25 +381,18 @@ func (s *stage) objectOn(node string) *v1alpha1.NetworkInterface {
 	panic("node " + node + " has no NetworkInterface")
 }
 
-// agentReads lets the agent of a node read the objects of its interfaces.
-func (s *stage) agentReads(node string) { s.hosts[node].api.catchUp() }
-
-// agentServes lets the agent write the file for pods, and its checkpoint. Its report is under way.
-func (s *stage) agentServes(node string) { s.hosts[node].serve() }
-
-// agentReports lets the report of the agent arrive.
-func (s *stage) agentReports(node string) { s.hosts[node].write() }
-
 // reportInterval is the least time between two reports that differ only in the use of addresses (internal/host/agent).
 const reportInterval = time.Minute / hostSpeed
 
-// agentActs lets the agent do all of this, once a report is due, until it has nothing more to do.
-func (s *stage) agentActs(node string) {
+// agentActs lets the agent of the first node read the objects of its interfaces, write the files for pods and its
+// checkpoint, and report, once a report is due, until it has nothing more to do.
+func (s *stage) agentActs() {
 	s.passes(reportInterval)
+	h := s.hosts[node1]
 	for range agentRounds {
-		s.agentReads(node)
-		s.agentServes(node)
-		s.agentReports(node)
+		h.api.catchUp()
+		h.serve()
+		h.write()
 	}
 }
 

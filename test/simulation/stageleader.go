@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// serveRounds is how often the leader looks, once a second, whether it has something to do about a node.
+// serveRounds is how often the leader looks, once a second, whether it has something to do about the first node.
 const serveRounds = 5
 
-// leaderServes lets the leader do for some seconds what it does about a node.
-func (s *stage) leaderServes(node string) {
+// leaderServes lets the leader do for some seconds what it does about the first node.
+func (s *stage) leaderServes() {
 	for range serveRounds {
-		s.leaderServesOnce(node)
+		s.leaderServesOnce()
 	}
 }
 
-func (s *stage) leaderServesOnce(node string) {
+func (s *stage) leaderServesOnce() {
 	s.leaderSees()
 	s.passes(time.Second)
 	if at := s.leader.pollAt; !at.IsZero() && !s.now.Before(at) {
@@ -27,7 +27,7 @@ func (s *stage) leaderServesOnce(node string) {
 	for _, one := range []struct {
 		queue queueName
 		key   string
-	}{{nodeENIQueue, "net"}, {nodeQueue, node}, {instanceQueue, s.hosts[node].instance}} {
+	}{{nodeENIQueue, "net"}, {nodeQueue, node1}, {instanceQueue, s.hosts[node1].instance}} {
 		if slices.Contains(s.leader.queues[one.queue].ready(s.now), one.key) {
 			s.leader.reconcile(one.queue, one.key)
 			s.leaderSees()
@@ -44,6 +44,6 @@ func (s *stage) leaderServesWithoutAnswer() {
 // leaderMayServeWithoutAnswer does so too, and may make no change.
 func (s *stage) leaderMayServeWithoutAnswer() {
 	s.unanswered = true
-	s.leaderServes(node1)
+	s.leaderServes()
 	s.unanswered = false
 }
