@@ -26,7 +26,7 @@ func (run *run) want(facts plan.Facts) []plan.Interface {
 		i.Inherited = run.gathered.inherited[i.Key.UID]
 		known := interfaceOf(facts, o.Status.ENIID)
 		i.Floating = floatingOn(known, run.gathered.assigned[o.Status.ENIID], o.Spec.Pods)
-		i.Goal, i.Problem = run.goal(o, known != nil)
+		i.Goal, i.Problem = run.goal(o, known != nil && known.Attachment != nil)
 		all[n] = i
 	}
 	return all
@@ -48,8 +48,8 @@ func interfaceOf(facts plan.Facts, id string) *eni.Interface {
 }
 
 // goal returns what to do about the interface of an object, with the reason why it cannot be created or is kept. An
-// interface that does not exist needs no turn: its removal makes nothing unavailable.
-func (run *run) goal(o *v1alpha1.NetworkInterface, exists bool) (plan.Goal, *plan.Problem) {
+// interface that EC2 has not attached, and is not attaching, needs no turn: its removal makes nothing unavailable.
+func (run *run) goal(o *v1alpha1.NetworkInterface, onNode bool) (plan.Goal, *plan.Problem) {
 	g, uid := run.gathered, identity.UID(o.UID)
 	nodeENI := g.nodeENIs[o.Spec.NodeENI.Name]
 	confirmed, asked := run.confirmed[confirmation{uid, true}]
@@ -64,7 +64,7 @@ func (run *run) goal(o *v1alpha1.NetworkInterface, exists bool) (plan.Goal, *pla
 		return g.goalOfLiving(o, nodeENI)
 	case asked && !confirmed:
 		return keep(plan.Retained, "the API server has another state of the object")
-	case g.awaitsTurn[uid] && exists && !run.ended:
+	case g.awaitsTurn[uid] && onNode && !run.ended:
 		return keep(plan.AwaitsTurn, "NodeENI %s still declares the interface; it is removed in its turn "+
 			"(maxUnavailable), and another one replaces it", o.Spec.NodeENI.Name)
 	default:

@@ -18,7 +18,7 @@ type Turn struct {
 
 // MayRemove reports whether the interface of an object that is being deleted may be removed now. The instance is that
 // of the object, nil if the NodeENI does not select it, and the objects are those of the NodeENI on the instance. An
-// interface that the NodeENI no longer declares, or that is not attached needs no turn.
+// object without an interface needs no turn, and neither does one that the NodeENI no longer declares.
 func MayRemove(n NodeENI, o Object, objects []Object, instance *Instance) bool {
 	if n.Absent || n.Deleting || instance == nil {
 		return true
@@ -32,7 +32,7 @@ func hasTurn(turns []Turn, o Object) bool {
 }
 
 // needsTurn reports whether the removal of an interface makes its instance lack one.
-func (s survey) needsTurn(o Object) bool { return o.Deleting && s.wanted[o.Name] && o.Attached }
+func (s survey) needsTurn(o Object) bool { return o.Deleting && s.wanted[o.Name] && o.ENIID != "" }
 
 // turns returns the turns that last, and gives further ones: first to objects that are being deleted, in the order of
 // their deletion, then to those that a rollout replaces. A turn takes one interface of an instance away; further

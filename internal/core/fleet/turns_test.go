@@ -62,6 +62,8 @@ func TestTurns(t *testing.T) {
 	}
 	ended := without(5)
 	ended[5].InstanceNotReady = true
+	attaching := slices.Clone(all)
+	attaching[0].Attached, attaching[0].Ready = false, false
 	inUse := slices.Clone(all)
 	inUse[0].Held = true
 	for title, tc := range map[string]struct {
@@ -86,6 +88,7 @@ func TestTurns(t *testing.T) {
 		"another one is not ready without a turn":     {n, deleted(notReady(all, 5), 0), instances, []string{"1/0"}},
 		"the instance lacks another one":              {after(given(all[0])), deleted(all[1:], 0), instances, []string{"1/1"}},
 		"pods use the first":                          {n, deleted(inUse, 0, 2), instances, []string{"2/0"}},
+		"EC2 is still attaching one":                  {after(given(all[5])), deleted(attaching, 0), instances, nil},
 		"one without an interface":                    {after(given(all[0])), deleted(without(4)[1:], 3), instances, []string{"3/0"}},
 		"an instance that is not selected":            {n, deleted(all, 4, 0), instances[:2], []string{"1/0", "3/0"}},
 		"the NodeENI is deleted":                      {gone, deleted(all, 0, 2, 4), instances, []string{"1/0", "2/0", "3/0"}},
