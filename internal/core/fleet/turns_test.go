@@ -62,7 +62,7 @@ func TestTurns(t *testing.T) {
 	}
 	ended := without(5)
 	ended[5].InstanceNotReady = true
-	attaching := slices.Clone(all)
+	attaching := without(5)
 	attaching[0].Attached, attaching[0].Ready = false, false
 	inUse := slices.Clone(all)
 	inUse[0].Held = true
