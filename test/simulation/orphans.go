@@ -88,7 +88,7 @@ func (p *process) withSlot(instanceID string, limits eni.Limits, waiting []eni.I
 func (r *run) checkUnattachedLimit(p *process, m identity.Interface) {
 	t := r.truth()
 	machine := t.instances[m.InstanceID]
-	if machine == nil || r.faults.has(forgottenTokens) {
+	if machine == nil || r.faults.has(forgottenTokens) || p.cluster.repeats(m) { // EC2 makes no further one
 		return
 	}
 	limits, _ := instancetype.Offline(machine.InstanceType)
