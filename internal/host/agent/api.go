@@ -119,7 +119,7 @@ func (a *API) object(client rest.Interface, of, name string, kind runtime.Object
 			},
 			UpdateFunc: func(was, is any) {
 				a.ended.see(is)
-				if changesCondition(was, is) {
+				if tellsOfInterfaces(was, is) {
 					a.names.want()
 				}
 				if isRelevant(was, is) {
@@ -190,11 +190,21 @@ func isRelevant(was, is any) bool {
 		before.Spec.ProviderID != now.Spec.ProviderID
 }
 
-// changesCondition reports whether a change of the Node may tell of a further interface.
-func changesCondition(was, is any) bool {
+// tellsOfInterfaces reports whether a change of the Node may tell of a further interface. The condition does. A label that
+// ends or changes can end the selection of the Node before the condition told of what was made for it: the controller
+// may have been killed in between.
+func tellsOfInterfaces(was, is any) bool {
 	before, ok := was.(*corev1.Node)
 	now, _ := is.(*corev1.Node)
-	return ok && !equality.Semantic.DeepEqual(before.Status.Conditions, now.Status.Conditions)
+	if !ok {
+		return false
+	}
+	for key, value := range before.Labels {
+		if got, has := now.Labels[key]; !has || got != value {
+			return true
+		}
+	}
+	return !equality.Semantic.DeepEqual(before.Status.Conditions, now.Status.Conditions)
 }
 
 // patch sends a change of an object, or of one of its subresources, and fills in the changed object.

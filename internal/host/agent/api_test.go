@@ -16,6 +16,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -113,22 +114,32 @@ func TestALinkTellsOfAnotherObject(t *testing.T) {
 	server := serve(t, attached())
 	host := &growing{paper: paper{touched: map[int]int{}, events: make(chan struct{})}}
 	runAgent(t, server.URL, host)
-	next := func() v1alpha1.NodeReport {
-		t.Helper()
-		select {
-		case report := <-server.written:
-			return report
-		case <-time.After(20 * time.Second):
-			t.Fatal("nothing is reported")
-			return v1alpha1.NodeReport{}
-		}
-	}
-	next() // about the object that was there
+	server.next() // about the object that was there
 	later := withPods()
 	later.Status.ENIID, later.Status.MACAddress = "eni-2", "02:00:00:00:00:0b"
 	server.put(later)
 	host.get(hostnet.LinkFacts{Index: 9, Name: "ens7", MAC: later.Status.MACAddress, Device: device})
 	for server.get(later.Name).Status.Node == nil {
-		next()
+		server.next()
+	}
+}
+
+// TestALabelThatEndsTellsOfAnotherObject: the controller was killed after it made an interface and before it told of it,
+// and the Node is no longer selected. The interface has no link, and is not removed before the agent has answered.
+func TestALabelThatEndsTellsOfAnotherObject(t *testing.T) {
+	server := serve(t, attached())
+	server.label(map[string]string{"selected": "yes"})
+	runAgent(t, server.URL, &growing{paper: paper{touched: map[int]int{}, events: make(chan struct{})}})
+	server.next() // about the object that was there
+	later := withPods()
+	later.Status.ENIID, later.Status.MACAddress, later.Status.Evidence = "eni-2", "02:00:00:00:00:0b", v1alpha1.EvidenceTakenOver
+	later.DeletionTimestamp = new(metav1.Now())
+	server.put(later)
+	server.label(nil)
+	for server.get(later.Name).Status.Node == nil {
+		server.next()
+	}
+	if server.get(later.Name).Status.Node.Open {
+		t.Error("the agent opens an interface that is being deleted")
 	}
 }

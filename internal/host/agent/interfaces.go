@@ -31,7 +31,8 @@ const (
 )
 
 // names are those of the NetworkInterfaces of the instance. The agent lists them when it starts, when a link appears,
-// and when the condition of its Node changes: a watch by label would cost the API server work for every agent.
+// when the condition of its Node changes, and when a label of its Node ends or changes: a watch by label would cost the
+// API server work for every agent.
 type names struct {
 	// wanted receives a value when a list is requested.
 	wanted chan struct{}

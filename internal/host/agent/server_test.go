@@ -14,12 +14,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 )
@@ -79,14 +81,42 @@ func (s *apiServer) store(object *v1alpha1.NetworkInterface) {
 	object.ResourceVersion = strconv.Itoa(s.version)
 	object.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NetworkInterface"}
 	s.objects[object.Name] = object
+	for watch, name := range s.watches {
+		if name == object.Name {
+			watch <- s.changed(object)
+		}
+	}
+}
+
+// label replaces the labels of the Node, and sends it to the watches.
+func (s *apiServer) label(labels map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	s.node.ResourceVersion, s.node.Labels = strconv.Itoa(s.version), labels
+	for watch, name := range s.watches {
+		if name == s.node.Name {
+			watch <- s.changed(s.node)
+		}
+	}
+}
+
+// changed is the event of a watch about a version of an object.
+func (s *apiServer) changed(object any) string {
 	content, err := json.Marshal(map[string]any{"type": "MODIFIED", "object": object})
 	if err != nil {
 		s.Error(err)
 	}
-	for watch, name := range s.watches {
-		if name == object.Name {
-			watch <- string(content)
-		}
+	return string(content)
+}
+
+// next waits for the next status.node that an agent writes.
+func (s *apiServer) next() {
+	s.Helper()
+	select {
+	case <-s.written:
+	case <-time.After(20 * time.Second):
+		s.Fatal("nothing is reported")
 	}
 }
 
@@ -108,8 +138,10 @@ func (s *apiServer) answer(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Query().Has("watch"):
 		s.watch(w, r)
 	case strings.Contains(r.URL.Path, "/nodes"):
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(&corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"},
-			ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Node{*s.node}})
+			ListMeta: metav1.ListMeta{ResourceVersion: s.node.ResourceVersion}, Items: []corev1.Node{*s.node}})
 	default:
 		s.read(w, r)
 	}
@@ -117,19 +149,22 @@ func (s *apiServer) answer(w http.ResponseWriter, r *http.Request) {
 
 func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	events := make(chan string, 1000)
-	if strings.Contains(r.URL.Path, interfaces) {
-		name := strings.TrimPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
-		after, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
-		s.mu.Lock()
-		if now := s.objects[name]; now != nil {
-			if version, _ := strconv.Atoi(now.ResourceVersion); version > after {
-				content, _ := json.Marshal(map[string]any{"type": "MODIFIED", "object": now})
-				events <- string(content)
-			}
-		}
-		s.watches[events] = name
-		s.mu.Unlock()
+	name := strings.TrimPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
+	after, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+	s.mu.Lock()
+	var now client.Object
+	if object := s.objects[name]; object != nil {
+		now = object
+	} else if name == s.node.Name {
+		now = s.node
 	}
+	if now != nil {
+		if version, _ := strconv.Atoi(now.GetResourceVersion()); version > after {
+			events <- s.changed(now)
+		}
+	}
+	s.watches[events] = name
+	s.mu.Unlock()
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
 	for {
@@ -190,6 +225,8 @@ func (s *apiServer) patch(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.patched != nil && s.patched(w, r, content):
 	case strings.Contains(r.URL.Path, "/nodes"):
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(s.node)
 	default:
 		s.apply(w, path.Base(strings.TrimSuffix(r.URL.Path, "/status")), content)
