@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 )
@@ -31,7 +32,7 @@ func (h *podHost) checkFixed() {
 	r, leased, has := h.c.run, map[netip.Addr]string{}, map[netip.Addr]string{}
 	for _, network := range slices.Sorted(maps.Keys(h.leases)) {
 		for _, l := range h.leases[network] {
-			if !l.InUse() || !h.c.grantsFixed(l.Address) {
+			if !l.InUse() || !h.c.grantsFixed(l.Address) || r.inPrefix(network, l.Address) {
 				continue
 			}
 			r.judged("I20")
@@ -53,6 +54,13 @@ func (h *podHost) checkFixed() {
 			has[pod.fixed.address] = pod.fixed.uid
 		}
 	}
+}
+
+// inPrefix reports whether an address is in a prefix of the interface of a network: EC2 gives blocks away whose
+// reservation a person deleted.
+func (r *run) inPrefix(network string, address netip.Addr) bool {
+	_, id, _ := strings.Cut(network, "/")
+	return slices.ContainsFunc(r.truth().interfaces[id].IPv4Prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // noteServed records the newest pod of each granted address to which EC2 delivers it, and forgets pods that do not have
