@@ -83,8 +83,8 @@ func (s survey) lasts(t Turn) bool {
 	}
 	i := &s.instances[at]
 	n := slices.IndexFunc(i.objects, func(o Object) bool { return o.Name == t.Name })
-	if n < 0 {
-		return i.missing > 0
+	if n < 0 { // the successor may have another ordinal
+		return i.down()
 	}
 	switch o := i.objects[n]; {
 	case !s.wanted[o.Name]:

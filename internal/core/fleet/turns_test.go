@@ -78,6 +78,7 @@ func TestTurns(t *testing.T) {
 		"one of each, two at a time":                  {two, deleted(all, 2, 0, 4), instances, []string{"1/0", "2/0"}},
 		"all of an instance":                          {n, deleted(all, 2, 3), instances, []string{"2/0", "2/1"}},
 		"the successor of another is missing":         {after(given(all[5])), deleted(all[:5], 0), instances, nil},
+		"the successor has another ordinal":           {after(fleet.Turn{InstanceID: instanceID(3), Name: "n-2"}), deleted(without(5), 0), instances, nil},
 		"the successor of another is not ready":       {after(given(all[5])), deleted(without(5), 0), instances, nil},
 		"the successor of another is ready":           {after(given(all[5])), deleted(all, 0), instances, []string{"1/0"}},
 		"another is deleted again before it is ready": {after(given(all[5])), deleted(without(5), 0, 5), instances, []string{"3/1"}},
