@@ -190,9 +190,9 @@ func isRelevant(was, is any) bool {
 		before.Spec.ProviderID != now.Spec.ProviderID
 }
 
-// tellsOfInterfaces reports whether a change of the Node may tell of a further interface. The condition does. A label that
-// ends or changes can end the selection of the Node before the condition told of what was made for it: the controller
-// may have been killed in between.
+// tellsOfInterfaces reports whether a change of the Node may tell of a further interface. The condition does. A label
+// that ends or changes can end the selection of the Node before the condition told of what was made for it: the
+// controller may have been killed in between.
 func tellsOfInterfaces(was, is any) bool {
 	before, ok := was.(*corev1.Node)
 	now, _ := is.(*corev1.Node)
