@@ -159,7 +159,7 @@ func (i *surveyed) vpc(n NodeENI) string {
 // down reports whether the instance lacks an interface: it is missing, not ready, or already being removed.
 func (i *surveyed) down() bool {
 	return i.missing > 0 || slices.ContainsFunc(i.serving, func(o Object) bool {
-		if never(o) {
+		if never(o) && !o.Deleting {
 			return false
 		}
 		return !o.Attached || !o.Deleting && !o.Ready

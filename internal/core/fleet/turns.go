@@ -87,10 +87,10 @@ func (s survey) lasts(t Turn) bool {
 		return i.down()
 	}
 	switch o := i.objects[n]; {
-	case !s.wanted[o.Name]:
-		return false
 	case o.UID == t.UID:
 		return o.Deleting || s.n.Replace && len(i.drift[o.Name]) > 0
+	case !s.wanted[o.Name]:
+		return false
 	default:
 		return !o.Attached || !o.Deleting && !o.Ready
 	}

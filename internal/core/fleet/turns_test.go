@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/fleet"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
@@ -64,6 +65,11 @@ func TestTurns(t *testing.T) {
 	ended[5].InstanceNotReady = true
 	attaching := without(5)
 	attaching[0].Attached, attaching[0].Ready = false, false
+	leaving := deleted(all, 0, 5)
+	leaving[5].SubnetID, leaving[5].Slot, leaving[5].Attached = "subnet-far", nil, false
+	leaving = append(leaving, blocked(n, instanceID(3), 2, plan.SubnetFull))
+	making := append(deleted(all, 0)[:5], blocked(n, instanceID(3), 2, plan.NoSubnetInZone))
+	making[5].Deleting = true
 	inUse := slices.Clone(all)
 	inUse[0].Held = true
 	for title, tc := range map[string]struct {
@@ -72,29 +78,31 @@ func TestTurns(t *testing.T) {
 		instances []fleet.Instance
 		want      []string
 	}{
-		"none is deleted":                             {n, all, instances, nil},
-		"one":                                         {n, deleted(all, 2), instances, []string{"2/0"}},
-		"one of each instance":                        {n, deleted(all, 2, 0, 4), instances, []string{"2/0"}},
-		"one of each, two at a time":                  {two, deleted(all, 2, 0, 4), instances, []string{"1/0", "2/0"}},
-		"all of an instance":                          {n, deleted(all, 2, 3), instances, []string{"2/0", "2/1"}},
-		"the successor of another is missing":         {after(given(all[5])), deleted(all[:5], 0), instances, nil},
-		"the successor has another ordinal":           {after(fleet.Turn{InstanceID: instanceID(3), Name: "n-2"}), deleted(without(5), 0), instances, nil},
-		"the successor of another is not ready":       {after(given(all[5])), deleted(without(5), 0), instances, nil},
-		"the successor of another is ready":           {after(given(all[5])), deleted(all, 0), instances, []string{"1/0"}},
-		"another is deleted again before it is ready": {after(given(all[5])), deleted(without(5), 0, 5), instances, []string{"3/1"}},
-		"the successor is deleted as well":            {after(given(all[5])), deleted(all, 5, 0), instances, []string{"3/1"}},
-		"another turn is of an ended instance":        {after(given(all[5])), deleted(ended, 0), instances, []string{"1/0"}},
-		"another turn is of a node that left":         {after(given(all[5])), deleted(all[:4], 0), instances[:2], []string{"1/0"}},
-		"another one lacks one without a turn":        {n, deleted(without(5), 0), instances, []string{"1/0"}},
-		"another one is not ready without a turn":     {n, deleted(notReady(all, 5), 0), instances, []string{"1/0"}},
-		"the instance lacks another one":              {after(given(all[0])), deleted(all[1:], 0), instances, []string{"1/1"}},
-		"pods use the first":                          {n, deleted(inUse, 0, 2), instances, []string{"2/0"}},
-		"EC2 is still attaching one":                  {after(given(all[5])), deleted(attaching, 0), instances, nil},
-		"one without an interface":                    {after(given(all[0])), deleted(without(4)[1:], 3), instances, []string{"3/0"}},
-		"an instance that is not selected":            {n, deleted(all, 4, 0), instances[:2], []string{"1/0", "3/0"}},
-		"the NodeENI is deleted":                      {gone, deleted(all, 0, 2, 4), instances, []string{"1/0", "2/0", "3/0"}},
-		"the NodeENI is paused":                       {paused(n), deleted(all, 0), instances, nil},
-		"the subnet left the list":                    {nodeENI("subnet-b"), deleted(all, 0, 2), instances, []string{"1/0", "2/0"}},
+		"none is deleted":                     {n, all, instances, nil},
+		"one":                                 {n, deleted(all, 2), instances, []string{"2/0"}},
+		"one of each instance":                {n, deleted(all, 2, 0, 4), instances, []string{"2/0"}},
+		"one of each, two at a time":          {two, deleted(all, 2, 0, 4), instances, []string{"1/0", "2/0"}},
+		"all of an instance":                  {n, deleted(all, 2, 3), instances, []string{"2/0", "2/1"}},
+		"the successor of another is missing": {after(given(all[5])), deleted(all[:5], 0), instances, nil},
+		"another one goes, in a subnet that left the list": {after(fleet.Turn{InstanceID: instanceID(3), Name: all[5].Name, UID: all[5].UID}), leaving, instances, []string{"3/1"}},
+		"an object goes before the successor is made":      {after(given(all[5])), making, instances, []string{"3/2"}},
+		"the successor has another ordinal":                {after(fleet.Turn{InstanceID: instanceID(3), Name: "n-2"}), deleted(without(5), 0), instances, nil},
+		"the successor of another is not ready":            {after(given(all[5])), deleted(without(5), 0), instances, nil},
+		"the successor of another is ready":                {after(given(all[5])), deleted(all, 0), instances, []string{"1/0"}},
+		"another is deleted again before it is ready":      {after(given(all[5])), deleted(without(5), 0, 5), instances, []string{"3/1"}},
+		"the successor is deleted as well":                 {after(given(all[5])), deleted(all, 5, 0), instances, []string{"3/1"}},
+		"another turn is of an ended instance":             {after(given(all[5])), deleted(ended, 0), instances, []string{"1/0"}},
+		"another turn is of a node that left":              {after(given(all[5])), deleted(all[:4], 0), instances[:2], []string{"1/0"}},
+		"another one lacks one without a turn":             {n, deleted(without(5), 0), instances, []string{"1/0"}},
+		"another one is not ready without a turn":          {n, deleted(notReady(all, 5), 0), instances, []string{"1/0"}},
+		"the instance lacks another one":                   {after(given(all[0])), deleted(all[1:], 0), instances, []string{"1/1"}},
+		"pods use the first":                               {n, deleted(inUse, 0, 2), instances, []string{"2/0"}},
+		"EC2 is still attaching one":                       {after(given(all[5])), deleted(attaching, 0), instances, nil},
+		"one without an interface":                         {after(given(all[0])), deleted(without(4)[1:], 3), instances, []string{"3/0"}},
+		"an instance that is not selected":                 {n, deleted(all, 4, 0), instances[:2], []string{"1/0", "3/0"}},
+		"the NodeENI is deleted":                           {gone, deleted(all, 0, 2, 4), instances, []string{"1/0", "2/0", "3/0"}},
+		"the NodeENI is paused":                            {paused(n), deleted(all, 0), instances, nil},
+		"the subnet left the list":                         {nodeENI("subnet-b"), deleted(all, 0, 2), instances, []string{"1/0", "2/0"}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, mayRemove(tc.n, tc.objects, tc.instances)); diff != "" {
