@@ -316,17 +316,18 @@ func (o *Observer) observe(begun time.Time, ids []string, shown []eni.Interface)
 }
 
 // DescribeInstance reads one instance, merges the result, and returns it. The caller plans for the instance, so
-// [Observer.Changed] does not get it. Others call [Observer.RefreshInstance].
+// [Observer.Changed] does not get it. All others call [Observer.RefreshInstance]: else no plan would use what changed.
 func (o *Observer) DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error) {
 	look, _, err := o.readInstance(ctx, instanceID)
 	return look, err
 }
 
-// RefreshInstance reads one instance, merges the result, and enqueues the instances of the interfaces that changed.
-func (o *Observer) RefreshInstance(ctx context.Context, instanceID string) error {
-	_, changed, err := o.readInstance(ctx, instanceID)
+// RefreshInstance reads one instance, merges the result, and returns it. It enqueues the instances of the interfaces
+// that changed.
+func (o *Observer) RefreshInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error) {
+	look, changed, err := o.readInstance(ctx, instanceID)
 	o.notify(ctx, changed)
-	return err
+	return look, err
 }
 
 // readInstance reads one instance and merges the result. It also returns the identities of the interfaces that

@@ -21,15 +21,16 @@ func TestARefreshEnqueuesTheInstance(t *testing.T) {
 		told(o)
 		c.set(attached("eni-1", 0, eni.AttachmentAttached))
 		for _, want := range [][]string{{instance}, nil} {
-			if err := o.RefreshInstance(t.Context(), instance); err != nil {
-				t.Fatal(err)
+			look, err := o.RefreshInstance(t.Context(), instance)
+			if err != nil || len(look.Interfaces) != 1 {
+				t.Fatalf("got %v, %v", look, err)
 			}
 			if diff := cmp.Diff(want, told(o)); diff != "" {
 				t.Errorf("instances (-want +got):\n%s", diff)
 			}
 		}
 		c.fail(errDown)
-		if err := o.RefreshInstance(t.Context(), instance); !errors.Is(err, errDown) {
+		if _, err := o.RefreshInstance(t.Context(), instance); !errors.Is(err, errDown) {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -69,7 +69,8 @@ func (r *Reconciler) describeNewNodes(ctx context.Context, nodes map[string]*cor
 	for _, id := range r.invisibleInstances(nodes) {
 		group.Go(func() error {
 			return panics.AsError("instance "+id, func() error {
-				return r.Observer.RefreshInstance(ctx, id)
+				_, err := r.Observer.RefreshInstance(ctx, id)
+				return err
 			})
 		})
 	}

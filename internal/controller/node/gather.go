@@ -298,7 +298,7 @@ func (r *Reconciler) vpcOf(ctx context.Context, g gathered) (string, error) {
 		}
 	}
 	if known.vpcID == "" {
-		look, err := r.Observer.DescribeInstance(ctx, id)
+		look, err := r.Observer.RefreshInstance(ctx, id)
 		if err != nil || look.Instance.VPCID == "" { // EC2 does not return the instance yet
 			return "", err
 		}
@@ -326,7 +326,7 @@ func (r *Reconciler) expect(ctx context.Context, g gathered) (time.Duration, err
 	if selected || !g.owns() || !r.isTainted(g.node) || r.Now().Sub(g.node.CreationTimestamp.Time) >= expectFor {
 		return 0, nil
 	}
-	if err := r.Observer.RefreshInstance(ctx, g.in.Instance.ID); err != nil {
+	if _, err := r.Observer.RefreshInstance(ctx, g.in.Instance.ID); err != nil {
 		return 0, err
 	}
 	return expectEvery, nil

@@ -49,6 +49,7 @@ type world struct {
 	observer.Reader
 	api, live  client.WithWatch
 	reconciler *node.Reconciler
+	observer   *observer.Observer
 	refused    *controller.RejectedWrites
 	events     *events.FakeRecorder
 	now        time.Time
@@ -103,6 +104,7 @@ func (w *world) restart(change func(*node.Options)) {
 	clock, quiet := func() time.Time { return w.now }, slog.New(slog.DiscardHandler)
 	seen := observer.New(w, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
 	w.must(seen.ResyncOnce(w.Context()))
+	w.observer = seen
 	options := node.Options{
 		Client: w.api, Reader: w.live, Events: w.events, Observer: seen, Resolver: resolver.New(w, resolver.Options{Now: clock}), RefusedWrites: w.refused,
 		Taint: v1alpha1.NotReadyTaint, Concurrency: 1, Now: clock, Log: quiet,
@@ -309,6 +311,26 @@ func TestNetworksOfANode(t *testing.T) {
 	w.now = start.Add(time.Hour)
 	if again := w.reconcile("node-1"); again != 0 {
 		t.Errorf("the instance of an old node is read again after %s", again)
+	}
+}
+
+// TestTheReadOfTheVPCIsNoSecret has an interface that EC2 attached after the first list. The reconciler of the Node reads
+// the instance for its VPC, and the one of the instance learns of the interface.
+func TestTheReadOfTheVPCIsNoSecret(t *testing.T) {
+	w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance))
+	key := identity.Interface{Cluster: cluster, UID: "uid-1", Name: name("n", 0), NodeENI: "n", Node: "node-1", InstanceID: instance}
+	w.interfaces = []eni.Interface{{
+		ID: "eni-1", SubnetID: "subnet-1", VPCID: "vpc-1", Status: eni.InUse, Tags: key.Tags(start, nil),
+		Attachment: &eni.Attachment{ID: "at-1", InstanceID: instance, Slot: eni.Slot{Device: 1}, Status: eni.AttachmentAttached},
+	}}
+	w.reconcile("node-1")
+	select {
+	case got := <-w.observer.Changed():
+		if w.reads != 1 || got != instance {
+			t.Errorf("after %d reads %s is enqueued, want %s after one", w.reads, got, instance)
+		}
+	default:
+		t.Errorf("%d reads, and the instance is not enqueued", w.reads)
 	}
 }
 
