@@ -3,10 +3,7 @@
 
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // NodeENIStatus is the last observed state of a NodeENI.
 type NodeENIStatus struct {
@@ -218,7 +215,8 @@ type Turn struct {
 	Name string `json:"name"`
 
 	// uid is that of the NetworkInterface that is replaced.
-	UID types.UID `json:"uid"`
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid"`
 
 	// instanceID is that of the node.
 	// +kubebuilder:validation:MaxLength=64

@@ -1593,7 +1593,7 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
     - name: uid
       type:
-        namedType: io.k8s.apimachinery.pkg.types.UID
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.UpdatePolicy
   scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition

@@ -128,7 +128,7 @@ func (r *Reconciler) addNodeENI(ctx context.Context, f *facts, nodeENI *v1alpha1
 		MaxUnavailable: int(nodeENI.Spec.MaxUnavailable),
 	}
 	for _, t := range nodeENI.Status.Turns {
-		f.nodeENI.Turns = append(f.nodeENI.Turns, fleet.Turn{InstanceID: t.InstanceID, Name: t.Name, UID: string(t.UID)})
+		f.nodeENI.Turns = append(f.nodeENI.Turns, fleet.Turn{InstanceID: t.InstanceID, Name: t.Name, UID: t.UID})
 	}
 	if f.nodeENI.FloatingOf, err = controller.FloatingOf(ctx, r.Client, nodeENI); err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -90,7 +89,7 @@ func (r *Reconciler) recordTurns(ctx context.Context, nodeENI *v1alpha1.NodeENI,
 
 func turnsOf(turns []fleet.Turn) (recorded []v1alpha1.Turn) {
 	for _, t := range turns {
-		recorded = append(recorded, v1alpha1.Turn{Name: t.Name, UID: types.UID(t.UID), InstanceID: t.InstanceID})
+		recorded = append(recorded, v1alpha1.Turn{Name: t.Name, UID: t.UID, InstanceID: t.InstanceID})
 	}
 	return recorded
 }

@@ -5,10 +5,6 @@
 
 package v1alpha1
 
-import (
-	types "k8s.io/apimachinery/pkg/types"
-)
-
 // TurnApplyConfiguration represents a declarative configuration of the Turn type for use
 // with apply.
 //
@@ -17,7 +13,7 @@ type TurnApplyConfiguration struct {
 	// name is that of the NetworkInterface, and of its successor.
 	Name *string `json:"name,omitempty"`
 	// uid is that of the NetworkInterface that is replaced.
-	UID *types.UID `json:"uid,omitempty"`
+	UID *string `json:"uid,omitempty"`
 	// instanceID is that of the node.
 	InstanceID *string `json:"instanceID,omitempty"`
 }
@@ -39,7 +35,7 @@ func (b *TurnApplyConfiguration) WithName(value string) *TurnApplyConfiguration 
 // WithUID sets the UID field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the UID field is set to the value of the last call.
-func (b *TurnApplyConfiguration) WithUID(value types.UID) *TurnApplyConfiguration {
+func (b *TurnApplyConfiguration) WithUID(value string) *TurnApplyConfiguration {
 	b.UID = &value
 	return b
 }
