@@ -138,24 +138,29 @@ func (p *process) maxUnavailable(nodeENI *v1alpha1.NodeENI) int {
 }
 
 // noteSuccessors forgets the replacements after which a NodeENI has all of its interfaces on the instance again, or
-// desires none.
+// desires none. An interface whose object is being deleted serves until it is detached, and is no successor.
 func (r *run) noteSuccessors() {
 	if len(r.watch.replaced)+len(r.watch.rolled) == 0 {
 		return
 	}
-	whole := map[desiredSlot]int{}
+	serving, stays := map[desiredSlot]int{}, map[desiredSlot]int{}
 	for _, i := range r.truth().ordered {
-		if _, n := r.objectOf(i); n != nil && n.DeletionTimestamp.IsZero() && i.Ready() && i.AttachedTo(n.Spec.InstanceID) {
-			whole[spotOfObject(n)]++
+		_, n := r.objectOf(i)
+		if n == nil || !i.Ready() || !i.AttachedTo(n.Spec.InstanceID) {
+			continue
+		}
+		serving[spotOfObject(n)]++
+		if n.DeletionTimestamp.IsZero() {
+			stays[spotOfObject(n)]++
 		}
 	}
 	for _, c := range r.clusters {
 		claims := c.claims()
-		succeeded := func(one replacement) bool {
+		succeeded := func(one replacement, have map[desiredSlot]int) bool {
 			claim, wanted := claims[one.desiredSlot]
-			return strings.HasPrefix(one.by, c.name+"/") && (!wanted || whole[one.desiredSlot] >= len(claim.subnets))
+			return strings.HasPrefix(one.by, c.name+"/") && (!wanted || have[one.desiredSlot] >= len(claim.subnets))
 		}
-		maps.DeleteFunc(r.watch.replaced, func(_ string, one replacement) bool { return succeeded(one) })
-		maps.DeleteFunc(r.watch.rolled, func(_ types.UID, one replacement) bool { return succeeded(one) })
+		maps.DeleteFunc(r.watch.replaced, func(_ string, one replacement) bool { return succeeded(one, serving) })
+		maps.DeleteFunc(r.watch.rolled, func(_ types.UID, one replacement) bool { return succeeded(one, stays) })
 	}
 }
