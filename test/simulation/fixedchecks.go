@@ -60,7 +60,8 @@ func (h *podHost) checkFixed() {
 // reservation a person deleted.
 func (r *run) inPrefix(network string, address netip.Addr) bool {
 	_, id, _ := strings.Cut(network, "/")
-	return slices.ContainsFunc(r.truth().interfaces[id].IPv4Prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
+	prefixes := r.truth().interfaces[id].IPv4Prefixes
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // noteServed records the newest pod of each granted address to which EC2 delivers it, and forgets pods that do not have

@@ -93,7 +93,8 @@ func actionMutants() []Mutant {
 				"func ($n NodeENI) limit() int { return max(100, $n.MaxUnavailable) }"},
 		}},
 		{Name: "deletions of users have no turn", Like: "a controller that takes each DELETE as an order", Edits: []Edit{
-			{core + "fleet", "!$s.needsTurn($o) || !$n.Paused && hasTurn($n.Turns, $o)", "$s.n.Name != \"\" || hasTurn($n.Turns, $o)"},
+			{core + "fleet", "!$s.needsTurn($o) || !$n.Paused && hasTurn($n.Turns, $o)",
+				"$s.n.Name != \"\" || hasTurn($n.Turns, $o)"},
 		}},
 		{Name: "tags are written again after the attach", Like: "VPC CNI", Edits: []Edit{{
 			executors, attached,
