@@ -22,7 +22,7 @@ fi
 
 echo "deploying $image"
 "$kubectl" apply --server-side -f deploy/crds/networking.k8s.aws_nodeenis_crd.yaml
-"$kubectl" wait --for=condition=Established --timeout=60s crd/nodeenis.networking.k8s.aws crd/nodeenistates.networking.k8s.aws
+"$kubectl" wait --for=condition=Established --timeout=60s crd/nodeenis.networking.k8s.aws crd/networkinterfaces.networking.k8s.aws
 for manifest in deploy/deployment.yaml deploy/eni-manager-daemonset.yaml; do
   sed -e "s|\${UNIFIED_IMAGE}|$image|g" -e "s|{name: AWS_REGION, value: \"\"}|{name: AWS_REGION, value: \"${AWS_REGION:-}\"}|" "$manifest" | "$kubectl" apply -f -
 done

@@ -12,7 +12,6 @@ import (
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/core/render"
 )
 
 // Placement is the planned slot of one interface on an instance, or why it has none.
@@ -38,23 +37,24 @@ func (m *ENIManager) PlanENIs(ctx context.Context, instanceID string, options []
 	if err != nil {
 		return nil, explained(err)
 	}
-	desired := render.Declared{Cluster: planned, Node: planned, InstanceID: instanceID}
+	var want []plan.Interface
 	for i, o := range options {
-		desired.Claims = append(desired.Claims, render.Claim{
-			NodeENI: planned, Owner: identity.Owner(fmt.Sprintf("%06d", i)), Mode: render.Ensure, AllResolved: true,
-			Interfaces: []plan.DesiredInterface{{Subnets: []string{o.SubnetID},
+		key := identity.Interface{Cluster: planned, UID: identity.UID(fmt.Sprintf("%s/%d", planned, i)), NodeENI: planned,
+			Node: planned, Name: identity.ObjectName(planned, instanceID, i), InstanceID: instanceID, Ordinal: i}
+		want = append(want, plan.Interface{Key: key, Goal: plan.Serve, Tags: key.Tags(time.Time{}, nil),
+			Settings: eni.Settings{Subnets: []string{o.SubnetID},
 				Slot: eni.Slot{Card: o.NetworkCardIndex, Device: o.DeviceIndex}, Spec: eni.Spec{
 					Groups: o.SecurityGroupIDs, SourceDestCheck: true, DeleteOnTermination: o.DeleteOnTermination,
-					AddressCounts: eni.AddressCounts{SecondaryIPv4: o.SecondaryPrivateIPAddressCount, IPv4Prefixes: o.IPv4PrefixCount},
-				}}},
-		})
+					AddressCounts: eni.AddressCounts{SecondaryIPv4: o.SecondaryPrivateIPAddressCount,
+						IPv4Prefixes: o.IPv4PrefixCount},
+				}}})
 	}
-	outcome := forecast.Simulate(desired, forecast.Input{Look: look, Limits: limits}, time.Now())
+	outcome := forecast.Place(want, look, limits, time.Now())
 	placements := make([]Placement, len(options))
-	for i, member := range outcome.Members {
-		placements[i] = Placement{NetworkCardIndex: member.Slot.Card, DeviceIndex: member.Slot.Device}
-		if member.Phase == plan.Blocked {
-			placements[i].Blocked, placements[i].Message = string(member.Why.Reason), member.Why.Message
+	for i, state := range outcome.Interfaces {
+		placements[i] = Placement{NetworkCardIndex: state.Slot.Card, DeviceIndex: state.Slot.Device}
+		if state.Phase == plan.Blocked {
+			placements[i].Blocked, placements[i].Message = string(state.Problem.Reason), state.Problem.Message
 		}
 	}
 	return placements, nil

@@ -21,8 +21,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=networking.k8s.aws, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("AddressAssignment"):
 		return &apiv1alpha1.AddressAssignmentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AddressCounts"):
+		return &apiv1alpha1.AddressCountsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AddressHolder"):
 		return &apiv1alpha1.AddressHolderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AgentProcess"):
+		return &apiv1alpha1.AgentProcessApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Attachment"):
 		return &apiv1alpha1.AttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AWSNodeTemplate"):
@@ -41,6 +45,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.CNIStateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionTracking"):
 		return &apiv1alpha1.ConnectionTrackingApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DPDKSettings"):
+		return &apiv1alpha1.DPDKSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Drift"):
 		return &apiv1alpha1.DriftApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DriftPolicy"):
@@ -55,36 +61,42 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.FloatingAddressStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InstanceTypeSelector"):
 		return &apiv1alpha1.InstanceTypeSelectorApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("InterfacePods"):
-		return &apiv1alpha1.InterfacePodsApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceState"):
-		return &apiv1alpha1.InterfaceStateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceAddresses"):
+		return &apiv1alpha1.InterfaceAddressesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceProblem"):
+		return &apiv1alpha1.InterfaceProblemApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceSlot"):
+		return &apiv1alpha1.InterfaceSlotApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceSubnet"):
+		return &apiv1alpha1.InterfaceSubnetApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LaunchInterface"):
 		return &apiv1alpha1.LaunchInterfaceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LaunchTemplateRef"):
 		return &apiv1alpha1.LaunchTemplateRefApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("LinkState"):
-		return &apiv1alpha1.LinkStateApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("Member"):
-		return &apiv1alpha1.MemberApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LinkReport"):
+		return &apiv1alpha1.LinkReportApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LinkSettings"):
+		return &apiv1alpha1.LinkSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MetadataOptions"):
 		return &apiv1alpha1.MetadataOptionsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NetworkInterface"):
+		return &apiv1alpha1.NetworkInterfaceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NetworkInterfaceSpec"):
+		return &apiv1alpha1.NetworkInterfaceSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NetworkInterfaceStatus"):
+		return &apiv1alpha1.NetworkInterfaceStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENI"):
 		return &apiv1alpha1.NodeENIApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIPods"):
 		return &apiv1alpha1.NodeENIPodsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIReference"):
+		return &apiv1alpha1.NodeENIReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENISpec"):
 		return &apiv1alpha1.NodeENISpecApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIState"):
-		return &apiv1alpha1.NodeENIStateApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIStateSpec"):
-		return &apiv1alpha1.NodeENIStateSpecApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIStateStatus"):
-		return &apiv1alpha1.NodeENIStateStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIStatus"):
 		return &apiv1alpha1.NodeENIStatusApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ObservedNodeENI"):
-		return &apiv1alpha1.ObservedNodeENIApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NodeReport"):
+		return &apiv1alpha1.NodeReportApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodIPv4"):
 		return &apiv1alpha1.PodIPv4ApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodIPv4Prefixes"):
@@ -93,16 +105,18 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PodIPv6ApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodNetworkCounts"):
 		return &apiv1alpha1.PodNetworkCountsApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PodNetworkState"):
-		return &apiv1alpha1.PodNetworkStateApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PodPrefix"):
-		return &apiv1alpha1.PodPrefixApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodPrefixes"):
+		return &apiv1alpha1.PodPrefixesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodPrefixSettings"):
+		return &apiv1alpha1.PodPrefixSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodReference"):
 		return &apiv1alpha1.PodReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodRoute"):
 		return &apiv1alpha1.PodRouteApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PreviousInstance"):
-		return &apiv1alpha1.PreviousInstanceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodSettings"):
+		return &apiv1alpha1.PodSettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodsReport"):
+		return &apiv1alpha1.PodsReportApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PublishedTemplate"):
 		return &apiv1alpha1.PublishedTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RejectedTypes"):
@@ -123,8 +137,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TemplateSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TemplateZone"):
 		return &apiv1alpha1.TemplateZoneApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("UnverifiedInterface"):
-		return &apiv1alpha1.UnverifiedInterfaceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Turn"):
+		return &apiv1alpha1.TurnApplyConfiguration{}
 
 	}
 	return nil

@@ -23,6 +23,8 @@ const (
 	ConditionPodNetworkReady = "PodNetworkReady"
 	// ConditionDrifted is True while a node differs from the AWSNodeTemplate it was launched from.
 	ConditionDrifted = "Drifted"
+	// ConditionOrphaned is True on a NetworkInterface whose NodeENI does not exist.
+	ConditionOrphaned = "Orphaned"
 	// ConditionContended is True while pods on two nodes have a FloatingAddress.
 	ConditionContended = "Contended"
 )
@@ -41,10 +43,8 @@ const (
 	ReasonDrifted = "Drifted"
 	// ReasonInstanceHasAnotherNode: a selected node gets no interfaces, because its instance belongs to an older Node.
 	ReasonInstanceHasAnotherNode = "InstanceHasAnotherNode"
-	// ReasonUnverified: an interface is retained, because only its tags say that multieni created it.
-	ReasonUnverified = "Unverified"
-	// ReasonUnreported: an interface of a NodeENI that is being deleted stays, because no NodeENIState reports it.
-	ReasonUnreported = "Unreported"
+	// ReasonAwaitsTurn: the interface is to be removed although its NodeENI declares it, and waits for its turn.
+	ReasonAwaitsTurn = "AwaitsTurn"
 	// ReasonDeleting: the object is being deleted, and so are its interfaces.
 	ReasonDeleting = "Deleting"
 )
@@ -55,7 +55,7 @@ const (
 	ReasonPaused = "Paused"
 )
 
-// ReasonStateRefused says that the API server refuses to store a NodeENIState of a selected node.
+// ReasonStateRefused says that the API server refuses to store a NetworkInterface or the status of a NodeENI.
 const ReasonStateRefused = "StateRefused"
 
 // ReasonResolved says that every named subnet, or group, exists. If one does not, the reason is one of package plan,

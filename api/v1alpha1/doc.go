@@ -4,8 +4,8 @@
 // Package v1alpha1 is the Kubernetes API of multieni: the kinds of group networking.k8s.aws.
 //
 //   - [NodeENI] is desired state: which nodes get which interfaces. Users write it.
-//   - [NodeENIState] is the record of one node: its ledger, and the observed state of its interfaces. The
-//     controller writes it.
+//   - [NetworkInterface] is one interface of one node, with at most one ENI. The controller writes it, and the agent of
+//     the node a part of its status. Users read it; deleting it replaces the interface.
 //   - [AWSNodeTemplate] is desired state: how nodes are launched. Users write it; the controller publishes launch
 //     templates.
 //   - [SubnetReservation] is desired state: which part of a subnet is reserved. Users write it; the controller

@@ -3,28 +3,38 @@
 
 package v1alpha1
 
-// Finalizer keeps a NodeENI until all of its interfaces are deleted, a NodeENIState until EC2 confirms that the
-// interfaces of its node are deleted, an AWSNodeTemplate until its launch templates are deleted, a SubnetReservation until
-// its reservations are deleted, and a FloatingAddress until no interface has its address.
+// Finalizer keeps a NodeENI until all of its interfaces are deleted, an AWSNodeTemplate until its launch templates are
+// deleted, a SubnetReservation until its reservations are deleted, and a FloatingAddress until no interface has its
+// address.
 const Finalizer = "networking.k8s.aws/finalizer"
 
-// FieldOwnerController is the field owner under which the controller applies specs of NodeENIStates and every status.
+// InterfaceFinalizer keeps a NetworkInterface until EC2 confirms that its ENI is deleted.
+const InterfaceFinalizer = "networking.k8s.aws/eni"
+
+// Labels of a NetworkInterface: its instance, and the name of its NodeENI, cut to 63 characters.
+const (
+	InstanceLabel = "networking.k8s.aws/instance"
+	NodeENILabel  = "networking.k8s.aws/nodeeni"
+)
+
+// OnDeleteAnnotation on a NetworkInterface with the value OnDeleteKeep lets its ENI stay when the object is deleted.
+const OnDeleteAnnotation = "networking.k8s.aws/on-delete"
+
+// OnDeleteKeep is the value of OnDeleteAnnotation.
+const OnDeleteKeep = "Keep"
+
+// FieldOwnerController is the field owner under which the controller writes NetworkInterfaces and every status.
 const FieldOwnerController = "multieni-controller"
 
 // PausedAnnotation on a NodeENI, an AWSNodeTemplate, a SubnetReservation or a Node stops every change in EC2 for it,
 // regardless of its value.
 const PausedAnnotation = "networking.k8s.aws/paused"
 
-// EvidenceAnnotation on a NodeENIState names the node whose ledger last lost entries because this ledger has them, and
-// when. The controller writes it before it removes them, so that a former leader that removes those of this ledger at the
-// same time, because of the others, gets a conflict.
-const EvidenceAnnotation = "networking.k8s.aws/evidence-for"
-
 // NodeConditionDrifted is the type of the Node condition that says whether a node that was launched from an
 // AWSNodeTemplate differs from one that would be launched now.
 const NodeConditionDrifted = "networking.k8s.aws/Drifted"
 
-// FieldOwnerAgent is the field owner under which an agent applies status.links of its node's NodeENIState.
+// FieldOwnerAgent is the field owner under which an agent applies status.node of the NetworkInterfaces of its node.
 const FieldOwnerAgent = "multieni-agent"
 
 // Keys that the agent writes on its Node.

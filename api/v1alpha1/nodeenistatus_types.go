@@ -54,9 +54,19 @@ type NodeENIStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Drifted int32 `json:"drifted"`
 
+	// turns are the interfaces that are being replaced. The object of a live
+	// interface that is still desired is deleted, and loses its interface, only
+	// while it is listed. An entry stays until the successor is ready. The
+	// entries name at most maxUnavailable instances.
+	// +optional
+	// +listType=map
+	// +listMapKey=uid
+	// +kubebuilder:validation:MaxItems=10000
+	Turns []Turn `json:"turns,omitempty"`
+
 	// attachments are the desired interfaces, one entry each, at most 100, in
 	// the order of node and device index; interfaces that exist in EC2 come
-	// first. The NodeENIState of a node has more entries, with more detail.
+	// first. NetworkInterfaces have all of them, with more detail.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -196,4 +206,19 @@ type ResolvedSubnet struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=43
 	IPv6CIDR string `json:"ipv6CIDR,omitempty"`
+}
+
+// Turn is an interface that is being replaced.
+type Turn struct {
+	// name is that of the NetworkInterface, and of its successor.
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// uid is that of the NetworkInterface that is replaced.
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid"`
+
+	// instanceID is that of the node.
+	// +kubebuilder:validation:MaxLength=64
+	InstanceID string `json:"instanceID"`
 }

@@ -16,7 +16,7 @@ var SchemeGroupVersion = schema.GroupVersion{Group: "networking.k8s.aws", Versio
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&NodeENI{}, &NodeENIList{},
-		&NodeENIState{}, &NodeENIStateList{},
+		&NetworkInterface{}, &NetworkInterfaceList{},
 		&AWSNodeTemplate{}, &AWSNodeTemplateList{},
 		&SubnetReservation{}, &SubnetReservationList{},
 		&FloatingAddress{}, &FloatingAddressList{},

@@ -38,10 +38,9 @@ import (
 	"github.com/multieni/multieni/internal/controller/clustername"
 	"github.com/multieni/multieni/internal/controller/podnetwork"
 	"github.com/multieni/multieni/internal/controller/podservice"
-	"github.com/multieni/multieni/internal/controller/readiness"
 	"github.com/multieni/multieni/internal/controller/subnetreservation"
 	"github.com/multieni/multieni/internal/controller/subnetuse"
-	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/plan"
 )
@@ -309,6 +308,7 @@ func (p process) wire(ctx context.Context) error {
 	c := assembly.New(assembly.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("multieni"), EC2: aws.ec2,
 		Cluster: o.ClusterName, InstanceTags: instanceTags,
+		Taint: o.Taint, ReapplyTaint: o.ReapplyTaint,
 		ConcurrentNodes: o.MaxConcurrentNodes, ConcurrentNodeENIs: o.MaxConcurrentReconciles,
 		Members: maxParallelMembers, Removals: o.MaxConcurrentENICleanup,
 		MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
@@ -320,13 +320,6 @@ func (p process) wire(ctx context.Context) error {
 	registerMetrics(p.Metrics, c, mgr.Elected())
 	if err := c.SetupWithManager(ctx, mgr); err != nil {
 		return err
-	}
-	nodes := readiness.New(readiness.Options{
-		Client: mgr.GetClient(), Taint: o.Taint, ReapplyTaint: o.ReapplyTaint, Concurrency: o.MaxConcurrentNodes,
-		Now: time.Now,
-	})
-	if err := nodes.SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("set up the readiness controller: %w", err)
 	}
 	podNetworks := podnetwork.New(podnetwork.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Results: definitions, Changed: definitionsChanged, Log: p.Log,
@@ -378,9 +371,9 @@ func (p process) wirePodServices(ctx context.Context) error {
 func registerMetrics(registry prometheus.Registerer, c *assembly.Controllers, elected <-chan struct{}) {
 	telemetry.RegisterOwned(registry, telemetry.Owned{
 		All:        c.Observer.Count,
-		Unattached: func() int { return c.Observer.Unattached(func(identity.Owner) bool { return true }) },
-		Leaked:     func() int { return c.GC.Leaks(c.Observer) }, Unverified: func() int { return len(c.Observer.Denied()) },
-		CreationBlocked: c.Nodes.CreationBlocked, MassLoss: c.GC.MassLoss, Refused: c.RefusedWrites.Count,
+		Unattached: func() int { return c.Observer.Unattached(func(inventory.Record) bool { return true }) },
+		Leaked:     c.Unowned.Leaks, Unverified: c.Unowned.Attached, Orphaned: c.NodeENIs.Orphaned,
+		CreationBlocked: c.Instances.CreationBlocked, Refused: c.RefusedWrites.Count,
 	})
 	telemetry.RegisterNodeENIs(registry, c.NodeENIs.Counts)
 	telemetry.RegisterBlocked(registry, c.NodeENIs.Blocked)

@@ -69,7 +69,7 @@ func missingCRDs(ctx context.Context, api *discovery.DiscoveryClient) ([]string,
 	if err != nil {
 		return nil, fmt.Errorf("ask the Kubernetes API for the kinds of %s: %w", v1alpha1.SchemeGroupVersion, err)
 	}
-	kinds := []string{"NodeENI", "NodeENIState", "AWSNodeTemplate", "SubnetReservation", "FloatingAddress"}
+	kinds := []string{"NodeENI", "NetworkInterface", "AWSNodeTemplate", "SubnetReservation", "FloatingAddress"}
 	return slices.DeleteFunc(kinds, func(kind string) bool {
 		return slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind })
 	}), nil

@@ -45,14 +45,14 @@ func knows(t *testing.T, looks ...[]string) *rest.Config {
 }
 
 func TestAControllerWaitsForItsDefinitions(t *testing.T) {
-	all := []string{"NodeENI", "NodeENIState", "AWSNodeTemplate", "SubnetReservation", "FloatingAddress"}
+	all := []string{"NodeENI", "NetworkInterface", "AWSNodeTemplate", "SubnetReservation", "FloatingAddress"}
 	for name, tc := range map[string]struct {
 		looks [][]string
 		says  string
 	}{
-		"all are there":               {looks: [][]string{all}},
-		"none is there":               {looks: [][]string{nil, nil, all}, says: `missing="NodeENI, NodeENIState, AWSNodeTemplate, SubnetReservation, FloatingAddress"`},
-		"the ledgers are not defined": {looks: [][]string{{all[0], all[2], all[3], all[4]}, {all[0], all[2], all[3], all[4]}, all}, says: "missing=NodeENIState"},
+		"all are there":                     {looks: [][]string{all}},
+		"none is there":                     {looks: [][]string{nil, nil, all}, says: `missing="NodeENI, NetworkInterface, AWSNodeTemplate, SubnetReservation, FloatingAddress"`},
+		"NetworkInterfaces are not defined": {looks: [][]string{{all[0], all[2], all[3], all[4]}, {all[0], all[2], all[3], all[4]}, all}, says: "missing=NetworkInterface"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer

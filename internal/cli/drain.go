@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -276,9 +277,9 @@ func drainOnce(ctx context.Context, api client.Client) (left report.Remains, err
 	if err := listed(api.List(ctx, &nodeENIs)); err != nil {
 		return left, fmt.Errorf("list NodeENIs: %w", err)
 	}
-	var states v1alpha1.NodeENIStateList
-	if err := listed(api.List(ctx, &states)); err != nil {
-		return left, fmt.Errorf("list NodeENIStates: %w", err)
+	var interfaces v1alpha1.NetworkInterfaceList
+	if err := listed(api.List(ctx, &interfaces)); err != nil {
+		return left, fmt.Errorf("list NetworkInterfaces: %w", err)
 	}
 	var reservations v1alpha1.SubnetReservationList
 	if err := listed(api.List(ctx, &reservations)); err != nil {
@@ -297,16 +298,26 @@ func drainOnce(ctx context.Context, api client.Client) (left report.Remains, err
 	if left.NodeTemplates, err = pauseNodeTemplates(ctx, api); err != nil {
 		return left, err
 	}
-	left.NodeENIs, left.Nodes, left.Reservations = len(nodeENIs.Items), len(states.Items), len(reservations.Items)
-	if left.NodeENIs+left.Nodes == 0 {
+	left.NodeENIs, left.Interfaces, left.Reservations = len(nodeENIs.Items), len(interfaces.Items), len(reservations.Items)
+	if left.NodeENIs+left.Interfaces == 0 {
 		if err := removeAddresses(ctx, api); err != nil {
 			return left, err
 		}
 	}
-	for _, state := range states.Items {
-		left.Interfaces += len(state.Status.Interfaces) + int(state.Status.InterfacesOmitted)
-		left.Held = append(left.Held, heldOn(state)...)
+	nodes := map[string]bool{}
+	for i := range interfaces.Items {
+		one := &interfaces.Items[i]
+		nodes[cmp.Or(one.Spec.NodeName, one.Spec.InstanceID)] = true
+		if ready := meta.FindStatusCondition(one.Status.Conditions, v1alpha1.ConditionReady); ready != nil &&
+			ready.Status != metav1.ConditionTrue {
+			left.Held = append(left.Held, report.Held{
+				Object: fmt.Sprintf("NodeENI %s: interface %s on node %s", one.Spec.NodeENI.Name,
+					cmp.Or(one.Status.ENIID, one.Name), cmp.Or(one.Spec.NodeName, one.Spec.InstanceID)),
+				Reason: ready.Reason, Message: ready.Message,
+			})
+		}
 	}
+	left.Nodes = len(nodes)
 	for _, r := range reservations.Items {
 		if ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
 			left.Held = append(left.Held,
@@ -314,20 +325,6 @@ func drainOnce(ctx context.Context, api client.Client) (left report.Remains, err
 		}
 	}
 	return left, nil
-}
-
-// heldOn returns the interfaces of a node that wait for something.
-func heldOn(state v1alpha1.NodeENIState) []report.Held {
-	var held []report.Held
-	for _, i := range state.Status.Interfaces {
-		if i.Reason != "" || i.Message != "" {
-			held = append(held, report.Held{
-				Object: fmt.Sprintf("NodeENI %s: interface %s on node %s", i.NodeENI, i.ENIID, state.Name),
-				Reason: i.Reason, Message: i.Message,
-			})
-		}
-	}
-	return held
 }
 
 // declaration is an object of a user that a drain deletes, with its kind.

@@ -34,12 +34,12 @@ func drained(t *testing.T, refused ...string) client.Client {
 	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	state := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: "node-a1"}}
-	held := v1alpha1.InterfaceState{ENIID: "eni-1", Reason: "InUseByPods", Message: "pods have addresses of it: upf/upf-a; delete or move the pods"}
-	held.NodeENI = "n3"
-	state.Status.Interfaces = []v1alpha1.InterfaceState{held}
+	held := &v1alpha1.NetworkInterface{ObjectMeta: metav1.ObjectMeta{Name: "n3-i-0123456789abcdef0-0"}}
+	held.Spec.NodeENI.Name, held.Spec.NodeName, held.Status.ENIID = "n3", "node-a1", "eni-1"
+	held.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "InUseByPods",
+		Message: "pods have addresses of it: upf/upf-a; delete or move the pods"}}
 	objects := []client.Object{
-		state,
+		held,
 		&v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: "n3", Finalizers: []string{v1alpha1.Finalizer}}},
 		&v1alpha1.SubnetReservation{ObjectMeta: metav1.ObjectMeta{Name: "pods", Finalizers: []string{v1alpha1.Finalizer}}},
 	}

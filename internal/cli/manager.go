@@ -99,7 +99,7 @@ func newManager(access *rest.Config, o options.Controller, lock resourcelock.Int
 	retry := o.LeaseDuration / 8
 	grace := drain
 	kept := map[client.Object]cache.ByObject{
-		&corev1.Node{}: {Transform: controller.TrimNode}, &v1alpha1.NodeENIState{}: {Transform: controller.TrimState},
+		&corev1.Node{}: {Transform: controller.TrimNode}, &v1alpha1.NetworkInterface{}: {Transform: controller.TrimInterface},
 	}
 	if o.PodServices {
 		maps.Copy(kept, podservice.Caches())

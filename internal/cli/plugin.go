@@ -19,8 +19,9 @@ func NewPlugin() *cobra.Command {
 		Long: `Inspect the network interfaces that multieni manages, explain why one is missing, and preview a
 change before you make it.
 
-Begin with status, run why for what is not ready, and plan before a change.`,
-		Example: `  kubectl eni status
+kubectl get nodeeni,eni lists what there is. Run why for what is not ready, and plan before a change.`,
+		Example: `  kubectl get nodeeni,eni
+  kubectl eni why
   kubectl eni why multus-eni-config
   kubectl eni node ip-10-0-0-10.us-west-2.compute.internal
   kubectl eni plan -f changed.yaml`,

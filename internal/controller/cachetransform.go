@@ -49,50 +49,43 @@ func TrimNode(object any) (any, error) {
 	return slim, nil
 }
 
-// TrimState is a cache transform that removes the managed fields of a NodeENIState, and stores the rest in less memory:
-// a decoder leaves spare capacity in slices, and allocates a string again for every object that contains it.
-func TrimState(object any) (any, error) {
-	state, ok := object.(*v1alpha1.NodeENIState)
+// TrimInterface is a cache transform that removes the managed fields of a NetworkInterface, and stores the rest in less
+// memory: a decoder leaves spare capacity in slices, and allocates a string again for every object that contains it.
+func TrimInterface(object any) (any, error) {
+	o, ok := object.(*v1alpha1.NetworkInterface)
 	if !ok {
 		return object, nil
 	}
-	state.ManagedFields = nil
-	slim := state.DeepCopy()
-	slim.Spec.Zone, slim.Spec.InstanceType = shared(slim.Spec.Zone), shared(slim.Spec.InstanceType)
-	for n := range slim.Spec.Members {
-		shareMember(&slim.Spec.Members[n])
+	o.ManagedFields = nil
+	slim := o.DeepCopy()
+	slim.Labels, slim.Finalizers = sharedMap(slim.Labels), sharedList(slim.Finalizers)
+	spec := &slim.Spec
+	spec.Zone, spec.NodeENI.Name, spec.NodeENI.UID = shared(spec.Zone), shared(spec.NodeENI.Name), shared(spec.NodeENI.UID)
+	spec.Revision, spec.Description, spec.Origin = shared(spec.Revision), shared(spec.Description), shared(spec.Origin)
+	spec.SecurityGroupIDs = sharedList(spec.SecurityGroupIDs)
+	for n := range spec.Subnets {
+		s := &spec.Subnets[n]
+		s.ID, s.CIDR, s.IPv6CIDR = shared(s.ID), shared(s.CIDR), shared(s.IPv6CIDR)
 	}
-	for n := range slim.Spec.PreviousInstances {
-		for m := range slim.Spec.PreviousInstances[n].Members {
-			shareMember(&slim.Spec.PreviousInstances[n].Members[m])
-		}
-	}
-	for n := range slim.Status.Interfaces {
-		i := &slim.Status.Interfaces[n]
-		shareMember(&i.Member)
-		i.Phase, i.SubnetID = shared(i.Phase), shared(i.SubnetID)
-	}
-	for n := range slim.Status.NodeENIs {
-		o := &slim.Status.NodeENIs[n]
-		o.NodeENI, o.NodeENIUID, o.Reason = shared(o.NodeENI), shared(o.NodeENIUID), shared(o.Reason)
-	}
-	for n := range slim.Status.Links {
-		l := &slim.Status.Links[n]
-		l.NodeENI, l.State, l.Reason = shared(l.NodeENI), shared(l.State), shared(l.Reason)
-	}
-	for n := range slim.Status.PodNetworks {
-		p := &slim.Status.PodNetworks[n]
-		p.Network, p.NodeENI, p.Reason = shared(p.Network), shared(p.NodeENI), shared(p.Reason)
-	}
-	for n := range slim.Status.Conditions {
-		c := &slim.Status.Conditions[n]
+	st := &slim.Status
+	st.Phase, st.SubnetID, st.Evidence = shared(st.Phase), shared(st.SubnetID), shared(st.Evidence)
+	st.SecurityGroupIDs = sharedList(st.SecurityGroupIDs)
+	for n := range st.Conditions {
+		c := &st.Conditions[n]
 		c.Type, c.Status, c.Reason, c.Message = shared(c.Type), shared(c.Status), shared(c.Reason), shared(c.Message)
+	}
+	if st.Node != nil && st.Node.Link != nil {
+		l := st.Node.Link
+		l.State, l.Reason, l.Message = shared(l.State), shared(l.Reason), shared(l.Message)
 	}
 	return slim, nil
 }
 
-func shareMember(m *v1alpha1.Member) {
-	m.NodeENI, m.NodeENIUID = shared(m.NodeENI), shared(m.NodeENIUID)
+func sharedList(list []string) []string {
+	for n := range list {
+		list[n] = shared(list[n])
+	}
+	return list
 }
 
 // shared returns the one copy of a string that all equal strings share.

@@ -4,45 +4,30 @@
 package controller
 
 import (
+	"cmp"
+	"slices"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/core/render"
-	"github.com/multieni/multieni/internal/core/selector"
 )
 
-// NewClaim returns what a NodeENI requests of any instance, without its mode and its desired interfaces.
-func NewClaim(nodeENI *v1alpha1.NodeENI) render.Claim {
-	return render.Claim{
-		PodPrefixes: podPrefixes(nodeENI.Spec.Pods), EvictPods: evictsPods(nodeENI.Spec.Pods), NodeENI: nodeENI.Name,
-		Owner:          identity.Owner(nodeENI.UID),
-		FirstSlot:      eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex)},
-		ExactSlot:      nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact,
-		ReplaceAllowed: nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace,
+// NodeENI converts a NodeENI for package render, without the matches of its selectors.
+func NodeENI(n *v1alpha1.NodeENI) render.NodeENI {
+	return render.NodeENI{
+		Name: n.Name, UID: string(n.UID), Generation: n.Generation, Deleting: !n.DeletionTimestamp.IsZero(),
+		Paused: Paused(n), Selector: v1alpha1.Strings(n.Spec.NodeSelector),
+		FirstSlot: eni.Slot{Card: int(n.Spec.NetworkCardIndex), Device: int(n.Spec.DeviceIndex)},
+		ExactSlot: n.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact,
+		Template: render.Template{
+			InterfaceType: string(n.Spec.InterfaceType), EC2: interfaceSpec(n.Spec),
+			Required: ptr.Deref(n.Spec.Required, true), Link: link(n.Spec), DPDK: device(n.Spec), Pods: pods(n.Spec.Pods),
+		},
 	}
-}
-
-// ResolveClaim sets the desired interfaces of a NodeENI at a location from the matches of its selectors.
-func ResolveClaim(claim *render.Claim, spec v1alpha1.NodeENISpec, found selector.Found, at selector.Location) {
-	claim.Resolve(found, at, func(_ selector.Placement, groupIDs []string) eni.Spec {
-		return interfaceSpec(spec, groupIDs)
-	})
-}
-
-// podPrefixes returns the demand of pods for IPv4 prefixes.
-func podPrefixes(pods *v1alpha1.NodeENIPods) plan.PrefixDemand {
-	if pods == nil || pods.IPv4 == nil {
-		return plan.PrefixDemand{Pods: pods != nil}
-	}
-	return plan.PrefixDemand{Pods: true, Max: int(max(pods.IPv4.Prefixes.Max, pods.IPv4.Prefixes.Min)),
-		Spare: int(ptr.Deref(pods.IPv4.Spare, 0))}
-}
-
-func evictsPods(pods *v1alpha1.NodeENIPods) bool {
-	return pods != nil && pods.OnRemoval == v1alpha1.PodsEvict
 }
 
 // AddressCounts returns the least numbers of addresses of an interface. The schema excludes other counts
@@ -63,11 +48,10 @@ func AddressCounts(spec v1alpha1.NodeENISpec) eni.AddressCounts {
 	return counts
 }
 
-func interfaceSpec(spec v1alpha1.NodeENISpec, groupIDs []string) eni.Spec {
-	tracking, asPrimary := ConnectionTracking(spec.ConnectionTracking)
+func interfaceSpec(spec v1alpha1.NodeENISpec) eni.Spec {
+	tracking, asPrimary := object.ConnectionTracking(spec.ConnectionTracking)
 	return eni.Spec{
 		Description:         spec.Description,
-		Groups:              groupIDs,
 		Tags:                v1alpha1.Strings(spec.Tags),
 		SourceDestCheck:     ptr.Deref(spec.SourceDestCheck, true),
 		DeleteOnTermination: ptr.Deref(spec.DeleteOnTermination, true),
@@ -77,4 +61,55 @@ func interfaceSpec(spec v1alpha1.NodeENISpec, groupIDs []string) eni.Spec {
 		LowestFree:          spec.IPv4Allocation == v1alpha1.IPv4AllocationLowestFree,
 		AddressCounts:       AddressCounts(spec),
 	}
+}
+
+// link returns the settings of the link; nil for a device that a program in user space drives.
+func link(spec v1alpha1.NodeENISpec) *render.Link {
+	if spec.EnableDPDK {
+		return nil
+	}
+	settings := &render.Link{MTU: int(ptr.Deref(spec.MTU, 0)), AddressMode: string(spec.AddressMode)}
+	for name, value := range spec.Sysctls {
+		if settings.Sysctls == nil {
+			settings.Sysctls = map[string]int{}
+		}
+		settings.Sysctls[name] = int(value)
+	}
+	return settings
+}
+
+// device returns the driver that the device must have, and the name under which pods request it; nil for neither.
+func device(spec v1alpha1.NodeENISpec) *render.DPDK {
+	d := render.DPDK{PCIAddress: spec.DPDKPCIAddress, ResourceName: spec.DPDKResourceName}
+	if spec.EnableDPDK {
+		d.Driver = string(cmp.Or(spec.DPDKDriver, v1alpha1.DPDKDriverVFIO))
+	}
+	if d.ResourceName == "" && (spec.EnableDPDK || spec.DPDKPCIAddress != "") {
+		d.ResourceName = hostpci.DefaultResource
+	}
+	if d == (render.DPDK{}) {
+		return nil
+	}
+	return &d
+}
+
+func pods(declared *v1alpha1.NodeENIPods) *render.Pods {
+	if declared == nil {
+		return nil
+	}
+	settings := &render.Pods{
+		Attachment: string(declared.Attachment), OnRemoval: string(declared.OnRemoval),
+		Floating: slices.Clone(declared.Floating),
+	}
+	if declared.IPv4 != nil {
+		settings.IPv4 = &render.PodPrefixes{Min: int(declared.IPv4.Prefixes.Min),
+			Max: int(declared.IPv4.Prefixes.Most()), Spare: int(ptr.Deref(declared.IPv4.Spare, 0))}
+	}
+	if declared.IPv6 != nil {
+		settings.IPv6Prefixes = int(declared.IPv6.Prefixes)
+	}
+	for _, route := range declared.Routes {
+		settings.Routes = append(settings.Routes, route.To)
+	}
+	return settings
 }

@@ -6,14 +6,17 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -49,20 +52,6 @@ func TestASingleSubnetIsAListOfOne(t *testing.T) {
 	}
 }
 
-func TestOwnersAreOfLedgerAndStatusEachOnce(t *testing.T) {
-	member := func(uid types.UID) v1alpha1.Member { return v1alpha1.Member{NodeENIUID: uid} }
-	state := &v1alpha1.NodeENIState{
-		Spec: v1alpha1.NodeENIStateSpec{
-			Members:           []v1alpha1.Member{member("b"), member("a"), member("b")},
-			PreviousInstances: []v1alpha1.PreviousInstance{{InstanceID: "i-0", Members: []v1alpha1.Member{member("d"), member("a")}}},
-		},
-		Status: v1alpha1.NodeENIStateStatus{Interfaces: []v1alpha1.InterfaceState{{Member: member("c")}, {Member: member("a")}}},
-	}
-	if diff := cmp.Diff([]string{"a", "b", "c", "d"}, controller.Owners(state)); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestASlimNodeIsStillANode(t *testing.T) {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -91,62 +80,34 @@ func TestASlimNodeIsStillANode(t *testing.T) {
 	}
 }
 
-func TestWhatANodeLacks(t *testing.T) {
-	cases := map[string]struct {
-		interfaces []v1alpha1.InterfaceState
-		want       []string
-	}{
-		"nothing":                       {},
-		"attached":                      {interfaces: []v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}}},
-		"attached, and drifted":         {interfaces: []v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", Reason: "Replacing"}}},
-		"attached, and being removed":   {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", Reason: "Removing"}}, []string{"u"}},
-		"attaching":                     {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttaching, ENIID: "eni-1"}}, []string{"u"}},
-		"one of two":                    {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}, {Phase: v1alpha1.PhasePending}}, []string{"u"}},
-		"both of two":                   {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseDetaching, ENIID: "eni-1"}, {Phase: v1alpha1.PhasePending}}, []string{"u"}},
-		"blocked":                       {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseBlocked, Reason: "SubnetFull"}}, []string{"u"}},
-		"never to be had":               {interfaces: []v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseBlocked, Reason: "NoSubnetInZone"}}},
-		"there without a subnet for it": {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseBlocked, ENIID: "eni-1", Reason: "SubnetNotFound"}}, []string{"u"}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			for n := range tc.interfaces {
-				tc.interfaces[n].NodeENIUID = "u"
-			}
-			state := &v1alpha1.NodeENIState{Status: v1alpha1.NodeENIStateStatus{Interfaces: tc.interfaces}}
-			if diff := cmp.Diff(tc.want, controller.OwnersNotReady(state)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-func TestASlimStateSaysTheSameInLessMemory(t *testing.T) {
-	member := v1alpha1.Member{NodeENI: "data", NodeENIUID: "u", Generation: 3}
-	state := &v1alpha1.NodeENIState{
+func TestASlimInterfaceSaysTheSame(t *testing.T) {
+	o := &v1alpha1.NetworkInterface{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{"k": "v"}, Finalizers: []string{"f"}},
-		Spec: v1alpha1.NodeENIStateSpec{InstanceID: "i-1", Zone: "z", InstanceType: "t", Members: append(make([]v1alpha1.Member, 0, 4), member),
-			PreviousInstances: []v1alpha1.PreviousInstance{{InstanceID: "i-0", Members: []v1alpha1.Member{member}}}},
-		Status: v1alpha1.NodeENIStateStatus{
+		Spec: v1alpha1.NetworkInterfaceSpec{
+			InstanceID: "i-1", Zone: "z", NodeENI: v1alpha1.NodeENIReference{Name: "data", UID: "u"}, SecurityGroupIDs: []string{"sg"},
+			Subnets: append(make([]v1alpha1.InterfaceSubnet, 0, 4), v1alpha1.InterfaceSubnet{ID: "s", CIDR: "10.0.0.0/24"}),
+		},
+		Status: v1alpha1.NetworkInterfaceStatus{
+			Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", SubnetID: "s", SecurityGroupIDs: []string{"sg"},
 			Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Attached", Message: "all"}},
-			Interfaces: append(make([]v1alpha1.InterfaceState, 0, 4), v1alpha1.InterfaceState{Member: member, Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", SubnetID: "s"}),
-			Links:      []v1alpha1.LinkState{{MACAddress: "m", NodeENI: "data", State: v1alpha1.LinkReady, Reason: "Ready"}},
+			Node:       &v1alpha1.NodeReport{Open: true, Link: &v1alpha1.LinkReport{State: v1alpha1.LinkReady, Reason: "Ready"}},
 		},
 	}
-	want := state.DeepCopy()
-	state.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody"}}
-	object, err := controller.TrimState(state)
+	want := o.DeepCopy()
+	o.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody"}}
+	trimmed, err := controller.TrimInterface(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	slim := object.(*v1alpha1.NodeENIState)
+	slim := trimmed.(*v1alpha1.NetworkInterface)
 	if diff := cmp.Diff(want, slim); diff != "" {
 		t.Error(diff)
 	}
-	if cap(slim.Spec.Members) > 1 || cap(slim.Status.Interfaces) > 1 {
-		t.Errorf("there is room for %d members and %d interfaces", cap(slim.Spec.Members), cap(slim.Status.Interfaces))
+	if room := cap(slim.Spec.Subnets); room > 1 {
+		t.Errorf("there is room for %d subnets", room)
 	}
-	if other, err := controller.TrimState("a tombstone"); err != nil || other != "a tombstone" {
-		t.Errorf("what is no state became %v, %v", other, err)
+	if other, err := controller.TrimInterface("a tombstone"); err != nil || other != "a tombstone" {
+		t.Errorf("what is no interface became %v, %v", other, err)
 	}
 }
 
@@ -193,21 +154,6 @@ func TestNodeENIUpdatesThatMatter(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestInFlight(t *testing.T) {
-	var f controller.InFlight
-	leaveEarly := f.Enter()
-	mark := f.Mark()
-	leaveLate := f.Enter()
-	if f.Drained(mark) {
-		t.Error("what began before the mark is under way, and counts as ended")
-	}
-	leaveEarly()
-	if !f.Drained(mark) {
-		t.Error("what began after the mark does not count")
-	}
-	leaveLate()
 }
 
 // lock is a lease whose calls fail on demand and take some time.
@@ -282,5 +228,30 @@ func TestTheEraBeginsWithTheLease(t *testing.T) {
 		if got := fence.Era().Since; !got.Equal(step.want) {
 			t.Errorf("%s: the era began at %s, want %s", step.what, got, step.want)
 		}
+	}
+}
+
+// TestRefusalsThatAreNotRepeatedEnd: a writer that does not need a refused write any more, because the object is gone or
+// fits again, settles what is left, and the NodeENI learns of that.
+func TestRefusalsThatAreNotRepeatedEnd(t *testing.T) {
+	var r controller.RejectedWrites
+	refused := apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+	for _, of := range []controller.ObjectRef{
+		{Kind: "NetworkInterface", Name: "a", NodeENI: "data", Writer: "node-1"},
+		{Kind: "NetworkInterface", Name: "b", NodeENI: "data", Writer: "node-1"},
+		{Kind: "NetworkInterface", Name: "c", NodeENI: "data", Writer: "node-2"},
+		{Kind: "NetworkInterface/status", Name: "a", NodeENI: "data", Writer: "i-1"},
+	} {
+		r.Note(of, refused)
+	}
+	r.Changed()
+	r.Settle("NetworkInterface", "node-1", map[string]bool{"b": true})
+	if names, changed := slices.Sorted(maps.Keys(r.OfNodeENI("data"))), r.Changed(); r.Count() != 3 ||
+		!slices.Equal(names, []string{"a", "b", "c"}) || !slices.Equal(changed, []string{"data"}) {
+		t.Errorf("%v are refused, %v changed", names, changed)
+	}
+	r.Settle("NetworkInterface/status", "i-1", nil)
+	if names := slices.Sorted(maps.Keys(r.OfNodeENI("data"))); !slices.Equal(names, []string{"b", "c"}) {
+		t.Errorf("%v are refused", names)
 	}
 }

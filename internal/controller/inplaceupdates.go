@@ -1,6 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package controller holds what the reconcilers share.
 package controller
 
 import (
@@ -11,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// InPlaceUpdates holds the updates that node templates request for launch interfaces; the node reconciler plans them.
-// The zero value and nil hold none. It is safe for concurrent use.
+// InPlaceUpdates holds the updates that node templates request for launch interfaces; the reconciler of instances plans
+// them. The zero value and nil hold none. It is safe for concurrent use.
 type InPlaceUpdates struct {
 	// mu guards wanted.
 	mu sync.Mutex

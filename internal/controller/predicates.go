@@ -51,10 +51,6 @@ func reported(object client.Object) any {
 		return object.Status
 	case *v1alpha1.AWSNodeTemplate:
 		return object.Status
-	case *v1alpha1.NodeENIState:
-		status := object.Status
-		status.Links, status.PodNetworks, status.CNI = nil, nil, nil
-		return status
 	default:
 		return nil
 	}

@@ -38,7 +38,7 @@ func TestAgentPatches(t *testing.T) {
 	applyFile(t, strict, "deploy/eni-manager-daemonset.yaml")
 	agents := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: agentAccount, Namespace: agentNamespace}}
 	t.Cleanup(func() { remove(t, admin, agents) })
-	mounts := strings.Count(text(t, "deploy/eni-manager-daemonset.yaml"), "mountPath:")
+	mounts, volumes := mounted(t, "deploy/eni-manager-daemonset.yaml")
 	for _, file := range []string{"deploy/agent-dpdk.yaml", "deploy/agent-networkd.yaml"} {
 		patch, err := yaml.ToJSON([]byte(text(t, file)))
 		if err != nil {
@@ -47,10 +47,14 @@ func TestAgentPatches(t *testing.T) {
 		if err := strict.Patch(t.Context(), agents, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		mounts += strings.Count(text(t, file), "mountPath:")
+		furtherMounts, furtherVolumes := mounted(t, file)
+		mounts, volumes = mounts+furtherMounts, volumes+furtherVolumes
 		pod := agents.Spec.Template.Spec
-		if got := len(pod.Containers[0].VolumeMounts); len(pod.Containers) != 1 || got != mounts || len(pod.Volumes) != mounts {
-			t.Errorf("after %s there are %d containers with %d mounts of %d volumes, want 1 with %d", file, len(pod.Containers), got, len(pod.Volumes), mounts)
+		if len(pod.Containers) != 1 {
+			t.Fatalf("after %s there are %d containers, want 1", file, len(pod.Containers))
+		}
+		if got := len(pod.Containers[0].VolumeMounts); got != mounts || len(pod.Volumes) != volumes {
+			t.Errorf("after %s there are %d mounts of %d volumes, want %d of %d", file, got, len(pod.Volumes), mounts, volumes)
 		}
 		for _, variable := range pod.Containers[0].Env {
 			if variable.Name == "NODE_NAME" && variable.ValueFrom == nil {
@@ -58,6 +62,13 @@ func TestAgentPatches(t *testing.T) {
 			}
 		}
 	}
+}
+
+// mounted counts the mounts and the volumes of a manifest. A volume can have several mounts.
+func mounted(t *testing.T, file string) (mounts, volumes int) {
+	t.Helper()
+	manifest := text(t, file)
+	return strings.Count(manifest, "mountPath:"), strings.Count(manifest, "hostPath:") + strings.Count(manifest, "emptyDir:")
 }
 
 // The API server accepts the manifests of the document.
@@ -105,15 +116,14 @@ func TestAgentKeepsToItsNode(t *testing.T) {
 	nowhere := everything(t, withToken(agentToken(t, admin, "")))
 	policyInForce(t, nowhere)
 
-	links := map[string]any{"links": []any{map[string]any{"macAddress": "02:00:00:00:00:01", "nodeENI": "web", "state": "Ready", "reason": "LinkReady"}}}
+	answer := map[string]any{"node": map[string]any{"agent": map[string]any{"bootID": "b", "processID": "q"}, "open": true}}
 	writes := map[string]struct {
 		kind, part string
 		value      map[string]any
 	}{
-		"links":                     {"NodeENIState", "status", links},
+		"an answer":                 {"NetworkInterface", "status", answer},
 		"a pod network's addresses": {"Node", "status", map[string]any{"capacity": map[string]any{v1alpha1.AddressesResourcePrefix + "n3": "31"}}},
 		"a pod network goes":        {"Node", "status", map[string]any{"capacity": map[string]any{v1alpha1.AddressesResourcePrefix + "n3": nil}}},
-		"the CNI configuration":     {"NodeENIState", "status", map[string]any{"cni": map[string]any{"ready": true}}},
 	}
 	for name, w := range writes {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +144,7 @@ func write(t *testing.T, c client.Client, kind, part string, value map[string]an
 	t.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	if kind == "NodeENIState" {
+	if kind == "NetworkInterface" {
 		object.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(kind))
 	}
 	object.SetName("node-a")
@@ -196,7 +206,7 @@ func applyFile(t *testing.T, c client.Client, name string) {
 	}
 }
 
-// provide creates a node with a state, and the pod of its agent.
+// provide creates a node with an interface of the same name, and the pod of its agent.
 func provide(t *testing.T, c client.Client, name string) {
 	t.Helper()
 	objects := []client.Object{
@@ -205,10 +215,6 @@ func provide(t *testing.T, c client.Client, name string) {
 			Spec: corev1.NodeSpec{Taints: []corev1.Taint{
 				{Key: v1alpha1.NotReadyTaint, Effect: corev1.TaintEffectNoSchedule}, {Key: "dedicated", Effect: corev1.TaintEffectNoSchedule},
 			}},
-		},
-		&v1alpha1.NodeENIState{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       v1alpha1.NodeENIStateSpec{InstanceID: "i-0123456789abcdef0", Zone: "us-west-2a"},
 		},
 		&corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "agent-" + name, Namespace: agentNamespace},
@@ -224,6 +230,9 @@ func provide(t *testing.T, c client.Client, name string) {
 		}
 		t.Cleanup(func() { remove(t, c, object, client.GracePeriodSeconds(0)) }) // there is no kubelet to end pods
 	}
+	attached := makeInterface(t, c, name, name)
+	attached.now(granted([]string{prefixA, prefixB}, nil))
+	attached.answered(false)
 }
 
 // agentToken returns the token of the agent's pod on a node; if node is empty, one without a pod.

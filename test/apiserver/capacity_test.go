@@ -9,14 +9,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	networkingv1alpha1ac "github.com/multieni/multieni/api/applyconfiguration/api/v1alpha1"
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/hostnet"
 	nodeagent "github.com/multieni/multieni/internal/host/agent"
@@ -34,31 +34,30 @@ func (linkInPod) Events() <-chan struct{}       { return nil }
 // The agent of a node, with the permissions of agents, writes the addresses of a pod network into the capacity of its
 // Node, where the scheduler reads them, and removes them while the interface waits for its removal.
 func TestTheNodeHasTheAddressesOfItsPodNetwork(t *testing.T) {
-	const name, device = "node-capacity", "0000:00:06.0"
+	const name, device, instance = "node-capacity", "0000:00:06.0", "i-0aaaaaaaaaaaaaaa1"
 	admin := everything(t, server.Config)
 	for _, file := range []string{"config/rbac/agent.yaml", "config/admission/agent.yaml"} {
 		applyFile(t, admin, file)
 	}
 	provide(t, admin, name)
-	status := func(patch string) {
-		t.Helper()
-		state := &v1alpha1.NodeENIState{}
-		state.Name = name
-		if err := admin.Status().Patch(t.Context(), state, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	attached := `"nodeENI":"n3","nodeENIUID":"uid","ordinal":0,"generation":1,"phase":"Attached","eniID":"eni-1","macAddress":"02:00:00:00:00:03","privateIP":"10.0.4.5",
-"subnetCIDR":"10.0.4.0/24","ipv4Prefixes":["10.0.4.16/28","10.0.4.32/28"],"pods":{"attachment":"IPVLAN","ipv4Prefixes":1,"spare":8,"opened":true}`
-	status(`{"status":{"interfaces":[{` + attached + `}],
-"links":[{"macAddress":"02:00:00:00:00:03","nodeENI":"n3","eniID":"eni-1","pciAddress":"` + device + `","state":"Ready","reason":"LinkReady"}]}}`)
+	node := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"providerID":"aws:///us-west-2a/`+instance+`"}}`))
+	must(t, admin.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, node))
+	declared := newInterface(name+"-pods", name)
+	declared.Spec.InstanceID, declared.Labels[v1alpha1.InstanceLabel] = instance, instance
+	declared.Spec.Pods.IPv4 = &v1alpha1.PodPrefixSettings{Min: 1, Max: 4}
+	must(t, admin.Create(t.Context(), declared))
+	t.Cleanup(func() { tear(admin, declared.Name) })
+	attached := &anInterface{T: t, admin: admin, name: declared.Name, uid: declared.UID}
+	attached.now(granted([]string{prefixA, prefixB}, nil).WithMACAddress("02:00:00:00:00:03").WithSubnetID(addressSubnet))
+	must(t, attached.report(admin, attached.read().ResourceVersion, networkingv1alpha1ac.NodeReport().
+		WithAgent(networkingv1alpha1ac.AgentProcess().WithBootID("b").WithProcessID("before")).
+		WithLink(networkingv1alpha1ac.LinkReport().WithState(v1alpha1.LinkReady).WithReason("LinkReady").WithPCIAddress(device))))
 	runAgent(t, agentToken(t, admin, name), nodeagent.Options{Node: name, Host: linkInPod{device}, CNIDir: programs(t)})
 
 	capacity(t, admin, name, "32")
-	draining := strings.Replace(attached, `"spare":8`, `"spare":8,"draining":true`, 1)
-	status(`{"status":{"interfaces":[{` + draining + `}]}}`)
+	must(t, attached.render(attached.uid, "/spec/pods/closed", "true"))
 	capacity(t, admin, name, "")
-	status(`{"status":{"interfaces":[{` + attached + `}]}}`)
+	must(t, attached.render(attached.uid, "/spec/pods/closed", "false"))
 	capacity(t, admin, name, "32")
 }
 
@@ -88,8 +87,8 @@ func runAgent(t *testing.T, token string, o nodeagent.Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.API, o.Resync, o.DefaultMTU, o.Log = api, time.Second, 9001, slog.New(slog.DiscardHandler)
-	o.NetworksDir, o.LeasesDir = t.TempDir(), t.TempDir()
+	o.API, o.Resync, o.DefaultMTU, o.Log = api, time.Second, 9001, slog.New(slog.NewTextHandler(t.Output(), nil))
+	o.PodsDir, o.StateDir = t.TempDir(), t.TempDir()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- nodeagent.New(o).Run(ctx) }()

@@ -17,7 +17,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// The columns of `kubectl get nodeeni` and `kubectl get nodeenistate -o wide`, without the age.
+// The columns of `kubectl get nodeeni` and `kubectl get eni -o wide`, without the age.
 func TestColumns(t *testing.T) {
 	c := connect(t)
 	nodeENI := plainNodeENI("columns")
@@ -25,23 +25,30 @@ func TestColumns(t *testing.T) {
 	applyStatus(t, c, networkingv1alpha1ac.NodeENI(nodeENI.Name).WithStatus(networkingv1alpha1ac.NodeENIStatus().
 		WithNodes(3).WithDesired(6).WithAttached(4).WithReady(4).WithBlocked(2).
 		WithConditions(condition(v1alpha1.ConditionReady, metav1.ConditionFalse))), controller)
-	state := plainState("columns")
-	create(t, c, state)
-	applyStatus(t, c, networkingv1alpha1ac.NodeENIState(state.Name).WithStatus(networkingv1alpha1ac.NodeENIStateStatus().
-		WithDesired(2).WithAttached(2).
-		WithConditions(condition(v1alpha1.ConditionReady, metav1.ConditionTrue))), controller)
+	made := makeInterface(t, everything(t, server.Config), "columns", "node-a1")
+	made.now(observed(eniA).WithSubnetID("subnet-00000000000000001").
+		WithSlot(networkingv1alpha1ac.InterfaceSlot().WithNetworkCardIndex(1).WithDeviceIndex(2)).
+		WithAddresses(networkingv1alpha1ac.InterfaceAddresses().WithPrivateIP("10.0.4.17")).
+		WithConditions(condition(v1alpha1.ConditionReady, metav1.ConditionTrue)))
+	must(t, made.report(made.admin, made.read().ResourceVersion, networkingv1alpha1ac.NodeReport().WithOpen(true).
+		WithAgent(networkingv1alpha1ac.AgentProcess().WithBootID("b").WithProcessID("p")).
+		WithLink(networkingv1alpha1ac.LinkReport().WithState(v1alpha1.LinkReady).WithReason("LinkReady")).
+		WithPods(networkingv1alpha1ac.PodsReport().WithReady(true).WithUsed(5).WithWanted(2).WithFree(27))))
 
 	rows := map[string]struct{ narrow, wide map[string]any }{
 		"nodeenis": {
 			narrow: map[string]any{"Name": "columns", "Ready": "False", "Desired": 6.0, "Attached": 4.0, "Nodes": 3.0},
 			wide:   map[string]any{"Blocked": 2.0, "Reason": "Attached"},
 		},
-		"nodeenistates": {
+		"networkinterfaces": {
 			narrow: map[string]any{
-				"Name": "columns", "Ready": "True", "Desired": 2.0, "Attached": 2.0,
-				"Instance": "i-0123456789abcdef0", "Zone": "us-west-2a",
+				"Name": "columns", "Node": "node-a1", "NodeENI": "n3", "ENI": eniA, "Device": 2.0, "Address": "10.0.4.17",
+				"Ready": "True", "Link": "Ready",
 			},
-			wide: map[string]any{"Type": "c6i.4xlarge", "Reason": "Attached"},
+			wide: map[string]any{
+				"Instance": "i-0123456789abcdef0", "Subnet": "subnet-00000000000000001", "Card": 1.0, "Wanted": 2.0, "Free": 27.0,
+				"Reason": "Attached",
+			},
 		},
 	}
 	for resource, want := range rows {

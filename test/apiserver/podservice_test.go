@@ -19,6 +19,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -34,6 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/controller/podservice"
 	"github.com/multieni/multieni/internal/core/connectivity"
 )
@@ -43,7 +45,7 @@ type published struct {
 	*testing.T
 	client.Client
 	namespace, node string
-	state           *v1alpha1.NodeENIState
+	object          *anInterface
 }
 
 // publish makes a namespace of the name, and a node of the name whose interface has a prefix.
@@ -57,15 +59,8 @@ func publish(t *testing.T, name, prefix string) *published {
 	create(t, admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	create(t, admin, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: name}})
 	create(t, admin, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: "us-east-1a"}}})
-	p.state = &v1alpha1.NodeENIState{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeENIStateSpec{InstanceID: "i-0123456789abcdef0", Zone: "us-east-1a"},
-	}
-	create(t, admin, p.state)
-	p.state.Status = v1alpha1.NodeENIStateStatus{InstanceID: p.state.Spec.InstanceID, Interfaces: []v1alpha1.InterfaceState{{
-		Member: v1alpha1.Member{NodeENI: "n3", NodeENIUID: "uid-n3"}, Phase: v1alpha1.PhaseAttached, ENIID: "eni-0000000000000000a",
-		IPv4Prefixes: []string{prefix}, Pods: &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentIPVLAN},
-	}}}
-	must(t, admin.Status().Update(t.Context(), p.state))
+	p.object = makeInterface(t, everything(t, server.Config), name, name)
+	p.object.now(granted([]string{prefix}, nil).WithSubnetID(addressSubnet))
 	return p
 }
 
@@ -176,6 +171,7 @@ func (p *published) run() (stop func()) {
 		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	must(p.T, err)
+	must(p.T, object.Index(p.Context(), mgr.GetFieldIndexer()))
 	writer, err := discoveryclient.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	must(p.T, err)
 	must(p.T, podservice.New(podservice.Options{
@@ -265,14 +261,12 @@ func TestServicesOverAPodNetwork(t *testing.T) {
 
 	must(t, p.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "upf-0"}}))
 	p.become([]string{"upf-1 10.0.64.18 +"}, headless, virtual)
-	p.state.Status.Interfaces = nil // the network loses its pods
-	must(t, p.Status().Update(t.Context(), p.state))
+	// The object of the network has another interface, whose pods bring up their addresses.
+	tear(p.Client, p.node)
+	p.object = makeInterface(t, everything(t, server.Config), p.node, p.node)
+	must(t, p.object.render(p.object.uid, "/spec/pods", `{"attachment":"Observed","floating":["10.0.64.16/28"]}`))
+	p.object.now(observed(eniB).WithSubnetID(addressSubnet))
 	p.become(nil, headless, virtual)
-	p.state.Status.Interfaces = []v1alpha1.InterfaceState{{
-		Member: v1alpha1.Member{NodeENI: "n3", NodeENIUID: "uid-n3"}, Phase: v1alpha1.PhaseAttached, ENIID: "eni-0000000000000000b", SubnetID: addressSubnet,
-		Pods: &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentObserved, Floating: []string{"10.0.64.16/28"}},
-	}}
-	must(t, p.Status().Update(t.Context(), p.state))
 	address := newAddress("10.0.64.18")
 	must(t, p.Create(t.Context(), address))
 	t.Cleanup(func() { removeAddress(t, p.Client, address.Name) })
@@ -308,6 +302,22 @@ func TestAnUnparsableSelectorIsAnEvent(t *testing.T) {
 	}, "Events of the Service")
 }
 
+// indexed lists the interfaces of a node, as a cache does that has an index of them.
+type indexed struct{ client.Client }
+
+func (c indexed) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	interfaces, is := list.(*v1alpha1.NetworkInterfaceList)
+	if !is {
+		return c.Client.List(ctx, list, options...)
+	}
+	wanted := (&client.ListOptions{}).ApplyOptions(options).FieldSelector
+	err := c.Client.List(ctx, interfaces)
+	interfaces.Items = slices.DeleteFunc(interfaces.Items, func(n v1alpha1.NetworkInterface) bool {
+		return !wanted.Matches(fields.Set{"nodeName": n.Spec.NodeName})
+	})
+	return err
+}
+
 // TestThousandsOfEndpoints has more pods than a slice has endpoints.
 func TestThousandsOfEndpoints(t *testing.T) {
 	const pods = 2500
@@ -327,7 +337,7 @@ func TestThousandsOfEndpoints(t *testing.T) {
 	reconcileOnce := func() {
 		t.Helper()
 		r := podservice.New(podservice.Options{
-			Client: p.Client, Slices: writer, Events: events.NewFakeRecorder(10), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Client: indexed{p.Client}, Slices: writer, Events: events.NewFakeRecorder(10), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		})
 		_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: p.namespace, Name: "upf-n3"}})
 		must(t, err)

@@ -6,7 +6,6 @@ package apiserver_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -28,16 +27,6 @@ func plainNodeENI(name string) *v1alpha1.NodeENI {
 			NodeSelector:     map[string]v1alpha1.LabelValue{"ng": "multi-eni"},
 			SubnetID:         "subnet-0f59b4f14737be9ad",
 			SecurityGroupIDs: []string{"sg-05da196f3314d4af8"},
-		},
-	}
-}
-
-func plainState(name string) *v1alpha1.NodeENIState {
-	return &v1alpha1.NodeENIState{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1alpha1.NodeENIStateSpec{
-			InstanceID: "i-0123456789abcdef0", Zone: "us-west-2a", InstanceType: "c6i.4xlarge",
-			Members: []v1alpha1.Member{{NodeENI: "multus", NodeENIUID: "uid-1"}},
 		},
 	}
 }
@@ -89,44 +78,6 @@ func TestLargestAttachmentListIsStored(t *testing.T) {
 	stored := get(t, c, object)
 	if len(stored.Status.Attachments) != 100 || stored.Status.Attachments[99].DeviceIndex != 99 {
 		t.Errorf("stored %d attachments", len(stored.Status.Attachments))
-	}
-}
-
-// Controller and agent write one status under server-side apply; neither removes what the other wrote.
-func TestFieldOwnersKeepApart(t *testing.T) {
-	c := connect(t)
-	object := plainState("ip-10-0-0-1.us-west-2.compute.internal")
-	create(t, c, object)
-	byController := func(phase v1alpha1.Phase) *networkingv1alpha1ac.NodeENIStateApplyConfiguration {
-		return networkingv1alpha1ac.NodeENIState(object.Name).WithStatus(
-			networkingv1alpha1ac.NodeENIStateStatus().WithDesired(1).
-				WithConditions(condition(v1alpha1.ConditionReady, metav1.ConditionFalse)).
-				WithInterfaces(networkingv1alpha1ac.InterfaceState().
-					WithNodeENI("multus").WithNodeENIUID("uid-1").WithOrdinal(0).WithGeneration(0).WithPhase(phase)))
-	}
-	byAgent := func() *networkingv1alpha1ac.NodeENIStateApplyConfiguration {
-		return networkingv1alpha1ac.NodeENIState(object.Name).WithStatus(
-			networkingv1alpha1ac.NodeENIStateStatus().WithConditions(condition("LinksReady", metav1.ConditionTrue)))
-	}
-
-	applyStatus(t, c, byController(v1alpha1.PhasePending), controller)
-	applyStatus(t, c, byAgent(), agent)
-	applyStatus(t, c, byController(v1alpha1.PhaseAttached), controller)
-	applyStatus(t, c, byAgent(), agent)
-
-	stored := get(t, c, object)
-	var types []string
-	for _, c := range stored.Status.Conditions {
-		types = append(types, c.Type)
-	}
-	if diff := cmp.Diff([]string{"Ready", "LinksReady"}, types); diff != "" {
-		t.Errorf("conditions (-want +got):\n%s", diff)
-	}
-	want := []v1alpha1.InterfaceState{{
-		Member: v1alpha1.Member{NodeENI: "multus", NodeENIUID: "uid-1"}, Phase: v1alpha1.PhaseAttached,
-	}}
-	if diff := cmp.Diff(want, stored.Status.Interfaces); diff != "" {
-		t.Errorf("interfaces (-want +got):\n%s", diff)
 	}
 }
 

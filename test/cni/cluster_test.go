@@ -8,6 +8,7 @@ package cni_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -102,7 +103,7 @@ func newPodClusterOf(t *testing.T, account awssim.World) *podCluster {
 func (w *podCluster) removeObjects() {
 	w.Helper()
 	w.kubectl("", "delete", "pods", "--all", "-n", "upf", "--grace-period=0", "--force")
-	const kinds = "nodeenis,nodeenistates,floatingaddresses"
+	const kinds = "nodeenis,networkinterfaces,floatingaddresses"
 	for name := range strings.Lines(w.kubectl("", "get", kinds, "-o", "name")) {
 		w.kubectl("", "patch", strings.TrimSpace(name), "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
 	}
@@ -187,8 +188,10 @@ type worker struct {
 	*node
 	*podCluster
 	name, instance string
-	plugins        string // the folder that the runtime looks for plugins in first
-	stopAgent      func()
+	// bootID identifies the boot of the node, and state is the folder of the checkpoint of its agent.
+	bootID, state string
+	plugins       string // the folder that the runtime looks for plugins in first
+	stopAgent     func()
 	// cutOff ends the node's connection to the API server.
 	cutOff func()
 }
@@ -196,7 +199,7 @@ type worker struct {
 // worker makes an instance a node with a network, an agent and a runtime.
 func (w *podCluster) worker(name, instance string) *worker {
 	w.Helper()
-	k := &worker{podCluster: w, name: name, instance: instance, node: &node{tb: w.T, networks: w.TempDir(), leases: w.TempDir()}}
+	k := &worker{podCluster: w, name: name, instance: instance, state: w.TempDir(), node: &node{tb: w.T, pods: filepath.Join(w.TempDir(), "pods")}}
 	folders, err := programs()
 	if err != nil {
 		w.Fatal(err)
@@ -209,13 +212,13 @@ func (w *podCluster) worker(name, instance string) *worker {
 }
 
 // substitute returns a folder with programs that pass their configuration on to ours and to the plugins of the CNI
-// project, with two changes: the environment names the folders of this node, since all nodes of the test share one file
+// project, with two changes: the environment names the folder of this node, since all nodes of the test share one file
 // system, and macvlan replaces ipvlan, which kernels can lack. macvlan differs in the MAC addresses of pods only, and the simulated
 // VPC delivers to both.
 func (k *worker) substitute(ours, plugins string) (dir string) {
 	k.Helper()
 	dir = k.TempDir()
-	folders := fmt.Sprintf("%s=%s %s=%s", podcni.NetworksVariable, k.networks, podcni.LeasesVariable, k.leases)
+	folders := fmt.Sprintf("%s=%s", podcni.PodsVariable, k.node.pods)
 	for name, program := range map[string]string{
 		"ipvlan": filepath.Join(plugins, "macvlan"), "host-device": filepath.Join(plugins, "host-device"),
 		podcni.RoutesName: filepath.Join(ours, podcni.RoutesName),
@@ -236,9 +239,10 @@ func (k *worker) boot() {
 		k.stopAgent()
 		k.links.End()
 	}
-	if err := os.RemoveAll(k.networks); err != nil {
+	if err := errors.Join(os.RemoveAll(k.node.pods), os.MkdirAll(k.node.pods, 0o755)); err != nil {
 		k.Fatal(err)
 	}
+	k.bootID = rand.Text()
 	k.links = netlinktest.New(k.T)
 	k.restart()
 	k.reachAPIServer()
@@ -273,12 +277,12 @@ func (k *worker) startAgent() {
 	}
 	o := agent.Options{
 		Node: k.name, API: api, Host: host, PCI: pci.Open(sysfs), Resync: time.Minute, DefaultMTU: 9001,
-		NetworksDir: k.networks, LeasesDir: k.leases, PodAddresses: pods, Log: slog.New(slog.NewTextHandler(k.Output(), nil)).With("node", k.name),
+		PodsDir: k.node.pods, StateDir: k.state, Process: podnet.Process{Boot: k.bootID, ID: rand.Text()}, PodAddresses: pods, Log: slog.New(slog.NewTextHandler(k.Output(), nil)).With("node", k.name),
 	}
 	if k.blind {
 		o.PodAddresses = nil
 	}
-	leases, err := podlease.OpenWatch(k.leases)
+	leases, err := podlease.OpenWatch(k.node.pods)
 	if err != nil {
 		k.Fatal(err)
 	}
@@ -346,33 +350,25 @@ func (w *podCluster) device(_, mac string) string {
 func (k *worker) ready(network string) {
 	k.Helper()
 	eventually(k.T, "the file of network "+network+" on "+k.name, func() bool {
-		_, err := os.Stat(filepath.Join(k.networks, network+".json"))
-		return err == nil
+		one, err := podlease.Find(k.node.pods, network, podnet.Holder{})
+		return err == nil && one.IsOpen()
 	})
 }
 
 // network reads the file of a network.
 func (k *worker) network(network string) podnet.Network {
 	k.Helper()
-	content, err := os.ReadFile(filepath.Join(k.networks, network+".json"))
-	if err != nil {
+	one, err := podlease.Find(k.node.pods, network, podnet.Holder{})
+	if err = errors.Join(err, one.Invalid); err != nil {
 		k.Fatal(err)
 	}
-	parsed, err := podnet.ParseNetwork(content)
-	if err != nil {
-		k.Fatal(err)
-	}
-	return parsed
+	return one.Network
 }
 
 // prefixes returns the IPv4 prefixes of a network in its file.
 func (k *worker) prefixes(network string) []netip.Prefix {
 	k.Helper()
-	var all []netip.Prefix
-	for _, p := range k.network(network).IPv4.Prefixes {
-		all = append(all, p.CIDR)
-	}
-	return all
+	return k.network(network).IPv4.Prefixes
 }
 
 // start starts a pod with networks as a kubelet does: an object with the annotation, a sandbox, and one call of Multus.

@@ -9,14 +9,12 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/containernetworking/cni/libcni"
 
 	"github.com/multieni/multieni/internal/cli"
-	"github.com/multieni/multieni/internal/core/podnet"
 )
 
 // TestPodsOfANodeENI declares networks and starts pods on nodes of two zones.
@@ -94,7 +92,7 @@ func TestPodsOfANodeENI(t *testing.T) {
 	t.Run("an agent that starts again keeps the addresses", func(t *testing.T) {
 		a.stopAgent()
 		// The agent writes the file only if it differs. If the file reappears, the new agent has run.
-		if err := os.Remove(filepath.Join(a.networks, "n3.json")); err != nil {
+		if err := os.Remove(a.file("n3")); err != nil {
 			t.Fatal(err)
 		}
 		a.startAgent()
@@ -124,7 +122,6 @@ func TestPodsOfANodeENI(t *testing.T) {
 	})
 	t.Run("a node that boots starts its pods again, and has no address of the former ones", func(t *testing.T) {
 		podB.links.End()
-		b.change("n3", func(l *podnet.Lease) { l.BootID = "the former boot" })
 		b.boot()
 		b.ready("n3")
 		again := b.start("upf-b-again", "n3")

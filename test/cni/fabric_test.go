@@ -63,7 +63,7 @@ func newClient(sim *awssim.Simulator) *sdk.Client {
 // the network's file has what EC2 has.
 func (v *vpc) node(t *testing.T, instance, subnet string) (*node, podnet.Network) {
 	t.Helper()
-	n := &node{tb: t, links: netlinktest.New(t), networks: t.TempDir(), leases: t.TempDir()}
+	n := &node{tb: t, links: netlinktest.New(t), pods: t.TempDir()}
 	var err error
 	if n.programs, err = programs(); err != nil {
 		t.Fatal(err)
@@ -89,10 +89,10 @@ func (v *vpc) node(t *testing.T, instance, subnet string) (*node, podnet.Network
 	n.links.IP("link set ens6 up")
 	network := podnet.Network{
 		Name: "n3", NodeENI: "n3", Node: instance, Link: "net-n3", ENI: *eni.NetworkInterfaceId, MAC: *eni.MacAddress,
-		MTU: 9001, Attachment: podnet.IPVLAN, Addresses: []netip.Addr{netip.MustParseAddr(*eni.PrivateIpAddress)},
-		IPv4: &podnet.Family{Prefixes: []podnet.Prefix{{CIDR: netip.MustParsePrefix(*eni.Ipv4Prefixes[0].Ipv4Prefix)}}},
+		MTU: 9001, Attachment: podnet.IPVLAN, UID: "uid-n3", Phase: podnet.Open, Addresses: []netip.Addr{netip.MustParseAddr(*eni.PrivateIpAddress)},
+		IPv4: &podnet.Family{Prefixes: []netip.Prefix{netip.MustParsePrefix(*eni.Ipv4Prefixes[0].Ipv4Prefix)}},
 		IPv6: &podnet.Family{
-			Gateway: netip.MustParseAddr("fe80:ec2::1"), Prefixes: []podnet.Prefix{{CIDR: netip.MustParsePrefix(*eni.Ipv6Prefixes[0].Ipv6Prefix)}},
+			Gateway: netip.MustParseAddr("fe80:ec2::1"), Prefixes: []netip.Prefix{netip.MustParsePrefix(*eni.Ipv6Prefixes[0].Ipv6Prefix)},
 		},
 	}
 	for _, s := range v.sim.State().Subnets {
@@ -153,8 +153,8 @@ func TestPodsOfTwoZonesPingEachOther(t *testing.T) {
 
 	// EC2 does not have this prefix: the pod starts, and reaches no other pod.
 	unknown := networkB
-	unknown.IPv4 = &podnet.Family{Subnet: networkB.IPv4.Subnet, Gateway: networkB.IPv4.Gateway, Prefixes: []podnet.Prefix{
-		{CIDR: netip.MustParsePrefix("10.0.95.224/28")},
+	unknown.IPv4 = &podnet.Family{Subnet: networkB.IPv4.Subnet, Gateway: networkB.IPv4.Gateway, Prefixes: []netip.Prefix{
+		netip.MustParsePrefix("10.0.95.224/28"),
 	}}
 	unknown.IPv6 = nil
 	b.write(unknown)

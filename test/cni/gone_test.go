@@ -15,7 +15,7 @@ import (
 // TestAPodThatEndedWithoutDelKeepsNoInterface: the runtime lost its state, or the node booted and a plugin in front of
 // multieni-ipam does not call it. A network that is to be removed gets no further pod whose start would end the lease.
 func TestAPodThatEndedWithoutDelKeepsNoInterface(t *testing.T) {
-	size.NeedsAll(t, "its removal waits for the controller's next read")
+	size.NeedsAll(t, "its removal waits until the pod's address has rested for a minute")
 	w := newPodCluster(t)
 	w.control()
 	a := w.worker("node-a1", instanceA)
@@ -25,5 +25,5 @@ func TestAPodThatEndedWithoutDelKeepsNoInterface(t *testing.T) {
 	w.kubectl("", "delete", "nodeeni", "n3", "--wait=false")
 	w.kubectl("", "wait", "nodeeni/n3", "--for=jsonpath={.status.attachments[0].reason}=InUseByPods", "--timeout=60s")
 	p.links.End()
-	w.kubectl("", "wait", "nodeeni/n3", "--for=delete", "--timeout=60s")
+	w.kubectl("", "wait", "nodeeni/n3", "--for=delete", "--timeout=150s") // an address rests for a minute after its pod
 }

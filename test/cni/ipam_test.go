@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,7 +106,7 @@ func ipamCommand(t *testing.T, n *node, list *libcni.NetworkConfigList, p pod) *
 	command := exec.CommandContext(context.Background(), filepath.Join(n.programs[0], "multieni-ipam"))
 	command.Env = []string{
 		"CNI_COMMAND=ADD", "CNI_CONTAINERID=" + conf.ContainerID, "CNI_NETNS=" + conf.NetNS, "CNI_IFNAME=net1", "CNI_PATH=/", "CNI_NETNS_OVERRIDE=1",
-		podcni.NetworksVariable + "=" + n.networks, podcni.LeasesVariable + "=" + n.leases,
+		podcni.PodsVariable + "=" + n.pods,
 	}
 	text := bytes.Replace(list.Plugins[0].Bytes, []byte("{"), []byte(`{"cniVersion": "1.1.0", "name": "n3", `), 1)
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(text), writer, os.Stderr
@@ -120,7 +119,7 @@ func TestAProgramThatIsKilledLeaksNothing(t *testing.T) {
 	list := n.addressOnly("n3")
 	p := n.pod("killed")
 	t.Run("before the lease", func(t *testing.T) {
-		store, err := podlease.Open(n.leases, "n3")
+		store, err := podlease.Open(n.pods, "n3")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +140,7 @@ func TestAProgramThatIsKilledLeaksNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "the lease", func() bool {
-			files, _ := filepath.Glob(filepath.Join(n.leases, "n3", "*.json"))
+			files := n.leaseFiles("n3")
 			return len(files) == 2
 		})
 		_ = command.Process.Kill()
@@ -238,7 +237,8 @@ func TestANetworkThatIsNotReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			if c.file != "" {
-				if err := os.WriteFile(filepath.Join(n.networks, "n3.json"), []byte(c.file), 0o600); err != nil {
+				n.write(network("n3", 4, 1))
+				if err := os.WriteFile(n.file("n3"), []byte(c.file), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -259,14 +259,29 @@ func TestANetworkThatIsNotReady(t *testing.T) {
 	}
 }
 
-func TestADrainingPrefixGivesNoAddress(t *testing.T) {
+// An interface replaces another one, whose pods still run: a pod gets addresses of the new one, and none that a pod of the
+// former one has.
+func TestASuccessorServesBesideItsPredecessor(t *testing.T) {
 	n := newNode(t)
-	draining := network("n3", 4, 2)
-	draining.IPv4.Prefixes[0].Draining = true
-	n.write(draining)
-	result := n.mustAdd(n.addressOnly("n3"), n.pod("a"), "net1")
-	if got := netip.MustParsePrefix(result.IPs[0].Address.String()).Addr(); !draining.IPv4.Prefixes[1].CIDR.Contains(got) {
-		t.Errorf("got %v", got)
+	former := network("n3", 4, 1)
+	n.write(former)
+	list := n.addressOnly("n3")
+	running := n.pod("running")
+	before := n.mustAdd(list, running, "net1")
+	former.Phase = podnet.Closed
+	n.write(former)
+	next := network("n3", 4, 1)
+	next.ENI, next.UID = "eni-next", "uid-next"
+	n.write(next)
+	if after := n.mustAdd(list, n.pod("next"), "net1"); after.IPs[0].Address.String() != "10.0.4.17/24" {
+		t.Errorf("the pod of the next interface gets %v; %v is in use", after.IPs[0], before.IPs[0])
+	}
+	if again := n.mustAdd(list, running, "net1"); again.IPs[0].Address.String() != before.IPs[0].Address.String() {
+		t.Errorf("the pod that runs had %v, and has %v", before.IPs[0], again.IPs[0])
+	}
+	n.del(list, running, "net1")
+	if used := n.inUse("n3"); len(used) != 2 {
+		t.Errorf("in use: %v", used)
 	}
 }
 
@@ -277,7 +292,7 @@ func TestAnInterfaceThatIsToBeRemovedTakesNoFurtherPod(t *testing.T) {
 	list := n.addressOnly("n3")
 	running := n.pod("running")
 	before := n.mustAdd(list, running, "net1")
-	network.Draining = true
+	network.Phase = podnet.Closed
 	n.write(network)
 	if again := n.mustAdd(list, running, "net1"); again.IPs[0].Address.String() != before.IPs[0].Address.String() {
 		t.Errorf("the pod that runs had %v, and has %v", before.IPs[0], again.IPs[0])

@@ -63,13 +63,13 @@ func TestAProgramThatDoesNotRunStopsNoOtherPod(t *testing.T) {
 	}
 	defer func() { _ = blocked.Process.Kill(); _ = blocked.Wait() }()
 	eventually(t, "the lease of the blocked call", func() bool {
-		files, _ := filepath.Glob(filepath.Join(n.leases, "n3", "*.json"))
+		files := n.leaseFiles("n3")
 		return len(files) == 2
 	})
 	running := n.pod("running")
 	n.mustAdd(list, running, "net1")
 	t.Run("with the lock", func(t *testing.T) {
-		store, err := podlease.Open(n.leases, "n3")
+		store, err := podlease.Open(n.pods, "n3")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestAProgramThatDoesNotRunStopsNoOtherPod(t *testing.T) {
 		calls.Go(func() { ended = n.end(list, running, "net1") })
 		calls.Wait()
 		for call, err := range map[string]error{"ADD": added, "DEL": ended} {
-			if code(err) != tryAgainLater || !strings.Contains(fmt.Sprint(err), "fuser /var/lib/multieni/leases/n3/lock") {
+			if code(err) != tryAgainLater || !strings.Contains(fmt.Sprint(err), "fuser /run/multieni/pods/n3/lock") {
 				t.Errorf("%s: code %d: %v", call, code(err), err)
 			}
 		}
@@ -121,7 +121,7 @@ func TestGarbageCollectionWithoutTheListEndsNothing(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			command := exec.CommandContext(t.Context(), filepath.Join(n.programs[0], "multieni-ipam"))
-			command.Env = []string{"CNI_COMMAND=GC", "CNI_PATH=/", podcni.NetworksVariable + "=" + n.networks, podcni.LeasesVariable + "=" + n.leases}
+			command.Env = []string{"CNI_COMMAND=GC", "CNI_PATH=/", podcni.PodsVariable + "=" + n.pods}
 			command.Stdin = strings.NewReader(fmt.Sprintf(`{"cniVersion": "1.1.0", "name": "n3", "type": "multieni-ipam", "ipam": %s%s}`, n.ipam("n3"), tc.list))
 			answer, err := command.Output()
 			var fault types.Error
@@ -135,7 +135,7 @@ func TestGarbageCollectionWithoutTheListEndsNothing(t *testing.T) {
 	}
 }
 
-// TestFilesOfACompromisedAgent: the agent can write both folders, and must neither reach other files of the host nor
+// TestFilesOfACompromisedAgent: the agent can write the folder, and must neither reach other files of the host nor
 // stop the program.
 func TestFilesOfACompromisedAgent(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -143,31 +143,36 @@ func TestFilesOfACompromisedAgent(t *testing.T) {
 		added   bool
 	}{
 		"a link in place of a draft": {func(n *node, outside string) error {
-			return os.Symlink(outside, filepath.Join(n.leases, "n3", ".10.0.4.16.json.new"))
+			return os.Symlink(outside, filepath.Join(n.folder("n3"), ".10.0.4.16.json.new"))
 		}, true},
 		"a link in place of the folder": {func(n *node, outside string) error {
-			return errors.Join(os.RemoveAll(filepath.Join(n.leases, "n3")), os.Symlink(filepath.Dir(outside), filepath.Join(n.leases, "n3")))
+			return errors.Join(os.RemoveAll(filepath.Join(n.pods, "n3")), os.Symlink(filepath.Dir(outside), filepath.Join(n.pods, "n3")))
+		}, false},
+		"a link in place of the folder of the interface": {func(n *node, outside string) error {
+			folder := n.folder("n3")
+			return errors.Join(os.RemoveAll(folder), os.Symlink(filepath.Dir(outside), folder))
 		}, false},
 		"a pipe as the file of the network": {func(n *node, _ string) error {
-			path := filepath.Join(n.networks, "n3.json")
+			path := n.file("n3")
 			return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))
 		}, false},
 		"an endless file of the network": {func(n *node, _ string) error {
-			path := filepath.Join(n.networks, "n3.json")
+			path := n.file("n3")
 			return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path))
 		}, false},
 		"a pipe as a lease": {func(n *node, _ string) error {
-			return syscall.Mkfifo(filepath.Join(n.leases, "n3", "10.0.4.16.json"), 0o600)
+			return syscall.Mkfifo(filepath.Join(n.folder("n3"), "10.0.4.16.json"), 0o600)
 		}, true},
 		"a pipe as the lock": {func(n *node, _ string) error {
-			return syscall.Mkfifo(filepath.Join(n.leases, "n3", "lock"), 0o600)
+			lock := filepath.Join(n.pods, "n3", "lock")
+			return errors.Join(os.Remove(lock), syscall.Mkfifo(lock, 0o600))
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			n.write(network("n3", 4, 1))
 			outside := filepath.Join(t.TempDir(), "kubelet-config")
-			err := errors.Join(os.WriteFile(outside, []byte("of the host"), 0o600), os.Mkdir(filepath.Join(n.leases, "n3"), 0o755))
+			err := os.WriteFile(outside, []byte("of the host"), 0o600)
 			if err := errors.Join(err, tc.prepare(n, outside)); err != nil {
 				t.Fatal(err)
 			}
@@ -186,14 +191,14 @@ func TestFilesOfACompromisedAgent(t *testing.T) {
 // TestPodsEndWhileTheDiskIsFull: the kubelet ends pods to free the disk.
 func TestPodsEndWhileTheDiskIsFull(t *testing.T) {
 	n := newNode(t)
-	if err := syscall.Mount("tmpfs", n.leases, "tmpfs", 0, "size=256k"); err != nil {
+	if err := syscall.Mount("tmpfs", n.pods, "tmpfs", 0, "size=256k"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = syscall.Unmount(n.leases, syscall.MNT_DETACH) })
+	t.Cleanup(func() { _ = syscall.Unmount(n.pods, syscall.MNT_DETACH) })
 	n.write(network("n3", 4, 1))
 	list, p := n.addressOnly("n3"), n.pod("a")
 	n.mustAdd(list, p, "net1")
-	data, err := os.Create(filepath.Join(n.leases, "data"))
+	data, err := os.Create(filepath.Join(n.pods, "data"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +219,7 @@ func TestPodsEndWhileTheDiskIsFull(t *testing.T) {
 	_ = data.Close()
 	third := n.pod("c")
 	n.mustAdd(list, third, "net1")
-	if err := syscall.Mount("", n.leases, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "size=256k"); err != nil {
+	if err := syscall.Mount("", n.pods, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "size=256k"); err != nil {
 		t.Fatal(err)
 	}
 	n.del(list, third, "net1")

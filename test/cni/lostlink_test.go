@@ -138,11 +138,11 @@ func TestANetworkThatTakesNoPodsSaysSoBeforehand(t *testing.T) {
 	network := network("n3", 4, 1)
 	list := n.addressOnly("n3")
 	for name, tc := range map[string]struct {
-		draining bool
-		want     uint
-	}{"open": {false, 0}, "draining": {true, notAvailable}} {
+		phase podnet.Phase
+		want  uint
+	}{"open": {network.Phase, 0}, "closed": {podnet.Closed, notAvailable}} {
 		t.Run(name, func(t *testing.T) {
-			network.Draining = tc.draining
+			network.Phase = tc.phase
 			n.write(network)
 			err := n.runtime.GetStatusNetworkList(t.Context(), list)
 			if code(err) != tc.want || (err == nil) != (tc.want == 0) {

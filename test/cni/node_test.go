@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -72,15 +73,16 @@ type node struct {
 	tb    testing.TB
 	links *netlinktest.Namespace
 	// vpc has the other end, eni, of the interface that was attached last.
-	vpc              *netlinktest.Namespace
-	programs         []string
-	runtime          *libcni.CNIConfig
-	networks, leases string
+	vpc      *netlinktest.Namespace
+	programs []string
+	runtime  *libcni.CNIConfig
+	// pods is the folder that the agent and the CNI program share.
+	pods string
 }
 
 func newNode(tb testing.TB) *node {
 	tb.Helper()
-	n := &node{tb: tb, links: netlinktest.New(tb), networks: tb.TempDir(), leases: tb.TempDir()}
+	n := &node{tb: tb, links: netlinktest.New(tb), pods: tb.TempDir()}
 	var err error
 	if n.programs, err = programs(); err != nil {
 		tb.Fatal(err)
@@ -92,7 +94,7 @@ func newNode(tb testing.TB) *node {
 
 // restart gives the node a runtime without the memory of its calls.
 func (n *node) restart() {
-	n.runtime = libcni.NewCNIConfigWithCacheDir(n.programs, n.tb.TempDir(), nodenet.Execution(n.networks, n.leases, os.Stderr))
+	n.runtime = libcni.NewCNIConfigWithCacheDir(n.programs, n.tb.TempDir(), nodenet.Execution(n.pods, os.Stderr))
 }
 
 // attach attaches an interface of a NodeENI.
@@ -110,19 +112,19 @@ func network(name string, third, prefixes int) podnet.Network {
 	block := func(last int) netip.Prefix { return netip.MustParsePrefix(fmt.Sprintf("10.0.%d.%d/28", third, last)) }
 	network := podnet.Network{
 		Name: name, NodeENI: name, Node: "node-1", Link: "net-" + name, ENI: "eni-" + name, MTU: 9001,
-		Attachment: podnet.IPVLAN,
+		Attachment: podnet.IPVLAN, UID: "uid-" + name, Phase: podnet.Open,
 		IPv4: &podnet.Family{
 			Subnet: netip.MustParsePrefix(fmt.Sprintf("10.0.%d.0/24", third)), Gateway: netip.MustParseAddr(fmt.Sprintf("10.0.%d.1", third)),
 			MaxPrefixes: prefixes,
 		},
 		IPv6: &podnet.Family{
 			Subnet: netip.MustParsePrefix(fmt.Sprintf("2001:db8:0:%x::/64", third)), Gateway: netip.MustParseAddr("fe80:ec2::1"),
-			Prefixes: []podnet.Prefix{{CIDR: netip.MustParsePrefix(fmt.Sprintf("2001:db8:0:%x:5::/80", third))}},
+			Prefixes: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("2001:db8:0:%x:5::/80", third))},
 		},
 		Routes: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("10.6%d.0.0/16", third))},
 	}
 	for i := range prefixes {
-		network.IPv4.Prefixes = append(network.IPv4.Prefixes, podnet.Prefix{CIDR: block(16 * (i + 1))})
+		network.IPv4.Prefixes = append(network.IPv4.Prefixes, block(16*(i+1)))
 	}
 	return network
 }
@@ -130,13 +132,41 @@ func network(name string, third, prefixes int) podnet.Network {
 // write writes the file of a network as the agent does.
 func (n *node) write(network podnet.Network) {
 	n.tb.Helper()
-	text, err := network.Encode()
+	store, err := podlease.Open(n.pods, network.Name)
 	if err != nil {
 		n.tb.Fatal(err)
 	}
-	if err := podlease.WriteFile(filepath.Join(n.networks, network.Name+".json"), text); err != nil {
+	defer store.Close()
+	if err := store.WriteNetwork(network); err != nil {
 		n.tb.Fatal(err)
 	}
+}
+
+// folder returns the folder of the interface of a network; that of network if the agent has made none.
+func (n *node) folder(network string) string {
+	n.tb.Helper()
+	all, err := podlease.All(n.pods)
+	if err != nil {
+		n.tb.Fatal(err)
+	}
+	if len(all[network]) > 0 {
+		return filepath.Join(n.pods, network, all[network][0])
+	}
+	return filepath.Join(n.pods, network, "eni-"+network)
+}
+
+// file returns the path of the file of a network.
+func (n *node) file(network string) string { return filepath.Join(n.folder(network), "network.json") }
+
+// leaseFiles returns the paths of the leases of a network.
+func (n *node) leaseFiles(network string) (leases []string) {
+	files, _ := filepath.Glob(filepath.Join(n.folder(network), "*.json"))
+	for _, file := range files {
+		if filepath.Base(file) != "network.json" {
+			leases = append(leases, file)
+		}
+	}
+	return leases
 }
 
 // ipam is the IPAM section of a network.
@@ -250,14 +280,21 @@ func (n *node) inUse(network string) map[string]string {
 
 func (n *node) read(network string) []podnet.Lease {
 	n.tb.Helper()
-	store, err := podlease.Open(n.leases, network)
+	store, err := podlease.OpenPresent(n.tb.Context(), n.pods, network)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		n.tb.Fatal(err)
 	}
 	defer store.Close()
-	leases, err := store.Leases()
+	all, err := store.Folders()
 	if err != nil {
 		n.tb.Fatal(err)
+	}
+	var leases []podnet.Lease
+	for _, folder := range all {
+		leases = append(leases, folder.Leases...)
 	}
 	return leases
 }
@@ -265,16 +302,19 @@ func (n *node) read(network string) []podnet.Lease {
 // change rewrites the leases of a network, as if time had passed or the node had booted.
 func (n *node) change(network string, change func(*podnet.Lease)) {
 	n.tb.Helper()
-	leases := n.read(network)
-	store, err := podlease.Open(n.leases, network)
+	store, err := podlease.Open(n.pods, network)
 	if err != nil {
 		n.tb.Fatal(err)
 	}
 	defer store.Close()
-	for i := range leases {
-		change(&leases[i])
+	all, err := store.Folders()
+	for _, folder := range all {
+		for i := range folder.Leases {
+			change(&folder.Leases[i])
+		}
+		err = errors.Join(err, store.Put(folder.ENI, folder.Leases...))
 	}
-	if err := store.Put(leases...); err != nil {
+	if err != nil {
 		n.tb.Fatal(err)
 	}
 }

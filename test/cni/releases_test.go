@@ -20,8 +20,8 @@ import (
 	"github.com/multieni/multieni/test/inputs"
 )
 
-// earlierProgram builds multieni-cni as a release before draining networks: it knows version 1 of their files, and
-// ignores the field. It returns the folder in which the program is installed.
+// earlierProgram builds multieni-cni as a release that knows version 1 of the files of networks. It returns the folder in
+// which the program is installed.
 func earlierProgram(t *testing.T) string {
 	t.Helper()
 	if os.Getenv(guestPrograms) != "" {
@@ -33,15 +33,11 @@ func earlierProgram(t *testing.T) string {
 		t.Fatal(err)
 	}
 	text := string(content)
-	for now, before := range map[string]string{
-		"NetworkVersion = 2": "NetworkVersion = 1",
-		"Draining bool `json:\"draining,omitempty\"`\n}\n\n// Family is": "Draining bool `json:\"-\"`\n}\n\n// Family is",
-	} {
-		if strings.Count(text, now) != 1 {
-			t.Fatalf("%s has %q %d times", source, now, strings.Count(text, now))
-		}
-		text = strings.Replace(text, now, before, 1)
+	const now, before = "NetworkVersion = 2", "NetworkVersion = 1"
+	if strings.Count(text, now) != 1 {
+		t.Fatalf("%s has %q %d times", source, now, strings.Count(text, now))
 	}
+	text = strings.Replace(text, now, before, 1)
 	absolute, err := filepath.Abs(source)
 	if err != nil {
 		t.Fatal(err)
@@ -72,20 +68,18 @@ func TestProgramsOfTwoReleases(t *testing.T) {
 	twoReleases := func(t *testing.T) (n *node, earlier *libcni.CNIConfig) {
 		n = newNode(t)
 		return n, libcni.NewCNIConfigWithCacheDir([]string{folder, n.programs[1]}, t.TempDir(),
-			nodenet.Execution(n.networks, n.leases, os.Stderr))
+			nodenet.Execution(n.pods, os.Stderr))
 	}
 
-	t.Run("the earlier one refuses a network that drains", func(t *testing.T) {
+	t.Run("the earlier one refuses the file of a later release", func(t *testing.T) {
 		n, earlier := twoReleases(t)
-		draining := network("n3", 4, 1)
-		draining.Draining = true
-		n.write(draining)
+		n.write(network("n3", 4, 1))
 		n.runtime = earlier
 		_, err := n.add(n.addressOnly("n3"), n.pod("late"), "net1")
 		if code(err) != tryAgainLater {
 			t.Errorf("code %d: %v", code(err), err)
 		}
-		for _, want := range []string{"later release than multieni-ipam", "version 2", "n3.json", "delete the agent's pod on node node-1"} {
+		for _, want := range []string{"later release than multieni-ipam", "version 2", "eni-n3", "delete the agent's pod on node node-1"} {
 			if !strings.Contains(fmt.Sprint(err), want) {
 				t.Errorf("got %v, want %q", err, want)
 			}
@@ -98,49 +92,25 @@ func TestProgramsOfTwoReleases(t *testing.T) {
 			t.Errorf("addresses in use: %v", used)
 		}
 	})
-	t.Run("the earlier one serves all other networks", func(t *testing.T) {
+	t.Run("the earlier one ends a pod of the later one", func(t *testing.T) {
 		n, earlier := twoReleases(t)
 		n.write(network("n3", 4, 1))
+		a := n.pod("a")
+		n.mustAdd(n.addressOnly("n3"), a, "net1")
 		n.runtime = earlier
-		n.mustAdd(n.addressOnly("n3"), n.pod("a"), "net1")
+		n.del(n.addressOnly("n3"), a, "net1")
+		if used := n.inUse("n3"); len(used) > 0 {
+			t.Errorf("addresses in use: %v", used)
+		}
 	})
-	for _, c := range []struct {
-		name                    string
-		addsEarlier, delEarlier bool
-	}{
-		{"the earlier one ends a pod of the later one", false, true},
-		{"the later one ends a pod of the earlier one", true, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			n, earlier := twoReleases(t)
-			later := n.runtime
-			use := func(isEarlier bool) {
-				if n.runtime = later; isEarlier {
-					n.runtime = earlier
-				}
-			}
-			started := network("n3", 4, 1)
-			n.write(started)
-			use(c.addsEarlier)
-			a := n.pod("a")
-			n.mustAdd(n.addressOnly("n3"), a, "net1")
-			started.Draining = true // which needs the file of the later release
-			n.write(started)
-			use(c.delEarlier)
-			n.del(n.addressOnly("n3"), a, "net1")
-			if used := n.inUse("n3"); len(used) > 0 {
-				t.Errorf("addresses in use: %v", used)
-			}
-		})
-	}
 	t.Run("a pod of a release to come ends", func(t *testing.T) {
 		n := newNode(t)
 		n.write(network("n3", 4, 1))
 		a := n.pod("a")
 		n.mustAdd(n.addressOnly("n3"), a, "net1")
-		files, err := filepath.Glob(filepath.Join(n.leases, "n3", "*.json"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no leases: %v", err)
+		files := n.leaseFiles("n3")
+		if len(files) == 0 {
+			t.Fatal("no leases")
 		}
 		for _, file := range files {
 			content, err := os.ReadFile(file)

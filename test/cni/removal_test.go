@@ -19,12 +19,12 @@ func TestAnInterfaceIsNotTakenFromAPodThatStarted(t *testing.T) {
 	w.control()
 	a, b := w.worker("node-a1", instanceA), w.worker("node-b1", instanceB)
 	w.apply(podNetworks)
-	w.kubectl("", "wait", "nodeeni", "--all", "--for=condition=PodNetworkReady", "--timeout=60s")
+	w.kubectl("", "wait", "nodeeni", "--all", "--for=condition=PodNetworkReady", "--timeout=150s")
 	podB := b.start("upf-b", "n3")
 	podA := a.start("upf-a", "n3")
 	w.kubectl("", "delete", "nodeeni", "n3", "--wait=false")
-	w.kubectl("", "wait", "nodeeni/n3", "--for=jsonpath={.status.attachments[0].reason}=InUseByPods", "--timeout=60s")
-	w.kubectl("", "wait", "nodeeni/n3", "--for=jsonpath={.status.attachments[1].reason}=InUseByPods", "--timeout=60s")
+	w.kubectl("", "wait", "nodeeni/n3", "--for=jsonpath={.status.attachments[0].reason}=InUseByPods", "--timeout=150s")
+	w.kubectl("", "wait", "nodeeni/n3", "--for=jsonpath={.status.attachments[1].reason}=InUseByPods", "--timeout=150s")
 	w.ping(podA, podB, b.addressesOf(podB, "n3"))
 
 	t.Run("no further pod gets an address", func(t *testing.T) {
@@ -36,6 +36,6 @@ func TestAnInterfaceIsNotTakenFromAPodThatStarted(t *testing.T) {
 	t.Run("the interfaces go after the pods", func(t *testing.T) {
 		a.stop(podA)
 		b.stop(podB)
-		w.kubectl("", "wait", "nodeeni/n3", "--for=delete", "--timeout=60s")
+		w.kubectl("", "wait", "nodeeni/n3", "--for=delete", "--timeout=150s")
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -136,7 +135,7 @@ func TestDelOfAPodThatIsGone(t *testing.T) {
 	list := n.shared("n3")
 	p := n.pod("a")
 	n.mustAdd(list, p, "net1")
-	if err := os.Remove(filepath.Join(n.networks, "n3.json")); err != nil {
+	if err := os.Remove(n.file("n3")); err != nil {
 		t.Fatal(err)
 	}
 	conf := p.runtimeConf("net1")

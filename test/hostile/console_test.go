@@ -25,9 +25,9 @@ import (
 	"github.com/multieni/multieni/test/size"
 )
 
-// TestByHand lets people detach an interface in the EC2 console, remove tags from another, and move a third to an
-// instance outside the cluster, for which they pause its node. The controller reacts to each change, changes no other
-// interface, and does not repeat itself.
+// TestByHand lets people detach an interface in the EC2 console, remove tags from another, the cluster's tag from a third,
+// and move a fourth to an instance outside the cluster, for which they pause its node. The controller reacts to each
+// change, changes no other interface, and does not repeat itself.
 func TestByHand(t *testing.T) {
 	size.NeedsAll(t, "faults of a minute, with an API server of its own")
 	t.Parallel()
@@ -37,27 +37,38 @@ func TestByHand(t *testing.T) {
 	s.label(names("node", 0, 4)...)
 	s.run("--resync-period=1s")
 	s.holds(afterwards, wanted(names("node", 0, 4)))
+	s.reports(afterwards, "both", 8)
 	before := len(s.calls())
 
-	detached, retagged, moved := s.of("node-0"), s.of("node-1"), s.of("node-2")
+	detached, retagged, moved, foreign := s.of("node-0"), s.of("node-1"), s.of("node-2"), s.of("node-3")
 	s.console("DetachNetworkInterface", "AttachmentId", detached.Attachment.AttachmentID)
 	s.console("DeleteTags", "ResourceId.1", retagged.NetworkInterfaceID, "Tag.1.Key", "Name", "Tag.2.Key", identity.TagNodeENI)
-	s.pause("node-2", true)
+	s.console("DeleteTags", "ResourceId.1", foreign.NetworkInterfaceID, "Tag.1.Key", identity.TagCluster)
+	s.pause("node-2", `"somebody looks into it"`)
+	s.rests() // a ready interface does not say that it is paused
 	s.move(moved, instanceID(1, 0))
-	s.pause("node-2", false)
+	s.eventually(afterwards, "the interface that is away waits for the end of the pause", func() string {
+		return s.lacks("node-2", v1alpha1.ReasonPaused)
+	})
+	s.pause("node-2", "null")
 
 	s.eventually(afterwards, "what was detached is attached, what was done to the others is told", func() string {
 		now := s.now(detached)
 		if now == nil || now.Attachment == nil || now.Attachment.Status != ec2.Attached || now.Attachment.AttachmentID == detached.Attachment.AttachmentID {
 			return detached.NetworkInterfaceID + " is not attached"
 		}
-		return cmp.Or(s.lacks("node-1", plan.RemovedExternally), s.lacks("node-2", plan.AttachedElsewhere))
+		if now := s.now(retagged); now == nil || now.Tags["Name"] == "" || now.Tags[identity.TagNodeENI] == "" {
+			return retagged.NetworkInterfaceID + " lacks its tags"
+		}
+		return cmp.Or(s.lacks("node-3", plan.RemovedExternally), s.lacks("node-2", plan.AttachedElsewhere))
 	})
 	s.rests()
-	// The interface without the tag of its NodeENI has no whole identity any more and stays as it is. It was so young
-	// that the controller does not create its successor at once.
-	if now := s.now(retagged); now == nil || now.Attachment == nil || now.Attachment.AttachmentID != retagged.Attachment.AttachmentID || now.Tags["Name"] != "" {
-		t.Errorf("%s was touched after somebody had changed its identity: %+v", retagged.NetworkInterfaceID, now)
+	// The interface without the tag of the cluster is not ours any more and stays as it is. It was so young that the
+	// controller does not create its successor at once.
+	for _, i := range []*ec2.NetworkInterface{retagged, foreign} {
+		if now := s.now(i); now == nil || now.Attachment == nil || now.Attachment.AttachmentID != i.Attachment.AttachmentID {
+			t.Errorf("%s was touched after somebody had changed its tags: %+v", i.NetworkInterfaceID, now)
+		}
 	}
 	if now := s.now(moved); now == nil || now.Attachment == nil || now.Attachment.InstanceID != instanceID(1, 0) {
 		t.Errorf("%s was taken from where people use it: %+v", moved.NetworkInterfaceID, now)
@@ -67,26 +78,16 @@ func TestByHand(t *testing.T) {
 			t.Errorf("%s because of what people did by hand", c.action)
 		}
 	}
-	if made := len(s.calls()) - before; made != 2 {
-		t.Errorf("%d calls, want an attach and a change for the one that was detached", made)
+	if made := len(s.calls()) - before; made != 3 {
+		t.Errorf("%d calls, want an attach and a change for the one that was detached, and the tags of another", made)
 	}
 }
 
 // pause sets or removes the annotation of a node that stops all changes to its interfaces.
-func (s *stage) pause(node string, on bool) {
+func (s *stage) pause(node, value string) {
 	s.Helper()
-	value := "null"
-	if on {
-		value = `"somebody looks into it"`
-	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, v1alpha1.PausedAnnotation, value)
 	s.must(s.kube.Patch(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, client.RawPatch(types.MergePatchType, patch)))
-	s.eventually(afterwards, fmt.Sprintf("%s is paused: %t", node, on), func() string {
-		if is := s.lacks(node, plan.Retained); (is == "") != on {
-			return cmp.Or(is, "it is paused")
-		}
-		return ""
-	})
 }
 
 // move detaches an interface and attaches it to another instance, as a person does who waits for the detach.
@@ -107,18 +108,16 @@ func (s *stage) now(i *ec2.NetworkInterface) *ec2.NetworkInterface {
 	return s.interfaces([]string{i.NetworkInterfaceID})[i.NetworkInterfaceID]
 }
 
-// lacks returns "" if the state of the node has the reason for one of its interfaces, else what it says instead.
+// lacks returns "" if one of the node's interfaces has the reason, else what they say instead.
 func (s *stage) lacks(node string, reason plan.Reason) string {
-	var state v1alpha1.NodeENIState
-	if err := s.kube.Get(s.Context(), client.ObjectKey{Name: node}, &state); err != nil {
-		return err.Error()
-	}
 	var said []string
-	for _, i := range state.Status.Interfaces {
-		if i.Reason == string(reason) {
-			return ""
+	for _, n := range s.objects(node) {
+		for _, c := range n.Status.Conditions {
+			if c.Reason == string(reason) {
+				return ""
+			}
+			said = append(said, n.Status.ENIID+" "+c.Type+" "+c.Reason)
 		}
-		said = append(said, i.ENIID+" "+i.Reason)
 	}
 	return fmt.Sprintf("%s says %q", node, said)
 }

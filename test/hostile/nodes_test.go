@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/test/size"
 )
 
@@ -65,15 +64,9 @@ func TestNodesAreNotWhatTheySeem(t *testing.T) {
 	s.holds(afterwards, wanted([]string{"other-2"}))
 }
 
-// missing says how many interfaces a node has by their tags; "" if it has the desired number.
+// missing says how many interfaces a node has; "" if it has the desired number.
 func (s *stage) missing(node string, want int) string {
-	n := 0
-	for _, eni := range s.cloud.State().NetworkInterfaces {
-		if eni.Tags[identity.TagNode] == node {
-			n++
-		}
-	}
-	if n != want {
+	if n := len(s.objects(node)); n != want {
 		return fmt.Sprintf("%d interfaces of node %s, not %d", n, node, want)
 	}
 	return ""

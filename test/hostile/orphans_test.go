@@ -23,7 +23,7 @@ import (
 	"github.com/multieni/multieni/test/size"
 )
 
-// TestOrphans creates thousands of interfaces in EC2 by hand: orphans, which name a NodeENI that does not exist, and an
+// TestOrphans creates thousands of interfaces in EC2 by hand: orphans, which name an object that does not exist, and an
 // equal number of look-alikes, which lack one property of orphans. The controller deletes the orphans at the rate that
 // EC2 allows, and changes neither the look-alikes nor the interfaces of the nodes.
 func TestOrphans(t *testing.T) {
@@ -118,13 +118,12 @@ func (s *stage) interfaces(ids []string) map[string]*ec2.NetworkInterface {
 	return found
 }
 
-// orphan returns the tags of an interface that was created an hour ago for a NodeENI that does not exist any more. Some
+// orphan returns the tags of an interface that was created an hour ago for an object that does not exist any more. Some
 // name an existing node, some a deleted one.
 func (s *stage) orphan(n int) map[string]string {
-	m := identity.Member{
+	m := identity.Interface{
 		Cluster: s.name, NodeENI: "forgotten", Node: nodeName("node", n%fleetSize), InstanceID: instanceID(0, n%fleetSize),
-		Key:        identity.Key{Owner: identity.Owner(fmt.Sprintf("00000000-0000-4000-8000-%012d", n/100)), Ordinal: n % 100},
-		Generation: identity.Generation(n),
+		UID: identity.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)), Ordinal: n % 100,
 	}
 	switch n % 3 {
 	case 1:
@@ -132,6 +131,7 @@ func (s *stage) orphan(n int) map[string]string {
 	case 2:
 		m.InstanceID = fmt.Sprintf("i-0beef%012d", n%fleetSize)
 	}
+	m.Name = identity.ObjectName(m.NodeENI, m.InstanceID, m.Ordinal)
 	return m.Tags(time.Now().Add(-time.Hour), nil)
 }
 
@@ -152,9 +152,9 @@ func (s *stage) putLookAlikes(count int) []string {
 		func(tags map[string]string) { tags[identity.TagCluster] = s.name + "-2" },
 		func(tags map[string]string) { tags[identity.TagCluster] = strings.ToUpper(s.name) },
 		func(tags map[string]string) { delete(tags, identity.TagCluster) },
-		func(tags map[string]string) { delete(tags, identity.TagMember) },
-		func(tags map[string]string) { tags[identity.TagGeneration] = "young" },
-		func(tags map[string]string) { tags[identity.TagNodeENIUID] = "" },
+		func(tags map[string]string) { delete(tags, identity.TagInterface) },
+		func(tags map[string]string) { tags[identity.TagInterface] += "9999" },
+		func(tags map[string]string) { tags[identity.TagUID] = "" },
 		func(tags map[string]string) { clear(tags); tags["Name"] = "forgotten/node-1" },
 	}
 	doubtful := []func(tags map[string]string){

@@ -200,19 +200,16 @@ func wantedFor(nodes ...int) []string {
 	return wanted(all, forPods())
 }
 
-// drains waits until the agent of a node reports that the pod network takes no further pods.
-func (s *podStage) drains(node int) {
+// closes waits until the pod network of a node takes no further pods: the agent knows that it is closed.
+func (s *podStage) closes(node int) {
 	s.Helper()
-	s.until(fmt.Sprintf("the pod network of node %d drains", node), func() string {
-		var state v1alpha1.NodeENIState
-		if err := s.kube.Get(s.Context(), client.ObjectKey{Name: nodeName("node", node)}, &state); err != nil {
-			return err.Error()
-		}
-		for _, n := range state.Status.PodNetworks {
-			if n.Reason == v1alpha1.ReasonNetworkDraining {
+	s.until(fmt.Sprintf("the pod network of node %d closes", node), func() string {
+		for _, n := range s.objects(nodeName("node", node)) {
+			closed := n.DeletionTimestamp != nil || n.Spec.Pods != nil && n.Spec.Pods.Closed
+			if closed && n.Status.Node != nil && n.Status.Node.ObservedGeneration == n.Generation {
 				return ""
 			}
 		}
-		return fmt.Sprintf("%+v", state.Status.PodNetworks)
+		return fmt.Sprintf("%+v", s.objects(nodeName("node", node)))
 	})
 }

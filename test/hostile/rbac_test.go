@@ -59,10 +59,10 @@ func TestPermissions(t *testing.T) {
 	s.holds(afterwards, nil)
 	s.eventually(afterwards, "all objects of the controller are gone", func() string {
 		var nodeENIs v1alpha1.NodeENIList
-		var states v1alpha1.NodeENIStateList
+		var interfaces v1alpha1.NetworkInterfaceList
 		s.must(s.kube.List(t.Context(), &nodeENIs))
-		s.must(s.kube.List(t.Context(), &states))
-		if len(nodeENIs.Items)+len(states.Items) > 0 {
+		s.must(s.kube.List(t.Context(), &interfaces))
+		if len(nodeENIs.Items)+len(interfaces.Items) > 0 {
 			return "some are left"
 		}
 		return ""
@@ -230,10 +230,9 @@ func (s *stage) liveWithAddress() {
 	}
 	s.must(s.kube.Create(s.Context(), address))
 	key := client.ObjectKeyFromObject(address)
-	var state v1alpha1.NodeENIState
-	s.must(s.kube.Get(s.Context(), client.ObjectKey{Name: nodeName("node", 0)}, &state))
+	interfaces := s.objects(nodeName("node", 0))
 	address.Status.Sequence, address.Status.Holder = 1, &v1alpha1.AddressHolder{
-		NodeName: state.Name, ENIID: "eni-0ffffffffffffffff", Since: metav1.Now(),
+		NodeName: nodeName("node", 0), ENIID: "eni-0ffffffffffffffff", Since: metav1.Now(),
 	}
 	s.must(s.kube.Status().Update(s.Context(), address))
 	s.eventually(afterwards, "no pod has the address", func() string {
@@ -243,7 +242,7 @@ func (s *stage) liveWithAddress() {
 		}
 		return ""
 	})
-	address.Status.Sequence, address.Status.Holder.ENIID = 2, state.Status.Interfaces[0].ENIID
+	address.Status.Sequence, address.Status.Holder.ENIID = 2, interfaces[0].Status.ENIID
 	s.must(s.kube.Status().Update(s.Context(), address))
 	s.eventually(afterwards, "the address is gone", func() string {
 		if err := s.kube.Get(s.Context(), key, address); !apierrors.IsNotFound(err) {
@@ -253,18 +252,21 @@ func (s *stage) liveWithAddress() {
 	})
 }
 
-// unprovoked are permissions that this life does not use: to patch an event that repeats within minutes, to list where
+// unprovoked are permissions that this life does not use: to create an Event, which only what needs a person has, and to
+// patch one that repeats within minutes, to read a NodeENI whose objects are orphans, to list where
 // an API server does not stream a first list, to read a FloatingAddress before its address is unassigned, to make one
 // again that a user deleted under a pod, to read the cluster's service range, which the user data of this node template
 // does not name, and to change the recorded name of the cluster.
 var unprovoked = map[permission]bool{
-	{"patch", "events.k8s.io", "events"}:               true,
-	{"list", "", "nodes"}:                              true,
-	{"list", "networking.k8s.aws", "nodeenis"}:         true,
-	{"list", "networking.k8s.aws", "nodeenistates"}:    true,
-	{"list", "networking.k8s.aws", "awsnodetemplates"}: true,
-	{"get", "networking.k8s.io", "servicecidrs"}:       true,
-	{"update", "", "configmaps"}:                       true,
+	{"create", "events.k8s.io", "events"}:               true,
+	{"get", "networking.k8s.aws", "nodeenis"}:           true,
+	{"patch", "events.k8s.io", "events"}:                true,
+	{"list", "", "nodes"}:                               true,
+	{"list", "networking.k8s.aws", "nodeenis"}:          true,
+	{"list", "networking.k8s.aws", "networkinterfaces"}: true,
+	{"list", "networking.k8s.aws", "awsnodetemplates"}:  true,
+	{"get", "networking.k8s.io", "servicecidrs"}:        true,
+	{"update", "", "configmaps"}:                        true,
 
 	{"list", "networking.k8s.aws", "subnetreservations"}:  true,
 	{"list", "networking.k8s.aws", "floatingaddresses"}:   true,

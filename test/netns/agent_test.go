@@ -21,7 +21,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -34,74 +33,62 @@ import (
 // patience is how long one step may take on a busy machine that also runs an API server.
 const patience = 20 * time.Second
 
-// ready checks that the node accepts pods, and that Node and state report it.
-func ready(node *corev1.Node, state *v1alpha1.NodeENIState) string {
-	switch c := condition(node); {
-	case c.Status != corev1.ConditionTrue:
-		return fmt.Sprintf("the condition is %q (%s): %s", c.Status, c.Reason, c.Message)
-	case tainted(node):
-		return "the startup taint is still there"
-	case !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "dedicated" }):
-		return "the taint of others is gone"
-	case node.Labels[v1alpha1.InterfaceLabelPrefix+"net-web"] != interfaceOf(1, "").ENIID:
-		return fmt.Sprintf("the labels are %v", node.Labels)
-	case !strings.Contains(node.Annotations[v1alpha1.InterfacesAnnotation], mac(1)):
-		return fmt.Sprintf("the annotations are %v", node.Annotations)
-	case len(state.Status.Links) == 0 || state.Status.Links[0].State != v1alpha1.LinkReady || state.Status.Links[0].AltName != "net-web":
-		return fmt.Sprintf("the links are %+v", state.Status.Links)
+// ready checks that the first interface of the node has its link.
+func ready(objects []v1alpha1.NetworkInterface) string {
+	if len(objects) == 0 {
+		return "there is no object"
+	}
+	if link := reportOf(&objects[0]); link.State != v1alpha1.LinkReady || link.AltName != "net-web" {
+		return fmt.Sprintf("the link is %+v", link)
 	}
 	return ""
 }
 
-// unready returns a check that the condition has the reason why the node is not ready, and that the taint is present or
-// absent.
-func unready(status corev1.ConditionStatus, reason string, taint bool) func(*corev1.Node, *v1alpha1.NodeENIState) string {
-	return func(node *corev1.Node, _ *v1alpha1.NodeENIState) string {
-		if c := condition(node); c.Status != status || c.Reason != reason || tainted(node) != taint {
-			return fmt.Sprintf("the condition is %s (%s), tainted %t; want %s (%s), %t", c.Status, c.Reason, tainted(node), status, reason, taint)
+// unready returns a check that the first interface of the node has a link that is not ready, for a reason.
+func unready(reason string) func([]v1alpha1.NetworkInterface) string {
+	return func(objects []v1alpha1.NetworkInterface) string {
+		if len(objects) == 0 {
+			return "there is no object"
+		}
+		if link := reportOf(&objects[0]); link.State == v1alpha1.LinkReady || link.Reason != reason {
+			return fmt.Sprintf("the link is %s (%s), want %s", link.State, link.Reason, reason)
 		}
 		return ""
 	}
 }
 
-func condition(node *corev1.Node) corev1.NodeCondition {
-	for _, c := range node.Status.Conditions {
-		if c.Type == v1alpha1.NodeConditionInterfacesReady {
-			return c
-		}
+// unanswered checks that the agent has not reported on the first interface of the node.
+func unanswered(objects []v1alpha1.NetworkInterface) string {
+	if len(objects) != 1 || objects[0].Status.Node != nil {
+		return fmt.Sprintf("there are %d objects, and reports", len(objects))
 	}
-	return corev1.NodeCondition{}
+	return ""
 }
 
-func tainted(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint })
-}
-
-// A node without interfaces becomes one that accepts pods, and then one without interfaces again, regardless of the
-// name of the link.
+// An interface comes and goes, regardless of the name of its link.
 func TestLifeOfALink(t *testing.T) {
 	for _, name := range []string{"eth1", "ens6", "enp39s0"} {
 		t.Run(name, func(t *testing.T) {
-			n := newNode(t, "node-"+name, false)
+			n := newNode(t, "node-"+name)
 			bare := n.State()
-			n.becomes(patience, unready(corev1.ConditionUnknown, "NoInterfaces", true))
-			n.promise(interfaceOf(1, v1alpha1.PhaseAttaching))
-			n.becomes(patience, unready(corev1.ConditionFalse, "InterfaceAttaching", true))
-			n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
-			n.becomes(patience, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, true))
+			n.promise(declared(1))
+			n.becomes(patience, unanswered)
+			n.promise(attached(1))
+			n.becomes(patience, unready(hostnet.ReasonNotFound))
 			n.Attach(name, mac(1), n.vpc, "peer1")
 			t.Logf("ready %s after the link appeared", n.becomes(patience, ready))
-			n.promise(interfaceOf(1, v1alpha1.PhaseDetaching))
-			n.becomes(patience, func(*corev1.Node, *v1alpha1.NodeENIState) string {
+			n.order(attached(1))
+			n.becomes(patience, func([]v1alpha1.NetworkInterface) string {
 				if strings.Contains(n.IP("link show "+name), "net-web") {
 					return "the link still has its altname"
 				}
 				return ""
 			})
 			n.IP("link del " + name)
-			n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
-				if diff := cmp.Diff(bare, n.State()); diff != "" || len(state.Status.Links) > 0 || len(node.Labels) > 0 {
-					return fmt.Sprintf("there is left: %s %v %v", diff, state.Status.Links, node.Labels)
+			n.promise()
+			n.becomes(patience, func(objects []v1alpha1.NetworkInterface) string {
+				if diff := cmp.Diff(bare, n.State()); diff != "" || len(objects) > 0 {
+					return fmt.Sprintf("there is left: %s %v", diff, objects)
 				}
 				return ""
 			})
@@ -112,8 +99,8 @@ func TestLifeOfALink(t *testing.T) {
 // A driver that is rebound makes a new link for an old device, possibly with another name; hot-unplugging leaves
 // nothing behind.
 func TestRebind(t *testing.T) {
-	n := newNode(t, "rebind", false)
-	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n := newNode(t, "rebind")
+	n.promise(attached(1))
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
 	n.becomes(patience, ready)
 	for _, name := range []string{"ens6", "eth0", "enp39s0"} {
@@ -123,16 +110,16 @@ func TestRebind(t *testing.T) {
 			}
 		}
 		n.Attach(name, mac(1), n.vpc, "peer1")
-		n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
-			if state.Status.Links[0].Name != name {
-				return "the link is still known as " + state.Status.Links[0].Name
+		n.becomes(patience, func(objects []v1alpha1.NetworkInterface) string {
+			if known := reportOf(&objects[0]).Name; known != name {
+				return "the link is still known as " + known
 			}
-			return ready(node, state)
+			return ready(objects)
 		})
 	}
 	n.IP("link del enp39s0")
-	n.becomes(5*time.Second, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, false))
-	n.becomes(patience, func(*corev1.Node, *v1alpha1.NodeENIState) string {
+	n.becomes(5*time.Second, unready(hostnet.ReasonNotFound))
+	n.becomes(patience, func([]v1alpha1.NetworkInterface) string {
 		if left := n.IP("-4 rule show") + n.IP("-4 route show table all"); strings.Contains(left, "2000") || strings.Contains(left, "10.0.1.10") {
 			return "there is left: " + left
 		}
@@ -142,89 +129,85 @@ func TestRebind(t *testing.T) {
 
 // The controller and the agent write the same status without undoing each other's part.
 func TestTwoWriters(t *testing.T) {
-	n := newNode(t, "two-writers", false)
+	n := newNode(t, "two-writers")
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
-	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n.promise(attached(1))
 	n.becomes(patience, ready)
-	again := interfaceOf(1, v1alpha1.PhaseAttached)
-	again.DeleteOnTermination = true
+	again := attached(1)
+	again.Spec.DeleteOnTermination, again.Status.AttachmentID = true, "eni-attach-0123456789abcdef0"
 	n.promise(again)
-	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
-		if !state.Status.Interfaces[0].DeleteOnTermination {
+	n.becomes(patience, func(objects []v1alpha1.NetworkInterface) string {
+		if objects[0].Status.AttachmentID == "" {
 			return "the controller's part is lost"
 		}
-		return ready(node, state)
+		if objects[0].Status.Node.ObservedGeneration != objects[0].Generation {
+			return "the agent has not seen the change"
+		}
+		return ready(objects)
 	})
 }
 
-// The agent does not remove the configuration of an interface because the controller does not know it: the NodeENIState
-// may be deleted, or new, or the controller may wait for an interface that EC2 does not return.
+// The agent does not remove the configuration of an interface because its object is not there: a user tore it away, or the
+// kind was deleted.
 func TestForgotten(t *testing.T) {
-	state := func() *v1alpha1.NodeENIState {
-		return &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: "forgotten"}, Spec: v1alpha1.NodeENIStateSpec{
-			InstanceID: "i-0123456789abcdef0", Zone: "us-west-2a", Members: []v1alpha1.Member{interfaceOf(1, "").Member},
-		}}
-	}
-	n := newNode(t, "forgotten", true)
+	n := newNode(t, "forgotten")
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
-	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n.promise(attached(1))
 	n.becomes(patience, ready)
 	var before string
-	n.becomes(patience, func(*corev1.Node, *v1alpha1.NodeENIState) string {
+	n.becomes(patience, func([]v1alpha1.NetworkInterface) string {
 		if before = n.State(); strings.Contains(before, "NO-CARRIER") { // the kernel says LOWER_UP first
 			return "the links are not running yet"
 		}
 		return ""
 	})
-
-	unseen := interfaceOf(1, v1alpha1.PhaseCreating)
-	unseen.MACAddress, unseen.ENIID, unseen.PrivateIP = "", "", ""
-	n.promise(unseen)
-	n.becomes(patience, unready(corev1.ConditionFalse, "InterfaceCreating", true))
-	if err := n.client.Delete(t.Context(), state()); err != nil {
-		t.Fatal(err)
-	}
-	n.becomes(patience, unready(corev1.ConditionUnknown, "NoInterfaces", true))
-	if err := n.client.Create(t.Context(), state()); err != nil {
-		t.Fatal(err)
-	}
-	n.becomes(patience, unready(corev1.ConditionFalse, "StatusPending", true))
+	n.promise()
+	n.stopAgent()
+	n.startAgent()
+	looks := n.looks.Load()
+	n.becomes(patience, func([]v1alpha1.NetworkInterface) string {
+		if n.looks.Load() < looks+5 {
+			return "the agent has not looked at the network"
+		}
+		return ""
+	})
+	n.promise(declared(1))
+	n.becomes(patience, unanswered)
 	if diff := cmp.Diff(before, n.State()); diff != "" {
 		t.Errorf("the node's network changed:\n%s", diff)
 	}
-	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n.promise(attached(1))
 	n.becomes(patience, ready)
 }
 
 // Instance metadata explains a missing link, and names the link that must not be changed regardless of default routes.
 func TestMetadata(t *testing.T) {
-	const here = "i-0123456789abcdef0"
 	cases := map[string]struct {
 		known  eni.Metadata
 		reason string
 		says   string
 	}{
-		"the interface is attached": {eni.Metadata{InstanceID: here, Interfaces: []eni.Interface{{MAC: mac(1)}}}, hostnet.ReasonNotFound, "lists it"},
-		"it is not attached":        {eni.Metadata{InstanceID: here}, hostnet.ReasonNotFound, "does not list it"},
-		"another instance":          {eni.Metadata{InstanceID: "i-0123456789abcdef1"}, hostnet.ReasonNotFound, "i-0123456789abcdef1"},
-		"the primary interface":     {eni.Metadata{InstanceID: here, PrimaryMAC: mac(1)}, hostnet.ReasonPrimary, "primary"},
+		"the interface is attached": {eni.Metadata{Interfaces: []eni.Interface{{MAC: mac(1)}}}, hostnet.ReasonNotFound, "lists it"},
+		"it is not attached":        {eni.Metadata{}, hostnet.ReasonNotFound, "does not list it"},
+		"the primary interface":     {eni.Metadata{PrimaryMAC: mac(1)}, hostnet.ReasonPrimary, "primary"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			n := newNamespaces(t, "metadata-"+strings.ReplaceAll(name, " ", "-"), false)
+			n := newNamespaces(t, "metadata-"+strings.ReplaceAll(name, " ", "-"))
 			n.configure = func(o *agent.Options) {
+				c.known.InstanceID = n.instance
 				o.Metadata = func(context.Context) (eni.Metadata, error) { return c.known, nil }
 			}
 			if c.known.PrimaryMAC != "" {
 				n.Attach("ens6", c.known.PrimaryMAC, n.vpc, "peer1")
 			}
 			n.startAgent()
-			n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
-			n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
-				if len(state.Status.Links) != 1 || !strings.Contains(state.Status.Links[0].Message, c.says) {
-					return fmt.Sprintf("the links are %+v", state.Status.Links)
+			n.promise(attached(1))
+			n.becomes(patience, func(objects []v1alpha1.NetworkInterface) string {
+				if link := reportOf(&objects[0]); !strings.Contains(link.Message, c.says) {
+					return fmt.Sprintf("the link is %+v", link)
 				}
-				return unready(corev1.ConditionFalse, c.reason, true)(node, state)
+				return unready(c.reason)(objects)
 			})
 		})
 	}
@@ -232,10 +215,11 @@ func TestMetadata(t *testing.T) {
 
 // The commands of the document work, and print something about a node that is ready.
 func TestCommandsOfTheDocument(t *testing.T) {
-	n := newNode(t, "documented", false)
+	n := newNode(t, "documented")
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
-	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n.promise(attached(1))
 	n.becomes(patience, ready)
+	n.accept()
 	document, err := os.ReadFile("../../docs/node-agent.md")
 	if err != nil {
 		t.Fatal(err)
@@ -259,53 +243,50 @@ func TestCommandsOfTheDocument(t *testing.T) {
 	}
 }
 
-// The agent reports a lost link in time, and keeps pods off the node if that is configured. It does not wait for an
-// optional link.
+// accept makes the node ready, as the controller does.
+func (n *node) accept() {
+	n.t.Helper()
+	object := &corev1.Node{}
+	if err := n.client.Get(n.t.Context(), client.ObjectKey{Name: n.name}, object); err != nil {
+		n.t.Fatal(err)
+	}
+	before := object.DeepCopy()
+	object.Annotations = map[string]string{v1alpha1.InterfacesAnnotation: "[]"}
+	if err := n.client.Patch(n.t.Context(), object, client.MergeFrom(before)); err != nil {
+		n.t.Fatal(err)
+	}
+	before = object.DeepCopy()
+	object.Status.Conditions = []corev1.NodeCondition{{Type: v1alpha1.NodeConditionInterfacesReady, Status: corev1.ConditionTrue, Reason: "InterfacesReady", Message: "all are ready"}}
+	if err := n.client.Status().Patch(n.t.Context(), object, client.MergeFrom(before)); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// The agent reports a lost link in time.
 func TestLoss(t *testing.T) {
-	cases := map[string]struct {
-		reapply, optional bool
-		lost              func(*corev1.Node, *v1alpha1.NodeENIState) string
-	}{
-		"once":    {false, false, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, false)},
-		"reapply": {true, false, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, true)},
-		"optional": {true, true, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
-			if state.Status.Links[0].State != v1alpha1.LinkMissing {
-				return "nobody missed the link"
-			}
-			return unready(corev1.ConditionTrue, "InterfacesReady", false)(node, state)
-		}},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			n := newNode(t, "loss-"+name, c.reapply)
-			n.Attach("ens6", mac(1), n.vpc, "peer1")
-			i := interfaceOf(1, v1alpha1.PhaseAttached)
-			required := !c.optional
-			i.Required = &required
-			n.promise(i)
-			n.becomes(patience, ready)
-			n.IP("link del ens6")
-			n.becomes(5*time.Second, c.lost)
-			n.Attach("eth4", mac(1), n.vpc, "peer1")
-			n.becomes(patience, ready)
-		})
-	}
+	n := newNode(t, "loss")
+	n.Attach("ens6", mac(1), n.vpc, "peer1")
+	n.promise(attached(1))
+	n.becomes(patience, ready)
+	n.IP("link del ens6")
+	n.becomes(5*time.Second, unready(hostnet.ReasonNotFound))
+	n.Attach("eth4", mac(1), n.vpc, "peer1")
+	n.becomes(patience, ready)
 }
 
 // Another program flaps, renames and strips two links and changes their addresses. The agent repairs them within two
 // seconds each time, changes nothing else, and makes no operation afterwards.
 func TestAdversary(t *testing.T) {
-	n := newNode(t, "adversary", false)
+	n := newNode(t, "adversary")
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
 	n.Attach("ens7", mac(2), n.vpc, "peer2")
 	n.IP("link add pod0 link ens6 address " + mac(1) + " type macvlan mode private")
 	n.Attach("foreign", "06:00:00:00:00:01", n.vpc, "peer3")
 	n.IP("address add 10.7.7.7/24 dev foreign")
-	state := &v1alpha1.NodeENIState{}
-	state.Status.Interfaces = []v1alpha1.InterfaceState{interfaceOf(1, v1alpha1.PhaseAttached), interfaceOf(2, v1alpha1.PhaseAttached)}
-	n.promise(state.Status.Interfaces...)
+	interfaces := []*v1alpha1.NetworkInterface{attached(1), attached(2)}
+	n.promise(interfaces...)
 	n.becomes(patience, ready)
-	links, _ := agent.DesiredLinks(state, 0)
+	links, _ := agent.DesiredLinks(interfaces, 0)
 	foreign := n.IP("address show foreign")
 	random := rand.New(rand.NewPCG(1, 2))
 	var worst time.Duration
@@ -322,24 +303,25 @@ func TestAdversary(t *testing.T) {
 	n.peace()
 }
 
-// TestLatency measures the time from the moment a link exists until its node accepts pods. It watches the node instead
-// of polling it: polling would take CPU time from the measured programs.
+// TestLatency measures the time from the moment a link exists until its object says so. It watches the object instead of
+// polling it: polling would take CPU time from the measured programs.
 func TestLatency(t *testing.T) {
 	times := size.Of(5, 20, 300)
-	n := newNode(t, "latency", true)
-	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n := newNode(t, "latency")
+	n.promise(attached(1))
 	watcher, err := client.NewWithWatch(server.Config, client.Options{Scheme: n.client.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	watch, err := watcher.Watch(t.Context(), &corev1.NodeList{}, client.MatchingFields{"metadata.name": n.name})
+	name := n.named(attached(1)).Name
+	watch, err := watcher.Watch(t.Context(), &v1alpha1.NetworkInterfaceList{}, client.MatchingFields{"metadata.name": name})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
-	until := func(status corev1.ConditionStatus, taint bool) {
+	until := func(state v1alpha1.LinkPhase) {
 		for change := range watch.ResultChan() {
-			if node, is := change.Object.(*corev1.Node); is && condition(node).Status == status && tainted(node) == taint {
+			if object, is := change.Object.(*v1alpha1.NetworkInterface); is && reportOf(object).State == state {
 				return
 			}
 		}
@@ -347,10 +329,10 @@ func TestLatency(t *testing.T) {
 	}
 	var all []time.Duration
 	for range times {
-		until(corev1.ConditionFalse, true)
+		until(v1alpha1.LinkMissing)
 		n.Attach("ens6", mac(1), n.vpc, "peer1")
 		begin := time.Now()
-		until(corev1.ConditionTrue, false)
+		until(v1alpha1.LinkReady)
 		all = append(all, time.Since(begin))
 		n.IP("link del ens6")
 		if size.Long() { // real interfaces do not flap several times a second, and the agent limits its reaction

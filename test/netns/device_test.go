@@ -14,8 +14,6 @@ import (
 	"sync"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/host/agent"
@@ -56,21 +54,21 @@ func (b *bus) open(is bool) {
 
 // A device goes to a program in user space and back, and never back while the program has it open.
 func TestLifeOfADevice(t *testing.T) {
-	n := newNamespaces(t, "device", false)
+	n := newNamespaces(t, "device")
 	host := t.TempDir()
 	pci := &bus{n: n, device: hostpci.DeviceFacts{Address: device("ens6", mac(1)), Driver: "ena"}}
 	n.configure = func(o *agent.Options) {
 		o.PCI, o.NetworkdDir, o.PluginConfig = pci, host, filepath.Join(host, "config.json")
 	}
 	n.startAgent()
-	i := interfaceOf(1, v1alpha1.PhaseAttached)
-	i.AddressMode, i.DPDKDriver, i.DPDKResourceName = v1alpha1.AddressNone, v1alpha1.DPDKDriverVFIO, "example.com/fast"
+	i := attached(1)
+	i.Spec.Link, i.Spec.DPDK = nil, &v1alpha1.DPDKSettings{Driver: v1alpha1.DPDKDriverVFIO, ResourceName: "example.com/fast"}
 	n.Attach("ens6", mac(1), n.vpc, "peer1") // first: the agent takes the link away at once
 	n.promise(i)
-	n.becomes(patience, linkIs(v1alpha1.LinkBound, hostpci.ReasonBound))
-	n.becomes(patience, func(node *corev1.Node, _ *v1alpha1.NodeENIState) string {
-		if tainted(node) || node.Labels[v1alpha1.InterfaceLabelPrefix+"net-web"] != i.ENIID {
-			return fmt.Sprintf("the node is not ready with a bound device: %+v", node.Spec.Taints)
+	n.becomes(patience, deviceIs(v1alpha1.LinkBound, hostpci.ReasonBound, true))
+	n.becomes(patience, func([]v1alpha1.NetworkInterface) string {
+		if _, err := os.Stat(filepath.Join(host, "config.json")); err != nil {
+			return err.Error()
 		}
 		return ""
 	})
@@ -82,39 +80,44 @@ func TestLifeOfADevice(t *testing.T) {
 		t.Errorf("systemd-networkd is told %v", got)
 	}
 
-	unseen := i // the controller does not find it, which is no reason to release the device or to delete its record
-	unseen.Phase, unseen.MACAddress, unseen.ENIID = v1alpha1.PhaseCreating, "", ""
-	n.promise(unseen)
-	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
-		if c := condition(node); c.Reason != "InterfaceCreating" {
-			return "the condition is " + c.Reason
+	n.promise() // the object is torn away, which is no reason to release the device
+	looks := n.looks.Load()
+	n.becomes(patience, func([]v1alpha1.NetworkInterface) string {
+		if n.looks.Load() < looks+5 {
+			return "the agent has not looked at the network"
 		}
-		return linkIs(v1alpha1.LinkBound, hostpci.ReasonBound)(node, state)
+		return ""
 	})
+	taken := i.DeepCopy()
+	taken.Status.Evidence = v1alpha1.EvidenceTakenOver
+	n.promise(taken)
+	n.becomes(patience, deviceIs(v1alpha1.LinkBound, hostpci.ReasonBound, true))
 
 	pci.open(true)
-	i.Phase = v1alpha1.PhaseDetaching
-	n.promise(i)
-	n.becomes(patience, linkIs(v1alpha1.LinkBound, hostpci.ReasonInUse))
+	n.order(i)
+	n.becomes(patience, deviceIs(v1alpha1.LinkBound, hostpci.ReasonInUse, true))
 	pci.open(false)
-	n.becomes(patience, func(_ *corev1.Node, state *v1alpha1.NodeENIState) string {
-		if len(state.Status.Links) > 0 {
-			return fmt.Sprintf("the node holds %+v", state.Status.Links)
+	n.becomes(patience, func(objects []v1alpha1.NetworkInterface) string {
+		if len(objects) != 1 || objects[0].Held() {
+			return "the node holds the interface"
 		}
 		return ""
 	})
 	if state := n.IP("link show ens6"); !strings.Contains(state, mac(1)) {
 		t.Errorf("the link is not back: %s", state)
 	}
-	if got := networkdFiles(t, host); len(got) > 0 {
-		t.Errorf("systemd-networkd is still told %v", got)
-	}
+	n.becomes(patience, func([]v1alpha1.NetworkInterface) string {
+		if got := networkdFiles(t, host); len(got) > 0 {
+			return fmt.Sprintf("systemd-networkd is still told %v", got)
+		}
+		return ""
+	})
 }
 
 // The agent does not overwrite a file of another program. The log and the status report that, and all other work
 // continues.
 func TestForeignPluginConfig(t *testing.T) {
-	n := newNamespaces(t, "foreign-config", false)
+	n := newNamespaces(t, "foreign-config")
 	path := filepath.Join(t.TempDir(), "config.json")
 	foreign := `{"resourceList": []}`
 	if err := os.WriteFile(path, []byte(foreign), 0o600); err != nil {
@@ -122,8 +125,8 @@ func TestForeignPluginConfig(t *testing.T) {
 	}
 	n.configure = func(o *agent.Options) { o.PluginConfig = path }
 	n.startAgent()
-	i := interfaceOf(1, v1alpha1.PhaseAttached)
-	i.DPDKResourceName = hostpci.DefaultResource
+	i := attached(1)
+	i.Spec.DPDK = &v1alpha1.DPDKSettings{ResourceName: hostpci.DefaultResource}
 	n.promise(i)
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
 	n.becomes(patience, ready)
@@ -132,10 +135,11 @@ func TestForeignPluginConfig(t *testing.T) {
 	}
 }
 
-func linkIs(phase v1alpha1.LinkPhase, reason string) func(*corev1.Node, *v1alpha1.NodeENIState) string {
-	return func(_ *corev1.Node, state *v1alpha1.NodeENIState) string {
-		if len(state.Status.Links) != 1 || state.Status.Links[0].State != phase || state.Status.Links[0].Reason != reason {
-			return fmt.Sprintf("the links are %+v, want %s (%s)", state.Status.Links, phase, reason)
+func deviceIs(phase v1alpha1.LinkPhase, reason string, held bool) func([]v1alpha1.NetworkInterface) string {
+	return func(objects []v1alpha1.NetworkInterface) string {
+		if len(objects) != 1 || reportOf(&objects[0]).State != phase || reportOf(&objects[0]).Reason != reason ||
+			objects[0].Status.Node.Open != held {
+			return fmt.Sprintf("want %s (%s), held %t", phase, reason, held)
 		}
 		return ""
 	}

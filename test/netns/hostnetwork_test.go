@@ -21,7 +21,6 @@ import (
 	"testing/fstest"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
@@ -81,7 +80,7 @@ type managedNode struct {
 // networkd too.
 func newManagedNode(t *testing.T, name string, p platform, library string) *managedNode {
 	t.Helper()
-	m := &managedNode{node: newNamespaces(t, name, false), platform: p}
+	m := &managedNode{node: newNamespaces(t, name), platform: p}
 	subnets := fstest.MapFS{}
 	for subnet := range 3 {
 		subnets[fmt.Sprintf("run/systemd/network/peer%d.network", subnet)] = &fstest.MapFile{Mode: 0o644, Data: fmt.Appendf(nil,
@@ -98,20 +97,20 @@ func newManagedNode(t *testing.T, name string, p platform, library string) *mana
 	}
 	m.configure = func(o *agent.Options) {
 		o.Metadata = func(context.Context) (eni.Metadata, error) {
-			return eni.Metadata{InstanceID: "i-0123456789abcdef0", PrimaryMAC: mac(5)}, nil
+			return eni.Metadata{InstanceID: m.instance, PrimaryMAC: mac(5)}, nil
 		}
 	}
 	return m
 }
 
 // secondaries are an interface that the host uses and one for pods.
-func secondaries() []v1alpha1.InterfaceState {
-	used, pods := interfaceOf(1, v1alpha1.PhaseAttached), interfaceOf(2, v1alpha1.PhaseAttached)
-	used.SecondaryPrivateIPs = []string{"10.0.1.11"}
-	pods.NodeENI, pods.NodeENIUID, pods.Ordinal = "pods", "5d2f0f5f", 0
-	pods.PrivateIP, pods.SubnetCIDR, pods.AddressMode = "10.0.2.10", "10.0.2.0/24", v1alpha1.AddressNone
-	pods.SecondaryPrivateIPs = []string{"10.0.2.11"}
-	return []v1alpha1.InterfaceState{used, pods}
+func secondaries() []*v1alpha1.NetworkInterface {
+	used, pods := attached(1), attached(2)
+	used.Status.Addresses.SecondaryPrivateIPs = []string{"10.0.1.11"}
+	pods.Spec.NodeENI.Name, pods.Spec.Ordinal, pods.Spec.Link = "xpods", 0, nil
+	pods.Spec.Subnets = []v1alpha1.InterfaceSubnet{{ID: "subnet-0f59b4f14737be9ad", CIDR: "10.0.2.0/24"}}
+	pods.Status.Addresses = v1alpha1.InterfaceAddresses{PrivateIP: "10.0.2.10", SecondaryPrivateIPs: []string{"10.0.2.11"}}
+	return []*v1alpha1.NetworkInterface{used, pods}
 }
 
 var secondaryLinks = []string{"ens6", "ens7"}
@@ -226,14 +225,14 @@ func (m *managedNode) startPlatformAgent(networkdDir string) {
 // aloneConfiguration returns what the agent configures on a host without network programs.
 func aloneConfiguration(t *testing.T) []string {
 	t.Helper()
-	n := newNode(t, "no-network-programs", false)
+	n := newNode(t, "no-network-programs")
 	attachSecondaries(n)
 	n.promise(secondaries()...)
 	n.becomes(patience, ready)
 	var alone []string
-	n.becomes(patience, func(_ *corev1.Node, state *v1alpha1.NodeENIState) string {
-		for _, link := range state.Status.Links {
-			if link.State != v1alpha1.LinkReady {
+	n.becomes(patience, func(objects []v1alpha1.NetworkInterface) string {
+		for _, object := range objects {
+			if link := reportOf(&object); link.State != v1alpha1.LinkReady {
 				return "the link " + link.Name + " is " + string(link.State)
 			}
 		}

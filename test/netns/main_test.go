@@ -4,7 +4,7 @@
 //go:build linux
 
 // Package netns_test runs agents in real network namespaces, against a real API server: from a declared interface to a
-// node that accepts pods, and back.
+// link that is ready, and back.
 package netns_test
 
 import (
@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,22 +23,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/go-logr/logr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/config/crd"
-	"github.com/multieni/multieni/internal/controller/readiness"
-	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/dev/assets"
 	"github.com/multieni/multieni/internal/host/agent"
@@ -103,6 +98,8 @@ type node struct {
 	t      *testing.T
 	name   string
 	client client.Client
+	// instance is the EC2 instance of the node, and pods the folder that the agent shares with the CNI program.
+	instance, pods string
 	// eyes read the network independently of the agent.
 	eyes *netlink.Host
 	vpc  *netlinktest.Namespace
@@ -134,46 +131,18 @@ func (c counted) Apply(op hostnet.Operation) error {
 }
 
 // newNode makes a node and starts its agent.
-func newNode(t *testing.T, name string, reapply bool) *node {
+func newNode(t *testing.T, name string) *node {
 	t.Helper()
-	n := newNamespaces(t, name, reapply)
+	n := newNamespaces(t, name)
 	n.startAgent()
 	return n
 }
 
-// startReadiness runs the readiness controller for this node until the test ends.
-func (n *node) startReadiness(reapply bool) {
-	n.t.Helper()
-	byName := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", n.name)}
-	mgr, err := ctrl.NewManager(server.Config, ctrl.Options{
-		Scheme: n.client.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: byName, &v1alpha1.NodeENIState{}: byName}},
-	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	r := readiness.New(readiness.Options{
-		Client: mgr.GetClient(), Taint: v1alpha1.NotReadyTaint, ReapplyTaint: reapply, Concurrency: 1, Now: time.Now,
-	})
-	if err := r.SetupWithManager(mgr); err != nil {
-		n.t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	n.t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			n.t.Errorf("the readiness controller of %s ended: %v", n.name, err)
-		}
-	})
-}
-
-// newNamespaces makes a node that registered with the startup taint, and starts the controller that reports on it.
-func newNamespaces(t *testing.T, name string, reapply bool) *node {
+// newNamespaces makes a node that has registered.
+func newNamespaces(t *testing.T, name string) *node {
 	t.Helper()
-	n := &node{t: t, name: name, Namespace: netlinktest.New(t), vpc: netlinktest.New(t)}
+	n := &node{t: t, name: name, instance: fmt.Sprintf("i-%017x", instances.Add(1)), Namespace: netlinktest.New(t),
+		vpc: netlinktest.New(t), pods: filepath.Join(t.TempDir(), "run", "pods")}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -185,18 +154,17 @@ func newNamespaces(t *testing.T, name string, reapply bool) *node {
 		t.Fatal(err)
 	}
 	object := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.NodeSpec{ProviderID: "aws:///us-west-2a/i-0123456789abcdef0", Taints: []corev1.Taint{
-			{Key: v1alpha1.NotReadyTaint, Effect: corev1.TaintEffectNoSchedule}, {Key: "dedicated", Value: "telco", Effect: corev1.TaintEffectNoSchedule},
-		}},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "aws:///us-west-2a/" + n.instance},
 	}
 	if err := n.client.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
 	n.eyes = n.open()
-	n.startReadiness(reapply)
 	return n
 }
+
+// instances numbers the instances: the nodes of all tests share one API server.
+var instances atomic.Int64
 
 func (n *node) open() *netlink.Host {
 	var host *netlink.Host
@@ -226,7 +194,7 @@ func (n *node) startAgent() {
 	}
 	options := agent.Options{
 		Node: n.name, API: api, Host: counted{n.open(), n},
-		Resync: 500 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		Resync: 500 * time.Millisecond, PodsDir: n.pods, Log: slog.New(slog.DiscardHandler),
 	}
 	if n.configure != nil {
 		n.configure(&options)
@@ -244,62 +212,157 @@ func (n *node) startAgent() {
 	n.t.Cleanup(n.stopAgent)
 }
 
-// promise writes the state as the controller does: the node's interfaces, as EC2 has them.
-func (n *node) promise(interfaces ...v1alpha1.InterfaceState) {
+// promise makes the objects of the node as the controllers do: the given interfaces, as EC2 has them, and no others.
+func (n *node) promise(interfaces ...*v1alpha1.NetworkInterface) {
 	n.t.Helper()
-	state := &v1alpha1.NodeENIState{}
-	err := n.client.Get(n.t.Context(), client.ObjectKey{Name: n.name}, state)
-	if client.IgnoreNotFound(err) != nil {
+	names := map[string]bool{}
+	for _, want := range interfaces {
+		want = n.named(want)
+		names[want.Name] = true
+		n.write(want)
+	}
+	n.tell(len(names))
+	for _, object := range n.objects() {
+		if !names[object.Name] {
+			n.forget(object.Name)
+		}
+	}
+}
+
+// tell changes the condition of the Node, as the controller does when it makes an object: agents look for objects then.
+func (n *node) tell(interfaces int) {
+	n.t.Helper()
+	object := &corev1.Node{}
+	if err := n.client.Get(n.t.Context(), client.ObjectKey{Name: n.name}, object); err != nil {
 		n.t.Fatal(err)
 	}
-	if err != nil {
-		state = &v1alpha1.NodeENIState{
-			ObjectMeta: metav1.ObjectMeta{Name: n.name},
-			Spec:       v1alpha1.NodeENIStateSpec{InstanceID: "i-0123456789abcdef0", Zone: "us-west-2a"},
-		}
-		for _, i := range interfaces {
-			state.Spec.Members = append(state.Spec.Members, i.Member)
-		}
-		if err := n.client.Create(n.t.Context(), state); err != nil {
-			n.t.Fatal(err)
-		}
-	}
-	state.Status = v1alpha1.NodeENIStateStatus{ObservedGeneration: state.Generation, Interfaces: interfaces}
-	if err := status.Write(n.t.Context(), n.client, v1alpha1.FieldOwnerController, state); err != nil {
+	before := object.DeepCopy()
+	object.Status.Conditions = []corev1.NodeCondition{{Type: v1alpha1.NodeConditionInterfacesReady, Status: corev1.ConditionFalse,
+		Reason: "Promised", Message: fmt.Sprintf("%d interfaces", interfaces)}}
+	if err := n.client.Status().Patch(n.t.Context(), object, client.MergeFrom(before)); err != nil {
 		n.t.Fatal(err)
 	}
 }
 
+// named returns an interface with its name and its instance.
+func (n *node) named(i *v1alpha1.NetworkInterface) *v1alpha1.NetworkInterface {
+	i = i.DeepCopy()
+	i.Name = fmt.Sprintf("%s-%s-%d", i.Spec.NodeENI.Name, n.instance, i.Spec.Ordinal)
+	i.Labels = map[string]string{v1alpha1.InstanceLabel: n.instance}
+	i.Finalizers = []string{v1alpha1.InterfaceFinalizer}
+	i.Spec.InstanceID, i.Spec.Zone, i.Spec.NodeName, i.Spec.Origin = n.instance, "us-west-2a", n.name, v1alpha1.OriginDeclared
+	return i
+}
+
+// write creates an object or changes its spec, and writes all of its status but the agent's part.
+func (n *node) write(want *v1alpha1.NetworkInterface) {
+	n.t.Helper()
+	object := &v1alpha1.NetworkInterface{}
+	err := n.client.Get(n.t.Context(), client.ObjectKeyFromObject(want), object)
+	if client.IgnoreNotFound(err) != nil {
+		n.t.Fatal(err)
+	}
+	if err != nil {
+		object = want.DeepCopy()
+		err = n.client.Create(n.t.Context(), object)
+	} else {
+		before := object.DeepCopy()
+		object.Spec = want.Spec
+		err = n.client.Patch(n.t.Context(), object, client.MergeFrom(before))
+	}
+	if err == nil {
+		before := object.DeepCopy()
+		node := object.Status.Node
+		object.Status = want.Status
+		object.Status.Node = node
+		err = n.client.Status().Patch(n.t.Context(), object, client.MergeFrom(before))
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// order orders the removal of an interface. Its object stays until release.
+func (n *node) order(i *v1alpha1.NetworkInterface) {
+	n.t.Helper()
+	if err := n.client.Delete(n.t.Context(), n.named(i)); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// forget tears an object away: its finalizer goes first, so no agent sees an order.
+func (n *node) forget(name string) {
+	n.t.Helper()
+	object := &v1alpha1.NetworkInterface{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	finalizers := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	if err := n.client.Patch(n.t.Context(), object, finalizers); client.IgnoreNotFound(err) != nil {
+		n.t.Fatal(err)
+	}
+	if err := n.client.Delete(n.t.Context(), object); client.IgnoreNotFound(err) != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// objects returns the objects of the node, by name.
+func (n *node) objects() []v1alpha1.NetworkInterface {
+	n.t.Helper()
+	var list v1alpha1.NetworkInterfaceList
+	if err := n.client.List(n.t.Context(), &list, client.MatchingLabels{v1alpha1.InstanceLabel: n.instance}); err != nil {
+		n.t.Fatal(err)
+	}
+	slices.SortFunc(list.Items, func(a, b v1alpha1.NetworkInterface) int { return strings.Compare(a.Name, b.Name) })
+	return list.Items
+}
+
 // becomes waits until check returns "", and returns how long that took.
-func (n *node) becomes(within time.Duration, check func(*corev1.Node, *v1alpha1.NodeENIState) string) time.Duration {
+func (n *node) becomes(within time.Duration, check func([]v1alpha1.NetworkInterface) string) time.Duration {
 	n.t.Helper()
 	begin := time.Now()
 	for {
-		object, state := &corev1.Node{}, &v1alpha1.NodeENIState{}
-		if err := n.client.Get(n.t.Context(), client.ObjectKey{Name: n.name}, object); err != nil {
-			n.t.Fatal(err)
-		}
-		if err := n.client.Get(n.t.Context(), client.ObjectKey{Name: n.name}, state); client.IgnoreNotFound(err) != nil {
-			n.t.Fatal(err)
-		}
-		wrong := check(object, state)
+		objects := n.objects()
+		wrong := check(objects)
 		if wrong == "" {
 			return time.Since(begin)
 		}
 		if time.Since(begin) > within {
-			n.t.Fatalf("%s: after %s %s\nconditions: %+v\nlinks: %+v\ntaints: %v", n.name, within, wrong, object.Status.Conditions, state.Status.Links, object.Spec.Taints)
+			var reports []string
+			for _, object := range objects {
+				reports = append(reports, fmt.Sprintf("%s: %+v, %+v", object.Name, object.Status.Node, reportOf(&object)))
+			}
+			n.t.Fatalf("%s: after %s %s\n%s", n.name, within, wrong, strings.Join(reports, "\n"))
 		}
 		time.Sleep(5 * time.Millisecond) // it waits for the state of the world, not of our code
 	}
 }
 
-// interfaceOf returns an interface of NodeENI web as EC2 has it.
-func interfaceOf(n int, phase v1alpha1.Phase) v1alpha1.InterfaceState {
-	return v1alpha1.InterfaceState{
-		Member: v1alpha1.Member{NodeENI: "web", NodeENIUID: "7d2f0f5e", Ordinal: int32(n - 1)},
-		Phase:  phase, ENIID: fmt.Sprintf("eni-%017x", n), MACAddress: mac(n), PrivateIP: fmt.Sprintf("10.0.1.%d", 10*n),
-		SubnetID: "subnet-0f59b4f14737be9ad", SubnetCIDR: "10.0.1.0/24", DeviceIndex: int32(n), AddressMode: v1alpha1.AddressPrimary,
+// reportOf returns the link of an object, as its agent reported it; the zero value for none.
+func reportOf(object *v1alpha1.NetworkInterface) v1alpha1.LinkReport {
+	if object.Status.Node == nil || object.Status.Node.Link == nil {
+		return v1alpha1.LinkReport{}
 	}
+	return *object.Status.Node.Link
+}
+
+// attached returns an interface of NodeENI web as EC2 has it.
+func attached(n int) *v1alpha1.NetworkInterface {
+	i := &v1alpha1.NetworkInterface{}
+	i.Spec = v1alpha1.NetworkInterfaceSpec{
+		NodeENI: v1alpha1.NodeENIReference{Name: "web"}, Ordinal: int32(n - 1), Slot: v1alpha1.InterfaceSlot{DeviceIndex: int32(n)},
+		Subnets: []v1alpha1.InterfaceSubnet{{ID: "subnet-0f59b4f14737be9ad", CIDR: "10.0.1.0/24"}},
+		Link:    &v1alpha1.LinkSettings{AddressMode: v1alpha1.AddressPrimary},
+	}
+	i.Status = v1alpha1.NetworkInterfaceStatus{
+		ENIID: fmt.Sprintf("eni-%017x", n), MACAddress: mac(n), SubnetID: "subnet-0f59b4f14737be9ad", Evidence: v1alpha1.EvidenceCreated,
+		Slot: &v1alpha1.InterfaceSlot{DeviceIndex: int32(n)}, Addresses: v1alpha1.InterfaceAddresses{PrivateIP: fmt.Sprintf("10.0.1.%d", 10*n)},
+	}
+	return i
+}
+
+// declared returns an interface of NodeENI web that EC2 does not have yet.
+func declared(n int) *v1alpha1.NetworkInterface {
+	i := attached(n)
+	i.Status = v1alpha1.NetworkInterfaceStatus{}
+	return i
 }
 
 func mac(n int) string { return fmt.Sprintf("02:00:00:00:00:%02x", n) }

@@ -45,15 +45,15 @@ const (
 )
 
 // contained runs a program as in a container without privileges: with one capability, a read-only root file system and
-// /proc/sys, and a /sys that shows the link as that of a PCI device.
-const contained = `mount --bind "$SYSFS" /sys && mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys &&
+// /proc/sys, a folder for pods, and a /sys that shows the link as that of a PCI device.
+const contained = `mount --bind "$RUN" "$RUN" && mount --bind "$SYSFS" /sys && mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys &&
 mount -o remount,bind,ro / &&
 exec setpriv --bounding-set=-all,+net_admin --inh-caps=-all,+net_admin --no-new-privs "$@"`
 
 // The program, with exactly its capability, makes a node ready once the API server answers, and uses little CPU time
 // and memory.
 func TestProgram(t *testing.T) {
-	n := newNamespaces(t, "program", false)
+	n := newNamespaces(t, "program")
 	needs.Programs(t, "unshare", "setpriv", "mount")
 	n.readOnly = []hostnet.Setting{hostnet.AcceptRA, hostnet.Autoconf}
 	process, log := n.run(agentProgram(t))
@@ -62,7 +62,7 @@ func TestProgram(t *testing.T) {
 		t.Errorf("without an API server the probes answer %d and %d", alive, synced)
 	}
 	n.forward(server.Config.Host)
-	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n.promise(attached(1))
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
 	t.Logf("ready %s after the link appeared", n.becomes(patience, ready))
 	if synced := n.probe("/readyz"); synced != http.StatusOK {
@@ -125,9 +125,7 @@ func (n *node) probe(path string) (status int) {
 // wear plugs the link in again and again, and disturbs it as TestAdversary does.
 func (n *node) wear() {
 	n.t.Helper()
-	state := &v1alpha1.NodeENIState{}
-	state.Status.Interfaces = []v1alpha1.InterfaceState{interfaceOf(1, v1alpha1.PhaseAttached)}
-	links, _ := agent.DesiredLinks(state, 0)
+	links, _ := agent.DesiredLinks([]*v1alpha1.NetworkInterface{attached(1)}, 0)
 	times := 10
 	if size.Long() {
 		times = 300
@@ -156,7 +154,7 @@ func agentProgram(t *testing.T) string {
 	return program
 }
 
-// askedForItsOwn checks that all requests of the program were for the two objects of its node.
+// askedForItsOwn checks that all requests of the program were for its Node and the interfaces of its instance.
 func (n *node) askedForItsOwn() {
 	n.t.Helper()
 	content, err := os.ReadFile(auditLog())
@@ -171,8 +169,10 @@ func (n *node) askedForItsOwn() {
 		}
 		if object := request.ObjectRef; object != nil && strings.HasPrefix(request.UserAgent, "multieni-agent/") {
 			asked++
-			ours := object.Resource == "nodes" || object.Resource == "nodeenistates"
-			if !ours || object.Name != n.name && !strings.Contains(request.RequestURI, "fieldSelector=metadata.name%3D"+n.name+"&") {
+			name := map[string]string{"nodes": n.name, "networkinterfaces": n.named(attached(1)).Name}[object.Resource]
+			ours := object.Name == name || strings.Contains(request.RequestURI, "fieldSelector=metadata.name%3D"+name+"&") ||
+				object.Resource == "networkinterfaces" && strings.HasSuffix(request.RequestURI, "labelSelector=networking.k8s.aws%2Finstance%3D"+n.instance)
+			if name == "" || !ours {
 				n.t.Errorf("the agent asked for more than its own: %s %s", request.Verb, request.RequestURI)
 			}
 		}
@@ -228,6 +228,9 @@ func (n *node) run(program string) (process int, log string) {
 	}
 	kubeconfig := filepath.Join(n.t.TempDir(), "kubeconfig")
 	sysfs := n.t.TempDir()
+	if err := os.MkdirAll(filepath.Dir(n.pods), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
 	device := filepath.Join(sysfs, "bus/pci/devices/0000:00:06.0")
 	err = errors.Join(
 		os.WriteFile(kubeconfig, server.KubeConfig, 0o600), os.MkdirAll(device, 0o755), os.Symlink("../../drivers/ena", filepath.Join(device, "driver")),
@@ -243,8 +246,8 @@ func (n *node) run(program string) (process int, log string) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", contained, "sh", program, "--node-name="+n.name, "--health-probe-bind-address="+probes)
-	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "SYSFS="+sysfs)
+	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", contained, "sh", program, "--node-name="+n.name, "--health-probe-bind-address="+probes, "--pods-dir="+n.pods)
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "SYSFS="+sysfs, "RUN="+filepath.Dir(n.pods))
 	command.Stdout, command.Stderr = output, output
 	n.Do(func() { err = command.Start() })
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -22,25 +21,21 @@ import (
 // An agent that restarts finds everything unchanged and changes nothing. After a reboot it configures the links again,
 // regardless of what the state contains.
 func TestRestart(t *testing.T) {
-	n := newNode(t, "restart", false)
+	n := newNode(t, "restart")
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
-	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n.promise(attached(1))
 	n.becomes(patience, ready)
 	n.peace()
 	n.stopAgent()
-	var versions [2]string
-	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
-		versions = [2]string{node.ResourceVersion, state.ResourceVersion}
-		return ""
-	})
+	version := n.objects()[0].ResourceVersion
 	looks, changes := n.looks.Load(), n.changes.Load()
 	n.startAgent()
-	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
+	n.becomes(patience, func(objects []v1alpha1.NetworkInterface) string {
 		if n.looks.Load() < looks+3 {
 			return "the agent has not looked at the network thrice"
 		}
-		if now := [2]string{node.ResourceVersion, state.ResourceVersion}; now != versions || n.changes.Load() != changes {
-			t.Errorf("the agent made %d changes, and the objects went from %v to %v", n.changes.Load()-changes, versions, now)
+		if now := objects[0].ResourceVersion; now != version || n.changes.Load() != changes {
+			t.Errorf("the agent made %d changes, and the object went from %v to %v", n.changes.Load()-changes, version, now)
 		}
 		return ""
 	})
@@ -49,32 +44,32 @@ func TestRestart(t *testing.T) {
 	n.IP("link del ens6")
 	n.Attach("eth3", mac(1), n.vpc, "peer1")
 	n.startAgent()
-	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
-		if state.Status.Links[0].Name != "eth3" || !strings.Contains(n.IP("link show eth3"), "altname net-web") {
+	n.becomes(patience, func(objects []v1alpha1.NetworkInterface) string {
+		if reportOf(&objects[0]).Name != "eth3" || !strings.Contains(n.IP("link show eth3"), "altname net-web") {
 			return "the new link is not configured"
 		}
-		return ready(node, state)
+		return ready(objects)
 	})
 }
 
 // A node that boots without an API server gets the links of its checkpoint, as far as instance metadata shows the same
 // interfaces, and no others. Once the API server is back, the agent applies what has changed meanwhile.
 func TestBootWithoutAPIServer(t *testing.T) {
-	const instance, cni = "i-0123456789abcdef0", 3
-	n := newNamespaces(t, "boot-without-api", false)
+	const cni = 3
+	n := newNamespaces(t, "boot-without-api")
 	dir := t.TempDir()
-	attached := []eni.Interface{{ID: interfaceOf(1, "").ENIID, MAC: mac(1)}, {ID: "eni-other", MAC: mac(2)}, {ID: "eni-cni", MAC: mac(cni)}}
+	shown := []eni.Interface{{ID: attached(1).Status.ENIID, MAC: mac(1)}, {ID: "eni-other", MAC: mac(2)}, {ID: "eni-cni", MAC: mac(cni)}}
 	n.configure = func(o *agent.Options) {
 		o.StateDir = dir
 		o.Metadata = func(context.Context) (eni.Metadata, error) {
-			return eni.Metadata{InstanceID: instance, Interfaces: attached}, nil
+			return eni.Metadata{InstanceID: n.instance, Interfaces: shown}, nil
 		}
 	}
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
 	n.Attach("ens7", mac(2), n.vpc, "peer2")
 	n.Attach("ens8", mac(cni), n.vpc, "peer3")
 	n.startAgent()
-	n.promise(interfaceOf(1, v1alpha1.PhaseAttached), interfaceOf(2, v1alpha1.PhaseAttached))
+	n.promise(attached(1), attached(2))
 	n.becomes(patience, ready)
 	n.stopAgent()
 
@@ -94,7 +89,7 @@ func TestBootWithoutAPIServer(t *testing.T) {
 		}
 	}
 	n.startAgent()
-	n.becomes(patience, func(*corev1.Node, *v1alpha1.NodeENIState) string {
+	n.becomes(patience, func([]v1alpha1.NetworkInterface) string {
 		if link := n.IP("link show eth1"); !strings.Contains(link, "altname net-web") || !strings.Contains(link, "LOWER_UP") {
 			return "the link is " + link
 		}
@@ -107,8 +102,8 @@ func TestBootWithoutAPIServer(t *testing.T) {
 
 	n.configure = before
 	n.startAgent()
-	n.promise(interfaceOf(2, v1alpha1.PhaseAttached))
-	n.becomes(patience, func(*corev1.Node, *v1alpha1.NodeENIState) string {
+	n.order(attached(1))
+	n.becomes(patience, func([]v1alpha1.NetworkInterface) string {
 		if one, two := n.IP("link show eth1"), n.IP("link show eth2"); strings.Contains(one, "net-web") || !strings.Contains(two, "net-web") {
 			return "the links are " + one + two
 		}

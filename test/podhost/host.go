@@ -52,7 +52,7 @@ type Host struct {
 	came   chan struct{}
 	leased chan struct{}
 
-	// mu guards the links, the pods, and the networks whose leases the agent watches.
+	// mu guards the links, the pods, and the interfaces whose leases the agent watches.
 	mu      sync.Mutex
 	watched map[string]bool
 	kernel  *hostnettest.Kernel
@@ -83,7 +83,7 @@ func (h *Host) StartAgent() {
 	h.stop, h.ended = stop, make(chan error, 1)
 	a := agent.New(agent.Options{
 		Node: h.Node, API: api, Host: h.asHost(), PodAddresses: h.asObserver(), DefaultMTU: mtu, Resync: resync,
-		StateDir: filepath.Join(h.dir, "state"), NetworksDir: h.networks(), LeasesDir: h.leases(),
+		StateDir: filepath.Join(h.dir, "state"), PodsDir: h.podsDir(),
 		LeaseEvents: leaseEvents{h}, Log: slog.New(slog.DiscardHandler),
 	})
 	ended := h.ended
@@ -103,8 +103,7 @@ func (h *Host) StopAgent() {
 	}
 }
 
-func (h *Host) networks() string { return filepath.Join(h.dir, "networks") }
-func (h *Host) leases() string   { return filepath.Join(h.dir, "leases") }
+func (h *Host) podsDir() string { return filepath.Join(h.dir, "pods") }
 
 // signal tells the agent of a change; a signal can be pending already.
 func signal(changes chan struct{}) {

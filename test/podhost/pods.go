@@ -4,6 +4,8 @@
 package podhost
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -37,44 +39,49 @@ func (h *Host) StartPod(network, name string) error {
 // StartPodThatAsks starts a pod on a network, as multieni-ipam does: under the lock of the leases, by the network's
 // file. The error says why the pod cannot start.
 func (h *Host) StartPodThatAsks(network, name string, request podnet.Request) error {
-	store, err := podlease.Open(h.leases(), network)
+	store, err := podlease.OpenPresent(context.Background(), h.podsDir(), network)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	text, err := podlease.ReadFile(h.networks(), network+".json")
-	if err != nil {
-		return err
-	}
-	file, err := podnet.ParseNetwork(text)
-	if err != nil {
-		return err
-	}
 	now := time.Now()
 	boot, err := podlease.ThisBoot(now)
 	if err != nil {
 		return err
 	}
-	leases, err := store.Current(now)
+	all, err := store.Current(now)
 	if err != nil {
 		return err
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("network %s has no interface on node %s", network, h.Node)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	mine, err := file.Allocate(leases, podnet.Holder{
+	holder := podnet.Holder{
 		ContainerID: name, Interface: "net1", Config: network, PodNamespace: "default", Pod: name, PodUID: "uid-" + name,
-		BootID: boot.ID, Attachment: file.Attachment, Link: h.linkOf(file.MAC),
-	}, request, now)
+		BootID: boot.ID,
+	}
+	at := podlease.Choose(all, holder)
+	file := all[at].Network
+	holder.Attachment, holder.Link = file.Attachment, h.linkOf(file.MAC)
+	var others []podnet.Lease
+	for n := range all {
+		if n != at {
+			others = append(others, all[n].Leases...)
+		}
+	}
+	mine, err := file.Allocate(all[at].Leases, others, holder, request, now)
 	if err != nil {
 		return err
 	}
-	if err := store.Put(mine...); err != nil {
+	if err := store.Put(file.ENI, mine...); err != nil {
 		return err
 	}
 	h.started++
 	h.pods = append(h.pods, &Pod{Name: name, Network: network, ENI: file.ENI, Address: mine[0].Address, mac: file.MAC,
 		asked: len(file.Granted(mine)) > 0, number: h.started})
-	h.tell(network)
+	h.tell(file.ENI)
 	return nil
 }
 
@@ -82,14 +89,15 @@ func (h *Host) StartPodThatAsks(network, name string, request podnet.Request) er
 func (h *Host) EndPod(name string) {
 	h.Helper()
 	pod := h.pod(name)
-	store, err := podlease.Open(h.leases(), pod.Network)
+	store, err := podlease.OpenPresent(context.Background(), h.podsDir(), pod.Network)
 	if err != nil {
 		h.Fatal(err)
 	}
 	defer store.Close()
-	leases, err := store.Leases()
-	if err == nil {
-		err = store.End(podnet.End(leases, time.Now(), func(l podnet.Lease) bool { return l.Pod == name })...)
+	all, err := store.Folders()
+	for _, folder := range all {
+		ended := podnet.End(folder.Leases, time.Now(), func(l podnet.Lease) bool { return l.Pod == name })
+		err = errors.Join(err, store.End(folder.ENI, ended...))
 	}
 	if err != nil {
 		h.Fatal(err)
@@ -98,7 +106,7 @@ func (h *Host) EndPod(name string) {
 	defer h.mu.Unlock()
 	h.pods = slices.DeleteFunc(h.pods, func(p *Pod) bool { return p == pod })
 	signal(h.came)
-	h.tell(pod.Network)
+	h.tell(pod.ENI)
 }
 
 // Pods returns the running pods.
@@ -171,16 +179,16 @@ func (o observer) Events() <-chan struct{} { return o.came }
 type leaseEvents struct{ *Host }
 
 // Watch is part of [agent.LeaseEvents].
-func (e leaseEvents) Watch(network string) error {
+func (e leaseEvents) Watch(_, eni string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.watched[network] = true
+	e.watched[eni] = true
 	return nil
 }
 
-// tell tells the agent that a lease of a network changed, if it watches the network.
-func (h *Host) tell(network string) {
-	if h.watched[network] {
+// tell tells the agent that a lease of an interface changed, if it watches the interface.
+func (h *Host) tell(eni string) {
+	if h.watched[eni] {
 		signal(h.leased)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -33,6 +34,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/config/crd"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/controller/podservice"
 	"github.com/multieni/multieni/internal/dev/assets"
 	"github.com/multieni/multieni/test/size"
@@ -54,26 +56,23 @@ kind: Node
 metadata: {name: node-a}
 ---
 apiVersion: networking.k8s.aws/v1alpha1
-kind: NodeENIState
-metadata: {name: node-a}
-spec: {instanceID: i-0123456789abcdef0, zone: us-east-1a}
-status:
+kind: NetworkInterface
+metadata: {name: n3-i-0123456789abcdef0-0}
+spec:
   instanceID: i-0123456789abcdef0
-  desired: 1
-  attached: 1
-  interfaces:
-  - nodeENI: n3
-    nodeENIUID: uid-n3
-    ordinal: 0
-    generation: 0
-    phase: Attached
-    eniID: eni-0000000000000000a
-    ipv4Prefixes: [10.0.64.16/28]
-    networkCardIndex: 0
-    deviceIndex: 1
-    requestedDeviceIndex: 1
-    deleteOnTermination: true
-    pods: {attachment: IPVLAN}
+  zone: us-east-1a
+  ordinal: 0
+  origin: Declared
+  nodeName: node-a
+  nodeENI: {name: n3, uid: uid-n3, generation: 1}
+  slot: {networkCardIndex: 0, deviceIndex: 1}
+  sourceDestCheck: true
+  required: true
+  pods: {attachment: IPVLAN}
+status:
+  eniID: eni-0000000000000000a
+  evidence: Created
+  pods: {prefixes: [10.0.64.16/28]}
 `
 	namesPod = `
 apiVersion: v1
@@ -161,7 +160,7 @@ func TestCoreDNSAnswersWithPodNetworks(t *testing.T) {
 		}
 	}
 	objects := strings.Split(namesObjects, "---")
-	for n, into := range []client.Object{&corev1.Namespace{}, &corev1.ServiceAccount{}, &corev1.Node{}, &v1alpha1.NodeENIState{}} {
+	for n, into := range []client.Object{&corev1.Namespace{}, &corev1.ServiceAccount{}, &corev1.Node{}, &v1alpha1.NetworkInterface{}} {
 		create(into, objects[n])
 	}
 	create(&corev1.Service{}, headlessOnPage(t))
@@ -171,8 +170,15 @@ func TestCoreDNSAnswersWithPodNetworks(t *testing.T) {
 	}
 	writer, err := discoveryclient.NewForConfig(access)
 	must(err)
+	// The reconciler finds interfaces by an index of the cache.
+	cached, err := cache.New(access, cache.Options{Scheme: scheme})
+	must(err)
+	must(object.Index(t.Context(), cached))
+	go func() { _ = cached.Start(t.Context()) }()
+	reads, err := client.New(access, client.Options{Scheme: scheme, Cache: &client.CacheOptions{Reader: cached}})
+	must(err)
 	reconciler := podservice.New(podservice.Options{
-		Client: api, Slices: writer, Events: events.NewFakeRecorder(10), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Client: reads, Slices: writer, Events: events.NewFakeRecorder(10), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	for _, name := range []string{"upf-n3", "upf-n3-vip"} {
 		_, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "upf", Name: name}})

@@ -170,8 +170,8 @@ func prepare(env *testscript.Env) error {
 	return os.Symlink(filepath.Join(root, "examples"), filepath.Join(env.WorkDir, "examples"))
 }
 
-// deleteMultus removes the kind that a story may have installed, and waits for its end: the next story on this API
-// server begins without Multus.
+// deleteMultus removes the kind that a story may have installed, and waits for its end: the next story on this API server
+// begins without Multus.
 func deleteMultus(server *cluster.Cluster) error {
 	output, err := exec.Command(server.Kubectl, "--kubeconfig", server.Kubeconfig, "delete", "--ignore-not-found",
 		"customresourcedefinition", "network-attachment-definitions.k8s.cni.cncf.io").CombinedOutput()
@@ -306,14 +306,14 @@ func (s *stage) stopController() error {
 func (s *stage) deleteObjects() error {
 	ctx := context.Background()
 	var nodeENIs v1alpha1.NodeENIList
-	var states v1alpha1.NodeENIStateList
+	var interfaces v1alpha1.NetworkInterfaceList
 	var nodeTemplates v1alpha1.AWSNodeTemplateList
 	var reservations v1alpha1.SubnetReservationList
 	var addresses v1alpha1.FloatingAddressList
 	var leases coordinationv1.LeaseList
 	var records corev1.ConfigMapList
 	if err := errors.Join(
-		s.api.List(ctx, &nodeENIs), s.api.List(ctx, &states), s.api.List(ctx, &nodeTemplates), s.api.List(ctx, &reservations),
+		s.api.List(ctx, &nodeENIs), s.api.List(ctx, &interfaces), s.api.List(ctx, &nodeTemplates), s.api.List(ctx, &reservations),
 		s.api.List(ctx, &addresses),
 		s.api.List(ctx, &leases, client.MatchingFields{"metadata.name": "networking.k8s.aws"}),
 		s.api.List(ctx, &records, client.MatchingFields{"metadata.name": clustername.RecordName}),
@@ -330,8 +330,8 @@ func (s *stage) deleteObjects() error {
 	for n := range reservations.Items {
 		errs = append(errs, s.deleteObject(ctx, &reservations.Items[n]))
 	}
-	for n := range states.Items {
-		errs = append(errs, s.deleteObject(ctx, &states.Items[n]))
+	for n := range interfaces.Items {
+		errs = append(errs, s.deleteObject(ctx, &interfaces.Items[n]))
 	}
 	for n := range addresses.Items {
 		errs = append(errs, s.deleteObject(ctx, &addresses.Items[n]))

@@ -284,7 +284,7 @@ func (s *site) nothingIsLeft() {
 			s.Errorf("%s is left in EC2, %s", i.NetworkInterfaceID, i.Status)
 		}
 	}
-	for _, list := range []client.ObjectList{&v1alpha1.NodeENIList{}, &v1alpha1.NodeENIStateList{}, &v1alpha1.FloatingAddressList{}} {
+	for _, list := range []client.ObjectList{&v1alpha1.NodeENIList{}, &v1alpha1.NetworkInterfaceList{}, &v1alpha1.FloatingAddressList{}} {
 		err := s.kube.List(s.Context(), list)
 		content, _ := json.Marshal(list)
 		if err == nil && bytes.Contains(content, []byte(`"uid"`)) {
@@ -325,7 +325,7 @@ func (s *site) finishNamespaces() {
 // forgetDefinitions removes the definitions, as in a cluster that never had multieni.
 func (s *site) forgetDefinitions() {
 	s.Helper()
-	s.kubectl("delete", "crd", "--ignore-not-found", "--timeout=5m", "nodeenis.networking.k8s.aws", "nodeenistates.networking.k8s.aws", "awsnodetemplates.networking.k8s.aws", "subnetreservations.networking.k8s.aws", "floatingaddresses.networking.k8s.aws")
+	s.kubectl("delete", "crd", "--ignore-not-found", "--timeout=5m", "nodeenis.networking.k8s.aws", "networkinterfaces.networking.k8s.aws", "awsnodetemplates.networking.k8s.aws", "subnetreservations.networking.k8s.aws", "floatingaddresses.networking.k8s.aws")
 }
 
 // The whole life of an installation, with the commands of the documents.
@@ -341,8 +341,8 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 		{"uninstall after the controller is gone", (*site).uninstallWithoutController},
 		{"definitions first", (*site).deleteDefinitionFirst},
 		{"all definitions at once", (*site).deleteDefinitionsAtOnce},
-		{"the definition of the ledgers first", (*site).deleteLedgersFirst},
-		{"restarted without the definition of the ledgers", (*site).restartWithoutLedgers},
+		{"the definition of NetworkInterfaces first", (*site).deleteInterfacesFirst},
+		{"restarted without the definition of NetworkInterfaces", (*site).restartWithoutInterfaces},
 		{"namespace first", (*site).deleteNamespaceFirst},
 	} {
 		t.Run(chapter.name, func(t *testing.T) { chapter.live(s.at(t)) })
@@ -354,7 +354,7 @@ func (s *site) walkThrough() {
 	id := s.attach()
 	s.declareSecrets()
 	s.eventually("the agent tells of the node's links", func() bool {
-		return s.kubectl("get", "nodeenistate", s.node(), "-o", "jsonpath={.status.links}") != ""
+		return s.kubectl("get", "eni", "-o", "jsonpath={.items[*].status.node.link.state}") != ""
 	})
 	changed := s.chartWithNewDefinition()
 	s.helm("upgrade", release, s.packaged(changed, "0.2.0"), "--reuse-values")
@@ -420,40 +420,6 @@ func (s *site) deleteDefinitionsAtOnce() {
 	s.runJobs()
 	s.helm("uninstall", release)
 	s.stop()
-	s.nothingIsLeft()
-}
-
-func (s *site) deleteLedgersFirst() {
-	s.install()
-	id := s.attach()
-	s.kubectl("delete", "crd", "nodeenistates.networking.k8s.aws", "--timeout=90s")
-	if s.owned(id) != "attached" {
-		s.Errorf("without its ledger, a live interface is %q", s.owned(id))
-	}
-	s.kubectl("delete", "crd", "nodeenis.networking.k8s.aws", "--timeout=90s")
-	s.runJobs()
-	s.helm("uninstall", release)
-	s.stop()
-	s.nothingIsLeft()
-}
-
-func (s *site) restartWithoutLedgers() {
-	s.install()
-	id := s.attach()
-	s.kubectl("delete", "crd", "nodeenistates.networking.k8s.aws", "--timeout=90s")
-	s.stop()
-	s.runAll()
-	s.eventually("the controller names what is missing", func() bool { return strings.Contains(s.logs(), `"missing":"NodeENIState"`) })
-	s.helm("upgrade", release, s.packaged(chart, "0.2.0"), "--reuse-values")
-	s.eventually("it writes the ledger anew", func() bool {
-		return s.kubectl("get", "nodeenistates", "-o", "jsonpath={.items[*].status.interfaces[*].eniID}") == id
-	})
-	if s.owned(id) != "attached" {
-		s.Errorf("the live interface is %q", s.owned(id))
-	}
-	s.stop() // it would wait for two minutes, since it found no ledgers; the next process finds them
-	s.runJobs()
-	s.helm("uninstall", release)
 	s.nothingIsLeft()
 }
 

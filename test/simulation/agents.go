@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/multieni/multieni/internal/core/podnet"
-	"github.com/multieni/multieni/internal/host/agent"
 )
 
 // agentKind is what an agent knows of pod networks.
@@ -18,9 +17,6 @@ const (
 	servesPods agentKind = iota
 	// servesNone is an agent without pod networks: an upgrade of the chart lost pods.enabled.
 	servesNone
-	// knowsNone is an agent of an earlier release, which knows no pods. Its report has no pod networks, so that the API
-	// server removes those of the agent before.
-	knowsNone
 )
 
 // agents draws which agents run on the nodes. It has a random stream of its own, so that it shifts no other draw.
@@ -43,14 +39,18 @@ func (h *podHost) replaceAgent() {
 		return
 	}
 	h.damageFile()
+	h.arriveSometimes()
 	kind := servesPods
 	switch r.agents.random.IntN(60) {
 	case 0:
 		kind = servesNone
 		r.covers.Actors[runsWithoutPods]++
 	case 1:
-		kind = knowsNone
-		r.covers.Actors[runsEarlierAgent]++
+		kind = h.agent
+	case 7:
+		h.diskFull = !h.diskFull
+		r.note(nil, "%s: the disk of node %s is full: %t", h.c.name, h.node, h.diskFull)
+		return
 	case 2, 3, 4, 5:
 	case 6:
 		r.note(nil, "%s: node %s loses the files of its networks and its checkpoint", h.c.name, h.node)
@@ -67,49 +67,29 @@ func (h *podHost) replaceAgent() {
 // loseFiles removes what the agent can write again: the files of networks and the checkpoint. Pods keep their leases,
 // and no further pod gets an address without a file.
 func (h *podHost) loseFiles() {
-	for network := range h.files {
-		h.loseFile(network)
+	for at := range h.files {
+		h.loseFile(at)
 	}
-	h.checkpoint, h.report = nil, nil
+	h.loseCheckpoint()
 }
 
 // loseFile makes the file of a network unreadable. It reports whether it was readable.
-func (h *podHost) loseFile(network string) bool {
-	if h.lost[network] {
+func (h *podHost) loseFile(at string) bool {
+	if h.lost[at] {
 		return false
 	}
 	if h.lost == nil {
 		h.lost = map[string]bool{}
 	}
-	file := h.files[network]
-	file.Draining = true
-	h.files[network], h.lost[network] = file, true
+	file := h.files[at]
+	file.Phase = podnet.Closed
+	h.files[at], h.lost[at] = file, true
 	return true
-}
-
-// readFile returns the file of a network that the agent reads.
-func (h *podHost) readFile(network string) podnet.Network {
-	if h.lost[network] {
-		return podnet.Network{}
-	}
-	return h.files[network]
-}
-
-// serveNone lets an agent of an earlier release make its report, which has no pod networks.
-func (h *podHost) serveNone() {
-	if h.report = nil; !h.knowsState() {
-		return
-	}
-	if h.observed.Status.ObservedGeneration != 0 && !h.recalled {
-		h.checkpoint = agent.Checkpoint(h.observed)
-	}
-	h.noteDrained(nil)
-	h.decideReport(nil, !h.recalled && len(h.observed.Status.PodNetworks) > 0)
 }
 
 // String implements [fmt.Stringer].
 func (k agentKind) String() string {
 	return map[agentKind]string{
-		servesPods: "serves pod networks", servesNone: "runs without pod networks", knowsNone: "knows no pods",
+		servesPods: "serves pod networks", servesNone: "runs without pod networks",
 	}[k]
 }

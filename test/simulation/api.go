@@ -31,13 +31,13 @@ type kind int
 const (
 	nodes kind = iota
 	nodeENIs
-	states
+	netInterfaces
 	subnetReservations
 	floatingAddresses
 	kinds
 )
 
-var kindNames = [kinds]string{"Node", "NodeENI", "NodeENIState", "SubnetReservation", "FloatingAddress"}
+var kindNames = [kinds]string{"Node", "NodeENI", "NetworkInterface", "SubnetReservation", "FloatingAddress"}
 
 func (k kind) String() string { return kindNames[k] }
 
@@ -59,7 +59,7 @@ func (k kind) empty() client.Object {
 	case floatingAddresses:
 		return &v1alpha1.FloatingAddress{}
 	default:
-		return &v1alpha1.NodeENIState{}
+		return &v1alpha1.NetworkInterface{}
 	}
 }
 
@@ -69,8 +69,8 @@ func kindOf(object any) kind {
 		return nodes
 	case *v1alpha1.NodeENI, *v1alpha1.NodeENIList:
 		return nodeENIs
-	case *v1alpha1.NodeENIState, *v1alpha1.NodeENIStateList:
-		return states
+	case *v1alpha1.NetworkInterface, *v1alpha1.NetworkInterfaceList:
+		return netInterfaces
 	case *v1alpha1.SubnetReservation:
 		return subnetReservations
 	case *v1alpha1.FloatingAddress, *v1alpha1.FloatingAddressList:
@@ -100,14 +100,23 @@ type apiServer struct {
 	objects [kinds]map[string]client.Object
 	log     [kinds][]change
 	version int
-	uids    int
+	// uids numbers the UIDs of the cluster, which are unlike those of other clusters by uidSpace.
+	uids     int
+	uidSpace uint16
+	// byENI has the names of the NetworkInterfaces that record an ENI, and owned the fields of statuses that each field
+	// owner has, by UID of the object.
+	byENI map[string]string
+	owned map[types.UID]map[string]ownedFields
+	// interfaceKind is what the API server has of the definition of NetworkInterface.
+	interfaceKind definition
 	// changed is called after every change, refused for every write that does not fit its schema.
 	changed func(kind, change)
 	refused func(error)
 }
 
 func newAPIServer(now func() time.Time) *apiServer {
-	s := &apiServer{now: now, changed: func(kind, change) {}, refused: func(error) {}}
+	s := &apiServer{now: now, changed: func(kind, change) {}, refused: func(error) {}, byENI: map[string]string{},
+		owned: map[types.UID]map[string]ownedFields{}}
 	for k := range s.objects {
 		s.objects[k] = map[string]client.Object{}
 	}
@@ -129,6 +138,7 @@ func (s *apiServer) all(k kind) []client.Object {
 func (s *apiServer) put(k kind, name string, after client.Object) {
 	before := s.objects[k][name]
 	s.version++
+	s.index(before, after)
 	if after == nil {
 		delete(s.objects[k], name)
 	} else {
@@ -138,22 +148,29 @@ func (s *apiServer) put(k kind, name string, after client.Object) {
 	c := change{before, after, s.version}
 	s.log[k] = append(s.log[k], c)
 	s.changed(k, c)
+	s.endKind()
 }
 
 // create stores a new object and returns it as stored.
 func (s *apiServer) create(object client.Object) (client.Object, error) {
 	k := kindOf(object)
+	if err := s.takesNone(k, object.GetName()); err != nil {
+		return nil, err
+	}
 	if s.objects[k][object.GetName()] != nil {
 		return nil, apierrors.NewAlreadyExists(k.resource(), object.GetName())
 	}
 	stored := object.DeepCopyObject().(client.Object)
 	s.uids++
-	stored.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
+	stored.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-%04x-%012d", s.uidSpace, s.uids)))
 	stored.SetCreationTimestamp(metav1.NewTime(s.now()))
 	if k != nodes {
 		stored.SetGeneration(1)
 	}
-	if err := s.check(k, stored); err != nil {
+	if n, is := stored.(*v1alpha1.NetworkInterface); is {
+		n.Status = v1alpha1.NetworkInterfaceStatus{}
+	}
+	if err := s.check(k, nil, stored); err != nil {
 		return nil, err
 	}
 	s.put(k, stored.GetName(), stored)
@@ -186,7 +203,7 @@ func (s *apiServer) update(k kind, name, resourceVersion string,
 		s.put(k, name, nil)
 		return after, nil
 	}
-	if err := s.check(k, after); err != nil {
+	if err := s.check(k, before, after); err != nil {
 		return nil, err
 	}
 	s.put(k, name, after)
@@ -197,9 +214,14 @@ func (s *apiServer) update(k kind, name, resourceVersion string,
 var schemas = sync.OnceValues(schema.Load)
 
 // check returns the error with which a real API server refuses the content of an object of our kinds.
-func (s *apiServer) check(k kind, object client.Object) error {
+func (s *apiServer) check(k kind, before, object client.Object) error {
 	if k == nodes {
 		return nil
+	}
+	if k == netInterfaces {
+		if err := checkRules(before, object.(*v1alpha1.NetworkInterface)); err != nil {
+			return err
+		}
 	}
 	known, err := schemas()
 	if err != nil {
@@ -221,8 +243,8 @@ func sameSpec(a, b client.Object) bool {
 	switch a := a.(type) {
 	case *v1alpha1.NodeENI:
 		return equality.Semantic.DeepEqual(a.Spec, b.(*v1alpha1.NodeENI).Spec)
-	case *v1alpha1.NodeENIState:
-		return equality.Semantic.DeepEqual(a.Spec, b.(*v1alpha1.NodeENIState).Spec)
+	case *v1alpha1.NetworkInterface:
+		return equality.Semantic.DeepEqual(a.Spec, b.(*v1alpha1.NetworkInterface).Spec)
 	case *v1alpha1.SubnetReservation:
 		return equality.Semantic.DeepEqual(a.Spec, b.(*v1alpha1.SubnetReservation).Spec)
 	default:
@@ -247,7 +269,9 @@ func (s *apiServer) delete(k kind, name string, uid types.UID) error {
 	after := object.DeepCopyObject().(client.Object)
 	now := metav1.NewTime(s.now())
 	after.SetDeletionTimestamp(&now)
-	after.SetGeneration(after.GetGeneration() + 1)
+	if k != nodes {
+		after.SetGeneration(after.GetGeneration() + 1)
+	}
 	s.put(k, name, after)
 	return nil
 }

@@ -11,18 +11,19 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/instancetype"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// isTrue reports whether the reason reported for a blocked member is true.
+// isTrue reports whether the reason reported for a blocked object is true.
 func (c *cluster) isTrue(reason plan.Reason, s desiredSlot, claim expectedClaim) bool {
 	t := c.run.truth()
 	limits, _ := instancetype.Offline(t.instances[s.instanceID].InstanceType)
 	card := int(claim.nodeENI.Spec.NetworkCardIndex)
 	switch reason {
 	case plan.InstanceFull, plan.LimitReached:
-		attached, onCard := c.slots(s.instanceID, claim.node.Name, card)
+		attached, onCard := c.slots(s.instanceID, card)
 		return attached >= limits.Interfaces || onCard >= limits.MaxOnCard(card)
 	case plan.NoSuchNetworkCard:
 		return card >= len(limits.Cards)
@@ -32,6 +33,8 @@ func (c *cluster) isTrue(reason plan.Reason, s desiredSlot, claim expectedClaim)
 			last >= limits.MaxOnCard(card)
 	case plan.SlotTaken:
 		return c.anyTaken(s, claim)
+	case plan.NotImported:
+		return c.anyCopied(s)
 	case plan.SubnetFull, plan.NoFreePrefix:
 		return c.lacksRoom(claim)
 	default:
@@ -39,9 +42,19 @@ func (c *cluster) isTrue(reason plan.Reason, s desiredSlot, claim expectedClaim)
 	}
 }
 
-// slots counts the slots of an instance that are taken, unusable, or reserved for a waiting member: all of them, and
+// anyCopied reports whether two interfaces have the tags of one of a NodeENI: a person copied them, or EC2 forgot a
+// token.
+func (c *cluster) anyCopied(s desiredSlot) bool {
+	return slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
+		w := &c.run.watch
+		return (w.strangers[i.ID] != nil || w.copies[i.ID] || w.twins[i.ID]) && i.Tags[identity.TagCluster] == c.name &&
+			i.Tags[identity.TagNodeENI] == s.nodeENI
+	})
+}
+
+// slots counts the slots of an instance that are taken, unusable, or reserved for a waiting object: all of them, and
 // those on a card.
-func (c *cluster) slots(instanceID, node string, card int) (all, onCard int) {
+func (c *cluster) slots(instanceID string, card int) (all, onCard int) {
 	for _, i := range c.run.truth().ordered {
 		if i.AttachedTo(instanceID) {
 			all++
@@ -50,7 +63,7 @@ func (c *cluster) slots(instanceID, node string, card int) (all, onCard int) {
 			}
 		}
 	}
-	elsewhere := len(c.run.watch.ruined[instanceID]) + c.promised(instanceID, node)
+	elsewhere := len(c.run.watch.ruined[instanceID]) + c.promised(instanceID)
 	return all + elsewhere, onCard + elsewhere
 }
 
@@ -66,14 +79,11 @@ func (c *cluster) lacksRoom(claim expectedClaim) bool {
 // full reports whether the subnet of an interface has no room for the addresses that the interface lacks, and the
 // status says so.
 func (c *cluster) full(claim expectedClaim, i eni.Interface) bool {
-	state, spec := c.state(claim.node.Name), claim.nodeENI.Spec
+	n, spec := c.api.interfaceOf(i.ID), claim.nodeENI.Spec
 	lacking := int(spec.SecondaryPrivateIPAddressCount) - len(i.SecondaryIPv4)
 	prefixes := c.run.grownPrefixes(spec, i) - len(i.IPv4Prefixes)
-	return state != nil && c.run.missingCapacity(i.SubnetID, lacking, prefixes) &&
-		slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
-			return said.ENIID == i.ID &&
-				slices.Contains([]plan.Reason{plan.SubnetFull, plan.NoFreePrefix}, plan.Reason(said.Reason))
-		})
+	return n != nil && c.run.missingCapacity(i.SubnetID, lacking, prefixes) &&
+		slices.Contains([]plan.Reason{plan.SubnetFull, plan.NoFreePrefix}, plan.Reason(reasonOf(n)))
 }
 
 // prefixSize is how many addresses a delegated IPv4 prefix holds.
@@ -151,23 +161,21 @@ func offset(first, address netip.Addr) int {
 	return int(binary.BigEndian.Uint32(b[:])) - int(binary.BigEndian.Uint32(a[:]))
 }
 
-// promised counts the slots of an instance that are reserved for members that wait for addresses or a permission, with
-// an unattached interface or with none: chance does not decide which member gets the last slot.
-func (c *cluster) promised(instanceID, node string) int {
-	n := 0
+// promised counts the slots of an instance that are reserved for objects that wait for addresses or a permission, with
+// an unattached interface or with none: chance does not decide which object gets the last slot.
+func (c *cluster) promised(instanceID string) (promised int) {
 	claims := c.claims()
-	if state := c.state(node); state != nil {
-		for _, i := range state.Status.Interfaces {
-			if wanted, is := claims[desiredSlot{string(i.NodeENIUID), instanceID}]; is &&
-				!c.run.truth().interfaces[i.ENIID].AttachedTo(instanceID) && c.waits(plan.Reason(i.Reason), wanted) {
-				n++
-			}
+	for _, n := range c.api.interfaces() {
+		wanted, is := claims[spotOfObject(n)]
+		if is && n.Spec.InstanceID == instanceID && !c.run.truth().interfaces[n.Status.ENIID].AttachedTo(instanceID) &&
+			c.waits(plan.Reason(reasonOf(n)), wanted) {
+			promised++
 		}
 	}
-	return n
+	return promised
 }
 
-// waits reports whether the thing that a member is reported to wait for is really missing.
+// waits reports whether the thing that an object is reported to wait for is really missing.
 func (c *cluster) waits(reason plan.Reason, claim expectedClaim) bool {
 	switch reason {
 	case plan.SubnetFull, plan.NoFreePrefix:
@@ -182,7 +190,7 @@ func (c *cluster) waits(reason plan.Reason, claim expectedClaim) bool {
 }
 
 // anyTaken reports whether a slot that the claim can ask for is unusable or, if no other slot fits, held by another
-// interface or reserved for another waiting member.
+// interface or reserved for another waiting object.
 func (c *cluster) anyTaken(s desiredSlot, claim expectedClaim) bool {
 	first := int(claim.nodeENI.Spec.DeviceIndex)
 	asked := func(slot eni.Slot) bool {
@@ -194,7 +202,7 @@ func (c *cluster) anyTaken(s desiredSlot, claim expectedClaim) bool {
 			return true
 		}
 	}
-	if claim.nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact && c.anyKept(s, claim.node.Name, asked) {
+	if claim.nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact && c.anyKept(s, asked) {
 		return true
 	}
 	return claim.nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact &&
@@ -203,13 +211,13 @@ func (c *cluster) anyTaken(s desiredSlot, claim expectedClaim) bool {
 		})
 }
 
-// anyKept reports whether a slot is reserved for a waiting member of another NodeENI.
-func (c *cluster) anyKept(s desiredSlot, node string, asked func(eni.Slot) bool) bool {
-	state, claims := c.state(node), c.claims()
-	return state != nil && slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
-		other := desiredSlot{string(i.NodeENIUID), s.instanceID}
-		wanted, is := claims[other]
-		return is && other != s && asked(eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.RequestedDeviceIndex)}) &&
-			c.waits(plan.Reason(i.Reason), wanted)
+// anyKept reports whether a slot is reserved for a waiting object of another NodeENI.
+func (c *cluster) anyKept(s desiredSlot, asked func(eni.Slot) bool) bool {
+	claims := c.claims()
+	return slices.ContainsFunc(c.api.interfaces(), func(n *v1alpha1.NetworkInterface) bool {
+		wanted, is := claims[spotOfObject(n)]
+		slot := eni.Slot{Card: int(n.Spec.Slot.NetworkCardIndex), Device: int(n.Spec.Slot.DeviceIndex)}
+		return is && n.Spec.InstanceID == s.instanceID && n.Spec.NodeENI.Name != s.nodeENI && asked(slot) &&
+			c.waits(plan.Reason(reasonOf(n)), wanted)
 	})
 }

@@ -7,9 +7,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
+	"sync"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,8 +78,8 @@ func add(into client.ObjectList, object client.Object) {
 		into.Items = append(into.Items, *object.(*corev1.Node))
 	case *v1alpha1.NodeENIList:
 		into.Items = append(into.Items, *object.(*v1alpha1.NodeENI))
-	case *v1alpha1.NodeENIStateList:
-		into.Items = append(into.Items, *object.(*v1alpha1.NodeENIState))
+	case *v1alpha1.NetworkInterfaceList:
+		into.Items = append(into.Items, *object.(*v1alpha1.NetworkInterface))
 	case *v1alpha1.FloatingAddressList:
 		into.Items = append(into.Items, *object.(*v1alpha1.FloatingAddress))
 	}
@@ -89,12 +93,37 @@ func selected(object client.Object, byLabel labels.Selector, byField fields.Sele
 		return true
 	}
 	for _, requirement := range byField.Requirements() {
-		if !slices.Contains(controller.Indexed(object, requirement.Field), requirement.Value) {
+		values, is := indexes()[indexKey{kindOf(object), requirement.Field}]
+		if !is || !slices.Contains(values(object), requirement.Value) {
 			return false
 		}
 	}
 	return true
 }
+
+// indexKey is a kind and the field of an index.
+type indexKey struct {
+	kind  kind
+	field string
+}
+
+// indexer collects the indexes of the product.
+type indexer map[indexKey]client.IndexerFunc
+
+// IndexField implements [client.FieldIndexer].
+func (i indexer) IndexField(_ context.Context, object client.Object, field string, values client.IndexerFunc) error {
+	i[indexKey{kindOf(object), field}] = values
+	return nil
+}
+
+// indexes are those of the product.
+var indexes = sync.OnceValue(func() indexer {
+	all := indexer{}
+	if err := controller.Index(context.Background(), all); err != nil {
+		panic(err)
+	}
+	return all
+})
 
 // directReader reads the API server itself.
 type directReader struct {
@@ -104,8 +133,13 @@ type directReader struct {
 
 // Get implements [client.Reader].
 func (d directReader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	if pod, is := into.(*corev1.Pod); is {
-		return d.getPod(key, pod)
+	switch into := into.(type) {
+	case *corev1.Pod:
+		return d.getPod(key, into)
+	case *apiextensionsv1.CustomResourceDefinition:
+		return d.getDefinition(key, &into.ObjectMeta)
+	case *metav1.PartialObjectMetadata:
+		return d.getDefinition(key, &into.ObjectMeta)
 	}
 	k := kindOf(into)
 	if err := d.p.asks(k, key.Name); err != nil {
@@ -120,13 +154,39 @@ func (d directReader) Get(_ context.Context, key client.ObjectKey, into client.O
 }
 
 // List implements [client.Reader].
-func (d directReader) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+func (d directReader) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	if err := d.p.asks(kindOf(into), "all"); err != nil {
 		return err
 	}
+	options := (&client.ListOptions{}).ApplyOptions(opts)
 	for _, object := range d.p.api().all(kindOf(into)) {
-		add(into, d.p.seen(object))
+		if selected(object, options.LabelSelector, options.FieldSelector) {
+			add(into, d.p.seen(object))
+		}
 	}
+	if all, is := into.(*v1alpha1.NetworkInterfaceList); is {
+		d.p.noteList(all.Items)
+	}
+	return nil
+}
+
+// getDefinition reads the definition of NetworkInterface.
+// Nothing else happens meanwhile: the product holds a lock, so that one read answers for all objects.
+func (d directReader) getDefinition(key client.ObjectKey, into *metav1.ObjectMeta) error {
+	d.p.mustLive()
+	d.p.run.pass(d.p.run.faults.latency())
+	if err := d.p.unwritable(netInterfaces, "definition"); err != nil {
+		return err
+	}
+	switch d.p.api().interfaceKind {
+	case missing:
+		return apierrors.NewNotFound(apiextensionsv1.Resource("customresourcedefinitions"), key.Name)
+	case terminating:
+		at := metav1.NewTime(d.p.api().now())
+		into.DeletionTimestamp = &at
+	case established:
+	}
+	into.Name = key.Name
 	return nil
 }
 
@@ -137,8 +197,8 @@ func assign(into client.Object, from runtime.Object) {
 		*into = *from.(*corev1.Node)
 	case *v1alpha1.NodeENI:
 		*into = *from.(*v1alpha1.NodeENI)
-	case *v1alpha1.NodeENIState:
-		*into = *from.(*v1alpha1.NodeENIState)
+	case *v1alpha1.NetworkInterface:
+		*into = *from.(*v1alpha1.NetworkInterface)
 	case *v1alpha1.SubnetReservation:
 		*into = *from.(*v1alpha1.SubnetReservation)
 	case *v1alpha1.FloatingAddress:
@@ -165,6 +225,10 @@ func (c kubernetes) Delete(_ context.Context, object client.Object, opts ...clie
 		if stored != nil && version != "" && version != stored.GetResourceVersion() {
 			return nil, apierrors.NewConflict(k.resource(), object.GetName(), fmt.Errorf("the version is another"))
 		}
+		if n, is := stored.(*v1alpha1.NetworkInterface); is && (uid == "" || uid == n.UID) {
+			c.p.run.deleting(c.p, n)
+			c.p.run.closing(c.p, n)
+		}
 		return nil, c.p.api().delete(k, object.GetName(), uid)
 	})
 }
@@ -176,29 +240,93 @@ func (c kubernetes) Patch(_ context.Context, object client.Object, patch client.
 		return err
 	}
 	return c.p.write("patch", object, func() (client.Object, error) {
-		version, uid := lockOf(data)
 		k := kindOf(object)
+		version, uid := "", ""
+		change := merge
+		if patch.Type() == types.JSONPatchType {
+			change = patched
+		} else {
+			version, uid = lockOf(data)
+		}
 		return c.p.api().update(k, object.GetName(), version, func(current client.Object) (client.Object, error) {
 			if uid != "" && uid != string(current.GetUID()) {
 				return nil, apierrors.NewConflict(k.resource(), object.GetName(), fmt.Errorf("the UID is another"))
 			}
-			after, err := merge(current, data)
-			if err == nil && k == nodeENIs {
-				after.(*v1alpha1.NodeENI).Status = current.(*v1alpha1.NodeENI).Status
-			}
-			if err == nil && k == subnetReservations {
-				after.(*v1alpha1.SubnetReservation).Status = current.(*v1alpha1.SubnetReservation).Status
-			}
-			if err == nil && k == floatingAddresses {
-				after.(*v1alpha1.FloatingAddress).Status = current.(*v1alpha1.FloatingAddress).Status
-			}
-			if err == nil && k == states {
-				after.(*v1alpha1.NodeENIState).Status = current.(*v1alpha1.NodeENIState).Status
-			}
+			after, err := change(current, data)
 			if err != nil {
 				return nil, err
 			}
+			keepStatus(current, after)
+			if n, is := current.(*v1alpha1.NetworkInterface); is && isEnd(n, after) {
+				c.p.run.ending(c.p, n)
+			}
 			return c.p.stored(after), nil
+		})
+	})
+}
+
+// isEnd reports whether a version of an object has no finalizer any more.
+func isEnd(before *v1alpha1.NetworkInterface, after client.Object) bool {
+	return !before.DeletionTimestamp.IsZero() && len(before.Finalizers) > 0 && len(after.GetFinalizers()) == 0
+}
+
+// keepStatus keeps the status of an object that is not written through its subresource.
+func keepStatus(current, after client.Object) {
+	switch after := after.(type) {
+	case *v1alpha1.NodeENI:
+		after.Status = current.(*v1alpha1.NodeENI).Status
+	case *v1alpha1.SubnetReservation:
+		after.Status = current.(*v1alpha1.SubnetReservation).Status
+	case *v1alpha1.FloatingAddress:
+		after.Status = current.(*v1alpha1.FloatingAddress).Status
+	case *v1alpha1.NetworkInterface:
+		after.Status = current.(*v1alpha1.NetworkInterface).Status
+	}
+}
+
+// patched applies a JSON patch (RFC 6902) to an object. The API server answers a failed test as an invalid object,
+// without a cause.
+func patched(object client.Object, patch []byte) (client.Object, error) {
+	operations, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, err
+	}
+	before, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	content, err := operations.Apply(before)
+	if err != nil {
+		k := kindOf(object)
+		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", k.resource(),
+			object.GetName(), err.Error(), 0, false)
+	}
+	after := kindOf(object).empty()
+	return after, json.Unmarshal(content, after)
+}
+
+// Patch implements [client.SubResourceWriter]: the strategic merge patch of a condition of a Node.
+func (w statusWriter) Patch(_ context.Context, object client.Object, patch client.Patch,
+	_ ...client.SubResourcePatchOption) error {
+	data, err := patch.Data(object)
+	if err != nil {
+		return err
+	}
+	var body struct{ Status corev1.NodeStatus }
+	if err := json.Unmarshal(data, &body); err != nil {
+		return err
+	}
+	return w.p.write(statusOf, object, func() (client.Object, error) {
+		return w.p.api().update(nodes, object.GetName(), "", func(current client.Object) (client.Object, error) {
+			node := current.(*corev1.Node)
+			for _, c := range body.Status.Conditions {
+				node.Status.Conditions = slices.DeleteFunc(node.Status.Conditions, func(o corev1.NodeCondition) bool {
+					return o.Type == c.Type
+				})
+				node.Status.Conditions = append(node.Status.Conditions, c)
+				w.p.run.note(w.p, "says of node %s: %s %s", node.Name, c.Status, c.Reason)
+			}
+			return node, nil
 		})
 	})
 }
@@ -209,8 +337,7 @@ func (c kubernetes) Status() client.SubResourceWriter { return statusWriter{p: c
 // statusOf is the verb of a write to a status.
 const statusOf = "status of"
 
-// statusWriter writes statuses by server-side apply under one field owner. It keeps what agents report about pod
-// networks. It drops links, and agents report them again.
+// statusWriter writes statuses by server-side apply. A status of a NetworkInterface has several field owners.
 type statusWriter struct {
 	client.SubResourceWriter
 	p *process
@@ -218,22 +345,19 @@ type statusWriter struct {
 
 // Apply implements [client.SubResourceWriter].
 func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguration,
-	_ ...client.SubResourceApplyOption) error {
+	opts ...client.SubResourceApplyOption) error {
+	owner := (&client.SubResourceApplyOptions{}).ApplyOpts(opts).FieldManager
 	content := applied.(interface{ UnstructuredContent() map[string]any }).UnstructuredContent()
 	metadata, _ := content["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	uid, _ := metadata["uid"].(string)
 	resourceVersion, _ := metadata["resourceVersion"].(string)
-	k := states
-	for _, other := range []kind{nodeENIs, subnetReservations, floatingAddresses} {
-		if content["kind"] == kindNames[other] {
-			k = other
-		}
-	}
+	k := kind(slices.Index(kindNames[:], fmt.Sprint(content["kind"])))
 	into := k.empty()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, into); err != nil {
 		return err
 	}
+	record := func() {}
 	return w.p.write(statusOf, into, func() (client.Object, error) {
 		after, err := w.p.api().update(k, name, resourceVersion, func(current client.Object) (client.Object, error) {
 			if uid != "" && uid != string(current.GetUID()) {
@@ -257,30 +381,53 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 				w.p.lint(k, name, status.Lint(st.Conditions, current.Generation))
 				w.p.run.note(w.p, "says of %s: %s", name, assignmentDigest(st))
 				current.Status.Assignment, current.Status.Conditions = st.Assignment, st.Conditions
-			case *v1alpha1.NodeENIState:
-				st := into.(*v1alpha1.NodeENIState).Status
-				w.p.run.stamp(current.Status.Conditions, st.Conditions)
-				w.p.lint(k, name, status.Lint(st.Conditions, current.Generation))
-				if said := phases(st.Interfaces); said != phases(current.Status.Interfaces) {
-					w.p.run.note(w.p, "says of node %s:%s", name, said)
-				}
-				st.PodNetworks = current.Status.PodNetworks
-				current.Status = st
+			case *v1alpha1.NetworkInterface:
+				applied, own, err := w.applyTo(current, owner, content)
+				record = own
+				return applied, err
 			}
 			return w.p.stored(current), nil
 		})
 		if err == nil {
+			record()
 			applied.(interface{ SetResourceVersion(string) }).SetResourceVersion(after.GetResourceVersion())
 		}
 		return after, err
 	})
 }
 
-// phases summarizes the interfaces in a node's status for the trace.
-func phases(interfaces []v1alpha1.InterfaceState) string {
-	var words []byte
-	for _, i := range interfaces {
-		words = fmt.Appendf(words, " %s[%d] %s %s", i.NodeENI, i.Ordinal, i.Phase, i.Reason)
+// applyTo applies a status to an object as one of its field owners. The second result records the owner's fields.
+func (w statusWriter) applyTo(current *v1alpha1.NetworkInterface, owner string,
+	content map[string]any) (after client.Object, record func(), err error) {
+	fields, _ := content["status"].(map[string]any)
+	st, now, err := w.p.api().applied(owner, current, fields)
+	if err != nil {
+		return nil, nil, err
+	}
+	w.p.run.stamp(current.Status.Conditions, st.Conditions)
+	if meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady) != nil {
+		w.p.lint(netInterfaces, current.Name, status.Lint(st.Conditions, current.Generation))
+	}
+	before := interfaceDigest(current)
+	current.Status = st
+	if said := interfaceDigest(current); said != before {
+		w.p.run.note(w.p, "says of %s: %s", current.Name, said)
+	}
+	uid := current.UID
+	return w.p.stored(current), func() { w.p.api().owns(owner, uid, now) }, nil
+}
+
+// interfaceDigest summarizes what a controller says of an interface, for the trace.
+func interfaceDigest(n *v1alpha1.NetworkInterface) string {
+	words := fmt.Appendf(nil, "%s %s", n.Status.ENIID, n.Status.Evidence)
+	if n.Status.Slot != nil {
+		words = fmt.Appendf(words, " at %d/%d", n.Status.Slot.NetworkCardIndex, n.Status.Slot.DeviceIndex)
+	}
+	if n.Status.Pods != nil {
+		words = fmt.Appendf(words, " prefixes %v returning %v", n.Status.Pods.Prefixes, n.Status.Pods.Returning)
+	}
+	for _, c := range n.Status.Conditions {
+		words = fmt.Appendf(words, ", %s %s %s", c.Type, c.Status, c.Reason)
 	}
 	return string(words)
 }

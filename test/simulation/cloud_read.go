@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/aws/observer"
 	"github.com/multieni/multieni/internal/aws/resolver"
-	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/controller/instance"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/instancetype"
@@ -20,9 +20,9 @@ import (
 )
 
 var (
-	_ observer.Reader = cloud{}
-	_ resolver.Reader = cloud{}
-	_ node.Limiter    = cloud{}
+	_ observer.Reader  = cloud{}
+	_ resolver.Reader  = cloud{}
+	_ instance.Limiter = cloud{}
 )
 
 // ListOwned implements [observer.Reader].
@@ -30,12 +30,6 @@ func (c cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 	begun := c.p.now()
 	all, err := c.interfaces("list", tagged(identity.TagCluster, c.p.cluster.name))
 	return all, begun, err
-}
-
-// ListByOwner implements [observer.Reader].
-func (c cloud) ListByOwner(_ context.Context, owner identity.Owner) ([]eni.Interface, error) {
-	return c.interfaces("list of owner", tagged(identity.TagCluster, c.p.cluster.name),
-		tagged(identity.TagNodeENIUID, string(owner)))
 }
 
 // Interfaces implements [observer.Reader].
@@ -51,7 +45,7 @@ func (c cloud) DescribeInstance(_ context.Context, instanceID string) (eni.Insta
 			Filters: []ec2.Filter{{Name: "instance-id", Values: []string{instanceID}}},
 		}})
 		if err == nil && len(out.Reservations) > 0 {
-			look.Instance = instance(out.Reservations[0].Instances[0])
+			look.Instance = machineOf(out.Reservations[0].Instances[0])
 		}
 		return err
 	})
@@ -172,7 +166,7 @@ func questions(idFilter string, ids, names []string, tags map[string]string) [][
 	return all
 }
 
-// Limits implements [node.Limiter] from the offline table.
+// Limits implements [instance.Limiter] from the offline table.
 func (c cloud) Limits(_ context.Context, instanceType string) (eni.Limits, error) {
 	limits, _ := instancetype.Offline(instanceType)
 	return limits, nil

@@ -27,20 +27,20 @@ type cluster struct {
 	earlier bool
 	// vanished are Nodes that will return.
 	vanished []*corev1.Node
-	// stripped is when a user removed the finalizer of a NodeENI, or when the NodeENI was lost. In the simulation two
-	// clusters can have the same UIDs.
+	// stripped is when a user removed the finalizer of a NodeENI, or when the NodeENI was lost.
 	stripped map[string]time.Time
+	// lostAt is when the last NodeENI of each name ended.
+	lostAt map[string]time.Time
 	// booting is an instance that gets interfaces before it joins; it may be nil.
 	booting *boot
-	// unledgered are the instances whose ledgers were lost.
-	unledgered map[string]bool
 }
 
 // newCluster returns a cluster without anything in it.
 func (r *run) newCluster(name string) *cluster {
 	c := &cluster{run: r, name: name, api: newAPIServer(func() time.Time {
 		return r.now
-	}), stripped: map[string]time.Time{}, unledgered: map[string]bool{}}
+	}), stripped: map[string]time.Time{}, lostAt: map[string]time.Time{}}
+	c.api.uidSpace = 0x8000 + uint16(len(r.clusters))
 	c.api.changed = func(k kind, change change) { r.changed(c, k, change) }
 	c.api.refused = func(err error) { r.violate("I9", "the API server refuses a write: %v", err) }
 	return c

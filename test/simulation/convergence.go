@@ -8,13 +8,14 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/floating"
 	"github.com/multieni/multieni/internal/core/identity"
@@ -93,28 +94,81 @@ func (r *run) converge() {
 	r.note(nil, "settled")
 	r.pods.excused = true
 	if problem := r.settled(); problem != nil {
+		r.dump()
 		r.violate(problem.Invariant, "%s after everything has been well: %s", seconds(within), problem.Message)
 	}
 }
 
-// longer is how much longer convergence takes where interfaces are in use whose NodeENI was lost or stripped of its
-// finalizer: if there are many, they stay in use for a day. A process that does not know of the loss may still create
-// some.
+// dump notes all objects, for those who read the trace of a run that did not converge.
+func (r *run) dump() {
+	for _, c := range r.clusters {
+		for _, object := range c.api.all(nodes) {
+			r.note(nil, "%s: Node %s is %s, %v", c.name, object.GetName(), object.(*corev1.Node).Spec.ProviderID,
+				object.GetLabels())
+		}
+		for _, object := range c.api.all(nodeENIs) {
+			nodeENI := object.(*v1alpha1.NodeENI)
+			r.note(nil, "%s: NodeENI %s: %s, deleted %v, turns %v", c.name, nodeENI.Name, digest(nodeENI.Spec),
+				nodeENI.DeletionTimestamp, nodeENI.Status.Turns)
+		}
+		for _, n := range c.api.interfaces() {
+			message := ""
+			if ready := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+				message = ready.Message
+			}
+			r.note(nil, "%s: %s: %s", c.name, objectDigest(n), message)
+		}
+	}
+	for _, instance := range slices.Sorted(maps.Keys(r.pods.hosts)) {
+		r.note(nil, "%s", r.pods.hosts[instance].digest())
+	}
+}
+
+// digest summarizes what is on a node, for the trace.
+func (h *podHost) digest() string {
+	words := fmt.Appendf(nil, "%s: node %s of %s, which %s, %s:", h.c.name, h.node, h.instance, h.agent, h.boot.ID)
+	for _, at := range slices.Sorted(maps.Keys(h.files)) {
+		words = fmt.Appendf(words, " file %s %s %s", at, h.files[at].Phase, h.files[at].UID)
+	}
+	for _, at := range slices.Sorted(maps.Keys(h.leases)) {
+		for _, l := range h.leases[at] {
+			words = fmt.Appendf(words, " lease %s of %s in use %t of %s", l.Address, l.Pod, l.InUse(), l.BootID)
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(h.using)) {
+		for _, pod := range h.using[at] {
+			words = fmt.Appendf(words, " %s on %s", pod.holder.Pod, pod.eni)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(h.bound)) {
+		words = fmt.Appendf(words, " %s is bound", id)
+	}
+	if h.checkpoint != nil {
+		for _, saved := range h.checkpoint.Held {
+			words = fmt.Appendf(words, " checkpoint %s for %s", saved.ENI, saved.UID)
+		}
+	}
+	return string(words)
+}
+
+// longer is how much longer convergence takes where a NodeENI was lost or stripped of its finalizer: its objects stay
+// for a day, as long as no NodeENI of the name exists. A process that does not know of the loss may still create some.
 func (r *run) longer() time.Duration {
 	for _, c := range r.clusters {
 		for _, lost := range c.stripped {
 			if r.now.Sub(lost) < noticed {
-				return lossGrace
+				return orphanGrace
 			}
 		}
-		for _, i := range r.truth().owned[c.name] {
-			if i.Attachment != nil && c.nodeENIOf(spotOf(i).uid) == nil {
-				return lossGrace
-			}
+		if slices.ContainsFunc(c.api.interfaces(), c.isOrphan) {
+			return orphanGrace
 		}
 	}
 	return 0
 }
+
+// noticed is how long a process can take to notice that a NodeENI was lost: two resyncs and the staleness of reads.
+const noticed = 2*resyncPeriod + staleness
 
 // lastStart is when the youngest process started. A process that crashes late loses the waits that it began.
 func (r *run) lastStart() (last time.Time) {
@@ -190,7 +244,7 @@ func (r *run) rest() {
 			r.violate("I8", "NodeENI %s was tried %d times in %s although there is no room", key, n, restFor)
 		}
 	}
-	told += r.turnNews()
+	told += r.readNews()
 	if r.watch.writes > told {
 		r.violate("I8", "%d writes to the API server although nothing changed", r.watch.writes)
 	}
@@ -206,19 +260,13 @@ func (r *run) rest() {
 	r.checkQuiet()
 }
 
-// blockedByRuins counts the members that are blocked on instances with slots that EC2 reports as taken although nothing
+// blockedByRuins counts the objects that are blocked on instances with slots that EC2 reports as taken although nothing
 // holds them. One of them gets another slot once the product no longer counts the ruined one.
 func (r *run) blockedByRuins() (blocked int) {
 	for _, c := range r.clusters {
-		for _, object := range c.api.all(states) {
-			state := object.(*v1alpha1.NodeENIState)
-			if len(r.watch.ruined[state.Spec.InstanceID]) == 0 {
-				continue
-			}
-			for _, i := range state.Status.Interfaces {
-				if i.Phase == v1alpha1.PhaseBlocked {
-					blocked++
-				}
+		for _, n := range c.api.interfaces() {
+			if len(r.watch.ruined[n.Spec.InstanceID]) > 0 && isBlocked(n) {
+				blocked++
 			}
 		}
 	}
@@ -233,28 +281,45 @@ const mostProbes = 12
 // EC2's answer, and the next wait.
 const writesPerProbe = 4
 
-// writesPerAttach is how many writes follow a new interface: its entry in the ledger, the status of the node for each
-// phase and for the link that the agent reports, and the status of the NodeENI after each of these. Each write leads to
-// one reconciliation at most.
+// writesPerAttach is how many writes follow a new interface: its object, its status for each phase and for the link
+// that the agent reports, and the status of the NodeENI after each of these. Each write leads to one reconciliation at
+// most.
 const writesPerAttach = 10
 
-// turnNews is how many writes may report nodes that wait to replace an interface. Only a read shows that another
-// interface holds the slot of the replacement; between two reads the node's status says that it waits for its turn.
-func (r *run) turnNews() (writes int) {
+// writesPerRead is how many writes may report an object whose instance and subnets are full: three times one reason and
+// the other, each in the object, its Node and its NodeENI.
+const writesPerRead = 18
+
+// readNews is how many writes may report objects with two obstacles. Only a read shows that another interface holds a
+// slot; between two reads an object says that it waits for its turn, or that its subnet is full.
+func (r *run) readNews() (writes int) {
 	for _, c := range r.clusters {
-		for _, object := range c.api.all(states) {
-			if r.waitsForTurn(fmt.Sprintf("%s %s %s", c.name, nodeQueue, object.GetName())) {
+		for _, n := range c.api.interfaces() {
+			switch {
+			case c.replaces(n):
 				writes += writesPerProbe
+			case lacksRoom(n):
+				writes += writesPerRead
 			}
 		}
 	}
 	return writes
 }
 
+// lacksRoom reports whether an object says that its instance or its subnets are full.
+func lacksRoom(n *v1alpha1.NetworkInterface) bool {
+	reason, _ := object.ReasonOf(n)
+	return slices.Contains([]plan.Reason{plan.InstanceFull, plan.SlotTaken, plan.SubnetFull, plan.NoFreePrefix},
+		plan.Reason(reason))
+}
+
 // settled returns the first difference from the desired state, or nil.
 func (r *run) settled() *Violation {
 	for _, c := range r.clusters {
 		if v := c.settled(); v != nil {
+			return v
+		}
+		if v := c.settledHolds(); v != nil {
 			return v
 		}
 		if v := c.settledReservations(); v != nil {
@@ -266,13 +331,16 @@ func (r *run) settled() *Violation {
 
 func (c *cluster) settled() *Violation {
 	claims := c.claims()
-	have := map[desiredSlot][]eni.Interface{}
-	for _, i := range c.accountable() {
+	if v := c.settledInterfaces(); v != nil {
+		return v
+	}
+	for _, n := range c.api.interfaces() {
 		c.run.judged("I5")
-		s := spotOf(i)
-		have[s] = append(have[s], i)
-		if _, wanted := claims[s]; !wanted && !c.mayStay(i) {
-			return &Violation{"I5", fmt.Sprintf("%s is a leak: %s", i.ID, describe(i))}
+		if _, wanted := claims[spotOfObject(n)]; !wanted && !c.mayStay(n) {
+			return &Violation{"I5", fmt.Sprintf("no NodeENI declares %s", objectDigest(n))}
+		}
+		if !n.DeletionTimestamp.IsZero() && !c.mayStay(n) {
+			return &Violation{"I6", fmt.Sprintf("%s is still being deleted", objectDigest(n))}
 		}
 	}
 	if v := c.checkFollowed(); v != nil {
@@ -288,46 +356,68 @@ func (c *cluster) settled() *Violation {
 		}
 	}
 	for _, s := range slices.SortedFunc(maps.Keys(claims), desiredSlot.compare) {
-		adopted := c.adoptedBy(s, claims[s])
-		c.run.covers.Actors[adoptsLaunched] += len(adopted)
-		have[s] = append(have[s], adopted...)
-		if v := c.settledSpot(s, claims[s], have[s]); v != nil {
+		have := c.serving(s)
+		if v := c.settledSpot(s, claims[s], have); v != nil {
 			return v
 		}
-		if v := c.checkStatusTrue(s, claims[s], have[s]); v != nil {
+		if v := c.checkStatusTrue(s, claims[s], have); v != nil {
 			return v
 		}
 	}
 	return nil
 }
 
-// saysWhatItWaitsFor reports whether a NodeENI that is being deleted names the interface that a person must check:
-// another program wrote its UID on interfaces that were never ours, together with tags that are not the cluster's.
-func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
-	var (
-		strays      []string
-		alone, told bool
-	)
-	for _, i := range c.run.truth().interfaces {
+// settledInterfaces checks that no interface is left without an object: the product deletes those that are unattached,
+// and reports those that are attached and lost their object.
+func (c *cluster) settledInterfaces() *Violation {
+	for _, i := range c.accountable() {
+		c.run.judged("I5")
 		switch {
-		case i.Tags[identity.TagNodeENIUID] != string(nodeENI.UID) || isPrimary(i) || c.isOfAnother(i):
-		case c.heldForPods(i):
-			told = true
-		case c.leftAlone(i):
-			alone, told = true, told || c.toldElsewhere(i)
-		case c.nobodys(i):
-			strays = append(strays, i.ID)
+		case c.api.interfaceOf(i.ID) != nil:
+		case i.Attachment == nil && !c.awaitsPerson(i):
+			return &Violation{"I5", fmt.Sprintf("%s is a leak: %s", i.ID, c.run.describe(i))}
+		case i.Attachment == nil:
+		case isJoined(i):
+			// It has an object once a Node names its instance, unless a NodeENI has its name, and other interfaces.
+			if len(c.nodesOf(i.Attachment.InstanceID)) > 0 && !c.run.truth().ended(i.Attachment.InstanceID) &&
+				i.AttachedTo(i.Tags[identity.TagInstanceID]) && c.nodeENINamed(i.Tags[identity.TagNodeENI]) == nil {
+				return &Violation{"I23", fmt.Sprintf("%s has no object: %s", i.ID, c.run.describe(i))}
+			}
 		default:
-			return false
+			return &Violation{"I23", fmt.Sprintf("%s has no object: %s", i.ID, c.run.describe(i))}
 		}
 	}
-	ready := meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionReady)
-	if told || ready == nil {
-		return told
+	return nil
+}
+
+// serving returns the interfaces that the objects of a NodeENI on an instance record.
+func (c *cluster) serving(s desiredSlot) (have []eni.Interface) {
+	for _, n := range c.objectsAt(s) {
+		i, exists := c.run.truth().interfaces[n.Status.ENIID]
+		if !exists || !n.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if isLaunched(i) {
+			c.run.covers.Actors[adoptsLaunched]++
+		}
+		have = append(have, i)
 	}
-	// Nothing distinguishes the interfaces that the NodeENIState names.
-	named := alone && ready.Reason == v1alpha1.ReasonUnverified && strings.Contains(ready.Message, "NodeENIState")
-	return named || slices.ContainsFunc(strays, func(id string) bool { return strings.Contains(ready.Message, id) })
+	return have
+}
+
+// saysWhatItWaitsFor reports whether the objects for which a NodeENI waits that is being deleted may stay.
+func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
+	waits := false
+	for _, n := range c.api.interfaces() {
+		if n.Spec.NodeENI.UID != nodeENI.UID {
+			continue
+		}
+		if !c.mayStay(n) {
+			return false
+		}
+		waits = true
+	}
+	return waits
 }
 
 func isPrimary(i eni.Interface) bool { return i.Attachment != nil && i.Attachment.Slot == eni.Primary }
@@ -344,49 +434,6 @@ func saysRefused(object *v1alpha1.FloatingAddress) bool {
 	return ready != nil && ready.Reason == floating.ReasonAddressRefused
 }
 
-// isOfAnother reports whether an interface is one of another cluster. The clusters of a run number their UIDs alike, so
-// one UID can name a NodeENI of each.
-func (c *cluster) isOfAnother(i eni.Interface) bool {
-	return c.run.watch.strangers[i.ID] == nil && slices.ContainsFunc(c.run.clusters, func(other *cluster) bool {
-		_, verdict := identity.Read(other.name, i.Tags)
-		return other != c && verdict == identity.Owned
-	})
-}
-
-// mayStay reports whether an undesired interface may still exist: its Node is absent, so the reason is unknown; it is
-// in use and its NodeENI has no subnet any more; another Node of its instance is selected; or it is a pre-join
-// interface. In the last two cases the product retains the interface without reading from EC2 whether the instance has
-// ended: the cloud provider removes the Nodes of an ended instance.
-func (c *cluster) mayStay(i eni.Interface) bool {
-	s := spotOf(i)
-	nodeENI := c.nodeENIOf(s.uid)
-	its := c.nodesOf(s.instanceID)
-	if isJoined(i) {
-		return len(its) > 0 || !c.run.truth().ended(s.instanceID)
-	}
-	if i.AttachedTo(s.instanceID) && i.Attachment.Status != eni.AttachmentDetaching && !c.removable(i) {
-		return true
-	}
-	if c.heldForPods(i) {
-		return true
-	}
-	if nodeENI == nil || !nodeENI.DeletionTimestamp.IsZero() {
-		return nodeENI == nil && c.isOneOfManyOrphans(i)
-	}
-	if len(its) > 1 && !selects(nodeENI, its[0]) {
-		return anySelected(nodeENI, its)
-	}
-	return !c.run.truth().ended(s.instanceID) && len(its) == 0
-}
-
-// isOneOfManyOrphans reports whether an interface was left alone when its NodeENI ended, and many others of the cluster
-// have no NodeENI either. A write of an earlier leader that arrives later can be the evidence that it is ours. The
-// product cannot tell that from a mass loss, and keeps it for a day.
-func (c *cluster) isOneOfManyOrphans(i eni.Interface) bool {
-	since, was := c.run.watch.orphaned[i.ID]
-	return was && !c.run.watch.lossSince[c.name].IsZero() && c.run.now.Sub(since) < lossGrace
-}
-
 func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Interface) *Violation {
 	listed := slices.Clone(claim.subnets)
 	c.run.judged("I6")
@@ -395,17 +442,17 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 			if c.excused(s, claim, i.ID) {
 				continue
 			}
-			return &Violation{"I6", fmt.Sprintf("%s is not attached: %s", i.ID, describe(i))}
+			return &Violation{"I6", fmt.Sprintf("%s is not attached: %s", i.ID, c.run.describe(i))}
 		}
 		if v := c.checkAttributes(claim, i); v != nil {
 			return v
 		}
 		if at := slices.Index(listed, i.SubnetID); at >= 0 {
 			listed = slices.Delete(listed, at, at+1)
-		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s.uid, claim.node.Name) &&
+		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s) &&
 			!c.anyTaken(s, claim) &&
 			!c.isTrue(plan.NoSuchNetworkCard, s, claim) && !c.isTrue(plan.NoSuchDeviceIndex, s, claim) {
-			return &Violation{"I6", fmt.Sprintf("%s was not replaced: %s", i.ID, describe(i))}
+			return &Violation{"I6", fmt.Sprintf("%s was not replaced: %s", i.ID, c.run.describe(i))}
 		}
 	}
 	missing := len(claim.subnets) - len(have)
@@ -413,87 +460,18 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 	case missing < 0:
 		return &Violation{"I5", fmt.Sprintf("%d interfaces of NodeENI %s on %s where %d are wanted", len(have),
 			claim.nodeENI.Name, s.instanceID, len(claim.subnets))}
-	case missing > c.blocked(s, claim):
+	case missing > c.blocked(s, claim)+c.awaitingTurn(s):
 		return &Violation{"I6", fmt.Sprintf("%d interfaces of NodeENI %s on %s (node %s) are missing", missing,
 			claim.nodeENI.Name, s.instanceID, claim.node.Name)}
 	}
-	return c.checkStatusConsistent(s, claim, have)
+	return c.checkStatusConsistent(s, claim)
 }
 
 // checkAttributes checks that an attached interface is as its NodeENI declares.
 func (c *cluster) checkAttributes(claim expectedClaim, i eni.Interface) *Violation {
 	kept := c.full(claim, i) || c.lacksReports(claim, i)
 	if wrong := claim.mismatch(i, c.requested(i)); wrong != "" && (wrong != "addresses" || !kept) {
-		return &Violation{"I6", fmt.Sprintf("%s has not the wanted %s: %s", i.ID, wrong, describe(i))}
+		return &Violation{"I6", fmt.Sprintf("%s has not the wanted %s: %s", i.ID, wrong, c.run.describe(i))}
 	}
 	return c.checkPrefixes(claim, i)
-}
-
-// sharedOrdinal reports whether two interfaces have the same ordinal. A NodeENIState shows them as one.
-func sharedOrdinal(have []eni.Interface) bool {
-	seen := map[string]bool{}
-	for _, i := range have {
-		if seen[i.Tags[identity.TagMember]] {
-			return true
-		}
-		seen[i.Tags[identity.TagMember]] = true
-	}
-	return false
-}
-
-// anyLacks reports whether any node lacks an interface of a NodeENI, or the given node lacks one of any NodeENI: both
-// delay replacements. An interface that is never available delays nothing.
-func (c *cluster) anyLacks(uid, node string) bool {
-	for _, object := range c.api.all(states) {
-		for _, i := range object.(*v1alpha1.NodeENIState).Status.Interfaces {
-			concerns := string(i.NodeENIUID) == uid || object.GetName() == node
-			if concerns && i.Phase != v1alpha1.PhaseAttached && plan.Reason(i.Reason) != plan.NoSubnetInZone {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// state returns what the API server has of a node.
-func (c *cluster) state(node string) *v1alpha1.NodeENIState {
-	state, _ := c.api.get(states, node).(*v1alpha1.NodeENIState)
-	return state
-}
-
-// blocked counts the members of a claim that are reported as blocked for a reason that is true.
-func (c *cluster) blocked(s desiredSlot, claim expectedClaim) int {
-	n := 0
-	if state := c.state(claim.node.Name); state != nil {
-		for _, i := range state.Status.Interfaces {
-			if string(i.NodeENIUID) == s.uid && i.Phase == v1alpha1.PhaseBlocked &&
-				c.lacksFor(plan.Reason(i.Reason), s, claim, i.ENIID) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// lacksFor reports whether a member that lacks an interface is blocked for a reason that is true. The node's state
-// names no interface for it, a pre-join interface that it is about to adopt, or one with its tags that another program
-// attached elsewhere.
-func (c *cluster) lacksFor(reason plan.Reason, s desiredSlot, claim expectedClaim, id string) bool {
-	known := c.run.truth().interfaces[id]
-	if reason == plan.AttachedElsewhere {
-		return c.run.watch.strangers[id] != nil && known.Attachment != nil && !known.AttachedTo(s.instanceID)
-	}
-	return (id == "" || isJoined(known)) && c.isTrue(reason, s, claim)
-}
-
-// excused reports whether an interface is reported as blocked for a reason that is true.
-func (c *cluster) excused(s desiredSlot, claim expectedClaim, id string) bool {
-	if state := c.state(claim.node.Name); state != nil {
-		for _, i := range state.Status.Interfaces {
-			if i.ENIID == id && i.Phase == v1alpha1.PhaseBlocked && c.isTrue(plan.Reason(i.Reason), s, claim) {
-				return true
-			}
-		}
-	}
-	return false
 }

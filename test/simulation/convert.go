@@ -48,7 +48,7 @@ func addressesOf(n *ec2.NetworkInterface) eni.Addresses {
 	return a
 }
 
-func instance(i *ec2.Instance) eni.Instance {
+func machineOf(i *ec2.Instance) eni.Instance {
 	return eni.Instance{
 		ID: i.InstanceID, Type: i.InstanceType, Zone: i.Placement.AvailabilityZone, VPCID: i.VPCID,
 		State: eni.InstanceState(i.State.Name),

@@ -46,7 +46,7 @@ func (c Coverage) Add(other Coverage) {
 // Invariants returns the numbers of the invariants that the step driver judges. I11 is judged by another suite.
 func Invariants() []string {
 	return []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I12", "I13", "I14", "I15", "I16",
-		"I17", "I18", "I19", "I20"}
+		"I17", "I18", "I19", "I20", "I21", "I22", "I23", "I24", "I25", "I26"}
 }
 
 // callSites are the calls that the product makes which change something.
@@ -54,8 +54,8 @@ var callSites = []string{
 	"AssignPrivateIpAddresses", "AttachNetworkInterface", "CreateNetworkInterface", "CreateTags", "DeleteNetworkInterface",
 	"DetachNetworkInterface", forceDetach, "ModifyDeleteOnTermination", "ModifyDescription", "ModifyGroups",
 	"ModifySourceDestCheck", "UnassignPrivateIpAddresses", reserveCall, unreserveCall,
-	"create NodeENIState", "delete NodeENIState", "patch NodeENI", "patch NodeENIState", "status of NodeENI",
-	"status of NodeENIState",
+	"create NetworkInterface", "delete NetworkInterface", "patch NodeENI", "patch NetworkInterface", "status of NodeENI",
+	"status of NetworkInterface",
 	"patch SubnetReservation", "status of SubnetReservation",
 }
 
@@ -65,11 +65,24 @@ const (
 	joinsInterface    = "an instance gets an interface of a network before it joins"
 	adoptsLaunched    = "a launch interface serves a NodeENI"
 	bindsDevice       = "an agent binds a device to user space"
+	drivesDevice      = "a program drives a device"
+	leavesDevice      = "a program ends that drives a device"
+	releasesDevice    = "an agent gives a device back to the kernel"
+	endsBinding       = "an agent ends while a device is between two drivers"
+	togglesDevices    = "a user gives devices to programs, or ends that"
 	choosesAddress    = "an interface is created with the lowest free address"
 	startsPod         = "a pod starts on a network"
 	bringsAddress     = "a pod brings up an address itself"
 	runsWithoutPods   = "an agent runs without pod networks"
-	runsEarlierAgent  = "an agent of an earlier release removes reports about pods"
+	deletesInterface  = "a user deletes NetworkInterfaces"
+	keepsInterface    = "a user lets the ENI of a NetworkInterface stay"
+	stripsInterface   = "a user strips a NetworkInterface of its finalizer"
+	releasesKept      = "a user takes back that an ENI stays"
+	endsKept          = "a NetworkInterface ends whose ENI stays"
+	deletesClosed     = "the node reconciler deletes a closed NetworkInterface"
+	deletesKind       = "a user deletes the definition of NetworkInterface"
+	returnsInterface  = "a restored etcd brings a NetworkInterface back"
+	agentWritesLate   = "a write of an agent arrives late"
 	losesFiles        = "an agent loses its files"
 	damagesLease      = "the file of a lease is damaged"
 	damagesNetwork    = "the file of a network is damaged"
@@ -78,15 +91,18 @@ const (
 	refusesEviction   = "a PodDisruptionBudget refuses an eviction"
 	declaresIPv6      = "a user declares IPv6 prefixes for pods"
 	startsObserved    = "a pod starts on an interface with attachment Observed"
+	endsObserved      = "a pod on an interface with attachment Observed ends"
 	startsFixed       = "a pod starts with a fixed address"
 	forcesPod         = "a user deletes a pod by force that still runs"
 	killsPod          = "a pod ends without a call of the CNI program"
 )
 
-var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, choosesAddress, startsPod,
-	bringsAddress, runsWithoutPods, runsEarlierAgent, losesFiles, damagesLease,
-	damagesNetwork, damagesCheckpoint, killsPod, startsFixed, forcesPod, declaresIPv6, startsObserved, evictsPod,
-	refusesEviction}
+var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, drivesDevice,
+	leavesDevice, releasesDevice, endsBinding, togglesDevices,
+	choosesAddress, startsPod, bringsAddress, runsWithoutPods, losesFiles, deletesInterface, keepsInterface,
+	stripsInterface, deletesKind, returnsInterface, agentWritesLate, damagesLease, damagesNetwork, damagesCheckpoint,
+	releasesKept, endsKept, deletesClosed,
+	killsPod, startsFixed, forcesPod, declaresIPv6, startsObserved, endsObserved, evictsPod, refusesEviction}
 
 // leastCrashes is how often processes must crash at a point, each time in another state of the world.
 const leastCrashes = 4

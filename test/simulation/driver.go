@@ -39,7 +39,9 @@ func (r *run) step() {
 				p.options(add)
 			}
 		}
-		c.agents(add)
+		if r.faults.off {
+			c.api.restoreKind()
+		}
 	}
 	longest := resyncPeriod
 	if r.depth > r.pauses || total > 0 && (r.faults.off || r.chance(0.9)) {
@@ -60,6 +62,7 @@ func (r *run) step() {
 	r.movePods()
 	r.moveFixed()
 	r.moveReservations()
+	r.moveKeepers()
 	r.check()
 }
 

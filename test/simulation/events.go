@@ -35,6 +35,7 @@ func (r *run) act() {
 		{userEdits, c.edit}, {instanceChanges, c.changeInstance}, {nodeFlaps, c.flap}, {twoNodes, c.registerAgain},
 		{humanHands, c.handle}, {watchTrouble, c.troubleWatch}, {crashes, c.kill},
 		{lostObjects, c.restoreEtcd}, {versionSwap, func() { c.release(!c.earlier) }},
+		{deletedKind, c.deleteKind}, {strippedObjects, c.stripInterface},
 	} {
 		// Each step offers one chance in about ten; the rates are per chance.
 		if rate := r.faults.rate[actor.fault]; rate > 0 && r.chance(min(1, rate*4)) {
@@ -68,11 +69,7 @@ func (c *cluster) edit() {
 	case 14, 15:
 		c.pause()
 	case 8:
-		if s := c.any(states); s != nil {
-			c.run.note(nil, "%s: a user deletes NodeENIState %s", c.name, s.GetName())
-			c.noteLedgerLost(s)
-			_ = c.api.delete(states, s.GetName(), "")
-		}
+		c.deleteInterfaces()
 	default:
 		c.editNodeENI()
 	}
@@ -85,7 +82,7 @@ func (c *cluster) stripFinalizer() {
 			c.run.note(nil, "%s: a user strips NodeENI %s of its finalizer", c.name, object.GetName())
 			c.stripped[string(object.GetUID())] = c.run.now
 			if c.run.faults.has(humanHands) {
-				c.spoilAge(string(object.GetUID()))
+				c.spoilAge(object.GetName())
 			}
 			_, _ = c.api.update(nodeENIs, object.GetName(), "", func(o client.Object) (client.Object, error) {
 				o.SetFinalizers(nil)
@@ -97,10 +94,10 @@ func (c *cluster) stripFinalizer() {
 }
 
 // spoilAge makes the age of a NodeENI's interfaces unreadable.
-func (c *cluster) spoilAge(uid string) {
+func (c *cluster) spoilAge(nodeENI string) {
 	value := "spoilt"
 	for _, i := range c.run.truth().owned[c.name] {
-		if spotOf(i).uid != uid {
+		if c.run.spotOf(i).nodeENI != nodeENI {
 			continue
 		}
 		c.run.watch.handled(c.run, i)

@@ -32,7 +32,7 @@ const (
 // stream of their own, so that they shift no other draw.
 type evictions struct {
 	random *rand.Rand
-	// allowed has the UIDs of the NodeENIs, by cluster, that ever allowed evictions.
+	// allowed has the NodeENIs, by cluster and name, that ever allowed evictions.
 	allowed map[string]bool
 	// refused counts the refused evictions of each pod.
 	refused map[string]int
@@ -53,7 +53,7 @@ func (r *run) declareEviction(pods *v1alpha1.NodeENIPods) {
 // noteEviction records that a NodeENI allows evictions.
 func (r *run) noteEviction(c *cluster, nodeENI *v1alpha1.NodeENI) {
 	if nodeENI.Spec.Pods != nil && nodeENI.Spec.Pods.OnRemoval == v1alpha1.PodsEvict {
-		r.evictions.allowed[c.name+string(nodeENI.UID)] = true
+		r.evictions.allowed[c.name+"/"+nodeENI.Name] = true
 	}
 }
 
@@ -159,14 +159,30 @@ func (h *podHost) end(network, name string) {
 // remove, of a NodeENI that allowed it.
 func (r *run) evicting(p *process, pod runningPod) {
 	i, exists := r.truth().interfaces[pod.eni]
-	if !exists || p.expired || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[spotOf(i).String()]) < 10*time.Minute {
+	meddledAt := r.watch.meddled[r.spotOf(i).String()]
+	if !exists || p.expired || r.watch.tampered(i.ID) || r.now.Sub(meddledAt) < 10*time.Minute {
 		return
 	}
 	r.judged("I16")
-	if !r.evictions.allowed[p.cluster.name+spotOf(i).uid] {
-		r.violate("I16", "%s evicts %s, and its NodeENI never allowed that: %s", p.name, pod.holder.Pod, describe(i))
+	if !r.evictions.allowed[p.cluster.name+"/"+r.spotOf(i).nodeENI] {
+		r.violate("I16", "%s evicts %s, and its NodeENI never allowed that: %s", p.name, pod.holder.Pod, r.describe(i))
 	}
-	if r.isWanted(p, request{action: "Detach", target: i.ID}, i) {
-		r.violate("I16", "%s evicts %s from %s, which is wanted: %s", p.name, pod.holder.Pod, i.ID, describe(i))
+	n := p.cluster.api.interfaceOf(i.ID)
+	if n == nil && !r.watch.torn[i.ID].IsZero() {
+		return // its object, which ordered that, is gone a moment ago
 	}
+	if n == nil || n.DeletionTimestamp.IsZero() && (n.Spec.Pods == nil || !n.Spec.Pods.Closed) && !r.wasClosed(p, n) {
+		r.violate("I16", "%s evicts %s from %s, which is wanted: %s", p.name, pod.holder.Pod, i.ID, r.describe(i))
+	}
+}
+
+// wasClosed reports whether a process may know an object as closed that is open again.
+func (r *run) wasClosed(p *process, n *v1alpha1.NetworkInterface) bool {
+	for _, object := range p.mayKnow(netInterfaces) {
+		was := object.(*v1alpha1.NetworkInterface)
+		if was.UID == n.UID && was.Spec.Pods != nil && was.Spec.Pods.Closed {
+			return true
+		}
+	}
+	return false
 }

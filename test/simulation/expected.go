@@ -5,7 +5,6 @@ package simulation
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,20 +15,44 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// desiredSlot names the interfaces of one NodeENI on one instance.
-type desiredSlot struct{ uid, instanceID string }
+// desiredSlot names the interfaces of one NodeENI on one instance. A NodeENI that is created again has the interfaces
+// of the earlier one of its name.
+type desiredSlot struct{ nodeENI, instanceID string }
 
 func (s desiredSlot) compare(other desiredSlot) int {
-	return cmp.Or(strings.Compare(s.uid, other.uid), strings.Compare(s.instanceID, other.instanceID))
+	return cmp.Or(strings.Compare(s.nodeENI, other.nodeENI), strings.Compare(s.instanceID, other.instanceID))
 }
 
 // String implements [fmt.Stringer].
-func (s desiredSlot) String() string { return s.uid + " on " + s.instanceID }
+func (s desiredSlot) String() string { return s.nodeENI + " on " + s.instanceID }
 
-func spotOf(i eni.Interface) desiredSlot {
-	return desiredSlot{i.Tags[identity.TagNodeENIUID], i.Tags[identity.TagInstanceID]}
+// spotOf returns the NodeENI and the instance of an interface: those of the object that records its ID or, without one,
+// those that its tags name.
+func (r *run) spotOf(i eni.Interface) desiredSlot {
+	if _, n := r.objectOf(i); n != nil {
+		return spotOfObject(n)
+	}
+	return desiredSlot{i.Tags[identity.TagNodeENI], i.Tags[identity.TagInstanceID]}
+}
+
+// objectOf returns the object that records the ID of an interface, and its cluster; nil for none.
+func (r *run) objectOf(i eni.Interface) (*cluster, *v1alpha1.NetworkInterface) {
+	for _, c := range r.clusters {
+		if n := c.api.interfaceOf(i.ID); n != nil {
+			return c, n
+		}
+	}
+	return nil, nil
+}
+
+func spotOfObject(n *v1alpha1.NetworkInterface) desiredSlot {
+	if n.Spec.Origin == v1alpha1.OriginNetwork { // no NodeENI declares it, not even the one of its name
+		return desiredSlot{"network/" + n.Spec.NodeENI.Name, n.Spec.InstanceID}
+	}
+	return desiredSlot{n.Spec.NodeENI.Name, n.Spec.InstanceID}
 }
 
 // expectedClaim is what a NodeENI desires on an instance, by the true state of the API server. It is computed
@@ -41,14 +64,10 @@ type expectedClaim struct {
 	subnets []string
 }
 
-// nodeENIOf returns the NodeENI with a UID, or nil.
-func (c *cluster) nodeENIOf(uid string) *v1alpha1.NodeENI {
-	for _, object := range c.api.objects[nodeENIs] {
-		if string(object.GetUID()) == uid {
-			return object.(*v1alpha1.NodeENI)
-		}
-	}
-	return nil
+// nodeENINamed returns the NodeENI of a name, or nil.
+func (c *cluster) nodeENINamed(name string) *v1alpha1.NodeENI {
+	nodeENI, _ := c.api.get(nodeENIs, name).(*v1alpha1.NodeENI)
+	return nodeENI
 }
 
 // claims returns what is desired now: nothing on instances that are ending, and only by the oldest Node of an instance.
@@ -67,55 +86,75 @@ func (c *cluster) claims() map[desiredSlot]expectedClaim {
 				continue
 			}
 			if in := subnetsIn(ref.Zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames); len(in) > 0 {
-				wanted[desiredSlot{string(nodeENI.UID), ref.ID}] = expectedClaim{nodeENI, node, in}
+				wanted[desiredSlot{nodeENI.Name, ref.ID}] = expectedClaim{nodeENI, node, in}
 			}
 		}
 	}
 	return wanted
 }
 
-// sites returns, for every subnet in which a NodeENI could have an interface on an instance, whether it desires one
-// there now.
-func (c *cluster) sites() map[site]bool {
-	all := map[site]bool{}
-	for _, object := range c.api.objects[nodeENIs] {
-		nodeENI := object.(*v1alpha1.NodeENI)
-		for _, object := range c.api.objects[nodes] {
-			node := object.(*corev1.Node)
-			ref, err := eni.ParseProviderID(node.Spec.ProviderID)
-			if err != nil {
-				continue
-			}
-			listed := subnetsIn(ref.Zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
-			for _, s := range subnets {
-				at := site{desiredSlot{string(nodeENI.UID), ref.ID}, s.id}
-				all[at] = all[at] || selects(nodeENI, node) && slices.Contains(listed, s.id)
-			}
-		}
-	}
-	return all
-}
-
 func selects(nodeENI *v1alpha1.NodeENI, node *corev1.Node) bool {
 	return controller.Selector(nodeENI.Spec).Matches(labels.Set(node.Labels))
 }
 
-// removable reports whether the true state contains a reason to remove an interface.
-func (c *cluster) removable(i eni.Interface) bool {
-	if isJoined(i) {
-		return c.run.truth().ended(spotOf(i).instanceID)
-	}
-	nodeENI := c.nodeENIOf(spotOf(i).uid)
-	return nodeENI == nil || c.removableFor(nodeENI, i)
-}
-
-// removableFor is removable for an interface whose NodeENI exists.
-func (c *cluster) removableFor(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
-	s, t := spotOf(i), c.run.truth()
-	if !nodeENI.DeletionTimestamp.IsZero() || t.ended(s.instanceID) {
+// removable reports whether the true state contains a reason to delete an object, other than a user's deletion of it.
+func (c *cluster) removable(n *v1alpha1.NetworkInterface) bool {
+	refused := n.Status.ENIID == "" && c.run.watch.mismatched[n.UID] // it can still take over an interface
+	if c.run.truth().ended(n.Spec.InstanceID) || c.hasVanished(n) || c.isStuck(n) || refused {
 		return true
 	}
-	its := c.nodesOf(s.instanceID)
+	if n.Spec.Origin == v1alpha1.OriginNetwork {
+		return n.Annotations[v1alpha1.OnDeleteAnnotation] == v1alpha1.OnDeleteKeep
+	}
+	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
+	if nodeENI == nil {
+		lost := c.run.now.Sub(c.lostAt[n.Spec.NodeENI.Name])
+		return n.Status.ENIID == "" || lost >= orphanGrace || c.run.faults.has(clockSkew) && lost >= orphanGrace-mostSkew
+	}
+	return c.removableFor(nodeENI, n)
+}
+
+// hasVanished reports whether EC2 does not have the interface that an object records, or no longer as one of the
+// cluster's.
+func (c *cluster) hasVanished(n *v1alpha1.NetworkInterface) bool {
+	if n.Status.ENIID == "" {
+		return false
+	}
+	i, exists := c.run.truth().interfaces[n.Status.ENIID]
+	return !exists || i.Tags[identity.TagCluster] != c.name
+}
+
+// isStuck reports whether EC2 has taken so long to attach or detach the interface of an object that the object is given
+// up, by the clock of a process.
+func (c *cluster) isStuck(n *v1alpha1.NetworkInterface) bool {
+	age := c.run.now.Sub(n.CreationTimestamp.Time) + staleness
+	if c.run.faults.has(clockSkew) {
+		age += mostSkew
+	}
+	i, exists := c.madeFor(n)
+	return exists && i.Attachment != nil && c.run.isStuck(request{action: forceDetach}, i) && age >= plan.RecreateAfter
+}
+
+// madeFor returns the interface of an object: the one that it records, or the one with its UID before it records any.
+func (c *cluster) madeFor(n *v1alpha1.NetworkInterface) (eni.Interface, bool) {
+	if n.Status.ENIID != "" {
+		i, exists := c.run.truth().interfaces[n.Status.ENIID]
+		return i, exists
+	}
+	for _, i := range c.run.truth().owned[c.name] {
+		if i.Tags[identity.TagUID] == string(n.UID) {
+			return i, true
+		}
+	}
+	return eni.Interface{}, false
+}
+
+// removableFor is removable for an object whose NodeENI exists.
+func (c *cluster) removableFor(nodeENI *v1alpha1.NodeENI, n *v1alpha1.NetworkInterface) bool {
+	if !nodeENI.DeletionTimestamp.IsZero() {
+		return true
+	}
+	its := c.nodesOf(n.Spec.InstanceID)
 	if len(its) == 0 {
 		return false // an absent Node is no reason
 	}
@@ -125,34 +164,49 @@ func (c *cluster) removableFor(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool 
 	in := subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
 	switch {
 	case len(in) == 0:
-		return i.Attachment == nil // no subnet serves the node, and an attached interface stays
-	case c.replaceable(nodeENI, i):
+		return n.Status.ENIID == "" // no subnet serves the node: one object says so, and an interface stays
+	case c.replaceable(nodeENI, n):
 		return true
 	}
-	return c.surplus(nodeENI, i, in)
+	return c.surplus(n, in)
 }
 
-// surplus reports whether a NodeENI has more interfaces on an instance than the subnets ask for, or has a surplus
-// unattached one in its subnet. An attached one in a subnet that is not listed any more counts for one that is, until
-// there are more than desired.
-func (c *cluster) surplus(nodeENI *v1alpha1.NodeENI, i eni.Interface, in []string) bool {
-	s := spotOf(i)
-	there, same := len(c.adopted(nodeENI, c.nodesOf(s.instanceID)[0], s.instanceID, in)), 0
-	for _, other := range c.run.truth().owned[c.name] {
-		if spotOf(other) == s && (other.ID == i.ID || c.run.watch.strangers[other.ID] == nil) {
+// surplus reports whether a NodeENI has more objects on an instance than the subnets ask for. An interface in a subnet
+// that is not listed any more counts for one that is, until there are more than desired.
+func (c *cluster) surplus(n *v1alpha1.NetworkInterface, in []string) bool {
+	there, same, listed := 0, 0, 0
+	for _, other := range c.objectsAt(spotOfObject(n)) {
+		if other.DeletionTimestamp.IsZero() || other.UID == n.UID {
 			there++
-			if other.SubnetID == i.SubnetID {
+			if subnetOf(other) == subnetOf(n) {
 				same++
 			}
 		}
 	}
-	listed := 0
 	for _, id := range in {
-		if id == i.SubnetID {
+		if id == subnetOf(n) {
 			listed++
 		}
 	}
-	return there > len(in) || same > listed && i.Attachment == nil
+	return there > len(in) || n.Status.AttachmentID == "" && (same > listed || listed == 0)
+}
+
+// subnetOf returns the subnet of an object: that of its interface, or the preferred one.
+func subnetOf(n *v1alpha1.NetworkInterface) string {
+	if n.Status.SubnetID != "" || len(n.Spec.Subnets) == 0 {
+		return n.Status.SubnetID
+	}
+	return n.Spec.Subnets[0].ID
+}
+
+// objectsAt returns the objects of a NodeENI on an instance, by name.
+func (c *cluster) objectsAt(s desiredSlot) (its []*v1alpha1.NetworkInterface) {
+	for _, n := range c.api.interfaces() {
+		if spotOfObject(n) == s {
+			its = append(its, n)
+		}
+	}
+	return its
 }
 
 func zoneOf(node *corev1.Node) string {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 )
@@ -124,7 +123,8 @@ func (c *cluster) restoreNodes() {
 	c.vanished = nil
 }
 
-// restoreEtcd removes NodeENIs without the steps of a deletion. Users who have them in a repository create them again.
+// restoreEtcd removes NodeENIs and NetworkInterfaces without the steps of a deletion. Users who have NodeENIs in a
+// repository create them again. An object that was deleted may be there again.
 func (c *cluster) restoreEtcd() {
 	r := c.run
 	for _, object := range c.api.all(nodeENIs) {
@@ -139,20 +139,13 @@ func (c *cluster) restoreEtcd() {
 				Spec: object.(*v1alpha1.NodeENI).Spec})
 		}
 	}
-	for _, object := range c.api.all(states) {
+	for _, n := range c.api.interfaces() {
 		if r.chance(0.3) {
-			c.noteLedgerLost(object)
-			c.api.put(states, object.GetName(), nil)
+			r.note(nil, "%s: NetworkInterface %s is lost", c.name, n.Name)
+			c.api.put(netInterfaces, n.Name, nil)
 		}
 	}
-}
-
-// noteLedgerLost records that a NodeENIState is deleted, or that the product deletes it to create it again, which a
-// crash can interrupt.
-func (c *cluster) noteLedgerLost(state client.Object) {
-	for _, id := range controller.Indexed(state, controller.InstanceIDs) {
-		c.unledgered[id] = true
-	}
+	c.returnInterface()
 }
 
 // handle makes one change as a person with the EC2 console does.
@@ -219,15 +212,14 @@ func (r *run) copyTags(i eni.Interface) {
 	})
 	if err == nil {
 		r.note(nil, "a person copies the tags of %s to %s", i.ID, made.NetworkInterface.NetworkInterfaceID)
-		r.watch.copies[made.NetworkInterface.NetworkInterfaceID], r.watch.copied[i.ID] = true, true
+		r.watch.copies[made.NetworkInterface.NetworkInterfaceID] = true
 		r.watch.spread[identityIn(i.Tags)] = true
 	}
 }
 
 // identityIn returns what tags say about which interface they are on.
 func identityIn(tags map[string]string) string {
-	return strings.Join([]string{tags[identity.TagCluster], tags[identity.TagNodeENIUID], tags[identity.TagInstanceID],
-		tags[identity.TagMember], tags[identity.TagGeneration]}, " ")
+	return strings.Join([]string{tags[identity.TagCluster], tags[identity.TagUID], tags[identity.TagInterface]}, " ")
 }
 
 func (r *run) attachElsewhere(i eni.Interface) {

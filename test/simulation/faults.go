@@ -53,6 +53,8 @@ const (
 	oldStart
 	twoNodes
 	wrongAnswers
+	deletedKind
+	strippedObjects
 	faultNames
 )
 
@@ -104,7 +106,10 @@ func Catalogue() []Fault {
 			What: "a quota answers although the first call succeeded; an instance takes fewer interfaces than documented"},
 		twoNodes: {ID: "S7", What: "an instance registers under a second name, and one of its two Nodes goes later"},
 		lostObjects: {ID: "S6",
-			What: "NodeENIs are lost, as when etcd is restored to a time before them, and perhaps created again"},
+			What: "NodeENIs and NetworkInterfaces are lost, as when etcd is restored to a time before them, or return"},
+		deletedKind: {ID: "S9", What: "the definition of NetworkInterface is deleted, and comes back"},
+		strippedObjects: {ID: "S10",
+			What: "users strip NetworkInterfaces that are being deleted of their finalizers"},
 		oldStart: {
 			ID: "S5", What: "the first list of a new replica is older than what the one before it knew",
 			Missing: "client-go streams the first list (WatchList), which is consistent; only API servers without that " +

@@ -8,9 +8,9 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/controller"
 )
 
 // checkFixed checks I20 after each step: a node has at most one lease in use and one running pod of each granted
@@ -32,7 +32,7 @@ func (h *podHost) checkFixed() {
 	r, leased, has := h.c.run, map[netip.Addr]string{}, map[netip.Addr]string{}
 	for _, network := range slices.Sorted(maps.Keys(h.leases)) {
 		for _, l := range h.leases[network] {
-			if !l.InUse() || !h.c.grantsFixed(l.Address) {
+			if !l.InUse() || !h.c.grantsFixed(l.Address) || r.inPrefix(network, l.Address) {
 				continue
 			}
 			r.judged("I20")
@@ -54,6 +54,14 @@ func (h *podHost) checkFixed() {
 			has[pod.fixed.address] = pod.fixed.uid
 		}
 	}
+}
+
+// inPrefix reports whether an address is in a prefix of the interface of a network: EC2 gives blocks away whose
+// reservation a person deleted.
+func (r *run) inPrefix(network string, address netip.Addr) bool {
+	_, id, _ := strings.Cut(network, "/")
+	prefixes := r.truth().interfaces[id].IPv4Prefixes
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // noteServed records the newest pod of each granted address to which EC2 delivers it, and forgets pods that do not have
@@ -85,7 +93,7 @@ func (p *fixedPod) hasLeased(address netip.Addr) bool {
 	if p.address != address || !p.running() || p.host.c.run.truth().ended(p.host.instance) || !p.host.hasLink(p.eni) {
 		return false
 	}
-	return p.host.isLeased(p.network, address)
+	return p.host.isLeased(p.folder, address)
 }
 
 func (h *podHost) isLeased(network string, address netip.Addr) bool {
@@ -187,23 +195,19 @@ func (c *cluster) settledFixed() *Violation {
 			continue
 		}
 		return &Violation{"I20", fmt.Sprintf("%s of node %s has %s, and EC2 does not deliver it to %s: %s", p.uid,
-			p.host.node, p.address, describe(i), holdingDigest(object))}
+			p.host.node, p.address, r.describe(i), holdingDigest(object))}
 	}
 	return nil
 }
 
-// servesFixed reports whether the product can deliver an address to a pod: the state of the node lists the interface as
-// one that stays, and the ranges contain the address.
+// servesFixed reports whether the product can deliver an address to a pod: the object of the interface stays, and the
+// ranges contain the address.
 func (c *cluster) servesFixed(p *fixedPod) bool {
-	state, i := c.state(p.host.node), c.run.truth().interfaces[p.eni]
-	if _, is := c.claims()[spotOf(i)]; !is || state == nil || c.run.watch.tampered(p.eni) ||
-		state.Spec.InstanceID != p.host.instance {
+	n := c.api.interfaceOf(p.eni)
+	if n == nil || c.run.watch.tampered(p.eni) || n.Spec.InstanceID != p.host.instance ||
+		n.Spec.NodeName != p.host.node || !n.DeletionTimestamp.IsZero() || n.Spec.Pods == nil || n.Spec.Pods.Closed {
 		return false
 	}
-	return slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
-		return said.ENIID == p.eni && said.Phase == v1alpha1.PhaseAttached && said.Pods != nil && !said.Pods.Draining &&
-			slices.ContainsFunc(controller.FloatingRanges(said.Pods), func(r netip.Prefix) bool {
-				return r.Contains(p.address)
-			})
-	})
+	_, is := c.claims()[spotOfObject(n)]
+	return is && slices.ContainsFunc(floatingRanges(n), func(r netip.Prefix) bool { return r.Contains(p.address) })
 }

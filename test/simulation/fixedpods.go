@@ -46,7 +46,9 @@ type fixedPod struct {
 	number, sandboxes int
 	host              *podHost
 	network, eni      string
-	address           netip.Addr
+	// folder is that of the interface on which the pod has, or had, its address.
+	folder  string
+	address netip.Addr
 	// deleted is set once the API server has no pod of this UID: a user deleted the pod by force, and the kubelet may
 	// still run it.
 	deleted bool
@@ -174,9 +176,9 @@ func (r *run) moveFixed() {
 func (c *cluster) openNetworks() []string {
 	all := map[string]bool{}
 	for _, h := range c.run.pods.hosts {
-		for network, file := range h.files {
-			if _, is := c.requestOf(network); is && h.c == c && file.Attachment == podnet.IPVLAN && file.IPv4 != nil {
-				all[network] = true
+		for _, file := range h.files {
+			if _, is := c.requestOf(file.Name); is && h.c == c && file.Attachment == podnet.IPVLAN && file.IPv4 != nil {
+				all[file.Name] = true
 			}
 		}
 	}
@@ -213,7 +215,7 @@ func (h *podHost) restartEarlier() {
 		for _, pod := range slices.Clone(h.using[network]) {
 			if p := pod.fixed; p != nil && p.deleted {
 				h.endFixed(p)
-				if file := h.files[network]; !file.Draining && h.hasLink(file.ENI) {
+				if h.openFolder(p.network) != "" {
 					p.sandboxes++
 					h.addFixed(p)
 				}
@@ -249,7 +251,7 @@ func (p *fixedPod) running() bool {
 }
 
 func (p *fixedPod) at() int {
-	return slices.IndexFunc(p.host.using[p.network], func(other runningPod) bool { return other.fixed == p })
+	return slices.IndexFunc(p.host.using[p.folder], func(other runningPod) bool { return other.fixed == p })
 }
 
 // hasFixed reports whether a pod has an address that it asked for. Until the kubelet of its node returns, an earlier
@@ -266,14 +268,14 @@ func (p *fixedPod) holder() podnet.Holder {
 
 // endFixed ends a pod, with or without a call of the CNI program.
 func (h *podHost) endFixed(p *fixedPod) {
-	pods := h.using[p.network]
+	pods := h.using[p.folder]
 	at := p.at()
 	pods[0], pods[at] = pods[at], pods[0]
 	h.c.run.note(nil, "%s: %s of node %s ends", h.c.name, p.uid, h.node)
 	if h.c.run.fixed.happens(4) {
-		h.kill(p.network)
+		h.kill(p.folder)
 	} else {
-		h.remove(p.network)
+		h.remove(p.folder)
 	}
 	h.forgetBrought()
 }
@@ -337,8 +339,17 @@ func (c *cluster) restartSandbox(p *fixedPod) bool {
 
 // takesPods reports whether a kubelet can start a pod on a network of the node.
 func (h *podHost) takesPods(network string) bool {
-	file, is := h.files[network]
-	return is && !file.Draining && h.hasLink(file.ENI) && (!h.fixed.kubeletAway || h.c.run.faults.off)
+	return h.openFolder(network) != "" && (!h.fixed.kubeletAway || h.c.run.faults.off)
+}
+
+// openFolder returns the folder of a network from which pods get addresses; "" for none.
+func (h *podHost) openFolder(network string) string {
+	for _, at := range slices.Sorted(maps.Keys(h.files)) {
+		if file := h.files[at]; file.Name == network && file.IsOpen() && h.hasLink(file.ENI) {
+			return at
+		}
+	}
+	return ""
 }
 
 // startFixed starts a pod on one of the nodes.
@@ -363,13 +374,17 @@ func (c *cluster) startFixed(network, name string) {
 
 // addFixed starts a sandbox of a pod, as the CNI program does. It reports whether the pod got an address.
 func (h *podHost) addFixed(p *fixedPod) bool {
-	r, file := h.c.run, h.files[p.network]
+	r, at := h.c.run, h.openFolder(p.network)
+	if at == "" {
+		return false
+	}
+	file := h.files[at]
 	request, _ := h.c.requestOf(p.network)
-	leases, err := h.allocate(p.network, p.holder(), request)
+	leases, err := h.allocate(at, p.holder(), request)
 	if err != nil {
 		return false
 	}
-	p.eni = file.ENI
+	p.eni, p.folder = file.ENI, at
 	r.prefixes.pods++
 	pod := runningPod{number: r.prefixes.pods, eni: file.ENI, holder: p.holder(), fixed: p}
 	for _, lease := range leases {
@@ -377,12 +392,12 @@ func (h *podHost) addFixed(p *fixedPod) bool {
 			p.address = lease.Address
 			h.noteFixed(p)
 		} else {
-			h.checkStarted(p.network, lease.Address)
+			h.checkStarted(at, lease.Address)
 		}
-		h.put(p.network, lease)
+		h.put(at, lease)
 		pod.addresses = append(pod.addresses, lease.Address)
 	}
-	h.using[p.network] = append(h.using[p.network], pod)
+	h.using[at] = append(h.using[at], pod)
 	r.note(nil, "%s: %s of node %s gets %v on %s of network %s", h.c.name, p.uid, h.node, pod.addresses, file.ENI,
 		p.network)
 	return true

@@ -150,7 +150,7 @@ func (c *cluster) checkLeftAddresses(at map[netip.Addr]string) *Violation {
 	for _, address := range slices.SortedFunc(maps.Keys(at), netip.Addr.Compare) {
 		id := at[address]
 		i := c.run.truth().interfaces[id]
-		_, served := wanted[spotOf(i)]
+		_, served := wanted[c.run.spotOf(i)]
 		ours := c.run.followers.assigned[id+" "+address.String()] && !slices.Contains(c.run.foreign.on[id], address)
 		if ours && served && !c.run.watch.tampered(id) && c.holding(id, address) == nil {
 			return &Violation{"I18", fmt.Sprintf("%s has %s, and no pod holds it", id, address)}
@@ -180,24 +180,34 @@ func inPrefix(all []eni.Interface, address netip.Addr) bool {
 // must be removed, or is retained, stays as it is.
 func (c *cluster) claimants() map[netip.Addr][]string {
 	wanted, all := c.claims(), map[netip.Addr][]string{}
-	for _, object := range c.api.all(states) {
-		state := object.(*v1alpha1.NodeENIState)
-		for _, said := range state.Status.Interfaces {
-			i, exists := c.run.truth().interfaces[said.ENIID]
-			_, is := wanted[spotOf(i)]
-			if !exists || !is || c.run.watch.tampered(said.ENIID) || said.Phase != v1alpha1.PhaseAttached ||
-				i.Attachment == nil || c.run.pods.hosts[i.Attachment.InstanceID] == nil {
-				continue
-			}
-			host := c.run.pods.hosts[i.Attachment.InstanceID]
-			ranges := controller.FloatingRanges(said.Pods)
-			for address := range host.brought[i.ID] {
-				declared := slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
-				if host.node == state.Name && declared {
-					all[address] = append(all[address], i.ID)
-				}
+	for _, n := range c.api.interfaces() {
+		i, exists := c.run.truth().interfaces[n.Status.ENIID]
+		_, is := wanted[spotOfObject(n)]
+		if !exists || !is || c.run.watch.tampered(i.ID) || !n.DeletionTimestamp.IsZero() || i.Attachment == nil ||
+			c.run.pods.hosts[i.Attachment.InstanceID] == nil {
+			continue
+		}
+		host := c.run.pods.hosts[i.Attachment.InstanceID]
+		ranges := floatingRanges(n)
+		for address := range host.brought[i.ID] {
+			declared := slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
+			if host.node == n.Spec.NodeName && declared {
+				all[address] = append(all[address], i.ID)
 			}
 		}
 	}
 	return all
+}
+
+// floatingRanges returns the ranges in which addresses of an object follow pods.
+func floatingRanges(n *v1alpha1.NetworkInterface) (ranges []netip.Prefix) {
+	if n.Spec.Pods == nil {
+		return nil
+	}
+	for _, text := range n.Spec.Pods.Floating {
+		if r, err := netip.ParsePrefix(text); err == nil {
+			ranges = append(ranges, r)
+		}
+	}
+	return ranges
 }

@@ -4,15 +4,9 @@
 package simulation
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
@@ -45,10 +39,9 @@ func (c *cluster) disguise(i eni.Interface) {
 	}
 	switch r.pick(4) {
 	case 0:
-		tags[identity.TagNodeENIUID] = "no-such-nodeeni"
+		tags[identity.TagUID] = "no-such-object"
 	case 1:
-		tags[identity.TagMember] = fmt.Sprint(r.pick(4))
-		tags[identity.TagGeneration] = fmt.Sprint(r.now.Unix() - 3600)
+		tags[identity.TagInterface] = identity.ObjectName(tags[identity.TagNodeENI], tags[identity.TagInstanceID], r.pick(4))
 	}
 	r.note(nil, "a person writes tags of %s on %s, which is attached to %s: %v", i.ID, foreign.ID, host, tags)
 	r.watch.strangers[foreign.ID] = &foreignInterface{}
@@ -97,42 +90,17 @@ func (r *run) noteBelief() {
 		if !exists || known.believable || i.Attachment == nil {
 			continue
 		}
-		known.believable = slices.ContainsFunc(r.clusters, func(c *cluster) bool {
-			return i.Tags[identity.TagCluster] == c.name && len(c.nodesOf(i.Attachment.InstanceID)) > 0 &&
-				(c.unledgered[i.Attachment.InstanceID] || c.lacks(i) || c.uninstalls(i))
-		})
+		known.believable = slices.ContainsFunc(r.clusters, func(c *cluster) bool { return c.lacks(i) })
 	}
 }
 
-// uninstalls reports whether the NodeENI in an interface's tags is being deleted and selects a node of the instance,
-// and no NodeENIState of these nodes exists.
-func (c *cluster) uninstalls(i eni.Interface) bool {
-	nodeENI, its := c.nodeENIOf(spotOf(i).uid), c.nodesOf(i.Attachment.InstanceID)
-	return nodeENI != nil && !nodeENI.DeletionTimestamp.IsZero() && anySelected(nodeENI, its) &&
-		!slices.ContainsFunc(its, func(n *corev1.Node) bool { return c.api.get(states, n.Name) != nil })
-}
-
-// lacks reports whether fewer interfaces of ours than desired are attached at the place that an interface's tags name,
-// for the NodeENI in the tags or one that was created again under its name. One whose tags a person spoilt does not
-// count: the product cannot know it.
+// lacks reports whether an object of the name in an interface's tags is wanted and records no interface: it takes over
+// an interface with its name, and nothing tells that this one is another's.
 func (c *cluster) lacks(i eni.Interface) bool {
-	named := spotOf(i)
-	claims := c.claims()
-	return slices.ContainsFunc(c.api.all(nodeENIs), func(object client.Object) bool {
-		if uid := string(object.GetUID()); uid != named.uid && object.GetName() != i.Tags[identity.TagNodeENI] {
-			return false
-		}
-		s := desiredSlot{string(object.GetUID()), named.instanceID}
-		attached := 0
-		for _, other := range c.run.truth().owned[c.name] {
-			_, verdict := identity.Read(c.name, other.Tags)
-			if spotOf(other) == s && other.Ready() && other.AttachedTo(s.instanceID) &&
-				c.run.watch.strangers[other.ID] == nil && verdict == identity.Owned {
-				attached++
-			}
-		}
-		return attached < len(claims[s].subnets)
-	})
+	_, verdict := identity.Read(c.name, i.Tags)
+	n, is := c.api.get(netInterfaces, i.Tags[identity.TagInterface]).(*v1alpha1.NetworkInterface)
+	return verdict == identity.Owned &&
+		(!is || n.Status.ENIID == "" || n.Status.ENIID == i.ID || !n.DeletionTimestamp.IsZero())
 }
 
 // touching checks that a call changes no foreign interface that is attached to an instance. An interface that a person
@@ -148,7 +116,7 @@ func (r *run) touching(p *process, q request, i eni.Interface) {
 		return
 	}
 	r.violate("I1", "%s %s %s, which another program made and attached, for its tags: %s", p.name, q.action, i.ID,
-		describe(i))
+		r.describe(i))
 }
 
 // nobodys reports whether a foreign interface has tags that the product reads as having no owner, or that do not say
@@ -159,39 +127,18 @@ func (c *cluster) nobodys(i eni.Interface) bool {
 		(verdict != identity.Owned || isPrimary(i) || !identity.PastMinLeakAge(i.Tags, c.run.now))
 }
 
-// accountable returns the interfaces that the product manages. The product ignores the others, and creates another one
-// for each if there is room.
+// accountable returns the interfaces that the product manages. It only reports the others.
 func (c *cluster) accountable() []eni.Interface {
 	return slices.DeleteFunc(slices.Clone(c.run.truth().owned[c.name]), func(i eni.Interface) bool {
 		return c.leftAlone(i) || c.nobodys(i)
 	})
 }
 
-// leftAlone reports whether the product reports an interface as unverified, with no evidence other than its tags: a
-// ledger was lost, another program removed the tags until a second interface was created in its place, and then
-// restored them, or EC2 forgot a client token and created two interfaces for one request.
+// leftAlone reports whether the product leaves an interface alone: it is attached, and no object records it. It lost
+// its object, has tags that a person wrote, or EC2 made it for a client token that it forgot.
 func (c *cluster) leftAlone(i eni.Interface) bool {
-	told := c.toldElsewhere(i) || slices.ContainsFunc(c.processes, func(p *process) bool {
-		return slices.Contains(p.observer.Denied(), i.ID)
-	})
-	_, handled := c.run.watch.meddled[i.ID]
-	return told && i.Attachment != nil &&
-		(handled || c.run.watch.strangers[i.ID] != nil || c.unledgered[i.Attachment.InstanceID] || c.run.watch.twins[i.ID])
-}
-
-// toldElsewhere reports whether a NodeENIState asks a person to detach an interface that another program attached: its
-// copied tags name an instance that has ended. A state has one entry for an ordinal, and that of the present instance
-// comes first.
-func (c *cluster) toldElsewhere(i eni.Interface) bool {
-	ended := c.run.truth().ended(spotOf(i).instanceID)
-	return slices.ContainsFunc(c.api.all(states), func(object client.Object) bool {
-		return slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces,
-			func(known v1alpha1.InterfaceState) bool {
-				if known.ENIID == i.ID {
-					return strings.Contains(known.Message, "another program attached")
-				}
-				return ended && object.GetName() == i.Tags[identity.TagNode] && string(known.NodeENIUID) == spotOf(i).uid &&
-					strconv.Itoa(int(known.Ordinal)) == i.Tags[identity.TagMember]
-			})
-	})
+	w := &c.run.watch
+	_, handled := w.meddled[i.ID]
+	return i.Attachment != nil && c.api.interfaceOf(i.ID) == nil &&
+		(handled || w.strangers[i.ID] != nil || !w.torn[i.ID].IsZero() || w.twins[i.ID])
 }

@@ -10,9 +10,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // mostForeignAddresses is how many addresses others assign to one interface: the smallest instance type takes ten.
@@ -120,7 +118,7 @@ func (r *run) noteCounts(c *cluster, nodeENI *v1alpha1.NodeENI) {
 // they leave the interface again: EC2 can choose one.
 func (r *run) assigning(p *process, q request) {
 	i := r.truth().interfaces[q.target]
-	most, known := r.watch.counts[p.cluster.name+"/"+i.Tags[identity.TagNodeENI]]
+	most, known := r.watch.counts[p.cluster.name+"/"+r.spotOf(i).nodeENI]
 	if q.assigns == (eni.AddressCounts{}) || !known || r.watch.tampered(q.target) {
 		return
 	}
@@ -133,23 +131,36 @@ func (r *run) assigning(p *process, q request) {
 		have.IPv6+more.IPv6 > most.IPv6 && more.IPv6 > 0 ||
 		have.IPv6Prefixes+more.IPv6Prefixes > most.IPv6Prefixes && more.IPv6Prefixes > 0 {
 		r.violate("I15", "%s assigns %+v to %s, which has %v, without others %+v, and at most %+v were ever declared: %s",
-			p.name, more, q.target, i.SecondaryIPv4, have, most, describe(i))
+			p.name, more, q.target, i.SecondaryIPv4, have, most, r.describe(i))
 	}
 }
 
-// requested returns what a NodeENIState records of an interface's addresses: those that the product requested, without
-// those that pods use.
+// requested returns what an object records of an interface's addresses: those that the product requested, without those
+// that pods use. An interface for pods, or one that is held, keeps all: its object does not say which of them pods use.
+// A granted prefix stays, also when the interface is no network for pods any more: nothing returns it.
 func (c *cluster) requested(i eni.Interface) eni.Addresses {
-	for _, object := range c.api.all(states) {
-		state := object.(*v1alpha1.NodeENIState)
-		if requested, recorded := controller.RequestedAddresses(nil, *state)[i.ID]; recorded {
-			if c.run.mayUseAll(i.ID) {
-				return eni.Addresses{}
+	n := c.api.interfaceOf(i.ID)
+	if n == nil || n.Spec.Pods != nil || n.Held() || c.run.mayUseAll(i.ID) {
+		return eni.Addresses{}
+	}
+	var requested eni.Addresses
+	for _, text := range n.Status.Requested {
+		if n.Status.Pods != nil && slices.Contains(n.Status.Pods.Prefixes, text) {
+			continue
+		}
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			if prefix.Addr().Is4() {
+				requested.IPv4Prefixes = append(requested.IPv4Prefixes, prefix)
+			} else {
+				requested.IPv6Prefixes = append(requested.IPv6Prefixes, prefix)
 			}
-			return i.Common(requested)
+		} else if address := netip.MustParseAddr(text); address.Is4() {
+			requested.SecondaryIPv4 = append(requested.SecondaryIPv4, address)
+		} else {
+			requested.IPv6 = append(requested.IPv6, address)
 		}
 	}
-	return eni.Addresses{}
+	return i.Common(requested)
 }
 
 // wrongAddresses reports whether an interface has fewer addresses than its NodeENI asks for, or more requested ones.

@@ -15,7 +15,9 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/instance"
 	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/controller/nodeeni"
 )
 
 // gathering is how long a NodeENI's status waits for more changes of nodes (internal/controller/nodeeni).
@@ -50,20 +52,25 @@ func (p *process) handle(k kind, c change) {
 		}
 	case floatingAddresses:
 		p.handleFloatingAddress(c)
-	case states:
-		p.handleState(c)
+	case netInterfaces:
+		p.handleInterface(c)
 	}
 }
 
 func (p *process) handleNode(c change) {
+	if c.passes(node.Changed()) {
+		p.enqueue(nodeQueue, c.name(), 0)
+	}
 	if !c.passes(controller.NodeIdentityChanged()) {
 		return
 	}
-	p.enqueue(nodeQueue, c.name(), 0)
-	for _, name := range p.nodes.DuplicateNodes(context.Background(), c.versions()...) {
-		p.enqueue(nodeQueue, name, 0)
-	}
 	for _, version := range c.versions() {
+		for _, id := range controller.Indexed(version) {
+			for _, other := range nodesIn(p.informers.known(nodes), id) {
+				p.enqueue(nodeQueue, other.Name, 0)
+			}
+			p.enqueue(instanceQueue, id, 0)
+		}
 		p.enqueueSelecting(version.(*corev1.Node))
 	}
 }
@@ -80,33 +87,56 @@ func (p *process) handleNodeENI(c change) {
 			p.enqueue(nodeQueue, concerned, 0)
 		}
 	}
+	if c.passes(instance.NodeENIChanged()) {
+		for _, object := range p.informers.known(netInterfaces) {
+			if n := object.(*v1alpha1.NetworkInterface); n.Spec.NodeENI.Name == c.name() {
+				p.enqueue(instanceQueue, n.Spec.InstanceID, 0)
+			}
+		}
+	}
+	if c.before != nil && c.after != nil {
+		for _, id := range instance.GotTurns(c.before.(*v1alpha1.NodeENI), c.after.(*v1alpha1.NodeENI)) {
+			p.enqueue(instanceQueue, id, 0)
+		}
+		if nodeeni.TurnsEnded(c.before.(*v1alpha1.NodeENI), c.after.(*v1alpha1.NodeENI)) {
+			for _, object := range p.informers.known(nodeENIs) {
+				if nodeeni.Replacing(object.(*v1alpha1.NodeENI)) {
+					p.enqueue(nodeENIQueue, object.GetName(), gathering)
+				}
+			}
+		}
+	}
 }
 
 func (p *process) handleFloatingAddress(c change) {
 	p.enqueue(addressQueue, c.name(), 0)
 	for _, version := range c.versions() {
-		for _, holder := range controller.Holders(version.(*v1alpha1.FloatingAddress)) {
-			if state, is := p.informers.views[states].objects[holder.NodeName].(*v1alpha1.NodeENIState); is {
-				p.enqueueOwners(state)
+		for _, id := range controller.InterfacesOf(version.(*v1alpha1.FloatingAddress)) {
+			for _, object := range p.informers.known(netInterfaces) {
+				if n := object.(*v1alpha1.NetworkInterface); n.Status.ENIID == id {
+					p.enqueue(nodeENIQueue, n.Spec.NodeENI.Name, gathering)
+				}
 			}
 		}
 	}
 }
 
-func (p *process) handleState(c change) {
-	versions := c.versions()
-	if c.passes(node.StateChanged()) {
-		p.enqueue(nodeQueue, c.name(), 0)
-	}
-	if c.passes(controller.StatusChanged()) {
-		for _, version := range versions {
-			for _, name := range p.addresses.Concerned(context.Background(), version.(*v1alpha1.NodeENIState)) {
-				p.enqueue(addressQueue, name, 0)
-			}
+func (p *process) handleInterface(c change) {
+	for _, version := range c.versions() {
+		n := version.(*v1alpha1.NetworkInterface)
+		for _, request := range p.nodes.NodesOfObject(context.Background(), n) {
+			p.enqueue(nodeQueue, request.Name, 0)
+		}
+		if c.passes(instance.ObjectChanged()) {
+			p.enqueue(instanceQueue, n.Spec.InstanceID, 0)
+		}
+		p.enqueue(nodeENIQueue, n.Spec.NodeENI.Name, gathering)
+		for _, name := range p.addresses.Concerned(context.Background(), n) {
+			p.enqueue(addressQueue, name, 0)
 		}
 	}
-	for _, version := range versions {
-		p.enqueueOwners(version.(*v1alpha1.NodeENIState))
+	if c.before != nil && c.after != nil && c.passes(instance.LinkVanished()) {
+		p.instances.AddStale(c.after.(*v1alpha1.NetworkInterface).Spec.InstanceID)
 	}
 }
 
@@ -130,16 +160,6 @@ func (p *process) enqueueSelecting(version *corev1.Node) {
 	concerned := p.nodeENIs.Concerned(context.Background(), version)
 	for _, object := range p.informers.known(nodeENIs) {
 		if concerned(object.(*v1alpha1.NodeENI)) {
-			p.enqueue(nodeENIQueue, object.GetName(), gathering)
-		}
-	}
-}
-
-// enqueueOwners enqueues the NodeENIs that a state names.
-func (p *process) enqueueOwners(state *v1alpha1.NodeENIState) {
-	owners := controller.Owners(state)
-	for _, object := range p.informers.known(nodeENIs) {
-		if slices.Contains(owners, string(object.GetUID())) {
 			p.enqueue(nodeENIQueue, object.GetName(), gathering)
 		}
 	}

@@ -6,10 +6,10 @@ package simulation
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -26,26 +26,21 @@ const maxRefusals = 3
 
 // invariantState is what the invariants remember.
 type invariantState struct {
-	// removable is the last time, with the version of the API server, at which there was a reason to remove an
-	// interface.
-	removable map[string]reason
+	// removable is the last time, with the version of the API server, at which there was a reason to delete an object.
+	removable map[types.UID]reason
 	// counts has, by cluster and NodeENI name, the largest numbers of addresses that a user ever declared.
 	counts map[string]eni.AddressCounts
-	// gone is the same for interfaces that do not exist yet: since or until when a site had a reason to have none.
-	gone map[site]reason
 	// refused counts how many times in a row EC2 refused a member's client token.
 	refused map[string]int
-	// identity holds the tags of interfaces before another program spoilt them; copies are interfaces with copied tags,
-	// copied those that had the tags; elsewhere are those that another program attached to another instance.
+	// identity holds the tags of interfaces before another program spoilt them; copies are interfaces with copied tags;
+	// elsewhere are those that another program attached to another instance.
 	identity map[string]map[string]string
 	// spread are the identities in tags that a person wrote on an interface.
-	copies, copied, elsewhere, spread map[string]bool
+	copies, elsewhere, spread map[string]bool
 	// The foreign interfaces by ID, which others created, tagged and attached; hosts are the instances without a Node,
 	// by zone.
 	strangers map[string]*foreignInterface
 	hosts     map[string]string
-	// lossSince is since when so many interfaces in use of a cluster have no NodeENI that it counts as a mass loss.
-	lossSince map[string]time.Time
 	// meddled is when another program last changed an interface, or another one of its claim.
 	meddled map[string]time.Time
 	// mutations and writes count calls since the quiet period began.
@@ -59,8 +54,17 @@ type invariantState struct {
 	spent  budget
 	// shaped is the last change of an interface, and of each aspect of it.
 	shaped map[string]shaping
-	// orphaned is when the NodeENI of an interface ended that was left alone, since only its tags said that it is ours.
-	orphaned map[string]time.Time
+	// final is when the object of an interface was seen as final last, and torn when an interface lost its object other
+	// than by the controller's order: its finalizer was stripped, etcd was restored, or the controller let it go.
+	final, torn map[string]time.Time
+	// endedAt is when an object ended, by its UID.
+	endedAt map[types.UID]time.Time
+	// existed are the UIDs of all objects that ever existed, with their clusters. mismatched are those whose client token
+	// EC2 refused for other parameters.
+	existed    map[types.UID]string
+	mismatched map[types.UID]bool
+	// returned are the objects that a restored etcd brought back.
+	returned map[types.UID]bool
 	// twins are the interfaces that EC2 created for a client token that it forgot, and that of the first request.
 	twins map[string]bool
 	// seated are the interfaces that have been attached at some time.
@@ -69,10 +73,10 @@ type invariantState struct {
 	moving map[string]time.Time
 	// replaced are the interfaces that were detached to be created again.
 	replaced map[string]replacement
+	// rolled are the objects that a process deleted to replace their interfaces.
+	rolled map[types.UID]replacement
 	// paused is, for each Node or NodeENI that is paused now, the version of the API server at which it was.
 	paused map[string]int
-	// held are the devices that programs drive, by cluster and interface.
-	held map[string]hold
 	// used is when blocks of addresses were last used or requested.
 	used map[block]time.Time
 	// lost is the version of the API server at which a NodeENI disappeared.
@@ -97,29 +101,25 @@ type reason struct {
 	holds   bool
 }
 
-// site is a subnet in which a NodeENI may want an interface on an instance.
-type site struct {
-	desiredSlot
-	subnetID string
-}
-
 func newWatch() invariantState {
 	return invariantState{
-		removable: map[string]reason{}, counts: map[string]eni.AddressCounts{}, gone: map[site]reason{},
+		removable: map[types.UID]reason{}, counts: map[string]eni.AddressCounts{},
 		ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
 		copies: map[string]bool{}, elsewhere: map[string]bool{}, strangers: map[string]*foreignInterface{},
-		hosts: map[string]string{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{},
+		hosts: map[string]string{}, meddled: map[string]time.Time{},
 		reconciles: map[string]int{}, probes: map[string]int{},
 		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{},
-		moving: map[string]time.Time{}, seated: map[string]bool{}, twins: map[string]bool{}, copied: map[string]bool{},
-		held: map[string]hold{}, used: map[block]time.Time{}, orphaned: map[string]time.Time{},
-		spread: map[string]bool{}, replaced: map[string]replacement{}, paused: map[string]int{},
+		moving: map[string]time.Time{}, seated: map[string]bool{}, twins: map[string]bool{},
+		used: map[block]time.Time{}, final: map[string]time.Time{}, torn: map[string]time.Time{},
+		endedAt: map[types.UID]time.Time{}, existed: map[types.UID]string{}, mismatched: map[types.UID]bool{},
+		returned: map[types.UID]bool{}, spread: map[string]bool{}, replaced: map[string]replacement{},
+		rolled: map[types.UID]replacement{}, paused: map[string]int{},
 		lost: map[string]int{}, maker: map[string]string{},
 	}
 }
 
 func (w *invariantState) handled(r *run, i eni.Interface) {
-	w.meddled[i.ID], w.meddled[spotOf(i).String()] = r.now, r.now
+	w.meddled[i.ID], w.meddled[r.spotOf(i).String()] = r.now, r.now
 }
 
 // remember keeps the tags of an interface, for the person who restores them in the end.
@@ -145,39 +145,33 @@ func (r *run) changed(c *cluster, k kind, change change) {
 		r.succeeding(change.before.(*v1alpha1.FloatingAddress), change.after.(*v1alpha1.FloatingAddress))
 	}
 	switch {
-	case k == states:
-		r.noteHolds(c, change)
-		return
+	case k == netInterfaces:
+		r.noteObject(c, change)
 	case k == floatingAddresses && change.after == nil:
 		r.noteEndOf(change.before.(*v1alpha1.FloatingAddress))
 		return
 	case k != nodeENIs || change.before == nil:
 	case change.after == nil:
 		r.watch.lost[c.name+string(change.before.GetUID())] = change.version
+		c.lostAt[change.before.GetName()] = r.now
 		r.finalized(c, change.before)
 	default:
 		r.edited(c, change.before.(*v1alpha1.NodeENI), change.after.(*v1alpha1.NodeENI))
 	}
-	r.noteAdoptable()
+	if k != netInterfaces {
+		r.noteAdoptable()
+	}
 	r.noteReasons(c)
 }
 
-// noteReasons records the interfaces that there is a reason to remove.
+// noteReasons records the objects that there is a reason to delete.
 func (r *run) noteReasons(c *cluster) {
-	for _, i := range r.truth().owned[c.name] {
-		switch last := r.watch.removable[i.ID]; {
-		case c.removable(i):
-			r.watch.removable[i.ID] = reason{version: c.api.version, at: r.now, holds: true}
+	for _, n := range c.api.interfaces() {
+		switch last := r.watch.removable[n.UID]; {
+		case c.removable(n):
+			r.watch.removable[n.UID] = reason{version: c.api.version, at: r.now, holds: true}
 		case last.holds:
-			r.watch.removable[i.ID] = reason{version: c.api.version - 1, at: r.now}
-		}
-	}
-	for site, wanted := range c.sites() {
-		switch last := r.watch.gone[site]; {
-		case !wanted:
-			r.watch.gone[site] = reason{version: c.api.version, at: r.now, holds: true}
-		case last.holds:
-			r.watch.gone[site] = reason{version: c.api.version - 1, at: r.now}
+			r.watch.removable[n.UID] = reason{version: c.api.version - 1, at: r.now}
 		}
 	}
 }
@@ -187,7 +181,7 @@ func (r *run) calling(p *process, q request) {
 	r.watch.mutations++
 	i, exists := r.truth().interfaces[q.target]
 	if exists && i.Tags[identity.TagCluster] != p.cluster.name && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
-		r.violate("I1", "%s %s %s, which is not of its cluster: %s", p.name, q.action, q.target, describe(i))
+		r.violate("I1", "%s %s %s, which is not of its cluster: %s", p.name, q.action, q.target, r.describe(i))
 	}
 	r.holdingStill(p, q)
 	r.assigning(p, q)
@@ -197,14 +191,15 @@ func (r *run) calling(p *process, q request) {
 	if exists {
 		r.touching(p, q, i)
 		r.keepingLaunched(p, q, i)
+		r.keepingGranted(p, q, i)
 	}
 	switch {
 	case q.create != nil:
 		r.creating(p, *q.create)
 	case q.action == "AttachNetworkInterface":
 		r.judged("I2")
-		if exists && i.Tags[identity.TagInstanceID] != q.instance && r.watch.identity[i.ID] == nil {
-			r.violate("I1", "%s attaches %s to %s: %s", p.name, q.target, q.instance, describe(i))
+		if exists && r.spotOf(i).instanceID != q.instance && r.watch.identity[i.ID] == nil {
+			r.violate("I1", "%s attaches %s to %s: %s", p.name, q.target, q.instance, r.describe(i))
 		}
 		if q.slot == eni.Primary {
 			r.violate("I2", "%s attaches %s as primary interface", p.name, q.target)
@@ -213,7 +208,7 @@ func (r *run) calling(p *process, q request) {
 		if exists {
 			r.removing(p, q, i)
 		} else {
-			r.checkTokenRetries(p, q)
+			r.checkDeleteRetries(p, q)
 		}
 	}
 }
@@ -228,103 +223,67 @@ func (r *run) creating(p *process, c executor.CreateRequest) {
 	if c.Tags[identity.TagNoManage] != "true" {
 		r.violate("I1", "%s creates an interface that the VPC CNI may take: %v", p.name, c.Tags)
 	}
-	if c.Token == "" || len(c.Token) > 64 {
-		r.violate("I12", "%s creates an interface with the client token %q", p.name, c.Token)
+	if r.watch.existed[types.UID(c.Token)] == "" || string(m.UID) != c.Token {
+		r.violate("I12", "%s creates an interface with the client token %q for the object %s (%s)", p.name, c.Token, m.Name,
+			m.UID)
 	}
 	r.duplicating(p, m, c.SubnetID)
 	r.passingOver(p, m, c.SubnetID)
 	r.reaching(p, c)
 	r.checkUnattachedLimit(p, m)
-	if nodeENI := p.cluster.nodeENIOf(string(m.Owner)); nodeENI != nil && !ptr.Deref(nodeENI.Spec.SourceDestCheck, true) {
+	nodeENI := p.cluster.nodeENINamed(m.NodeENI)
+	if nodeENI != nil && !ptr.Deref(nodeENI.Spec.SourceDestCheck, true) {
 		r.watch.spent.needed++ // it can only be switched off after the create
 	}
-	if version, gone := r.watch.lost[p.cluster.name+string(m.Owner)]; gone && version <= p.views[len(p.views)-1] &&
-		!p.expired && !p.cluster.isStripped(string(m.Owner)) {
-		r.violate("I7", "%s creates an interface for NodeENI %s (%s), which is gone", p.name, m.NodeENI, m.Owner)
+	r.creatingForNothing(p, m)
+}
+
+// creatingForNothing checks I7 before a create: its object exists, or the process may not know that it does not.
+func (r *run) creatingForNothing(p *process, m identity.Interface) {
+	n := p.cluster.api.interfaceWith(types.UID(m.UID))
+	if n != nil || p.expired {
+		return
+	}
+	r.judged("I7")
+	if gone := p.cluster.goneAt(types.UID(m.UID)); gone > 0 && gone <= p.views[len(p.views)-1] {
+		r.violate("I7", "%s creates an interface for object %s (%s), which is gone", p.name, m.Name, m.UID)
 	}
 }
 
-// duplicating checks I3 before the call: no second interface is created for a member whose interface has existed for
-// long, or was created by the same process. One that the product reports as left alone serves no member.
-func (r *run) duplicating(p *process, m identity.Member, subnetID string) {
+// goneAt returns the version at which an object ended last, since a restored etcd can bring one back; 0 if none did.
+func (c *cluster) goneAt(uid types.UID) (version int) {
+	for _, change := range c.api.log[netInterfaces] {
+		if change.after == nil && change.before.GetUID() == uid {
+			version = change.version
+		}
+	}
+	return version
+}
+
+// duplicating checks I3 before the call: no interface is created next to one with the name of the object in its tag,
+// which the object must take over, once reads show it. An interface that another object records is that object's.
+func (r *run) duplicating(p *process, m identity.Interface, subnetID string) {
 	for _, i := range r.truth().owned[p.cluster.name] {
-		s := spotOf(i)
-		aged := r.now.Sub(r.watch.made[i.ID]) > staleness // its tag has the time of the decision
 		r.judged("I3")
+		_, recorded := r.objectOf(i)
+		aged := r.now.Sub(r.watch.made[i.ID]) > staleness // its tag has the time of the decision
 		switch {
-		case r.checkDuplicates(p, m, i) && i.SubnetID == subnetID && aged && r.now.Sub(r.watch.meddled[i.ID]) > staleness:
-			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s, which was made for an earlier NodeENI of "+
-				"that name: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
-		case s != (desiredSlot{string(m.Owner), m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired,
-			p.cluster.leftAlone(i):
-		case i.Tags[identity.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID),
-			r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
+		case i.Tags[identity.TagInterface] != m.Name, i.SubnetID != subnetID, recorded != nil, p.expired:
+		case i.Tags[identity.TagUID] == string(m.UID): // EC2 answers the token with this one
+		case !i.AttachedTo(m.InstanceID):
+		case r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[r.spotOf(i).String()]) < 10*time.Minute:
+		case r.now.Sub(r.watch.torn[i.ID]) <= staleness,
+			i.Attachment != nil && i.Attachment.Status == eni.AttachmentDetaching:
 		case aged, r.watch.maker[i.ID] == p.name:
-			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s: %s", p.name, m.NodeENI, m.Ordinal, subnetID,
-				i.ID, describe(i))
+			r.violate("I3", "%s makes another interface for %s in %s next to %s: %s", p.name, m.Name, subnetID, i.ID,
+				r.describe(i))
 		}
 	}
 }
 
-// checkDuplicates reports whether an interface is in use at the member's place, under the name of the member's NodeENI,
-// and was created for a NodeENI that was lost.
-func (r *run) checkDuplicates(p *process, m identity.Member, i eni.Interface) bool {
-	return i.Ready() && i.AttachedTo(m.InstanceID) && i.Tags[identity.TagInstanceID] == m.InstanceID &&
-		i.Tags[identity.TagNodeENI] == m.NodeENI &&
-		p.cluster.isStripped(spotOf(i).uid) && !r.watch.tampered(i.ID) && !p.expired
-}
-
-// removing checks that an interface is only removed for a reason that the process can know.
-func (r *run) removing(p *process, q request, i eni.Interface) {
-	r.judged("I1")
-	c, s := p.cluster, spotOf(i)
-	if _, known := identity.CreatedAt(i.Tags); !known && !p.knew(s.uid) && !r.truth().ended(s.instanceID) &&
-		c.isStripped(s.uid) && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
-		r.violate("I1", "%s %s %s as a leak, although its age is not known: %s", p.name, q.action, q.target, describe(i))
-	}
-	r.losing(p, q, i)
-	r.pulling(p, q, i)
-	r.interrupting(p, q, i)
-	r.replacing(p, q, i)
-	if !r.isWanted(p, q, i) {
-		return
-	}
-	r.violate("I1", "%s %s %s, which is wanted: %s (last removable at version %d, the process has seen all of %d)",
-		p.name, q.action, q.target, describe(i), r.watch.removable[i.ID].version, p.views[len(p.views)-1])
-}
-
-// isWanted reports whether the process can know no reason to remove an interface.
-func (r *run) isWanted(p *process, q request, i eni.Interface) bool {
-	s := spotOf(i)
-	if r.mayGo(p.cluster, q, i) || p.ignores(s) {
-		return false
-	}
-	last, ever := r.watch.removable[i.ID]
-	if before, known := r.watch.gone[site{s, i.SubnetID}]; known && before.version > last.version {
-		last, ever = before, true // the process may have learned of it only after it created the interface
-	}
-	seen := p.views[len(p.views)-1]
-	return !ever || last.version < seen && r.now.Sub(last.at) >= 2*time.Minute
-}
-
-// mayGo reports whether an interface may be removed regardless of what the process knows about it.
-func (r *run) mayGo(c *cluster, q request, i eni.Interface) bool {
-	return strings.HasPrefix(q.action, "Detach") && r.isStuck(q, i) || c.removable(i) || r.watch.copies[i.ID] ||
-		r.now.Sub(r.watch.meddled[spotOf(i).String()]) < 10*time.Minute
-}
-
-// knew reports whether the process had not received the end of a NodeENI when it began its work, with a read of all
-// NodeENIs: it does not regard the interfaces as leaks. The end can arrive before the last call of that work.
-func (p *process) knew(nodeENIUID string) bool {
-	received := p.cluster.api.log[nodeENIs][:p.starts[len(p.starts)-1]]
-	return !slices.ContainsFunc(received, func(c change) bool {
-		return c.after == nil && string(c.before.GetUID()) == nodeENIUID
-	})
-}
-
-// checkTokenRetries checks I8 for deletions: a process does not delete an interface again after EC2 answered that it
+// checkDeleteRetries checks I8 for deletions: a process does not delete an interface again after EC2 answered that it
 // does not exist, unless it may be too young to be visible.
-func (r *run) checkTokenRetries(p *process, q request) {
+func (r *run) checkDeleteRetries(p *process, q request) {
 	if told, ever := r.watch.told[p.name+q.target]; ever && q.action == "DeleteNetworkInterface" &&
 		r.now.Sub(told) < staleness {
 		r.violate("I8", "%s %s %s again, %s after EC2 said that it does not exist", p.name, q.action, q.target,
@@ -368,17 +327,17 @@ func (r *run) called(p *process, q request, err error) {
 	r.check()
 }
 
-// spent checks I12: a member does not retry again and again with a client token that EC2 refuses.
+// spent checks I12: an object does not retry again and again with a client token that EC2 refuses.
 func (r *run) spent(p *process, c executor.CreateRequest, err error) {
-	m, _ := identity.Read(p.cluster.name, c.Tags)
-	key := fmt.Sprintf("%s/%s/%s/%d", p.name, m.Owner, m.InstanceID, m.Ordinal)
+	key := p.name + "/" + c.Token
 	if refused := (*ec2.Error)(nil); !errors.As(err, &refused) || refused.Code != "IdempotentParameterMismatch" {
 		delete(r.watch.refused, key)
 		return
 	}
+	r.watch.mismatched[types.UID(c.Token)] = true
 	if r.watch.refused[key]++; r.watch.refused[key] > maxRefusals {
-		r.violate("I12", "%s has used client tokens that EC2 refuses %d times in a row for %s[%d] on %s", p.name,
-			r.watch.refused[key], m.NodeENI, m.Ordinal, m.InstanceID)
+		r.violate("I12", "%s has used a client token that EC2 refuses %d times in a row for %s", p.name, r.watch.refused[key],
+			c.Tags[identity.TagInterface])
 	}
 }
 
@@ -399,17 +358,15 @@ func (r *run) probed(p *process, q request, err error) {
 	switch {
 	case q.create != nil && (plan.IsFull(class) || class == eni.LimitExceeded):
 		m, _ := identity.Read(p.cluster.name, q.create.Tags)
-		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
+		r.watch.probes[desiredSlot{m.NodeENI, m.InstanceID}.String()]++
 	case q.action == "AssignPrivateIpAddresses" && (plan.IsFull(class) || isHeldElsewhere(refused)):
-		m, _ := identity.Read(p.cluster.name, r.truth().interfaces[q.target].Tags)
-		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
+		r.watch.probes[r.spotOf(r.truth().interfaces[q.target]).String()]++
 	case q.action == "AttachNetworkInterface" && class == eni.SlotTaken && r.truth().holder(q.instance, q.slot) == "":
 		if r.watch.ruined[q.instance] == nil {
 			r.watch.ruined[q.instance] = map[eni.Slot]bool{}
 		}
 		r.watch.ruined[q.instance][q.slot] = true
-		m, _ := identity.Read(p.cluster.name, r.truth().interfaces[q.target].Tags)
-		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
+		r.watch.probes[r.spotOf(r.truth().interfaces[q.target]).String()]++
 	default:
 		return
 	}
@@ -434,20 +391,18 @@ func (r *run) check() {
 	r.noteLaunches()
 	r.noteUse()
 	for _, c := range r.clusters {
-		r.checkCluster(t.owned[c.name])
-		r.noteLoss(c, t.owned[c.name])
+		c.checkInterfaces(t.owned[c.name])
+		c.checkObjects()
 	}
 	r.noteMoves()
 	r.noteSuccessors()
 	r.noteBelief()
 }
 
-func (r *run) checkCluster(owned []eni.Interface) {
-	type generation struct {
-		desiredSlot
-		member, generation string
-	}
-	once := map[generation]string{}
+// checkInterfaces checks I3, I2 and I23 for the interfaces of a cluster: one for each UID, at the instance of its
+// object, and none without an object but those that lost it.
+func (c *cluster) checkInterfaces(owned []eni.Interface) {
+	r, once := c.run, map[string]string{}
 	for _, i := range owned {
 		if r.watch.made[i.ID].IsZero() {
 			r.watch.made[i.ID] = r.now
@@ -455,38 +410,54 @@ func (r *run) checkCluster(owned []eni.Interface) {
 		if r.watch.tampered(i.ID) {
 			continue
 		}
-		s := spotOf(i)
-		g := generation{s, i.Tags[identity.TagMember], i.Tags[identity.TagGeneration]}
-		if first, twice := once[g]; twice {
+		uid := i.Tags[identity.TagUID]
+		if first, twice := once[uid]; twice {
 			if !r.faults.has(forgottenTokens) {
-				r.violate("I3", "%s and %s are of one generation: %s", first, i.ID, describe(i))
+				r.violate("I3", "%s and %s are of one object: %s", first, i.ID, r.describe(i))
 			}
 			r.watch.twins[first], r.watch.twins[i.ID] = true, true
 		}
-		once[g] = i.ID
-		if i.Attachment != nil && i.Attachment.InstanceID != s.instanceID {
-			r.violate("I2", "%s is at the wrong instance: %s", i.ID, describe(i))
+		once[uid] = i.ID
+		if s := r.spotOf(i); i.Attachment != nil && i.Attachment.InstanceID != s.instanceID {
+			r.violate("I2", "%s is at the wrong instance: %s", i.ID, r.describe(i))
 		}
+		c.checkOwner(i)
 	}
 }
 
-func describe(i eni.Interface) string {
-	m, _ := identity.Read(i.Tags[identity.TagCluster], i.Tags)
+func (r *run) describe(i eni.Interface) string {
 	at := "attached to nothing"
 	if i.Attachment != nil {
 		at = fmt.Sprintf("%s at %s %s, delete on termination %t", i.Attachment.Status, i.Attachment.InstanceID,
 			i.Attachment.Slot, i.Attachment.DeleteOnTermination)
 	}
-	return fmt.Sprintf("%s[%d] generation %d of node %s %s in %s, %s, %s", m.NodeENI, m.Ordinal, m.Generation, m.Node,
-		m.InstanceID, i.SubnetID, i.Status, at)
+	of := "no object records it"
+	if _, n := r.objectOf(i); n != nil {
+		of = "recorded by " + objectDigest(n)
+	}
+	return fmt.Sprintf("%s (%s) of node %s in %s, %s, %s, %s", i.Tags[identity.TagInterface], i.Tags[identity.TagUID],
+		i.Tags[identity.TagNode], i.SubnetID, i.Status, at, of)
+}
+
+// objectDigest summarizes an object for messages.
+func objectDigest(n *v1alpha1.NetworkInterface) string {
+	words := fmt.Appendf(nil, "%s (%s) of NodeENI %s %s", n.Name, n.UID, n.Spec.NodeENI.Name, interfaceDigest(n))
+	if !n.DeletionTimestamp.IsZero() {
+		words = fmt.Appendf(words, ", being deleted")
+	}
+	switch {
+	case n.Status.Node == nil:
+		words = fmt.Appendf(words, ", no agent answered")
+	case n.Status.Node.Open:
+		words = fmt.Appendf(words, ", open")
+	}
+	return string(words)
 }
 
 func detail(q request) string {
 	switch {
 	case q.create != nil:
-		m, _ := identity.Read(q.create.Tags[identity.TagCluster], q.create.Tags)
-		return fmt.Sprintf("in %s for %s[%d] generation %d on %s", q.create.SubnetID, m.NodeENI, m.Ordinal,
-			m.Generation, m.InstanceID)
+		return fmt.Sprintf("in %s for %s (%s)", q.create.SubnetID, q.create.Tags[identity.TagInterface], q.create.Token)
 	case q.instance != "":
 		return fmt.Sprintf("to %s %s", q.instance, q.slot)
 	case len(q.unassigns.IPv4Prefixes) > 0:

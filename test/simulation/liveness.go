@@ -143,17 +143,13 @@ func (r *run) victim(p part) string {
 // unconcerned returns the first difference from the desired state that the part does not concern, or nil.
 func (r *run) unconcerned(p part) *Violation {
 	for _, c := range r.clusters {
-		have := map[desiredSlot][]eni.Interface{}
-		for _, i := range c.accountable() {
-			have[spotOf(i)] = append(have[spotOf(i)], i)
-		}
 		claims := c.claims()
 		for _, s := range slices.SortedFunc(maps.Keys(claims), desiredSlot.compare) {
 			if r.concerns(p, s, claims[s]) {
 				continue
 			}
 			r.judged("I14")
-			if v := c.settledSpot(s, claims[s], append(have[s], c.adoptedBy(s, claims[s])...)); v != nil {
+			if v := c.settledSpot(s, claims[s], c.serving(s)); v != nil {
 				return v
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,8 +43,8 @@ func (p *process) seen(object client.Object) client.Object {
 		older.Spec.UpdatePolicy, older.Spec.MaxUnavailable = "", 0
 		older.Status = olderStatus(older.Status)
 		return older
-	case *v1alpha1.NodeENIState:
-		return olderState(object)
+	case *v1alpha1.NetworkInterface:
+		return olderInterface(object)
 	}
 	return object
 }
@@ -57,8 +58,8 @@ func (p *process) stored(object client.Object) client.Object {
 	switch object := object.(type) {
 	case *v1alpha1.NodeENI:
 		object.Status = olderStatus(object.Status)
-	case *v1alpha1.NodeENIState:
-		return olderState(object)
+	case *v1alpha1.NetworkInterface:
+		return olderInterface(object)
 	}
 	return object
 }
@@ -68,24 +69,10 @@ func olderStatus(s v1alpha1.NodeENIStatus) v1alpha1.NodeENIStatus {
 	return s
 }
 
-func olderState(state *v1alpha1.NodeENIState) *v1alpha1.NodeENIState {
-	older := state.DeepCopy()
-	older.Spec.NodeUID, older.Spec.InstanceType = "", ""
-	for n := range older.Status.Interfaces {
-		i := &older.Status.Interfaces[n]
-		i.Phase = olderPhases[i.Phase]
-		i.RequestedDeviceIndex, i.SubnetCIDR, i.Drift, i.Message, i.SecondaryPrivateIPs, i.SecurityGroupIDs = i.DeviceIndex,
-			"", nil, "", nil, nil
-	}
+func olderInterface(n *v1alpha1.NetworkInterface) *v1alpha1.NetworkInterface {
+	older := n.DeepCopy()
+	older.Status.Drift, older.Status.Unsupported, older.Status.SecurityGroupIDs = nil, nil, nil
 	return older
-}
-
-// olderPhases are the phases of an earlier release, which has fewer.
-var olderPhases = map[v1alpha1.Phase]v1alpha1.Phase{
-	v1alpha1.PhaseBlocked: v1alpha1.PhasePending, v1alpha1.PhasePending: v1alpha1.PhasePending,
-	v1alpha1.PhaseCreating: v1alpha1.PhasePending, v1alpha1.PhaseAttaching: v1alpha1.PhasePending,
-	v1alpha1.PhaseAttached:  v1alpha1.PhaseAttached,
-	v1alpha1.PhaseDetaching: v1alpha1.PhaseDetaching, v1alpha1.PhaseDeleting: v1alpha1.PhaseDetaching,
 }
 
 // written are the tags that a process writes. An earlier release writes no tag Name on interfaces.
@@ -103,7 +90,7 @@ func (p *process) read(i eni.Interface) eni.Interface {
 	if p.earlier && i.Tags[identity.TagNodeENI] != "" {
 		i.Tags = maps.Clone(i.Tags)
 		m, _ := identity.Read(p.cluster.name, i.Tags)
-		i.Tags[identity.TagName] = cmp.Or(m.DesiredTags(nil)[identity.TagName], i.Tags[identity.TagName])
+		i.Tags[identity.TagName] = cmp.Or(m.Tags(time.Time{}, nil)[identity.TagName], i.Tags[identity.TagName])
 	}
 	return i
 }

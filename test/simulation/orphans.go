@@ -6,13 +6,14 @@ package simulation
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/instancetype"
-	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // mostOnTheirWay is how many interfaces of a node may exist unattached and wait for their attach (K of the reliability
@@ -20,19 +21,29 @@ import (
 const mostOnTheirWay = 3
 
 // waitsForPerson reports whether an interface waits for a person, as far as the process knows: its NodeENI is paused,
-// or selects only another Node that names the instance, or the state of its node says why it is blocked.
+// or selects only another Node that names the instance, or its object says why it is blocked.
 func (p *process) waitsForPerson(i eni.Interface) bool {
-	s := spotOf(i)
-	isIts := func(object client.Object) bool { return string(object.GetUID()) == s.uid && isPaused(object) }
-	isBlocked := func(said v1alpha1.InterfaceState) bool {
-		return said.ENIID == i.ID && said.Phase == v1alpha1.PhaseBlocked && !plan.Reason(said.Reason).Transient()
-	}
-	nodeENI, its := p.cluster.nodeENIOf(s.uid), p.cluster.nodesOf(s.instanceID)
+	s := p.run.spotOf(i)
+	isIts := func(object client.Object) bool { return object.GetName() == s.nodeENI && isPaused(object) }
+	nodeENI, its := p.cluster.nodeENINamed(s.nodeENI), p.cluster.nodesOf(s.instanceID)
 	isRetained := nodeENI != nil && len(its) > 1 && !selects(nodeENI, its[0]) && anySelected(nodeENI, its)
-	return isRetained || isPaused(nodeENI) || slices.ContainsFunc(p.informers.known(nodeENIs), isIts) ||
-		slices.ContainsFunc(p.cluster.api.all(states), func(object client.Object) bool {
-			return slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, isBlocked)
-		})
+	n := p.cluster.api.interfaceOf(i.ID)
+	return isRetained || n != nil && isBlocked(n) || nodeENI != nil && isPaused(nodeENI) ||
+		slices.ContainsFunc(p.informers.known(nodeENIs), isIts)
+}
+
+// reasonOf returns why an object is ready or not, as its status says.
+func reasonOf(n *v1alpha1.NetworkInterface) string {
+	if ready := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+		return ready.Reason
+	}
+	return ""
+}
+
+// isReady reports whether an object says that its interface is as its present spec declares.
+func isReady(n *v1alpha1.NetworkInterface) bool {
+	ready := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionReady)
+	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == n.Generation
 }
 
 // exactSlot returns the slot of an interface if its NodeENI, as the process knows it, accepts no other slot.
@@ -40,7 +51,7 @@ func (p *process) exactSlot(i eni.Interface) (slot eni.Slot, exact bool) {
 	for _, known := range p.informers.known(nodeENIs) {
 		nodeENI := known.(*v1alpha1.NodeENI)
 		at := slices.Index(subnetsIn(i.Zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames), i.SubnetID)
-		if string(nodeENI.UID) == spotOf(i).uid && at >= 0 {
+		if nodeENI.Name == p.run.spotOf(i).nodeENI && at >= 0 {
 			return slotOf(nodeENI, at), nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact
 		}
 	}
@@ -54,15 +65,16 @@ func (p *process) exactSlot(i eni.Interface) (slot eni.Slot, exact bool) {
 func (p *process) withSlot(instanceID string, limits eni.Limits, waiting []eni.Interface) []eni.Interface {
 	taken, held := map[eni.Slot]bool{}, map[eni.Slot]desiredSlot{}
 	for _, i := range p.cluster.run.truth().ordered {
-		stays := i.Tags[identity.TagCluster] != p.cluster.name || !p.cluster.removable(i)
+		n := p.cluster.api.interfaceOf(i.ID)
 		if i.AttachedTo(instanceID) {
-			taken[i.Attachment.Slot], held[i.Attachment.Slot] = stays, spotOf(i)
+			taken[i.Attachment.Slot] = n == nil || n.DeletionTimestamp.IsZero() && !p.cluster.removable(n)
+			held[i.Attachment.Slot] = p.run.spotOf(i)
 		}
 	}
 	return slices.DeleteFunc(waiting, func(i eni.Interface) bool {
 		slot, exact := p.exactSlot(i)
 		// A sibling that is to move waits until all are attached.
-		if exact && (taken[slot] || held[slot] == spotOf(i) || slot.Device >= limits.MaxOnCard(slot.Card)) {
+		if exact && (taken[slot] || held[slot] == p.run.spotOf(i) || slot.Device >= limits.MaxOnCard(slot.Card)) {
 			return true
 		}
 		taken[slot] = taken[slot] || exact
@@ -73,22 +85,22 @@ func (p *process) withSlot(instanceID string, limits eni.Limits, waiting []eni.I
 // checkUnattachedLimit checks I4 before the call: no interface is created for a node that has the largest allowed
 // number of interfaces that never were attached. A process knows those that it created, and those that have existed for
 // longer than reads are stale.
-func (r *run) checkUnattachedLimit(p *process, m identity.Member) {
+func (r *run) checkUnattachedLimit(p *process, m identity.Interface) {
 	t := r.truth()
 	machine := t.instances[m.InstanceID]
-	if machine == nil || r.faults.has(forgottenTokens) {
+	if machine == nil || r.faults.has(forgottenTokens) || p.cluster.repeats(m) { // EC2 makes no further one
 		return
 	}
 	limits, _ := instancetype.Offline(machine.InstanceType)
 	attached := 0
 	var waiting []eni.Interface
 	for _, i := range t.ordered {
-		s := spotOf(i)
+		s := r.spotOf(i)
 		switch {
 		case i.AttachedTo(m.InstanceID):
 			attached++
 		case i.Attachment != nil, s.instanceID != m.InstanceID, i.Tags[identity.TagCluster] != p.cluster.name,
-			p.cluster.nodeENIOf(s.uid) == nil:
+			p.cluster.nodeENINamed(s.nodeENI) == nil:
 		case p.waitsForPerson(i): // and others need not wait for it
 		case r.watch.seated[i.ID], r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[i.ID]) <= staleness:
 		case r.watch.shaped[i.ID].by == p.name, r.now.Sub(r.watch.made[i.ID]) > staleness:
@@ -103,7 +115,7 @@ func (r *run) checkUnattachedLimit(p *process, m identity.Member) {
 		for _, i := range waiting {
 			ids = append(ids, i.ID)
 		}
-		r.violate("I4", "%s makes an interface for %s[%d] on %s, where %v exist and are not attached", p.name, m.NodeENI,
-			m.Ordinal, m.InstanceID, ids)
+		r.violate("I4", "%s makes an interface for %s on %s, where %v exist and are not attached", p.name, m.Name,
+			m.InstanceID, ids)
 	}
 }

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"maps"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,8 +36,11 @@ func (c *cluster) unpause() {
 func (c *cluster) setPaused(k kind, object client.Object, paused bool) {
 	c.run.note(nil, "%s: a user sets the pause of %s %s to %t", c.name, k, object.GetName(), paused)
 	_, _ = c.api.update(k, object.GetName(), "", func(o client.Object) (client.Object, error) {
-		annotations := map[string]string{}
-		if paused {
+		annotations := maps.Clone(o.GetAnnotations())
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		if delete(annotations, v1alpha1.PausedAnnotation); paused {
 			annotations[v1alpha1.PausedAnnotation] = "by a user"
 		}
 		o.SetAnnotations(annotations)
@@ -51,7 +55,7 @@ func isPaused(object client.Object) bool {
 
 // notePauses records the version of the API server at which objects were paused.
 func (r *run) notePauses(c *cluster, k kind, change change) {
-	if k == states || change.after == nil {
+	if k == netInterfaces || change.after == nil {
 		return
 	}
 	if key := c.name + string(change.after.GetUID()); !isPaused(change.after) {
@@ -63,22 +67,21 @@ func (r *run) notePauses(c *cluster, k kind, change change) {
 
 // holdingStill checks that nothing is changed for a NodeENI or on a Node that the process knows to be paused.
 func (r *run) holdingStill(p *process, q request) {
-	tags := r.truth().interfaces[q.target].Tags
+	s := r.spotOf(r.truth().interfaces[q.target])
 	if q.create != nil {
-		tags = q.create.Tags
+		s = desiredSlot{q.create.Tags[identity.TagNodeENI], q.create.Tags[identity.TagInstanceID]}
 	}
-	m, verdict := identity.Read(p.cluster.name, tags)
-	if i := r.truth().interfaces[q.target]; verdict == identity.Launched && i.Attachment != nil {
-		m.InstanceID, verdict = i.Attachment.InstanceID, identity.Owned
+	if i := r.truth().interfaces[q.target]; isLaunched(i) && i.Attachment != nil {
+		s.instanceID = i.Attachment.InstanceID
 	}
-	if verdict != identity.Owned || r.watch.tampered(q.target) || r.truth().ended(m.InstanceID) || p.expired {
+	if s.instanceID == "" || r.watch.tampered(q.target) || r.truth().ended(s.instanceID) || p.expired {
 		return
 	}
 	var concerned []client.Object
-	if nodeENI := p.cluster.nodeENIOf(string(m.Owner)); nodeENI != nil {
+	if nodeENI := p.cluster.nodeENINamed(s.nodeENI); nodeENI != nil {
 		concerned = append(concerned, nodeENI)
 	}
-	concerned = append(concerned, p.knownNodes(m.InstanceID)...)
+	concerned = append(concerned, p.knownNodes(s.instanceID)...)
 	for _, object := range concerned {
 		r.judged("I1")
 		if since, paused := r.watch.paused[p.cluster.name+string(object.GetUID())]; paused &&

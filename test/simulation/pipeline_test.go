@@ -127,7 +127,7 @@ func (b *bench) batches(ctx context.Context) *simulation.Violation {
 // its own, so all together take no longer than one alone (I8).
 func (b *bench) bursts(ctx context.Context) *simulation.Violation {
 	of := func(n int) executor.CreateRequest {
-		m := identity.Member{Cluster: benchCluster, NodeENI: "net", Node: "node", InstanceID: b.instances[0], Key: identity.Key{Owner: "uid", Ordinal: n}, Generation: 1}
+		m := named("uid", b.instances[0], n)
 		return executor.CreateRequest{Token: m.Token(), SubnetID: benchSubnet, Tags: m.Tags(time.Unix(1, 0), nil)}
 	}
 	one, err := b.client.CreateInterface(ctx, of(0))
@@ -158,6 +158,14 @@ func (b *bench) bursts(ctx context.Context) *simulation.Violation {
 	return nil
 }
 
+// named returns the identity of an interface.
+func named(uid, instanceID string, ordinal int) identity.Interface {
+	return identity.Interface{
+		Cluster: benchCluster, UID: identity.UID(fmt.Sprintf("%s-%d", uid, ordinal)),
+		Name: identity.ObjectName("net", instanceID, ordinal), NodeENI: "net", Node: "node", InstanceID: instanceID, Ordinal: ordinal,
+	}
+}
+
 // mostThrottled is the share of its calls that EC2 may throttle while nothing else uses the account (AW10 of the
 // reliability catalogue).
 const mostThrottled = 0.02
@@ -186,7 +194,7 @@ func (b *bench) wrongReplies(ctx context.Context) *simulation.Violation {
 	}
 	made := map[string]bool{}
 	for n := range wanted {
-		m := identity.Member{Cluster: benchCluster, NodeENI: "net", Node: "node", InstanceID: b.instances[1], Key: identity.Key{Owner: "wrong", Ordinal: n}, Generation: 1}
+		m := named("wrong", b.instances[1], n)
 		request := executor.CreateRequest{Token: m.Token(), SubnetID: benchSubnet, Tags: m.Tags(time.Unix(1, 0), nil)}
 		var one eni.Interface
 		for {

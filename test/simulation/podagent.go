@@ -5,66 +5,92 @@ package simulation
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/core/podaddress"
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/host/agent"
+	"github.com/multieni/multieni/internal/host/podlease"
 )
 
-// This file has what the product's agent reads on a node, and writes: links, network namespaces, and files.
+// This file has what the product's agent reads on a node, and writes there: links, devices, network namespaces, and
+// files. agentapi.go has what it reads from the API server, and writes there.
 
 // runs starts a process of an agent of the given kind. It knows what the files and the API server have.
 func (h *podHost) runs(kind agentKind) {
-	h.agent, h.report, h.pass, h.holds, h.came = kind, nil, nil, false, map[string]bool{}
-	h.book = newAddressBook(h)
-	o := agent.Options{Node: h.node, DefaultMTU: defaultMTU, Addresses: h.book, MaxHolds: 1, Now: h.now,
-		WriteCheckpoint: h.writeCheckpoint, Log: slog.New(slog.DiscardHandler)}
-	if kind == servesPods {
-		o.PodFiles, o.PodAddresses = podFiles{h}, namespaces{h}
-	}
-	h.process = agent.New(o)
+	h.started++
+	h.agent, h.pass, h.holds, h.came = kind, nil, false, map[string]bool{}
+	h.book, h.api = newAddressBook(h), &agentAPI{host: h}
+	h.process = agent.New(agent.Options{Node: h.node, DefaultMTU: defaultMTU, Addresses: h.book, MaxHolds: 1, Now: h.now,
+		Process:     podnet.Process{Boot: h.boot.ID, ID: fmt.Sprintf("process-%d", h.started)},
+		Checkpoints: checkpoints{h}, PodFiles: podFiles{h}, PodAddresses: namespaces{h}, PodsDisabled: kind == servesNone,
+		Log: slog.New(slog.DiscardHandler)})
 }
 
-// servePods lets the process serve the pod networks that it knows.
-func (h *podHost) servePods() {
-	var interfaces []v1alpha1.InterfaceState
-	if h.observed != nil {
-		interfaces = h.observed.Status.Interfaces
-	}
+// serve lets the process decide about the interfaces that it knows, and write files, the checkpoint and devices.
+func (h *podHost) serve() {
 	node, _ := h.c.api.get(nodes, h.node).(*corev1.Node)
-	reading := agent.Reading{State: h.observed, Node: node, Recalled: h.recalled, ReadAt: h.now(),
-		Metadata: &eni.Metadata{InstanceID: h.instance}}
-	for _, i := range interfaces {
-		o := h.observe(i)
-		if reading.Observed = append(reading.Observed, o); o.Facts != nil {
-			reading.Facts.Links = append(reading.Facts.Links, *o.Facts)
+	metadata := h.metadata()
+	reading := agent.Reading{Interfaces: h.api.known(), Read: h.api.read, Node: node, ReadAt: h.now(), Metadata: &metadata,
+		Bus: h.bus()}
+	var bindings []hostpci.Binding
+	reading.Observe = func(links []hostnet.Link, devices []hostpci.Device, records []hostpci.OriginalBinding) (
+		hostnet.Facts, []hostnet.Observation) {
+		facts, observed := h.linkFacts(), make([]hostnet.Observation, 0, len(links))
+		for _, link := range links {
+			observed = append(observed, h.observe(link, facts))
 		}
+		var ofDevices []hostnet.Observation
+		bindings, ofDevices = hostpci.Plan(devices, records, reading.Bus, facts)
+		return facts, append(observed, ofDevices...)
 	}
 	h.book.read()
-	h.pass, _ = h.process.ServePods(context.Background(), reading) // the reports have the errors
+	h.servedAt = h.c.run.now
+	h.pass, _ = h.process.Serve(context.Background(), reading) // the reports have the errors
+	h.holds = true
+	h.rebind(h.pass, bindings)
 }
 
-// observe returns what the agent sees of the link of an interface. A pod with attachment HostDevice has it.
-func (h *podHost) observe(i v1alpha1.InterfaceState) hostnet.Observation {
-	o := hostnet.Observation{Link: hostnet.Link{MAC: i.MACAddress}}
+// linkFacts are the links in the node's own namespace.
+func (h *podHost) linkFacts() (facts hostnet.Facts) {
+	for _, i := range h.c.run.truth().ordered {
+		if h.hasLink(i.ID) && !h.bound[i.ID] && !h.hasWhole(i.ID) {
+			facts.Links = append(facts.Links, hostnet.LinkFacts{Index: h.linkOf(i.ID), MAC: i.MAC, Device: h.address(i.ID),
+				Name: fmt.Sprintf("eth%d", h.linkOf(i.ID)), Driver: "ena", Up: true, Carrier: true})
+		}
+	}
+	return facts
+}
+
+// observe returns what the agent sees of a link. A pod with attachment HostDevice has it.
+func (h *podHost) observe(link hostnet.Link, facts hostnet.Facts) hostnet.Observation {
+	o := hostnet.Observation{Link: link}
+	at := slices.IndexFunc(facts.Links, func(l hostnet.LinkFacts) bool { return l.MAC == link.MAC })
+	id := ""
+	for _, i := range h.c.run.truth().ordered {
+		if i.MAC == link.MAC {
+			id = i.ID
+		}
+	}
 	switch {
-	case !h.hasLink(i.ENIID):
-		o.State, o.Reason = hostnet.Missing, hostnet.ReasonNotFound
-	case h.hasWhole(i.ENIID):
+	case at >= 0:
+		o.State, o.Reason, o.Facts = hostnet.Ready, hostnet.ReasonReady, &facts.Links[at]
+	case id != "" && h.hasLink(id) && h.hasWhole(id):
 		o.State, o.Reason = hostnet.Moved, hostnet.ReasonMoved
 	default:
-		o.State, o.Reason = hostnet.Ready, hostnet.ReasonReady
-		o.Facts = &hostnet.LinkFacts{Index: h.linkOf(i.ENIID), MAC: i.MACAddress, Device: "device of " + i.ENIID}
+		o.State, o.Reason = hostnet.Missing, hostnet.ReasonNotFound
 	}
 	return o
 }
@@ -124,81 +150,110 @@ func (namespaces) Events() <-chan struct{} { return nil }
 // podFiles are the files of a host in memory.
 type podFiles struct{ *podHost }
 
-// Networks implements [agent.PodFiles].
-func (f podFiles) Networks() (map[string]podnet.Network, error) {
-	present := map[string]podnet.Network{}
-	for network := range f.files {
-		file := f.readFile(network)
-		file.Name = network
-		present[network] = file
+// Folders implements [agent.PodFiles].
+func (f podFiles) Folders() (map[string][]string, error) {
+	all := map[string][]string{}
+	for _, at := range slices.Sorted(maps.Keys(f.files)) {
+		network, id, _ := strings.Cut(at, "/")
+		all[network] = append(all[network], id)
 	}
-	return present, nil
+	return all, nil
 }
-
-// Network implements [agent.PodFiles].
-func (f podFiles) Network(network string) (podnet.Network, error) { return f.readFile(network), nil }
-
-// WriteNetwork implements [agent.PodFiles].
-func (f podFiles) WriteNetwork(file podnet.Network) error {
-	if _, err := file.Encode(); err != nil {
-		return err
-	}
-	f.files[file.Name] = file
-	delete(f.lost, file.Name)
-	return nil
-}
-
-// RemoveNetwork implements [agent.PodFiles].
-func (f podFiles) RemoveNetwork(network string) error {
-	delete(f.files, network)
-	delete(f.lost, network)
-	return nil
-}
-
-// Leased implements [agent.PodFiles].
-func (f podFiles) Leased() ([]string, error) { return slices.Sorted(maps.Keys(f.leases)), nil }
 
 // Lock implements [agent.PodFiles].
-func (f podFiles) Lock(_ context.Context, network string) (agent.Leases, error) {
-	return podLeases{f.podHost, network}, nil
+func (f podFiles) Lock(_ context.Context, network string) (agent.Files, error) {
+	return networkFiles{f.podHost, network}, nil
 }
 
-// LockLeased implements [agent.PodFiles].
-func (f podFiles) LockLeased(ctx context.Context, network string) (agent.Leases, error) {
+// LockPresent implements [agent.PodFiles].
+func (f podFiles) LockPresent(ctx context.Context, network string) (agent.Files, error) {
+	if all, _ := f.Folders(); all[network] == nil {
+		return nil, fs.ErrNotExist
+	}
 	return f.Lock(ctx, network)
 }
 
-// podLeases are the leases of a network in memory.
-type podLeases struct {
+// networkFiles are the files of a network in memory.
+type networkFiles struct {
 	*podHost
 	network string
 }
 
-// Leases implements [agent.Leases].
-func (l podLeases) Leases() ([]podnet.Lease, error) { return slices.Clone(l.leases[l.network]), nil }
+// errDamaged is why a file cannot be read.
+var errDamaged = errors.New("the file is damaged")
 
-// Current implements [agent.Leases].
-func (l podLeases) Current(time.Time) ([]podnet.Lease, error) { return l.current(l.network), nil }
+// Current implements [agent.Files].
+func (f networkFiles) Current(time.Time) (all []podlease.Folder, err error) {
+	for _, at := range slices.Sorted(maps.Keys(f.files)) {
+		network, id, _ := strings.Cut(at, "/")
+		if network != f.network {
+			continue
+		}
+		folder := podlease.Folder{Folder: podnet.Folder{Network: f.files[at], Leases: f.current(at)}}
+		if f.lost[at] {
+			folder.Network, folder.Invalid = podnet.Network{Name: network, ENI: id, Phase: podnet.Closed}, errDamaged
+		}
+		all = append(all, folder)
+	}
+	return all, nil
+}
 
-// Put implements [agent.Leases].
-func (l podLeases) Put(leases ...podnet.Lease) error {
+// WriteNetwork implements [agent.Files].
+func (f networkFiles) WriteNetwork(file podnet.Network) error {
+	if _, err := file.Encode(); err != nil {
+		return err
+	}
+	at := folderOf(f.network, file.ENI)
+	if before := f.files[at]; before.Phase != file.Phase {
+		f.c.run.note(nil, "%s: the agent of node %s makes %s %s for %s", f.c.name, f.node, at, file.Phase, file.UID)
+	}
+	f.files[at] = file
+	delete(f.lost, at)
+	return nil
+}
+
+// RemoveFolder implements [agent.Files].
+func (f networkFiles) RemoveFolder(id string) error {
+	at := folderOf(f.network, id)
+	if slices.ContainsFunc(f.leases[at], podnet.Lease.InUse) {
+		return errors.New("a pod has an address")
+	}
+	delete(f.files, at)
+	delete(f.leases, at)
+	delete(f.lost, at)
+	return nil
+}
+
+// Put implements [agent.Files].
+func (f networkFiles) Put(id string, leases ...podnet.Lease) error {
 	for _, lease := range leases {
-		l.put(l.network, lease)
+		f.put(folderOf(f.network, id), lease)
 	}
 	return nil
 }
 
-// Remove implements [agent.Leases].
-func (l podLeases) Remove() error {
-	delete(l.leases, l.network)
-	return nil
-}
+// Remove implements [agent.Files].
+func (networkFiles) Remove() error { return nil }
 
-// Close implements [agent.Leases].
-func (podLeases) Close() {}
+// Close implements [agent.Files].
+func (networkFiles) Close() {}
 
-// writeCheckpoint stores the checkpoint of the agent.
-func (h *podHost) writeCheckpoint(checkpoint *v1alpha1.NodeENIState) error {
-	h.checkpoint = checkpoint
+// checkpoints is the disk of a host with the checkpoint of the agent.
+type checkpoints struct{ *podHost }
+
+// Read implements [agent.Checkpoints].
+func (c checkpoints) Read() (*agent.Checkpoint, error) { return c.checkpoint, nil }
+
+// errDiskFull is the error of a disk without room.
+var errDiskFull = errors.New("no space left on device")
+
+// Write implements [agent.Checkpoints].
+func (c checkpoints) Write(checkpoint *agent.Checkpoint) error {
+	if c.diskFull && !c.c.run.faults.off {
+		return errDiskFull
+	}
+	stored := *checkpoint
+	stored.Held, stored.Interfaces = slices.Clone(stored.Held), slices.Clone(stored.Interfaces)
+	c.podHost.checkpoint = &stored
 	return nil
 }

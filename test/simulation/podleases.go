@@ -12,7 +12,6 @@ import (
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/podnet"
-	"github.com/multieni/multieni/internal/host/agent"
 )
 
 // disks draws what happens to the files of nodes, and which pods end without a call of the CNI program. It has a random
@@ -21,7 +20,7 @@ type disks struct{ random *rand.Rand }
 
 func newDisks(seed uint64) *disks { return &disks{rand.New(rand.NewPCG(seed, 0xd5))} }
 
-// beginBoot gives the host another boot ID. Leases are on a disk that outlives a boot.
+// beginBoot gives the host another boot ID.
 func (h *podHost) beginBoot() {
 	h.bootsBegun++
 	h.boot = podnet.Boot{ID: fmt.Sprintf("boot-%d", h.bootsBegun), Time: h.now()}
@@ -29,19 +28,19 @@ func (h *podHost) beginBoot() {
 
 // current returns the leases of a network as the agent and the CNI program read them: first those end whose pods are
 // gone. The network namespaces tell that of pods of this boot alone.
-func (h *podHost) current(network string) []podnet.Lease {
+func (h *podHost) current(at string) []podnet.Lease {
 	gone := func(l podnet.Lease) bool {
 		return l.BootID == h.boot.ID &&
-			!slices.ContainsFunc(h.using[network], func(p runningPod) bool { return l.Is(p.holder) })
+			!slices.ContainsFunc(h.using[at], func(p runningPod) bool { return l.Is(p.holder) })
 	}
-	kept, _, _ := podnet.Sweep(h.leases[network], h.boot, h.now(), gone)
-	h.leases[network] = kept
+	kept, _, _ := podnet.Sweep(h.leases[at], h.boot, h.now(), gone)
+	h.leases[at] = kept
 	return kept
 }
 
 // put stores the lease of an address, in place of the former one.
-func (h *podHost) put(network string, lease podnet.Lease) {
-	h.leases[network] = append(slices.DeleteFunc(h.leases[network], func(l podnet.Lease) bool {
+func (h *podHost) put(at string, lease podnet.Lease) {
+	h.leases[at] = append(slices.DeleteFunc(h.leases[at], func(l podnet.Lease) bool {
 		return l.Address == lease.Address
 	}), lease)
 }
@@ -54,7 +53,7 @@ func (h *podHost) damageFile() {
 		h.damageLease()
 	case 1:
 		if h.checkpoint != nil {
-			h.checkpoint = nil // the agent reports the error, and starts without one
+			h.loseCheckpoint() // the agent reports the error, and starts without one
 			r.covers.Actors[damagesCheckpoint]++
 			r.note(nil, "%s: the checkpoint of node %s is damaged", h.c.name, h.node)
 		}
@@ -99,12 +98,6 @@ func (h *podHost) deleteDamaged() {
 // has reports whether a pod has an address of a network.
 func (h *podHost) has(network string, address netip.Addr) bool {
 	return slices.ContainsFunc(h.using[network], func(p runningPod) bool { return slices.Contains(p.addresses, address) })
-}
-
-// recall lets an agent start without the API server: it knows what the checkpoint and instance metadata list.
-func (h *podHost) recall() {
-	metadata := h.metadata()
-	h.observed, h.recalled = agent.RestoreCheckpoint(h.checkpoint, h.node, &metadata), true
 }
 
 // metadata is the answer of instance metadata.

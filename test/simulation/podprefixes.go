@@ -104,13 +104,8 @@ func (h *podHost) actForPrefixes() {
 		return
 	}
 	switch u.random.IntN(6) {
-	case 0:
-		h.read()
-		h.serve()
-	case 1:
-		h.serve()
-	case 2:
-		h.write()
+	case 0, 1, 2:
+		h.passes()
 	case 3:
 		h.startPod()
 	case 4:
@@ -178,7 +173,17 @@ func (h *podHost) allocate(network string, holder podnet.Holder, request podnet.
 		h.c.run.covers.Actors[startsObserved]++
 		return nil, nil
 	}
-	return h.files[network].Allocate(h.current(network), holder, request, h.now())
+	return h.files[network].Allocate(h.current(network), h.others(network), holder, request, h.now())
+}
+
+// others returns the leases of the other interfaces of a network.
+func (h *podHost) others(at string) (all []podnet.Lease) {
+	for other, file := range h.files {
+		if other != at && file.Name == h.files[at].Name {
+			all = append(all, h.current(other)...)
+		}
+	}
+	return all
 }
 
 // remove ends the first pod of a network. Its addresses rest.
@@ -215,16 +220,18 @@ func (h *podHost) free(network string, ended func(podnet.Lease) bool) {
 	}
 }
 
-// checkStarted checks I19 for a pod that starts: EC2 has its address on the interface, and no other pod has it.
+// checkStarted checks I19 for a pod that starts: EC2 has its address on the interface, and no other pod has it. A pod
+// with the whole interface has its IPv6 addresses as well.
 func (h *podHost) checkStarted(network string, address netip.Addr) {
 	r, id := h.c.run, h.files[network].ENI
 	r.judged("I19")
 	i := r.truth().interfaces[id]
-	has := i.PrimaryIPv4 == address || slices.ContainsFunc(slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes),
-		func(p netip.Prefix) bool { return p.Contains(address) })
+	prefixes := slices.Concat(i.IPv4Prefixes, i.IPv6Prefixes)
+	has := i.PrimaryIPv4 == address || slices.Contains(i.IPv6, address) ||
+		slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
 	if !has {
 		r.violate("I19", "a pod of node %s gets %s of network %s, which EC2 does not have on %s: %s", h.node, address,
-			network, id, describe(i))
+			network, id, r.describe(i))
 	}
 	for _, other := range r.pods.hosts {
 		if pod := other.holderOf(address); pod != nil {

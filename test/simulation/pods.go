@@ -4,13 +4,10 @@
 package simulation
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,46 +33,60 @@ type pods struct {
 	hosts map[string]*podHost
 }
 
-// podHost is an instance with an agent, as far as it serves pod networks.
+// podHost is an instance with an agent.
 type podHost struct {
 	c              *cluster
 	node, instance string
-	// agent is the kind of agent that runs on the node.
-	agent agentKind
-	// observed is the NodeENIState that the agent read last, checkpoint what it stored of that.
-	observed, checkpoint *v1alpha1.NodeENIState
-	// recalled is set while the agent knows only its checkpoint. boot is the boot of the node, of bootsBegun.
-	recalled   bool
+	// agent is the kind of agent that runs on the node, and process the product's agent.
+	agent   agentKind
+	process *agent.Agent
+	// started counts the processes. pass is the last one that has not written its reports, nil for none, and holds is set
+	// until it has written about addresses. servedAt is when it read what pods have. late are writes to the API server
+	// that are under way.
+	started  int
+	pass     *agent.Pass
+	servedAt time.Time
+	holds    bool
+	late     []func()
+	// api is what the process knows of the API server, and checkpoint what it stored on the disk, unless it is full.
+	api        *agentAPI
+	checkpoint *agent.Checkpoint
+	diskFull   bool
+	// boot is the boot of the node, of bootsBegun.
 	boot       podnet.Boot
 	bootsBegun int
-	// files are the files of networks, by network. Lost are those that the agent cannot read: the world still knows which
-	// pods have an interface.
+	// files are the files of networks, by folder: NETWORK/ENI. Lost are those that the agent cannot read: the world still
+	// knows which pods have an interface.
 	files map[string]podnet.Network
 	lost  map[string]bool
-	// leases are those of the CNI program, using the pods that have them, both by network.
+	// leases are those of the CNI program, using the pods that have them, both by folder.
 	leases map[string][]podnet.Lease
 	using  map[string][]runningPod
+	// bound are the devices that have a driver for user space, by interface, or none at present. Those are between two
+	// drivers. driven are the devices that a program drives.
+	bound, between, driven map[string]bool
+	// unsaved are the bound devices that the checkpoint lost, and forgotten those whose interface has lost its object too:
+	// nothing names them any more.
+	unsaved, forgotten map[string]bool
 	// brought has, by interface, the addresses that its pods brought up themselves.
 	brought map[string]map[netip.Addr]bool
-	// cameAt has when they came up, by INTERFACE ADDRESS. drainedAt has since when the agent reports interfaces as
-	// drained.
+	// cameAt has when they came up, by INTERFACE ADDRESS. drainedAt has since when the agent holds interfaces no more.
 	cameAt, drainedAt map[string]time.Time
-	// drainsSince has since when, after the healing, pods use draining networks, by network.
+	// lostSince has since when interfaces are held without a folder.
+	lostSince map[string]time.Time
+	// drainsSince has since when, after the healing, pods use closed networks, by folder.
 	drainsSince map[string]time.Time
 	// came has, by name, the addresses that came up under the agent and that it has not written. book has what it knows of
 	// the objects.
 	came map[string]bool
 	book *addressBook
-	// process is the product's agent, and pass its last one; nil for none since its start. links are the indexes of links,
-	// by interface.
-	process *agent.Agent
-	pass    *agent.Pass
-	links   map[string]int
-	// report is what the agent is about to write; nil for nothing. holds is set until it has written about addresses.
-	report func()
-	holds  bool
-	fixed  fixedHost
+	// links are the indexes of links, by interface.
+	links map[string]int
+	fixed fixedHost
 }
+
+// folderOf names the folder of an interface and a network.
+func folderOf(network, id string) string { return network + "/" + id }
 
 func newPods(seed uint64) *pods {
 	p := &pods{random: rand.New(rand.NewPCG(seed, 0x9d)), hosts: map[string]*podHost{}}
@@ -94,27 +105,33 @@ func (r *run) declarePods(spec *v1alpha1.NodeENISpec) {
 	}
 }
 
-// movePods lets agents and pods act. After the healing, agents read and report soon, and pods of a draining network
-// end.
+// movePods lets agents and pods act. Agents run on all nodes: each interface that existed before its object waits for
+// one. After the healing, agents read and report soon, and pods of a closed network end.
 func (r *run) movePods() {
-	if !r.pods.acts {
-		return
-	}
 	r.findPodHosts()
+	r.toggleDevices()
 	for _, instance := range slices.Sorted(maps.Keys(r.pods.hosts)) {
 		h := r.pods.hosts[instance]
-		if r.faults.off {
+		switch {
+		case r.faults.off:
 			h.followOnce()
 			h.settle()
-		} else {
+		case !r.pods.acts:
+			if r.pods.happens(3) {
+				h.passes()
+			}
+			h.moveDevices()
+		default:
 			h.replaceAgent()
 			if r.pods.happens(2) {
 				h.act()
 			}
 			h.actForPrefixes()
+			h.moveDevices()
+			h.moveObserved()
 		}
 	}
-	if !r.faults.off && r.pods.happens(60) {
+	if r.pods.acts && !r.faults.off && r.pods.happens(60) {
 		r.togglePods()
 	}
 }
@@ -162,7 +179,7 @@ func (r *run) findPodHosts() {
 			}
 			if h := r.pods.hosts[ref.ID]; h != nil {
 				if owner := c.nodesOf(ref.ID)[0].Name; owner != h.node {
-					h.node, h.checkpoint = owner, nil // it booted, and registered under another name
+					h.node = owner // it booted, and registered under another name
 					h.reboot()
 				}
 				continue
@@ -176,8 +193,9 @@ func newPodHost(c *cluster, node, instance string) *podHost {
 	h := &podHost{
 		c: c, node: node, instance: instance, files: map[string]podnet.Network{}, leases: map[string][]podnet.Lease{},
 		using: map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{},
-		drainsSince: map[string]time.Time{},
-		cameAt:      map[string]time.Time{}, drainedAt: map[string]time.Time{}, links: map[string]int{},
+		drainsSince: map[string]time.Time{}, lostSince: map[string]time.Time{}, bound: map[string]bool{},
+		driven: map[string]bool{}, between: map[string]bool{}, unsaved: map[string]bool{}, forgotten: map[string]bool{},
+		cameAt: map[string]time.Time{}, drainedAt: map[string]time.Time{}, links: map[string]int{},
 	}
 	h.beginBoot()
 	h.runs(servesPods)
@@ -188,12 +206,8 @@ func (h *podHost) act() {
 	p := h.c.run.pods
 	h.follow()
 	switch p.random.IntN(12) {
-	case 0, 1, 2:
-		h.read()
-	case 3, 4, 5:
-		h.serve()
-	case 6, 7:
-		h.write()
+	case 0, 1, 2, 3, 4, 5, 6, 7:
+		h.passes()
 	case 8, 9:
 		h.startPod()
 	case 10:
@@ -210,81 +224,24 @@ func (h *podHost) settle() {
 	if h.agent != servesPods {
 		h.runs(servesPods)
 	}
-	h.read()
-	h.serve()
-	h.write()
-	for network := range h.using {
-		if file, is := h.files[network]; (!is || file.Draining) && !h.linger(network) {
-			h.removeAll(network)
+	h.arrive()
+	h.passesOnce()
+	h.bootIfLeasesAreLost()
+	h.endPrograms()
+	for at := range h.using {
+		if !h.letsIn(at) && !h.linger(at) {
+			h.removeAll(at)
 		}
 	}
 	h.forgetBrought()
 	h.deleteDamaged()
 }
 
-// read lets the agent read its NodeENIState.
-func (h *podHost) read() {
-	h.recalled = false
-	h.observed, _ = h.c.api.get(states, h.node).(*v1alpha1.NodeENIState)
-}
-
-// serve lets the agent write the files of the networks that it knows, and make its next report.
-func (h *podHost) serve() {
-	if h.agent == knowsNone {
-		h.serveNone()
-		return
-	}
-	h.servePods()
-	reports, due := h.pass.Report()
-	h.holds = true
-	h.noteDrained(reports)
-	h.decideReport(reports, due)
-}
-
-// knowsState reports whether the agent knows a state of its instance.
-func (h *podHost) knowsState() bool {
-	return h.observed != nil && h.observed.Spec.InstanceID == h.instance
-}
-
-// decideReport lets the agent report the given networks if that is due.
-func (h *podHost) decideReport(reports []v1alpha1.PodNetworkState, due bool) {
-	h.report = nil
-	if !due {
-		return
-	}
-	node, pass := h.node, h.pass
-	h.report = func() {
-		h.c.run.note(nil, "%s: the agent of node %s reports %s", h.c.name, node, summary(reports))
-		_, err := h.c.api.update(states, node, "", func(o client.Object) (client.Object, error) {
-			o.(*v1alpha1.NodeENIState).Status.PodNetworks = reports
-			return o, nil
-		})
-		if err == nil && pass != nil {
-			pass.Reported()
-		}
-	}
-}
-
-// write lets the agent write its report, which may be old by now.
-func (h *podHost) write() {
-	if h.report != nil {
-		h.report()
-		h.report = nil
-	}
-	if h.holds {
-		h.holds = false
-		_ = h.pass.Hold(context.Background()) // another pass follows an error
-		if h.book.ended {
-			h.runs(h.agent)
-		}
-	}
-}
-
 // startPod starts pods on a network of the node, without agent and API server.
 func (h *podHost) startPod() {
 	for _, network := range slices.Sorted(maps.Keys(h.files)) {
 		file := h.files[network]
-		if file.Draining || !h.hasLink(file.ENI) || h.c.run.pods.happens(2) || !h.add(network) {
+		if !file.IsOpen() || !h.hasLink(file.ENI) || h.c.run.pods.happens(2) || !h.add(network) {
 			continue
 		}
 		for range h.c.run.prefixes.podsOf(file) - 1 {
@@ -311,37 +268,50 @@ func (h *podHost) endPod() {
 	h.forgetBrought()
 }
 
-// reboot removes the pods and the files of networks. The agent has only its checkpoint until it reads the API server.
+// reboot removes the pods and what is in /run: the files of networks and their leases. The agent has only its
+// checkpoint until it reads the API server.
 func (h *podHost) reboot() {
 	h.c.run.note(nil, "%s: node %s reboots", h.c.name, h.node)
 	clear(h.using)
+	clear(h.lostSince)
+	clear(h.bound)
+	h.unplug()
 	h.beginBoot()
-	h.files, h.lost, h.report = map[string]podnet.Network{}, nil, nil
+	h.files, h.leases, h.lost = map[string]podnet.Network{}, map[string][]podnet.Lease{}, nil
 	h.forgetBrought()
 	h.runs(h.agent)
-	if h.recall(); h.observed != nil && h.agent == servesPods {
-		h.servePods()
+	h.serve()
+}
+
+// bootIfLeasesAreLost lets a person boot a node that lost a folder while the API server has its hold in this boot: the
+// agent opens the interface no more, and does not let it go.
+func (h *podHost) bootIfLeasesAreLost() {
+	for _, n := range h.api.known() {
+		report := n.Status.Node
+		if report == nil || !report.Open || report.Agent.BootID != h.boot.ID || n.Spec.DPDK != nil ||
+			h.bound[n.Status.ENIID] {
+			continue
+		}
+		isOf := func(file podnet.Network) bool { return file.ENI == n.Status.ENIID }
+		isObserved := n.Spec.Pods != nil && n.Spec.Pods.Attachment == v1alpha1.PodAttachmentObserved
+		if isObserved || slices.ContainsFunc(slices.Collect(maps.Values(h.files)), isOf) {
+			delete(h.lostSince, n.Status.ENIID)
+			continue
+		}
+		if h.lostSince[n.Status.ENIID].IsZero() {
+			h.lostSince[n.Status.ENIID] = h.c.run.now
+		}
+		if h.c.run.now.Sub(h.lostSince[n.Status.ENIID]) >= lingering {
+			h.reboot()
+			return
+		}
 	}
 }
+
+// runsAgent reports whether an agent runs on the node: a kubelet runs pods while its Node exists.
+func (h *podHost) runsAgent() bool { return h.c.api.get(nodes, h.node) != nil }
 
 func (h *podHost) hasLink(id string) bool {
 	i, exists := h.c.run.truth().interfaces[id]
 	return exists && i.AttachedTo(h.instance)
-}
-
-func summary(reports []v1alpha1.PodNetworkState) string {
-	var all []string
-	for _, n := range reports {
-		text := n.Network + " " + n.ENIID
-		if n.Drained {
-			text += " drained"
-		}
-		for _, p := range n.Prefixes {
-			if p.Phase != v1alpha1.PodPrefixActive {
-				text += fmt.Sprintf(" %s %s", p.CIDR, p.Phase)
-			}
-		}
-		all = append(all, text)
-	}
-	return strings.Join(all, ", ")
 }

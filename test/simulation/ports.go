@@ -166,11 +166,7 @@ func (p *process) write(verb string, object client.Object, do func() (client.Obj
 	}
 	p.mayCrash(crashBefore, verb+" "+k.String())
 	r.pass(s.latency())
-	err := p.unwritable(k, name)
-	if r.stage.refusesWrites() {
-		err = apierrors.NewServiceUnavailable("injected")
-	}
-	if err != nil {
+	if err := p.unwritable(k, name); err != nil {
 		r.note(p, "%s %s %s: %v", verb, k, name, err)
 		return err
 	}
@@ -194,7 +190,6 @@ func (p *process) write(verb string, object client.Object, do func() (client.Obj
 func (p *process) asks(k kind, name string) error {
 	p.mustLive()
 	p.run.interlude(p)
-	p.run.stage.readsLive()
 	if p.fenced {
 		return context.Canceled
 	}

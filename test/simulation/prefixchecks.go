@@ -5,8 +5,6 @@ package simulation
 
 import (
 	"fmt"
-	"net/netip"
-	"slices"
 
 	"k8s.io/utils/ptr"
 
@@ -41,7 +39,7 @@ func (r *run) grownPrefixes(spec v1alpha1.NodeENISpec, i eni.Interface) int {
 		return least
 	}
 	for network, file := range host.files {
-		if file.ENI != i.ID || file.Draining || file.IPv4 == nil {
+		if file.ENI != i.ID || !file.IsOpen() || file.IPv4 == nil {
 			continue
 		}
 		usage := file.Usage(host.leases[network], host.now()).IPv4
@@ -55,25 +53,11 @@ func (r *run) grownPrefixes(spec v1alpha1.NodeENISpec, i eni.Interface) int {
 // serves reports whether pods can get addresses of an interface.
 func (h *podHost) serves(id string) bool {
 	for _, file := range h.files {
-		if file.ENI == id && !file.Draining {
+		if file.ENI == id && file.IsOpen() {
 			return true
 		}
 	}
 	return false
-}
-
-// drainedOn returns the prefixes of an interface that the agent of its node reports as drained.
-func (c *cluster) drainedOn(i eni.Interface) (drained []netip.Prefix) {
-	for _, object := range c.api.all(states) {
-		for _, network := range object.(*v1alpha1.NodeENIState).Status.PodNetworks {
-			for _, p := range network.Prefixes {
-				if network.ENIID == i.ID && p.Phase == v1alpha1.PodPrefixDrained {
-					drained = append(drained, netip.MustParsePrefix(p.CIDR))
-				}
-			}
-		}
-	}
-	return drained
 }
 
 // lacksReports reports whether no agent reports how pods use an interface: two Nodes name the instance, the older one
@@ -83,7 +67,8 @@ func (c *cluster) lacksReports(claim expectedClaim, i eni.Interface) bool {
 	return host != nil && host.c == c && host.node != claim.node.Name
 }
 
-// checkPrefixes checks I19 when all is well: an interface has the prefixes that its pods need, and no drained one.
+// checkPrefixes checks I19 when all is well: an interface has the prefixes that its pods need. Prefixes only grow, so
+// idle ones stay.
 func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation {
 	spec := claim.nodeENI.Spec
 	if !hasPrefixes(spec.Pods) || i.Attachment == nil || c.run.watch.tampered(i.ID) {
@@ -92,55 +77,12 @@ func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation
 	c.run.judged("I19")
 	host := c.run.pods.hosts[i.Attachment.InstanceID]
 	if host != nil && host.c == c && !c.lacksReports(claim, i) && !host.serves(i.ID) {
-		return &Violation{"I19", fmt.Sprintf("no pod of node %s can get an address of %s: %s", host.node, i.ID, describe(i))}
+		return &Violation{"I19", fmt.Sprintf("no pod of node %s can get an address of %s: %s", host.node, i.ID,
+			c.run.describe(i))}
 	}
 	if need := c.run.grownPrefixes(spec, i); len(i.IPv4Prefixes) < need && !c.full(claim, i) {
 		return &Violation{"I19", fmt.Sprintf("%s has %d prefixes, and its pods need %d: %s", i.ID, len(i.IPv4Prefixes),
-			need, describe(i))}
-	}
-	return c.checkUnneededPrefixes(claim, i)
-}
-
-// checkUnneededPrefixes checks that an interface has no prefix that the controller requested and no pod needs.
-func (c *cluster) checkUnneededPrefixes(claim expectedClaim, i eni.Interface) *Violation {
-	requested := c.requested(i)
-	ours := slices.Concat(requested.IPv4Prefixes, requested.IPv6Prefixes)
-	for _, prefix := range c.drainedOn(i) {
-		if slices.Contains(ours, prefix) {
-			return &Violation{"I19", fmt.Sprintf("%s still has %s, which no pod uses: %s", i.ID, prefix, describe(i))}
-		}
-	}
-	host := c.run.pods.hosts[i.Attachment.InstanceID]
-	if host == nil || host.c != c || c.lacksReports(claim, i) {
-		return nil
-	}
-	for _, prefix := range ours {
-		if host.podIn(prefix, i.ID) == nil && host.isSurplus(claim.nodeENI.Spec, i, prefix) {
-			return &Violation{"I19", fmt.Sprintf("%s has %s, and its other prefixes are enough for its pods: %s", i.ID, prefix,
-				describe(i))}
-		}
+			need, c.run.describe(i))}
 	}
 	return nil
-}
-
-// mostReserved is how many addresses EC2 reserves in a subnet.
-const mostReserved = 5
-
-// isSurplus reports whether an interface has the declared prefixes and free addresses without the given prefix.
-func (h *podHost) isSurplus(spec v1alpha1.NodeENISpec, i eni.Interface, prefix netip.Prefix) bool {
-	if prefix.Addr().Is6() {
-		return spec.Pods.IPv6 != nil && len(i.IPv6Prefixes) > leastIPv6Prefixes(spec)
-	}
-	if spec.Pods.IPv4 == nil {
-		return false
-	}
-	free := (len(i.IPv4Prefixes)-1)*prefixSize - mostReserved
-	for _, pods := range h.using {
-		for _, pod := range pods {
-			if pod.eni == i.ID && !slices.ContainsFunc(pod.addresses, pod.hasFixed) {
-				free--
-			}
-		}
-	}
-	return len(i.IPv4Prefixes) > leastPrefixes(spec) && free >= int(ptr.Deref(spec.Pods.IPv4.Spare, 0))
 }

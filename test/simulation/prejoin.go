@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -149,9 +150,10 @@ func (c *cluster) boots() bool {
 func (c *cluster) prepare(b *boot, ordinal int) {
 	r := c.run
 	name := "net-" + strconv.Itoa(r.origins.pick(mostNodeENIs+1))
-	m := identity.Member{
-		Cluster: c.name, NodeENI: name, Node: b.instanceID, InstanceID: b.instanceID,
-		Key: identity.Key{Owner: identity.NetworkOwner(name), Ordinal: ordinal}, Generation: identity.GenerationAt(r.now),
+	m := identity.Interface{
+		Cluster: c.name, UID: identity.NetworkUID(name, ordinal, r.now),
+		Name:    identity.ObjectName(name, b.instanceID, ordinal),
+		NodeENI: name, Node: b.instanceID, InstanceID: b.instanceID, Ordinal: ordinal,
 	}
 	made, err := r.model.CreateNetworkInterface(r.call(), &ec2.CreateNetworkInterfaceInput{
 		InterfaceSettings: ec2.InterfaceSettings{SubnetID: r.anySubnet(b.zone), Groups: groups[:1]},
@@ -193,28 +195,7 @@ func isLaunched(i eni.Interface) bool {
 // isJoined reports whether an interface was created for a network while its instance booted, and its tags name no
 // NodeENI.
 func isJoined(i eni.Interface) bool {
-	return identity.Owner(i.Tags[identity.TagNodeENIUID]).IsNetwork()
-}
-
-// adopted returns the launch interfaces of an instance that a NodeENI adopted: the state of the node says so, and they
-// are in the slot and subnet that the NodeENI declares.
-func (c *cluster) adopted(nodeENI *v1alpha1.NodeENI, node *corev1.Node, instanceID string,
-	in []string) []eni.Interface {
-	state := c.state(node.Name)
-	if state == nil {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(c.run.truth().launched[instanceID]), func(i eni.Interface) bool {
-		said := slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
-			return said.ENIID == i.ID && said.NodeENIUID == nodeENI.UID
-		})
-		return !said || !sits(nodeENI, in, i)
-	})
-}
-
-// adoptedBy is adopted for an expected claim.
-func (c *cluster) adoptedBy(s desiredSlot, claim expectedClaim) []eni.Interface {
-	return c.adopted(claim.nodeENI, claim.node, s.instanceID, claim.subnets)
+	return identity.UID(i.Tags[identity.TagUID]).IsNetwork()
 }
 
 // sits reports whether an interface is attached in a slot and a subnet in which a NodeENI desires one.
@@ -252,32 +233,53 @@ func (r *run) keepingLaunched(p *process, q request, i eni.Interface) {
 	}
 	r.judged("I1")
 	if !strings.HasPrefix(q.action, "Modify") && !strings.Contains(q.action, "Address") {
-		r.violate("I1", "%s %s %s, which its instance was launched with: %s", p.name, q.action, i.ID, describe(i))
+		r.violate("I1", "%s %s %s, which its instance was launched with: %s", p.name, q.action, i.ID, r.describe(i))
 	}
 }
 
 // passingOver checks I3 for the interfaces that an instance has from the beginning: none is created next to a launch
-// interface where only one NodeENI desires one, nor next to a pre-join interface for a network of the NodeENI's name.
-func (r *run) passingOver(p *process, m identity.Member, subnetID string) {
+// interface where only one NodeENI desires one, nor next to a pre-join interface for a network of the NodeENI's name. A
+// repeated call makes none: EC2 answers it with the interface that the first one made.
+func (r *run) passingOver(p *process, m identity.Interface, subnetID string) {
 	c, t := p.cluster, r.truth()
-	nodeENI := c.nodeENIOf(string(m.Owner))
-	if nodeENI == nil || p.expired || p.earlier || !p.saw(nodeENI) {
+	nodeENI := c.nodeENINamed(m.NodeENI)
+	if nodeENI == nil || p.expired || p.earlier || !p.saw(nodeENI) || c.repeats(m) {
 		return
 	}
 	for _, i := range slices.Concat(t.owned[c.name], t.launched[m.InstanceID]) {
 		its := c.nodesOf(m.InstanceID)
-		if len(its) == 0 || !p.saw(its[0]) || i.SubnetID != subnetID || !c.isKnown(i, m.InstanceID) {
+		isFree := i.SubnetID == subnetID && c.isKnown(i, m.InstanceID) && c.api.interfaceOf(i.ID) == nil
+		if len(its) == 0 || !p.saw(its[0]) || !isFree {
 			continue
 		}
 		r.judged("I3")
-		in := subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
-		joined := isJoined(i) && i.Tags[identity.TagNodeENI] == m.NodeENI && slices.Contains(in, subnetID)
-		if joined || p.isPlaceOf(nodeENI, in, i) {
-			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s, which the instance had before it joined: "+
-				"%s",
-				p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
+		if p.isFor(i, nodeENI, its[0], m, subnetID) {
+			r.violate("I3", "%s makes another interface for %s in %s next to %s, which the instance had before it joined: %s",
+				p.name, m.Name, subnetID, i.ID, r.describe(i))
 		}
 	}
+}
+
+// isFor reports whether the interface that an object asks for is there: one that its NodeENI's network has in the
+// subnet, or a launch interface in its slot.
+func (p *process) isFor(i eni.Interface, nodeENI *v1alpha1.NodeENI, node *corev1.Node, m identity.Interface,
+	subnetID string) bool {
+	in := subnetsIn(zoneOf(node), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
+	joined := isJoined(i) && i.Tags[identity.TagNodeENI] == m.NodeENI && slices.Contains(in, subnetID)
+	return joined || p.isPlaceOf(nodeENI, in, i) && p.cluster.asksFor(m, i.Attachment.Slot)
+}
+
+// repeats reports whether the creation of an interface repeats an earlier call.
+func (c *cluster) repeats(m identity.Interface) bool {
+	return slices.ContainsFunc(c.run.truth().owned[c.name], func(i eni.Interface) bool {
+		return i.Tags[identity.TagUID] == string(m.UID) && !c.run.watch.copies[i.ID]
+	})
+}
+
+// asksFor reports whether the object of an interface asks for a slot. It can be rendered from an earlier NodeENI.
+func (c *cluster) asksFor(m identity.Interface, slot eni.Slot) bool {
+	n := c.api.interfaceWith(types.UID(m.UID))
+	return n != nil && int(n.Spec.Slot.NetworkCardIndex) == slot.Card && int(n.Spec.Slot.DeviceIndex) == slot.Device
 }
 
 // isPlaceOf reports whether an interface is a launch interface where only this NodeENI desires one.
@@ -286,12 +288,10 @@ func (p *process) isPlaceOf(nodeENI *v1alpha1.NodeENI, in []string, i eni.Interf
 }
 
 // isKnown reports whether an interface has been attached to an instance, and unchanged by others, for longer than reads
-// are stale. Once an interface is deleted, the product takes every other one with the same identity for a copy: nothing
-// says which of two had the identity first. It reports the one that is left.
+// are stale.
 func (c *cluster) isKnown(i eni.Interface, instanceID string) bool {
 	r := c.run
-	isTakenForCopy := r.watch.copied[i.ID] && c.leftAlone(i)
-	return !isTakenForCopy && i.Ready() && i.AttachedTo(instanceID) && !r.watch.tampered(i.ID) &&
+	return i.Ready() && i.AttachedTo(instanceID) && !r.watch.tampered(i.ID) &&
 		r.now.Sub(r.watch.made[i.ID]) > staleness && r.now.Sub(r.watch.meddled[i.ID]) > staleness
 }
 

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -23,10 +22,11 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/assembly"
 	"github.com/multieni/multieni/internal/controller/floatingaddress"
-	"github.com/multieni/multieni/internal/controller/gc"
+	"github.com/multieni/multieni/internal/controller/instance"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
 	"github.com/multieni/multieni/internal/controller/subnetreservation"
+	"github.com/multieni/multieni/internal/controller/unowned"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -46,8 +46,9 @@ type process struct {
 	name      string
 	informers informers
 	observer  *observer.Observer
-	collector *gc.Collector
+	collector *unowned.Collector
 	nodes     *node.Reconciler
+	instances *instance.Reconciler
 	nodeENIs  *nodeeni.Reconciler
 	addresses *floatingaddress.Reconciler
 	reserver  *subnetreservation.Reconciler
@@ -74,6 +75,8 @@ type process struct {
 	// has read.
 	depth int
 	views []int
+	// frames are the pieces of work.
+	frames []*frame
 	// starts has how many changes of NodeENIs the process had received when each frame began.
 	starts []int
 	// running is the coroutine that makes calls for an instance.
@@ -121,11 +124,12 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 		Group: func() executor.Group { return &coroutines{p: p} },
 		Go: func(work func(context.Context)) {
 			work(context.Background())
-			p.enqueueAll(p.nodes.Admitted()) // one reconciliation can admit more nodes than the channel has room for
+			p.enqueueAll(p.instances.Admitted()) // one reconciliation can admit more nodes than the channel has room for
 		},
 	})
-	p.collector, p.observer, p.refusedWrites = controllers.GC, controllers.Observer, controllers.RefusedWrites
-	p.nodes, p.nodeENIs, p.addresses = controllers.Nodes, controllers.NodeENIs, controllers.FloatingAddresses
+	p.collector, p.observer, p.refusedWrites = controllers.Unowned, controllers.Observer, controllers.RefusedWrites
+	p.nodes, p.instances = controllers.Nodes, controllers.Instances
+	p.nodeENIs, p.addresses = controllers.NodeENIs, controllers.FloatingAddresses
 	p.reserver = subnetreservation.New(subnetreservation.Options{
 		Client: kubernetes{p: p}, Reader: directReader{p: p}, Resolver: controllers.Resolver, EC2: reservingCloud{cloud{p}},
 		Cluster: c.name, Era: p.fence.Era, Now: p.now, Log: quiet,
@@ -158,6 +162,7 @@ func (p *process) reconcile(q queueName, key string) {
 	p.run.note(p, "reconcile %s %s", q, key)
 	p.run.reconciled(p, q, key)
 	p.guarded(func() {
+		p.work().queue = q
 		request := reconcile.Request{NamespacedName: types.NamespacedName{Name: key}}
 		var result reconcile.Result
 		var err error
@@ -165,6 +170,8 @@ func (p *process) reconcile(q queueName, key string) {
 		switch q {
 		case nodeQueue:
 			result, err = p.nodes.Reconcile(ctx, request)
+		case instanceQueue:
+			result, err = p.instances.Reconcile(ctx, request)
 		case nodeENIQueue:
 			result, err = p.nodeENIs.Reconcile(ctx, request)
 		case addressQueue:
@@ -185,11 +192,12 @@ func (p *process) resync() {
 	p.run.note(p, "resync")
 	p.resyncing = true
 	p.guarded(func() {
-		wait := resyncPeriod
+		wait, first := resyncPeriod, !p.observer.Synced()
 		if err := p.observer.ResyncOnce(context.Background()); err != nil {
 			wait, p.resyncRetry = p.resyncRetry, min(2*p.resyncRetry, resyncPeriod)
 		} else {
 			p.resyncRetry = time.Second
+			p.handleList(first)
 			wait = min(wait, p.collector.Run(context.Background(), p.observer))
 		}
 		p.resyncAt = p.run.now.Add(wait)
@@ -218,10 +226,11 @@ func (p *process) poll() {
 func (p *process) guarded(work func()) {
 	p.depth++
 	p.views = append(p.views, p.informers.version())
+	p.frames = append(p.frames, &frame{queue: noQueue})
 	p.starts = append(p.starts, p.informers.views[nodeENIs].position)
 	defer func() {
 		p.depth--
-		p.views, p.starts = p.views[:p.depth], p.starts[:p.depth]
+		p.views, p.starts, p.frames = p.views[:p.depth], p.starts[:p.depth], p.frames[:p.depth]
 		thrown := recover()
 		if p.run.fallen != nil {
 			panic(p.run.fallen)
@@ -259,29 +268,40 @@ func (p *process) handleEC2() {
 	}
 	// One after the other: a select over two ready channels is not replayable.
 	p.enqueueAll(p.observer.Changed())
-	p.enqueueAll(p.nodes.Admitted())
+	p.enqueueAll(p.instances.Admitted())
 	p.handleRefusals()
 	if p.pollAt.IsZero() {
 		p.pollAt = p.run.now
 	}
 }
 
-// handleRefusals enqueues the NodeENIs of nodes whose state the API server began or stopped to refuse.
-func (p *process) handleRefusals() {
-	for _, name := range slices.Sorted(slices.Values(p.refusedWrites.Changed())) {
-		for _, object := range p.informers.known(nodes) {
-			if object.GetName() == name {
-				p.enqueueSelecting(object.(*corev1.Node))
-			}
+// handleList enqueues all Nodes after the first list of EC2, and after each further one those with a new interface of a
+// network.
+func (p *process) handleList(first bool) {
+	names, _ := p.nodes.WithNewNetworks(context.Background())
+	if first {
+		names = nil
+		for _, node := range p.informers.known(nodes) {
+			names = append(names, node.GetName())
 		}
+	}
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		p.enqueue(nodeQueue, name, 0)
 	}
 }
 
-func (p *process) enqueueAll(names <-chan string) {
+// handleRefusals enqueues the NodeENIs of objects that the API server began or stopped to refuse.
+func (p *process) handleRefusals() {
+	for _, name := range slices.Sorted(slices.Values(p.refusedWrites.Changed())) {
+		p.enqueue(nodeENIQueue, name, 0)
+	}
+}
+
+func (p *process) enqueueAll(instances <-chan string) {
 	for {
 		select {
-		case name := <-names:
-			p.queues[nodeQueue].add(name, p.run.now)
+		case id := <-instances:
+			p.queues[instanceQueue].add(id, p.run.now)
 		default:
 			return
 		}

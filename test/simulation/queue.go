@@ -14,6 +14,7 @@ type queueName int
 
 const (
 	nodeQueue queueName = iota
+	instanceQueue
 	nodeENIQueue
 	reservationQueue
 	addressQueue
@@ -21,7 +22,7 @@ const (
 )
 
 func (q queueName) String() string {
-	return [queues]string{"node", "NodeENI", "SubnetReservation", "FloatingAddress"}[q]
+	return [queues]string{"node", "instance", "NodeENI", "SubnetReservation", "FloatingAddress"}[q]
 }
 
 // The rate limit of the product's queues (internal/controller, Backoff).

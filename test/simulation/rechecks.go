@@ -8,12 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
-	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -31,8 +27,6 @@ const (
 	// mostRolloutChecks is for a node that waits for its turn to replace an interface. It is reconciled twice a minute,
 	// without a call to EC2: no event announces that another node has ended its replacement.
 	mostRolloutChecks = 70
-	// mostHeldChecks is for nodes that share names of instances while pods hold an interface: each triggers the other.
-	mostHeldChecks = 130
 	// mostBlockChecks is for a SubnetReservation that lacks a block until a person acts: the product reads its subnets
 	// once a minute.
 	mostBlockChecks = 31
@@ -44,14 +38,12 @@ const (
 // mostIdleReconciles returns how often the object of a queue may be reconciled in the quiet period.
 func (r *run) mostIdleReconciles(key string) int {
 	switch {
-	case r.holdsForPods():
-		return mostHeldChecks
 	case r.waitsForBlock(key):
 		return mostBlockChecks
 	case r.waitsForTurn(key):
 		return mostRolloutChecks
-	case r.blockedMembers(key) > 0:
-		return mostIdle + mostRechecks*r.blockedMembers(key)
+	case r.blockedObjects(key) > 0:
+		return mostIdle + mostRechecks*r.blockedObjects(key)
 	case r.isRefused(key):
 		return mostMoveRetries
 	case r.waitsForEC2(key):
@@ -63,17 +55,6 @@ func (r *run) mostIdleReconciles(key string) int {
 	}
 }
 
-// holdsForPods reports whether an interface is held for pods that no agent can report: the Nodes that share a name of
-// an instance trigger each other.
-func (r *run) holdsForPods() bool {
-	for _, c := range r.clusters {
-		if slices.ContainsFunc(r.truth().owned[c.name], c.heldForPods) {
-			return true
-		}
-	}
-	return false
-}
-
 // isRefused reports whether the key of a reconciliation is that of an address that EC2 refuses to move.
 func (r *run) isRefused(key string) bool {
 	return slices.ContainsFunc(r.clusters, func(c *cluster) bool {
@@ -83,42 +64,44 @@ func (r *run) isRefused(key string) bool {
 	})
 }
 
-// blockedMembers returns how many members lack an interface on the node that a key names, or on the nodes of the
-// NodeENI that it names, and how many have a reason on the node of the FloatingAddress that it names. Each at times
+// concerns reports whether a key of a queue is that of the instance, the Node or the NodeENI of an object.
+func (c *cluster) concerns(key string, n *v1alpha1.NetworkInterface) bool {
+	return slices.Contains([]string{
+		fmt.Sprintf("%s %s %s", c.name, instanceQueue, n.Spec.InstanceID),
+		fmt.Sprintf("%s %s %s", c.name, nodeQueue, n.Spec.NodeName),
+		fmt.Sprintf("%s %s %s", c.name, nodeENIQueue, n.Spec.NodeENI.Name),
+	}, key)
+}
+
+// blockedObjects returns how many objects lack an interface on the instance or the Node that a key names, or of the
+// NodeENI that it names, and how many are not ready on the instance of the FloatingAddress that it names. Each at times
 // makes a call that tests for free capacity, or waits for its turn, and its reason can differ each time.
-func (r *run) blockedMembers(key string) (blocked int) {
+func (r *run) blockedObjects(key string) (blocked int) {
 	for _, c := range r.clusters {
-		for _, object := range c.api.all(states) {
-			state := object.(*v1alpha1.NodeENIState)
-			concerned, lacking, hindered := key == fmt.Sprintf("%s %s %s", c.name, nodeQueue, state.Name), 0, 0
-			for _, i := range state.Status.Interfaces {
-				concerned = concerned || key == fmt.Sprintf("%s %s %s", c.name, nodeENIQueue, i.NodeENI)
-				if i.Reason != "" {
-					hindered++
-				}
-				if i.ENIID == "" && i.Reason != "" {
-					lacking++
-				}
+		for _, n := range c.api.interfaces() {
+			if c.concerns(key, n) && n.Status.ENIID == "" && !isReady(n) {
+				blocked++
 			}
-			for _, name := range c.addressesOf(state) {
+			if isReady(n) {
+				continue
+			}
+			for _, name := range c.addressesOf(n.Spec.InstanceID) {
 				if key == fmt.Sprintf("%s %s %s", c.name, addressQueue, name) {
-					blocked += hindered
+					blocked++
 				}
-			}
-			if concerned {
-				blocked += lacking
 			}
 		}
 	}
 	return blocked
 }
 
-// addressesOf returns the FloatingAddresses that name an interface of a node.
-func (c *cluster) addressesOf(state *v1alpha1.NodeENIState) (names []string) {
+// addressesOf returns the FloatingAddresses that name an interface of an instance.
+func (c *cluster) addressesOf(instanceID string) (names []string) {
 	for _, object := range c.api.all(floatingAddresses) {
 		on := controller.InterfacesOf(object.(*v1alpha1.FloatingAddress))
-		if slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
-			return slices.Contains(on, i.ENIID)
+		if slices.ContainsFunc(on, func(id string) bool {
+			n := c.api.interfaceOf(id)
+			return n != nil && n.Spec.InstanceID == instanceID
 		}) {
 			names = append(names, object.GetName())
 		}
@@ -126,40 +109,18 @@ func (c *cluster) addressesOf(state *v1alpha1.NodeENIState) (names []string) {
 	return names
 }
 
-// waitsForEC2 reports whether the key of a reconciliation is that of a node with an interface that waits for a person
-// or for EC2, or with one on an instance that is not the Node's. The latter stays until EC2 reports that the instance
-// has ended.
+// waitsForEC2 reports whether the key of a reconciliation is that of an instance with an interface that waits for a
+// person or for EC2, or of one without a Node: its objects stay until EC2 reports that it has ended.
 func (r *run) waitsForEC2(key string) bool {
 	for _, c := range r.clusters {
-		name, is := strings.CutPrefix(key, fmt.Sprintf("%s %s ", c.name, nodeQueue))
-		if !is {
-			continue
+		for _, n := range c.api.interfaces() {
+			waits := !isReady(n) || !n.DeletionTimestamp.IsZero() || len(c.nodesOf(n.Spec.InstanceID)) == 0
+			if waits && c.concerns(key, n) {
+				return true
+			}
 		}
-		hindered := func(i v1alpha1.InterfaceState) bool { return i.Reason != "" }
-		if state := c.state(name); state != nil && slices.ContainsFunc(state.Status.Interfaces, hindered) {
-			return true
-		}
-		_, is = c.api.get(nodes, name).(*corev1.Node)
-		return !is || c.hasFormerInstance(name)
 	}
 	return false
-}
-
-// hasFormerInstance reports whether an interface exists on an instance that was a Node, by its tags or by the ledger.
-func (c *cluster) hasFormerInstance(node string) bool {
-	var former []string
-	if state, is := c.api.get(states, node).(*v1alpha1.NodeENIState); is {
-		former = append(former, state.Spec.InstanceID)
-		for _, previous := range state.Spec.PreviousInstances {
-			former = append(former, previous.InstanceID)
-		}
-	}
-	return slices.ContainsFunc(c.run.truth().owned[c.name], func(i eni.Interface) bool {
-		instanceID := spotOf(i).instanceID
-		of := c.nodesOf(instanceID)
-		recorded := i.Tags[identity.TagNode] == node || slices.Contains(former, instanceID)
-		return recorded && (len(of) == 0 || of[0].Name != node)
-	})
 }
 
 // waitsForDeletion reports whether the key of a reconciliation is that of a NodeENI that is being deleted.
@@ -173,38 +134,23 @@ func (r *run) waitsForDeletion(key string) bool {
 	return false
 }
 
-// waitsForTurn reports whether the key of a reconciliation is that of a node that waits to replace an interface, or of
-// one that it triggers.
+// waitsForTurn reports whether the key of a reconciliation is that of an object that waits for its turn.
 func (r *run) waitsForTurn(key string) bool {
 	for _, c := range r.clusters {
-		name, is := strings.CutPrefix(key, fmt.Sprintf("%s %s ", c.name, nodeQueue))
-		if is && (c.replaces(name) || slices.ContainsFunc(c.formerNames(name), c.replaces)) {
-			return true
+		for _, n := range c.api.interfaces() {
+			if c.replaces(n) && c.concerns(key, n) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// replaces reports whether a node waits to replace an interface. Its state says so, or reports another reason for that
-// interface.
-func (c *cluster) replaces(node string) bool {
-	state := c.state(node)
-	return state != nil && slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
-		nodeENI := c.nodeENIOf(string(i.NodeENIUID))
-		known, exists := c.run.truth().interfaces[i.ENIID]
-		return plan.Reason(i.Reason) == plan.Replacing || nodeENI != nil && exists && c.couldReplace(nodeENI, known)
-	})
-}
-
-// formerNames returns the names in the tags of unattached interfaces of a Node's instance. Their reconciliations
-// trigger that of the Node.
-func (c *cluster) formerNames(node string) (names []string) {
-	for _, i := range c.run.truth().owned[c.name] {
-		if of := c.nodesOf(spotOf(i).instanceID); i.Attachment == nil && len(of) > 0 && of[0].Name == node {
-			names = append(names, i.Tags[identity.TagNode])
-		}
-	}
-	return names
+// replaces reports whether an object waits to be replaced. It says so, or reports another reason.
+func (c *cluster) replaces(n *v1alpha1.NetworkInterface) bool {
+	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
+	return plan.Reason(reasonOf(n)) == plan.Replacing || plan.Reason(reasonOf(n)) == plan.AwaitsTurn ||
+		nodeENI != nil && c.couldReplace(nodeENI, n)
 }
 
 // reconciled runs at every reconciliation.

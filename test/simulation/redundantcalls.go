@@ -23,7 +23,7 @@ type budget struct {
 	// adjusting are the calls that change attributes of an interface; needed is how many of these are explained by
 	// users and creations.
 	adjusting, needed int
-	// editedAt is when a user last edited the NodeENI with a UID.
+	// editedAt is when a user last edited the NodeENI of a name, by cluster.
 	editedAt map[string]time.Time
 }
 
@@ -80,11 +80,11 @@ func (r *run) checkRedundantCalls(p *process, q request, i eni.Interface) {
 	r.judged("I8")
 	// The end of an instance undoes the effects of calls, so a process that reads it drops the expectations of its own
 	// calls.
-	excused := p.earlier || r.truth().ended(spotOf(i).instanceID) || r.watch.tampered(i.ID) ||
+	excused := p.earlier || r.truth().ended(r.spotOf(i).instanceID) || r.watch.tampered(i.ID) ||
 		r.now.Sub(r.watch.meddled[i.ID]) <= staleness
 	if since := r.now.Sub(last.at); !excused && (last.by == p.name || since > staleness) {
 		r.violate("I8", "%s %s %s, which has been as that asks for %s: %s", p.name, q.action, q.target,
-			seconds(since), describe(i))
+			seconds(since), r.describe(i))
 	}
 }
 
@@ -122,9 +122,9 @@ func (r *run) edited(c *cluster, before, after *v1alpha1.NodeENI) {
 	if r.watch.spent.editedAt == nil {
 		r.watch.spent.editedAt = map[string]time.Time{}
 	}
-	r.watch.spent.editedAt[string(after.UID)] = r.now
+	r.watch.spent.editedAt[c.name+"/"+after.Name] = r.now
 	for _, i := range r.truth().owned[c.name] {
-		if spotOf(i).uid == string(after.UID) {
+		if r.spotOf(i).nodeENI == after.Name {
 			r.watch.spent.needed += 2
 		}
 	}
@@ -133,7 +133,8 @@ func (r *run) edited(c *cluster, before, after *v1alpha1.NodeENI) {
 // createdAfterEdit counts the calls that an edit explains for an interface that did not exist at its time: a plan that
 // was made before creates it by the earlier spec.
 func (r *run) createdAfterEdit(q request) {
-	if at, is := r.watch.spent.editedAt[q.create.Tags[identity.TagNodeENIUID]]; is && r.now.Sub(at) <= staleness {
+	nodeENI := q.create.Tags[identity.TagCluster] + "/" + q.create.Tags[identity.TagNodeENI]
+	if at, is := r.watch.spent.editedAt[nodeENI]; is && r.now.Sub(at) <= staleness {
 		r.watch.spent.needed += 2
 	}
 }

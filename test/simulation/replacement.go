@@ -4,14 +4,18 @@
 package simulation
 
 import (
+	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// replacement is a live interface that a process detached to create it again, and that has no successor yet.
+// replacement is a live interface that a process detached although its NodeENI declares it, and that has no successor
+// yet.
 type replacement struct {
 	desiredSlot
 	by string
@@ -20,15 +24,16 @@ type replacement struct {
 // replaceable reports whether updatePolicy: Replace is a reason to detach an interface: it differs from its NodeENI in
 // the subnet, which EC2 ties to an interface, or the slot, which EC2 ties to its attachment. It is computed
 // independently of the product, so that an error in the product's computation of drift becomes visible.
-func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
-	its := c.nodesOf(spotOf(i).instanceID)
-	if nodeENI.Spec.UpdatePolicy != v1alpha1.UpdateReplace || len(its) == 0 {
+func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, n *v1alpha1.NetworkInterface) bool {
+	its := c.nodesOf(n.Spec.InstanceID)
+	if nodeENI.Spec.UpdatePolicy != v1alpha1.UpdateReplace || len(its) == 0 || n.Status.ENIID == "" {
 		return false
 	}
-	at := slices.Index(subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames), i.SubnetID)
+	at := slices.Index(subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames), n.Status.SubnetID)
 	if at < 0 {
 		return true
 	}
+	i := c.run.truth().interfaces[n.Status.ENIID]
 	if i.Attachment == nil {
 		return false
 	}
@@ -45,22 +50,25 @@ func slotOf(nodeENI *v1alpha1.NodeENI, at int) eni.Slot {
 }
 
 // couldReplace reports whether an interface must be replaced by one whose slot no other interface holds.
-func (c *cluster) couldReplace(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
-	if i.Attachment == nil || !c.replaceable(nodeENI, i) {
+func (c *cluster) couldReplace(nodeENI *v1alpha1.NodeENI, n *v1alpha1.NetworkInterface) bool {
+	i := c.run.truth().interfaces[n.Status.ENIID]
+	if i.Attachment == nil || !c.replaceable(nodeENI, n) {
 		return false
 	}
-	its := c.nodesOf(spotOf(i).instanceID)
+	its := c.nodesOf(n.Spec.InstanceID)
 	at := slices.Index(subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames), i.SubnetID)
 	holder := c.run.truth().holder(i.Attachment.InstanceID, slotOf(nodeENI, max(at, 0)))
 	return holder == "" || holder == i.ID || nodeENI.Spec.DeviceIndexPolicy != v1alpha1.DeviceIndexExact
 }
 
-// replacing checks that at most one interface of a node is replaced at a time, and on at most maxUnavailable nodes. A
-// process knows its own actions; those of another one can be unknown to it.
+// replacing checks that an interface that its NodeENI still declares is detached in its turn: on at most maxUnavailable
+// nodes at a time, whether the controller deleted its object for a replacement or a user did. A process knows its own
+// actions; those of another one can be unknown to it.
 func (r *run) replacing(p *process, q request, i eni.Interface) {
-	s := spotOf(i)
-	nodeENI := p.cluster.nodeENIOf(s.uid)
-	if nodeENI == nil || !strings.HasPrefix(q.action, "Detach") || !i.Ready() || !p.cluster.onlyReplaced(nodeENI, i) {
+	s := r.spotOf(i)
+	nodeENI, n := p.cluster.nodeENINamed(s.nodeENI), p.cluster.api.interfaceOf(i.ID)
+	if nodeENI == nil || n == nil || !strings.HasPrefix(q.action, "Detach") || !i.Ready() ||
+		!p.cluster.onlyReplaced(nodeENI, n) {
 		return
 	}
 	if !anySelected(nodeENI, nodesIn(p.informers.known(nodes), s.instanceID)) {
@@ -70,29 +78,51 @@ func (r *run) replacing(p *process, q request, i eni.Interface) {
 	r.noteSuccessors() // time may have passed since the last event
 	others := map[string]bool{}
 	for id, other := range r.watch.replaced {
-		if id == i.ID || other.by != p.name {
-			continue
-		}
-		if other.instanceID == s.instanceID {
-			r.violate("I1", "%s replaces %s while %s of the same instance has no successor yet: %s", p.name, i.ID,
-				id, describe(i))
-		}
-		if other.uid == s.uid {
+		if id != i.ID && other.by == p.name && other.nodeENI == s.nodeENI && other.instanceID != s.instanceID {
 			others[other.instanceID] = true
 		}
 	}
 	if most := p.maxUnavailable(nodeENI); len(others) >= most {
 		r.violate("I1", "%s replaces %s while %d other nodes lack an interface of that NodeENI, and maxUnavailable is %d: %s",
-			p.name, i.ID, len(others), most, describe(i))
+			p.name, i.ID, len(others), most, r.describe(i))
 	}
 	r.watch.replaced[i.ID] = replacement{s, p.name}
 }
 
-// onlyReplaced reports whether the update policy of its NodeENI is the only reason to detach an interface.
-func (c *cluster) onlyReplaced(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
+// rollingOut checks that a process deletes one object of an instance at a time for a replacement, and those of at most
+// maxUnavailable nodes of a NodeENI.
+func (r *run) rollingOut(p *process, n *v1alpha1.NetworkInterface) {
+	s := spotOfObject(n)
+	nodeENI := p.cluster.nodeENINamed(s.nodeENI)
+	if nodeENI == nil || n.Status.ENIID == "" || p.cluster.hasVanished(n) || p.cluster.isStuck(n) ||
+		!p.cluster.onlyReplaced(nodeENI, n) {
+		return
+	}
+	r.judged("I1")
+	r.noteSuccessors()
+	others := map[string]bool{}
+	for uid, other := range r.watch.rolled {
+		switch {
+		case uid == n.UID, other.by != p.name:
+		case other.instanceID == s.instanceID:
+			r.violate("I1", "%s replaces %s while another interface of the same instance has no successor yet", p.name,
+				objectDigest(n))
+		case other.nodeENI == s.nodeENI:
+			others[other.instanceID] = true
+		}
+	}
+	if most := p.maxUnavailable(nodeENI); len(others) >= most {
+		r.violate("I1", "%s replaces %s while %d other nodes lack an interface of that NodeENI, and maxUnavailable is %d",
+			p.name, objectDigest(n), len(others), most)
+	}
+	r.watch.rolled[n.UID] = replacement{s, p.name}
+}
+
+// onlyReplaced reports whether the NodeENI of an object that is being deleted still declares its interface.
+func (c *cluster) onlyReplaced(nodeENI *v1alpha1.NodeENI, n *v1alpha1.NetworkInterface) bool {
 	inPlace := nodeENI.DeepCopy()
 	inPlace.Spec.UpdatePolicy = v1alpha1.UpdateInPlace
-	return c.replaceable(nodeENI, i) && !c.removableFor(inPlace, i)
+	return !c.run.truth().ended(n.Spec.InstanceID) && len(c.nodesOf(n.Spec.InstanceID)) > 0 && !c.removableFor(inPlace, n)
 }
 
 // maxUnavailable is how many nodes may lack an interface for a replacement, by the true state or by that which the
@@ -100,7 +130,7 @@ func (c *cluster) onlyReplaced(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool 
 func (p *process) maxUnavailable(nodeENI *v1alpha1.NodeENI) int {
 	most := max(1, int(nodeENI.Spec.MaxUnavailable))
 	for _, known := range p.informers.known(nodeENIs) {
-		if known.GetUID() == nodeENI.UID {
+		if known.GetName() == nodeENI.Name {
 			most = max(most, int(known.(*v1alpha1.NodeENI).Spec.MaxUnavailable))
 		}
 	}
@@ -108,29 +138,29 @@ func (p *process) maxUnavailable(nodeENI *v1alpha1.NodeENI) int {
 }
 
 // noteSuccessors forgets the replacements after which a NodeENI has all of its interfaces on the instance again, or
-// desires none.
+// desires none. An interface whose object is being deleted serves until it is detached, and is no successor.
 func (r *run) noteSuccessors() {
-	if len(r.watch.replaced) == 0 {
+	if len(r.watch.replaced)+len(r.watch.rolled) == 0 {
 		return
 	}
-	whole := map[desiredSlot]int{}
+	serving, stays := map[desiredSlot]int{}, map[desiredSlot]int{}
 	for _, i := range r.truth().ordered {
-		if s := spotOf(i); i.Ready() && i.AttachedTo(s.instanceID) {
-			whole[s]++
+		_, n := r.objectOf(i)
+		if n == nil || !i.Ready() || !i.AttachedTo(n.Spec.InstanceID) {
+			continue
+		}
+		serving[spotOfObject(n)]++
+		if n.DeletionTimestamp.IsZero() {
+			stays[spotOfObject(n)]++
 		}
 	}
 	for _, c := range r.clusters {
 		claims := c.claims()
-		for s, claim := range claims {
-			whole[s] += len(c.adoptedBy(s, claim))
+		succeeded := func(one replacement, have map[desiredSlot]int) bool {
+			claim, wanted := claims[one.desiredSlot]
+			return strings.HasPrefix(one.by, c.name+"/") && (!wanted || have[one.desiredSlot] >= len(claim.subnets))
 		}
-		for id, one := range r.watch.replaced {
-			if !strings.HasPrefix(one.by, c.name+"/") {
-				continue
-			}
-			if claim, wanted := claims[one.desiredSlot]; !wanted || whole[one.desiredSlot] >= len(claim.subnets) {
-				delete(r.watch.replaced, id)
-			}
-		}
+		maps.DeleteFunc(r.watch.replaced, func(_ string, one replacement) bool { return succeeded(one, serving) })
+		maps.DeleteFunc(r.watch.rolled, func(_ types.UID, one replacement) bool { return succeeded(one, stays) })
 	}
 }

@@ -35,7 +35,7 @@ func Schedules() []Schedule {
 			Floating: (&cluster{name: stageCluster}).floatingRanges(29),
 		}
 	}
-	prefixes := slices.Concat(returnSchedules(), leaderSchedules())
+	prefixes := leaderSchedules()
 	for n := range prefixes {
 		prefixes[n].pods = v1alpha1.NodeENIPods{Namespaces: []string{"default"}, Attachment: v1alpha1.PodAttachmentIPVLAN,
 			IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1, Max: 2}, Spare: ptr.To[int32](1)}}
@@ -243,134 +243,52 @@ func endSchedules() []Schedule {
 	}
 }
 
-// returnSchedules are about prefixes that pods no longer need, as far as the present NodeENIState has the rule.
-func returnSchedules() []Schedule {
-	return []Schedule{
-		{Rule: model.CheckpointBeforeRelease,
-			Without: []Edit{{"internal/host/agent", "$isMarked($before, $prefix) && $marks[$prefix.String()]",
-				"$isMarked($before, $prefix)"}},
-			steps: func(s *stage) {
-				s.podsGetSecondPrefix(node1)
-				s.podsEnd(node1)
-				s.prefixesIdle()
-				s.agentReads(node1)
-				s.agentServes(node1) // marks the second prefix as draining
-				s.agentServes(node1)
-				s.agentReports(node1)
-				s.leaderMayServeWithoutAnswer() // to unassign the second prefix
-				s.boots(node1)
-				s.podsStart(node1)
-				s.lateCallsArrive()
-			}},
-		{Rule: model.ReturnReleased,
-			Without: []Edit{{core + "plan", "return !$known.Drained || $known.Used > 0", "return $known.Used > 0"}},
-			steps: func(s *stage) {
-				s.podsGetSecondPrefix(node1)
-				s.podsEnd(node1)
-				s.agentActs(node1) // reports no pods, and both prefixes as active
-				s.leaderServes(node1)
-				s.podsStart(node1)
-			}},
-		{Rule: model.ReturnBeforeCall,
-			Without: []Edit{{"internal/controller/node", "$unassigned := unassignedPrefixes($p, $i.$ENIID)",
-				"$unassigned := unassignedPrefixes(plan.Plan{}, $i.$ENIID)"}},
-			steps: func(s *stage) {
-				s.podsGetSecondPrefix(node2)
-				s.podsEnd(node2)
-				s.prefixesIdle()
-				s.agentActs(node2)                 // reports the second prefix as draining
-				s.agentActs(node2)                 // and as drained
-				s.leaderServesWithoutWrites(node2) // so that it can write neither before the call nor after it
-				s.agentOfEarlierReleaseActs(node2)
-				s.agentReads(node2)
-				s.agentServes(node2) // whose checkpoint has no mark
-				s.boots(node2)
-				s.agentActs(node2) // reports the network, and both prefixes as active
-				s.agentActs(node2) // and opens it
-				s.podsStart(node2)
-			}},
-	}
-}
-
 // newLeaderTrustsItsRead lets a new leader expect no late effects of the calls of its predecessors.
-var newLeaderTrustsItsRead = []Edit{{core + "plan", "$at := $p.$Era.SettledAt()", "$at := time.Time{}"}}
+var newLeaderTrustsItsRead = []Edit{{core + "plan",
+	"$at := $p.Era.SettledAt()\nfor _, $last := range $p.Attempts[$m.Key.UID].Updates {",
+	"$at := time.Time{}\nfor _, $last := range $p.Attempts[$m.Key.UID].Updates {"}}
 
 // leaderSchedules are about calls for prefixes without an answer, and about leaders that follow each other.
 func leaderSchedules() []Schedule {
 	return []Schedule{
-		{Rule: model.ForgetSettled, Variant: "after another leader took over",
-			Without: newLeaderTrustsItsRead,
-			steps: func(s *stage) {
-				s.podsGetSecondPrefix(node1)
-				s.podsEnd(node1)
-				s.prefixesIdle()
-				s.agentActs(node1)            // reports the second prefix as draining
-				s.agentActs(node1)            // and as drained
-				s.leaderServesWithoutAnswer() // to unassign it; the state no longer lists it
-				s.agentActs(node1)
-				s.anotherLeaderTakesOver()
-				s.leaderServes(node1) // whose reads show the prefix
-				s.agentActs(node1)
-				s.podsStart(node1)
-				s.lateCallArrives()
-			}},
 		{Rule: model.OnePrefixCall,
-			Without: []Edit{{core + "plan", "return $last.Class != $eni.Transient",
-				"return $last.Class != $eni.Transient || true"}},
+			Without: []Edit{{core + "plan", "if $last.Class == eni.Transient {\n$at = later(",
+				"if $last.Class == eni.Transient && $at.IsZero() && !$at.IsZero() {\n$at = later("}},
 			steps: func(s *stage) {
 				s.podsStart(node1)
-				s.agentActs(node1)
+				s.agentActs()
 				s.leaderServesWithoutAnswer() // to assign a second prefix
-				s.leaderServes(node1)
+				s.leaderServes()
 				s.lateCallsArrive()
 				s.hasPrefixes(node1, 2) // pods.ipv4.prefixes.max
 			}},
 		{Rule: model.OnePrefixCall, Variant: "after another leader took over", Without: newLeaderTrustsItsRead,
 			steps: func(s *stage) {
 				s.podsStart(node1)
-				s.agentActs(node1)
+				s.agentActs()
 				s.leaderServesWithoutAnswer() // to assign a second prefix
 				s.anotherLeaderTakesOver()
-				s.leaderServes(node1)
+				s.leaderServes()
 				s.lateCallsArrive()
 				s.hasPrefixes(node1, 2) // pods.ipv4.prefixes.max
-			}},
-		{Rule: model.Fence, Variant: "not even a write of what pods use",
-			Without: []Edit{
-				{nodePackage, "if err := $r.Permit(); err != nil {", "if err := $r.Permit(); false && err != nil {"},
-			},
-			steps: func(s *stage) {
-				s.podsGetSecondPrefix(node1)
-				s.podsEnd(node1)
-				s.prefixesIdle()
-				s.agentActs(node1) // reports the second prefix as draining
-				s.agentActs(node1) // and as drained
-				s.leaderIsStopped(node1, func() {
-					s.settles()
-					s.leaderServes(node1) // unassigns the prefix
-					s.hasPrefixes(node1, 1)
-					s.agentActs(node1)
-				})
-				s.agentActs(node1)
-				s.podsStart(node1)
 			}},
 	}
 }
 
-// detachSchedules are about calls to detach a drained interface that get no answer, and users who want it back.
+// detachSchedules are about calls to detach the interface of an object that get no answer, and users who strip the
+// object of its finalizer meanwhile. Its successor must not open the interface before that call has arrived.
 func detachSchedules() []Schedule {
-	wantedBack := func(takesOver func(*stage)) func(*stage) {
+	tornAway := func(takesOver func(*stage)) func(*stage) {
 		return func(s *stage) {
 			s.podsEnd(node1)
-			s.userLabels(node1, nil)
-			s.leaderServes(node1)
-			s.agentActs(node1)            // reports the network as drained
+			s.userDeletes(node1)
+			s.agentActs()                 // lets go
 			s.leaderServesWithoutAnswer() // to detach the interface
-			s.userLabels(node1, selectedLabels)
+			s.userStrips(node1)
 			takesOver(s)
-			for range 3 { // reports that the network does not drain, and opens it with the record of that
-				s.leaderServes(node1)
-				s.agentActs(node1)
+			for range 3 { // the successor takes the interface over, and the agent opens it
+				s.leaderServes()
+				s.agentActs()
 			}
 			s.podsStart(node1)
 			s.lateCallsArrive()
@@ -378,11 +296,10 @@ func detachSchedules() []Schedule {
 	}
 	return []Schedule{
 		{Rule: model.TakeOverSettled, Variant: "after a call to detach its interface without an answer",
-			Without: []Edit{{core + "plan", "own := $r.$UnansweredDetach; !own.IsZero()",
-				"own := $r.$UnansweredDetach; own.IsZero() && !own.IsZero()"}},
-			steps: wantedBack(func(*stage) {})},
+			Without: []Edit{{core + "plan", "$settled := $p.settledAt($m, $r)", "$settled := time.Time{}"}},
+			steps:   tornAway(func(*stage) {})},
 		{Rule: model.TakeOverSettled, Variant: "after another leader took over",
-			Without: []Edit{{core + "plan", "$at = $p.$Era.SettledAt()", "$at = time.Time{}"}},
-			steps:   wantedBack((*stage).anotherLeaderTakesOver)},
+			Without: []Edit{{core + "plan", "$settled := $p.settledAt($m, $r)", "$settled := time.Time{}"}},
+			steps:   tornAway((*stage).anotherLeaderTakesOver)},
 	}
 }

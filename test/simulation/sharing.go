@@ -66,7 +66,7 @@ func anySelected(nodeENI *v1alpha1.NodeENI, its []*corev1.Node) bool {
 // ignores reports whether a NodeENI selects only Nodes of the instance other than the one that owns it, and the process
 // has not received these Nodes or their labels: it knows other Nodes only from its cache.
 func (p *process) ignores(s desiredSlot) bool {
-	nodeENI, its := p.cluster.nodeENIOf(s.uid), p.cluster.nodesOf(s.instanceID)
+	nodeENI, its := p.cluster.nodeENINamed(s.nodeENI), p.cluster.nodesOf(s.instanceID)
 	if nodeENI == nil || len(its) < 2 || selects(nodeENI, its[0]) {
 		return false
 	}

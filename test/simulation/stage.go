@@ -37,10 +37,6 @@ type stage struct {
 	// yet, and lateWrites the writes of agents that are under way.
 	unanswered       bool
 	late, lateWrites []func()
-	// unwritable is set while the API server refuses the leader's writes.
-	unwritable bool
-	// atLiveRead happens at the next read from the API server itself; nil for nothing.
-	atLiveRead func()
 	// standby is how many changes of FloatingAddresses the next leader has seen.
 	standby int
 }
@@ -98,9 +94,9 @@ func (r *run) raise() *stage {
 	for _, instance := range slices.Sorted(maps.Keys(r.pods.hosts)) {
 		h := r.pods.hosts[instance]
 		s.hosts[h.node] = h
-		for network, file := range h.files {
+		for at, file := range h.files {
 			if file.Attachment == podnet.HostDevice {
-				h.add(network)
+				h.add(at)
 			}
 		}
 		h.settle()
@@ -117,7 +113,7 @@ func (s *stage) end() { s.run.stage, s.depth = nil, 0 }
 func (s *stage) comesUp(node string) {
 	h := s.hosts[node]
 	h.bringUpAddress(s.truth().interfaces[s.interfaceOf(node)], s.address)
-	h.servePods()
+	h.serve()
 }
 
 // goes lets the pod drop the address.
@@ -145,7 +141,7 @@ func (s *stage) agentBeginsWrite(node string) {
 
 // agentHolds lets an agent write which addresses its pods have.
 func (s *stage) agentHolds(h *podHost) {
-	h.servePods()
+	h.serve()
 	_ = h.pass.Hold(context.Background())
 }
 
@@ -228,8 +224,8 @@ func (s *stage) lateCallArrives() {
 // podsAreServed says that no late call took an interface or a prefix from a pod.
 func (s *stage) podsAreServed() {
 	for _, h := range s.hosts {
-		for network, leases := range h.leases {
-			i := s.truth().interfaces[h.files[network].ENI]
+		for at, leases := range h.leases {
+			i := s.truth().interfaces[h.files[at].ENI]
 			isDetached := !i.AttachedTo(h.instance) || i.Attachment.Status == eni.AttachmentDetaching
 			for _, lease := range leases {
 				if lease.InUse() && isDetached {
@@ -278,39 +274,6 @@ func (s *stage) nextLeads(after time.Duration) {
 	s.leader.lead()
 	s.leader.resync()
 }
-
-// leaderIsStopped lets the leader serve a node, and stops it at a live read, after it has read EC2. Another one gets
-// the lease, and the steps happen. Then the former leader goes on.
-func (s *stage) leaderIsStopped(node string, steps func()) {
-	former := s.leader
-	s.atLiveRead = func() {
-		former.paused, former.pausedAt = true, s.now
-		s.nextLeads(leaseEnds)
-		steps()
-		former.paused, former.expired = false, true
-		s.note(former, "goes on")
-	}
-	for range serveRounds {
-		if s.leader == former {
-			s.leaderServesOnce(node)
-		}
-	}
-	if s.leader == former {
-		s.fail("the leader makes no live read")
-	}
-}
-
-// readsLive lets happen what happens at a live read.
-func (s *stage) readsLive() {
-	if s != nil && s.atLiveRead != nil {
-		happens := s.atLiveRead
-		s.atLiveRead = nil
-		happens()
-	}
-}
-
-// settles lets time go by until reads of EC2 have the effects of all earlier calls.
-func (s *stage) settles() { s.passes(inventory.StaleReadWindow) }
 
 // passes lets time go by.
 func (s *stage) passes(d time.Duration) {
@@ -374,27 +337,19 @@ func (s *stage) interfaceOf(node string) string {
 	panic("node " + node + " has no network for pods")
 }
 
-// network returns the network for pods on a node.
+// network returns the folder of the network for pods on a node.
 func (s *stage) network(node string) string {
-	for network := range s.hosts[node].files {
-		return network
+	for at := range s.hosts[node].files {
+		return at
 	}
-	panic("node " + node + " has no network for pods")
+	return ""
 }
 
 // podsStart starts pods on a node until there is no address for a further one.
 func (s *stage) podsStart(node string) {
-	for s.hosts[node].add(s.network(node)) {
+	at := s.network(node)
+	for at != "" && s.hosts[node].hasLink(s.hosts[node].files[at].ENI) && s.hosts[node].add(at) {
 	}
-}
-
-// podsGetSecondPrefix starts so many pods that the interface gets a second prefix, which they may use.
-func (s *stage) podsGetSecondPrefix(node string) {
-	s.podsStart(node)
-	s.agentActs(node)
-	s.leaderServes(node)
-	s.agentActs(node)
-	s.hasPrefixes(node, 2)
 }
 
 // podsEnd ends the pods of a node. Their addresses are free again after a while.
@@ -403,95 +358,50 @@ func (s *stage) podsEnd(node string) {
 	s.passes(podnet.RestTime / hostSpeed)
 }
 
-// userLabels lets a user give a node the labels that the NodeENI selects, or other ones.
-func (s *stage) userLabels(node string, labels map[string]string) {
-	_, _ = s.c.api.update(nodes, node, "", func(o client.Object) (client.Object, error) {
-		o.SetLabels(labels)
+// userDeletes lets a user delete the NetworkInterface of a node.
+func (s *stage) userDeletes(node string) {
+	_ = s.c.api.delete(netInterfaces, s.objectOn(node).Name, "")
+}
+
+// userStrips lets a user strip the NetworkInterface of a node of its finalizer.
+func (s *stage) userStrips(node string) {
+	_, _ = s.c.api.update(netInterfaces, s.objectOn(node).Name, "", func(o client.Object) (client.Object, error) {
+		o.SetFinalizers(nil)
 		return o, nil
 	})
 }
 
-// prefixesIdle lets prefixes without pods become idle, so that they may drain.
-func (s *stage) prefixesIdle() { s.passes(podnet.IdleTime / hostSpeed) }
-
-// agentReads lets the agent of a node read its NodeENIState.
-func (s *stage) agentReads(node string) { s.hosts[node].read() }
-
-// agentServes lets the agent write the file for pods, and its checkpoint. Its report is under way.
-func (s *stage) agentServes(node string) { s.hosts[node].serve() }
-
-// agentReports lets the report of the agent arrive.
-func (s *stage) agentReports(node string) { s.hosts[node].write() }
+// objectOn returns the NetworkInterface of a node.
+func (s *stage) objectOn(node string) *v1alpha1.NetworkInterface {
+	for _, n := range s.c.api.interfaces() {
+		if n.Spec.NodeName == node {
+			return n
+		}
+	}
+	panic("node " + node + " has no NetworkInterface")
+}
 
 // reportInterval is the least time between two reports that differ only in the use of addresses (internal/host/agent).
-const reportInterval = 5 * time.Second / hostSpeed
+const reportInterval = time.Minute / hostSpeed
 
-// agentActs lets the agent do all of this, once a report is due.
-func (s *stage) agentActs(node string) {
+// agentActs lets the agent of the first node read the objects of its interfaces, write the files for pods and its
+// checkpoint, and report, once a report is due, until it has nothing more to do.
+func (s *stage) agentActs() {
 	s.passes(reportInterval)
-	s.agentReads(node)
-	s.agentServes(node)
-	s.agentReports(node)
-}
-
-// boots lets a node boot. Its agent has only the checkpoint.
-func (s *stage) boots(node string) { s.hosts[node].reboot() }
-
-// serveRounds is how often the leader looks, once a second, whether it has something to do about a node.
-const serveRounds = 5
-
-// leaderServes lets the leader do for some seconds what it does about a node.
-func (s *stage) leaderServes(node string) {
-	for range serveRounds {
-		s.leaderServesOnce(node)
+	h := s.hosts[node1]
+	for range agentRounds {
+		h.api.catchUp()
+		h.serve()
+		h.write()
 	}
 }
 
-func (s *stage) leaderServesOnce(node string) {
-	s.leaderSees()
-	s.passes(time.Second)
-	if at := s.leader.pollAt; !at.IsZero() && !s.now.Before(at) {
-		s.leader.poll()
-	}
-	if slices.Contains(s.leader.queues[nodeQueue].ready(s.now), node) {
-		s.leader.reconcile(nodeQueue, node)
-	}
-}
-
-// leaderServesWithoutAnswer serves the first node. The changes in EC2 get no answer, and have no effect yet.
-func (s *stage) leaderServesWithoutAnswer() {
-	s.leaderMayServeWithoutAnswer()
-	s.isLate()
-}
-
-// leaderMayServeWithoutAnswer does so too, and may make no change.
-func (s *stage) leaderMayServeWithoutAnswer() {
-	s.unanswered = true
-	s.leaderServes(node1)
-	s.unanswered = false
-}
-
-// leaderServesWithoutWrites does so too. The API server refuses its writes.
-func (s *stage) leaderServesWithoutWrites(node string) {
-	s.unwritable = true
-	s.leaderServes(node)
-	s.unwritable = false
-}
-
-// refusesWrites reports whether the API server refuses a write of the leader.
-func (s *stage) refusesWrites() bool { return s != nil && s.unwritable }
-
-// agentOfEarlierReleaseActs lets an agent that knows no pods report once, before the present one starts again.
-func (s *stage) agentOfEarlierReleaseActs(node string) {
-	h := s.hosts[node]
-	h.runs(knowsNone)
-	s.agentActs(node)
-	h.runs(servesPods)
-}
+// agentRounds is how often an agent decides until it has done what a change of its objects leads to.
+const agentRounds = 4
 
 // hasPrefixes says how many prefixes EC2 has on the interface of a node.
 func (s *stage) hasPrefixes(node string, count int) {
 	if i := s.truth().interfaces[s.interfaceOf(node)]; len(i.IPv4Prefixes) != count {
-		s.fail("the interface of node %s has not %d prefixes: %s", node, count, describe(i))
+		s.fail("the interface of node %s has not %d prefixes: %s", node, count, s.describe(i))
 	}
 }

@@ -12,44 +12,24 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// checkStatusConsistent checks I9: what is reported as attached is attached, and the reported numbers are right.
-func (c *cluster) checkStatusConsistent(s desiredSlot, claim expectedClaim, have []eni.Interface) *Violation {
-	state := c.state(claim.node.Name)
-	if state == nil {
-		return &Violation{"I9", fmt.Sprintf("node %s has no NodeENIState", claim.node.Name)}
-	}
-	reported := 0
-	for _, i := range state.Status.Interfaces {
-		if string(i.NodeENIUID) != s.uid || i.Phase != v1alpha1.PhaseAttached {
-			continue
+// checkStatusConsistent checks I9: what objects report as attached is attached, and what is Ready is as declared.
+func (c *cluster) checkStatusConsistent(s desiredSlot, claim expectedClaim) *Violation {
+	for _, n := range c.objectsAt(s) {
+		c.run.judged("I9")
+		i, exists := c.run.truth().interfaces[n.Status.ENIID]
+		switch {
+		case n.Status.Slot != nil && (!exists || i.Attachment == nil || i.Attachment.Slot != eni.Slot{
+			Card: int(n.Status.Slot.NetworkCardIndex), Device: int(n.Status.Slot.DeviceIndex)}):
+			return &Violation{"I9", fmt.Sprintf("%s is not where it says: %s", objectDigest(n), c.run.describe(i))}
+		case !isReady(n):
+		case !exists || !i.Ready() || !i.AttachedTo(n.Spec.InstanceID):
+			return &Violation{"I9", fmt.Sprintf("%s is Ready, and not attached: %s", objectDigest(n), c.run.describe(i))}
+		case n.Spec.NodeENI.Generation == claim.nodeENI.Generation && claim.mismatch(i, c.requested(i)) != "":
+			return &Violation{"I9", fmt.Sprintf("%s is Ready, and has not the declared %s: %s", objectDigest(n),
+				claim.mismatch(i, c.requested(i)), c.run.describe(i))}
 		}
-		truly, exists := c.run.truth().interfaces[i.ENIID]
-		if exists && (spotOf(truly) != s || c.leftAlone(truly)) {
-			continue // it is on a previous instance of the node, or waits for a person
-		}
-		reported++
-		if !exists || truly.Attachment == nil ||
-			truly.Attachment.Slot != (eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)}) {
-			return &Violation{"I9", fmt.Sprintf("%s is reported as attached at card %d device %d of node %s, and is not: %s",
-				i.ENIID, i.NetworkCardIndex, i.DeviceIndex, claim.node.Name, describe(truly))}
-		}
-	}
-	if attached := countAttached(have); reported != attached && !sharedOrdinal(have) {
-		return &Violation{"I9", fmt.Sprintf("node %s reports %d interfaces of NodeENI %s as attached, %d are",
-			claim.node.Name, reported, claim.nodeENI.Name, attached)}
 	}
 	return nil
-}
-
-// countAttached counts the attached interfaces that a NodeENIState lists, without launch interfaces.
-func countAttached(have []eni.Interface) int {
-	n := 0
-	for _, i := range have {
-		if i.Ready() && !isLaunched(i) {
-			n++
-		}
-	}
-	return n
 }
 
 // checkStatusTrue checks I9 for a NodeENI: while it is Ready for its present generation, each instance that it desires

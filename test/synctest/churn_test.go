@@ -94,23 +94,23 @@ func struck(faults []fault.Fault) string {
 	return strings.Join(words, ", ")
 }
 
-// drain waits until no NodeENIState without members waits for its removal.
+// drain waits until no NetworkInterface waits for its end.
 func drain(c *bubble.Cluster, within time.Duration) {
 	c.Helper()
 	begun := time.Now()
 	for {
-		var states v1alpha1.NodeENIStateList
-		c.Must(c.User.List(c.Context(), &states))
+		var all v1alpha1.NetworkInterfaceList
+		c.Must(c.User.List(c.Context(), &all))
 		served := map[string]bool{}
 		for _, m := range c.Wanted() {
 			served[m.Instance] = true
 		}
-		left := slices.DeleteFunc(states.Items, func(s v1alpha1.NodeENIState) bool { return served[s.Spec.InstanceID] })
+		left := slices.DeleteFunc(all.Items, func(n v1alpha1.NetworkInterface) bool { return served[n.Spec.InstanceID] })
 		if len(left) == 0 {
 			return
 		}
 		if time.Since(begun) > within {
-			c.Fatalf("after %s the NodeENIState %s is left, which nothing needs: %v", within, left[0].Name, left[0])
+			c.Fatalf("after %s the NetworkInterface %s is left, which nothing needs: %v", within, left[0].Name, left[0])
 		}
 		time.Sleep(5 * time.Second)
 	}

@@ -12,9 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/importer"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -26,16 +27,6 @@ func TestAnotherClusterNameChangesNothing(t *testing.T) {
 	for name, lose := range map[string]func(*bubble.Cluster){
 		"the name is recorded": func(*bubble.Cluster) {},
 		"the record is lost":   deleteRecord,
-		"record and ledgers are lost": func(c *bubble.Cluster) {
-			deleteRecord(c)
-			var states v1alpha1.NodeENIStateList
-			c.Must(c.User.List(c.Context(), &states))
-			for i := range states.Items {
-				states.Items[i].Finalizers = nil
-				c.Must(c.User.Update(c.Context(), &states.Items[i]))
-				c.Must(client.IgnoreNotFound(c.User.Delete(c.Context(), &states.Items[i])))
-			}
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -92,6 +83,33 @@ func TestAnotherClusterNameChangesNothing(t *testing.T) {
 	}
 }
 
+// TestAnImportUnderAnotherNameIsFound imports an interface under one name before the first controller, which has another:
+// it would create a second interface next to the first.
+func TestAnImportUnderAnotherNameIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		instance := c.InstanceID(c.Join(1, "a")[0])
+		c.Console("CreateNetworkInterface", "SubnetId", bubble.SubnetIDs("data")[0],
+			"TagSpecification.1.ResourceType", "network-interface",
+			"TagSpecification.1.Tag.1.Key", identity.TagCluster, "TagSpecification.1.Tag.1.Value", "prod",
+			"TagSpecification.1.Tag.2.Key", identity.TagImportedFrom, "TagSpecification.1.Tag.2.Value", importer.FromController,
+			"TagSpecification.1.Tag.3.Key", identity.TagInstanceID, "TagSpecification.1.Tag.3.Value", instance)
+		time.Sleep(5 * time.Minute) // EC2 returns it for certain
+		first := c.Start(c.Defaults())
+		c.Eventually(2*time.Minute, "the NodeENI says why nothing changes", func() string {
+			ready := meta.FindStatusCondition(c.NodeENI("data").Status.Conditions, v1alpha1.ConditionReady)
+			if ready == nil || ready.Reason != v1alpha1.ReasonOtherClusterName || !strings.Contains(ready.Message, "clusterName=prod") {
+				return fmt.Sprintf("Ready is %+v", ready)
+			}
+			return ""
+		})
+		if calls := first.Changes(time.Time{}); len(calls) > 0 {
+			t.Errorf("changing calls under another name: %v", calls)
+		}
+	})
+}
+
 func deleteRecord(c *bubble.Cluster) {
 	var all corev1.ConfigMapList
 	c.Must(c.User.List(c.Context(), &all))
@@ -122,10 +140,10 @@ func TestAnEmptyClusterTakesAnotherName(t *testing.T) {
 		c.Must(c.User.Delete(t.Context(), c.NodeENI("data")))
 		c.Eventually(10*time.Minute, "everything is gone", func() string {
 			var all v1alpha1.NodeENIList
-			var states v1alpha1.NodeENIStateList
+			var interfaces v1alpha1.NetworkInterfaceList
 			c.Must(c.User.List(t.Context(), &all))
-			c.Must(c.User.List(t.Context(), &states))
-			if len(all.Items)+len(states.Items) > 0 {
+			c.Must(c.User.List(t.Context(), &interfaces))
+			if len(all.Items)+len(interfaces.Items) > 0 {
 				return "some are left"
 			}
 			return ""

@@ -11,8 +11,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	networkingv1alpha1ac "github.com/multieni/multieni/api/applyconfiguration/api/v1alpha1"
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/test/size"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
@@ -61,7 +61,7 @@ func TestAnInterfaceThatSomebodyDetachedIsReportedFromTheAgentsReport(t *testing
 				c.Converge(10 * time.Minute)
 				sayLink(c, node, v1alpha1.LinkReady)
 				time.Sleep(time.Minute)
-				c.Console("DetachNetworkInterface", "AttachmentId", c.State(node).Status.Interfaces[0].AttachmentID)
+				c.Console("DetachNetworkInterface", "AttachmentId", c.Interface(node).Status.AttachmentID)
 				time.Sleep(tc.agent)
 				sayLink(c, node, v1alpha1.LinkMissing)
 				c.Eventually(tc.told, "the NodeENI says that the interface is not attached", attachedBy(c, declared, 0))
@@ -81,12 +81,13 @@ func attachedBy(c *bubble.Cluster, nodeENI string, want int32) func() string {
 	}
 }
 
-// sayLink reports a phase of the node's first link, as the agent does.
+// sayLink reports a phase of the node's link, as the agent does.
 func sayLink(c *bubble.Cluster, node string, phase v1alpha1.LinkPhase) {
 	c.Helper()
-	var state v1alpha1.NodeENIState
-	c.Must(c.User.Get(c.Context(), client.ObjectKey{Name: node}, &state))
-	i := state.Status.Interfaces[0]
-	state.Status.Links = []v1alpha1.LinkState{{NodeENI: i.NodeENI, MACAddress: i.MACAddress, ENIID: i.ENIID, State: phase, Reason: "Test"}}
-	c.Must(status.Write(c.Context(), c.User, "agent", &state))
+	i := c.Interface(node)
+	report := networkingv1alpha1ac.NodeReport().
+		WithAgent(networkingv1alpha1ac.AgentProcess().WithBootID("b").WithProcessID("p")).WithObservedGeneration(i.Generation).
+		WithLink(networkingv1alpha1ac.LinkReport().WithState(phase).WithReason("Test"))
+	apply := networkingv1alpha1ac.NetworkInterface(i.Name).WithStatus(networkingv1alpha1ac.NetworkInterfaceStatus().WithNode(report))
+	c.Must(c.User.Status().Apply(c.Context(), apply, client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership))
 }

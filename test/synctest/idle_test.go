@@ -84,10 +84,10 @@ func versions(c *bubble.Cluster) map[string]string {
 	for n := range nodeENIs.Items {
 		note("NodeENI", &nodeENIs.Items[n])
 	}
-	var states v1alpha1.NodeENIStateList
-	c.Must(c.User.List(c.Context(), &states))
-	for n := range states.Items {
-		note("NodeENIState", &states.Items[n])
+	var interfaces v1alpha1.NetworkInterfaceList
+	c.Must(c.User.List(c.Context(), &interfaces))
+	for n := range interfaces.Items {
+		note("NetworkInterface", &interfaces.Items[n])
 	}
 	return versions
 }

@@ -21,13 +21,13 @@ import (
 
 const leakyCluster = "leaky"
 
-// TestLeaksAreSwept begins with interfaces of NodeENIs that do not exist, and with look-alikes.
+// TestLeaksAreSwept begins with interfaces of objects that do not exist, and with look-alikes.
 func TestLeaksAreSwept(t *testing.T) {
 	leaks := size.Of(100, 200, 5000)
 	lookalikes := map[string]map[string]string{
 		"another cluster's":        {identity.TagCluster: "other"},
 		"nobody's":                 {identity.TagCluster: ""},
-		"one without its identity": {identity.TagNodeENIUID: ""},
+		"one without its identity": {identity.TagUID: ""},
 		"one of unknown age":       {identity.TagCreatedAt: "yesterday"},
 		"one from the future":      {identity.TagCreatedAt: strconv.FormatInt(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), 10)},
 	}
@@ -62,9 +62,9 @@ func TestLeaksAreSwept(t *testing.T) {
 		if sooner := deletes[0].At.Sub(begun); sooner < identity.ConfirmInterval {
 			t.Errorf("the first leak was deleted after %s, sooner than %s", sooner, identity.ConfirmInterval)
 		}
-		// The last delete waits for two reads of its leak and for the tokens of the others; resyncs and the start take
-		// a little more.
-		if most := identity.ConfirmInterval + max(0, pacing)*11/10 + time.Minute; time.Since(begun) > most {
+		// The last delete waits until EC2 shows all interfaces of the leader before, for two reads of its leak, and for the
+		// tokens of the others; resyncs and the start take a little more.
+		if most := 2*time.Minute + identity.ConfirmInterval + max(0, pacing)*11/10 + time.Minute; time.Since(begun) > most {
 			t.Errorf("the leaks were gone after %s, want at most %s", time.Since(begun), most)
 		}
 		time.Sleep(time.Hour)
@@ -78,12 +78,13 @@ func TestLeaksAreSwept(t *testing.T) {
 	})
 }
 
-// leak is an interface of a NodeENI and an instance that do not exist, created long ago; changed tags override that.
+// leak is an interface of an object and an instance that do not exist, created long ago; changed tags override that.
 func leak(what string, n int, changed map[string]string) ec2.WorldInterface {
-	m := identity.Member{
+	m := identity.Interface{
 		Cluster: leakyCluster, NodeENI: "gone", Node: fmt.Sprintf("gone-%d", n/2), InstanceID: fmt.Sprintf("i-%017x", n/2),
-		Key: identity.Key{Owner: "00000000-0000-4000-8000-00000000dead", Ordinal: n % 2}, Generation: 1,
+		UID: identity.UID(fmt.Sprintf("00000000-0000-4000-8000-%012x", 0xdead0000+n)), Ordinal: n % 2,
 	}
+	m.Name = identity.ObjectName(m.NodeENI, m.InstanceID, m.Ordinal)
 	tags := ec2.Tags(m.Tags(time.Now().Add(-24*time.Hour), nil))
 	for key, value := range changed {
 		if tags[key] = value; value == "" {

@@ -71,8 +71,8 @@ func (s *site) columns() string {
 	if len(got) < len(want) || strings.Join(got[:len(want)], " ") != strings.Join(want, " ") {
 		s.Errorf("kubectl get nodeenis says %q, want %q and the age", got, want)
 	}
-	if got := s.mustKubectl("get", "nodeenistates", node); !strings.Contains(got, "True") || !strings.Contains(got, "us-east-1a") {
-		s.Errorf("kubectl get nodeenistates says\n%s", got)
+	if got := s.mustKubectl("get", "eni"); !strings.Contains(got, "True") || !strings.Contains(got, node) {
+		s.Errorf("kubectl get eni says\n%s", got)
 	}
 	return "yes"
 }

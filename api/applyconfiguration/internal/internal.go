@@ -203,6 +203,21 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: sequence
       type:
         scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.AddressCounts
+  map:
+    fields:
+    - name: ipv4Prefixes
+      type:
+        scalar: numeric
+    - name: ipv6
+      type:
+        scalar: numeric
+    - name: ipv6Prefixes
+      type:
+        scalar: numeric
+    - name: secondaryIPv4
+      type:
+        scalar: numeric
 - name: com.github.multieni.multieni.api.v1alpha1.AddressHolder
   map:
     fields:
@@ -223,6 +238,15 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.multieni.multieni.api.v1alpha1.AddressMode
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.AgentProcess
+  map:
+    fields:
+    - name: bootID
+      type:
+        scalar: string
+    - name: processID
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Architecture
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Attachment
@@ -353,6 +377,18 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.DPDKDriver
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.DPDKSettings
+  map:
+    fields:
+    - name: driver
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.DPDKDriver
+    - name: pciAddress
+      type:
+        scalar: string
+    - name: resourceName
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.DeletionPolicy
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.DeviceIndexPolicy
@@ -462,94 +498,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
-- name: com.github.multieni.multieni.api.v1alpha1.InterfaceManagement
-  scalar: string
-- name: com.github.multieni.multieni.api.v1alpha1.InterfacePods
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceAddresses
   map:
     fields:
-    - name: attachment
-      type:
-        namedType: com.github.multieni.multieni.api.v1alpha1.PodAttachment
-    - name: draining
-      type:
-        scalar: boolean
-    - name: floating
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: atomic
-    - name: ipv4MaxPrefixes
-      type:
-        scalar: numeric
-    - name: ipv4Prefixes
-      type:
-        scalar: numeric
-    - name: ipv6Prefixes
-      type:
-        scalar: numeric
-    - name: opened
-      type:
-        scalar: boolean
-    - name: routes
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: atomic
-    - name: spare
-      type:
-        scalar: numeric
-    - name: subnetIPv6CIDR
-      type:
-        scalar: string
-- name: com.github.multieni.multieni.api.v1alpha1.InterfaceState
-  map:
-    fields:
-    - name: addressMode
-      type:
-        namedType: com.github.multieni.multieni.api.v1alpha1.AddressMode
-    - name: attachmentID
-      type:
-        scalar: string
-    - name: connectionTracking
-      type:
-        namedType: com.github.multieni.multieni.api.v1alpha1.ConnectionTracking
-    - name: deleteOnTermination
-      type:
-        scalar: boolean
-    - name: deviceIndex
-      type:
-        scalar: numeric
-    - name: dpdkDriver
-      type:
-        namedType: com.github.multieni.multieni.api.v1alpha1.DPDKDriver
-    - name: dpdkPCIAddress
-      type:
-        scalar: string
-    - name: dpdkResourceName
-      type:
-        scalar: string
-    - name: drift
-      type:
-        list:
-          elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.Drift
-          elementRelationship: associative
-          keys:
-          - field
-    - name: enaExpress
-      type:
-        namedType: com.github.multieni.multieni.api.v1alpha1.ENAExpress
-    - name: eniID
-      type:
-        scalar: string
-    - name: generation
-      type:
-        scalar: numeric
-    - name: instanceID
-      type:
-        scalar: string
     - name: ipv4Prefixes
       type:
         list:
@@ -568,84 +519,49 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: associative
-    - name: macAddress
-      type:
-        scalar: string
-    - name: message
-      type:
-        scalar: string
-    - name: mtu
-      type:
-        scalar: numeric
-    - name: networkCardIndex
-      type:
-        scalar: numeric
-    - name: nodeENI
-      type:
-        scalar: string
-    - name: nodeENIUID
-      type:
-        namedType: io.k8s.apimachinery.pkg.types.UID
-    - name: ordinal
-      type:
-        scalar: numeric
-    - name: phase
-      type:
-        namedType: com.github.multieni.multieni.api.v1alpha1.Phase
-    - name: pods
-      type:
-        namedType: com.github.multieni.multieni.api.v1alpha1.InterfacePods
     - name: privateIP
       type:
         scalar: string
-    - name: reason
-      type:
-        scalar: string
-    - name: requestedAddresses
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: associative
-    - name: requestedDeviceIndex
-      type:
-        scalar: numeric
-    - name: required
-      type:
-        scalar: boolean
     - name: secondaryPrivateIPs
       type:
         list:
           elementType:
             scalar: string
           elementRelationship: associative
-    - name: securityGroupIDs
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: associative
-    - name: subnetCIDR
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceEvidence
+  scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceManagement
+  scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceOrigin
+  scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceProblem
+  map:
+    fields:
+    - name: message
       type:
         scalar: string
-    - name: subnetID
+    - name: reason
       type:
         scalar: string
-    - name: sysctls
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceSlot
+  map:
+    fields:
+    - name: deviceIndex
       type:
-        map:
-          elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.SysctlValue
-    - name: unsupported
+        scalar: numeric
+    - name: networkCardIndex
       type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: associative
-    - name: unverified
+        scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceSubnet
+  map:
+    fields:
+    - name: cidr
       type:
-        scalar: boolean
-    - name: zone
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: ipv6CIDR
       type:
         scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.InterfaceType
@@ -729,7 +645,7 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.LinkPhase
   scalar: string
-- name: com.github.multieni.multieni.api.v1alpha1.LinkState
+- name: com.github.multieni.multieni.api.v1alpha1.LinkReport
   map:
     fields:
     - name: addresses
@@ -744,12 +660,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: driver
       type:
         scalar: string
-    - name: eniID
-      type:
-        scalar: string
-    - name: macAddress
-      type:
-        scalar: string
     - name: message
       type:
         scalar: string
@@ -757,9 +667,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
     - name: name
-      type:
-        scalar: string
-    - name: nodeENI
       type:
         scalar: string
     - name: pciAddress
@@ -771,21 +678,20 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: state
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.LinkPhase
-- name: com.github.multieni.multieni.api.v1alpha1.Member
+- name: com.github.multieni.multieni.api.v1alpha1.LinkSettings
   map:
     fields:
-    - name: generation
+    - name: addressMode
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.AddressMode
+    - name: mtu
       type:
         scalar: numeric
-    - name: nodeENI
+    - name: sysctls
       type:
-        scalar: string
-    - name: nodeENIUID
-      type:
-        namedType: io.k8s.apimachinery.pkg.types.UID
-    - name: ordinal
-      type:
-        scalar: numeric
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.SysctlValue
 - name: com.github.multieni.multieni.api.v1alpha1.MetadataOptions
   map:
     fields:
@@ -801,6 +707,186 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: httpTokens
       type:
         scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.NetworkInterface
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.NetworkInterfaceSpec
+    - name: status
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.NetworkInterfaceStatus
+- name: com.github.multieni.multieni.api.v1alpha1.NetworkInterfaceSpec
+  map:
+    fields:
+    - name: connectionTracking
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ConnectionTracking
+    - name: counts
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.AddressCounts
+    - name: deleteOnTermination
+      type:
+        scalar: boolean
+    - name: description
+      type:
+        scalar: string
+    - name: dpdk
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.DPDKSettings
+    - name: enaExpress
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ENAExpress
+    - name: exactSlot
+      type:
+        scalar: boolean
+    - name: instanceID
+      type:
+        scalar: string
+    - name: interfaceType
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceType
+    - name: ipv4Allocation
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.IPv4Allocation
+    - name: link
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.LinkSettings
+    - name: nodeENI
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.NodeENIReference
+    - name: nodeName
+      type:
+        scalar: string
+    - name: ordinal
+      type:
+        scalar: numeric
+    - name: origin
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceOrigin
+    - name: pods
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodSettings
+    - name: problem
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceProblem
+    - name: required
+      type:
+        scalar: boolean
+    - name: revision
+      type:
+        scalar: string
+    - name: securityGroupIDs
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: slot
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceSlot
+    - name: sourceDestCheck
+      type:
+        scalar: boolean
+    - name: subnets
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceSubnet
+          elementRelationship: atomic
+    - name: tags
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+    - name: zone
+      type:
+        scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.NetworkInterfaceStatus
+  map:
+    fields:
+    - name: addresses
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceAddresses
+    - name: attachmentID
+      type:
+        scalar: string
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: connectionTracking
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ConnectionTracking
+    - name: drift
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.Drift
+          elementRelationship: associative
+          keys:
+          - field
+    - name: enaExpress
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ENAExpress
+    - name: eniID
+      type:
+        scalar: string
+    - name: evidence
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceEvidence
+    - name: macAddress
+      type:
+        scalar: string
+    - name: node
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.NodeReport
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: phase
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.Phase
+    - name: pods
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodPrefixes
+    - name: requested
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: securityGroupIDs
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: slot
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceSlot
+    - name: subnetID
+      type:
+        scalar: string
+    - name: unsupported
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: com.github.multieni.multieni.api.v1alpha1.NodeENI
   map:
     fields:
@@ -863,6 +949,18 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.PodRoute
           elementRelationship: atomic
+- name: com.github.multieni.multieni.api.v1alpha1.NodeENIReference
+  map:
+    fields:
+    - name: generation
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
+    - name: uid
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
 - name: com.github.multieni.multieni.api.v1alpha1.NodeENISpec
   map:
     fields:
@@ -1007,132 +1105,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.UpdatePolicy
       default: InPlace
-- name: com.github.multieni.multieni.api.v1alpha1.NodeENIState
-  map:
-    fields:
-    - name: apiVersion
-      type:
-        scalar: string
-    - name: kind
-      type:
-        scalar: string
-    - name: metadata
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
-    - name: spec
-      type:
-        namedType: com.github.multieni.multieni.api.v1alpha1.NodeENIStateSpec
-    - name: status
-      type:
-        namedType: com.github.multieni.multieni.api.v1alpha1.NodeENIStateStatus
-- name: com.github.multieni.multieni.api.v1alpha1.NodeENIStateSpec
-  map:
-    fields:
-    - name: earlierInterfaces
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: associative
-    - name: instanceID
-      type:
-        scalar: string
-    - name: instanceType
-      type:
-        scalar: string
-    - name: members
-      type:
-        list:
-          elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.Member
-          elementRelationship: associative
-          keys:
-          - nodeENIUID
-          - ordinal
-    - name: nodeUID
-      type:
-        namedType: io.k8s.apimachinery.pkg.types.UID
-    - name: previousInstances
-      type:
-        list:
-          elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.PreviousInstance
-          elementRelationship: associative
-          keys:
-          - instanceID
-    - name: zone
-      type:
-        scalar: string
-- name: com.github.multieni.multieni.api.v1alpha1.NodeENIStateStatus
-  map:
-    fields:
-    - name: attached
-      type:
-        scalar: numeric
-    - name: cni
-      type:
-        namedType: com.github.multieni.multieni.api.v1alpha1.CNIState
-    - name: conditions
-      type:
-        list:
-          elementType:
-            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
-          elementRelationship: associative
-          keys:
-          - type
-    - name: desired
-      type:
-        scalar: numeric
-    - name: instanceID
-      type:
-        scalar: string
-    - name: interfaces
-      type:
-        list:
-          elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceState
-          elementRelationship: associative
-          keys:
-          - nodeENIUID
-          - ordinal
-    - name: interfacesOmitted
-      type:
-        scalar: numeric
-    - name: links
-      type:
-        list:
-          elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.LinkState
-          elementRelationship: associative
-          keys:
-          - macAddress
-    - name: nodeENIs
-      type:
-        list:
-          elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.ObservedNodeENI
-          elementRelationship: associative
-          keys:
-          - nodeENIUID
-    - name: observedGeneration
-      type:
-        scalar: numeric
-    - name: podNetworks
-      type:
-        list:
-          elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.PodNetworkState
-          elementRelationship: associative
-          keys:
-          - eniID
-    - name: unverified
-      type:
-        list:
-          elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.UnverifiedInterface
-          elementRelationship: associative
-          keys:
-          - eniID
 - name: com.github.multieni.multieni.api.v1alpha1.NodeENIStatus
   map:
     fields:
@@ -1191,27 +1163,41 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - id
-- name: com.github.multieni.multieni.api.v1alpha1.ObservedNodeENI
+    - name: turns
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.Turn
+          elementRelationship: associative
+          keys:
+          - uid
+- name: com.github.multieni.multieni.api.v1alpha1.NodeReport
   map:
     fields:
-    - name: blocked
+    - name: agent
       type:
-        scalar: numeric
-    - name: nodeENI
+        namedType: com.github.multieni.multieni.api.v1alpha1.AgentProcess
+    - name: cni
       type:
-        scalar: string
-    - name: nodeENIUID
+        namedType: com.github.multieni.multieni.api.v1alpha1.CNIState
+    - name: link
       type:
-        namedType: io.k8s.apimachinery.pkg.types.UID
+        namedType: com.github.multieni.multieni.api.v1alpha1.LinkReport
     - name: observedGeneration
       type:
         scalar: numeric
-    - name: omitted
+    - name: open
       type:
-        scalar: numeric
-    - name: reason
+        scalar: boolean
+    - name: pods
       type:
-        scalar: string
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodsReport
+    - name: released
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: com.github.multieni.multieni.api.v1alpha1.Phase
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.PodAttachment
@@ -1266,70 +1252,33 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: used
       type:
         scalar: numeric
-- name: com.github.multieni.multieni.api.v1alpha1.PodNetworkState
+- name: com.github.multieni.multieni.api.v1alpha1.PodPrefixSettings
   map:
     fields:
-    - name: capacity
+    - name: max
       type:
         scalar: numeric
-    - name: drained
-      type:
-        scalar: boolean
-    - name: eniID
-      type:
-        scalar: string
-    - name: free
+    - name: min
       type:
         scalar: numeric
-    - name: message
-      type:
-        scalar: string
-    - name: network
-      type:
-        scalar: string
-    - name: nodeENI
-      type:
-        scalar: string
-    - name: pods
-      type:
-        list:
-          elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.PodReference
-          elementRelationship: atomic
-    - name: podsOmitted
+    - name: spare
       type:
         scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.PodPrefixes
+  map:
+    fields:
     - name: prefixes
       type:
         list:
           elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.PodPrefix
+            scalar: string
           elementRelationship: associative
-          keys:
-          - cidr
-    - name: ready
+    - name: returning
       type:
-        scalar: boolean
-    - name: reason
-      type:
-        scalar: string
-    - name: used
-      type:
-        scalar: numeric
-- name: com.github.multieni.multieni.api.v1alpha1.PodPrefix
-  map:
-    fields:
-    - name: cidr
-      type:
-        scalar: string
-    - name: phase
-      type:
-        namedType: com.github.multieni.multieni.api.v1alpha1.PodPrefixPhase
-    - name: used
-      type:
-        scalar: numeric
-- name: com.github.multieni.multieni.api.v1alpha1.PodPrefixPhase
-  scalar: string
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: com.github.multieni.multieni.api.v1alpha1.PodReference
   map:
     fields:
@@ -1348,23 +1297,68 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: to
       type:
         scalar: string
-- name: com.github.multieni.multieni.api.v1alpha1.PodsOnRemoval
-  scalar: string
-- name: com.github.multieni.multieni.api.v1alpha1.PreviousInstance
+- name: com.github.multieni.multieni.api.v1alpha1.PodSettings
   map:
     fields:
-    - name: instanceID
+    - name: attachment
       type:
-        scalar: string
-    - name: members
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodAttachment
+    - name: closed
+      type:
+        scalar: boolean
+    - name: floating
       type:
         list:
           elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.Member
-          elementRelationship: associative
-          keys:
-          - nodeENIUID
-          - ordinal
+            scalar: string
+          elementRelationship: atomic
+    - name: ipv4
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodPrefixSettings
+    - name: ipv6Prefixes
+      type:
+        scalar: numeric
+    - name: onRemoval
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodsOnRemoval
+    - name: routes
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+- name: com.github.multieni.multieni.api.v1alpha1.PodsOnRemoval
+  scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.PodsReport
+  map:
+    fields:
+    - name: capacity
+      type:
+        scalar: numeric
+    - name: free
+      type:
+        scalar: numeric
+    - name: message
+      type:
+        scalar: string
+    - name: pods
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.PodReference
+          elementRelationship: atomic
+    - name: ready
+      type:
+        scalar: boolean
+    - name: reason
+      type:
+        scalar: string
+    - name: used
+      type:
+        scalar: numeric
+    - name: wanted
+      type:
+        scalar: numeric
 - name: com.github.multieni.multieni.api.v1alpha1.PublishedTemplate
   map:
     fields:
@@ -1588,16 +1582,16 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
-- name: com.github.multieni.multieni.api.v1alpha1.UnverifiedInterface
+- name: com.github.multieni.multieni.api.v1alpha1.Turn
   map:
     fields:
-    - name: copy
-      type:
-        scalar: boolean
-    - name: eniID
+    - name: instanceID
       type:
         scalar: string
-    - name: message
+    - name: name
+      type:
+        scalar: string
+    - name: uid
       type:
         scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.UpdatePolicy

@@ -31,10 +31,10 @@ const (
 	group  = "sg-05da196f3314d4af8"
 )
 
-func member(n int) identity.Member {
+func member(n int) identity.Interface {
 	id := fmt.Sprintf("i-%017x", n)
-	return identity.Member{
-		Cluster: "c", NodeENI: "multus", Node: id, InstanceID: id, Key: identity.Key{Owner: identity.NetworkOwner("multus")}, Generation: 1,
+	return identity.Interface{
+		Cluster: "c", NodeENI: "multus", Node: id, InstanceID: id, UID: identity.NetworkUID("multus", 0, time.Unix(1, 0)), Name: identity.ObjectName("multus", id, 0),
 	}
 }
 
@@ -52,7 +52,7 @@ func simulate(t *testing.T) (*awssim.Simulator, func() *awsec2.Client) {
 }
 
 // create creates an interface with a reserved address, and tries the next one while EC2 refuses it as used.
-func create(ctx context.Context, cloud executor.Cloud, from executor.Addresses, m identity.Member) (netip.Addr, error) {
+func create(ctx context.Context, cloud executor.Cloud, from executor.Addresses, m identity.Interface) (netip.Addr, error) {
 	for {
 		address, err := from.Reserve(ctx, subnet, m)
 		if err == nil {
@@ -128,10 +128,10 @@ func TestManyProcesses(t *testing.T) {
 			}
 			return all, nil
 		}
-		wanting := func(_ context.Context, _ string, i eni.Instance) ([]identity.Member, error) {
+		wanting := func(_ context.Context, _ string, i eni.Instance) ([]identity.Interface, error) {
 			m := member(0)
 			m.InstanceID = i.ID
-			return []identity.Member{m}, nil
+			return []identity.Interface{m}, nil
 		}
 		fromTheStart(t, race(t, n, func(i int) (netip.Addr, error) {
 			cloud := client()

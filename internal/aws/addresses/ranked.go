@@ -21,10 +21,10 @@ var _ executor.Addresses = (*Ranked)(nil)
 // Instances lists the instances that get interfaces of networks and are not terminating.
 type Instances func(context.Context) ([]eni.Instance, error)
 
-// WaitingNodes returns the members on an instance that need an address of a subnet, including those that have one
+// WaitingNodes returns the interfaces of an instance that need an address of a subnet, including those that have one
 // already.
 type WaitingNodes func(ctx context.Context, subnetID string,
-	instance eni.Instance) (members []identity.Member, err error)
+	instance eni.Instance) (interfaces []identity.Interface, err error)
 
 // Ranked assigns the free addresses to the waiting interfaces by their rank. It is safe for concurrent use.
 type Ranked struct {
@@ -46,17 +46,17 @@ func NewRanked(reader Reader, instances Instances, wanting WaitingNodes, now fun
 }
 
 // Reserve implements [executor.Addresses].
-func (q *Ranked) Reserve(ctx context.Context, subnetID string, member identity.Member) (netip.Addr, error) {
+func (q *Ranked) Reserve(ctx context.Context, subnetID string, key identity.Interface) (netip.Addr, error) {
 	subnet, interfaces, err := q.subnets.read(ctx, subnetID)
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	waiting, err := q.waiting(ctx, subnetID, member.Cluster, interfaces)
+	waiting, err := q.waiting(ctx, subnetID, key.Cluster, interfaces)
 	if err != nil {
 		return netip.Addr{}, err
 	}
 	subnet.Used = append(subnet.Used, q.believedTaken()...)
-	rank := ipam.Rank(waiting, rankOf(member))
+	rank := ipam.Rank(waiting, rankOf(key))
 	free, err := subnet.Free(rank + 1)
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("find a free address in %s: %w", subnetID, err)
@@ -95,12 +95,12 @@ func (q *Ranked) believedTaken() []netip.Prefix {
 	return taken
 }
 
-// waiting returns the ranks of the members that need an address of the subnet and have none.
+// waiting returns the ranks of the interfaces that need an address of the subnet and have none.
 func (q *Ranked) waiting(ctx context.Context, subnetID, cluster string, interfaces []eni.Interface) ([]string, error) {
 	served := map[string]bool{}
 	for _, i := range interfaces {
-		if m, verdict := identity.Read(cluster, i.Tags); verdict == identity.Owned {
-			served[rankOf(m)] = true
+		if is, verdict := identity.Read(cluster, i.Tags); verdict == identity.Owned {
+			served[rankOf(is)] = true
 		}
 	}
 	instances, err := q.instances(ctx)
@@ -109,20 +109,20 @@ func (q *Ranked) waiting(ctx context.Context, subnetID, cluster string, interfac
 	}
 	var waiting []string
 	for _, instance := range instances {
-		members, err := q.wanting(ctx, subnetID, instance)
+		wanting, err := q.wanting(ctx, subnetID, instance)
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range members {
-			if !served[rankOf(m)] {
-				waiting = append(waiting, rankOf(m))
+		for _, key := range wanting {
+			if !served[rankOf(key)] {
+				waiting = append(waiting, rankOf(key))
 			}
 		}
 	}
 	return waiting, nil
 }
 
-// rankOf returns the sort key of a member among the waiting ones.
-func rankOf(m identity.Member) string {
-	return fmt.Sprintf("%s %s %06d", m.InstanceID, m.Owner, m.Ordinal)
+// rankOf returns the sort key of an interface among the waiting ones.
+func rankOf(key identity.Interface) string {
+	return fmt.Sprintf("%s %s %06d", key.InstanceID, key.NodeENI, key.Ordinal)
 }

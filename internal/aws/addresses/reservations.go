@@ -34,14 +34,14 @@ func NewReservations(reader Reader, now func() time.Time) *Reservations {
 
 // Reserve implements [executor.Addresses]. Repeated calls for the same interface return the same address while it is
 // free.
-func (b *Reservations) Reserve(ctx context.Context, subnetID string, member identity.Member) (netip.Addr, error) {
+func (b *Reservations) Reserve(ctx context.Context, subnetID string, key identity.Interface) (netip.Addr, error) {
 	subnet, _, err := b.subnets.read(ctx, subnetID)
 	if err != nil {
 		return netip.Addr{}, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	address, found, err := b.claims.Take(subnetID, subnet, member.Token(), b.now())
+	address, found, err := b.claims.Take(subnetID, subnet, key.Token(), b.now())
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("find a free address in %s: %w", subnetID, err)
 	}

@@ -43,17 +43,17 @@ func (c *Client) Ping(ctx context.Context) error {
 	return toAPIError(err)
 }
 
-// ListByOwners lists every interface that was created for one of the owners, by a cluster of any name, sorted by ID.
-func (c *Client) ListByOwners(ctx context.Context, owners []identity.Owner) ([]eni.Interface, error) {
-	var uids []string
-	for _, owner := range owners {
-		uids = append(uids, string(owner))
+// ListByUIDs lists every interface that was created for one of the objects, by a cluster of any name, sorted by ID.
+func (c *Client) ListByUIDs(ctx context.Context, uids []identity.UID) ([]eni.Interface, error) {
+	var values []string
+	for _, uid := range uids {
+		values = append(values, string(uid))
 	}
 	var all []eni.Interface
-	for some := range slices.Chunk(uids, maxFilterValues) {
-		found, err := c.interfaces(ctx, tagFilter(identity.TagNodeENIUID, some...))
+	for some := range slices.Chunk(values, maxFilterValues) {
+		found, err := c.interfaces(ctx, tagFilter(identity.TagUID, some...))
 		if err != nil {
-			return nil, fmt.Errorf("list the interfaces of %d owners: %w", len(owners), err)
+			return nil, fmt.Errorf("list the interfaces of %d objects: %w", len(uids), err)
 		}
 		all = append(all, found...)
 	}

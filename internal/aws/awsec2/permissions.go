@@ -93,8 +93,8 @@ type dryRun struct {
 func (c *Client) dryRuns(subnetID string) []dryRun {
 	yes, id := aws.Bool(true), aws.String(noInterface)
 	tag := []types.Tag{{Key: aws.String("Name"), Value: aws.String("dry-run")}}
-	created := identity.Member{Cluster: c.cluster, NodeENI: "dry-run", Node: "dry-run", InstanceID: noInstance,
-		Key: identity.Key{Owner: "dry-run"}}.Tags(time.Now(), nil)
+	created := identity.Interface{Cluster: c.cluster, UID: "dry-run", NodeENI: "dry-run", Node: "dry-run",
+		Name: identity.ObjectName("dry-run", noInstance, 0), InstanceID: noInstance}.Tags(time.Now(), nil)
 	reads := []dryRun{
 		{"DescribeInstances", dry(c.api.DescribeInstances, &ec2.DescribeInstancesInput{DryRun: yes})},
 		{"DescribeInstanceTypes", dry(c.api.DescribeInstanceTypes, &ec2.DescribeInstanceTypesInput{DryRun: yes})},

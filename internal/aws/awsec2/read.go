@@ -41,16 +41,6 @@ func (c *Client) ListOwned(ctx context.Context) ([]eni.Interface, time.Time, err
 	return all, begun, nil
 }
 
-// ListByOwner lists every interface of the cluster that was created for the owner, sorted by ID.
-func (c *Client) ListByOwner(ctx context.Context, owner identity.Owner) ([]eni.Interface, error) {
-	all, err := c.interfaces(ctx, tagFilter(identity.TagCluster, c.cluster),
-		tagFilter(identity.TagNodeENIUID, string(owner)))
-	if err != nil {
-		return nil, fmt.Errorf("list the interfaces of the owner %s: %w", owner, err)
-	}
-	return all, nil
-}
-
 // Interfaces describes interfaces by ID, sorted by ID; it omits those that EC2 does not return.
 func (c *Client) Interfaces(ctx context.Context, ids []string) ([]eni.Interface, error) {
 	var all []eni.Interface

@@ -91,12 +91,12 @@ func TestReadsAreTriedAgain(t *testing.T) {
 			}
 			return answer(r)
 		}
-		all, err := server.client(t, awsec2.Options{}).ListByOwner(t.Context(), "uid-1")
+		all, err := server.client(t, awsec2.Options{}).ListByUIDs(t.Context(), []identity.UID{"uid-1"})
 		if err != nil || len(all) != 1 {
 			t.Errorf("%d interfaces, %v", len(all), err)
 		}
-		if diff := cmp.Diff([]string{"uid-1"}, server.requests[0].filter("tag:"+identity.TagNodeENIUID)); diff != "" {
-			t.Errorf("NodeENI filter (-want +got):\n%s", diff)
+		if diff := cmp.Diff([]string{"uid-1"}, server.requests[0].filter("tag:"+identity.TagUID)); diff != "" {
+			t.Errorf("UID filter (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -65,8 +65,8 @@ type CreateRequest struct {
 
 // Addresses chooses the primary addresses of interfaces that request the lowest free one.
 type Addresses interface {
-	// Reserve returns a free address of the subnet for the member's interface, or an [eni.NoAddresses] fault.
-	Reserve(ctx context.Context, subnetID string, member identity.Member) (netip.Addr, error)
+	// Reserve returns a free address of the subnet for an interface, or an [eni.NoAddresses] fault.
+	Reserve(ctx context.Context, subnetID string, key identity.Interface) (netip.Addr, error)
 	// WithIPv4Suffix returns the IPv6 address with the offset in the subnet's IPv6 block that the IPv4 address has in the
 	// IPv4 block. The result is invalid if EC2 could not assign the address.
 	WithIPv4Suffix(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error)

@@ -23,33 +23,20 @@ import (
 )
 
 func TestCreate(t *testing.T) {
-	action := plan.Create{Member: member(1), SubnetID: "s1", Spec: eni.Spec{
+	action := plan.Create{Key: member(1), SubnetID: "s1", Tags: member(1).Tags(start, map[string]string{"team": "ran"}), Spec: eni.Spec{
 		Description: "d", Groups: []string{"sg-1"}, Tags: map[string]string{"team": "ran"}, AddressCounts: eni.AddressCounts{IPv4Prefixes: 1},
 	}}
 	var r recorder
 	v := inventory.New(cluster)
 	later := executor.New(cloud(r.call), v, executor.Options{Members: 1, Removals: 1, Now: func() time.Time { return start.Add(time.Hour) }})
-	applier(cloud(r.call), v).Do(t.Context(), []plan.Action{action})
-	later.Do(t.Context(), []plan.Action{action})
+	applier(cloud(r.call), v).Do(t.Context(), []plan.Call{action})
+	later.Do(t.Context(), []plan.Call{action})
 	if len(r.calls) != 2 || r.calls[0] != r.calls[1] {
 		t.Errorf("the request must be the same on every attempt, as its token demands: %q", r.calls)
 	}
 	records := v.Of(instance)
-	if len(records) != 1 || records[0].Member != member(1) || records[0].Status != eni.Available || records[0].Tags["team"] != "ran" {
+	if len(records) != 1 || records[0].CreatedFor != member(1).UID || records[0].Tagged != member(1) || records[0].Status != eni.Available || records[0].Tags["team"] != "ran" {
 		t.Errorf("noted: %+v", records)
-	}
-}
-
-// TestOnlyTheFirstCallMakesAnInterface repeats a call for an interface that an earlier leader may know.
-func TestOnlyTheFirstCallMakesAnInterface(t *testing.T) {
-	for _, repeats := range []bool{false, true} {
-		v := inventory.New(cluster)
-		action := plan.Create{Member: member(1), SubnetID: "s1", Repeats: repeats}
-		var r recorder
-		applier(cloud(r.call), v).Do(t.Context(), []plan.Action{action, describe(1, "a")})
-		if records := v.Of(instance); len(records) != 1 || records[0].Made == repeats {
-			t.Errorf("repeats %t: %+v", repeats, records)
-		}
 	}
 }
 
@@ -59,7 +46,7 @@ type promises struct {
 	taken []netip.Addr
 }
 
-func (p *promises) Reserve(context.Context, string, identity.Member) (netip.Addr, error) {
+func (p *promises) Reserve(context.Context, string, identity.Interface) (netip.Addr, error) {
 	return p.next, nil
 }
 
@@ -99,7 +86,7 @@ func TestAddressesThatAreUsed(t *testing.T) {
 			var r recorder
 			ec2 := &naming{cloud: cloud(r.call), used: c.used}
 			a := executor.New(ec2, silent{}, executor.Options{Members: 1, Removals: 1, Now: time.Now, Addresses: &promises{next: netip.MustParseAddr("10.0.0.4")}})
-			outcomes := a.Do(t.Context(), []plan.Action{plan.Create{Member: member(0), SubnetID: "subnet-1", Spec: eni.Spec{
+			outcomes := a.Do(t.Context(), []plan.Call{plan.Create{Key: member(0), SubnetID: "subnet-1", Tags: member(0).Tags(start, nil), Spec: eni.Spec{
 				LowestFree: true, MatchIPv4Suffix: true, AddressCounts: eni.AddressCounts{IPv6: 1},
 			}}})
 			if diff := cmp.Diff(c.want, ec2.asked); diff != "" || outcomes[0].Err != nil {
@@ -127,7 +114,7 @@ func TestTriesForAnAddressAreBounded(t *testing.T) {
 	a := executor.New(ec2, silent{}, executor.Options{Members: 1, Removals: 1, Now: time.Now, Addresses: addresses})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	outcomes := a.Do(ctx, []plan.Action{plan.Create{Member: member(0), SubnetID: "subnet-1", Spec: eni.Spec{LowestFree: true}}})
+	outcomes := a.Do(ctx, []plan.Call{plan.Create{Key: member(0), SubnetID: "subnet-1", Spec: eni.Spec{LowestFree: true}}})
 	if ec2.calls != most || len(addresses.taken) != most || eni.ErrorClass(outcomes[0].Err) != eni.AddressTaken {
 		t.Errorf("%d calls, %d addresses noted as used, outcome %v", ec2.calls, len(addresses.taken), outcomes[0].Err)
 	}
@@ -144,7 +131,7 @@ func (c retagged) CreateInterface(context.Context, executor.CreateRequest) (eni.
 }
 
 // TestATokenThatLeadsToAnotherInterface creates an interface whose token was used before, and whose tags a user changed
-// since. It is now another member or foreign. An attach here would detach it there.
+// since. It is now that of another object, or foreign. An attach here would detach it there.
 func TestATokenThatLeadsToAnotherInterface(t *testing.T) {
 	with := func(key, value string) map[string]string {
 		tags := member(1).Tags(start, nil)
@@ -156,57 +143,20 @@ func TestATokenThatLeadsToAnotherInterface(t *testing.T) {
 		want bool // whether the applier uses it
 	}{
 		"as asked for":       {with("team", "ran"), true},
-		"of another NodeENI": {with(identity.TagNodeENIUID, "uid-b"), false},
-		"of another ordinal": {with(identity.TagMember, "2"), false},
+		"of another object":  {with(identity.TagUID, "uid-b"), false},
 		"of another machine": {with(identity.TagInstanceID, "i-00000000000000002"), false},
 		"of another cluster": {with(identity.TagCluster, "cluster-2"), false},
-		"with spoilt tags":   {with(identity.TagMember, "spoilt"), false},
+		"with spoilt tags":   {with(identity.TagInterface, "spoilt"), false},
 		"without its Node":   {with(identity.TagNode, ""), false},
 		"without any tags":   {nil, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			v := inventory.New(cluster)
-			outcomes := applier(retagged{tags: tc.tags}, v).Do(t.Context(), []plan.Action{plan.Create{Member: member(1), SubnetID: "s1"}})
+			outcomes := applier(retagged{tags: tc.tags}, v).Do(t.Context(), []plan.Call{plan.Create{Key: member(1), SubnetID: "s1"}})
 			_, noted := v.Interface("eni-new")
 			if err := outcomes[0].Err; (err == nil) != tc.want || noted != tc.want || !tc.want && eni.ErrorClass(err) != eni.IdempotencyMismatch {
 				t.Errorf("outcome %v, noted %t; that it is taken is wanted %t", err, noted, tc.want)
-			}
-		})
-	}
-}
-
-// TestCreateWithoutAnAnswerIsNoted records every create without an answer, regardless of EC2's last answer: an earlier
-// attempt may have created the interface.
-func TestCreateWithoutAnAnswerIsNoted(t *testing.T) {
-	for name, err := range map[string]error{
-		"it succeeds": nil, "no answer": errors.New("no answer"), "throttled": &eni.APIError{Class: eni.Throttled}, "the token is spent": &eni.APIError{Class: eni.IdempotencyMismatch},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := inventory.New(cluster)
-			a := applier(cloud(func(context.Context, string) error { return err }), v)
-			a.Do(t.Context(), []plan.Action{plan.Create{Member: member(0), SubnetID: "subnet-1"}})
-			if got := v.MayHavePendingCreate(start, member(0).Owner); got != (err != nil) {
-				t.Errorf("something is expected: %t", got)
-			}
-		})
-	}
-}
-
-// TestADetachWithoutSuccessIsNoted notes each detach that EC2 did not accept: an earlier attempt of the same call may
-// still take effect.
-func TestADetachWithoutSuccessIsNoted(t *testing.T) {
-	for name, call := range map[string]func() error{
-		"it succeeds": func() error { return nil }, "no answer": func() error { return errors.New("no answer") },
-		"throttled": func() error { return &eni.APIError{Class: eni.Throttled} }, "it panics": func() error { panic("no answer") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := known()
-			a := executor.New(cloud(func(context.Context, string) error { return call() }), v,
-				executor.Options{Members: 2, Removals: 1, Now: func() time.Time { return start.Add(time.Minute) }})
-			outcomes := a.Do(t.Context(), []plan.Action{plan.Detach{Member: member(0), InterfaceID: "eni-1", AttachmentID: "attach-1"}})
-			if got, failed := v.Of(instance)[0].UnansweredDetach, outcomes[0].Err != nil; got.IsZero() == failed {
-				t.Errorf("a call with the outcome %v is noted at %s", outcomes[0].Err, got)
 			}
 		})
 	}
@@ -222,15 +172,12 @@ func TestAPanicIsAFailureOfItsAction(t *testing.T) {
 		return nil
 	})
 	a := executor.New(c, v, executor.Options{Members: 4, Removals: 1, Now: func() time.Time { return start }})
-	outcomes := a.Do(t.Context(), []plan.Action{plan.Create{Member: member(0), SubnetID: "s1"}, describe(1, "a")})
+	outcomes := a.Do(t.Context(), []plan.Call{plan.Create{Key: member(0), SubnetID: "s1"}, describe(1, "a")})
 	var caught *panics.Error
 	if !errors.As(outcomes[0].Err, &caught) || caught.Of != "NodeENI a on node node-1" || eni.ErrorClass(outcomes[0].Err) != eni.Transient {
 		t.Errorf("the action that panics: %v", outcomes[0].Err)
 	}
 	if outcomes[1].Err != nil {
 		t.Errorf("the other one: %v", outcomes[1].Err)
-	}
-	if !v.MayHavePendingCreate(start, member(0).Owner) {
-		t.Error("that EC2 may have made something is not noted")
 	}
 }

@@ -25,23 +25,19 @@ const attachmentAspect = "attachment"
 type Recorder interface {
 	// RecentlyCreated reports whether an interface is so new that some reads of EC2 may not return it yet.
 	RecentlyCreated(now time.Time, id string) bool
-	RecordCall(now time.Time, after eni.Interface, effect inventory.Effect)
-	// RecordChange is RecordCall for a change of the last known interface. It is atomic, because calls for other
+	// RecordCreated records EC2's answer to a create call, with the addresses that EC2 chose for the counts of the call.
+	RecordCreated(now time.Time, key identity.Interface, made eni.Interface, requested eni.Addresses)
+	// RecordChange records an accepted call that changed the last known interface. It is atomic, because calls for other
 	// attributes of the interface end concurrently.
 	RecordChange(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect)
 	Deleted(now time.Time, id string)
-	// RecordRequested records the addresses from EC2's answer to a call. before has the previously requested addresses, as
-	// the plan knows them.
-	RecordRequested(now time.Time, id string, before, added, removed eni.Addresses)
-	// RecordUnansweredCreate records a create call without an answer: EC2 may have created an interface.
-	RecordUnansweredCreate(now time.Time, owner identity.Owner)
-	// RecordUnansweredDetach records a detach call without success: EC2 may still detach the interface.
-	RecordUnansweredDetach(now time.Time, id string)
+	// RecordRequested records EC2's answer to a call for addresses: those that it added, and those that it removed.
+	RecordRequested(now time.Time, id string, added, removed eni.Addresses)
 }
 
 // Options are the settings of an Applier.
 type Options struct {
-	// Members is how many members of one instance the Applier serves concurrently. With 1 it makes all calls in the
+	// Members is how many interfaces of one instance the Applier serves concurrently. With 1 it makes all calls in the
 	// caller's goroutine, in the order of the plan.
 	Members int
 	// Removals is how many interfaces of one instance the Applier detaches or deletes concurrently. EC2's request rates
@@ -67,33 +63,33 @@ func New(cloud Cloud, notes Recorder, options Options) *Applier {
 	return &Applier{Options: options, cloud: cloud, notes: notes}
 }
 
-// Outcome is the result of one action. Err is nil when EC2 accepted the call; otherwise it wraps an [eni.APIError] or
+// Outcome is the result of one call. Err is nil when EC2 accepted the call; otherwise it wraps an [eni.APIError] or
 // the context's error.
 type Outcome struct {
-	Action plan.Action
-	Err    error
+	Call plan.Call
+	Err  error
 }
 
-// Do makes the calls and returns their outcomes. Calls for one interface of a member follow each other and stop at the
-// first failure; the calls after it have no outcome. Calls for different interfaces run concurrently.
-func (a *Applier) Do(ctx context.Context, actions []plan.Action) []Outcome {
+// Do makes the calls and returns their outcomes. Calls for one interface follow each other and stop at the first
+// failure; the calls after it have no outcome. Calls for different interfaces run concurrently.
+func (a *Applier) Do(ctx context.Context, calls []plan.Call) []Outcome {
 	p := a.Pipeline()
-	p.Start(ctx, actions, func() {})
+	p.Start(ctx, calls, func() {})
 	chains := slices.Clone(p.underWay)
 	p.Drain()
 	return outcomesOf(chains)
 }
 
-// ClassOf returns the class of work of an action. The changes that complete a new interface have the class of its
+// ClassOf returns the class of work of a call. The changes that complete a new interface have the class of its
 // attach.
-func ClassOf(action plan.Action) ratelimit.Class {
-	switch action := action.(type) {
+func ClassOf(call plan.Call) ratelimit.Class {
+	switch call := call.(type) {
 	case plan.Create, plan.Attach:
 		return ratelimit.Attach
 	case plan.Detach, plan.Delete:
 		return ratelimit.Removal
 	case plan.Change:
-		switch action.To.(type) {
+		switch call.To.(type) {
 		case plan.DeleteOnTermination, plan.SourceDestCheck:
 			return ratelimit.Attach
 		}
@@ -101,20 +97,14 @@ func ClassOf(action plan.Action) ratelimit.Class {
 	return ratelimit.Update
 }
 
+// create creates an interface. EC2's answer to the client token is the evidence that the interface is the one of the
+// object, unless its tags name another one by now.
 func (a *Applier) create(ctx context.Context, c plan.Create) error {
-	answered := false
-	defer func() { // also when the call panics: EC2 may have created something
-		if !answered {
-			a.notes.RecordUnansweredCreate(a.Now(), c.Member.Owner)
-		}
-	}()
 	made, err := a.request(ctx, c)
 	if err != nil {
 		return err
 	}
-	answered = true
-	if m, verdict := identity.Read(c.Member.Cluster, made.Tags); verdict != identity.Owned || m.Key != c.Member.Key ||
-		m.InstanceID != c.Member.InstanceID {
+	if is, verdict := identity.Read(c.Key.Cluster, made.Tags); verdict != identity.Owned || is.UID != c.Key.UID {
 		return &eni.APIError{Class: eni.IdempotencyMismatch, Operation: "CreateNetworkInterface", Code: "tags",
 			Message: fmt.Sprintf(
 				"%s, which an earlier attempt created, has other tags now and is left alone; another is created", made.ID)}
@@ -123,10 +113,7 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	if made.Status == eni.Pending {
 		made.Status = eni.Available
 	}
-	a.notes.RecordRequested(a.Now(), made.ID, eni.Addresses{}, requestedOf(c.Spec.AddressCounts, made.Addresses),
-		eni.Addresses{})
-	a.notes.RecordCall(a.Now(), made, inventory.Effect{Aspect: "existence", Makes: !c.Repeats,
-		IsVisible: func(eni.Interface) bool { return true }})
+	a.notes.RecordCreated(a.Now(), c.Key, made, requestedOf(c.Spec.AddressCounts, made.Addresses))
 	return nil
 }
 
@@ -150,24 +137,23 @@ func requestedOf(asked eni.AddressCounts, made eni.Addresses) eni.Addresses {
 	return requested
 }
 
-// maxAddressAttempts bounds the addresses that one action requests from EC2. Reads rarely miss more than one or two
-// used addresses. Each attempt costs a call, and a failed member waits behind others for its next attempt.
+// maxAddressAttempts bounds the addresses that one call requests from EC2. Reads rarely miss more than one or two
+// used addresses. Each attempt costs a call, and a failed one waits behind others for its next attempt.
 const maxAddressAttempts = 16
 
 // request creates the interface. If the lowest free address is requested and EC2 refuses it as used, request tries the
 // next one. It tries another address only for that reason.
 func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, error) {
 	request := CreateRequest{
-		Token:       c.Member.Token(),
+		Token:       c.Key.Token(),
 		SubnetID:    c.SubnetID,
 		Description: c.Spec.Description,
 		Groups:      c.Spec.Groups,
 		Counts:      c.Spec.AddressCounts,
 
 		ConnectionTracking: c.Spec.ConnectionTracking,
-		// The generation is the time at which the planner decided on the interface. As the time of creation it keeps
-		// the request equal on every attempt, which the token requires.
-		Tags: c.Member.Tags(c.Member.Generation.Time(), c.Spec.Tags),
+		// The token requires that the request is equal on every attempt, so the tags have no time of the attempt.
+		Tags: c.Tags,
 	}
 	if !c.Spec.LowestFree {
 		return a.cloud.CreateInterface(ctx, request)
@@ -175,7 +161,7 @@ func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, er
 	var last error
 	for range maxAddressAttempts {
 		var err error
-		if request.PrimaryIPv4, err = a.Addresses.Reserve(ctx, c.SubnetID, c.Member); err != nil {
+		if request.PrimaryIPv4, err = a.Addresses.Reserve(ctx, c.SubnetID, c.Key); err != nil {
 			return eni.Interface{}, err
 		}
 		made, err := a.createWith(ctx, c, request)
@@ -226,22 +212,15 @@ func (a *Applier) attach(ctx context.Context, at plan.Attach) error {
 
 func (a *Applier) attachWith(ctx context.Context, at plan.Attach) (eni.Attachment, error) {
 	if at.ENAExpress == "" {
-		return a.cloud.AttachInterface(ctx, at.InterfaceID, at.Member.InstanceID, at.Slot)
+		return a.cloud.AttachInterface(ctx, at.InterfaceID, at.Key.InstanceID, at.Slot)
 	}
-	return a.cloud.AttachInterfaceWith(ctx, at.ENAExpress, at.InterfaceID, at.Member.InstanceID, at.Slot)
+	return a.cloud.AttachInterfaceWith(ctx, at.ENAExpress, at.InterfaceID, at.Key.InstanceID, at.Slot)
 }
 
 func (a *Applier) detach(ctx context.Context, d plan.Detach) error {
-	answered := false
-	defer func() { // also when the call panics: EC2 may detach the interface
-		if !answered {
-			a.notes.RecordUnansweredDetach(a.Now(), d.InterfaceID)
-		}
-	}()
 	if err := a.cloud.DetachInterface(ctx, d.AttachmentID, d.Force); err != nil {
 		return err
 	}
-	answered = true
 	a.note(d.InterfaceID, func(i eni.Interface) eni.Interface {
 		if i.Attachment != nil {
 			leaving := *i.Attachment
@@ -312,7 +291,7 @@ func (a *Applier) assign(
 	}
 	added, err := call(ctx, id, more.Addresses, more.Prefixes)
 	if err == nil {
-		a.notes.RecordRequested(a.Now(), id, more.Requested, added, eni.Addresses{})
+		a.notes.RecordRequested(a.Now(), id, added, eni.Addresses{})
 	}
 	return func(i eni.Interface) eni.Interface {
 		i.Addresses = i.With(added) // a read during the call can have them already
@@ -327,7 +306,7 @@ func (a *Applier) unassign(ctx context.Context, id string, fewer plan.UnassignAd
 	}
 	err := call(ctx, id, fewer.Surplus)
 	if err == nil {
-		a.notes.RecordRequested(a.Now(), id, fewer.Requested, eni.Addresses{}, fewer.Surplus)
+		a.notes.RecordRequested(a.Now(), id, eni.Addresses{}, fewer.Surplus)
 	}
 	return err
 }

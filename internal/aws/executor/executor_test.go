@@ -137,10 +137,10 @@ func (r *recorder) call(_ context.Context, call string) error {
 	return r.fails[call]
 }
 
-func member(ordinal int) identity.Member {
-	return identity.Member{
-		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance,
-		Key: identity.Key{Owner: "uid-a", Ordinal: ordinal}, Generation: identity.GenerationAt(start),
+func member(ordinal int) identity.Interface {
+	return identity.Interface{
+		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance, UID: identity.UID(fmt.Sprintf("uid-%d", ordinal)),
+		Name: identity.ObjectName("a", instance, ordinal), Ordinal: ordinal,
 	}
 }
 
@@ -163,29 +163,29 @@ func applier(c executor.Cloud, v *inventory.Inventory) *executor.Applier {
 
 // effect is the one call of an action, and the state of eni-1 after it.
 type effect struct {
-	action plan.Action
+	action plan.Call
 	call   string
 	noted  func(eni.Interface) bool
 }
 
 // TestEachActionIsOneCallWhoseEffectIsNoted compares the recorded effect of each call with that of the action.
 func TestEachActionIsOneCallWhoseEffectIsNoted(t *testing.T) {
-	change := func(to plan.Attribute) plan.Action {
-		return plan.Change{Member: member(0), InterfaceID: "eni-1", To: to}
+	change := func(to plan.Attribute) plan.Call {
+		return plan.Change{Key: member(0), InterfaceID: "eni-1", To: to}
 	}
 	cases := map[string]effect{
 		"attach": {
-			plan.Attach{Member: member(0), InterfaceID: "eni-1", Slot: eni.Slot{Card: 1, Device: 2}}, "attach eni-1 " + instance + " card 1 device 2",
+			plan.Attach{Key: member(0), InterfaceID: "eni-1", Slot: eni.Slot{Card: 1, Device: 2}}, "attach eni-1 " + instance + " card 1 device 2",
 			func(i eni.Interface) bool {
 				return i.Attachment.Slot == eni.Slot{Card: 1, Device: 2} && i.Attachment.Status == eni.AttachmentAttaching
 			},
 		},
 		"detach": {
-			plan.Detach{Member: member(0), InterfaceID: "eni-1", AttachmentID: "attach-1"}, "detach attach-1 false",
+			plan.Detach{Key: member(0), InterfaceID: "eni-1", AttachmentID: "attach-1"}, "detach attach-1 false",
 			func(i eni.Interface) bool { return i.Attachment.Status == eni.AttachmentDetaching },
 		},
 		"force": {
-			plan.Detach{Member: member(0), InterfaceID: "eni-1", AttachmentID: "attach-1", Force: true}, "detach attach-1 true",
+			plan.Detach{Key: member(0), InterfaceID: "eni-1", AttachmentID: "attach-1", Force: true}, "detach attach-1 true",
 			func(i eni.Interface) bool { return i.Attachment.Status == eni.AttachmentDetaching },
 		},
 		"groups":      {change(plan.Groups{"sg-2", "sg-1"}), "groups eni-1 [sg-2 sg-1]", plan.Groups{"sg-1", "sg-2"}.IsSatisfiedBy},
@@ -239,7 +239,7 @@ func (e effect) verify(t *testing.T) {
 		before.Status, before.Attachment = eni.Available, nil
 		v.ObserveInterfaces(start, before)
 	}
-	outcomes := applier(cloud(r.call), v).Do(t.Context(), []plan.Action{e.action})
+	outcomes := applier(cloud(r.call), v).Do(t.Context(), []plan.Call{e.action})
 	if len(outcomes) != 1 || outcomes[0].Err != nil {
 		t.Fatalf("outcomes: %v", outcomes)
 	}
@@ -262,7 +262,7 @@ func TestAReadDuringTheCallAddsNoAddressTwice(t *testing.T) {
 	change := plan.AssignAddresses{Family: plan.IPv4, Addresses: 2, Had: eni.AddressCounts{SecondaryIPv4: 1, IPv6: 1}}
 	var assigned eni.Interface
 	for range 2 { // the second answer has the addresses that the inventory has from the first one
-		if o := applier(cloud((&recorder{}).call), v).Do(t.Context(), []plan.Action{plan.Change{Member: member(0), InterfaceID: "eni-1", To: change}}); o[0].Err != nil {
+		if o := applier(cloud((&recorder{}).call), v).Do(t.Context(), []plan.Call{plan.Change{Key: member(0), InterfaceID: "eni-1", To: change}}); o[0].Err != nil {
 			t.Fatal(o[0].Err)
 		}
 		assigned, _ = v.Interface("eni-1")
@@ -278,7 +278,7 @@ func TestACallShowsOnceAReadHasItsAddresses(t *testing.T) {
 	v := known()
 	before, _ := v.Interface("eni-1")
 	more := plan.AssignAddresses{Family: plan.IPv4, Addresses: 1, Had: before.Counts()}
-	applier(cloud((&recorder{}).call), v).Do(t.Context(), []plan.Action{plan.Change{Member: member(0), InterfaceID: "eni-1", To: more}})
+	applier(cloud((&recorder{}).call), v).Do(t.Context(), []plan.Call{plan.Change{Key: member(0), InterfaceID: "eni-1", To: more}})
 	noted, _ := v.Interface("eni-1")
 	assigned := noted.SecondaryIPv4[len(noted.SecondaryIPv4)-1]
 	before.SecondaryIPv4 = append(slices.Clone(before.SecondaryIPv4), netip.MustParseAddr("10.0.9.9"))
@@ -302,8 +302,8 @@ func TestARepeatedChangeCounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := known()
 			before, _ := v.Interface("eni-1")
-			repeated := plan.Change{Member: member(0), InterfaceID: "eni-1", To: tc.to, Repetition: true}
-			applier(cloud((&recorder{}).call), v).Do(t.Context(), []plan.Action{repeated})
+			repeated := plan.Change{Key: member(0), InterfaceID: "eni-1", To: tc.to, Repetition: true}
+			applier(cloud((&recorder{}).call), v).Do(t.Context(), []plan.Call{repeated})
 			if after, _ := v.Interface("eni-1"); inventory.Equal(before, after) == tc.counts {
 				t.Errorf("the inventory has %+v", after)
 			}
@@ -315,12 +315,12 @@ func TestAFailureIsNotNoted(t *testing.T) {
 	refused := &eni.APIError{Class: eni.Unauthorized}
 	r := recorder{fails: map[string]error{"detach attach-1 false": refused, "delete eni-1": refused, "description eni-1 x": refused}}
 	v := known()
-	for _, action := range []plan.Action{
-		plan.Detach{Member: member(0), InterfaceID: "eni-1", AttachmentID: "attach-1"},
-		plan.Delete{Member: member(0), InterfaceID: "eni-1"},
-		plan.Change{Member: member(0), InterfaceID: "eni-1", To: plan.Description("x")},
+	for _, action := range []plan.Call{
+		plan.Detach{Key: member(0), InterfaceID: "eni-1", AttachmentID: "attach-1"},
+		plan.Delete{Key: member(0), InterfaceID: "eni-1"},
+		plan.Change{Key: member(0), InterfaceID: "eni-1", To: plan.Description("x")},
 	} {
-		outcomes := applier(cloud(r.call), v).Do(t.Context(), []plan.Action{action})
+		outcomes := applier(cloud(r.call), v).Do(t.Context(), []plan.Call{action})
 		if eni.ErrorClass(outcomes[0].Err) != eni.Unauthorized {
 			t.Errorf("%s: %v", action, outcomes[0].Err)
 		}
@@ -334,8 +334,8 @@ func TestAFailureIsNotNoted(t *testing.T) {
 func TestDeleteIsNoted(t *testing.T) {
 	var r recorder
 	v := known()
-	applier(cloud(r.call), v).Do(t.Context(), []plan.Action{plan.Delete{Member: member(0), InterfaceID: "eni-1"}})
-	if v.Len() != 0 || v.UsedGenerations(instance)[member(0).Key] != member(0).Generation {
+	applier(cloud(r.call), v).Do(t.Context(), []plan.Call{plan.Delete{Key: member(0), InterfaceID: "eni-1"}})
+	if v.Len() != 0 {
 		t.Error("the deletion is not noted")
 	}
 }
@@ -348,7 +348,7 @@ func TestDeletingWhatEC2DoesNotKnow(t *testing.T) {
 			v.ObserveInterfaces(start, eni.Interface{ID: "eni-1", Status: eni.Available, Tags: member(0).Tags(start.Add(-time.Hour), nil)})
 			r := recorder{fails: map[string]error{"delete eni-1": &eni.APIError{Class: eni.NotFound}}}
 			a := executor.New(cloud(r.call), v, executor.Options{Members: 1, Removals: 1, Now: func() time.Time { return start.Add(known) }})
-			outcomes := a.Do(t.Context(), []plan.Action{plan.Delete{Member: member(0), InterfaceID: "eni-1"}})
+			outcomes := a.Do(t.Context(), []plan.Call{plan.Delete{Key: member(0), InterfaceID: "eni-1"}})
 			if gone := outcomes[0].Err == nil; gone != want || (v.Len() == 0) != want {
 				t.Errorf("the outcome is %v, and %d interfaces are known; deleted %t is wanted", outcomes[0].Err, v.Len(), want)
 			}
@@ -357,19 +357,19 @@ func TestDeletingWhatEC2DoesNotKnow(t *testing.T) {
 }
 
 // describe returns an action for a member with the given text.
-func describe(ordinal int, as string) plan.Action {
-	return plan.Change{Member: member(ordinal), InterfaceID: fmt.Sprintf("eni-%d", ordinal), To: plan.Description(as)}
+func describe(ordinal int, as string) plan.Call {
+	return plan.Change{Key: member(ordinal), InterfaceID: fmt.Sprintf("eni-%d", ordinal), To: plan.Description(as)}
 }
 
 func TestAMemberStopsAtItsFirstFailure(t *testing.T) {
-	actions := []plan.Action{describe(1, "a"), describe(2, "a"), describe(1, "b"), describe(2, "b"), describe(1, "c")}
+	actions := []plan.Call{describe(1, "a"), describe(2, "a"), describe(1, "b"), describe(2, "b"), describe(1, "c")}
 	for _, members := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d at the same time", members), func(t *testing.T) {
 			r := recorder{fails: map[string]error{"description eni-1 b": &eni.APIError{Class: eni.Throttled}}}
 			a := executor.New(cloud(r.call), silent{}, executor.Options{Members: members, Removals: 1, Now: time.Now})
 			var got []string
 			for _, o := range a.Do(t.Context(), actions) {
-				got = append(got, fmt.Sprintf("%s %t", o.Action, o.Err == nil))
+				got = append(got, fmt.Sprintf("%s %t", o.Call, o.Err == nil))
 			}
 			want := []string{
 				`set description "a" of eni-1 true`, `set description "b" of eni-1 false`,
@@ -392,7 +392,7 @@ func TestAMemberStopsAtItsFirstFailure(t *testing.T) {
 func TestTwoInterfacesOfAMemberDoNotWaitForEachOther(t *testing.T) {
 	r := recorder{fails: map[string]error{"description eni-1 a": &eni.APIError{Class: eni.NoAddresses}}}
 	a := executor.New(cloud(r.call), silent{}, executor.Options{Members: 1, Removals: 1, Now: time.Now})
-	outcomes := a.Do(t.Context(), []plan.Action{describe(1, "a"), plan.Delete{Member: member(1), InterfaceID: "eni-2"}})
+	outcomes := a.Do(t.Context(), []plan.Call{describe(1, "a"), plan.Delete{Key: member(1), InterfaceID: "eni-2"}})
 	if len(outcomes) != 2 || outcomes[1].Err != nil {
 		t.Errorf("the other one is not deleted: %v", outcomes)
 	}
@@ -402,7 +402,7 @@ func TestNoCallAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
 	a := applier(cloud(func(context.Context, string) error { calls++; cancel(); return nil }), known())
-	outcomes := a.Do(ctx, []plan.Action{describe(1, "a"), describe(1, "b"), describe(2, "a")})
+	outcomes := a.Do(ctx, []plan.Call{describe(1, "a"), describe(1, "b"), describe(2, "a")})
 	if calls != 1 || len(outcomes) != 3 || !errors.Is(outcomes[1].Err, context.Canceled) || !errors.Is(outcomes[2].Err, context.Canceled) {
 		t.Errorf("%d calls, outcomes %v", calls, outcomes)
 	}
@@ -411,14 +411,12 @@ func TestNoCallAfterTheEnd(t *testing.T) {
 // silent records nothing.
 type silent struct{}
 
-func (silent) RecordCall(time.Time, eni.Interface, inventory.Effect) {}
+func (silent) RecordCreated(time.Time, identity.Interface, eni.Interface, eni.Addresses) {}
 func (silent) RecordChange(time.Time, string, func(eni.Interface) eni.Interface, inventory.Effect) {
 }
-func (silent) Deleted(time.Time, string)                                                      {}
-func (silent) RecordRequested(time.Time, string, eni.Addresses, eni.Addresses, eni.Addresses) {}
-func (silent) RecordUnansweredCreate(time.Time, identity.Owner)                               {}
-func (silent) RecordUnansweredDetach(time.Time, string)                                       {}
-func (silent) RecentlyCreated(time.Time, string) bool                                         { return false }
+func (silent) Deleted(time.Time, string)                                       {}
+func (silent) RecordRequested(time.Time, string, eni.Addresses, eni.Addresses) {}
+func (silent) RecentlyCreated(time.Time, string) bool                          { return false }
 
 // TestRemovalsOfAnInstanceAreBounded removes interfaces of several instances with one applier: those of one instance are
 // bounded, and nothing but EC2's request rates bounds the instances.
@@ -448,9 +446,9 @@ func TestRemovalsOfAnInstanceAreBounded(t *testing.T) {
 		var wg sync.WaitGroup
 		for instance := range 3 {
 			wg.Go(func() {
-				var actions []plan.Action
+				var actions []plan.Call
 				for n := range 6 {
-					actions = append(actions, plan.Delete{Member: member(n), InterfaceID: fmt.Sprintf("eni-%d%d", instance, n)})
+					actions = append(actions, plan.Delete{Key: member(n), InterfaceID: fmt.Sprintf("eni-%d%d", instance, n)})
 				}
 				a.Do(t.Context(), actions)
 			})
@@ -459,7 +457,7 @@ func TestRemovalsOfAnInstanceAreBounded(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"0": 3, "1": 3, "2": 3}, most); diff != "" || time.Since(begun) != 2*time.Second {
 			t.Errorf("six removals of a second each took %s for each of three instances, want 2s; at the same time (-want +got):\n%s", time.Since(begun), diff)
 		}
-		if a.Do(t.Context(), []plan.Action{describe(1, "a")}); others != 1 {
+		if a.Do(t.Context(), []plan.Call{describe(1, "a")}); others != 1 {
 			t.Error("another call waited for removals")
 		}
 	})

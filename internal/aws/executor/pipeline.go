@@ -44,7 +44,7 @@ type Group interface {
 // goroutines is a Group of goroutines. The channel has room for one value, which signals that one has ended.
 type goroutines chan struct{}
 
-// Go implements [Group]. It does not recover panics: [Pipeline.runAction] does.
+// Go implements [Group]. It does not recover panics: [Pipeline.runCall] does.
 func (g goroutines) Go(function func()) {
 	go func() {
 		function()
@@ -67,12 +67,13 @@ func (sequential) Go(function func()) { function() }
 // Wait implements [Group].
 func (sequential) Wait() {}
 
-// chain is the actions for one interface of a member. They follow each other and stop at the first that fails.
+// chain is the calls for one interface. They follow each other and stop at the first that fails.
 type chain struct {
-	identity.Key
+	// uid is that of the object.
+	uid identity.UID
 	// interfaceID is empty until the interface is created.
 	interfaceID string
-	actions     []plan.Action
+	calls       []plan.Call
 	outcomes    []Outcome
 }
 
@@ -122,17 +123,17 @@ func (a *Applier) Run(
 // Busy reports whether calls are in flight.
 func (p *Pipeline) Busy() bool { return len(p.underWay) > 0 }
 
-// InFlight returns the actions whose outcomes [Pipeline.Next] has not returned.
-func (p *Pipeline) InFlight() (actions []plan.Action) {
+// InFlight returns the calls whose outcomes [Pipeline.Next] has not returned.
+func (p *Pipeline) InFlight() (calls []plan.Call) {
 	for _, c := range p.underWay {
-		actions = append(actions, c.actions...)
+		calls = append(calls, c.calls...)
 	}
-	return actions
+	return calls
 }
 
 // Start starts the calls. It calls end when all of them have ended.
-func (p *Pipeline) Start(ctx context.Context, actions []plan.Action, end func()) {
-	chains := byInterface(actions)
+func (p *Pipeline) Start(ctx context.Context, calls []plan.Call, end func()) {
+	chains := byInterface(calls)
 	p.underWay = append(p.underWay, chains...)
 	var left atomic.Int64
 	left.Store(int64(len(chains)))
@@ -185,67 +186,67 @@ func outcomesOf(chains []*chain) (outcomes []Outcome) {
 	return outcomes
 }
 
-// byInterface splits actions into one chain per interface of a member, both in the order given.
-func byInterface(actions []plan.Action) (chains []*chain) {
-	for _, action := range actions {
-		key, id := action.Of().Key, action.Interface()
-		n := slices.IndexFunc(chains, func(c *chain) bool { return c.Key == key && c.interfaceID == id })
+// byInterface splits calls into one chain per interface, both in the order given.
+func byInterface(calls []plan.Call) (chains []*chain) {
+	for _, call := range calls {
+		uid, id := call.Of().UID, call.Interface()
+		n := slices.IndexFunc(chains, func(c *chain) bool { return c.uid == uid && c.interfaceID == id })
 		if n < 0 {
 			n = len(chains)
-			chains = append(chains, &chain{Key: key, interfaceID: id})
+			chains = append(chains, &chain{uid: uid, interfaceID: id})
 		}
-		chains[n].actions = append(chains[n].actions, action)
+		chains[n].calls = append(chains[n].calls, call)
 	}
 	return chains
 }
 
 // runChain makes the calls of a chain.
 func (p *Pipeline) runChain(ctx context.Context, c *chain) {
-	// If the context ends this wait, each action below returns its error.
+	// If the context ends this wait, each call below returns its error.
 	if p.members.Acquire(ctx, 1) == nil {
 		defer p.members.Release(1)
 	}
-	for _, action := range c.actions {
+	for _, call := range c.calls {
 		err := ctx.Err()
 		if err == nil {
-			err = p.runAction(ctx, action)
+			err = p.runCall(ctx, call)
 		}
-		c.outcomes = append(c.outcomes, Outcome{action, err})
+		c.outcomes = append(c.outcomes, Outcome{call, err})
 		if err != nil {
 			return
 		}
 	}
 }
 
-func (p *Pipeline) runAction(ctx context.Context, action plan.Action) error {
-	ctx, end := traced(ratelimit.In(ctx, ClassOf(action)), action)
-	err := panics.AsError(objectOf(action), func() error { return p.carryOut(ctx, action) })
+func (p *Pipeline) runCall(ctx context.Context, call plan.Call) error {
+	ctx, end := traced(ratelimit.In(ctx, ClassOf(call)), call)
+	err := panics.AsError(objectOf(call), func() error { return p.carryOut(ctx, call) })
 	end(err)
 	if err != nil {
-		return fmt.Errorf("%s: %w", action, err)
+		return fmt.Errorf("%s: %w", call, err)
 	}
 	return nil
 }
 
-// objectOf names the interface or member of an action.
-func objectOf(action plan.Action) string {
-	m := action.Of()
-	return fmt.Sprintf("NodeENI %s on node %s", m.NodeENI, m.Node)
+// objectOf names the interface of a call.
+func objectOf(call plan.Call) string {
+	key := call.Of()
+	return fmt.Sprintf("NodeENI %s on node %s", key.NodeENI, key.Node)
 }
 
-func (p *Pipeline) carryOut(ctx context.Context, action plan.Action) error {
+func (p *Pipeline) carryOut(ctx context.Context, call plan.Call) error {
 	a := p.applier
-	switch action := action.(type) {
+	switch call := call.(type) {
 	case plan.Create:
-		return a.create(ctx, action)
+		return a.create(ctx, call)
 	case plan.Attach:
-		return a.attach(ctx, action)
+		return a.attach(ctx, call)
 	case plan.Change:
-		return a.change(ctx, action)
+		return a.change(ctx, call)
 	case plan.Detach:
-		return p.limitRemovals(ctx, func() error { return a.detach(ctx, action) })
+		return p.limitRemovals(ctx, func() error { return a.detach(ctx, call) })
 	case plan.Delete:
-		return p.limitRemovals(ctx, func() error { return a.delete(ctx, action) })
+		return p.limitRemovals(ctx, func() error { return a.delete(ctx, call) })
 	default:
 		return nil
 	}

@@ -19,8 +19,8 @@ import (
 
 func slot(device int) eni.Slot { return eni.Slot{Device: device} }
 
-func attach(ordinal, device int) plan.Action {
-	return plan.Attach{Member: member(ordinal), InterfaceID: fmt.Sprintf("eni-%d", ordinal), Slot: slot(device)}
+func attach(ordinal, device int) plan.Call {
+	return plan.Attach{Key: member(ordinal), InterfaceID: fmt.Sprintf("eni-%d", ordinal), Slot: slot(device)}
 }
 
 // TestOneInterfaceDoesNotWaitForAnother has calls for one interface that take a minute, and calls for another that take
@@ -34,15 +34,15 @@ func TestOneInterfaceDoesNotWaitForAnother(t *testing.T) {
 		p := executor.New(slow, silent{}, executor.Options{Members: 4, Removals: 1, Now: time.Now}).Pipeline()
 		begun := time.Now()
 		var ended atomic.Int32
-		p.Start(t.Context(), []plan.Action{attach(1, 1), attach(2, 2)}, func() { ended.Add(1) })
+		p.Start(t.Context(), []plan.Call{attach(1, 1), attach(2, 2)}, func() { ended.Add(1) })
 		if len(p.InFlight()) != 2 {
 			t.Errorf("under way are %v, want both", p.InFlight())
 		}
 		first := p.Next()
-		if len(first) != 1 || first[0].Action.Of().Ordinal != 2 || time.Since(begun) != time.Second {
+		if len(first) != 1 || first[0].Call.Of().Ordinal != 2 || time.Since(begun) != time.Second {
 			t.Errorf("after %s ended %v, want the second one after 1s", time.Since(begun), first)
 		}
-		p.Start(t.Context(), []plan.Action{describe(2, "next")}, func() { ended.Add(1) })
+		p.Start(t.Context(), []plan.Call{describe(2, "next")}, func() { ended.Add(1) })
 		if left := p.InFlight(); len(left) != 2 || left[0].Of().Ordinal != 1 {
 			t.Errorf("under way are %v, want the slow one and the next of the other", left)
 		}

@@ -18,7 +18,7 @@ import (
 
 // planned is what a test's plan does in one round.
 type planned struct {
-	actions []plan.Action
+	actions []plan.Call
 	again   bool
 	err     error
 }
@@ -39,15 +39,15 @@ func TestRun(t *testing.T) {
 	}{
 		"nothing to do ends at once": {rounds: 1, done: true},
 		"each interface's end leads to a plan": {
-			plans:    []planned{{actions: []plan.Action{first, third}}, {actions: []plan.Action{second}}},
+			plans:    []planned{{actions: []plan.Call{first, third}}, {actions: []plan.Call{second}}},
 			recorded: [][]int{{1}, {2}, {3}}, after: 5 * time.Second, rounds: 4, done: true,
 		},
 		"a changed fact leads to a plan at once, while calls are in flight": {
-			plans:    []planned{{actions: []plan.Action{second}}, {again: true}},
+			plans:    []planned{{actions: []plan.Call{second}}, {again: true}},
 			recorded: [][]int{{2}}, after: 2 * time.Second, rounds: 3, done: true,
 		},
 		"an error waits for the calls in flight and records them": {
-			plans:    []planned{{actions: []plan.Action{first, third}}, {err: failed}},
+			plans:    []planned{{actions: []plan.Call{first, third}}, {err: failed}},
 			recorded: [][]int{{1}, {3}}, after: 5 * time.Second, rounds: 2, err: failed,
 		},
 		"facts that change with every plan end it too": {
@@ -77,7 +77,7 @@ func TestRun(t *testing.T) {
 					func(outcomes []executor.Outcome) {
 						var ordinals []int
 						for _, o := range outcomes {
-							ordinals = append(ordinals, o.Action.Of().Ordinal)
+							ordinals = append(ordinals, o.Call.Of().Ordinal)
 						}
 						if len(ordinals) > 0 {
 							recorded = append(recorded, ordinals)

@@ -14,16 +14,16 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// traced begins a span for an action in the context's trace, if there is one. The returned function ends the span.
-func traced(ctx context.Context, action plan.Action) (context.Context, func(error)) {
+// traced begins a span for a call in the context's trace, if there is one. The returned function ends the span.
+func traced(ctx context.Context, call plan.Call) (context.Context, func(error)) {
 	of := trace.SpanFromContext(ctx)
 	if !of.IsRecording() {
 		return ctx, func(error) {}
 	}
-	ctx, span := of.TracerProvider().Tracer("github.com/multieni/multieni/internal/aws/executor").Start(ctx, verb(action),
+	ctx, span := of.TracerProvider().Tracer("github.com/multieni/multieni/internal/aws/executor").Start(ctx, verb(call),
 		trace.WithAttributes(
-			attribute.String("multieni.nodeeni", action.Of().NodeENI),
-			attribute.String("multieni.action", action.String()),
+			attribute.String("multieni.nodeeni", call.Of().NodeENI),
+			attribute.String("multieni.action", call.String()),
 		))
 	return ctx, func(err error) {
 		if err != nil {
@@ -34,9 +34,9 @@ func traced(ctx context.Context, action plan.Action) (context.Context, func(erro
 	}
 }
 
-// verb names the kind of an action. There are few kinds, because span names must have a low cardinality.
-func verb(action plan.Action) string {
-	switch action.(type) {
+// verb names the kind of a call. There are few kinds, because span names must have a low cardinality.
+func verb(call plan.Call) string {
+	switch call.(type) {
 	case plan.Create:
 		return "create"
 	case plan.Attach:

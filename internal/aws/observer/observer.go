@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observer keeps the inventory of the cluster's interfaces current, and reports the nodes that a change
+// Package observer keeps the inventory of the cluster's interfaces current, and reports the instances that a change
 // affects.
 //
 // Two loops feed it. A resync lists all interfaces that the cluster owns, once per period. A poll describes the
@@ -32,8 +32,6 @@ type Reader interface {
 	ListOwned(context.Context) ([]eni.Interface, time.Time, error)
 	// Interfaces describes interfaces by ID, and omits those that EC2 does not return.
 	Interfaces(ctx context.Context, ids []string) ([]eni.Interface, error)
-	// ListByOwner lists the interfaces created for an owner.
-	ListByOwner(ctx context.Context, owner identity.Owner) ([]eni.Interface, error)
 	// DescribeInstance reads one instance with all its interfaces.
 	DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error)
 }
@@ -70,7 +68,7 @@ type Observer struct {
 	// failure is why there is no first list yet.
 	failure Failure
 
-	// changed receives the names of nodes whose interfaces changed.
+	// changed receives the instances whose interfaces changed.
 	changed chan string
 	// wake signals the poll that an interface is in transition.
 	wake   chan struct{}
@@ -116,7 +114,7 @@ func New(reader Reader, options Options) *Observer {
 	}
 }
 
-// Changed returns the channel that receives the names of affected nodes.
+// Changed returns the channel that receives the IDs of affected instances.
 func (o *Observer) Changed() <-chan string { return o.changed }
 
 // WaitSynced returns after the first full list, or when the context ends.
@@ -228,7 +226,7 @@ func (o *Observer) list(ctx context.Context) error {
 	return nil
 }
 
-func (o *Observer) observeList(begun time.Time, all []eni.Interface) (changed []identity.Member) {
+func (o *Observer) observeList(begun time.Time, all []eni.Interface) (changed []identity.Interface) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	changed = o.inventory.ObserveList(begun, all)
@@ -305,7 +303,7 @@ func (o *Observer) pollPeriodAt(now time.Time) time.Duration {
 }
 
 // observe merges a read of the given interfaces.
-func (o *Observer) observe(begun time.Time, ids []string, shown []eni.Interface) (changed []identity.Member) {
+func (o *Observer) observe(begun time.Time, ids []string, shown []eni.Interface) (changed []identity.Interface) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	changed = o.inventory.ObserveInterfaces(begun, shown...)
@@ -317,23 +315,25 @@ func (o *Observer) observe(begun time.Time, ids []string, shown []eni.Interface)
 	return changed
 }
 
-// DescribeInstance reads one instance, merges the result, and returns it. The caller plans for the instance: no node
-// learns of the changes. Others call [Observer.RefreshInstance].
+// DescribeInstance reads one instance, merges the result, and returns it. The caller plans for the instance, so
+// [Observer.Changed] does not get it. All others call [Observer.RefreshInstance]: else no plan would use what changed.
 func (o *Observer) DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error) {
 	look, _, err := o.readInstance(ctx, instanceID)
 	return look, err
 }
 
-// RefreshInstance reads one instance, merges the result, and enqueues the nodes of the interfaces that changed.
-func (o *Observer) RefreshInstance(ctx context.Context, instanceID string) error {
-	_, changed, err := o.readInstance(ctx, instanceID)
+// RefreshInstance reads one instance, merges the result, and returns it. It enqueues the instances of the interfaces
+// that changed.
+func (o *Observer) RefreshInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error) {
+	look, changed, err := o.readInstance(ctx, instanceID)
 	o.notify(ctx, changed)
-	return err
+	return look, err
 }
 
-// readInstance reads one instance and merges the result. It also returns the members that changed.
+// readInstance reads one instance and merges the result. It also returns the identities of the interfaces that
+// changed.
 func (o *Observer) readInstance(ctx context.Context, instanceID string) (
-	look eni.InstanceSnapshot, changed []identity.Member, err error,
+	look eni.InstanceSnapshot, changed []identity.Interface, err error,
 ) {
 	if look, err = o.reader.DescribeInstance(ctx, instanceID); err != nil {
 		return eni.InstanceSnapshot{}, nil, err
@@ -355,30 +355,6 @@ func (o *Observer) readInstance(ctx context.Context, instanceID string) (
 	return look, changed, nil
 }
 
-// ListRemaining lists the remaining interfaces of a NodeENI in EC2, and enqueues their nodes. Denied interfaces do not
-// count: no NodeENI waits for them.
-func (o *Observer) ListRemaining(ctx context.Context, owner identity.Owner) ([]eni.Interface, error) {
-	begun := o.Now()
-	left, err := o.reader.ListByOwner(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	o.observe(begun, nil, left)
-	denied := o.Denied()
-	left = slices.DeleteFunc(left, func(i eni.Interface) bool {
-		// A denied interface that was detached meanwhile serves no instance: the node reconciler deletes it.
-		return inventory.NeverOwned(i) || i.Attachment != nil && slices.Contains(denied, i.ID)
-	})
-	var members []identity.Member
-	for _, i := range left {
-		if m, verdict := identity.Read(o.Cluster, i.Tags); verdict == identity.Owned {
-			members = append(members, m)
-		}
-	}
-	o.notify(ctx, members)
-	return left, nil
-}
-
 // wakePoll wakes the poll if it sleeps.
 func (o *Observer) wakePoll() {
 	select {
@@ -387,33 +363,22 @@ func (o *Observer) wakePoll() {
 	}
 }
 
-func (o *Observer) notify(ctx context.Context, changed []identity.Member) {
-	nodes := map[string]bool{}
-	for _, m := range changed {
-		nodes[m.Node] = true
+// notify sends the instances of interfaces that changed.
+func (o *Observer) notify(ctx context.Context, changed []identity.Interface) {
+	instances := map[string]bool{}
+	for _, is := range changed {
+		instances[is.InstanceID] = true
 	}
-	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		select {
-		case o.changed <- node:
-		case <-ctx.Done():
-			return
-		}
+	for _, instanceID := range slices.Sorted(maps.Keys(instances)) {
+		o.Enqueue(ctx, instanceID)
 	}
 	o.wakePoll()
 }
 
-// EnqueueNode sends a node's name to the receiver of [Observer.Changed].
-func (o *Observer) EnqueueNode(ctx context.Context, node string) {
+// Enqueue sends an instance to the receiver of [Observer.Changed].
+func (o *Observer) Enqueue(ctx context.Context, instanceID string) {
 	select {
-	case o.changed <- node:
+	case o.changed <- instanceID:
 	case <-ctx.Done():
 	}
-}
-
-// EnqueueOwner sends the nodes with interfaces of a NodeENI to the receiver of [Observer.Changed].
-func (o *Observer) EnqueueOwner(ctx context.Context, owner identity.Owner) {
-	o.mu.Lock()
-	members := o.inventory.MembersOf(owner)
-	o.mu.Unlock()
-	o.notify(ctx, members)
 }

@@ -6,6 +6,7 @@ package observer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -84,21 +85,16 @@ func (c *cloud) Interfaces(_ context.Context, ids []string) ([]eni.Interface, er
 	return slices.DeleteFunc(slices.Clone(c.interfaces), func(i eni.Interface) bool { return !slices.Contains(ids, i.ID) }), c.err
 }
 
-func (c *cloud) ListByOwner(_ context.Context, owner identity.Owner) ([]eni.Interface, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(c.interfaces), func(i eni.Interface) bool { return i.Tags[identity.TagNodeENIUID] != string(owner) }), c.err
-}
-
 func (c *cloud) DescribeInstance(_ context.Context, id string) (eni.InstanceSnapshot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return eni.InstanceSnapshot{At: time.Now(), Instance: eni.Instance{ID: id, State: c.state}, Interfaces: slices.Clone(c.interfaces)}, c.err
 }
 
-func member(ordinal int) identity.Member {
-	return identity.Member{
-		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance, Key: identity.Key{Owner: "uid-a", Ordinal: ordinal}, Generation: 1,
+func member(ordinal int) identity.Interface {
+	return identity.Interface{
+		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance, UID: identity.UID(fmt.Sprintf("uid-%d", ordinal)),
+		Name: identity.ObjectName("a", instance, ordinal), Ordinal: ordinal,
 	}
 }
 
@@ -129,16 +125,16 @@ func watch(t *testing.T, c *cloud, test func(*testing.T, *observer.Observer)) {
 	})
 }
 
-// told returns the nodes that the observer has reported since.
+// told returns the instances that the observer has reported since.
 func told(o *observer.Observer) []string {
 	synctest.Wait()
-	var nodes []string
+	var instances []string
 	for {
 		select {
-		case node := <-o.Changed():
-			nodes = append(nodes, node)
+		case id := <-o.Changed():
+			instances = append(instances, id)
 		default:
-			return nodes
+			return instances
 		}
 	}
 }
@@ -147,7 +143,7 @@ func TestAnIdleClusterCostsOneListingPerPeriod(t *testing.T) {
 	c := &cloud{}
 	c.set(attached("eni-1", 0, eni.AttachmentAttached))
 	watch(t, c, func(t *testing.T, o *observer.Observer) {
-		if diff := cmp.Diff([]string{"node-1"}, told(o)); diff != "" {
+		if diff := cmp.Diff([]string{instance}, told(o)); diff != "" {
 			t.Error(diff)
 		}
 		time.Sleep(time.Hour)
@@ -157,7 +153,7 @@ func TestAnIdleClusterCostsOneListingPerPeriod(t *testing.T) {
 		if lists, polls := c.asked(); lists != 13 || polls != 0 {
 			t.Errorf("%d listings and %d polls in an hour, want 13 and none", lists, polls)
 		}
-		if o.Count() != 1 || !o.Holds("uid-a") || len(o.Of(instance).Owned) != 1 || !slices.Equal(o.InstancesOf("node-1"), []string{instance}) {
+		if o.Count() != 1 || len(o.All()) != 1 || len(o.Of(instance).Interfaces) != 1 || o.Since().IsZero() {
 			t.Error("what was listed is not known")
 		}
 	})
@@ -171,7 +167,7 @@ func TestOnlyWhatIsInTransitionIsPolledAndOnlyWhileItIs(t *testing.T) {
 		told(o)
 		after := attached("eni-2", 1, eni.AttachmentAttaching)
 		c.set(attached("eni-1", 0, eni.AttachmentAttached), after)
-		o.RecordCall(time.Now(), after, inventory.Effect{Aspect: "attachment", IsVisible: func(i eni.Interface) bool { return i.Attachment != nil }})
+		o.RecordCreated(time.Now(), member(1), after, eni.Addresses{})
 		time.Sleep(500 * time.Millisecond)
 		if _, polls := c.asked(); polls > 0 {
 			t.Error("asked before EC2 had any time")
@@ -194,7 +190,7 @@ func TestOnlyWhatIsInTransitionIsPolledAndOnlyWhileItIs(t *testing.T) {
 
 		c.set(attached("eni-1", 0, eni.AttachmentAttached), attached("eni-2", 1, eni.AttachmentAttached))
 		time.Sleep(time.Second)
-		if diff := cmp.Diff([]string{"node-1"}, told(o)); diff != "" {
+		if diff := cmp.Diff([]string{instance}, told(o)); diff != "" {
 			t.Error(diff)
 		}
 		c.asked()
@@ -222,7 +218,7 @@ func TestAStartPollsLessOften(t *testing.T) {
 				time.Sleep(tc.after)
 				attaching := attached("eni-2", 1, eni.AttachmentAttaching)
 				c.set(attached("eni-1", 0, eni.AttachmentAttached), attaching)
-				o.RecordCall(time.Now(), attaching, inventory.Effect{Aspect: "attachment", IsVisible: func(i eni.Interface) bool { return i.Attachment != nil }})
+				o.RecordCreated(time.Now(), member(1), attaching, eni.Addresses{})
 				time.Sleep(6500 * time.Millisecond)
 				if _, polls := c.asked(); polls != tc.polls {
 					t.Errorf("%d polls in 6.5 seconds, want %d", polls, tc.polls)
@@ -262,7 +258,7 @@ func TestNotesOfCallsThatEndTogether(t *testing.T) {
 }
 
 // TestWhatIsStuckIsPolledEverMoreSeldom has an interface that EC2 does not detach for a day, as without force for a
-// lost NodeENI. Once it is detached, the observer reports its node within a minute.
+// lost NodeENI. Once it is detached, the observer reports its instance within a minute.
 func TestWhatIsStuckIsPolledEverMoreSeldom(t *testing.T) {
 	c := &cloud{}
 	c.set(attached("eni-1", 0, eni.AttachmentDetaching))
@@ -283,7 +279,7 @@ func TestWhatIsStuckIsPolledEverMoreSeldom(t *testing.T) {
 			return i
 		}())
 		time.Sleep(time.Minute)
-		if diff := cmp.Diff([]string{"node-1"}, told(o)); diff != "" {
+		if diff := cmp.Diff([]string{instance}, told(o)); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -315,7 +311,7 @@ func TestAFailedListingIsTriedAgainAndTakesNothingAway(t *testing.T) {
 		}
 		c.fail(errDown)
 		time.Sleep(time.Hour)
-		if o.Count() != 1 || o.Of(instance).Owned[0].Missing {
+		if o.Count() != 1 || o.Of(instance).Interfaces[0].Missing {
 			t.Error("a failed listing took an interface away")
 		}
 	})
@@ -359,7 +355,7 @@ func TestWhatIsGoneIsFoundWithoutWaitingForTwoListings(t *testing.T) {
 		told(o)
 		c.set()
 		time.Sleep(5*time.Minute + time.Second)
-		if records := o.Of(instance).Owned; len(records) != 1 || !records[0].Missing {
+		if records := o.Of(instance).Interfaces; len(records) != 1 || !records[0].Missing {
 			t.Fatalf("after one listing: %+v", records)
 		}
 		time.Sleep(inventory.AbsenceConfirmation + time.Second)
@@ -385,7 +381,7 @@ func TestAFailedPollGoesOn(t *testing.T) {
 		c.set(free)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if o.Unattached(func(identity.Owner) bool { return true }) != 1 {
+		if o.Unattached(func(inventory.Record) bool { return true }) != 1 {
 			t.Error("the poll gave up")
 		}
 	})
@@ -416,33 +412,6 @@ func TestALookSaysSinceWhenAnInstanceIsMissing(t *testing.T) {
 		c.fail(errDown)
 		if _, err := o.DescribeInstance(t.Context(), instance); !errors.Is(err, errDown) {
 			t.Errorf("got %v", err)
-		}
-	})
-}
-
-// TestADeniedInterfaceKeepsItsNodeENIOnceItIsDetached deletes a NodeENI with an interface that is left alone while it
-// is attached, and that its node deletes as soon as a user detaches it.
-func TestADeniedInterfaceKeepsItsNodeENIOnceItIsDetached(t *testing.T) {
-	c := &cloud{}
-	watch(t, c, func(t *testing.T, o *observer.Observer) {
-		denied := attached("eni-1", 0, eni.AttachmentAttached)
-		c.set(denied)
-		for _, detached := range []bool{false, true} {
-			if detached {
-				denied.Attachment, denied.Status = nil, eni.Available
-				c.set(denied)
-			}
-			if _, err := o.ListRemaining(t.Context(), "uid-a"); err != nil {
-				t.Fatal(err)
-			}
-			o.Judged(time.Now(), denied.Tags[identity.TagInstanceID], nil, []string{denied.ID})
-			left, err := o.ListRemaining(t.Context(), "uid-a")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if keeps := len(left) > 0; keeps != detached {
-				t.Errorf("detached: %t, the NodeENI is kept: %t", detached, keeps)
-			}
 		}
 	})
 }

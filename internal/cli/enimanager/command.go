@@ -32,12 +32,11 @@ func New() *cobra.Command {
 		Short:   "Run the agent of a node, which configures its interfaces",
 		Version: version.String(),
 		Long: `Run the agent of a node. It brings up the links of attached interfaces, gives each the same
-name on every node, and removes the startup taint from the Node once all required interfaces
-are ready. "multieni agent" runs this program, too.
+name on every node, and lets pods use them. "multieni agent" runs this program, too.
 
-It runs in the network namespace of the host with CAP_NET_ADMIN, and needs access to two
-objects of the Kubernetes API: the Node and the NodeENIState of that name. It needs no AWS
-credentials. It uses instance metadata, if available, to explain why an interface is missing.`,
+It runs in the network namespace of the host with CAP_NET_ADMIN, and needs access to its Node
+and the NetworkInterfaces of its instance in the Kubernetes API. It needs no AWS credentials.
+It finds its instance in instance metadata or, without that, in the providerID of the Node.`,
 		Example: `  # on a node
   eni-manager --node-name=ip-10-0-0-10.us-west-2.compute.internal`,
 		Args:          cobra.NoArgs,
@@ -79,7 +78,7 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 		Node: o.NodeName, Host: host, PCI: pci.Open(o.Sysfs), Metadata: metadata.Read,
 		DefaultMTU: o.DefaultMTU, Resync: o.CheckInterval,
 		NetworkdDir: o.NetworkdDir, PluginConfig: o.SRIOVConfig, StateDir: o.StateDir,
-		NetworksDir: o.NetworksDir, LeasesDir: o.LeasesDir, CNIDir: o.CNIDir, CNIConfigDir: o.WaitForCNI, Log: log,
+		PodsDir: o.PodsDir, PodsDisabled: !o.PodNetworks, CNIDir: o.CNIDir, CNIConfigDir: o.WaitForCNI, Log: log,
 	}
 	if o.ObservePodAddresses {
 		pods, err := netlink.OpenPodNetworks(nil)
@@ -90,8 +89,15 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 			log.Error("the agent cannot observe the addresses of pods; give it CAP_NET_BROADCAST", "err", err)
 		}
 	}
-	if o.NetworksDir != "" {
-		leases, err := podlease.OpenWatch(o.LeasesDir)
+	if o.PodsDir != "" {
+		release, err := podlease.LockAgent(ctx, o.PodsDir, func(path string) {
+			log.Warn("another agent runs on this node; waiting until it ends", "lock", path)
+		})
+		if err != nil {
+			return err
+		}
+		defer release()
+		leases, err := podlease.OpenWatch(o.PodsDir)
 		if err == nil {
 			defer leases.Close()
 			settings.LeaseEvents = leases

@@ -102,9 +102,9 @@ func (d *doctor) unable(o objects) {
 	}
 }
 
-// otherNames reports interfaces of the cluster's NodeENIs with the name of another cluster in their tags.
+// otherNames reports interfaces of the cluster's NetworkInterfaces with the name of another cluster in their tags.
 func (d *doctor) otherNames(ctx context.Context, cloud ec2, o objects) {
-	found, err := clustername.CountByName(ctx, cloud, ownersOf(o))
+	found, err := clustername.CountByName(ctx, cloud, uidsOf(o))
 	if err != nil {
 		d.add(report.Warning, "cluster name", err.Error(), "Repeat the check.")
 		return
@@ -119,10 +119,11 @@ func (d *doctor) otherNames(ctx context.Context, cloud ec2, o objects) {
 	}
 }
 
-func ownersOf(o objects) []identity.Owner {
-	var owners []identity.Owner
-	for _, n := range o.nodeENIs {
-		owners = append(owners, identity.Owner(n.UID))
+// uidsOf returns the UIDs of the NetworkInterfaces, which are in the tags of their ENIs.
+func uidsOf(o objects) []identity.UID {
+	var uids []identity.UID
+	for i := range o.interfaces {
+		uids = append(uids, identity.UID(o.interfaces[i].UID))
 	}
-	return owners
+	return uids
 }

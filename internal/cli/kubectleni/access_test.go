@@ -46,14 +46,14 @@ func TestDoctorSaysWhyTheControllerIsNotReady(t *testing.T) {
 		"→ kubectl exec -n eni-controller-system deployment/eni-controller -- /multieni doctor")
 }
 
-// TestInterfacesOfAnotherClusterNameAreListed has an interface of the cluster's NodeENI that a controller with another
+// TestInterfacesOfAnotherClusterNameAreListed has an ENI of the cluster's NetworkInterface that a controller with another
 // cluster name made.
 func TestInterfacesOfAnotherClusterNameAreListed(t *testing.T) {
 	c := readyCluster(t)
-	var n v1alpha1.NodeENIList
+	var n v1alpha1.NetworkInterfaceList
 	must(t, c.List(t.Context(), &n))
 	former := lost("eni-0000000000000f0f0", time.Hour)
-	former.Tags[identity.TagCluster], former.Tags[identity.TagNodeENIUID] = "former", string(n.Items[0].UID)
+	former.Tags[identity.TagCluster], former.Tags[identity.TagUID] = "former", string(n.Items[0].UID)
 	withEC2(t, former)
 	wants(t, succeeds(t, "leaks", "--cluster-name", clusterName), "1 interface of this cluster's NodeENIs have the cluster name former: eni-0000000000000f0f0.", "set clusterName back")
 	if got := run(t, "", "doctor"); !errors.Is(got.failure, kubectleni.ErrFailed) {

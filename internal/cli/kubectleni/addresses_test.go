@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 )
@@ -15,15 +14,15 @@ import (
 // TestAddressesOfPodsAreAtTheirInterface has an address that pods on two nodes have, and that EC2 shows at the interface.
 func TestAddressesOfPodsAreAtTheirInterface(t *testing.T) {
 	c := readyCluster(t)
-	var state v1alpha1.NodeENIState
-	must(t, c.Get(t.Context(), client.ObjectKey{Name: "node-a1"}, &state))
-	state.Status.Interfaces[0].SecondaryPrivateIPs = []string{"10.0.64.200", "10.0.64.7"}
-	c.write(&state)
+	c.change(func(i *v1alpha1.NetworkInterface) {
+		i.Status.Addresses.SecondaryPrivateIPs = []string{"10.0.64.200", "10.0.64.7"}
+	})
 	c.put(&v1alpha1.FloatingAddress{
 		ObjectMeta: metav1.ObjectMeta{Name: "subnet-0f59b4f14737be9ad-10.0.64.200"},
 		Spec:       v1alpha1.FloatingAddressSpec{SubnetID: "subnet-0f59b4f14737be9ad", Address: "10.0.64.200"},
 		Status: v1alpha1.FloatingAddressStatus{
-			Holder: &v1alpha1.AddressHolder{NodeName: "node-a1", ENIID: state.Status.Interfaces[0].ENIID, Since: metav1.Now()},
+			Sequence: 1,
+			Holder:   &v1alpha1.AddressHolder{NodeName: "node-a1", ENIID: "eni-00000000000000001", Since: metav1.Now()},
 			Conditions: []metav1.Condition{{
 				Type: v1alpha1.ConditionContended, Status: metav1.ConditionTrue, Reason: "Contended", Message: "pods on two nodes have it", LastTransitionTime: metav1.Now(),
 			}},

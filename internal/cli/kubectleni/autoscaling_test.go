@@ -20,7 +20,7 @@ import (
 // prefixesOf are the pods of a NodeENI with at least so many prefixes.
 func prefixesOf(least int32) *v1alpha1.NodeENIPods {
 	return &v1alpha1.NodeENIPods{
-		Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: least, Max: 8}},
+		Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: least, Max: max(8, least)}},
 	}
 }
 
@@ -193,7 +193,7 @@ func TestPodsThatNoNodeHasAnAddressFor(t *testing.T) {
 	c.waiting("full", "n6", "0/1 nodes are available: 1 Insufficient addresses.networking.k8s.aws/n6, 1 Insufficient cpu.")
 	c.waiting("other", "n6", "0/1 nodes are available: 1 Insufficient cpu.")
 	c.waiting("misnamed", "n33", "0/1 nodes are available: 1 Insufficient addresses.networking.k8s.aws/n33.")
-	for _, command := range []string{"status", "doctor"} {
+	for _, command := range []string{"why", "doctor"} {
 		t.Run(command, func(t *testing.T) {
 			out := strings.Join(strings.Fields(run(t, "", command).out), " ")
 			wants(t, out, "default/no-node", "no node offers addresses of network n3, and autoscalers do not know that new ones will",
@@ -213,6 +213,6 @@ func TestPodsThatMayNotBeListed(t *testing.T) {
 	withEC2(t)
 	c.put(withPods("n3", prefixesOf(1)))
 	c.denied = []string{"/api/v1/pods"}
-	wants(t, succeeds(t, "status"), "n3")
+	wants(t, succeeds(t, "why"), "n3")
 	wants(t, run(t, "", "doctor").out, "pending pods: list pods without a node", "Ask for permission to list pods.")
 }

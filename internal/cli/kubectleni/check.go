@@ -29,7 +29,7 @@ func newCheck() *cobra.Command {
 		Short: "Check whether two pods of a pod network reach each other, and which step fails",
 		Long: `Check each step between two pods of a pod network, and suggest a next step for the one that
 fails. NETWORK is the name of a NodeENI with spec.pods, or NAME--1 for its second interface. Without
-the names of two pods, the command chooses two that the agents report, on different nodes if possible.
+the names of two pods, the command chooses two that request the network, on different nodes if possible.
 
 The steps of each pod:
   pod          it exists, has a node, and no hostNetwork
@@ -37,15 +37,14 @@ The steps of each pod:
   definition   that exists, and attaches pods to the link of the network
   network      the agent of the node reports that pods can attach
   attachment   Multus reports an address of the pod
-  lease        the agent reports that no other pod can get the address
   address      EC2 delivers it to the interface, which is attached to the node's instance
 The steps between them, in both directions:
   route            packets to the other pod leave by the network's link
   security groups  those of both interfaces allow ICMP echo, or what --port names
   ping             packets really arrive, with --ping
 
-The command reads Pods, NetworkAttachmentDefinitions, NodeENIs and NodeENIStates from the Kubernetes
-API, and interfaces and security groups from EC2 with your own AWS credentials. Without credentials it
+The command reads Pods, NetworkAttachmentDefinitions, NodeENIs and NetworkInterfaces from the
+Kubernetes API, and interfaces and security groups from EC2 with your own AWS credentials. Without credentials it
 leaves out what only EC2 knows, and says so. It changes nothing. It does not read network ACLs.
 
 With --ping it runs ping in both pods, by kubectl exec in the pod's default container. That needs the
@@ -195,12 +194,18 @@ func (k *check) reach(ctx context.Context, facts connectivity.Facts) report.Chec
 }
 
 // errNoPods is the error if there are no two pods to choose.
-var errNoPods = errors.New("the agents report less than two pods of the network")
+var errNoPods = errors.New("less than two pods on its nodes request it")
 
-// choose returns the named pods, or two that the agents report.
-func (k *check) choose(onNodes map[string][]connectivity.Lessee) ([]connectivity.PodName, error) {
+// choose returns the named pods, or two that request the network.
+func (k *check) choose(
+	ctx context.Context, api client.Reader, network connectivity.Network, nodes map[string]placement,
+) ([]connectivity.PodName, error) {
 	if len(k.pods) > 0 {
 		return k.pods, nil
+	}
+	onNodes, err := podsOf(ctx, api, network, nodes)
+	if err != nil {
+		return nil, err
 	}
 	pair, found := connectivity.Choose(onNodes)
 	if !found {

@@ -37,20 +37,18 @@ func (k *check) gather(ctx context.Context, api client.Reader) (connectivity.Fac
 		return facts, err
 	}
 	facts.Network, facts.Traffic = network, k.traffic
-	var states v1alpha1.NodeENIStateList
-	if err := api.List(ctx, &states); err != nil {
-		return facts, unlisted("NodeENIStates", err)
+	var interfaces v1alpha1.NetworkInterfaceList
+	if err := api.List(ctx, &interfaces); err != nil {
+		return facts, unlisted("NetworkInterfaces", err)
 	}
 	nodes := map[string]placement{}
-	onNodes := map[string][]connectivity.Lessee{}
-	for i := range states.Items {
-		place := placementOf(&states.Items[i], network, ordinal)
-		nodes[states.Items[i].Name] = place
-		if place.report != nil {
-			onNodes[states.Items[i].Name] = place.report.Pods
+	for i := range interfaces.Items {
+		n := &interfaces.Items[i]
+		if n.Spec.NodeENI.Name == network.NodeENI && int(n.Spec.Ordinal) == ordinal && n.Status.ENIID != "" {
+			nodes[n.Spec.NodeName] = placementOf(n)
 		}
 	}
-	names, err := k.choose(onNodes)
+	names, err := k.choose(ctx, api, network, nodes)
 	if err != nil {
 		return facts, err
 	}
@@ -90,44 +88,29 @@ func findNetwork(nodeENIs []v1alpha1.NodeENI, name string) (connectivity.Network
 		"nodeeni", name)
 }
 
-// placement is what the NodeENIState of a node has about the network.
+// placement is what the NetworkInterface of a node has about the network.
 type placement struct {
 	report           *connectivity.Report
 	networkInterface *connectivity.Interface
 }
 
-func placementOf(state *v1alpha1.NodeENIState, network connectivity.Network, ordinal int) placement {
-	var p placement
-	for _, i := range state.Status.Interfaces {
-		if i.NodeENI == network.NodeENI && int(i.Ordinal) == ordinal && i.ENIID != "" {
-			p.networkInterface = interfaceOf(state, i)
-		}
-	}
-	if p.networkInterface == nil {
-		return p
-	}
-	for _, n := range state.Status.PodNetworks {
-		if n.Network != network.Name || n.ENIID != p.networkInterface.ID {
-			continue
-		}
-		p.report = &connectivity.Report{
-			Ready: n.Ready, Reason: n.Reason, Message: n.Message, Omitted: int(n.PodsOmitted),
-		}
-		for _, pod := range n.Pods {
-			p.report.Pods = append(p.report.Pods, connectivity.Lessee{
-				PodName: connectivity.PodName{Namespace: pod.Namespace, Name: pod.Name}, UID: pod.UID,
-			})
-		}
+func placementOf(n *v1alpha1.NetworkInterface) placement {
+	p := placement{networkInterface: interfaceOf(n)}
+	if r := n.Status.Node; r != nil && r.Pods != nil {
+		p.report = &connectivity.Report{Ready: r.Pods.Ready, Reason: r.Pods.Reason, Message: r.Pods.Message}
 	}
 	return p
 }
 
-func interfaceOf(state *v1alpha1.NodeENIState, i v1alpha1.InterfaceState) *connectivity.Interface {
-	one := &connectivity.Interface{ID: i.ENIID, InstanceID: state.Spec.InstanceID}
-	one.Subnets = prefixes(i.SubnetCIDR)
-	if i.Pods != nil {
-		one.Subnets = append(one.Subnets, prefixes(i.Pods.SubnetIPv6CIDR)...)
-		one.Routes = prefixes(i.Pods.Routes...)
+func interfaceOf(n *v1alpha1.NetworkInterface) *connectivity.Interface {
+	one := &connectivity.Interface{ID: n.Status.ENIID, InstanceID: n.Spec.InstanceID}
+	for _, subnet := range n.Spec.Subnets {
+		if subnet.ID == n.Status.SubnetID {
+			one.Subnets = prefixes(subnet.CIDR, subnet.IPv6CIDR)
+		}
+	}
+	if n.Spec.Pods != nil {
+		one.Routes = prefixes(n.Spec.Pods.Routes...)
 	}
 	return one
 }
@@ -157,7 +140,7 @@ func readPod(
 	if err != nil {
 		return pod, false, fmt.Errorf("read pod %s: %w", name, err)
 	}
-	pod.UID, pod.Node, pod.Phase = string(object.UID), object.Spec.NodeName, string(object.Status.Phase)
+	pod.Node, pod.Phase = object.Spec.NodeName, string(object.Status.Phase)
 	pod.HostNetwork = object.Spec.HostNetwork
 	pod.Annotation = object.Annotations[connectivity.NetworksAnnotation]
 	pod.Status = object.Annotations[connectivity.StatusAnnotation]
@@ -166,23 +149,71 @@ func readPod(
 		return pod, false, nil //nolint:nilerr // the step annotation says so
 	}
 	for _, one := range requested {
-		definition := &unstructured.Unstructured{}
-		definition.SetGroupVersionKind(schema.GroupVersionKind{
-			Group: netattach.Group, Version: netattach.Version, Kind: netattach.Kind,
-		})
-		err := api.Get(ctx, client.ObjectKey{Namespace: one.Namespace, Name: one.Name}, definition)
+		config, exists, err := readDefinition(ctx, api, one)
 		switch {
 		case meta.IsNoMatchError(err):
 			return pod, true, nil
-		case apierrors.IsNotFound(err):
-			continue
 		case err != nil:
-			return pod, false, fmt.Errorf("read NetworkAttachmentDefinition %s: %w", one, err)
+			return pod, false, err
+		case exists:
+			pod.Definitions[one] = config
 		}
-		config, _, _ := unstructured.NestedString(definition.Object, "spec", "config")
-		pod.Definitions[one] = config
 	}
 	return pod, false, nil
+}
+
+// readDefinition reads the configuration of a NetworkAttachmentDefinition.
+func readDefinition(
+	ctx context.Context, api client.Reader, name connectivity.PodName,
+) (config string, exists bool, err error) {
+	definition := &unstructured.Unstructured{}
+	definition.SetGroupVersionKind(schema.GroupVersionKind{
+		Group: netattach.Group, Version: netattach.Version, Kind: netattach.Kind,
+	})
+	err = api.Get(ctx, client.ObjectKey{Namespace: name.Namespace, Name: name.Name}, definition)
+	if apierrors.IsNotFound(err) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("read NetworkAttachmentDefinition %s: %w", name, err)
+	}
+	config, _, _ = unstructured.NestedString(definition.Object, "spec", "config")
+	return config, true, nil
+}
+
+// podsOf returns the pods that request the network, by the node that runs them.
+func podsOf(
+	ctx context.Context, api client.Reader, network connectivity.Network, nodes map[string]placement,
+) (map[string][]connectivity.PodName, error) {
+	var pods corev1.PodList
+	if err := api.List(ctx, &pods); err != nil {
+		return nil, fmt.Errorf("list pods: %w; name two pods to check", err)
+	}
+	ofNetwork := map[connectivity.PodName]bool{}
+	onNodes := map[string][]connectivity.PodName{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		_, placed := nodes[pod.Spec.NodeName]
+		requested, err := connectivity.Requested(pod.Namespace, pod.Annotations[connectivity.NetworksAnnotation])
+		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		if err != nil || !placed || ended {
+			continue
+		}
+		for _, one := range requested {
+			if _, known := ofNetwork[one]; !known {
+				config, _, err := readDefinition(ctx, api, one)
+				if err != nil && !meta.IsNoMatchError(err) {
+					return nil, err
+				}
+				ofNetwork[one] = one.Name == network.Name || network.Has(config)
+			}
+			if ofNetwork[one] {
+				name := connectivity.PodName{Namespace: pod.Namespace, Name: pod.Name}
+				onNodes[pod.Spec.NodeName] = append(onNodes[pod.Spec.NodeName], name)
+			}
+		}
+	}
+	return onNodes, nil
 }
 
 // gatherEC2 reads the interfaces of both pods, and their security groups.

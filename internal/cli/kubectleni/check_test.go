@@ -59,17 +59,18 @@ func podNetwork(t *testing.T) *cluster {
 		}}}
 		pod.Spec.NodeName, pod.Status.Phase = node, corev1.PodRunning
 		must(t, c.Create(t.Context(), pod))
-		state := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: node}}
-		state.Spec = v1alpha1.NodeENIStateSpec{InstanceID: instance, Zone: "us-east-1" + zone, InstanceType: "m5.xlarge"}
-		state.Status.Interfaces = []v1alpha1.InterfaceState{{
-			Member: v1alpha1.Member{NodeENI: "n3", NodeENIUID: "n3-uid", Generation: 1}, Phase: v1alpha1.PhaseAttached, ENIID: id, SubnetID: subnet, SubnetCIDR: cidr,
-			Pods: &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentIPVLAN, Routes: []string{"10.0.0.0/16"}},
-		}}
-		state.Status.PodNetworks = []v1alpha1.PodNetworkState{{
-			Network: "n3", NodeENI: "n3", ENIID: id, Ready: true, Reason: "NetworkReady",
-			Pods: []v1alpha1.PodReference{{Namespace: "upf", Name: pod.Name, UID: string(pod.UID)}},
-		}}
-		c.put(state)
+		one := &v1alpha1.NetworkInterface{ObjectMeta: metav1.ObjectMeta{Name: "n3-" + instance + "-0"}}
+		one.Spec = v1alpha1.NetworkInterfaceSpec{
+			InstanceID: instance, Zone: "us-east-1" + zone, Origin: v1alpha1.OriginDeclared, NodeName: node,
+			NodeENI: v1alpha1.NodeENIReference{Name: "n3", UID: "n3-uid", Generation: 1},
+			Subnets: []v1alpha1.InterfaceSubnet{{ID: subnet, CIDR: cidr}},
+			Pods:    &v1alpha1.PodSettings{Attachment: v1alpha1.PodAttachmentIPVLAN, Routes: []string{"10.0.0.0/16"}},
+		}
+		one.Status = v1alpha1.NetworkInterfaceStatus{
+			Phase: v1alpha1.PhaseAttached, ENIID: id, AttachmentID: "eni-attach-" + zone, SubnetID: subnet,
+			Node: &v1alpha1.NodeReport{Open: true, Pods: &v1alpha1.PodsReport{Ready: true, Reason: "NetworkReady"}},
+		}
+		c.put(one)
 	}
 	return c
 }
@@ -150,7 +151,7 @@ func TestCheckNamesTheFailedStep(t *testing.T) {
 			func(c *cluster) {
 				c.pod("upf-a", func(p *corev1.Pod) { delete(p.Annotations, connectivity.NetworksAnnotation) })
 			},
-			nil, []string{"✗ annotation of upf/upf-a"},
+			[]string{"upf/upf-a", "upf/upf-b"}, []string{"✗ annotation of upf/upf-a"},
 		},
 		"Multus": {
 			func(c *cluster) {
@@ -163,15 +164,6 @@ func TestCheckNamesTheFailedStep(t *testing.T) {
 		"the definition": {
 			func(c *cluster) { c.absent = []string{definitionOfN3} }, nil,
 			[]string{"✗ definition of upf/upf-a: there is no NetworkAttachmentDefinition upf/n3", "pods.namespaces of NodeENI n3"},
-		},
-		"the lease": {
-			func(c *cluster) {
-				var state v1alpha1.NodeENIState
-				must(c.t, c.Get(c.t.Context(), client.ObjectKey{Name: "node-b1"}, &state))
-				state.Status.PodNetworks[0].Pods = nil
-				c.write(&state)
-			},
-			[]string{"upf/upf-a", "upf/upf-b"}, []string{"✗ lease of upf/upf-b: the agent reports no lease"},
 		},
 		"the address": {
 			func(c *cluster) {
@@ -207,11 +199,11 @@ func TestCheckNamesTheFailedStep(t *testing.T) {
 // interfaceOf returns the ID of the interface of the node whose pod has such an address.
 func (c *cluster) interfaceOf(prefix string) string {
 	c.t.Helper()
-	var states v1alpha1.NodeENIStateList
-	must(c.t, c.List(c.t.Context(), &states))
-	for _, s := range states.Items {
-		if strings.HasPrefix(s.Status.Interfaces[0].SubnetCIDR, prefix) {
-			return s.Status.Interfaces[0].ENIID
+	var all v1alpha1.NetworkInterfaceList
+	must(c.t, c.List(c.t.Context(), &all))
+	for _, i := range all.Items {
+		if strings.HasPrefix(i.Spec.Subnets[0].CIDR, prefix) {
+			return i.Status.ENIID
 		}
 	}
 	c.t.Fatalf("no interface in %s", prefix)
@@ -277,7 +269,7 @@ func TestCheckHasVerdictsInJSON(t *testing.T) {
 	podNetwork(t)
 	var verdicts report.Checks
 	must(t, json.Unmarshal([]byte(succeeds(t, "check", "n3", "-o", "json")), &verdicts))
-	steps := []string{"pod", "annotation", "definition", "network", "attachment", "lease", "address", "route", "security groups"}
+	steps := []string{"pod", "annotation", "definition", "network", "attachment", "address", "route", "security groups"}
 	for _, step := range steps {
 		if !slices.ContainsFunc(verdicts, func(c report.Check) bool { return strings.HasPrefix(c.Check, step) && c.Grade == report.OK }) {
 			t.Errorf("no step %s: %+v", step, verdicts)
@@ -299,7 +291,7 @@ func TestCheckRefusesWhatItCannotCheck(t *testing.T) {
 		"a name with two slashes": {[]string{"n3", "upf/a/b", "upf/b"}, "is not [NAMESPACE/]POD"},
 		"an unknown network":      {[]string{"n4"}, "there is no pod network n4"},
 		"a NodeENI without pods":  {[]string{"plain"}, "NodeENI plain has no spec.pods"},
-		"a network without pods":  {[]string{"empty"}, "the agents report less than two pods of the network"},
+		"a network without pods":  {[]string{"empty"}, "less than two pods on its nodes request it"},
 		"a wrong port":            {[]string{"n3", "--port", "80/GRE"}, "PORT[/PROTOCOL]"},
 		"no time":                 {[]string{"n3", "--timeout", "0s"}, "must be longer than 0"},
 		"an unknown format":       {[]string{"n3", "-o", "svg"}, "-o svg is not supported"},

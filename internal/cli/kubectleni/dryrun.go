@@ -13,14 +13,16 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/aws/resolver"
 	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/forecast"
-	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/report"
@@ -34,13 +36,14 @@ type dryRun struct {
 	before []v1alpha1.NodeENI
 	// names are the names of the planned NodeENIs, removed those of the NodeENIs that would be deleted.
 	names, removed []string
+	api            client.Reader
 	cloud          ec2
 	now            time.Time
 
-	// claims return the claim of each NodeENI on a node at a location, in the order of nodeENIs.
-	claims []func(selector.Location) render.Claim
-	// stateOf finds a node's state by its name.
-	stateOf map[string]*v1alpha1.NodeENIState
+	// found has the matches of the selectors of each NodeENI, in their order, and floatingOf the ranges of addresses that
+	// follow pods.
+	found      []*selector.Found
+	floatingOf []map[string][]string
 }
 
 // maxParallelReads is the number of nodes that are read concurrently; their reads share calls.
@@ -50,10 +53,6 @@ const maxParallelReads = 2000
 func (d *dryRun) simulate(ctx context.Context) (drafts []report.SimulatedNode, skipped []string, err error) {
 	if err := d.resolve(ctx); err != nil {
 		return nil, nil, err
-	}
-	d.stateOf = map[string]*v1alpha1.NodeENIState{}
-	for i := range d.states {
-		d.stateOf[d.states[i].Name] = &d.states[i]
 	}
 	outcomes := make([]*report.SimulatedNode, len(d.nodes))
 	group, ctx := errgroup.WithContext(ctx)
@@ -114,20 +113,15 @@ func (d *dryRun) concerns(node *corev1.Node) bool {
 func (d *dryRun) resolve(ctx context.Context) error {
 	resolve := resolver.New(d.cloud, resolver.Options{Fresh: time.Hour, Doubtful: time.Hour, Now: time.Now})
 	for i := range d.nodeENIs {
-		n := &d.nodeENIs[i]
-		subnets, err := resolve.Subnets(ctx, controller.SubnetTerms(n.Spec))
+		found, err := controller.Resolve(ctx, resolve, &d.nodeENIs[i])
 		if err != nil {
-			return fmt.Errorf("resolve the subnets of NodeENI %s: %w", n.Name, err)
+			return err
 		}
-		groups, err := resolve.SecurityGroups(ctx, controller.GroupTerms(n.Spec))
+		floatingOf, err := controller.FloatingOf(ctx, d.api, &d.nodeENIs[i])
 		if err != nil {
-			return fmt.Errorf("resolve the security groups of NodeENI %s: %w", n.Name, err)
+			return fmt.Errorf("list SubnetReservations: %w", err)
 		}
-		d.claims = append(d.claims, func(at selector.Location) render.Claim {
-			claim := controller.NewClaim(n)
-			controller.ResolveClaim(&claim, n.Spec, selector.Found{Subnets: subnets, Groups: groups}, at)
-			return claim
-		})
+		d.found, d.floatingOf = append(d.found, found), append(d.floatingOf, floatingOf)
 	}
 	return nil
 }
@@ -143,53 +137,55 @@ func (d *dryRun) simulateNode(
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", node.Name, err)
 	}
-	wanted := d.desired(node, ref.ID, selector.Location{Zone: ref.Zone, VPCID: look.Instance.VPCID})
-	facts := forecast.Input{Look: look, Limits: limits, Ledger: d.ledger(node.Name, ref.ID),
-		Stored: map[string]plan.Stored{}}
-	if state := d.stateOf[node.Name]; state != nil {
-		controller.AddFacts(facts.Stored, controller.RequestedAddresses(nil, *state),
-			func(i *plan.Stored, addresses eni.Addresses) { i.Requested = addresses })
-		controller.AddFacts(facts.Stored, controller.RecordsOfENA(*state),
-			func(i *plan.Stored, record plan.ENA) { i.ENA = record })
-		controller.AddFacts(facts.Stored, controller.PodNetworks(state, ref.ID),
-			func(i *plan.Stored, report plan.PodNetwork) { i.Report = &report })
+	in := forecast.Input{
+		Cluster: d.cloud.cluster, Look: look, Limits: limits, InstanceTags: d.cloud.instanceTags,
+		Node: d.instance(node, ref, look.Instance.VPCID), NodeENIs: d.declared(),
 	}
-	return &report.SimulatedNode{Node: node.Name, Outcome: forecast.Simulate(wanted, facts, d.now).Of(d.names),
-		Look: look, Limits: limits}, nil
+	for i := range d.interfaces {
+		if d.interfaces[i].Spec.InstanceID == ref.ID {
+			in.Objects = append(in.Objects, forecastObject(&d.interfaces[i]))
+		}
+	}
+	return &report.SimulatedNode{Node: node.Name, Outcome: forecast.Simulate(in, d.now).Of(d.names), Look: look,
+		Limits: limits}, nil
 }
 
-func (d *dryRun) desired(node *corev1.Node, instanceID string, at selector.Location) render.Declared {
-	wanted := render.Declared{Cluster: d.cloud.cluster, Node: node.Name, InstanceID: instanceID,
-		InstanceTags: d.cloud.instanceTags}
+// instance returns what package render knows about the instance of a node.
+func (d *dryRun) instance(node *corev1.Node, ref eni.InstanceRef, vpcID string) render.In {
+	return render.In{Instance: ref, VPCID: vpcID, Nodes: []render.Registration{
+		{Name: node.Name, Labels: node.Labels, Paused: controller.Paused(node)},
+	}}
+}
+
+// declared returns the NodeENIs as they would be.
+func (d *dryRun) declared() []fleet.NodeENI {
+	all := make([]fleet.NodeENI, len(d.nodeENIs))
 	for i := range d.nodeENIs {
-		wanted.Claims = append(wanted.Claims, d.claim(i, node, at))
+		n := &d.nodeENIs[i]
+		all[i] = fleet.NodeENI{NodeENI: controller.NodeENI(n), Replace: n.Spec.UpdatePolicy == v1alpha1.UpdateReplace}
+		all[i].Found, all[i].FloatingOf = d.found[i], d.floatingOf[i]
+		all[i].Deleting = all[i].Deleting || slices.Contains(d.removed, n.Name)
 	}
-	return wanted
+	return all
 }
 
-func (d *dryRun) claim(i int, node *corev1.Node, at selector.Location) render.Claim {
-	n := &d.nodeENIs[i]
-	standing, why := render.ModeFor(render.SelectionFacts{
-		NodeENIKnown: true, NodeENIDeleting: !n.DeletionTimestamp.IsZero() || slices.Contains(d.removed, n.Name),
-		NodePresent: true, Selected: controller.Selector(n.Spec).Matches(labels.Set(node.Labels)),
-		NodeENIPaused: controller.Paused(n), NodePaused: controller.Paused(node),
-	})
-	claim := controller.NewClaim(n)
-	if standing == render.Ensure {
-		claim = d.claims[i](at)
+// forecastObject converts an object for package forecast.
+func forecastObject(n *v1alpha1.NetworkInterface) forecast.Object {
+	tracking, asPrimary := object.ConnectionTracking(n.Status.ConnectionTracking)
+	o := forecast.Object{
+		Object: object.Rendered(n), Requested: object.Addresses(n.Status.Requested), Since: n.CreationTimestamp.Time,
+		ENA: plan.ENA{ConnectionTracking: tracking, TrackAsPrimary: asPrimary,
+			ENAExpress: eni.ENAExpress(n.Status.ENAExpress), Unsupported: n.Status.Unsupported},
 	}
-	claim.Mode, claim.Why = standing, why
-	return claim
-}
-
-func (d *dryRun) ledger(node, instanceID string) identity.Generations {
-	ledger := identity.Generations{}
-	state := d.stateOf[node]
-	if state == nil || state.Spec.InstanceID != instanceID {
-		return ledger
+	if n.Status.Pods != nil {
+		o.Granted = prefixes(n.Status.Pods.Prefixes...)
 	}
-	for _, m := range state.Spec.Members {
-		ledger[identity.Key{Owner: identity.Owner(m.NodeENIUID), Ordinal: int(m.Ordinal)}] = identity.Generation(m.Generation)
+	if n.Status.Node != nil && n.Status.Node.Pods != nil {
+		pods := n.Status.Node.Pods
+		o.Wanted, o.Used = int(pods.Wanted), int(pods.Used)
+		for _, pod := range pods.Pods {
+			o.Pods = append(o.Pods, pod.Namespace+"/"+pod.Name)
+		}
 	}
-	return ledger
+	return o
 }

@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -177,7 +178,8 @@ func (c *cluster) put(object client.Object) {
 // node puts a node of the example world with labels, as "ng=multi-eni".
 func (c *cluster) node(name, zone, instanceID string, labels map[string]string) {
 	c.t.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelInstanceTypeStable: "m5.xlarge"}}}
+	maps.Copy(node.Labels, labels)
 	node.Spec.ProviderID = "aws:///" + zone + "/" + instanceID
 	c.put(node)
 }
@@ -218,37 +220,56 @@ func readyCluster(t *testing.T) *cluster {
 		ObservedGeneration: 1, Nodes: 1, Desired: 1, Attached: 1, Ready: 1, Conditions: []metav1.Condition{condition(metav1.ConditionTrue, "Attached", "all is attached")},
 	}
 	c.put(n)
-	state := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: "node-a1"}}
-	state.Spec = v1alpha1.NodeENIStateSpec{InstanceID: "i-0a10000000000000a", Zone: "us-east-1a", InstanceType: "m5.xlarge"}
-	member := v1alpha1.Member{NodeENI: "multus", NodeENIUID: n.UID, Generation: 1}
-	state.Status = v1alpha1.NodeENIStateStatus{
-		Desired: 1, Attached: 1, Conditions: []metav1.Condition{condition(metav1.ConditionTrue, "Attached", "all is attached")},
-		NodeENIs: []v1alpha1.ObservedNodeENI{{NodeENI: "multus", NodeENIUID: n.UID, ObservedGeneration: 1}},
-		Interfaces: []v1alpha1.InterfaceState{{
-			Member: member, Phase: v1alpha1.PhaseAttached, ENIID: "eni-00000000000000001", SubnetID: "subnet-0f59b4f14737be9ad",
-			PrivateIP: "10.0.64.4", MACAddress: "02:00:00:00:00:01", DeviceIndex: 2, RequestedDeviceIndex: 2,
-		}},
-		Links: []v1alpha1.LinkState{{MACAddress: "02:00:00:00:00:01", NodeENI: "multus", State: v1alpha1.LinkReady, Reason: "Configured", Name: "ens7", MTU: 9001}},
-	}
-	c.put(state)
+	c.put(interfaceOfMultus(n))
 	return c
+}
+
+// nameOfMultus is the name of the NetworkInterface of NodeENI multus on node-a1.
+const nameOfMultus = "multus-i-0a10000000000000a-0"
+
+// interfaceOfMultus is that object, as declared.
+func interfaceOfMultus(n *v1alpha1.NodeENI) *v1alpha1.NetworkInterface {
+	i := &v1alpha1.NetworkInterface{ObjectMeta: metav1.ObjectMeta{Name: nameOfMultus, Finalizers: []string{v1alpha1.InterfaceFinalizer}}}
+	i.Spec = v1alpha1.NetworkInterfaceSpec{
+		InstanceID: "i-0a10000000000000a", Zone: "us-east-1a", Origin: v1alpha1.OriginDeclared, NodeName: "node-a1",
+		NodeENI: v1alpha1.NodeENIReference{Name: "multus", UID: n.UID, Generation: 1}, Slot: v1alpha1.InterfaceSlot{DeviceIndex: 2},
+		Subnets:          []v1alpha1.InterfaceSubnet{{ID: "subnet-0f59b4f14737be9ad", CIDR: "10.0.64.0/20"}},
+		SecurityGroupIDs: []string{"sg-05da196f3314d4af8"}, Required: true, Link: &v1alpha1.LinkSettings{},
+	}
+	i.Status = v1alpha1.NetworkInterfaceStatus{
+		ObservedGeneration: 1, Phase: v1alpha1.PhaseAttached, Conditions: []metav1.Condition{condition(metav1.ConditionTrue, "Attached", "it is attached")},
+		ENIID: "eni-00000000000000001", AttachmentID: "eni-attach-1", SubnetID: "subnet-0f59b4f14737be9ad", MACAddress: "02:00:00:00:00:01",
+		Addresses: v1alpha1.InterfaceAddresses{PrivateIP: "10.0.64.4"}, Slot: &v1alpha1.InterfaceSlot{DeviceIndex: 2}, Evidence: v1alpha1.EvidenceCreated,
+		Node: &v1alpha1.NodeReport{
+			Agent: v1alpha1.AgentProcess{BootID: "boot", ProcessID: "process"}, ObservedGeneration: 1,
+			Link: &v1alpha1.LinkReport{State: v1alpha1.LinkReady, Reason: "Configured", Name: "ens7", MTU: 9001},
+		},
+	}
+	return i
+}
+
+// change changes the status of the interface of the ready cluster.
+func (c *cluster) change(edit func(*v1alpha1.NetworkInterface)) {
+	c.t.Helper()
+	var i v1alpha1.NetworkInterface
+	must(c.t, c.Get(c.t.Context(), client.ObjectKey{Name: nameOfMultus}, &i))
+	edit(&i)
+	c.write(&i)
 }
 
 // block makes the only interface of the ready cluster blocked.
 func (c *cluster) block(reason, message string) {
 	c.t.Helper()
 	var n v1alpha1.NodeENI
-	var state v1alpha1.NodeENIState
 	must(c.t, c.Get(c.t.Context(), client.ObjectKey{Name: "multus"}, &n))
-	must(c.t, c.Get(c.t.Context(), client.ObjectKey{Name: "node-a1"}, &state))
 	refused := []metav1.Condition{condition(metav1.ConditionFalse, reason, message)}
 	n.Status.Attached, n.Status.Ready, n.Status.Blocked, n.Status.Conditions = 0, 0, 1, refused
-	state.Status.Attached, state.Status.Conditions, state.Status.Links = 0, refused, nil
-	state.Status.Interfaces = []v1alpha1.InterfaceState{{
-		Member: state.Status.Interfaces[0].Member, Phase: v1alpha1.PhaseBlocked, DeviceIndex: 2, RequestedDeviceIndex: 2, Reason: reason, Message: message,
-	}}
 	c.write(&n)
-	c.write(&state)
+	blocked := interfaceOfMultus(&n)
+	must(c.t, c.Patch(c.t.Context(), blocked.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	must(c.t, c.Delete(c.t.Context(), blocked.DeepCopy()))
+	blocked.Status = v1alpha1.NetworkInterfaceStatus{ObservedGeneration: 1, Phase: v1alpha1.PhaseBlocked, Conditions: refused}
+	c.put(blocked)
 }
 
 // withEC2 starts a simulated AWS with the example world and further interfaces, and configures the SDK for it.

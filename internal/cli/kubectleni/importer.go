@@ -9,21 +9,23 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/importer"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/report"
 	"github.com/multieni/multieni/internal/core/selector"
 )
@@ -36,9 +38,9 @@ const (
 )
 
 const importLong = `Import the interfaces of the aws-multi-eni-controller without interrupting their traffic. The
-command adds multieni's tags to its attached interfaces; the next controller that starts adopts
-them in their slots. It then removes the other controller's finalizer from the NodeENIs, because
-nothing else would.
+command adds multieni's tags to its attached interfaces, among them the name of a NetworkInterface;
+the controller takes them over in their slots. The command then removes the other controller's
+finalizer from the NodeENIs, because nothing else would.
 
 Stop that controller first; the command fails while it runs. It lists interfaces that are not
 attached to a node of this cluster, or that no NodeENI matches, and does not change them. It
@@ -57,7 +59,7 @@ The import does not need a pause to end. A NodeENI keeps the other controller's 
 its interfaces on all nodes are imported.
 
 With --undo, the command gives imported interfaces back: it removes multieni's tags from them and
-their records from the NodeENIStates. Interfaces stay attached, and their other tags stay. A
+their NetworkInterfaces. Interfaces stay attached, and their other tags stay. A
 NodeENI without any interface of multieni loses multieni's finalizer, so that its deletion deletes
 no interface. Stop the controller of multieni first; the command fails while it runs. Interfaces
 that multieni created stay its own. Interfaces of a NodeENI with pods stay too: remove spec.pods,
@@ -155,6 +157,11 @@ func (i *importRun) read(ctx context.Context) (objects, error) {
 	if !i.nodes.Empty() && !slices.ContainsFunc(o.nodes, i.selects) {
 		return o, fmt.Errorf("--selector=%s matches no node; kubectl get nodes --show-labels shows their labels", i.nodes)
 	}
+	var interfaces v1alpha1.NetworkInterfaceList
+	if err := i.api.List(ctx, &interfaces); err != nil && !meta.IsNoMatchError(err) { // multieni may not be installed yet
+		return o, unlisted("NetworkInterfaces", err)
+	}
+	o.interfaces = interfaces.Items
 	i.nodeENIs = map[string]*v1alpha1.NodeENI{}
 	for n := range o.nodeENIs {
 		i.nodeENIs[o.nodeENIs[n].Name] = &o.nodeENIs[n]
@@ -170,7 +177,7 @@ func (i *importRun) find(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := dryRun{objects: o, cloud: i.cloud, now: i.now}
+	d := dryRun{objects: o, api: i.api, cloud: i.cloud, now: i.now}
 	if err := d.resolve(ctx); err != nil {
 		return err
 	}
@@ -232,12 +239,11 @@ func (i *importRun) match(d *dryRun, interfaces []eni.Interface) {
 		// An import changes nothing of a node that the controller would do, so it does not wait for the end of a pause.
 		node = node.DeepCopy()
 		delete(node.Annotations, v1alpha1.PausedAnnotation)
-		wanted := d.desired(node, ref.ID, selector.Location{Zone: ref.Zone, VPCID: some[0].VPCID})
 		find := importer.Find
 		if i.from == importer.FromFunction {
 			find = importer.FindUnowned
 		}
-		found := find(wanted, some, identity.GenerationAt(i.now))
+		found := find(i.declared(d, d.instance(node, ref, some[0].VPCID)), some)
 		i.outcome.Matches = append(i.outcome.Matches, found.Matches...)
 		i.outcome.Passed = append(i.outcome.Passed, found.Passed...)
 	}
@@ -251,6 +257,49 @@ func (i *importRun) match(d *dryRun, interfaces []eni.Interface) {
 				importer.Skipped{Interface: one, Why: "it is attached to no node of this cluster"})
 		}
 	}
+}
+
+// declared returns what the NodeENIs declare for an instance.
+func (i *importRun) declared(d *dryRun, in render.In) importer.Declared {
+	declared := importer.Declared{Cluster: d.cloud.cluster, Node: in.Nodes[0].Name, InstanceID: in.Instance.ID,
+		DecidedAt: i.now}
+	for _, n := range d.declared() {
+		mode, why := n.ModeOf(in.Nodes)
+		one := importer.NodeENI{Name: n.Name, Why: why}
+		if mode == render.Ensure {
+			one.Interfaces = i.wanted(d, n.NodeENI, in)
+		}
+		declared.NodeENIs = append(declared.NodeENIs, one)
+	}
+	return declared
+}
+
+// wanted returns the interfaces that a NodeENI declares for an instance, each with the ordinal of its object. The other
+// controller has no interface for one that multieni has.
+func (i *importRun) wanted(d *dryRun, n render.NodeENI, in render.In) (all []importer.Wanted) {
+	var objects []render.Object
+	for o := range d.interfaces {
+		if d.interfaces[o].Spec.InstanceID == in.Instance.ID && d.interfaces[o].Spec.NodeENI.Name == n.Name {
+			objects = append(objects, object.Rendered(&d.interfaces[o]))
+		}
+	}
+	placed := n.At(selector.Location{Zone: in.Instance.Zone, VPCID: in.VPCID}).Interfaces
+	paired := n.Pair(placed, objects)
+	for at, w := range placed {
+		one := importer.Wanted{Ordinal: w.Ordinal, Settings: eni.Settings{Slot: w.Slot, ExactSlot: n.ExactSlot,
+			Spec: w.Template.EC2}}
+		for _, subnet := range w.Candidates {
+			one.Subnets = append(one.Subnets, subnet.ID)
+		}
+		if o, has := paired[at]; has {
+			one.Ordinal = objects[o].Spec.Ordinal
+			if objects[o].ENIID != "" && i.from == importer.FromController {
+				continue
+			}
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // wait notes the NodeENIs of interfaces that are not imported yet.
@@ -267,7 +316,7 @@ func (i *importRun) matched() []report.ImportedInterface {
 	all := []report.ImportedInterface{}
 	for _, m := range i.outcome.Matches {
 		all = append(all, report.ImportedInterface{
-			ENIID: m.Interface.ID, NodeENI: m.Member.NodeENI, Node: m.Member.Node, Ordinal: m.Member.Ordinal,
+			ENIID: m.Interface.ID, NodeENI: m.Key.NodeENI, Node: m.Key.Node, Ordinal: m.Key.Ordinal,
 			Slot: m.Interface.Attachment.Slot.String(),
 		})
 	}
@@ -314,9 +363,8 @@ func (i *importRun) isOtherControllerStopped(ctx context.Context) error {
 func (i *importRun) carryOut(ctx context.Context) error {
 	var failed []error
 	for _, m := range i.outcome.Matches {
-		tags := m.Member.DesiredTags(v1alpha1.Strings(i.nodeENIs[m.Member.NodeENI].Spec.Tags))
+		tags := m.Key.Tags(i.now, v1alpha1.Strings(i.nodeENIs[m.Key.NodeENI].Spec.Tags))
 		tags[identity.TagImportedFrom] = i.from
-		tags[identity.TagCreatedAt] = strconv.FormatInt(i.now.Unix(), 10)
 		if err := i.cloud.PutTags(ctx, m.Interface.ID, tags); err != nil {
 			failed = append(failed, fmt.Errorf("tag %s: %w", m.Interface.ID, err))
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -63,7 +62,7 @@ func (i *importRun) findImported(ctx context.Context) error {
 		found := importer.FindImported(i.cloud.cluster, ref.ID, i.from, all)
 		i.outcome.Passed = append(i.outcome.Passed, found.Passed...)
 		for _, m := range found.Matches {
-			if nodeENI := i.nodeENIs[m.Member.NodeENI]; nodeENI != nil && nodeENI.Spec.Pods != nil {
+			if nodeENI := i.nodeENIs[m.Key.NodeENI]; nodeENI != nil && nodeENI.Spec.Pods != nil {
 				i.outcome.Passed = append(i.outcome.Passed, importer.Skipped{Interface: m.Interface, Why: fmt.Sprintf(
 					"pods have addresses of NodeENI %s; remove spec.pods, and wait until no pod has one", nodeENI.Name)})
 				continue
@@ -71,19 +70,19 @@ func (i *importRun) findImported(ctx context.Context) error {
 			i.outcome.Matches = append(i.outcome.Matches, m)
 		}
 	}
-	keeping := map[identity.Owner]bool{}
+	keeping := map[string]bool{}
 	for _, one := range all {
-		if member, _ := identity.Read(i.cloud.cluster, one.Tags); !i.releases(one.ID) {
-			keeping[member.Owner] = true
+		if tagged, _ := identity.Read(i.cloud.cluster, one.Tags); !i.releases(one.ID) {
+			keeping[tagged.NodeENI] = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(i.nodeENIs)) {
 		nodeENI := i.nodeENIs[name]
 		released := slices.ContainsFunc(i.outcome.Matches, func(m importer.Match) bool {
-			return m.Member.Owner == identity.Owner(nodeENI.UID)
+			return m.Key.NodeENI == name
 		})
 		held := controllerutil.ContainsFinalizer(nodeENI, v1alpha1.Finalizer)
-		if held && released && !keeping[identity.Owner(nodeENI.UID)] {
+		if held && released && !keeping[name] {
 			i.objects = append(i.objects, *nodeENI)
 		}
 	}
@@ -124,7 +123,7 @@ func (i *importRun) release(ctx context.Context) error {
 	}
 	var failed []error
 	for _, m := range i.outcome.Matches {
-		err := i.forget(ctx, m.Member)
+		err := i.forget(ctx, m.Interface.ID)
 		if err == nil {
 			err = i.cloud.RemoveTags(ctx, m.Interface.ID, importer.ImportedKeys(m.Interface.Tags))
 		}
@@ -138,29 +137,27 @@ func (i *importRun) release(ctx context.Context) error {
 	return nil
 }
 
-// forget removes a member from the ledger of its node. A state without members is deleted: the controller writes it
-// again for what a NodeENI still declares.
-func (i *importRun) forget(ctx context.Context, m identity.Member) error {
-	var state v1alpha1.NodeENIState
-	if err := i.api.Get(ctx, client.ObjectKey{Name: m.Node}, &state); err != nil {
-		return client.IgnoreNotFound(err)
+// forget lets the NetworkInterface of an ENI go without a call: its finalizer is removed, and then the object. The
+// controller makes it again for what a NodeENI still declares.
+func (i *importRun) forget(ctx context.Context, interfaceID string) error {
+	var all v1alpha1.NetworkInterfaceList
+	if err := i.api.List(ctx, &all); err != nil {
+		return unlisted("NetworkInterfaces", err)
 	}
-	before := state.DeepCopy()
-	state.Spec.Members = slices.DeleteFunc(state.Spec.Members, func(one v1alpha1.Member) bool {
-		return identity.Owner(one.NodeENIUID) == m.Owner && int(one.Ordinal) == m.Ordinal
-	})
-	if len(state.Spec.Members) == 0 {
-		controllerutil.RemoveFinalizer(&state, v1alpha1.Finalizer)
-	}
-	changed := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := i.api.Patch(ctx, &state, changed); err != nil {
-		return fmt.Errorf("remove it from NodeENIState %s: %w", m.Node, err)
-	}
-	if len(state.Spec.Members) > 0 {
-		return nil
-	}
-	if err := i.api.Delete(ctx, &state); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete NodeENIState %s: %w", m.Node, err)
+	for n := range all.Items {
+		object := &all.Items[n]
+		if object.Status.ENIID != interfaceID {
+			continue
+		}
+		before := object.DeepCopy()
+		controllerutil.RemoveFinalizer(object, v1alpha1.InterfaceFinalizer)
+		changed := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := i.api.Patch(ctx, object, changed); err != nil {
+			return fmt.Errorf("remove the finalizer of NetworkInterface %s: %w", object.Name, err)
+		}
+		if err := i.api.Delete(ctx, object, client.Preconditions{UID: &object.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete NetworkInterface %s: %w", object.Name, err)
+		}
 	}
 	return nil
 }

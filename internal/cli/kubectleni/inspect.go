@@ -16,7 +16,7 @@ import (
 // Commands returns the commands. Their examples call them by the name of the program, for example "kubectl eni".
 func Commands(program string) []*cobra.Command {
 	all := []*cobra.Command{
-		newStatus(), newNode(), newWhy(), newPlan(), newDoctor(), newLeaks(), newImport(), newTopology(),
+		newWhy(), newNode(), newRelease(), newPlan(), newDoctor(), newLeaks(), newImport(), newTopology(),
 		newSubnets(), newNADs(), newCheck(), newAutoscaling(),
 	}
 	for _, c := range all {

@@ -13,9 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/report"
 )
 
@@ -26,13 +24,14 @@ func newLeaks() *cobra.Command {
 	var q question
 	c := &cobra.Command{
 		Use:   "leaks",
-		Short: "List interfaces in EC2 whose NodeENI does not exist; delete them on request",
-		Long: `List the interfaces that have this cluster's tag and whose NodeENI does not exist, and what
-happens to each. A running controller removes them by itself. Interfaces that have no NodeENI and
-are not leaks are listed separately: launch interfaces, pre-join interfaces of the lifecycle hook
-or of eni-bootstrap, and those that the controller retains because their tags are no evidence.
-So are interfaces of this cluster's NodeENIs that have the name of another cluster: a controller with
-another cluster name made them.
+		Short: "List interfaces in EC2 that no NetworkInterface has; delete them on request",
+		Long: `List the ENIs that have this cluster's tag and that no NetworkInterface has, and what happens to
+each. A running controller deletes those that are unattached, ten minutes after their creation. It
+detaches none: nothing says that no pod uses it. Such an interface ends with its instance, or a new
+NetworkInterface of its name takes it over. ENIs that are no leaks are listed separately: launch
+interfaces, and pre-join interfaces of the lifecycle hook or of eni-bootstrap. So are interfaces of
+this cluster's NodeENIs that have the name of another cluster: a controller with another cluster name
+made them.
 
 With --collect, the command deletes the leaks that are unattached and old enough, after you
 confirm it. It never detaches an interface, and never changes one without the cluster's tag. It
@@ -63,8 +62,7 @@ calls EC2 with your own AWS credentials.`,
 	return c
 }
 
-// findLeaks reads EC2 before the NodeENIs, so that the read of an interface is always older than the absence of its
-// owner.
+// findLeaks reads EC2 before the objects, so that the read of an ENI is always older than the absence of its object.
 func findLeaks(ctx context.Context, api client.Client, cloud ec2) (report.Leaks, error) {
 	owned, _, err := cloud.ListOwned(ctx)
 	if err != nil {
@@ -74,31 +72,14 @@ func findLeaks(ctx context.Context, api client.Client, cloud ec2) (report.Leaks,
 	if err != nil {
 		return report.Leaks{}, err
 	}
-	known := report.Evidence{Living: map[identity.Owner]bool{}, Recorded: map[string]bool{},
-		Promised: map[report.Promise]bool{}}
-	for _, n := range o.nodeENIs {
-		known.Living[identity.Owner(n.UID)] = true
-	}
-	for _, state := range o.states {
-		for _, i := range state.Status.Interfaces {
-			known.Recorded[i.ENIID] = true
-		}
-		addLedgers(known.Promised, state.Spec.InstanceID, state.Spec.Members)
-		for _, previous := range state.Spec.PreviousInstances {
-			addLedgers(known.Promised, previous.InstanceID, previous.Members)
-		}
+	known := make([]report.KnownInterface, 0, len(o.interfaces))
+	for _, n := range o.interfaces {
+		known = append(known, report.KnownInterface{Name: n.Name, UID: string(n.UID), ENIID: n.Status.ENIID})
 	}
 	leaks := report.NewLeaks(cloud.cluster, owned, known, time.Now())
-	all, err := cloud.ListByOwners(ctx, ownersOf(o))
+	all, err := cloud.ListByUIDs(ctx, uidsOf(o))
 	leaks.AddOtherNames(all)
 	return leaks, err
-}
-
-func addLedgers(promised map[report.Promise]bool, instanceID string, ledger []v1alpha1.Member) {
-	for _, m := range ledger {
-		key := identity.Key{Owner: identity.Owner(m.NodeENIUID), Ordinal: int(m.Ordinal)}
-		promised[report.Promise{InstanceID: instanceID, Key: key, Generation: identity.Generation(m.Generation)}] = true
-	}
 }
 
 // collectLeaks asks for confirmation, reads again, and deletes the interfaces that are leaks in both reads.

@@ -4,6 +4,7 @@
 package kubectleni_test
 
 import (
+	stdcmp "cmp"
 	"encoding/json"
 	"testing"
 
@@ -17,6 +18,10 @@ import (
 
 // withPods is a NodeENI with a pod network.
 func withPods(name string, pods *v1alpha1.NodeENIPods) *v1alpha1.NodeENI {
+	if pods != nil { // the defaults of the schema
+		pods.Attachment = stdcmp.Or(pods.Attachment, v1alpha1.PodAttachmentIPVLAN)
+		pods.OnRemoval = stdcmp.Or(pods.OnRemoval, v1alpha1.PodsWait)
+	}
 	return &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeENISpec{
 		NodeSelector: map[string]v1alpha1.LabelValue{"ng": "upf"}, SubnetIDs: []string{"subnet-0f59b4f14737be9ad"},
 		SecurityGroupIDs: []string{"sg-0aa00000000000001"}, Pods: pods,

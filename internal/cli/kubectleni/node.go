@@ -28,7 +28,7 @@ func newNode() *cobra.Command {
 the VPC CNI and of others, multieni's own with address, subnet and link, and the free slots.
 
 The command reads the attached interfaces from EC2 with your own AWS credentials. Without them,
-it shows the interfaces of the NodeENIState.`,
+it shows the NetworkInterfaces of the node.`,
 		Example: `  kubectl eni node ip-10-0-0-10.us-west-2.compute.internal
   kubectl eni node ip-10-0-0-10.us-west-2.compute.internal -o json`,
 		Args:              oneName,
@@ -40,7 +40,7 @@ it shows the interfaces of the NodeENIState.`,
 			}
 			node, known := fleet.Node(args[0])
 			if !known {
-				return nil, fmt.Errorf("there is no node %s, and no NodeENIState of that name; see kubectl get nodes", args[0])
+				return nil, fmt.Errorf("there is no node %s, and no NetworkInterface of one; see kubectl get nodes", args[0])
 			}
 			return e.picture(c.Context(), api, node), nil
 		}),

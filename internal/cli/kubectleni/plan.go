@@ -76,7 +76,7 @@ func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (rep
 	if err != nil {
 		return report.PlanDiff{}, err
 	}
-	d := dryRun{objects: o, cloud: cloud, now: time.Now()}
+	d := dryRun{objects: o, api: api, cloud: cloud, now: time.Now()}
 	for i := range manifests {
 		if err := d.add(ctx, api, &manifests[i], p.remove); err != nil {
 			return report.PlanDiff{}, err

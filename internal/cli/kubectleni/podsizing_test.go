@@ -31,7 +31,7 @@ func TestSizingOfPodNetworks(t *testing.T) {
 	declared := multus()
 	declared.Spec.Pods = &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1}}}
 	device := multus()
-	device.Name, device.Spec.Pods = "device", &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentHostDevice, IPv4: declared.Spec.Pods.IPv4}
+	device.Name, device.Spec.Pods = "device", &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentHostDevice}
 	c.put(device)
 	c.put(declared)
 

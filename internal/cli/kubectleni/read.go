@@ -4,6 +4,7 @@
 package kubectleni
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,15 +18,17 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/report"
 )
 
 // objects are the objects in the API server that the commands read.
 type objects struct {
-	nodeENIs []v1alpha1.NodeENI
-	states   []v1alpha1.NodeENIState
-	nodes    []corev1.Node
+	nodeENIs   []v1alpha1.NodeENI
+	interfaces []v1alpha1.NetworkInterface
+	nodes      []corev1.Node
 	// addresses are those that pods brought up themselves.
 	addresses []v1alpha1.FloatingAddress
 }
@@ -35,15 +38,15 @@ func read(ctx context.Context, api client.Reader) (objects, error) {
 	if err != nil {
 		return o, err
 	}
-	var states v1alpha1.NodeENIStateList
-	if err := api.List(ctx, &states); err != nil {
-		return o, unlisted("NodeENIStates", err)
+	var interfaces v1alpha1.NetworkInterfaceList
+	if err := api.List(ctx, &interfaces); err != nil {
+		return o, unlisted("NetworkInterfaces", err)
 	}
 	var addresses v1alpha1.FloatingAddressList
 	if err := api.List(ctx, &addresses); err != nil {
 		return o, unlisted("FloatingAddresses", err)
 	}
-	o.states, o.addresses = states.Items, addresses.Items
+	o.interfaces, o.addresses = interfaces.Items, addresses.Items
 	return o, nil
 }
 
@@ -85,26 +88,38 @@ func (o objects) fleet() report.Fleet {
 	for i := range o.nodeENIs {
 		f.NodeENIs = append(f.NodeENIs, nodeENIFacts(&o.nodeENIs[i]))
 	}
-	states := make(map[string]*v1alpha1.NodeENIState, len(o.states))
-	for i := range o.states {
-		states[o.states[i].Name] = &o.states[i]
-	}
 	for i := range o.nodes {
-		f.Nodes = append(f.Nodes, nodeFacts(&o.nodes[i], states[o.nodes[i].Name]))
-		delete(states, o.nodes[i].Name)
+		f.Nodes = append(f.Nodes, nodeFacts(&o.nodes[i]))
 	}
 	nameOwningNodes(f.Nodes, o.nodes)
-	for name, state := range states {
-		node := report.Node{Name: name, Absent: true}
-		addState(&node, state)
-		f.Nodes = append(f.Nodes, node)
+	at := map[string]int{}
+	for i := range f.Nodes {
+		at[f.Nodes[i].Name] = i
 	}
-	for n := range f.Nodes {
-		for i := range f.Nodes[n].Interfaces {
-			o.addAddresses(&f.Nodes[n].Interfaces[i])
+	for i := range o.interfaces {
+		facts := interfaceFacts(&o.interfaces[i])
+		o.addAddresses(&facts)
+		o.addRemoval(&facts)
+		if _, known := at[facts.Node]; !known {
+			at[facts.Node] = len(f.Nodes)
+			f.Nodes = append(f.Nodes, report.Node{Name: facts.Node, Absent: true,
+				InstanceID: o.interfaces[i].Spec.InstanceID, Zone: o.interfaces[i].Spec.Zone})
 		}
+		addInterface(&f.Nodes[at[facts.Node]], facts)
 	}
 	return f
+}
+
+// addInterface adds an interface to its node.
+func addInterface(node *report.Node, i report.Interface) {
+	node.Interfaces = append(node.Interfaces, i)
+	if i.Deleting {
+		return
+	}
+	node.Desired++
+	if i.Phase == plan.Attached {
+		node.Attached++
+	}
 }
 
 // addAddresses adds the addresses of pods on an interface, and what one of them says if the interface itself has no
@@ -122,6 +137,25 @@ func (o objects) addAddresses(i *report.Interface) {
 		for _, kind := range []string{v1alpha1.ConditionContended, v1alpha1.ConditionStalled} {
 			if c := meta.FindStatusCondition(a.Status.Conditions, kind); c != nil && i.Reason == "" {
 				i.Reason, i.Message = c.Reason, c.Message
+			}
+		}
+	}
+}
+
+// addRemoval adds what the NodeENI of an interface says about pods that delay its removal: their eviction is the work
+// of the NodeENI's reconciler.
+func (o objects) addRemoval(i *report.Interface) {
+	if !i.Held || !i.Deleting && !i.Closed {
+		return
+	}
+	for n := range o.nodeENIs {
+		if o.nodeENIs[n].Name != i.NodeENI {
+			continue
+		}
+		for _, a := range o.nodeENIs[n].Status.Attachments {
+			waits := a.Reason == string(plan.EvictionRefused) || a.Reason == string(plan.InUseByPods)
+			if a.ENIID == i.ENIID && waits {
+				i.Reason, i.Message = a.Reason, a.Message
 			}
 		}
 	}
@@ -176,7 +210,7 @@ func ready(conditions []metav1.Condition) report.Condition {
 	return report.Condition{}
 }
 
-func nodeFacts(n *corev1.Node, state *v1alpha1.NodeENIState) report.Node {
+func nodeFacts(n *corev1.Node) report.Node {
 	facts := report.Node{
 		Name: n.Name, Labels: n.Labels, Type: n.Labels[corev1.LabelInstanceTypeStable], Paused: controller.Paused(n),
 		Tainted: slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint }),
@@ -186,50 +220,79 @@ func nodeFacts(n *corev1.Node, state *v1alpha1.NodeENIState) report.Node {
 		facts.Unserved = err.Error()
 	}
 	facts.Zone, facts.InstanceID = ref.Zone, ref.ID
-	if state != nil {
-		addState(&facts, state)
+	for _, c := range n.Status.Conditions {
+		if c.Type == v1alpha1.NodeConditionInterfacesReady {
+			facts.Ready = report.Condition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+		}
 	}
 	return facts
 }
 
-func addState(facts *report.Node, state *v1alpha1.NodeENIState) {
-	facts.Concerned = true
-	facts.InstanceID, facts.Zone = state.Spec.InstanceID, state.Spec.Zone
-	if state.Spec.InstanceType != "" {
-		facts.Type = state.Spec.InstanceType
-	}
-	facts.Ready = ready(state.Status.Conditions)
-	facts.Desired, facts.Attached = int(state.Status.Desired), int(state.Status.Attached)
-	facts.Judged = map[string]int64{}
-	for _, o := range state.Status.NodeENIs {
-		facts.Judged[o.NodeENI] = o.ObservedGeneration
-	}
-	for _, i := range state.Status.Interfaces {
-		facts.Interfaces = append(facts.Interfaces, interfaceFacts(i, state.Status))
-	}
-}
-
-func interfaceFacts(i v1alpha1.InterfaceState, status v1alpha1.NodeENIStateStatus) report.Interface {
+func interfaceFacts(n *v1alpha1.NetworkInterface) report.Interface {
 	facts := report.Interface{
-		NodeENI: i.NodeENI, Ordinal: int(i.Ordinal), Phase: string(i.Phase), Reason: i.Reason, Message: i.Message,
-		ENIID: i.ENIID, SubnetID: i.SubnetID, PrivateIP: i.PrivateIP, MAC: i.MACAddress,
-		Slot: eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)}, Asked: int(i.RequestedDeviceIndex),
+		Name: n.Name, NodeENI: n.Spec.NodeENI.Name, Ordinal: int(n.Spec.Ordinal),
+		Node: cmp.Or(n.Spec.NodeName, n.Spec.InstanceID), Phase: plan.Phase(object.PhaseOf(n)),
+		ENIID: n.Status.ENIID, SubnetID: n.Status.SubnetID, PrivateIP: n.Status.Addresses.PrivateIP,
+		MAC: n.Status.MACAddress, Slot: object.Slot(n.Spec.Slot), Asked: int(n.Spec.Slot.DeviceIndex),
+		Deleting: !n.DeletionTimestamp.IsZero(), Held: n.Held(), Unanswered: n.Status.ENIID != "" && n.Status.Node == nil,
+		Closed: n.Spec.Pods != nil && n.Spec.Pods.Closed,
 	}
-	for _, address := range slices.Concat(i.SecondaryPrivateIPs, i.IPv4Prefixes, i.IPv6Addresses, i.IPv6Prefixes) {
-		if !slices.Contains(i.RequestedAddresses, address) {
+	if n.Status.Slot != nil {
+		facts.Slot = object.Slot(*n.Status.Slot)
+	}
+	facts.Reason, facts.Message = reasonOf(n)
+	a := n.Status.Addresses
+	for _, address := range slices.Concat(a.SecondaryPrivateIPs, a.IPv4Prefixes, a.IPv6Addresses, a.IPv6Prefixes) {
+		if !slices.Contains(n.Status.Requested, address) {
 			facts.Foreign = append(facts.Foreign, address)
 		}
 	}
-	for _, d := range i.Drift {
+	for _, d := range n.Status.Drift {
 		facts.Drift = append(facts.Drift, fmt.Sprintf("%s: %s wanted, %s there", d.Field, d.Want, d.Have))
 	}
-	for _, l := range status.Links {
-		if l.MACAddress == i.MACAddress && i.MACAddress != "" {
-			facts.Link = &report.Link{State: string(l.State), Reason: l.Reason, Message: l.Message, Name: l.Name,
-				AltName: l.AltName, MTU: int(l.MTU)}
+	addReport(&facts, n.Status.Node)
+	return facts
+}
+
+// reasonOf returns why an interface is not as desired; empty if it is. A status of an earlier spec says nothing about
+// the present one.
+func reasonOf(n *v1alpha1.NetworkInterface) (reason, message string) {
+	c := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionReady)
+	switch {
+	case c != nil && c.Status == metav1.ConditionTrue && report.Remediation(c.Reason) == "":
+		return drifted(n)
+	case c != nil:
+		return c.Reason, c.Message
+	case n.Spec.Problem != nil:
+		return n.Spec.Problem.Reason, n.Spec.Problem.Message
+	default:
+		return "", ""
+	}
+}
+
+// drifted returns that only a replacement would make the interface as declared; empty if it is.
+func drifted(n *v1alpha1.NetworkInterface) (reason, message string) {
+	if c := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionDrifted); c != nil &&
+		c.Status == metav1.ConditionTrue {
+		return v1alpha1.ReasonDrifted, c.Message
+	}
+	return "", ""
+}
+
+// addReport adds what the agent reports.
+func addReport(facts *report.Interface, r *v1alpha1.NodeReport) {
+	if r == nil {
+		return
+	}
+	if l := r.Link; l != nil {
+		facts.Link = &report.Link{State: string(l.State), Reason: l.Reason, Message: l.Message, Name: l.Name,
+			AltName: l.AltName, MTU: int(l.MTU)}
+	}
+	if r.Pods != nil {
+		for _, p := range r.Pods.Pods {
+			facts.Pods = append(facts.Pods, p.Namespace+"/"+p.Name)
 		}
 	}
-	return facts
 }
 
 // completeNames completes the names of objects of the lists.
@@ -259,3 +322,5 @@ func (a *access) completeNames(lists ...func() client.ObjectList) cobra.Completi
 
 func nodeList() client.ObjectList    { return &corev1.NodeList{} }
 func nodeENIList() client.ObjectList { return &v1alpha1.NodeENIList{} }
+
+func interfaceList() client.ObjectList { return &v1alpha1.NetworkInterfaceList{} }

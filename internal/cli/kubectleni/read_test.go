@@ -8,38 +8,28 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-var age = regexp.MustCompile(` +\d+s   `)
-
-func TestStatusTopologyAndWhyOfAReadyCluster(t *testing.T) {
+func TestTopologyAndWhyOfAReadyCluster(t *testing.T) {
 	readyCluster(t)
 	cases := map[string]struct {
 		args []string
 		want string
 	}{
-		"status": {[]string{"status"}, `NODEENI   READY    NODES   ATTACHED   BLOCKED   DRIFTED   AGE   REASON
-multus    ● True       1        1/1         0         0    0s   Attached
-
-2 nodes, 1 with interfaces declared, 1 of these ready.
-`},
-		"status wide": {[]string{"status", "-o", "wide"}, `NODEENI   READY    NODES   ATTACHED   BLOCKED   DRIFTED   AGE   REASON
-multus    ● True       1        1/1         0         0    0s   Attached
-
-2 nodes, 1 with interfaces declared, 1 of these ready.
-
-NODE      READY    ATTACHED   INSTANCE              TYPE        ZONE         REASON
-node-a1   ● True        1/1   i-0a10000000000000a   m5.xlarge   us-east-1a   Attached
+		"why": {[]string{"why"}, "● 2 nodes, 1 with interfaces, 1 of these ready.\n"},
+		"why of the interface": {[]string{"why", nameOfMultus}, `NetworkInterface ` + nameOfMultus + `
+● It is as declared: eni-00000000000000001 at card 0 device 2 of node node-a1.
+  Its link is ens7, ready.
 `},
 		"topology": {[]string{"topology"}, `us-east-1a
   node-a1 (m5.xlarge)
@@ -58,9 +48,7 @@ node-a1   ● True        1/1   i-0a10000000000000a   m5.xlarge   us-east-1a   A
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			// The age is that of an object made a moment ago.
-			got := age.ReplaceAllString(succeeds(t, tc.args...), "    0s   ")
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, succeeds(t, tc.args...)); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)
 			}
 		})
@@ -69,14 +57,14 @@ node-a1   ● True        1/1   i-0a10000000000000a   m5.xlarge   us-east-1a   A
 
 func TestAnEmptyClusterSaysWhatToDeclare(t *testing.T) {
 	newCluster(t)
-	wants(t, succeeds(t, "status"), "No NodeENI is declared, and none of 0 nodes has interfaces of one.", "kubectl eni plan -f FILE")
+	wants(t, succeeds(t, "why"), "No NodeENI is declared, and none of 0 nodes has interfaces of one.", "kubectl eni plan -f FILE")
 	wants(t, succeeds(t, "topology"), "No node has interfaces of a NodeENI.")
 }
 
 // Without a terminal, the output has no colours, and no edge unless COLUMNS is set.
 func TestThePageOfAPipe(t *testing.T) {
 	readyCluster(t)
-	if got := succeeds(t, "status"); strings.Contains(got, "\x1b") {
+	if got := succeeds(t, "why"); strings.Contains(got, "\x1b") {
 		t.Errorf("colours in a pipe: %q", got)
 	}
 	cases := map[string]struct {
@@ -85,14 +73,14 @@ func TestThePageOfAPipe(t *testing.T) {
 	}{
 		"narrow":            {"30", 30},
 		"an edge of 20":     {"20", 20},
-		"not a number":      {"wide", 76},
-		"a negative number": {"-5", 76},
+		"not a number":      {"wide", 90},
+		"a negative number": {"-5", 90},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("COLUMNS", tc.columns)
 			widest := 0
-			for line := range strings.Lines(succeeds(t, "status")) {
+			for line := range strings.Lines(succeeds(t, "why", "node-b1")) {
 				widest = max(widest, len([]rune(strings.TrimSuffix(line, "\n"))))
 			}
 			if widest > tc.widest || widest < tc.widest*3/5 {
@@ -104,8 +92,8 @@ func TestThePageOfAPipe(t *testing.T) {
 
 func TestEveryFormatHoldsTheSame(t *testing.T) {
 	readyCluster(t)
-	for _, args := range [][]string{{"status"}, {"topology"}, {"why", "multus"}} {
-		t.Run(args[0], func(t *testing.T) {
+	for _, args := range [][]string{{"why"}, {"topology"}, {"why", "multus"}, {"why", nameOfMultus}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			var fromJSON, fromYAML any
 			must(t, json.Unmarshal([]byte(succeeds(t, append(args, "-o", "json")...)), &fromJSON))
 			must(t, yaml.Unmarshal([]byte(succeeds(t, append(args, "-o", "yaml")...)), &fromYAML))
@@ -127,20 +115,16 @@ func TestEveryFormatHoldsTheSame(t *testing.T) {
 	}
 }
 
-func TestStatusInJSONIsForPrograms(t *testing.T) {
+func TestWhyInJSONIsForPrograms(t *testing.T) {
 	readyCluster(t)
 	var got struct {
-		NodeENIs []struct {
-			Name, Selector    string
-			Desired, Attached int
-			Accepted          bool
-		}
-		Nodes    struct{ All, Concerned, Ready int }
-		Troubles []any
+		Interfaces, Attached int
+		Nodes                struct{ All, Concerned, Ready int }
+		Troubles             []any
 	}
-	must(t, json.Unmarshal([]byte(succeeds(t, "status", "-o", "json")), &got))
-	if len(got.NodeENIs) != 1 || got.NodeENIs[0].Name != "multus" || got.NodeENIs[0].Desired != 1 || !got.NodeENIs[0].Accepted {
-		t.Errorf("NodeENIs: %+v", got.NodeENIs)
+	must(t, json.Unmarshal([]byte(succeeds(t, "why", "-o", "json")), &got))
+	if got.Interfaces != 1 || got.Attached != 1 {
+		t.Errorf("interfaces: %+v", got)
 	}
 	if got.Nodes.All != 2 || got.Nodes.Concerned != 1 || got.Nodes.Ready != 1 {
 		t.Errorf("nodes: %+v", got.Nodes)
@@ -156,22 +140,22 @@ func TestRefusedArguments(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"a format that status does not have": {[]string{"status", "-o", "svg"}, []string{"-o svg is not supported; it can be wide, json, yaml"}},
-		"a format that topology does have":   {[]string{"topology", "-o", "xml"}, []string{"-o xml", "svg, wide, json, yaml"}},
-		"status of one thing":                {[]string{"status", "multus"}, []string{"unknown command", "multus"}},
-		"why of nothing":                     {[]string{"why"}, []string{"specify one name: eni why NODEENI|NODE", "eni why --help has examples"}},
-		"why of two":                         {[]string{"why", "a", "b"}, []string{"specify one name"}},
-		"why of an unknown name":             {[]string{"why", "nobody"}, []string{"nothing is named nobody; see kubectl get nodeenis,nodes"}},
-		"why of another kind":                {[]string{"why", "pod/multus"}, []string{"pod/multus is neither a NodeENI nor a node", "nodeeni/NAME or node/NAME"}},
-		"why of a NodeENI as a node":         {[]string{"why", "node/multus"}, []string{"nothing is named node/multus"}},
-		"why of a node as a NodeENI":         {[]string{"why", "nodeeni/node-a1"}, []string{"nothing is named nodeeni/node-a1"}},
-		"an unknown node":                    {[]string{"node", "node-z9"}, []string{"there is no node node-z9", "see kubectl get nodes"}},
-		"node of nothing":                    {[]string{"node"}, []string{"specify one name: eni node NAME"}},
-		"plan of no file":                    {[]string{"plan"}, []string{"specify the NodeENIs with -f FILE, or -f - for standard input"}},
-		"plan of a missing file":             {[]string{"plan", "-f", "/does/not/exist.yaml"}, []string{"/does/not/exist.yaml", "no such file"}},
-		"import from another program":        {[]string{"import", "--from", "terraform"}, []string{"--from=terraform: it can be aws-multi-eni-controller or multus-function"}},
-		"a kubeconfig that is missing":       {[]string{"status", "--kubeconfig", "/does/not/exist"}, []string{"find the Kubernetes API", "set KUBECONFIG or --kubeconfig"}},
-		"an unknown context":                 {[]string{"status", "--context", "production"}, []string{"production", "set KUBECONFIG or --kubeconfig"}},
+		"a format that why does not have":  {[]string{"why", "-o", "svg"}, []string{"-o svg is not supported; it can be wide, json, yaml"}},
+		"a format that topology does have": {[]string{"topology", "-o", "xml"}, []string{"-o xml", "svg, wide, json, yaml"}},
+		"why of two":                       {[]string{"why", "a", "b"}, []string{"accepts at most 1 arg"}},
+		"topology of one thing":            {[]string{"topology", "multus"}, []string{"unknown command", "multus"}},
+		"why of an unknown name":           {[]string{"why", "nobody"}, []string{"nothing is named nobody; see kubectl get nodeenis,nodes,networkinterfaces"}},
+		"why of another kind":              {[]string{"why", "pod/multus"}, []string{"pod/multus is neither a NodeENI nor a node nor a NetworkInterface", "nodeeni/NAME, node/NAME or eni/NAME"}},
+		"why of a NodeENI as a node":       {[]string{"why", "node/multus"}, []string{"nothing is named node/multus"}},
+		"why of a NodeENI as an interface": {[]string{"why", "eni/multus"}, []string{"nothing is named eni/multus"}},
+		"why of a node as a NodeENI":       {[]string{"why", "nodeeni/node-a1"}, []string{"nothing is named nodeeni/node-a1"}},
+		"an unknown node":                  {[]string{"node", "node-z9"}, []string{"there is no node node-z9", "see kubectl get nodes"}},
+		"node of nothing":                  {[]string{"node"}, []string{"specify one name: eni node NAME"}},
+		"plan of no file":                  {[]string{"plan"}, []string{"specify the NodeENIs with -f FILE, or -f - for standard input"}},
+		"plan of a missing file":           {[]string{"plan", "-f", "/does/not/exist.yaml"}, []string{"/does/not/exist.yaml", "no such file"}},
+		"import from another program":      {[]string{"import", "--from", "terraform"}, []string{"--from=terraform: it can be aws-multi-eni-controller or multus-function"}},
+		"a kubeconfig that is missing":     {[]string{"why", "--kubeconfig", "/does/not/exist"}, []string{"find the Kubernetes API", "set KUBECONFIG or --kubeconfig"}},
+		"an unknown context":               {[]string{"why", "--context", "production"}, []string{"production", "set KUBECONFIG or --kubeconfig"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -193,9 +177,9 @@ func TestWhatMayNotBeReadIsNamed(t *testing.T) {
 		args []string
 		want string
 	}{
-		"NodeENIs for status":      {"/nodeenis", []string{"status"}, "list NodeENIs: "},
+		"NodeENIs for why":         {"/nodeenis", []string{"why"}, "list NodeENIs: "},
 		"nodes for topology":       {"/nodes", []string{"topology"}, "list Nodes: "},
-		"NodeENIStates for why":    {"/nodeenistates", []string{"why", "multus"}, "list NodeENIStates: "},
+		"interfaces for why":       {"/networkinterfaces", []string{"why", "multus"}, "list NetworkInterfaces: "},
 		"the namespace for leaks":  {"/kube-system", []string{"leaks"}, "or set --cluster-name"},
 		"the namespace for import": {"/kube-system", []string{"import"}, "which names the cluster in EC2 tags"},
 	}
@@ -217,7 +201,7 @@ func TestAClusterWithoutTheDefinitions(t *testing.T) {
 	c := newCluster(t)
 	c.answers["/apis"] = metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
 	c.absent = []string{"/apis/networking.k8s.aws/v1alpha1"}
-	r := run(t, "", "status")
+	r := run(t, "", "why")
 	if r.failure == nil {
 		t.Fatal("it did not fail")
 	}
@@ -228,7 +212,7 @@ func TestABlockedInterfaceIsExplainedEverywhere(t *testing.T) {
 	c := readyCluster(t)
 	const message = "no subnet of the NodeENI is in us-east-1a; add one"
 	c.block("NoSubnetInZone", message)
-	for _, args := range [][]string{{"status"}, {"why", "multus"}, {"why", "node-a1"}, {"node", "node-a1"}} {
+	for _, args := range [][]string{{"why"}, {"why", "multus"}, {"why", "node-a1"}, {"why", nameOfMultus}, {"node", "node-a1"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			withoutCredentials(t)
 			wants(t, succeeds(t, args...), "✗ NoSubnetInZone — multus on node-a1", "no subnet of the NodeENI is in us-east-1a\n", "→ add one")
@@ -237,24 +221,42 @@ func TestABlockedInterfaceIsExplainedEverywhere(t *testing.T) {
 	wants(t, succeeds(t, "topology"), "✗   card 0 device 2   multus   NoSubnetInZone")
 }
 
+func TestWhyNamesWhatDelaysARemoval(t *testing.T) {
+	c := readyCluster(t)
+	var n v1alpha1.NodeENI
+	must(t, c.Get(t.Context(), client.ObjectKey{Name: "multus"}, &n))
+	n.Status.Attachments = []v1alpha1.Attachment{{
+		NodeID: "node-a1", ENIID: "eni-00000000000000001", Status: "attached", Reason: "EvictionRefused",
+		Message: "a PodDisruptionBudget refuses the eviction of pod upf/a; change the budget",
+	}}
+	c.write(&n)
+	c.change(func(i *v1alpha1.NetworkInterface) { i.Status.Node.Open = true })
+	must(t, c.Delete(t.Context(), &v1alpha1.NetworkInterface{ObjectMeta: metav1.ObjectMeta{Name: nameOfMultus}}))
+	for _, args := range [][]string{{"why"}, {"why", "multus"}, {"why", "node-a1"}, {"why", nameOfMultus}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			withoutCredentials(t)
+			wants(t, succeeds(t, args...), "EvictionRefused — multus on node-a1", "refuses the eviction of pod upf/a\n", "→ change the budget")
+		})
+	}
+}
+
 func TestANodeThatIsGoneStaysVisible(t *testing.T) {
 	c := readyCluster(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a1"}}
 	must(t, c.Delete(t.Context(), node))
 	wants(t, succeeds(t, "why", "node-a1"), "There is no Node of that name any more", "until EC2 confirms that its interfaces are gone")
-	wants(t, succeeds(t, "status", "-o", "wide"), "1 node, 1 with interfaces declared", "node-a1")
+	wants(t, succeeds(t, "why"), "1 node, 1 with interfaces")
 }
 
 func TestPausedObjectsAndThoseThatNoControllerObserved(t *testing.T) {
 	cases := map[string]struct {
 		change func(*cluster, *v1alpha1.NodeENI)
-		status string
 		why    string
 	}{
 		"paused": {func(_ *cluster, n *v1alpha1.NodeENI) {
 			n.Annotations = map[string]string{v1alpha1.PausedAnnotation: "true"}
-		}, "Paused", "It is paused: nothing is made, changed or removed for it."},
-		"no controller has taken it up": {func(_ *cluster, n *v1alpha1.NodeENI) { n.Finalizers = nil }, "NotReconciled", "No controller has taken it up."},
+		}, "It is paused: nothing is made, changed or removed for it."},
+		"no controller has taken it up": {func(_ *cluster, n *v1alpha1.NodeENI) { n.Finalizers = nil }, "No controller has taken it up."},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -262,7 +264,7 @@ func TestPausedObjectsAndThoseThatNoControllerObserved(t *testing.T) {
 			n := multus()
 			tc.change(c, n)
 			c.put(n)
-			wants(t, succeeds(t, "status"), tc.status)
+			wants(t, succeeds(t, "why"), tc.why)
 			wants(t, succeeds(t, "why", "nodeeni/multus"), tc.why)
 		})
 	}
@@ -274,7 +276,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		args []string
 		want string
 	}{
-		"why":    {[]string{"__complete", "why", ""}, "multus\nnode-a1\nnode-b1\n:4\n"},
+		"why":    {[]string{"__complete", "why", ""}, "multus\nnode-a1\nnode-b1\n" + nameOfMultus + "\n:4\n"},
 		"node":   {[]string{"__complete", "node", ""}, "node-a1\nnode-b1\n:4\n"},
 		"format": {[]string{"__complete", "topology", "-o", ""}, "svg\nwide\njson\nyaml\n:4\n"},
 	}

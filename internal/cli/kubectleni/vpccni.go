@@ -5,14 +5,16 @@ package kubectleni
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/report"
 )
 
@@ -84,19 +86,27 @@ func (d *doctor) slots(ctx context.Context, cloud ec2, o objects) {
 	if d.cni == nil {
 		return
 	}
+	typeOf, wanted := map[string]string{}, map[string]int{}
+	for i := range o.nodes {
+		typeOf[o.nodes[i].Name] = o.nodes[i].Labels[corev1.LabelInstanceTypeStable]
+	}
+	for i := range o.interfaces {
+		n := &o.interfaces[i]
+		if n.DeletionTimestamp.IsZero() && n.Spec.Slot.NetworkCardIndex == 0 {
+			wanted[n.Spec.NodeName]++
+		}
+	}
 	var nodes []report.CNINode
-	for i := range o.states {
-		instanceType := o.states[i].Spec.InstanceType
-		if instanceType == "" {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if typeOf[name] == "" {
 			continue
 		}
-		limits, err := cloud.Limits(ctx, instanceType)
+		limits, err := cloud.Limits(ctx, typeOf[name])
 		if err != nil {
-			d.add(report.Warning, check, "the limits of "+instanceType+" cannot be read: "+err.Error(), "Repeat the check.")
+			d.add(report.Warning, check, "the limits of "+typeOf[name]+" cannot be read: "+err.Error(), "Repeat the check.")
 			return
 		}
-		nodes = append(nodes, report.CNINode{InstanceType: instanceType, Limit: limits.MaxOnCard(0),
-			Unmanaged: wantedOnCard0(o.states[i].Status)})
+		nodes = append(nodes, report.CNINode{InstanceType: typeOf[name], Limit: limits.MaxOnCard(0), Unmanaged: wanted[name]})
 	}
 	for _, room := range report.RoomForCNI(nodes, *d.cni) {
 		if found, next := room.Warning(); found != "" {
@@ -105,15 +115,4 @@ func (d *doctor) slots(ctx context.Context, cloud ec2, o objects) {
 		}
 		d.add(report.OK, check, room.String(), "")
 	}
-}
-
-// wantedOnCard0 counts the interfaces that NodeENIs want on network card 0 of a node, attached or not.
-func wantedOnCard0(status v1alpha1.NodeENIStateStatus) int {
-	wanted := 0
-	for _, i := range status.Interfaces {
-		if i.NetworkCardIndex == 0 && i.Phase != v1alpha1.PhaseDetaching && i.Phase != v1alpha1.PhaseDeleting {
-			wanted++
-		}
-	}
-	return wanted
 }

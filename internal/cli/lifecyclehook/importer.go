@@ -111,7 +111,7 @@ func importOf(ctx context.Context, joiner *join.Joiner, instanceID string, yes b
 			}
 		}
 		fmt.Fprintf(out, "%s, %s of %s, becomes interface %d of network %s\n",
-			m.Interface.ID, m.Interface.Attachment.Slot, instanceID, m.Member.Ordinal, m.Member.NodeENI)
+			m.Interface.ID, m.Interface.Attachment.Slot, instanceID, m.Key.Ordinal, m.Key.NodeENI)
 	}
 	return len(found.Matches), nil
 }

@@ -32,9 +32,10 @@ type Agent struct {
 	// three is unused if empty.
 	Sysfs, NetworkdDir, SRIOVConfig, StateDir string
 
-	// NetworksDir and LeasesDir are folders of the host that the agent shares with the CNI program; no pod networks if
-	// empty.
-	NetworksDir, LeasesDir string
+	// PodsDir is a folder of the host that the agent shares with the CNI program. PodNetworks lets pods attach; without it
+	// the agent lets go what an earlier one opened. An agent without PodsDir does neither.
+	PodsDir     string
+	PodNetworks bool
 	// CNIDir, if set, must contain multieni's CNI plugins; WaitForCNI, if set, must contain Multus' configuration.
 	CNIDir, WaitForCNI string
 	// ObservePodAddresses makes the agent report the addresses that pods bring up themselves.
@@ -69,10 +70,12 @@ func (a *Agent) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&a.StateDir, "state-dir", "",
 		"folder for a copy of the node's desired state, which the agent uses at start while the API server is "+
 			"unavailable; none if empty")
-	flags.StringVar(&a.NetworksDir, "networks-dir", "",
-		"folder on the host with one file for each pod network, which the CNI program reads; no pod networks if empty")
-	flags.StringVar(&a.LeasesDir, "leases-dir", "",
-		"folder on the host with the leases of the CNI program; required with --networks-dir")
+	flags.StringVar(&a.PodsDir, "pods-dir", "",
+		"folder on the host with the files of pod networks and the leases of pods, which the agent shares with the CNI "+
+			"program; it must end with the boot, as /run/multieni/pods does; no pod networks if empty")
+	flags.BoolVar(&a.PodNetworks, "pod-networks", true,
+		"let pods attach to the pod networks; if false, the agent closes them, and lets interfaces go once their pods "+
+			"have ended")
 	flags.StringVar(&a.CNIDir, "cni-dir", "",
 		"folder on the host that must contain the CNI plugins multieni-ipam and multieni-routes before pods attach; "+
 			"not checked if empty")
@@ -101,9 +104,6 @@ func (a *Agent) Validate() error {
 	}
 	if _, err := regexp.Compile(a.ENIPattern); err != nil {
 		faults = append(faults, fmt.Errorf("--eni-pattern: %w", err))
-	}
-	if a.NetworksDir != "" && a.LeasesDir == "" {
-		faults = append(faults, errors.New("--networks-dir requires --leases-dir"))
 	}
 	return errors.Join(append(faults, a.Logging.validate())...)
 }

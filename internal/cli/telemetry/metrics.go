@@ -115,13 +115,13 @@ func RegisterClock(registry prometheus.Registerer, ahead func() time.Duration) {
 
 // Owned has the metrics of the interfaces that the cluster owns.
 type Owned struct {
-	// All is the number of owned interfaces. Leaked ones have no NodeENI any more. Unverified ones are left alone, because
-	// only their tags say that they are ours.
-	All, Unattached, Leaked, Unverified func() int
-	// CreationBlocked reports whether too many are unattached to create more. MassLoss reports whether so many in use have
-	// no NodeENI that the NodeENIs were probably lost.
-	CreationBlocked, MassLoss func() bool
-	// Refused is the number of NodeENIStates and NodeENIs that the API server refuses to store.
+	// All is the number of owned interfaces. Leaked ones are unattached, and no NetworkInterface has them. Unverified ones
+	// are attached without one: they are left alone, because nothing says that no pod uses them. Orphaned is the number of
+	// NetworkInterfaces whose NodeENI does not exist.
+	All, Unattached, Leaked, Unverified, Orphaned func() int
+	// CreationBlocked reports whether too many are unattached to create more.
+	CreationBlocked func() bool
+	// Refused is the number of NetworkInterfaces and NodeENIs that the API server refuses to store.
 	Refused func() int
 }
 
@@ -135,15 +135,14 @@ func RegisterOwned(registry prometheus.Registerer, owned Owned) {
 		gauge("owned_interfaces", "Network interfaces in EC2 that carry this cluster's ownership tags.", owned.All),
 		gauge("unattached_interfaces", "Owned network interfaces that are unattached; a large number for a long time "+
 			"means that attaching fails.", owned.Unattached),
-		gauge("leaked_interfaces", "Owned network interfaces whose NodeENI does not exist any more; garbage "+
-			"collection deletes them.", owned.Leaked),
-		gauge("unverified_interfaces", "Attached network interfaces that carry this cluster's ownership tags and are "+
-			"left alone, because there is no other evidence that multieni created them.", owned.Unverified),
+		gauge("leaked_interfaces", "Owned network interfaces that are unattached and have no NetworkInterface; the "+
+			"controller deletes them.", owned.Leaked),
+		gauge("unverified_interfaces", "Attached network interfaces that carry this cluster's ownership tags and have no "+
+			"NetworkInterface; the controller leaves them alone, because nothing says that no pod uses them.", owned.Unverified),
+		gauge("orphaned_interfaces", "NetworkInterfaces whose NodeENI does not exist; they stay for a day.", owned.Orphaned),
 		gauge("creation_blocked", "1 while the controller creates no interfaces because too many of the cluster's "+
 			"are unattached, else 0.", flag(owned.CreationBlocked)),
-		gauge("mass_loss", "1 while so many interfaces in use have no NodeENI that the NodeENIs were probably lost, "+
-			"and the interfaces stay in use for a day, else 0.", flag(owned.MassLoss)),
-		gauge("refused_objects", "NodeENIStates and NodeENIs that the API server refuses to store; Events "+
+		gauge("refused_objects", "NetworkInterfaces and NodeENIs that the API server refuses to store; Events "+
 			"StateRefused say why.", owned.Refused),
 	)
 }

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package assembly connects the controllers of nodes and NodeENIs with the observer, garbage collection and the state
-// that they share. `multieni controller` and the simulation both use it, so that the simulation tests the connections
+// Package assembly connects the controllers of nodes, instances and NodeENIs with the observer, the collector of
+// unowned interfaces and the state that they share. `multieni controller` and the simulation both use it, so that the simulation tests the connections
 // of the product.
 package assembly
 
@@ -24,9 +24,10 @@ import (
 	"github.com/multieni/multieni/internal/aws/resolver"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/floatingaddress"
-	"github.com/multieni/multieni/internal/controller/gc"
+	"github.com/multieni/multieni/internal/controller/instance"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
+	"github.com/multieni/multieni/internal/controller/unowned"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/era"
 )
@@ -44,7 +45,7 @@ type EC2 interface {
 	observer.Reader
 	resolver.Reader
 	addresses.Reader
-	node.Limiter
+	instance.Limiter
 }
 
 // Options are the dependencies of the controllers, and the values in which production and the simulation differ.
@@ -59,6 +60,10 @@ type Options struct {
 	// InstanceTags restrict the instances: an instance gets interfaces if it has one of the tags. Without InstanceTags all
 	// instances do.
 	InstanceTags []eni.InstanceTag
+	// Taint is the key of the startup taint, which keeps pods away until the interfaces of a node are ready. ReapplyTaint
+	// adds it again to a node that loses a required interface.
+	Taint        string
+	ReapplyTaint bool
 	// ConcurrentNodes and ConcurrentNodeENIs are how many reconciliations of each kind run concurrently.
 	ConcurrentNodes, ConcurrentNodeENIs int
 	// Members and Removals are how many calls for one instance run concurrently; see [executor.Options].
@@ -77,7 +82,7 @@ type Options struct {
 	// changed. Both may be nil.
 	Attachments        *controller.AttachmentDefinitions
 	AttachmentsChanged <-chan event.GenericEvent
-	// Attached receives, for every interface that becomes attached, how long its node waited for it; it may be nil.
+	// Attached receives, for every interface that becomes ready, the time since the creation of its object; it may be nil.
 	Attached func(after time.Duration)
 	// Group and Go run concurrent calls and deferred work; goroutines do if they are nil.
 	Group func() executor.Group
@@ -95,9 +100,11 @@ type Options struct {
 type Controllers struct {
 	Observer *observer.Observer
 	Resolver *resolver.Resolver
-	GC       *gc.Collector
-	Nodes    *node.Reconciler
-	NodeENIs *nodeeni.Reconciler
+	Unowned  *unowned.Collector
+	// Nodes render the objects of nodes, Instances give them their interfaces, and NodeENIs decide about fleets.
+	Nodes     *node.Reconciler
+	Instances *instance.Reconciler
+	NodeENIs  *nodeeni.Reconciler
 	// FloatingAddresses are the addresses that pods bring up themselves.
 	FloatingAddresses *floatingaddress.Reconciler
 	// InPlaceUpdates are the updates of launch interfaces, which the AWSNodeTemplate controller declares.
@@ -109,32 +116,40 @@ type Controllers struct {
 // New connects controllers.
 func New(o Options) *Controllers {
 	c := &Controllers{InPlaceUpdates: &controller.InPlaceUpdates{}, RefusedWrites: &controller.RejectedWrites{}}
-	inFlight := &controller.InFlight{}
-	c.GC = gc.New(gc.Options{Reader: o.Reader, Period: o.Resync, Now: o.Now, Log: o.Log, Traces: o.Traces})
+	c.Unowned = unowned.New(unowned.Options{Client: o.Client, Reader: o.Reader, EC2: o.EC2, Era: o.Era,
+		Period: o.Resync, Now: o.Now, Log: o.Log, Traces: o.Traces})
 	c.Observer = observer.New(o.EC2, observer.Options{
 		Cluster: o.Cluster, Resync: o.Resync, Poll: o.Poll, Now: o.Now, Log: o.Log,
 		BeforeListing: o.Confirm,
-		AfterListing:  func(ctx context.Context) time.Duration { return c.GC.Run(ctx, c.Observer) },
+		AfterListing: func(ctx context.Context) time.Duration {
+			c.Nodes.Listed()
+			return c.Unowned.Run(ctx, c.Observer)
+		},
 	})
 	c.Resolver = resolver.New(o.EC2, resolver.Options{Fresh: ResolveInterval,
 		Doubtful: ResolveMissingInterval, Now: o.Now})
+	c.NodeENIs = nodeeni.New(nodeeni.Options{
+		Client: o.Client, Reader: o.Reader, Events: o.Events, Observer: c.Observer, Resolver: c.Resolver,
+		Refusals: o.Refusals, RefusedWrites: c.RefusedWrites,
+		Attachments: o.Attachments, AttachmentsChanged: o.AttachmentsChanged,
+		Reresolve: ResolveInterval, ReresolveMissing: ResolveMissingInterval, Concurrency: o.ConcurrentNodeENIs,
+		Now: o.Now, Log: o.Log,
+	})
 	c.Nodes = node.New(node.Options{
 		Client: o.Client, Reader: o.Reader, Events: o.Events, Observer: c.Observer, Resolver: c.Resolver,
+		RefusedWrites: c.RefusedWrites, Taint: o.Taint, ReapplyTaint: o.ReapplyTaint, Concurrency: o.ConcurrentNodes,
+		Now: o.Now, Log: o.Log, Traces: o.Traces,
+	})
+	c.Instances = instance.New(instance.Options{
+		Client: o.Client, Reader: o.Reader, Events: o.Events, Observer: c.Observer,
 		Applier: executor.New(o.EC2, c.Observer, executor.Options{
 			Members: o.Members, Removals: o.Removals, Group: o.Group,
 			Addresses: addresses.NewReservations(o.EC2, o.Now), Now: o.Now,
 		}),
-		Limiter: o.EC2, Permit: o.Permit, GC: c.GC, InFlight: inFlight, Era: o.Era,
+		Limiter: o.EC2, Permit: o.Permit, Era: o.Era, MayRemove: c.NodeENIs.MayRemove,
 		RefusedWrites: c.RefusedWrites, Repairs: c.InPlaceUpdates,
 		MaxUnattached: o.MaxUnattached, Cluster: o.Cluster, InstanceTags: o.InstanceTags, Concurrency: o.ConcurrentNodes,
 		Go: o.Go, Now: o.Now, Log: o.Log, Traces: o.Traces, Attached: o.Attached,
-	})
-	c.NodeENIs = nodeeni.New(nodeeni.Options{
-		Client: o.Client, Reader: o.Reader, Events: o.Events, Observer: c.Observer, Resolver: c.Resolver,
-		InFlight: inFlight, Era: o.Era, Refusals: o.Refusals, RefusedWrites: c.RefusedWrites,
-		Attachments: o.Attachments, AttachmentsChanged: o.AttachmentsChanged,
-		Reresolve: ResolveInterval, ReresolveMissing: ResolveMissingInterval, Concurrency: o.ConcurrentNodeENIs,
-		Now: o.Now, Log: o.Log,
 	})
 	c.FloatingAddresses = floatingaddress.New(floatingaddress.Options{
 		Client: o.Client, Reader: o.Reader, Observer: c.Observer, EC2: o.EC2, Limiter: o.EC2,
@@ -153,6 +168,9 @@ func (c *Controllers) SetupWithManager(ctx context.Context, mgr manager.Manager)
 	}
 	if err := c.Nodes.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the node controller up: %w", err)
+	}
+	if err := c.Instances.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set the instance controller up: %w", err)
 	}
 	if err := c.NodeENIs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the NodeENI controller up: %w", err)

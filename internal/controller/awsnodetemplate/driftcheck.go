@@ -15,6 +15,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/base/panics"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -68,7 +69,8 @@ func (r *Reconciler) describeNewNodes(ctx context.Context, nodes map[string]*cor
 	for _, id := range r.invisibleInstances(nodes) {
 		group.Go(func() error {
 			return panics.AsError("instance "+id, func() error {
-				return r.Observer.RefreshInstance(ctx, id)
+				_, err := r.Observer.RefreshInstance(ctx, id)
+				return err
 			})
 		})
 	}
@@ -80,8 +82,9 @@ func (r *Reconciler) invisibleInstances(nodes map[string]*corev1.Node) []string 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var strangers []string
+	since := r.Observer.Since()
 	for id, n := range nodes {
-		if known := r.Observer.Of(id); !r.met[id] && len(known.Launched) == 0 && n.CreationTimestamp.After(known.Since) {
+		if known := r.Observer.Of(id); !r.met[id] && len(known.Launched) == 0 && n.CreationTimestamp.After(since) {
 			strangers = append(strangers, id)
 		}
 		r.met[id] = true
@@ -163,17 +166,15 @@ func (r *Reconciler) images(ctx context.Context, f *facts) (map[string]string, e
 	return r.Launches.ImagesOf(ctx, f.template.UID)
 }
 
-// adopted returns the interfaces that the nodes' states list as members of NodeENIs.
+// adopted returns the interfaces that objects of NodeENIs have.
 func (r *Reconciler) adopted(ctx context.Context) (map[string]bool, error) {
-	var states v1alpha1.NodeENIStateList
-	if err := r.Client.List(ctx, &states, unsafeCopy); err != nil {
+	objects, err := object.All(ctx, r.Client)
+	if err != nil {
 		return nil, err
 	}
 	ids := map[string]bool{}
-	for n := range states.Items {
-		for _, i := range states.Items[n].Status.Interfaces {
-			ids[i.ENIID] = true
-		}
+	for n := range objects {
+		ids[objects[n].Status.ENIID] = true
 	}
 	return ids, nil
 }
@@ -197,15 +198,15 @@ func (r *Reconciler) checkVersionsDrift(ctx context.Context, nodes map[string]*c
 	return fleet, nil
 }
 
-// updateNodes passes the updates in place to the node reconciler, unless the policy only reports them.
+// updateNodes passes the updates in place to the instance reconciler, unless the policy only reports them.
 func (r *Reconciler) updateNodes(ctx context.Context, object *v1alpha1.AWSNodeTemplate, fleet []node) {
-	byInstance, names := map[string][]plan.InPlaceUpdate{}, map[string]string{}
+	byInstance := map[string][]plan.InPlaceUpdate{}
 	if object.Spec.DriftPolicy.InPlace != v1alpha1.InPlaceReport {
 		for _, n := range fleet {
-			byInstance[n.instanceID], names[n.instanceID] = n.updates, n.Name
+			byInstance[n.instanceID] = n.updates
 		}
 	}
 	for _, instanceID := range r.Repairs.Set(string(object.UID), byInstance) {
-		r.Observer.EnqueueNode(ctx, names[instanceID])
+		r.Observer.Enqueue(ctx, instanceID)
 	}
 }

@@ -30,9 +30,6 @@ const (
 	maxEventNote = 1024
 )
 
-// unsafeCopy avoids copies of objects that are only read.
-var unsafeCopy = client.UnsafeDisableDeepCopy
-
 // writeNodes writes the labels, the capacity and the drift of each node if they changed.
 func (r *Reconciler) writeNodes(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f facts) error {
 	r.remember(object.Name, f)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/importer"
 )
 
 const (
@@ -38,7 +40,7 @@ const (
 // EC2 is the part of EC2 that a Guard reads.
 type EC2 interface {
 	ListTagged(ctx context.Context, tags map[string]string) ([]eni.Interface, error)
-	ListByOwners(ctx context.Context, owners []identity.Owner) ([]eni.Interface, error)
+	ListByUIDs(ctx context.Context, uids []identity.UID) ([]eni.Interface, error)
 }
 
 // Guard compares the configured name with the one in use. It is safe for concurrent use.
@@ -155,29 +157,65 @@ func (g *Guard) record(ctx context.Context, record *corev1.ConfigMap) (err error
 	return nil
 }
 
-// byName counts the interfaces in EC2 of the cluster's NodeENIs, by the cluster's name in their tags.
+// byName counts the interfaces in EC2 of the cluster, by the cluster's name in their tags: those of its objects, and
+// the imported ones of its instances. An import can come before the first controller, when nothing has an object yet.
 func (g *Guard) byName(ctx context.Context) (map[string]int, error) {
-	var nodeENIs v1alpha1.NodeENIList
-	if err := g.Reader.List(ctx, &nodeENIs); err != nil {
+	var objects v1alpha1.NetworkInterfaceList
+	var nodes corev1.NodeList
+	if err := errors.Join(g.Reader.List(ctx, &objects), g.Reader.List(ctx, &nodes)); err != nil {
 		return nil, err
 	}
-	var owners []identity.Owner
-	for i := range nodeENIs.Items {
-		owners = append(owners, identity.Owner(nodeENIs.Items[i].UID))
+	var uids []identity.UID
+	for i := range objects.Items {
+		uids = append(uids, identity.UID(objects.Items[i].UID))
 	}
-	return CountByName(ctx, g.EC2, owners)
-}
-
-// CountByName counts the interfaces of owners by the name of the cluster in their tags.
-func CountByName(ctx context.Context, ec2 EC2, owners []identity.Owner) (map[string]int, error) {
-	if len(owners) == 0 {
-		return nil, nil
-	}
-	all, err := ec2.ListByOwners(ctx, owners)
+	count, err := CountByName(ctx, g.EC2, uids)
 	if err != nil {
 		return nil, err
 	}
+	instances := map[string]bool{}
+	for i := range nodes.Items {
+		if ref, err := eni.ParseProviderID(nodes.Items[i].Spec.ProviderID); err == nil {
+			instances[ref.ID] = true
+		}
+	}
+	imported, err := g.imported(ctx, instances)
+	for _, i := range imported {
+		if !slices.Contains(uids, identity.UID(i.Tags[identity.TagUID])) { // else it is counted already
+			count[i.Tags[identity.TagCluster]]++
+		}
+	}
+	return count, err
+}
+
+// imported lists the interfaces of instances that kubectl eni import gave the name of a cluster.
+func (g *Guard) imported(ctx context.Context, instances map[string]bool) ([]eni.Interface, error) {
+	var all []eni.Interface
+	if len(instances) == 0 {
+		return nil, nil
+	}
+	for _, from := range []string{importer.FromController, importer.FromFunction} {
+		some, err := g.EC2.ListTagged(ctx, map[string]string{identity.TagImportedFrom: from})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return slices.DeleteFunc(all, func(i eni.Interface) bool {
+		return !instances[i.Tags[identity.TagInstanceID]] || i.Tags[identity.TagCluster] == ""
+	}), nil
+}
+
+// CountByName counts the interfaces of objects by the name of the cluster in their tags.
+func CountByName(ctx context.Context, ec2 EC2, uids []identity.UID) (map[string]int, error) {
 	count := map[string]int{}
+	if len(uids) == 0 {
+		return count, nil
+	}
+	all, err := ec2.ListByUIDs(ctx, uids)
+	if err != nil {
+		return nil, err
+	}
 	for _, i := range all {
 		if name := i.Tags[identity.TagCluster]; name != "" {
 			count[name]++
@@ -190,7 +228,7 @@ func CountByName(ctx context.Context, ec2 EC2, owners []identity.Owner) (map[str
 // interfaces with the name in their tags.
 func (g *Guard) underName(ctx context.Context, name string) (objects, interfaces int, err error) {
 	for _, list := range []client.ObjectList{
-		&v1alpha1.NodeENIList{}, &v1alpha1.NodeENIStateList{}, &v1alpha1.SubnetReservationList{},
+		&v1alpha1.NodeENIList{}, &v1alpha1.NetworkInterfaceList{}, &v1alpha1.SubnetReservationList{},
 		&v1alpha1.AWSNodeTemplateList{},
 	} {
 		if err := g.Reader.List(ctx, list); err != nil {
@@ -205,11 +243,12 @@ func (g *Guard) underName(ctx context.Context, name string) (objects, interfaces
 	return 0, len(all), err
 }
 
-// served counts the objects in a list that the controller has taken up: NodeENIStates, and objects with its finalizer.
+// served counts the objects in a list that the controller has taken up: NetworkInterfaces, and objects with its
+// finalizer.
 func served(list client.ObjectList) int {
 	n := 0
 	_ = meta.EachListItem(list, func(object runtime.Object) error {
-		if _, state := object.(*v1alpha1.NodeENIState); state ||
+		if _, own := object.(*v1alpha1.NetworkInterface); own ||
 			controllerutil.ContainsFinalizer(object.(client.Object), v1alpha1.Finalizer) {
 			n++
 		}

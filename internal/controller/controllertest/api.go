@@ -13,9 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/multieni/multieni/api/applyconfiguration"
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
 )
@@ -29,9 +31,11 @@ func API(tb testing.TB, objects ...client.Object) client.WithWatch {
 // Builder returns the builder of an [API], for tests that add kinds or intercept requests.
 func Builder(tb testing.TB) *fake.ClientBuilder {
 	tb.Helper()
-	builder := fake.NewClientBuilder().WithScheme(Scheme(tb)).WithStatusSubresource(
-		&v1alpha1.NodeENI{}, &v1alpha1.NodeENIState{}, &v1alpha1.AWSNodeTemplate{}, &v1alpha1.SubnetReservation{},
-		&v1alpha1.FloatingAddress{}, &corev1.Node{})
+	scheme := Scheme(tb)
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(
+		applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).WithStatusSubresource(
+		&v1alpha1.NodeENI{}, &v1alpha1.NetworkInterface{}, &v1alpha1.AWSNodeTemplate{},
+		&v1alpha1.SubnetReservation{}, &v1alpha1.FloatingAddress{}, &corev1.Node{})
 	if err := controller.Index(tb.Context(), indexes{builder}); err != nil {
 		tb.Fatal(err)
 	}

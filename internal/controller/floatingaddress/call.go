@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/floating"
 	"github.com/multieni/multieni/internal/core/inventory"
@@ -74,7 +75,7 @@ func (r *Reconciler) note(ctx context.Context, on call, together []*decision, er
 	}
 }
 
-// record records that an accepted call changed who has an address, and lets the nodes report it.
+// record records that an accepted call changed who has an address, and lets the objects report it.
 func (r *Reconciler) record(ctx context.Context, on call, a floating.Address) {
 	now := r.Now()
 	for _, id := range r.Observer.WithAddress(a.SubnetID, a.IP) {
@@ -86,7 +87,7 @@ func (r *Reconciler) record(ctx context.Context, on call, a floating.Address) {
 				return !slices.Contains(i.SecondaryIPv4, a.IP)
 			}})
 		}
-		r.enqueueNode(ctx, id)
+		r.enqueueInstance(ctx, id)
 	}
 	if on.do == floating.Unassign {
 		return
@@ -99,12 +100,16 @@ func (r *Reconciler) record(ctx context.Context, on call, a floating.Address) {
 	}, inventory.Effect{Aspect: "address " + a.IP.String(), IsVisible: func(i eni.Interface) bool {
 		return slices.Contains(i.SecondaryIPv4, a.IP)
 	}})
-	r.enqueueNode(ctx, on.on)
+	r.enqueueInstance(ctx, on.on)
 }
 
-// enqueueNode lets the node of an interface report the changed addresses.
-func (r *Reconciler) enqueueNode(ctx context.Context, interfaceID string) {
-	if record, known := r.Observer.Record(interfaceID); known {
-		r.Observer.EnqueueNode(ctx, record.Member.Node)
+// enqueueInstance lets the object of an interface report the changed addresses.
+func (r *Reconciler) enqueueInstance(ctx context.Context, interfaceID string) {
+	objects, err := object.OfENI(ctx, r.Client, interfaceID)
+	if err != nil {
+		r.Log.Error("the object of an interface could not be found", "interface", interfaceID, "err", err)
+	}
+	for n := range objects {
+		r.Observer.Enqueue(ctx, objects[n].Spec.InstanceID)
 	}
 }

@@ -65,18 +65,23 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), interfaces: map[string]*eni.Interface{}, calling: func() {}}
 	var objects []client.Object
 	for _, one := range []struct{ node, instance, eni string }{{"node-a", "i-0000000000000000a", eniA}, {"node-b", "i-0000000000000000b", eniB}} {
-		m := identity.Member{Cluster: cluster, NodeENI: "n3", Node: one.node, InstanceID: one.instance, Key: identity.Key{Owner: "uid-n3"}, Generation: 1}
+		key := identity.Interface{Cluster: cluster, UID: identity.UID("uid-" + one.eni), Name: identity.ObjectName("n3", one.instance, 0),
+			NodeENI: "n3", Node: one.node, InstanceID: one.instance}
 		w.interfaces[one.eni] = &eni.Interface{
-			ID: one.eni, SubnetID: subnet, Status: eni.InUse, Tags: m.Tags(w.now, nil),
+			ID: one.eni, SubnetID: subnet, Status: eni.InUse, Tags: key.Tags(w.now, nil),
 			Attachment: &eni.Attachment{ID: "at-" + one.eni, InstanceID: one.instance, Slot: eni.Slot{Device: 1}, Status: eni.AttachmentAttached},
 		}
-		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: one.node}}, &v1alpha1.NodeENIState{
-			ObjectMeta: metav1.ObjectMeta{Name: one.node},
-			Spec:       v1alpha1.NodeENIStateSpec{InstanceID: one.instance, InstanceType: "t3.medium"},
-			Status: v1alpha1.NodeENIStateStatus{Interfaces: []v1alpha1.InterfaceState{{
-				Member: v1alpha1.Member{NodeENI: "n3"}, ENIID: one.eni, Phase: v1alpha1.PhaseAttached, SubnetID: subnet, SubnetCIDR: "10.0.4.0/24",
-				Pods: &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentObserved, Floating: []string{"10.0.4.192/26"}},
-			}}},
+		objects = append(objects, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: one.node, Labels: map[string]string{corev1.LabelInstanceTypeStable: "t3.medium"}},
+			Spec:       corev1.NodeSpec{ProviderID: "aws:///us-east-1a/" + one.instance},
+		}, &v1alpha1.NetworkInterface{
+			ObjectMeta: metav1.ObjectMeta{Name: key.Name, UID: types.UID(key.UID)},
+			Spec: v1alpha1.NetworkInterfaceSpec{
+				InstanceID: one.instance, NodeName: one.node, NodeENI: v1alpha1.NodeENIReference{Name: "n3"},
+				Subnets: []v1alpha1.InterfaceSubnet{{ID: subnet, CIDR: "10.0.4.0/24"}},
+				Pods:    &v1alpha1.PodSettings{Attachment: v1alpha1.PodAttachmentObserved, Floating: []string{"10.0.4.192/26"}},
+			},
+			Status: v1alpha1.NetworkInterfaceStatus{ENIID: one.eni, SubnetID: subnet, AttachmentID: "at-" + one.eni, Phase: v1alpha1.PhaseAttached},
 		})
 	}
 	w.api = controllertest.API(t, objects...)
@@ -393,12 +398,13 @@ func TestAHolderThatIsNotThereGetsNothing(t *testing.T) {
 func TestAnInterfaceThatLeavesItsNodeGetsNothing(t *testing.T) {
 	for name, leave := range map[string]func(*world){
 		"it is being detached": func(w *world) {
-			var state v1alpha1.NodeENIState
-			w.must(w.api.Get(w.Context(), client.ObjectKey{Name: "node-a"}, &state))
-			state.Status.Interfaces[0].Phase = v1alpha1.PhaseDetaching
-			w.must(w.api.Status().Update(w.Context(), &state))
+			var o v1alpha1.NetworkInterface
+			w.must(w.api.Get(w.Context(), client.ObjectKey{Name: identity.ObjectName("n3", "i-0000000000000000a", 0)}, &o))
+			o.Status.Phase = v1alpha1.PhaseDetaching
+			w.must(w.api.Status().Update(w.Context(), &o))
 		},
 		"it is on another instance": func(w *world) { w.interfaces[eniA].Attachment.InstanceID = "i-0000000000000000b" },
+		"EC2 detaches it":           func(w *world) { w.interfaces[eniA].Attachment.Status = eni.AttachmentDetaching },
 		"it is unattached": func(w *world) {
 			w.interfaces[eniA].Attachment, w.interfaces[eniA].Status = nil, eni.Available
 		},
@@ -413,6 +419,20 @@ func TestAnInterfaceThatLeavesItsNodeGetsNothing(t *testing.T) {
 			w.says(vip, "Released", eniA+" is not attached there")
 		})
 	}
+}
+
+// TestAnInterfaceThatEC2DoesNotFinishAttachingGetsAddresses has pods on a link whose attachment stays unfinished.
+func TestAnInterfaceThatEC2DoesNotFinishAttachingGetsAddresses(t *testing.T) {
+	w := newWorld(t)
+	var o v1alpha1.NetworkInterface
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Name: identity.ObjectName("n3", "i-0000000000000000a", 0)}, &o))
+	o.Status.Phase, o.Status.AttachmentID = v1alpha1.PhaseBlocked, ""
+	w.must(w.api.Status().Update(w.Context(), &o))
+	w.interfaces[eniA].Attachment.Status = eni.AttachmentAttaching
+	w.restart()
+	w.hold(vip, "node-a", eniA)
+	w.reconcile(vip)
+	w.made("assign a [10.0.4.200]")
 }
 
 // TestAnAddressOutsideTheRangesIsNotMoved has an agent hold an address that no range contains.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/floating"
 )
@@ -108,72 +109,96 @@ func (r *Reconciler) addPlace(ctx context.Context, d *decision, f *floating.Fact
 	if d.instanceID == "" && known.Attachment != nil {
 		d.instanceID = known.Attachment.InstanceID
 	}
-	// An interface from a launch template has no record: its instance and the NodeENIState tell who uses it.
-	nodeENI := record.Member.NodeENI
-	if !owned {
-		var err error
-		if nodeENI, err = r.adopter(ctx, d.instanceID, id); err != nil {
-			return err
-		}
+	objects, err := object.OfENI(ctx, r.Client, id)
+	if err != nil {
+		return err
 	}
-	d.instanceID = cmp.Or(d.instanceID, record.Member.InstanceID)
-	paused, err := r.paused(ctx, d.instanceID, record.Member.Node, nodeENI)
+	node, nodeENI := record.Tagged.Node, record.Tagged.NodeENI
+	if len(objects) > 0 {
+		node, nodeENI = objects[0].Spec.NodeName, objects[0].Spec.NodeENI.Name
+		d.instanceID = cmp.Or(d.instanceID, objects[0].Spec.InstanceID)
+	}
+	d.instanceID = cmp.Or(d.instanceID, record.Tagged.InstanceID)
+	paused, err := r.paused(ctx, d.instanceID, node, nodeENI)
 	f.Paused = f.Paused || paused
 	return err
 }
 
-// adopter returns the name of the NodeENI that adopted an interface of an instance; empty if there is none.
-func (r *Reconciler) adopter(ctx context.Context, instanceID, id string) (string, error) {
-	var states v1alpha1.NodeENIStateList
-	if err := r.Client.List(ctx, &states, controller.OfInstance(instanceID), client.UnsafeDisableDeepCopy); err != nil {
-		return "", err
-	}
-	for n := range states.Items {
-		for _, i := range states.Items[n].Status.Interfaces {
-			if i.ENIID == id {
-				return i.NodeENI, nil
-			}
-		}
-	}
-	return "", nil
-}
-
-// addHolder adds the interface of the holder, if the NodeENIState of the holder's node lists it as attached. Agents can
-// write to the addresses, and only the controller writes that list.
+// addHolder adds the interface of the holder, if an object says that the holder's node has it. Agents can write to the
+// addresses, and only the controller writes that part of an object. An interface that EC2 is still attaching can serve
+// pods: its link comes first.
 func (r *Reconciler) addHolder(ctx context.Context, d *decision, f *floating.Facts) error {
 	holder := d.address.Holder
 	if holder == nil {
 		return nil
 	}
-	var state v1alpha1.NodeENIState
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: holder.Node}, &state); err != nil {
-		return client.IgnoreNotFound(err)
+	objects, err := object.OfENI(ctx, r.Client, holder.InterfaceID)
+	if err != nil {
+		return err
 	}
-	at := slices.IndexFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
-		return i.ENIID == holder.InterfaceID && i.Phase == v1alpha1.PhaseAttached
+	at := slices.IndexFunc(objects, func(o v1alpha1.NetworkInterface) bool {
+		return o.Spec.NodeName == holder.Node
 	})
 	known, exists := r.Observer.Interface(holder.InterfaceID)
-	if at < 0 || !exists || !known.AttachedTo(state.Spec.InstanceID) {
+	if at < 0 || !exists || !known.AttachedTo(objects[at].Spec.InstanceID) {
 		return nil
 	}
-	d.instanceID = state.Spec.InstanceID
-	for _, i := range state.Status.Interfaces {
-		if i.ENIID != "" {
-			d.siblings = append(d.siblings, i.ENIID)
+	o := &objects[at]
+	if leaves(object.PhaseOf(o)) || known.Attachment.Status == eni.AttachmentDetaching {
+		f.Leaves = true
+		return nil
+	}
+	d.instanceID = o.Spec.InstanceID
+	if err := r.addSiblings(ctx, d); err != nil {
+		return err
+	}
+	f.Interface = &floating.Interface{ID: o.Status.ENIID, SubnetID: o.Status.SubnetID,
+		Ranges: controller.FloatingRanges(o.Spec.Pods), Prefixes: known.IPv4Prefixes, Room: -1}
+	for _, subnet := range o.Spec.Subnets {
+		if subnet.ID == o.Status.SubnetID {
+			f.Interface.Subnet, _ = netip.ParsePrefix(subnet.CIDR) // invalid for an IPv6-only subnet
 		}
 	}
-	i := state.Status.Interfaces[at]
-	f.Interface = &floating.Interface{ID: i.ENIID, InstanceType: state.Spec.InstanceType, SubnetID: i.SubnetID,
-		Ranges: controller.FloatingRanges(i.Pods), Prefixes: known.IPv4Prefixes, Room: -1}
-	f.Interface.Subnet, _ = netip.ParsePrefix(i.SubnetCIDR) // invalid until the controller knows the subnet
-	var err error
-	if f.Paused, err = r.paused(ctx, d.instanceID, holder.Node, i.NodeENI); err != nil {
+	if f.Interface.InstanceType, err = r.instanceType(ctx, d.instanceID); err != nil {
+		return err
+	}
+	if f.Paused, err = r.paused(ctx, d.instanceID, holder.Node, o.Spec.NodeENI.Name); err != nil {
 		return err
 	}
 	if slices.Contains(known.SecondaryIPv4, d.address.IP) {
 		return nil
 	}
 	return r.addRoom(ctx, d, f.Interface, known)
+}
+
+// leaves reports whether an interface in the phase leaves its node.
+func leaves(phase v1alpha1.Phase) bool {
+	return phase == v1alpha1.PhaseDetaching || phase == v1alpha1.PhaseDeleting
+}
+
+// addSiblings adds the interfaces of the instance.
+func (r *Reconciler) addSiblings(ctx context.Context, d *decision) error {
+	objects, err := object.OfInstance(ctx, r.Client, d.instanceID)
+	for n := range objects {
+		if id := objects[n].Status.ENIID; id != "" {
+			d.siblings = append(d.siblings, id)
+		}
+	}
+	return err
+}
+
+// instanceType returns the instance type that a Node of the instance names; empty if there is none.
+func (r *Reconciler) instanceType(ctx context.Context, instanceID string) (string, error) {
+	var registered corev1.NodeList
+	if err := r.Client.List(ctx, &registered, controller.OfInstance(instanceID)); err != nil {
+		return "", err
+	}
+	for n := range registered.Items {
+		if t := registered.Items[n].Labels[corev1.LabelInstanceTypeStable]; t != "" {
+			return t, nil
+		}
+	}
+	return "", nil
 }
 
 // addRoom adds how many further addresses the interface takes, and how many others wait for them. The oldest come

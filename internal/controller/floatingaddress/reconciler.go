@@ -161,7 +161,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (at time.Time, 
 func (r *Reconciler) refresh(ctx context.Context, instances []string) error {
 	slices.Sort(instances)
 	for _, id := range slices.Compact(instances) {
-		if err := r.Observer.RefreshInstance(ctx, id); err != nil {
+		if _, err := r.Observer.RefreshInstance(ctx, id); err != nil {
 			return err
 		}
 	}

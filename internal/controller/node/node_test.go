@@ -5,241 +5,472 @@ package node_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/awssim"
-	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/internal/aws/awsec2"
-	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/aws/observer"
 	"github.com/multieni/multieni/internal/aws/resolver"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/controllertest"
-	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/controller/node"
-	"github.com/multieni/multieni/internal/core/era"
+	"github.com/multieni/multieni/internal/controller/object"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/selector"
 )
 
 const (
-	cluster    = "cluster-1"
-	nodeName   = "node-1"
-	instanceID = "i-00000000000000001"
-	// nextInstanceID is the instance that may replace it as the node.
-	nextInstanceID = "i-00000000000000002"
-	zone           = "us-east-1a"
-	vpcID          = "vpc-00000000000000001"
-	hosts          = "subnet-00000000000000001"
-	data           = "subnet-00000000000000002"
-	group          = "sg-00000000000000001"
+	cluster  = "cluster-1"
+	instance = "i-0123456789abcdef0"
+	zone     = "us-west-2a"
 )
 
-// stage is one node with a reconciler, in a bubble of virtual time: a simulated EC2, a cache that the reconciler reads
-// and writes, and an API server, which a test can make differ from the cache.
-type stage struct {
+var start = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+
+// world is an API server, a cache of it, and an EC2 with the subnets of two VPCs and the interfaces that a test sets.
+type world struct {
 	*testing.T
-	ec2        *awssim.Simulator
-	cloud      *awsec2.Client
-	cache, api client.Client
-	// live, if set, changes a NodeENIState that is read from the API server: the cache lags.
-	live       func(*v1alpha1.NodeENIState)
-	events     *events.FakeRecorder
-	observer   *observer.Observer
+	observer.Reader
+	api, live  client.WithWatch
 	reconciler *node.Reconciler
-	spans      *tracetest.SpanRecorder
-	inFlight   *controller.InFlight
-	// waited is how long the node waited for each interface that it got.
-	waited []time.Duration
+	observer   *observer.Observer
+	refused    *controller.RejectedWrites
+	events     *events.FakeRecorder
+	now        time.Time
+	interfaces []eni.Interface
+	reads      int
 }
 
-func onStage(t *testing.T, test func(*stage)) {
-	t.Helper()
-	onStageIn(t, world(), test)
+func (w *world) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
+	return w.interfaces, w.now, nil
 }
 
-func onStageIn(t *testing.T, w awssim.World, test func(*stage)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(setStage(t, w)) })
+func (w *world) DescribeInstance(_ context.Context, id string) (eni.InstanceSnapshot, error) {
+	w.reads++
+	return eni.InstanceSnapshot{At: w.now, Instance: eni.Instance{ID: id, State: eni.InstanceRunning, VPCID: "vpc-1", Zone: zone}, Interfaces: w.interfaces}, nil
 }
 
-func world() awssim.World {
-	return awssim.World{World: ec2.World{
-		Region: "us-east-1", AvailabilityZones: []ec2.WorldZone{{ZoneName: zone, ZoneID: "use1-az1"}},
-		VPCs:           []ec2.WorldVPC{{VPCID: vpcID, CIDRBlock: netip.MustParsePrefix("10.0.0.0/16")}},
-		SecurityGroups: []ec2.WorldSecurityGroup{{GroupID: group, GroupName: "data", VPCID: vpcID}},
-		Subnets: []ec2.WorldSubnet{
-			{SubnetID: hosts, VPCID: vpcID, AvailabilityZone: zone, CIDRBlock: netip.MustParsePrefix("10.0.0.0/24")},
-			{SubnetID: data, VPCID: vpcID, AvailabilityZone: zone, CIDRBlock: netip.MustParsePrefix("10.0.1.0/24")},
+func (w *world) Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, error) {
+	return []eni.Subnet{
+		{
+			ID: "subnet-1", Name: "one", Zone: zone, VPCID: "vpc-1",
+			CIDR: netip.MustParsePrefix("10.1.0.0/24"), IPv6CIDR: netip.MustParsePrefix("2001:db8::/64"),
 		},
-		Instances: []ec2.WorldInstance{
-			{InstanceID: instanceID, InstanceType: "m5.xlarge", AvailabilityZone: zone, SubnetID: hosts},
-			{InstanceID: nextInstanceID, InstanceType: "m5.xlarge", AvailabilityZone: zone, SubnetID: hosts},
-		},
-	}}
+		{ID: "subnet-2", Name: "two", Zone: zone, VPCID: "vpc-1"},
+		{ID: "subnet-0", Name: "one", Zone: zone, VPCID: "vpc-0"},
+	}, nil
 }
 
-func setStage(t *testing.T, w awssim.World) *stage {
+func (w *world) SecurityGroups(context.Context, selector.GroupTerms) ([]eni.SecurityGroup, error) {
+	return []eni.SecurityGroup{{ID: "sg-0", Name: "group", VPCID: "vpc-0"}, {ID: "sg-1", Name: "group", VPCID: "vpc-1"}}, nil
+}
+
+// newWorld starts a process. The cache and the API server have the same objects until a test changes one.
+func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	sim, err := awssim.New(awssim.Options{World: w, Behavior: new(ec2.LaggingBehavior()), Seed: 1})
+	w := &world{T: t, now: start, refused: &controller.RejectedWrites{}, events: events.NewFakeRecorder(20)}
+	made := 0
+	w.api = interceptor.NewClient(controllertest.API(t, objects...), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			made++
+			o.SetUID(types.UID(fmt.Sprintf("uid-%d", made)))
+			return c.Create(ctx, o, opts...)
+		},
+	})
+	w.live = w.api
+	w.restart(func(*node.Options) {})
+	return w
+}
+
+// restart starts a process with other options.
+func (w *world) restart(change func(*node.Options)) {
+	w.Helper()
+	clock, quiet := func() time.Time { return w.now }, slog.New(slog.DiscardHandler)
+	seen := observer.New(w, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
+	w.must(seen.ResyncOnce(w.Context()))
+	w.observer = seen
+	options := node.Options{
+		Client: w.api, Reader: w.live, Events: w.events, Observer: seen, Resolver: resolver.New(w, resolver.Options{Now: clock}), RefusedWrites: w.refused,
+		Taint: v1alpha1.NotReadyTaint, Concurrency: 1, Now: clock, Log: quiet,
+	}
+	change(&options)
+	w.reconciler = node.New(options)
+}
+
+func (w *world) must(err error) {
+	w.Helper()
 	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// reconcile reconciles a node a few times. It returns when to do so again.
+func (w *world) reconcile(name string) (again time.Duration) {
+	w.Helper()
+	for range 4 {
+		again = w.once(name)
+	}
+	return again
+}
+
+// once reconciles a node once.
+func (w *world) once(name string) time.Duration {
+	w.Helper()
+	result, err := w.reconciler.Reconcile(w.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+	w.must(err)
+	return result.RequeueAfter
+}
+
+// objects returns all objects that are not being deleted.
+func (w *world) objects() []v1alpha1.NetworkInterface {
+	w.Helper()
+	all, err := object.All(w.Context(), w.api)
+	w.must(err)
+	return slices.DeleteFunc(all, func(o v1alpha1.NetworkInterface) bool { return !o.DeletionTimestamp.IsZero() })
+}
+
+// names returns the names of the objects.
+func (w *world) names() (names []string) {
+	for _, o := range w.objects() {
+		names = append(names, o.Name)
+	}
+	return names
+}
+
+// node returns a Node of the API server.
+func (w *world) node(name string) *corev1.Node {
+	w.Helper()
+	var n corev1.Node
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Name: name}, &n))
+	return &n
+}
+
+// declared is a NodeENI for nodes with the label pool: telco.
+func declared(name string, subnetNames ...string) *v1alpha1.NodeENI {
+	return &v1alpha1.NodeENI{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1, Finalizers: []string{v1alpha1.Finalizer}},
+		Spec: v1alpha1.NodeENISpec{
+			NodeSelector: map[string]v1alpha1.LabelValue{"pool": "telco"}, SubnetNames: subnetNames, SecurityGroupNames: []string{"group"}, DeviceIndex: 1,
+		},
+	}
+}
+
+// nodeNamed is a Node of an instance with the startup taint and another one.
+func nodeNamed(name, instanceID string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"pool": "telco"}, CreationTimestamp: metav1.NewTime(start)},
+		Spec: corev1.NodeSpec{ProviderID: "aws:///" + zone + "/" + instanceID, Taints: []corev1.Taint{
+			{Key: v1alpha1.NotReadyTaint, Effect: corev1.TaintEffectNoSchedule}, {Key: "dedicated", Effect: corev1.TaintEffectNoSchedule},
+		}},
+	}
+}
+
+// name is the name of an object of the instance.
+func name(nodeENI string, ordinal int) string {
+	return identity.ObjectName(nodeENI, instance, ordinal)
+}
+
+// TestANodeGetsItsObjects has a NodeENI whose names mean subnets and groups of two VPCs: those of the node's VPC count.
+func TestANodeGetsItsObjects(t *testing.T) {
+	w := newWorld(t, declared("n", "one", "two"), nodeNamed("node-1", instance))
+	w.reconcile("node-1")
+	all := w.objects()
+	if diff := cmp.Diff([]string{name("n", 0), name("n", 1)}, w.names()); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	first := all[0]
+	if len(first.Spec.Subnets) != 1 || first.Spec.Subnets[0].ID != "subnet-1" || !slices.Equal(first.Spec.SecurityGroupIDs, []string{"sg-1"}) {
+		t.Errorf("subnets %v and groups %v, want those of the node's VPC", first.Spec.Subnets, first.Spec.SecurityGroupIDs)
+	}
+	want := map[string]string{v1alpha1.InstanceLabel: instance, v1alpha1.NodeENILabel: "n"}
+	if diff := cmp.Diff(want, first.Labels); diff != "" || !slices.Contains(first.Finalizers, v1alpha1.InterfaceFinalizer) {
+		t.Errorf("finalizers %v, labels (-want +got):\n%s", first.Finalizers, diff)
+	}
+	if w.reads != 1 {
+		t.Errorf("the instance was read %d times, want once", w.reads)
+	}
+}
+
+// TestAnObjectIsDeleted removes the label of a node in the cache and, if the API server agrees, in the API server.
+func TestAnObjectIsDeleted(t *testing.T) {
+	for title, tc := range map[string]struct {
+		live  func(*world) []client.Object
+		lives bool
+	}{
+		"the API server says so, too": {live: func(w *world) []client.Object { return []client.Object{unlabeled(w), declared("n", "one")} }},
+		"the node has its label": {live: func(*world) []client.Object {
+			return []client.Object{nodeNamed("node-1", instance), declared("n", "one")}
+		}, lives: true},
+		"the node is paused":               {live: func(w *world) []client.Object { return []client.Object{pausedNode(unlabeled(w)), declared("n", "one")} }, lives: true},
+		"the node is gone":                 {live: func(*world) []client.Object { return []client.Object{declared("n", "one")} }, lives: true},
+		"the node has another instance":    {live: func(w *world) []client.Object { return []client.Object{elsewhere(unlabeled(w)), declared("n", "one")} }, lives: true},
+		"the NodeENI is gone":              {live: func(w *world) []client.Object { return []client.Object{unlabeled(w)} }, lives: true},
+		"the NodeENI selects the node now": {live: func(w *world) []client.Object { return []client.Object{unlabeled(w), selectingAll("n")} }, lives: true},
+	} {
+		t.Run(title, func(t *testing.T) {
+			w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance))
+			w.reconcile("node-1")
+			w.must(w.api.Update(t.Context(), unlabeled(w)))
+			live := tc.live(w)
+			for _, o := range w.objects() {
+				o.ResourceVersion = ""
+				live = append(live, &o)
+			}
+			w.live = controllertest.API(t, live...)
+			w.restart(func(*node.Options) {})
+			w.reconcile("node-1")
+			if lives := len(w.names()) > 0; lives != tc.lives {
+				t.Errorf("the object lives: %t, want %t", lives, tc.lives)
+			}
+		})
+	}
+}
+
+func unlabeled(w *world) *corev1.Node {
+	n := w.node("node-1")
+	n.Labels = map[string]string{"other": "label"}
+	return n
+}
+
+func pausedNode(n *corev1.Node) *corev1.Node {
+	n.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""}
+	return n
+}
+
+func elsewhere(n *corev1.Node) *corev1.Node {
+	n.Spec.ProviderID = "aws:///" + zone + "/i-00000000000000009"
+	return n
+}
+
+func selectingAll(name string) *v1alpha1.NodeENI {
+	n := declared(name, "one")
+	n.Generation, n.Spec.NodeSelector = 2, map[string]v1alpha1.LabelValue{"other": "label"}
+	return n
+}
+
+// TestTwoNodesOfOneInstance has a second Node that names the instance. The objects are those of the older one.
+func TestTwoNodesOfOneInstance(t *testing.T) {
+	younger := nodeNamed("node-0", instance)
+	younger.CreationTimestamp = metav1.NewTime(start.Add(time.Minute))
+	w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance), younger)
+	w.reconcile("node-0")
+	if names := w.names(); len(names) > 0 || len(w.events.Events) != 1 {
+		t.Errorf("objects %v and %d events for the younger Node, want none and 1", names, len(w.events.Events))
+	}
+	w.reconcile("node-1")
+	if all := w.objects(); len(all) != 1 || all[0].Spec.NodeName != "node-1" {
+		t.Errorf("objects %+v, want one of node-1", all)
+	}
+	w.must(w.api.Delete(t.Context(), nodeNamed("node-1", instance)))
+	w.reconcile("node-0")
+	if all := w.objects(); len(all) != 1 || all[0].Spec.NodeName != "node-0" {
+		t.Errorf("objects %+v, want the same one of node-0", all)
+	}
+}
+
+// TestNetworksOfANode has an interface that a hook made, and no NodeENI.
+func TestNetworksOfANode(t *testing.T) {
+	w := newWorld(t, nodeNamed("node-1", instance))
+	key := identity.Interface{Cluster: cluster, UID: identity.NetworkUID("net", 0, start), Name: name("net", 0), NodeENI: "net", Node: "node-1", InstanceID: instance}
+	w.interfaces = []eni.Interface{{
+		ID: "eni-1", SubnetID: "subnet-1", VPCID: "vpc-1", Status: eni.InUse, Tags: key.Tags(start, nil),
+		Attachment: &eni.Attachment{ID: "at-1", InstanceID: instance, Slot: eni.Slot{Device: 3}, Status: eni.AttachmentAttached},
+	}}
+	if again := w.reconcile("node-1"); again != 10*time.Second {
+		t.Errorf("the instance is read again after %s, want 10 s while hooks can make interfaces", again)
+	}
+	w.restart(func(*node.Options) {})
+	found, err := w.reconciler.WithNewNetworks(t.Context())
+	w.must(err)
+	all := w.objects()
+	if len(all) != 1 || all[0].Name != name("net", 0) || all[0].Spec.Origin != v1alpha1.OriginNetwork || all[0].Spec.Slot.DeviceIndex != 3 {
+		t.Errorf("got %+v, want the object of the network", all)
+	}
+	if diff := cmp.Diff([]string{"node-1"}, found); diff != "" {
+		t.Errorf("nodes with an interface that no object records yet (-want +got):\n%s", diff)
+	}
+	if again, err := w.reconciler.WithNewNetworks(t.Context()); len(again) > 0 || err != nil {
+		t.Errorf("%v have the same interface after the next list, %v", again, err)
+	}
+	w.now = start.Add(time.Hour)
+	if again := w.reconcile("node-1"); again != 0 {
+		t.Errorf("the instance of an old node is read again after %s", again)
+	}
+}
+
+// TestTheReadOfTheVPCIsNoSecret has an interface that EC2 attached after the first list. The reconciler of the Node reads
+// the instance for its VPC, and the one of the instance learns of the interface.
+func TestTheReadOfTheVPCIsNoSecret(t *testing.T) {
+	w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance))
+	key := identity.Interface{Cluster: cluster, UID: "uid-1", Name: name("n", 0), NodeENI: "n", Node: "node-1", InstanceID: instance}
+	w.interfaces = []eni.Interface{{
+		ID: "eni-1", SubnetID: "subnet-1", VPCID: "vpc-1", Status: eni.InUse, Tags: key.Tags(start, nil),
+		Attachment: &eni.Attachment{ID: "at-1", InstanceID: instance, Slot: eni.Slot{Device: 1}, Status: eni.AttachmentAttached},
+	}}
+	w.reconcile("node-1")
+	select {
+	case got := <-w.observer.Changed():
+		if w.reads != 1 || got != instance {
+			t.Errorf("after %d reads %s is enqueued, want %s after one", w.reads, got, instance)
+		}
+	default:
+		t.Errorf("%d reads, and the instance is not enqueued", w.reads)
+	}
+}
+
+// TestDriftIsStated moves an interface of a NodeENI with another subnet.
+func TestDriftIsStated(t *testing.T) {
+	w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance))
+	w.reconcile("node-1")
+	w.attach()
+	changed := declared("n", "two")
+	w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(changed), changed))
+	changed.Spec.SubnetNames, changed.Generation = []string{"two"}, 2
+	w.must(w.api.Update(t.Context(), changed))
+	w.reconcile("node-1")
+	o := w.objects()[0]
+	want := []v1alpha1.Drift{{Field: "subnet", Want: "subnet-2", Have: "subnet-1"}}
+	if diff := cmp.Diff(want, o.Status.Drift); diff != "" || !apimeta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionDrifted) {
+		t.Errorf("conditions %+v, drift (-want +got):\n%s", o.Status.Conditions, diff)
+	}
+	if o.Status.ENIID != "eni-0" || o.Spec.NodeENI.Generation != 2 {
+		t.Errorf("the object lost its interface, or was not rendered: %+v", o)
+	}
+}
+
+// attach gives all objects an interface with a link that is ready.
+func (w *world) attach() {
+	w.Helper()
+	for n, o := range w.objects() {
+		slot := o.Spec.Slot
+		o.Status = v1alpha1.NetworkInterfaceStatus{
+			Phase: v1alpha1.PhaseAttached, ENIID: fmt.Sprintf("eni-%d", n), AttachmentID: "at", SubnetID: o.Spec.Subnets[0].ID, MACAddress: "02:00:00:00:00:0a",
+			Slot: &slot, Evidence: v1alpha1.EvidenceCreated,
+			Node: &v1alpha1.NodeReport{Link: &v1alpha1.LinkReport{State: v1alpha1.LinkReady, Reason: "Why", Message: "because", Name: "ens6"}},
+		}
+		w.must(w.api.Status().Update(w.Context(), &o))
+	}
+}
+
+// TestAnObjectGetsTheSubnetOfItsInterface has an interface that was created before its NodeENI named another subnet.
+func TestAnObjectGetsTheSubnetOfItsInterface(t *testing.T) {
+	w := newWorld(t, declared("n", "two"), nodeNamed("node-1", instance))
+	w.reconcile("node-1")
+	o := w.objects()[0]
+	slot := o.Spec.Slot
+	o.Status = v1alpha1.NetworkInterfaceStatus{ENIID: "eni-1", SubnetID: "subnet-1", Slot: &slot, Evidence: v1alpha1.EvidenceCreated}
+	w.must(w.api.Status().Update(w.Context(), &o))
+	w.reconcile("node-1")
+	want := []v1alpha1.InterfaceSubnet{{ID: "subnet-2"}, {ID: "subnet-1", CIDR: "10.1.0.0/24", IPv6CIDR: "2001:db8::/64"}}
+	if diff := cmp.Diff(want, w.objects()[0].Spec.Subnets); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestARefusedObjectIsTold has an API server that refuses an object.
+func TestARefusedObjectIsTold(t *testing.T) {
+	w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance))
+	refuses := true
+	w.restart(func(o *node.Options) {
+		o.Client = interceptor.NewClient(w.api, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if refuses {
+				return apierrors.NewInvalid(v1alpha1.SchemeGroupVersion.WithKind("NetworkInterface").GroupKind(), o.GetName(), nil)
+			}
+			return c.Create(ctx, o, opts...)
+		}})
+	})
+	if _, err := w.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "node-1"}}); !apierrors.IsInvalid(err) {
 		t.Fatal(err)
 	}
-	s := &stage{T: t, ec2: sim, events: events.NewFakeRecorder(1000), spans: tracetest.NewSpanRecorder()}
-	s.cache = controllertest.API(t)
-	s.api = s.withWrittenStates(controllertest.API(t))
-	s.both(func(c client.Client) {
-		s.must(c.Create(t.Context(), &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "uid-node", Labels: map[string]string{"eni": "on"}},
-			Spec:       corev1.NodeSpec{ProviderID: "aws:///" + zone + "/" + instanceID},
-		}))
-		s.must(c.Create(t.Context(), &v1alpha1.NodeENI{
-			ObjectMeta: metav1.ObjectMeta{Name: "data", UID: "uid-data", Generation: 1, Finalizers: []string{v1alpha1.Finalizer}},
-			Spec: v1alpha1.NodeENISpec{
-				NodeSelector: map[string]v1alpha1.LabelValue{"eni": "on"}, SubnetIDs: []string{data}, SecurityGroupIDs: []string{group}, DeviceIndex: 1,
-			},
-		}))
-	})
-	s.cloud = awsec2.New(aws.Config{
-		Region: "us-east-1", BaseEndpoint: aws.String("http://ec2.invalid"),
-		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), HTTPClient: &http.Client{Transport: sim.Transport()},
-	}, awsec2.Options{Cluster: cluster})
-	s.restart()
-	return s
-}
-
-// restart replaces the controller with a new one.
-func (s *stage) restart() {
-	quiet := slog.New(slog.DiscardHandler)
-	s.observer = observer.New(s.cloud, observer.Options{Cluster: cluster, Resync: time.Minute, Poll: time.Second, Now: time.Now, Log: quiet})
-	s.inFlight = &controller.InFlight{}
-	began := era.Era{Since: time.Now()}
-	s.reconciler = node.New(node.Options{
-		Client: s.cache, Reader: s.api, Events: s.events, Observer: s.observer,
-		Resolver: resolver.New(s.cloud, resolver.Options{Fresh: time.Hour, Doubtful: time.Minute, Now: time.Now}),
-		Applier:  executor.New(s.cloud, s.observer, executor.Options{Members: 1, Removals: 1, Now: time.Now}),
-		Limiter:  s.cloud, GC: gc.New(gc.Options{Reader: s.api, Period: time.Minute, Now: time.Now, Log: quiet}),
-		InFlight: s.inFlight, Era: func() era.Era { return began }, RefusedWrites: &controller.RejectedWrites{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
-		Traces: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)), Attached: func(after time.Duration) { s.waited = append(s.waited, after) },
-	})
-	s.start()
-}
-
-// start starts the deferred work.
-func (s *stage) start() {
-	r := s.reconciler
-	go func() { s.must(r.Start(s.Context())) }()
-}
-
-func (s *stage) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
+	if len(w.refused.OfNodeENI("n")) != 1 || len(w.events.Events) != 1 {
+		t.Errorf("%d objects are refused, %d events", len(w.refused.OfNodeENI("n")), len(w.events.Events))
+	}
+	refuses = false
+	w.reconcile("node-1")
+	if len(w.refused.OfNodeENI("n")) != 0 {
+		t.Error("the object counts as refused after it was stored")
 	}
 }
 
-// both changes the cache and the API server.
-func (s *stage) both(do func(client.Client)) {
-	do(s.cache)
-	do(s.api)
-}
-
-// withWrittenStates returns an API server with the NodeENIStates that the reconciler writes into the cache.
-func (s *stage) withWrittenStates(api client.WithWatch) client.Client {
-	return interceptor.NewClient(api, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-			if state, is := object.(*v1alpha1.NodeENIState); is {
-				err := s.cache.Get(ctx, key, state, opts...)
-				if s.live != nil {
-					s.live(state)
-				}
-				return err
-			}
-			return c.Get(ctx, key, object, opts...)
-		},
+// TestARefusedObjectOfAGoneNodeIsForgotten has an API server that refuses an object until its Node is gone.
+func TestARefusedObjectOfAGoneNodeIsForgotten(t *testing.T) {
+	one := nodeNamed("node-1", instance)
+	w := newWorld(t, declared("n", "one"), one)
+	w.restart(func(o *node.Options) {
+		o.Client = interceptor.NewClient(w.api, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return apierrors.NewForbidden(v1alpha1.SchemeGroupVersion.WithResource("networkinterfaces").GroupResource(), "", nil)
+		}})
 	})
-}
-
-// play runs the reconciler and the observer for a while, and returns the last error of the reconciler.
-func (s *stage) play(d time.Duration) (err error) {
-	s.Helper()
-	for begun := time.Now(); time.Since(begun) < d; time.Sleep(stepOf(d)) {
-		s.must(s.observer.ResyncOnce(s.Context()))
-		_, err = s.reconciler.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: nodeName}})
-		s.drainChanged()
+	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: "node-1"}}
+	if _, err := w.reconciler.Reconcile(t.Context(), request); !apierrors.IsForbidden(err) || w.refused.Count() != 1 {
+		t.Fatal(err, w.refused.Count())
 	}
-	return err
+	w.must(w.api.Delete(t.Context(), one))
+	w.reconcile("node-1")
+	if w.refused.Count() != 0 {
+		t.Error("the object of a Node that is gone counts as refused")
+	}
 }
 
-// stepOf returns the time between two passes of a play: five seconds, or more in a long play.
-func stepOf(d time.Duration) time.Duration { return max(5*time.Second, d/30) }
-
-func (s *stage) drainChanged() {
-	for {
-		select {
-		case <-s.observer.Changed():
-		case <-s.reconciler.Admitted(): // it is reconciled again anyhow
-		default:
-			return
+// TestWritesOfAFleetArePaced edits a NodeENI of 120 nodes.
+func TestWritesOfAFleetArePaced(t *testing.T) {
+	const nodes = 120
+	n := declared("n", "one")
+	objects := []client.Object{n}
+	for i := range nodes {
+		objects = append(objects, nodeNamed(fmt.Sprintf("node-%d", i), fmt.Sprintf("i-%017x", i)))
+	}
+	w := newWorld(t, objects...)
+	all := func() (longest time.Duration) {
+		for i := range nodes {
+			longest = max(longest, w.once(fmt.Sprintf("node-%d", i)))
+		}
+		return longest
+	}
+	all()
+	w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(n), n))
+	n.Spec.Description, n.Generation = "other", 2
+	w.must(w.api.Update(t.Context(), n))
+	longest := all()
+	if longest < 300*time.Millisecond || longest > 500*time.Millisecond {
+		t.Errorf("the last node waits %s, want about 0.4 s for 20 writes at 50 per second", longest)
+	}
+	w.now = w.now.Add(longest)
+	all()
+	for _, o := range w.objects() {
+		if o.Spec.Description != "other" {
+			t.Fatalf("%s was not written in its turn", o.Name)
 		}
 	}
 }
 
-// attached returns the attached interfaces of the cluster.
-func (s *stage) attached() (ids []string) {
-	for _, i := range s.ec2.State().NetworkInterfaces {
-		if i.Tags[identity.TagCluster] == cluster && i.Attachment != nil && i.Attachment.Status == ec2.Attached {
-			ids = append(ids, i.NetworkInterfaceID)
-		}
+// TestWhoIsConcerned asks which nodes a change reaches.
+func TestWhoIsConcerned(t *testing.T) {
+	w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance), nodeNamed("node-2", "i-00000000000000002"))
+	w.reconcile("node-1")
+	w.must(w.api.Update(t.Context(), unlabeled(w)))
+	if diff := cmp.Diff([]string{"node-1", "node-2"}, w.reconciler.Concerned(t.Context(), declared("n", "one"))); diff != "" {
+		t.Errorf("nodes that it selects, and those with objects of it (-want +got):\n%s", diff)
 	}
-	return ids
-}
-
-// told returns the reasons of the events since the last call, each once and in order.
-func (s *stage) told() []string {
-	var reasons []string
-	for {
-		select {
-		case event := <-s.events.Events:
-			if reason := strings.Fields(event)[1]; !slices.Contains(reasons, reason) {
-				reasons = append(reasons, reason)
-			}
-		default:
-			return reasons
-		}
+	o := w.objects()[0]
+	requests := w.reconciler.NodesOfObject(t.Context(), &o)
+	if len(requests) != 1 || requests[0].Name != "node-1" {
+		t.Errorf("an object concerns %v, want node-1", requests)
 	}
-}
-
-func (s *stage) node(c client.Client, change func(*corev1.Node)) {
-	s.Helper()
-	var n corev1.Node
-	s.must(c.Get(s.Context(), client.ObjectKey{Name: nodeName}, &n))
-	change(&n)
-	s.must(c.Update(s.Context(), &n))
-}
-
-func (s *stage) nodeENI(c client.Client, change func(*v1alpha1.NodeENI)) {
-	s.Helper()
-	var n v1alpha1.NodeENI
-	s.must(c.Get(s.Context(), client.ObjectKey{Name: "data"}, &n))
-	change(&n)
-	s.must(c.Update(s.Context(), &n))
 }

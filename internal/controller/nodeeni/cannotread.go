@@ -82,14 +82,53 @@ func cannotRead(message string) status.Outcome {
 // eventful are the reasons of Ready that become an Event, because no node can report them.
 var eventful = []string{v1alpha1.ReasonUnreadable, v1alpha1.ReasonOtherClusterName, string(plan.Unauthorized)}
 
-// write writes the status if it changed.
+// statusDelay is the time between two writes of a status that do not change Ready: nodes and pods change all the time.
+const statusDelay = 10 * time.Second
+
+// report writes the status if it changed: at once if Ready changed, otherwise some time after the last write. It
+// returns the time until a write that has to wait.
+func (r *Reconciler) report(ctx context.Context, nodeENI *v1alpha1.NodeENI, f facts) (time.Duration, error) {
+	after := statusOf(nodeENI, f)
+	if equality.Semantic.DeepEqual(nodeENI.Status, after) {
+		return 0, nil
+	}
+	r.mu.Lock()
+	wait := r.written[nodeENI.Name].Add(statusDelay).Sub(f.now)
+	r.mu.Unlock()
+	if wait > 0 && !isNews(nodeENI.Status, after) {
+		return wait, nil
+	}
+	if err := r.write(ctx, nodeENI, after); err != nil {
+		return 0, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.written[nodeENI.Name] = f.now
+	return 0, nil
+}
+
+// isNews reports whether a user or another program waits for a change of a status: of the declaration that it is about,
+// of a condition, or of the matches of a selector.
+func isNews(before, after v1alpha1.NodeENIStatus) bool {
+	if before.ObservedGeneration != after.ObservedGeneration || len(before.Conditions) != len(after.Conditions) ||
+		!slices.Equal(before.Subnets, after.Subnets) || !slices.Equal(before.SecurityGroups, after.SecurityGroups) {
+		return true
+	}
+	return slices.ContainsFunc(after.Conditions, func(c metav1.Condition) bool {
+		was := meta.FindStatusCondition(before.Conditions, c.Type)
+		return was == nil || was.Status != c.Status || was.Reason != c.Reason
+	})
+}
+
+// write writes the status if it changed. It returns a conflict if the NodeENI is not the one that was read: the status
+// is the only record of the turns.
 func (r *Reconciler) write(ctx context.Context, nodeENI *v1alpha1.NodeENI, after v1alpha1.NodeENIStatus) error {
 	before := nodeENI.Status
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
 	nodeENI.Status = after
-	err := status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, nodeENI)
+	err := status.WriteLocked(ctx, r.Client, v1alpha1.FieldOwnerController, nodeENI)
 	if r.RefusedWrites.Note(controller.ObjectRef{Kind: "NodeENI", Name: nodeENI.Name}, err) && r.Events != nil {
 		r.Events.Eventf(nodeENI, nil, corev1.EventTypeWarning, v1alpha1.ReasonStateRefused,
 			"Report", "%s", controller.Note(err))

@@ -9,36 +9,36 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/object"
 )
 
 // floating returns, by interface ID, why an address that a pod brought up is not where the pod is, or on which nodes
 // pods have it. A pod thus explains a NodeENI, and never makes it not ready.
 func (r *Reconciler) floating(
-	ctx context.Context, nodeENI *v1alpha1.NodeENI, states []v1alpha1.NodeENIState,
+	ctx context.Context, nodeENI *v1alpha1.NodeENI, objects []v1alpha1.NetworkInterface,
 ) (map[string]string, error) {
 	said := map[string]string{}
 	if nodeENI.Spec.Pods == nil {
 		return said, nil
 	}
-	for _, i := range collect(nodeENI, states) {
-		if i.ENIID == "" || i.Pods == nil || len(i.Pods.Floating) == 0 {
+	for _, o := range objects {
+		if o.Status.ENIID == "" || o.Spec.Pods == nil || len(o.Spec.Pods.Floating) == 0 {
 			continue
 		}
 		var addresses v1alpha1.FloatingAddressList
-		err := r.Client.List(ctx, &addresses, controller.AddressesOn(i.ENIID), client.UnsafeDisableDeepCopy)
+		err := r.Client.List(ctx, &addresses, controller.AddressesOn(o.Status.ENIID), client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return nil, err
 		}
 		for n := range addresses.Items {
 			if message := addressProblem(&addresses.Items[n]); message != "" {
-				said[i.ENIID] = message
+				said[o.Status.ENIID] = message
 				break
 			}
 		}
@@ -72,12 +72,14 @@ func addressExplained() predicate.Predicate {
 }
 
 // enqueueAddress enqueues the NodeENIs of the interfaces that an address names.
-func (r *Reconciler) enqueueAddress(ctx context.Context, q controller.Queue, object client.Object) {
-	for _, holder := range controller.Holders(object.(*v1alpha1.FloatingAddress)) {
-		var state v1alpha1.NodeENIState
-		if err := r.Client.Get(ctx, types.NamespacedName{Name: holder.NodeName}, &state); err != nil {
-			continue // the state triggers the NodeENI itself when it comes
+func (r *Reconciler) enqueueAddress(ctx context.Context, q controller.Queue, address client.Object) {
+	for _, id := range controller.InterfacesOf(address.(*v1alpha1.FloatingAddress)) {
+		objects, err := object.OfENI(ctx, r.Client, id)
+		if err != nil {
+			r.Log.Error("the object of an interface could not be read", "interface", id, "err", err)
 		}
-		r.enqueueOwners(ctx, q, &state)
+		for n := range objects {
+			r.enqueueOwner(ctx, q, &objects[n])
+		}
 	}
 }

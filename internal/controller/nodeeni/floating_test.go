@@ -21,16 +21,15 @@ func TestAnAddressOfAPodNeverMakesANodeENINotReady(t *testing.T) {
 		eniID     string
 		says      bool
 	}{
-		"pods on two nodes have it":  {metav1.Condition{Type: v1alpha1.ConditionContended, Status: metav1.ConditionTrue, Reason: "Contended", Message: "two pods"}, "eni-1", true},
-		"EC2 refuses it":             {metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: "AddressRefused", Message: "EC2 refuses"}, "eni-1", true},
-		"it is on the way":           {metav1.Condition{Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: "Assigning", Message: "on the way"}, "eni-1", false},
+		"pods on two nodes have it":  {metav1.Condition{Type: v1alpha1.ConditionContended, Status: metav1.ConditionTrue, Reason: "Contended", Message: "two pods"}, "eni-n1", true},
+		"EC2 refuses it":             {metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: "AddressRefused", Message: "EC2 refuses"}, "eni-n1", true},
+		"it is on the way":           {metav1.Condition{Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: "Assigning", Message: "on the way"}, "eni-n1", false},
 		"it is on another interface": {metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: "AddressRefused", Message: "EC2 refuses"}, "eni-9", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := declared()
 			withPods(n)
-			reported := state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", Pods: &v1alpha1.InterfacePods{Floating: []string{"10.0.4.192/26"}}})
-			reported.Status.PodNetworks = []v1alpha1.PodNetworkState{network(nil)}
+			reported := attached(n, "n1", reporting(nil), func(o *v1alpha1.NetworkInterface) { o.Spec.Pods.Floating = []string{"10.0.4.192/26"} })
 			address := &v1alpha1.FloatingAddress{
 				ObjectMeta: metav1.ObjectMeta{Name: "subnet-00000000000000001-10.0.4.200"},
 				Status: v1alpha1.FloatingAddressStatus{

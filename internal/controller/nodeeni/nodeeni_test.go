@@ -5,19 +5,20 @@ package nodeeni_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -26,12 +27,11 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/controllertest"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/era"
-	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
@@ -39,37 +39,27 @@ const cluster = "cluster-1"
 
 var start = time.Unix(1_800_000_000, 0)
 
-// cloud returns two subnets, one group, and the interfaces that a test sets.
+// cloud returns two subnets and one group.
 type cloud struct {
 	observer.Reader
-	// known are in the list of the cluster, left in the list of the NodeENI.
-	known, left []eni.Interface
-	err         error
-	subnetsErr  error
-	listErr     error
+	subnetsErr, listErr error
 }
 
 func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
-	return c.known, start, c.listErr
-}
-
-func (c *cloud) ListByOwner(context.Context, identity.Owner) ([]eni.Interface, error) {
-	return c.left, c.err
+	return nil, start, c.listErr
 }
 
 func (c *cloud) Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, error) {
-	return []eni.Subnet{{ID: "s1", Zone: "a", VPCID: "v"}, {ID: "s2", Zone: "b", VPCID: "v"}}, c.subnetsErr
+	return subnets, c.subnetsErr
 }
+
+var (
+	subnets = []eni.Subnet{{ID: "s1", Zone: "a", VPCID: "v"}, {ID: "s2", Zone: "b", VPCID: "v"}, {ID: "s3", Zone: "a", VPCID: "v"}}
+	groups  = []eni.SecurityGroup{{ID: "g1", VPCID: "v"}}
+)
 
 func (c *cloud) SecurityGroups(context.Context, selector.GroupTerms) ([]eni.SecurityGroup, error) {
-	return []eni.SecurityGroup{{ID: "g1", VPCID: "v"}}, nil
-}
-
-func owned() []eni.Interface {
-	m := identity.Member{
-		Cluster: cluster, NodeENI: "data", Node: "node-1", InstanceID: "i-00000000000000001", Key: identity.Key{Owner: "uid"}, Generation: 1,
-	}
-	return []eni.Interface{{ID: "eni-1", Status: eni.Available, Tags: m.Tags(start, nil)}}
+	return groups, nil
 }
 
 func declared() *v1alpha1.NodeENI {
@@ -96,6 +86,13 @@ func unselected(name string) *corev1.Node {
 	return n
 }
 
+// unborn returns a selected Node for which the cloud provider has not yet set the instance.
+func unborn(name string) *corev1.Node {
+	n := selected(name)
+	n.Spec.ProviderID = ""
+	return n
+}
+
 // secondName returns a younger Node with the instance of another one.
 func secondName(name string) *corev1.Node {
 	n := selected(name)
@@ -106,37 +103,71 @@ func secondName(name string) *corev1.Node {
 // instanceOf returns the instance of a node.
 func instanceOf(node string) string { return fmt.Sprintf("i-%017x", crc32.ChecksumIEEE([]byte(node))) }
 
-// state returns the NodeENIState of a node with its only interface of the NodeENI.
-func state(name string, i v1alpha1.InterfaceState) *v1alpha1.NodeENIState {
-	i.Member = v1alpha1.Member{NodeENI: "data", NodeENIUID: "uid", Generation: 1}
-	return &v1alpha1.NodeENIState{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.NodeENIStateSpec{InstanceID: instanceOf(name), Members: []v1alpha1.Member{i.Member}},
-		Status: v1alpha1.NodeENIStateStatus{
-			InstanceID: instanceOf(name), Interfaces: []v1alpha1.InterfaceState{i},
-			NodeENIs: []v1alpha1.ObservedNodeENI{{NodeENI: "data", NodeENIUID: "uid", ObservedGeneration: 1}},
-		},
+// declaredOn returns the object of a NodeENI on a node, as it was rendered, without a status.
+func declaredOn(n *v1alpha1.NodeENI, node string) *v1alpha1.NetworkInterface {
+	converted := controller.NodeENI(n)
+	converted.Deleting, converted.Paused = false, false
+	converted.Found = &selector.Found{
+		Subnets: selector.MatchSubnets(controller.SubnetTerms(n.Spec), subnets), Groups: selector.MatchGroups(controller.GroupTerms(n.Spec), groups),
+	}
+	writes := render.Node(render.In{
+		Instance: eni.InstanceRef{ID: instanceOf(node), Zone: "a"}, VPCID: "v", NodeENIs: []render.NodeENI{converted},
+		Nodes: []render.Registration{{Name: node, Labels: converted.Selector}},
+	})
+	o := object.New(writes[0].Name, writes[0].Spec)
+	o.UID, o.Generation, o.Finalizers = types.UID("uid-"+o.Name), 1, []string{v1alpha1.InterfaceFinalizer}
+	return o
+}
+
+// attached returns the object of a NodeENI on a node with an interface that is ready.
+func attached(n *v1alpha1.NodeENI, node string, changes ...func(*v1alpha1.NetworkInterface)) *v1alpha1.NetworkInterface {
+	o := declaredOn(n, node)
+	slot := o.Spec.Slot
+	o.Status = v1alpha1.NetworkInterfaceStatus{
+		ObservedGeneration: 1, Phase: v1alpha1.PhaseAttached, ENIID: "eni-" + node, AttachmentID: "eni-attach-" + node, SubnetID: o.Spec.Subnets[0].ID,
+		Slot: &slot, Evidence: v1alpha1.EvidenceCreated,
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAttached, ObservedGeneration: 1}},
+	}
+	for _, change := range changes {
+		change(o)
+	}
+	return o
+}
+
+// saying changes the condition Ready of an object.
+func saying(phase v1alpha1.Phase, reason plan.Reason, message string) func(*v1alpha1.NetworkInterface) {
+	return func(o *v1alpha1.NetworkInterface) {
+		o.Status.Phase = phase
+		c := &o.Status.Conditions[0]
+		if c.Reason, c.Message = string(reason), message; phase != v1alpha1.PhaseAttached {
+			c.Status = metav1.ConditionFalse
+			o.Status.ENIID, o.Status.AttachmentID, o.Status.SubnetID, o.Status.Slot = "", "", "", nil
+		}
 	}
 }
+
+// drifted puts the interface of an object into another subnet.
+func drifted(o *v1alpha1.NetworkInterface) { o.Status.SubnetID = "s2" }
+
+// leaving deletes an object.
+func leaving(o *v1alpha1.NetworkInterface) { o.DeletionTimestamp = &metav1.Time{Time: start} }
 
 // stage is a reconciler with its inputs.
 type stage struct {
 	*testing.T
 	kube          client.Client
-	inFlight      *controller.InFlight
 	refusedWrites *controller.RejectedWrites
 	attachments   *controller.AttachmentDefinitions
 	events        *events.FakeRecorder
 	observer      *observer.Observer
 	reconciler    *nodeeni.Reconciler
-	era           era.Era
 	now           time.Time
 }
 
 func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	s := &stage{T: t, inFlight: &controller.InFlight{}, refusedWrites: &controller.RejectedWrites{}, attachments: &controller.AttachmentDefinitions{}, events: events.NewFakeRecorder(10), era: era.Era{Since: start.Add(-time.Hour)}, now: start}
+	s := &stage{T: t, refusedWrites: &controller.RejectedWrites{}, attachments: &controller.AttachmentDefinitions{}, events: events.NewFakeRecorder(10), now: start}
 	clock := func() time.Time { return s.now }
 	watch := observer.New(c, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
 	if err := watch.ResyncOnce(t.Context()); err != nil {
@@ -144,7 +175,7 @@ func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 	}
 	s.kube, s.observer = controllertest.API(t, objects...), watch
 	s.reconciler = nodeeni.New(nodeeni.Options{
-		Client: s.kube, Reader: s.kube, Observer: watch, InFlight: s.inFlight, Era: func() era.Era { return s.era }, RefusedWrites: s.refusedWrites, Attachments: s.attachments, Events: s.events, Reresolve: time.Hour, ReresolveMissing: time.Minute,
+		Client: s.kube, Reader: s.kube, Observer: watch, RefusedWrites: s.refusedWrites, Attachments: s.attachments, Events: s.events, Reresolve: time.Hour, ReresolveMissing: time.Minute,
 		Resolver: resolver.New(c, resolver.Options{Now: clock}), Concurrency: 1, Now: clock, Log: quiet,
 	})
 	return s
@@ -190,73 +221,68 @@ func TestANodeConcernsWhatSelectsItsInstance(t *testing.T) {
 	}
 }
 
-// TestWhatANodeENISays computes the status from the nodes' states.
+// TestWhatANodeENISays computes the status from the objects.
 func TestWhatANodeENISays(t *testing.T) {
-	attached := v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}
-	drifted := attached
-	drifted.Drift = []v1alpha1.Drift{{Field: "subnet", Want: "s2", Have: "s1"}}
-	stuck := v1alpha1.InterfaceState{Phase: v1alpha1.PhaseBlocked, Reason: string(plan.SlotTaken), Message: "device 1 is held by eni-9"}
-	replace := func(n *v1alpha1.NodeENI) { n.Spec.UpdatePolicy = v1alpha1.UpdateReplace }
+	n := declared()
+	stuck := saying(v1alpha1.PhaseBlocked, plan.SlotTaken, "device 1 is held by eni-9")
+	replace := func(n *v1alpha1.NodeENI) { n.Spec.UpdatePolicy, n.Spec.MaxUnavailable = v1alpha1.UpdateReplace, 1 }
 	cases := map[string]struct {
 		change  func(*v1alpha1.NodeENI)
-		cloud   cloud
 		objects []client.Object
 		reason  string
 		counts  string
 	}{
-		"no node is selected": {reason: v1alpha1.ReasonNoNodes, counts: "0 0 0 0 0"},
-		"a node of which nothing is known": {
-			objects: []client.Object{selected("n1")}, reason: v1alpha1.ReasonProgressing, counts: "0 0 0 0 0",
+		"no node is selected":              {reason: v1alpha1.ReasonNoNodes, counts: "0 0 0 0 0"},
+		"a node of which nothing is known": {objects: []client.Object{selected("n1")}, reason: v1alpha1.ReasonProgressing, counts: "0 0 0 0 0"},
+		"a node has no providerID yet": {
+			objects: []client.Object{selected("n1"), attached(n, "n1"), unborn("n2")}, reason: v1alpha1.ReasonProgressing, counts: "1 1 1 0 0",
 		},
 		"the instance of a node has an older Node, which is not selected": {
-			objects: []client.Object{unselected("n1"), state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, Reason: string(plan.Retained), ENIID: "eni-1"}), secondName("n1")},
-			reason:  v1alpha1.ReasonInstanceHasAnotherNode, counts: "0 0 0 0 0",
-		},
-		"the instance of a node has an older Node, of which nothing is known": {
 			objects: []client.Object{unselected("n1"), secondName("n1")}, reason: v1alpha1.ReasonInstanceHasAnotherNode, counts: "0 0 0 0 0",
 		},
 		"both Nodes of an instance are selected": {
-			objects: []client.Object{selected("n1"), state("n1", attached), secondName("n1")},
-			reason:  v1alpha1.ReasonInstanceHasAnotherNode, counts: "1 1 1 0 0",
+			objects: []client.Object{selected("n1"), attached(n, "n1"), secondName("n1")}, reason: v1alpha1.ReasonInstanceHasAnotherNode, counts: "1 1 1 0 0",
 		},
-		"all is attached": {
-			objects: []client.Object{selected("n1"), state("n1", attached)}, reason: v1alpha1.ReasonAttached, counts: "1 1 1 0 0",
+		"all is attached": {objects: []client.Object{selected("n1"), attached(n, "n1")}, reason: v1alpha1.ReasonAttached, counts: "1 1 1 0 0"},
+		"the status is about an earlier spec": {
+			objects: []client.Object{selected("n1"), attached(n, "n1", func(o *v1alpha1.NetworkInterface) { o.Generation = 2 })},
+			reason:  v1alpha1.ReasonProgressing, counts: "1 1 0 0 0",
+		},
+		"the object was rendered from an earlier NodeENI": {
+			objects: []client.Object{selected("n1"), attached(n, "n1", func(o *v1alpha1.NetworkInterface) { o.Spec.Revision = "before" })},
+			reason:  v1alpha1.ReasonProgressing, counts: "1 1 1 0 0",
+		},
+		"the object is that of an earlier NodeENI": {
+			objects: []client.Object{selected("n1"), attached(n, "n1", func(o *v1alpha1.NetworkInterface) { o.Spec.NodeENI.UID = "before" })},
+			reason:  v1alpha1.ReasonProgressing, counts: "1 1 1 0 0",
 		},
 		"one is attaching": {
-			objects: []client.Object{selected("n1"), state("n1", attached), selected("n2"), state("n2", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttaching})},
+			objects: []client.Object{selected("n1"), attached(n, "n1"), selected("n2"), attached(n, "n2", saying(v1alpha1.PhaseAttaching, plan.InProgress, ""))},
 			reason:  v1alpha1.ReasonProgressing, counts: "2 1 1 0 0",
 		},
+		"one has no status yet": {objects: []client.Object{selected("n1"), declaredOn(n, "n1")}, reason: v1alpha1.ReasonProgressing, counts: "1 0 0 0 0"},
 		"one is blocked": {
-			objects: []client.Object{selected("n1"), state("n1", attached), selected("n2"), state("n2", stuck)},
-			reason:  string(plan.SlotTaken), counts: "2 1 1 1 0",
+			objects: []client.Object{selected("n1"), attached(n, "n1"), selected("n2"), attached(n, "n2", stuck)}, reason: string(plan.SlotTaken), counts: "2 1 1 1 0",
 		},
 		"one is leaving": {
-			objects: []client.Object{selected("n1"), state("n1", attached), state("n2", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseDetaching, Reason: string(plan.Removing)})},
-			reason:  v1alpha1.ReasonAttached, counts: "1 1 1 0 0",
+			objects: []client.Object{selected("n1"), attached(n, "n1"), unselected("n2"), attached(n, "n2", leaving)}, reason: v1alpha1.ReasonAttached, counts: "1 1 1 0 0",
 		},
-		"one has drifted": {
-			objects: []client.Object{selected("n1"), state("n1", drifted)}, reason: v1alpha1.ReasonDrifted, counts: "1 1 0 0 1",
-		},
-		"one has drifted and is to be replaced": {
-			change: replace, objects: []client.Object{selected("n1"), state("n1", drifted)}, reason: string(plan.Replacing), counts: "1 1 0 0 1",
+		"one has drifted": {objects: []client.Object{selected("n1"), attached(n, "n1", drifted)}, reason: v1alpha1.ReasonDrifted, counts: "1 1 0 0 1"},
+		"one is to be replaced, and another is not ready": {
+			change: replace, objects: []client.Object{selected("n1"), attached(n, "n1", drifted), selected("n2"), declaredOn(n, "n2")},
+			reason: string(plan.Replacing), counts: "2 1 0 0 1",
 		},
 		"one is blocked while others wait to be replaced": {
-			change: replace, objects: []client.Object{selected("n1"), state("n1", drifted), selected("n2"), state("n2", stuck)},
+			change: replace, objects: []client.Object{selected("n1"), attached(n, "n1", drifted), selected("n2"), attached(n, "n2", stuck)},
 			reason: string(plan.SlotTaken), counts: "2 1 0 1 1",
 		},
 		"it is paused": {
 			change:  func(n *v1alpha1.NodeENI) { n.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} },
-			objects: []client.Object{selected("n1"), state("n1", attached)}, reason: v1alpha1.ReasonPaused, counts: "1 1 1 0 0",
-		},
-		"it is paused, and deleted": {
-			change: func(n *v1alpha1.NodeENI) {
-				n.Annotations, n.DeletionTimestamp = map[string]string{v1alpha1.PausedAnnotation: ""}, &metav1.Time{Time: start}
-			},
-			objects: []client.Object{selected("n1"), state("n1", attached)}, reason: v1alpha1.ReasonPaused, counts: "1 1 1 0 0",
+			objects: []client.Object{selected("n1"), attached(n, "n1")}, reason: v1alpha1.ReasonPaused, counts: "1 1 1 0 0",
 		},
 		"a subnet does not exist": {
 			change:  func(n *v1alpha1.NodeENI) { n.Spec.SubnetIDs = []string{"s1", "s9"} },
-			objects: []client.Object{selected("n1"), state("n1", attached)}, reason: string(plan.SubnetNotFound), counts: "1 1 1 0 0",
+			objects: []client.Object{selected("n1"), attached(n, "n1")}, reason: string(plan.SubnetNotFound), counts: "1 1 1 0 0",
 		},
 	}
 	for name, tc := range cases {
@@ -265,7 +291,7 @@ func TestWhatANodeENISays(t *testing.T) {
 			if tc.change != nil {
 				tc.change(n)
 			}
-			s := setStage(t, &tc.cloud, append(tc.objects, n)...)
+			s := setStage(t, &cloud{}, append(tc.objects, n)...)
 			if err := s.reconcile(); err != nil {
 				t.Fatal(err)
 			}
@@ -290,20 +316,19 @@ func TestWhatANodeENISays(t *testing.T) {
 // TestANodeENIWithoutNodesNamesWhatStillLeaves checks that Ready without a node does not hide an interface whose removal
 // has begun.
 func TestANodeENIWithoutNodesNamesWhatStillLeaves(t *testing.T) {
-	leaving := v1alpha1.InterfaceState{Phase: v1alpha1.PhaseDetaching, ENIID: "eni-1", Reason: string(plan.Removing),
-		Message: "eni-1 is being removed: the node has other labels"}
+	n := declared()
+	going := saying(v1alpha1.PhaseDetaching, plan.Removing, "eni-1 is being removed: the node has other labels")
 	cases := map[string]struct {
 		objects []client.Object
 		want    string
 	}{
 		"none ever was": {nil, "no node carries the labels of nodeSelector"},
 		"one leaves a node that lost its label": {
-			[]client.Object{unselected("n1"), state("n1", leaving)},
-			"no node carries the labels of nodeSelector; 1 interface not removed yet: node n1: " + leaving.Message,
+			[]client.Object{unselected("n1"), attached(n, "n1", leaving, going)},
+			"no node carries the labels of nodeSelector; 1 interface not removed yet: node n1: eni-1 is being removed: the node has other labels",
 		},
-		"one is retained on a node that is gone": {
-			[]client.Object{state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, Reason: string(plan.Retained)})},
-			"no node carries the labels of nodeSelector; 1 interface not removed yet: node n1: Retained",
+		"one is on a node that is gone": {
+			[]client.Object{attached(n, "n1")}, "no node carries the labels of nodeSelector; 1 interface not removed yet: node n1: it is being removed",
 		},
 	}
 	for name, tc := range cases {
@@ -320,131 +345,62 @@ func TestANodeENIWithoutNodesNamesWhatStillLeaves(t *testing.T) {
 	}
 }
 
+// TestTheAttachmentOfAnInterface checks what users read of one interface.
+func TestTheAttachmentOfAnInterface(t *testing.T) {
+	n := declared()
+	s := setStage(t, &cloud{}, n, selected("n1"), attached(n, "n1", func(o *v1alpha1.NetworkInterface) {
+		o.Status.MACAddress, o.Status.Addresses.PrivateIP = "02:00:00:00:00:01", "10.0.0.5"
+	}))
+	if err := s.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	want := []v1alpha1.Attachment{{
+		NodeID: "n1", InstanceID: instanceOf("n1"), ENIID: "eni-n1", AttachmentID: "eni-attach-n1", SubnetID: "s1", DeviceIndex: 1,
+		MACAddress: "02:00:00:00:00:01", PrivateIP: "10.0.0.5", Status: v1alpha1.AttachmentAttached,
+	}}
+	if diff := cmp.Diff(want, s.read().Status.Attachments); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestANodeENIDoesNotGrowWithTheFleet checks that a NodeENI names no more interfaces of a large fleet than of a small
-// one, and counts the rest.
+// one, and counts the rest. Interfaces that exist come first, in the order of the nodes.
 func TestANodeENIDoesNotGrowWithTheFleet(t *testing.T) {
+	n := declared()
 	const named, nodes = 100, 120
-	objects := []client.Object{declared()}
-	for n := range nodes {
-		name := fmt.Sprintf("node-%d", n)
-		attached := v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: fmt.Sprintf("eni-%d", n)}
-		objects = append(objects, selected(name), state(name, attached))
+	objects := []client.Object{n}
+	for i := range nodes {
+		name := fmt.Sprintf("node-%03d", i)
+		o := attached(n, name)
+		if i < 110 {
+			o = attached(n, name, saying(v1alpha1.PhaseBlocked, plan.InstanceFull, "full"))
+		}
+		objects = append(objects, selected(name), o)
 	}
 	s := setStage(t, &cloud{}, objects...)
 	if err := s.reconcile(); err != nil {
 		t.Fatal(err)
 	}
 	got := s.read().Status
-	if len(got.Attachments) != named || got.AttachmentsOmitted != nodes-named || got.Attached != nodes {
-		t.Errorf("%d attachments named, %d omitted, %d counted; want %d, %d, %d",
-			len(got.Attachments), got.AttachmentsOmitted, got.Attached, named, nodes-named, nodes)
+	if len(got.Attachments) != named || got.AttachmentsOmitted != nodes-named || got.Desired != nodes {
+		t.Fatalf("%d attachments named, %d omitted, %d counted; want %d, %d, %d",
+			len(got.Attachments), got.AttachmentsOmitted, got.Desired, named, nodes-named, nodes)
+	}
+	if all := got.Attachments; all[89].NodeID != "node-089" || all[90].NodeID != "node-110" || all[99].ENIID != "eni-node-119" {
+		t.Errorf("around the gap: %s, %s", all[89].NodeID, all[90].NodeID)
 	}
 }
 
-// TestTheFinalizerGoesOnlyWhenEC2Confirms deletes a NodeENI in different circumstances.
-func TestTheFinalizerGoesOnlyWhenEC2Confirms(t *testing.T) {
-	cases := map[string]struct {
-		cloud   cloud
-		objects []client.Object
-		// undefined means that the CustomResourceDefinition of NodeENIState was deleted.
-		undefined bool
-		busy      bool
-		gone      bool
-	}{
-		"EC2 shows nothing of it":                          {gone: true},
-		"EC2 shows an interface":                           {cloud: cloud{left: owned()}},
-		"EC2 does not answer":                              {cloud: cloud{err: errors.New("no answer")}},
-		"an interface is known that EC2 does not show now": {cloud: cloud{known: owned()}},
-		"a ledger speaks of it":                            {objects: []client.Object{state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhasePending})}},
-		"a ledger of which the cache alone knows, its definition being gone": {
-			objects: []client.Object{state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhasePending})}, undefined: true, gone: true,
-		},
-		"a ledger without definition, and an interface": {
-			cloud:   cloud{left: owned()},
-			objects: []client.Object{state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhasePending})}, undefined: true,
-		},
-		"a reconciliation from before may still make calls": {busy: true},
+// TestMetricsOfInterfaces counts interfaces from objects.
+func TestMetricsOfInterfaces(t *testing.T) {
+	n := declared()
+	with := attached(n, "n1", func(o *v1alpha1.NetworkInterface) { o.Status.MACAddress = "02:00:00:00:00:01" })
+	s := setStage(t, &cloud{}, n, with, attached(n, "n2", saying(v1alpha1.PhaseBlocked, plan.SlotTaken, "taken")), declaredOn(n, "n3"))
+	want := []nodeeni.AttachedInterface{{Node: "n1", NodeENI: "data", MAC: "02:00:00:00:00:01", ENI: "eni-n1"}}
+	if got := s.reconciler.Attached(); !slices.Equal(got, want) {
+		t.Errorf("attached are %v, want %v", got, want)
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			s := setStage(t, &tc.cloud, append(tc.objects, declared())...)
-			if tc.undefined {
-				s.forgetDefinition()
-			}
-			if tc.busy {
-				defer s.inFlight.Enter()()
-			}
-			if err := s.kube.Delete(t.Context(), declared()); err != nil {
-				t.Fatal(err)
-			}
-			for range 3 {
-				if err := s.reconcile(); (err != nil) != (tc.cloud.err != nil) {
-					t.Fatal(err)
-				}
-			}
-			if gone := s.read() == nil; gone != tc.gone {
-				t.Errorf("gone: %t, want %t", gone, tc.gone)
-			}
-		})
+	if got := s.reconciler.Blocked(); len(got) != 1 || got[string(plan.SlotTaken)] != 1 {
+		t.Errorf("blocked are %v", got)
 	}
-}
-
-// TestTheFinalizerStaysWhileEC2MayHideSomething deletes a NodeENI without any known interface. The process leads since
-// the start.
-func TestTheFinalizerStaysWhileEC2MayHideSomething(t *testing.T) {
-	cases := map[string]struct {
-		// accepted means that this process added the finalizer.
-		accepted bool
-		happens  func(*stage)
-		age      time.Duration
-		gone     bool
-	}{
-		"an earlier leader may have made something":      {age: inventory.VisibilityWindow - time.Second},
-		"EC2 would show what an earlier leader made":     {age: inventory.VisibilityWindow, gone: true},
-		"no earlier leader can have made anything":       {accepted: true, gone: true},
-		"a call of this process had no answer":           {accepted: true, happens: func(s *stage) { s.observer.RecordUnansweredCreate(start, "uid") }, age: inventory.VisibilityWindow - time.Second},
-		"EC2 would show what a call without answer made": {accepted: true, happens: func(s *stage) { s.observer.RecordUnansweredCreate(start, "uid") }, age: inventory.VisibilityWindow, gone: true},
-		"a call for another NodeENI of it had no answer": {accepted: true, happens: func(s *stage) { s.observer.RecordUnansweredCreate(start, "uid-2") }, gone: true},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			n := declared()
-			if tc.accepted {
-				n.Finalizers = nil
-			}
-			s := setStage(t, &cloud{}, n, selected("n1"))
-			for _, err := range []error{s.reconcile(), s.kube.Delete(t.Context(), declared())} {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			if tc.happens != nil {
-				tc.happens(s)
-			}
-			s.era.Since, s.now = start, start.Add(tc.age)
-			if err := s.reconcile(); err != nil {
-				t.Fatal(err)
-			}
-			left := s.read()
-			if gone := left == nil; gone != tc.gone {
-				t.Errorf("gone: %t, want %t", gone, tc.gone)
-			}
-			if left != nil {
-				for _, fault := range status.Lint(left.Status.Conditions, 1) {
-					t.Error(fault)
-				}
-			}
-		})
-	}
-}
-
-// forgetDefinition makes the API server answer that there is no kind NodeENIState.
-func (s *stage) forgetDefinition() {
-	options := s.reconciler.Options
-	options.Reader = interceptor.NewClient(s.kube.(client.WithWatch), interceptor.Funcs{
-		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-			return &apimeta.NoKindMatchError{GroupKind: v1alpha1.SchemeGroupVersion.WithKind("NodeENIState").GroupKind()}
-		},
-	})
-	s.reconciler = nodeeni.New(options)
 }

@@ -6,22 +6,18 @@ package nodeeni
 import (
 	"fmt"
 	"slices"
-	"time"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/text"
 )
-
-// podStatusDelay is the time between two writes of a NodeENI's status that differ only in the use of addresses: pods
-// start and stop all the time.
-const podStatusDelay = 15 * time.Second
 
 // attachments is the state of the NetworkAttachmentDefinitions of a NodeENI, unknown before the controller read them.
 type attachments struct {
@@ -31,33 +27,26 @@ type attachments struct {
 
 // podNetwork is the pod network of one interface as its node's agent reports it.
 type podNetwork struct {
-	v1alpha1.PodNetworkState
-	node string
+	*v1alpha1.PodsReport
+	located
 	// limit says that the interface takes fewer prefixes or addresses than pods need, or that pods on two nodes have one
 	// address; "" for neither.
 	limit string
 }
 
-// podNetworks returns the pod networks of the NodeENI, in the order of nodes. If an instance's Node got another name,
-// two states can have reports: the one of the state that lists the interface counts. The argument floating has, by
-// interface ID, why an address of a pod is not where its pod is.
-func podNetworks(interfaces []located, states []v1alpha1.NodeENIState, floating map[string]string) []podNetwork {
-	type report struct{ node, eni string }
-	reports := map[report]podNetwork{}
-	for _, s := range states {
-		for _, network := range s.Status.PodNetworks {
-			reports[report{s.Name, network.ENIID}] = podNetwork{PodNetworkState: network, node: s.Name}
-		}
-	}
+// podNetworks returns the pod networks of the NodeENI, in the order of nodes. The argument floating has, by interface
+// ID, why an address of a pod is not where its pod is.
+func podNetworks(interfaces []located, floating map[string]string) []podNetwork {
 	var all []podNetwork
 	for _, i := range interfaces {
-		if network, reported := reports[report{i.node, i.ENIID}]; reported && i.ENIID != "" {
-			network.limit = floating[i.ENIID]
-			if plan.Reason(i.Reason) == plan.PrefixesLimited {
-				network.limit = i.Message
-			}
-			all = append(all, network)
+		if i.Status.Node == nil || i.Status.Node.Pods == nil {
+			continue
 		}
+		network := podNetwork{PodsReport: i.Status.Node.Pods, located: i, limit: floating[i.Status.ENIID]}
+		if plan.Reason(i.reason) == plan.PrefixesLimited {
+			network.limit = i.message
+		}
+		all = append(all, network)
 	}
 	return all
 }
@@ -69,16 +58,55 @@ func countPods(nodeENI *v1alpha1.NodeENI, networks []podNetwork) *v1alpha1.PodNe
 	}
 	counts := &v1alpha1.PodNetworkCounts{Networks: int32(len(networks))}
 	counts.Ready = int32(ready(networks))
+	open := 0
 	for _, n := range networks {
-		counts.Used, counts.Free, counts.Prefixes = counts.Used+n.Used, counts.Free+n.Free,
-			counts.Prefixes+int32(len(n.Prefixes))
-		for _, prefix := range n.Prefixes {
-			if prefix.Phase != v1alpha1.PodPrefixActive {
-				counts.Draining++
+		counts.Used, counts.Free = counts.Used+n.PodsReport.Used, counts.Free+n.PodsReport.Free
+		if granted := n.located.Status.Pods; granted != nil {
+			counts.Prefixes += int32(len(granted.Prefixes) + len(granted.Returning))
+			if !closing(n.located.NetworkInterface) {
+				open += len(n.located.UsablePrefixes())
 			}
 		}
 	}
+	counts.Draining = counts.Prefixes - int32(open)
 	return counts
+}
+
+// closing reports whether an interface takes no further pods, because it will be removed.
+func closing(o *v1alpha1.NetworkInterface) bool {
+	return !o.DeletionTimestamp.IsZero() || o.Spec.Pods != nil && o.Spec.Pods.Closed
+}
+
+// endsWithPods reports whether an interface goes once the pods are gone that the agent of its node names.
+func endsWithPods(o *v1alpha1.NetworkInterface) bool {
+	return closing(o) && o.Held() && o.Status.Node != nil && o.Status.Node.Pods != nil && len(o.Status.Node.Pods.Pods) > 0
+}
+
+// maxPodNames is how much of a message the names of pods take, so that the API server accepts the message.
+const maxPodNames = 600
+
+// inUse says which pods use an interface that goes, and what ends that.
+func (f facts) inUse(o *v1alpha1.NetworkInterface) string {
+	var names []string
+	for _, pod := range o.Status.Node.Pods.Pods {
+		names = append(names, pod.Namespace+"/"+pod.Name)
+	}
+	pods := clip(strings.Join(names, ", "), maxPodNames)
+	if more := int(o.Status.Node.Pods.Used) - len(names); more > 0 {
+		pods += fmt.Sprintf(" and %d more", more)
+	}
+	message := fmt.Sprintf("%s will be removed, and is not detached while pods have addresses of it: %s",
+		o.Status.ENIID, pods)
+	isEvicted := slices.ContainsFunc(f.outcome.Evict, func(e fleet.Object) bool { return e.Name == o.Name })
+	switch {
+	case isEvicted:
+		return message + "; multieni evicts them"
+	case o.Spec.Pods != nil && o.Spec.Pods.OnRemoval == v1alpha1.PodsEvict:
+		return message + fmt.Sprintf("; multieni evicts pods on no more than %s at a time (maxUnavailable)",
+			text.Count(max(1, f.nodeENI.MaxUnavailable), "node"))
+	default:
+		return message + "; delete or move the pods, or set pods.onRemoval: Evict"
+	}
 }
 
 // podCondition returns the condition PodNetworkReady; none for a NodeENI that has no pods and no definitions.
@@ -102,7 +130,7 @@ func podCondition(nodeENI *v1alpha1.NodeENI, f facts, attached int32, interfaces
 		c.Message = fmt.Sprintf("pods can attach to %s; %s", text.Count(ready(networks), "interface"),
 			text.Count(f.attachments.Definitions, "NetworkAttachmentDefinition"))
 		if at := slices.IndexFunc(networks, func(n podNetwork) bool { return n.limit != "" }); at >= 0 {
-			c.Message += fmt.Sprintf("; node %s: %s", networks[at].node, networks[at].limit)
+			c.Message += fmt.Sprintf("; node %s: %s", networks[at].node(), networks[at].limit)
 		}
 	}
 	return []metav1.Condition{c}
@@ -126,11 +154,10 @@ func podProblem(definitions attachments, attached int32, interfaces []located,
 		}
 	}
 	for _, i := range interfaces {
-		reported := slices.ContainsFunc(networks, func(n podNetwork) bool { return n.ENIID == i.ENIID })
-		if i.Pods != nil && i.Pods.Opened && !reported {
-			return v1alpha1.ReasonNetworkReportMissing, fmt.Sprintf("node %s: pods may use %s, and the agent of the node no "+
-				"longer reports its network; the interface stays until an agent does: install the chart with pods.enabled=true",
-				i.node, i.ENIID)
+		if i.Spec.Pods != nil && i.Held() && (i.Status.Node == nil || i.Status.Node.Pods == nil) {
+			return v1alpha1.ReasonNetworkReportMissing, fmt.Sprintf("node %s: pods may use %s, and the agent of the node does "+
+				"not report its network; the interface stays until an agent does: install the chart with pods.enabled=true",
+				i.node(), i.Status.ENIID)
 		}
 	}
 	if missing := int(attached) - len(networks); missing > 0 {
@@ -158,7 +185,7 @@ func limitation(networks []podNetwork) (reason, message string) {
 	return "", ""
 }
 
-func (n podNetwork) explain() string { return fmt.Sprintf("node %s: %s", n.node, n.Message) }
+func (n podNetwork) explain() string { return fmt.Sprintf("node %s: %s", n.node(), n.Message) }
 
 // ready returns the number of networks to which pods can attach.
 func ready(networks []podNetwork) (count int) {
@@ -168,24 +195,6 @@ func ready(networks []podNetwork) (count int) {
 		}
 	}
 	return count
-}
-
-// onlyUse reports whether two statuses differ only in the use of addresses.
-func onlyUse(before, after v1alpha1.NodeENIStatus) bool {
-	if before.PodNetworks == nil || after.PodNetworks == nil || equality.Semantic.DeepEqual(before, after) {
-		return false
-	}
-	before.PodNetworks, after.PodNetworks = nil, nil
-	return equality.Semantic.DeepEqual(before, after)
-}
-
-// podsDue returns the time until the next write of a status that differs from the stored one only in the use of
-// addresses; zero for any other status.
-func (r *Reconciler) podsDue(nodeENI *v1alpha1.NodeENI, after v1alpha1.NodeENIStatus) time.Duration {
-	if !onlyUse(nodeENI.Status, after) {
-		return 0
-	}
-	return r.bursts.since(nodeENI.Name, podStatusDelay, r.Now())
 }
 
 // announcePods emits an Event when pods need a person: they have lost their link, or the agent of a node begins to run

@@ -20,15 +20,15 @@ import (
 	"github.com/multieni/multieni/internal/controller/nodeeni"
 )
 
-var errInvalid = apierrors.NewInvalid(v1alpha1.SchemeGroupVersion.WithKind("NodeENIState").GroupKind(), "n1", field.ErrorList{
+var errInvalid = apierrors.NewInvalid(v1alpha1.SchemeGroupVersion.WithKind("NetworkInterface").GroupKind(), "n1", field.ErrorList{
 	field.TooMany(field.NewPath("status", "interfaces"), 129, 128),
 })
 
-// TestARefusedStateIsToldByItsNodeENIs checks that NodeENIs report a refused NodeENIState, which cannot report it
-// itself, until it is stored.
-func TestARefusedStateIsToldByItsNodeENIs(t *testing.T) {
-	s := setStage(t, &cloud{}, declared(), selected("n1"), state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}))
-	ref := controller.ObjectRef{Kind: "NodeENIState", Name: "n1"}
+// TestARefusedObjectIsToldByItsNodeENI checks that a NodeENI reports a refused object, which cannot report it itself,
+// until it is stored.
+func TestARefusedObjectIsToldByItsNodeENI(t *testing.T) {
+	s := setStage(t, &cloud{}, declared(), selected("n1"), attached(declared(), "n1"))
+	ref := controller.ObjectRef{Kind: "NetworkInterface", Name: "data-i-1-0", NodeENI: "data"}
 	for _, step := range []struct {
 		err          error
 		reason, says string

@@ -9,18 +9,17 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/controller/status"
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/core/selector"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/text"
 )
 
@@ -32,116 +31,81 @@ const (
 	maxGroups      = 64
 )
 
-// facts are the inputs for the status of a NodeENI.
-type facts struct {
-	now                   time.Time
-	nodes                 []corev1.Node
-	states                []v1alpha1.NodeENIState
-	subnets               selector.SubnetMatch
-	groups                selector.GroupMatch
-	subnetsErr, groupsErr error
-	// refused says which required reads EC2 refuses; empty for none.
-	refused string
-	// unlisted is set if the list of the cluster's interfaces is one of them.
-	unlisted bool
-	// unstored has the API server's reasons for refusing the NodeENIStates of selected nodes, by node name.
-	unstored map[string]string
-	// owningNodes has, by name, the selected nodes whose instance belongs to another Node, with the name of that one.
-	owningNodes map[string]string
-	// strays are interfaces with the UID of a NodeENI that is being deleted, whose other tags differ from those that this
-	// cluster writes.
-	strays []eni.Interface
-	// unreported are its attached interfaces if its deletion waits for a long time and no NodeENIState reports them.
-	unreported []inventory.Record
-	// attachments is the state of the NetworkAttachmentDefinitions.
-	attachments attachments
-	// floating has, by interface ID, why an address that a pod brought up is not where the pod is, or on which nodes pods
-	// have it.
-	floating map[string]string
-	// hidden is set while EC2 may not return every existing interface.
-	hidden bool
-}
-
-func (f facts) resolved() bool {
-	_, problems := f.groups.ForVPC("")
-	return len(f.subnets.Unknown) == 0 && len(problems) == 0
-}
-
-// report computes the status.
-func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
-	st := v1alpha1.NodeENIStatus{ObservedGeneration: nodeENI.Generation, Nodes: int32(len(f.nodes))}
-	interfaces := collect(nodeENI, f.states)
-	for _, i := range interfaces {
-		count(&st, i.InterfaceState, controller.Paused(nodeENI))
+// statusOf computes the status.
+func statusOf(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
+	counts := f.outcome.Status
+	st := v1alpha1.NodeENIStatus{
+		ObservedGeneration: nodeENI.Generation, Nodes: int32(len(f.nodes)), Desired: int32(counts.Desired),
+		Attached: int32(counts.Attached), Ready: int32(counts.Ready), Blocked: int32(counts.Blocked),
+		Drifted: int32(counts.Drifted), Turns: turnsOf(f.outcome.Turns),
 	}
-	omitted := omittedCount(nodeENI, f.states)
-	for _, o := range omitted {
-		st.Desired, st.Blocked, st.AttachmentsOmitted = st.Desired+o.Omitted, st.Blocked+
-			o.Blocked, st.AttachmentsOmitted+o.Omitted
-	}
+	interfaces := collect(f)
 	listed := existingFirst(interfaces)
 	for _, i := range listed {
 		st.Attachments = append(st.Attachments, i.attachment())
 	}
-	st.AttachmentsOmitted += int32(len(interfaces) - len(listed))
+	st.AttachmentsOmitted = int32(counts.Omitted + len(interfaces) - len(listed))
 	st.Subnets, st.SecurityGroups = resolvedSubnets(nodeENI, f), resolvedGroups(nodeENI, f)
-	networks := podNetworks(interfaces, f.states, f.floating)
+	networks := podNetworks(interfaces, f.floating)
 	st.PodNetworks = countPods(nodeENI, networks)
 	subnets, groups := subnetCondition(f), groupCondition(f, interfaces)
 	st.Conditions = status.Summarize(nodeENI.Status.Conditions, nodeENI.Generation,
-		outcome(nodeENI, f, st, interfaceCounts{interfaces, omitted}, subnets, groups),
-		append([]metav1.Condition{subnets, groups}, podCondition(nodeENI, f, st.Attached, interfaces, networks)...)...)
+		outcome(nodeENI, f, st, interfaces, subnets, groups),
+		append([]metav1.Condition{subnets, groups},
+			podCondition(nodeENI, f, max(st.Attached, int32(len(networks))), interfaces, networks)...)...)
 	return st
 }
 
-// located is one interface with the node it is on.
+// located is the interface of one object as the status says it.
 type located struct {
-	v1alpha1.InterfaceState
-	node, instanceID string
+	*v1alpha1.NetworkInterface
+	phase           v1alpha1.Phase
+	slot            v1alpha1.InterfaceSlot
+	reason, message string
+	// leaving is set if the NodeENI no longer declares the interface.
+	leaving bool
 }
 
-func collect(nodeENI *v1alpha1.NodeENI, states []v1alpha1.NodeENIState) []located {
+// node returns the name of the node of an interface.
+func (i located) node() string { return i.Spec.NodeName }
+
+// collect returns the interfaces of the NodeENI in the order of nodes and slots.
+func collect(f facts) []located {
 	var all []located
-	for _, s := range states {
-		for _, i := range s.Status.Interfaces {
-			if i.NodeENIUID == nodeENI.UID {
-				all = append(all, located{i, s.Name, cmp.Or(i.InstanceID, s.Spec.InstanceID)})
-			}
+	for n := range f.objects {
+		if f.objects[n].Spec.Origin == v1alpha1.OriginDeclared {
+			all = append(all, locate(&f.objects[n], f))
 		}
 	}
 	slices.SortFunc(all, func(a, b located) int {
-		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.NetworkCardIndex, b.NetworkCardIndex),
-			cmp.Compare(a.DeviceIndex, b.DeviceIndex), cmp.Compare(a.Ordinal, b.Ordinal))
+		return cmp.Or(cmp.Compare(a.node(), b.node()), cmp.Compare(a.slot.NetworkCardIndex, b.slot.NetworkCardIndex),
+			cmp.Compare(a.slot.DeviceIndex, b.slot.DeviceIndex), cmp.Compare(a.Spec.Ordinal, b.Spec.Ordinal))
 	})
 	return all
 }
 
-// omission is what a node's state omits from its list of interfaces because the list is full.
-type omission struct {
-	v1alpha1.ObservedNodeENI
-	node string
-}
-
-func omittedCount(nodeENI *v1alpha1.NodeENI, states []v1alpha1.NodeENIState) []omission {
-	var all []omission
-	for _, s := range states {
-		if o := observed(nodeENI, &s); o != nil && o.Omitted > 0 {
-			all = append(all, omission{*o, s.Name})
-		}
+// locate returns the interface of an object with the reason why it is not as declared.
+func locate(o *v1alpha1.NetworkInterface, f facts) located {
+	i := located{
+		NetworkInterface: o, phase: object.PhaseOf(o), slot: o.Spec.Slot, leaving: f.outcome.Status.Leaving[o.Name],
 	}
-	slices.SortFunc(all, func(a, b omission) int { return cmp.Compare(a.node, b.node) })
-	return all
-}
-
-// observed returns what a node's state says about the NodeENI as a whole; nil for nothing.
-func observed(nodeENI *v1alpha1.NodeENI, state *v1alpha1.NodeENIState) *v1alpha1.ObservedNodeENI {
-	n := slices.IndexFunc(state.Status.NodeENIs, func(o v1alpha1.ObservedNodeENI) bool {
-		return o.NodeENIUID == nodeENI.UID
-	})
-	if n < 0 {
-		return nil
+	if o.Status.Slot != nil {
+		i.slot = *o.Status.Slot
 	}
-	return &state.Status.NodeENIs[n]
+	i.reason, i.message = object.ReasonOf(o)
+	drift, drifted := f.outcome.Status.Drift[o.Name]
+	switch refusal := f.refusals[o.Name]; {
+	case refusal != "":
+		i.reason, i.message = string(plan.EvictionRefused), "pods use it, and multieni tries to evict them again at least "+
+			"every 2 minutes: "+refusal
+	case (i.reason == "" || i.reason == string(plan.InUseByPods)) && endsWithPods(o):
+		i.reason, i.message = string(plan.InUseByPods), f.inUse(o)
+	case drifted && plan.Reason(i.reason).Transient():
+		i.reason, i.message = string(drift.Reason), drift.Message
+	case i.reason == "" && (!o.DeletionTimestamp.IsZero() || i.leaving):
+		i.reason, i.message = string(plan.Removing), "it is being removed"
+	}
+	return i
 }
 
 // existingFirst returns at most as many interfaces as a NodeENI lists, in the same order. It prefers those that exist
@@ -154,7 +118,7 @@ func existingFirst(interfaces []located) []located {
 	keep := make([]bool, len(interfaces))
 	for _, exists := range []bool{true, false} {
 		for n, i := range interfaces {
-			if room > 0 && exists == (i.ENIID != "") {
+			if room > 0 && exists == (i.Status.ENIID != "") {
 				keep[n], room = true, room-1
 			}
 		}
@@ -168,49 +132,29 @@ func existingFirst(interfaces []located) []located {
 	return listed
 }
 
-// count adds one interface to the counts. An interface that is being removed, or retained for a reason other than a
-// pause, is not desired.
-func count(st *v1alpha1.NodeENIStatus, i v1alpha1.InterfaceState, paused bool) {
-	if i.Reason == string(plan.Removing) || i.Reason == string(plan.Retained) && !paused {
-		return
-	}
-	st.Desired++
-	if i.Phase == v1alpha1.PhaseAttached {
-		st.Attached++
-		if len(i.Drift) == 0 && plan.Reason(i.Reason).Transient() {
-			st.Ready++
-		}
-	}
-	if i.Phase == v1alpha1.PhaseBlocked {
-		st.Blocked++
-	}
-	if len(i.Drift) > 0 {
-		st.Drifted++
-	}
-}
-
 func (i located) attachment() v1alpha1.Attachment {
 	return v1alpha1.Attachment{
-		NodeID: i.node, InstanceID: i.instanceID, ENIID: i.ENIID, AttachmentID: i.AttachmentID, SubnetID: i.SubnetID,
-		NetworkCardIndex: i.NetworkCardIndex, DeviceIndex: i.DeviceIndex, MACAddress: i.MACAddress, PrivateIP: i.PrivateIP,
-		Status: v1alpha1.AttachmentStatus(strings.ToLower(string(i.Phase))), Reason: i.Reason, Message: i.Message,
+		NodeID: i.node(), InstanceID: i.Spec.InstanceID, ENIID: i.Status.ENIID, AttachmentID: i.Status.AttachmentID,
+		SubnetID: i.Status.SubnetID, NetworkCardIndex: i.slot.NetworkCardIndex, DeviceIndex: i.slot.DeviceIndex,
+		MACAddress: i.Status.MACAddress, PrivateIP: i.Status.Addresses.PrivateIP,
+		Status: v1alpha1.AttachmentStatus(strings.ToLower(string(i.phase))), Reason: i.reason, Message: i.message,
 	}
 }
 
 // outcome returns the state of the fleet in one word and one sentence.
 func outcome(
-	nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all interfaceCounts, resolutions ...metav1.Condition,
+	nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all []located, resolutions ...metav1.Condition,
 ) status.Outcome {
 	if !nodeENI.DeletionTimestamp.IsZero() {
-		return removing(nodeENI, f, all.interfaces)
+		return removing(nodeENI, f, all)
 	}
 	if hindrance := blockedReason(nodeENI, f, st, resolutions); hindrance != nil {
 		return *hindrance
 	}
-	waiting, blocked := f.waiting(nodeENI), all.blocked()
+	waiting, blocked := f.waiting(), blockages(all, f)
 	switch {
 	case st.Nodes == 0 && st.Desired == 0:
-		return noNodes(nodeENI, all.interfaces)
+		return noNodes(nodeENI, all)
 	case len(f.unstored) > 0:
 		return unstored(f.unstored)
 	case len(blocked) > 0:
@@ -218,14 +162,14 @@ func outcome(
 	case len(f.owningNodes) > 0:
 		return secondNames(f)
 	case st.Drifted > 0 && nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace &&
-		!slices.ContainsFunc(all.interfaces, staysDrifted):
+		!slices.ContainsFunc(all, staysDrifted):
 		return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf(
 			"%d of %d interfaces must still be replaced, one of a node at a time and with no more than "+
 				"%s without one",
 			st.Drifted, st.Desired, text.Count(int(max(1, nodeENI.Spec.MaxUnavailable)), "node"))}
 	case st.Drifted > 0:
-		return drifted(all.interfaces, st)
-	case st.Attached < st.Desired || waiting > 0:
+		return drifted(all, st)
+	case st.Ready < st.Desired || waiting > 0:
 		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonProgressing, Message: fmt.Sprintf(
 			"%d of %d interfaces are attached%s", st.Attached, st.Desired, more(waiting))}
 	default:
@@ -244,7 +188,7 @@ func blockedReason(
 			v1alpha1.PausedAnnotation, st.Attached, st.Desired)}
 	}
 	unread := slices.IndexFunc(resolutions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionUnknown })
-	unfinished := st.Attached < st.Desired || f.waiting(nodeENI) > 0
+	unfinished := st.Attached < st.Desired || f.waiting() > 0
 	if f.refused != "" && (unfinished || unread >= 0 || f.unlisted) {
 		refused := cannotRead(f.refused)
 		return &refused
@@ -270,18 +214,18 @@ func noNodes(nodeENI *v1alpha1.NodeENI, former []located) status.Outcome {
 			"linux for all nodes of Linux"
 	}
 	if n := len(former); n > 0 {
-		message += fmt.Sprintf("; %s not removed yet: node %s: %s", text.Count(n, "interface"), former[0].node,
-			cmp.Or(former[0].Message, former[0].Reason))
+		message += fmt.Sprintf("; %s not removed yet: node %s: %s", text.Count(n, "interface"), former[0].node(),
+			cmp.Or(former[0].message, former[0].reason))
 	}
 	return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: message}
 }
 
-// unstored is the outcome of a NodeENI with nodes whose state the API server refuses to store.
-func unstored(nodes map[string]string) status.Outcome {
-	first := slices.Sorted(maps.Keys(nodes))[0]
+// unstored is the outcome of a NodeENI with objects that the API server refuses to store.
+func unstored(objects map[string]string) status.Outcome {
+	first := slices.Sorted(maps.Keys(objects))[0]
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonStateRefused, Message: fmt.Sprintf(
-		"the API server refuses to store the NodeENIState of %s; nothing new is created or reported there: node %s: %s",
-		text.Count(len(nodes), "node"), first, nodes[first])}
+		"the API server refuses to store %s; nothing is changed or reported there: %s: %s",
+		text.Count(len(objects), "NetworkInterface"), first, objects[first])}
 }
 
 // secondNames is the outcome of a NodeENI with nodes that are second names of their instances.
@@ -297,26 +241,20 @@ func secondNames(f facts) status.Outcome {
 
 // stalled reports whether an interface waits for a user: it does not exist, or cannot be made as declared.
 func stalled(i located) bool {
-	return i.Reason != string(plan.Retained) && !plan.Reason(i.Reason).Transient() && !staysDrifted(i)
+	return i.reason != string(plan.Retained) && !plan.Reason(i.reason).Transient() && !staysDrifted(i)
 }
 
 // staysDrifted reports whether an interface keeps its drift.
-func staysDrifted(i located) bool { return i.Reason == string(plan.Drifted) }
+func staysDrifted(i located) bool { return i.reason == string(plan.Drifted) }
 
 // drifted says how interfaces differ. As an example it quotes the first one with the reason Drifted: others currently
 // have another message.
 func drifted(interfaces []located, st v1alpha1.NodeENIStatus) status.Outcome {
 	message := fmt.Sprintf("%d of %d interfaces are not as declared, and stay in use as they are", st.Drifted, st.Desired)
 	if at := slices.IndexFunc(interfaces, staysDrifted); at >= 0 {
-		message += fmt.Sprintf(": node %s: %s", interfaces[at].node, interfaces[at].Message)
+		message += fmt.Sprintf(": node %s: %s", interfaces[at].node(), interfaces[at].message)
 	}
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: message}
-}
-
-// interfaceCounts counts the interfaces of a NodeENI: those that the states list, and those that they omit.
-type interfaceCounts struct {
-	interfaces []located
-	omitted    []omission
 }
 
 // blockage is a problem on one node that a user must solve.
@@ -327,20 +265,18 @@ type blockage struct {
 	inUse bool
 }
 
-// blocked returns what waits for a user, listed interfaces first.
-func (s interfaceCounts) blocked() []blockage {
+// blockages returns what waits for a user, existing objects first.
+func blockages(interfaces []located, f facts) []blockage {
 	var all []blockage
-	for _, i := range s.interfaces {
-		if stalled(i) {
-			all = append(all, blockage{i.node, i.Reason, i.Message, 1, i.Phase == v1alpha1.PhaseAttached})
+	for _, i := range interfaces {
+		if stalled(i) && !i.leaving {
+			all = append(all, blockage{i.node(), i.reason, i.message, 1, i.phase == v1alpha1.PhaseAttached})
 		}
 	}
-	for _, o := range s.omitted {
-		if o.Blocked > 0 {
-			all = append(all, blockage{o.node, cmp.Or(o.Reason, v1alpha1.ReasonBlocked), fmt.Sprintf(
-				"%s; more than the %d interfaces that its NodeENIState lists are declared for the node",
-				cmp.Or(o.Reason, v1alpha1.ReasonBlocked), v1alpha1.MaxInterfaces), int(o.Blocked), false})
-		}
+	if omitted := f.outcome.Status.Omitted; omitted > 0 && len(f.nodes) > 0 {
+		all = append(all, blockage{f.nodes[0].Name, v1alpha1.ReasonBlocked, fmt.Sprintf(
+			"more than %d interfaces are declared for a node, and no instance type has room for them", render.MaxObjects),
+			omitted, false})
 	}
 	return all
 }
@@ -360,38 +296,6 @@ func outcomeOfBlocked(all []blockage, desired int32) status.Outcome {
 		"%d of %d interfaces are %s: node %s: %s%s", sum, desired, stand, first.node, first.message, others)}
 }
 
-// waiting counts the selected EC2 nodes that have not yet applied this generation of the NodeENI. It counts instances:
-// two Nodes can name one instance, and a Node can return with another instance.
-func (f facts) waiting(nodeENI *v1alpha1.NodeENI) int {
-	judged := map[string]bool{}
-	for n := range f.states {
-		if o := observed(nodeENI, &f.states[n]); o != nil && o.ObservedGeneration == nodeENI.Generation {
-			judged[f.states[n].Status.InstanceID] = true
-		}
-	}
-	n := 0
-	for _, node := range f.nodes {
-		ref, _ := eni.ServedInstance(node.Spec.ProviderID, node.Labels)
-		if !judged[ref.ID] && !foreign(node) && f.owningNodes[node.Name] == "" {
-			n++
-		}
-	}
-	return n
-}
-
-// unsettled counts the nodes whose part of the status will still change.
-func (f facts) unsettled(nodeENI *v1alpha1.NodeENI) int {
-	n := f.waiting(nodeENI)
-	for _, s := range f.states {
-		if slices.ContainsFunc(s.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
-			return i.NodeENIUID == nodeENI.UID && (i.Phase != v1alpha1.PhaseAttached || i.Reason == string(plan.Removing))
-		}) {
-			n++
-		}
-	}
-	return n
-}
-
 // skipped says how many selected nodes can get no interfaces, and why one of them cannot.
 func (f facts) skipped() string {
 	skipped := slices.DeleteFunc(slices.Clone(f.nodes), func(node corev1.Node) bool { return !foreign(node) })
@@ -402,6 +306,18 @@ func (f facts) skipped() string {
 	first := slices.MinFunc(skipped, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	_, why := eni.ServedInstance(first.Spec.ProviderID, first.Labels)
 	return fmt.Sprintf("; skipped: %s, node %s: %v", text.Count(len(skipped), "node"), first.Name, why)
+}
+
+// waiting counts the selected nodes whose objects are missing or are not about the present declaration. A Node without
+// a providerID is one of them: the cloud provider sets it later, and the interfaces of its instance follow.
+func (f facts) waiting() int {
+	n := f.outcome.Status.Waiting
+	for _, node := range f.nodes {
+		if node.Spec.ProviderID == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // foreign reports whether a Node can get no interfaces. A Node without a providerID may get one.
@@ -451,7 +367,7 @@ func groupCondition(f facts, interfaces []located) metav1.Condition {
 		c.Message = text.Count(len(ids), "security group")
 		if n := slices.IndexFunc(interfaces, lacksGroups); n >= 0 {
 			i := interfaces[n]
-			c.Status, c.Reason, c.Message = metav1.ConditionFalse, i.Reason, fmt.Sprintf("node %s: %s", i.node, i.Message)
+			c.Status, c.Reason, c.Message = metav1.ConditionFalse, i.reason, fmt.Sprintf("node %s: %s", i.node(), i.message)
 		}
 	}
 	return c
@@ -459,7 +375,7 @@ func groupCondition(f facts, interfaces []located) metav1.Condition {
 
 // lacksGroups reports whether the VPC of an interface lacks its desired groups.
 func lacksGroups(i located) bool {
-	reason := plan.Reason(i.Reason)
+	reason := plan.Reason(i.reason)
 	return reason == plan.SecurityGroupNotFound || reason == plan.SecurityGroupAmbiguous
 }
 
@@ -469,4 +385,22 @@ func messages(problems []plan.Problem) string {
 		words[n] = p.Message
 	}
 	return strings.Join(words, "; ")
+}
+
+// removing is the outcome of a NodeENI that is being deleted.
+func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.Outcome {
+	if controller.Paused(nodeENI) && len(interfaces) > 0 {
+		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
+			"it is to be deleted, and paused: %s of it stay until a user removes the annotation %s",
+			text.Count(len(interfaces), "interface"), v1alpha1.PausedAnnotation)}
+	}
+	message := fmt.Sprintf("%s being removed", text.Count(len(interfaces), "interface"))
+	waits := func(i located) bool { return i.message != "" && i.reason != string(plan.Removing) }
+	if at := slices.IndexFunc(interfaces, waits); at >= 0 {
+		message += fmt.Sprintf("; node %s: %s", interfaces[at].node(), interfaces[at].message)
+	}
+	if f.refused != "" {
+		message += "; " + f.refused
+	}
+	return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonDeleting, Message: message}
 }

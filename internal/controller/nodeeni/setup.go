@@ -6,6 +6,7 @@ package nodeeni
 import (
 	"context"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -21,25 +22,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// SetupWithManager watches NodeENIs, the states that name them, and the nodes that they select.
+// The controller collects changes of nodes for a delay before it decides about a NodeENI again. The computation takes
+// time for each node. The delay therefore grows with their number, and the work of a rollout grows with the fleet and
+// not with its square.
+const (
+	minDelay     = 250 * time.Millisecond
+	delayPerNode = time.Millisecond
+	maxDelay     = 10 * time.Second
+)
+
+// delay is the delay of a NodeENI with the given number of nodes.
+func delay(nodes int32) time.Duration {
+	return min(max(minDelay, time.Duration(nodes)*delayPerNode), maxDelay)
+}
+
+// SetupWithManager watches NodeENIs, their objects, and the nodes that they select.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("nodeeni").
 		For(&v1alpha1.NodeENI{}, builder.WithPredicates(controller.SpecOrLifeChanged())).
-		Watches(&v1alpha1.NodeENI{}, handler.Funcs{UpdateFunc: r.enqueueReported},
+		Watches(&v1alpha1.NodeENI{}, handler.Funcs{UpdateFunc: enqueueReported},
 			builder.WithPredicates(controller.StatusChanged())).
-		Watches(&v1alpha1.NodeENIState{}, controller.EachVersion(r.enqueueOwners)).
+		Watches(&v1alpha1.NodeENI{}, handler.Funcs{UpdateFunc: r.enqueueReplacing}).
+		Watches(&v1alpha1.NetworkInterface{}, controller.EachVersion(r.enqueueOwner)).
 		Watches(&v1alpha1.FloatingAddress{}, controller.EachVersion(r.enqueueAddress),
 			builder.WithPredicates(addressExplained())).
 		Watches(&corev1.Node{}, controller.EachVersion(r.enqueueSelecting),
 			builder.WithPredicates(controller.NodeIdentityChanged())).
 		WatchesRawSource(source.Func(func(ctx context.Context, q controller.Queue) error {
-			r.Refusals.Watch(func() { r.enqueue(ctx, q, "", func(*v1alpha1.NodeENI) bool { return true }) })
+			r.Refusals.Watch(func() { r.enqueue(ctx, q, func(*v1alpha1.NodeENI) bool { return true }) })
 			return nil
 		})).
 		WatchesRawSource(source.Func(r.enqueueRefused)).
@@ -51,22 +66,12 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 }
 
 // enqueueReported enqueues a NodeENI after its status was written, together with further changes.
-func (r *Reconciler) enqueueReported(_ context.Context, e event.UpdateEvent, q controller.Queue) {
+func enqueueReported(_ context.Context, e event.UpdateEvent, q controller.Queue) {
 	nodeENI := e.ObjectNew.(*v1alpha1.NodeENI)
-	q.AddAfter(request(nodeENI), r.bursts.reread(nodeENI.Name, nodeENI.Status.Nodes, r.Now()))
+	q.AddAfter(request(nodeENI.Name), delay(nodeENI.Status.Nodes))
 }
 
-// enqueueOf enqueues the NodeENIs that a node concerns.
-func (r *Reconciler) enqueueOf(ctx context.Context, q controller.Queue, name string) error {
-	var node corev1.Node
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	r.enqueueSelecting(ctx, q, &node)
-	return nil
-}
-
-// enqueueRefused enqueues the NodeENIs of nodes whose NodeENIState the API server began, or ceased, to refuse.
+// enqueueRefused enqueues the NodeENIs whose objects the API server began, or ceased, to refuse.
 func (r *Reconciler) enqueueRefused(ctx context.Context, q controller.Queue) error {
 	go func() {
 		for {
@@ -76,29 +81,25 @@ func (r *Reconciler) enqueueRefused(ctx context.Context, q controller.Queue) err
 				return
 			}
 			for _, name := range r.RefusedWrites.Changed() {
-				if err := panics.AsError("node "+name, func() error { return r.enqueueOf(ctx, q, name) }); err != nil {
-					r.Log.Error("NodeENIs of a node could not be enqueued", "node", name, "err", err)
-				}
+				q.Add(request(name))
 			}
 		}
 	}()
 	return nil
 }
 
-func (r *Reconciler) enqueueOwners(ctx context.Context, q controller.Queue, object client.Object) {
-	owners := controller.Owners(object.(*v1alpha1.NodeENIState))
-	r.enqueue(ctx, q, object.GetName(), func(n *v1alpha1.NodeENI) bool {
-		for _, uid := range owners {
-			if string(n.UID) == uid {
-				return true
-			}
-		}
-		return false
-	})
+// enqueueOwner enqueues the NodeENI of an object, also one that does not exist.
+func (r *Reconciler) enqueueOwner(ctx context.Context, q controller.Queue, o client.Object) {
+	name := o.(*v1alpha1.NetworkInterface).Spec.NodeENI.Name
+	var nodeENI v1alpha1.NodeENI
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &nodeENI); client.IgnoreNotFound(err) != nil {
+		r.Log.Error("the NodeENI of an object could not be read", "nodeeni", name, "err", err)
+	}
+	q.AddAfter(request(name), delay(nodeENI.Status.Nodes))
 }
 
 func (r *Reconciler) enqueueSelecting(ctx context.Context, q controller.Queue, object client.Object) {
-	r.enqueue(ctx, q, object.GetName(), r.Concerned(ctx, object.(*corev1.Node)))
+	r.enqueue(ctx, q, r.Concerned(ctx, object.(*corev1.Node)))
 }
 
 // Concerned returns whether a change of a Node concerns a NodeENI: it selects the Node, or another Node of the same
@@ -119,28 +120,20 @@ func (r *Reconciler) Concerned(ctx context.Context, node *corev1.Node) func(*v1a
 	}
 }
 
-// enqueue enqueues the NodeENIs that a change concerns. A change without a node has the shortest delay.
-func (r *Reconciler) enqueue(
-	ctx context.Context, q controller.Queue, node string, concerned func(*v1alpha1.NodeENI) bool,
-) {
+// enqueue enqueues the NodeENIs that a change concerns.
+func (r *Reconciler) enqueue(ctx context.Context, q controller.Queue, concerned func(*v1alpha1.NodeENI) bool) {
 	var all v1alpha1.NodeENIList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		r.Log.Error("NodeENIs could not be listed", "err", err)
 		return
 	}
 	for n := range all.Items {
-		nodeENI := &all.Items[n]
-		if !concerned(nodeENI) {
-			continue
+		if concerned(&all.Items[n]) {
+			q.AddAfter(request(all.Items[n].Name), delay(all.Items[n].Status.Nodes))
 		}
-		wait := statusDelay(nodeENI.Status.Nodes)
-		if node != "" {
-			wait = r.bursts.changed(nodeENI.Name, node, nodeENI.Status.Nodes, r.Now())
-		}
-		q.AddAfter(request(nodeENI), wait)
 	}
 }
 
-func request(nodeENI *v1alpha1.NodeENI) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Name: nodeENI.Name}}
+func request(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }

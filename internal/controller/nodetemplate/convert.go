@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/selector"
@@ -63,7 +63,7 @@ func Convert(object *v1alpha1.AWSNodeTemplate, cluster string) (launchtemplate.N
 }
 
 func convertInterface(i v1alpha1.LaunchInterface) launchtemplate.Interface {
-	timeouts, _ := controller.ConnectionTracking(i.ConnectionTracking)
+	timeouts, _ := object.ConnectionTracking(i.ConnectionTracking)
 	return launchtemplate.Interface{
 		Name: i.Name, Slot: eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)},
 		Type:        eni.Type(i.InterfaceType),

@@ -12,12 +12,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/connectivity"
 	"github.com/multieni/multieni/internal/core/netattach"
 	"github.com/multieni/multieni/internal/core/podservice"
@@ -91,7 +92,7 @@ func (r *Reconciler) gather(
 	if err != nil {
 		return found, nil, err
 	}
-	nodes := map[string]*v1alpha1.NodeENIState{}
+	nodes := map[string][]v1alpha1.NetworkInterface{}
 	var pods []*corev1.Pod
 	for n := range selected {
 		pod := &selected[n]
@@ -99,15 +100,15 @@ func (r *Reconciler) gather(
 			continue
 		}
 		found.Selected++
-		state, known := nodes[pod.Spec.NodeName]
-		if !known {
-			if state, err = r.state(ctx, pod.Spec.NodeName); err != nil {
+		interfaces, known := nodes[pod.Spec.NodeName]
+		if !known && pod.Spec.NodeName != "" {
+			if interfaces, err = r.interfaces(ctx, pod.Spec.NodeName); err != nil {
 				return found, nil, err
 			}
-			nodes[pod.Spec.NodeName] = state
+			nodes[pod.Spec.NodeName] = interfaces
 		}
 		status := pod.Annotations[connectivity.StatusAnnotation]
-		given, err := r.given(ctx, state, found.Network, status)
+		given, err := r.given(ctx, interfaces, found.Network, status)
 		if err != nil {
 			return found, nil, err
 		}
@@ -169,37 +170,38 @@ func publishedBy(existing []*discoveryv1.EndpointSlice) map[types.UID][]netip.Ad
 	return published
 }
 
-// state returns the state of a node; nil if there is none.
-func (r *Reconciler) state(ctx context.Context, node string) (*v1alpha1.NodeENIState, error) {
-	if node == "" {
-		return nil, nil
+// interfaces returns the interfaces of a node, without those of an instance that had the name of the node before.
+func (r *Reconciler) interfaces(ctx context.Context, name string) ([]v1alpha1.NetworkInterface, error) {
+	all, err := object.OfNode(ctx, r.Client, name)
+	if err != nil {
+		return nil, err
 	}
-	var state v1alpha1.NodeENIState
-	err := r.Client.Get(ctx, client.ObjectKey{Name: node}, &state, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+	var node corev1.Node
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &node); client.IgnoreNotFound(err) != nil {
+		return nil, err
 	}
-	return &state, err
+	ids := controller.Indexed(&node)
+	return slices.DeleteFunc(slices.Clone(all), func(i v1alpha1.NetworkInterface) bool {
+		return len(ids) > 0 && !slices.Contains(ids, i.Spec.InstanceID)
+	}), nil
 }
 
-// given returns what a network gave to pods of a node, as far as it concerns the addresses of a status annotation.
+// given returns what a network gave to pods of a node, as far as it concerns the addresses of a status annotation. A
+// node without an interface of the network says nothing: its object may be lost.
 func (r *Reconciler) given(
-	ctx context.Context, state *v1alpha1.NodeENIState, network, status string,
-) (podservice.Given, error) {
-	if state == nil || state.Status.InstanceID != state.Spec.InstanceID {
-		return podservice.Given{}, nil // a status of the instance before says nothing
-	}
-	given := podservice.Given{Known: true}
-	for n := range state.Status.Interfaces {
-		i := &state.Status.Interfaces[n]
-		if !isOn(i, network) || i.InstanceID != "" && i.InstanceID != state.Spec.InstanceID {
+	ctx context.Context, interfaces []v1alpha1.NetworkInterface, network, status string,
+) (given podservice.Given, err error) {
+	for n := range interfaces {
+		i := &interfaces[n]
+		if !isOn(i, network) {
 			continue
 		}
+		given.Known = true
 		given.Prefixes = append(given.Prefixes, prefixes(i)...)
-		if i.Pods.Attachment == v1alpha1.PodAttachmentHostDevice {
+		if i.Spec.Pods.Attachment == v1alpha1.PodAttachmentHostDevice {
 			given.Addresses = append(given.Addresses, own(i)...)
 		}
-		held, err := r.held(ctx, state.Name, i, status)
+		held, err := r.held(ctx, i, status)
 		if err != nil {
 			return given, err
 		}
@@ -209,25 +211,27 @@ func (r *Reconciler) given(
 }
 
 // isOn reports whether an interface has the network of a name.
-func isOn(i *v1alpha1.InterfaceState, network string) bool {
-	has := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}
-	return i.Pods != nil && i.ENIID != "" && has.Name() == network
+func isOn(i *v1alpha1.NetworkInterface, network string) bool {
+	has := netattach.Network{NodeENI: i.Spec.NodeENI.Name, Ordinal: int(i.Spec.Ordinal)}
+	return i.Spec.Pods != nil && i.Status.ENIID != "" && has.Name() == network
 }
 
-func prefixes(i *v1alpha1.InterfaceState) (all []netip.Prefix) {
-	for _, list := range [][]string{i.IPv4Prefixes, i.IPv6Prefixes} {
-		for _, text := range list {
-			if prefix, err := netip.ParsePrefix(text); err == nil {
-				all = append(all, prefix)
-			}
+// prefixes returns the prefixes that the interface grants to pods.
+func prefixes(i *v1alpha1.NetworkInterface) (all []netip.Prefix) {
+	if i.Status.Pods == nil {
+		return nil
+	}
+	for _, text := range i.Status.Pods.Prefixes {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			all = append(all, prefix)
 		}
 	}
 	return all
 }
 
 // own returns the addresses of an interface that one pod has.
-func own(i *v1alpha1.InterfaceState) (all []netip.Addr) {
-	for _, text := range append([]string{i.PrivateIP}, i.IPv6Addresses...) {
+func own(i *v1alpha1.NetworkInterface) (all []netip.Addr) {
+	for _, text := range append([]string{i.Status.Addresses.PrivateIP}, i.Status.Addresses.IPv6Addresses...) {
 		if address, err := netip.ParseAddr(text); err == nil {
 			all = append(all, address)
 		}
@@ -235,25 +239,25 @@ func own(i *v1alpha1.InterfaceState) (all []netip.Addr) {
 	return all
 }
 
-// held returns the addresses of a status annotation that pods of a node hold on an interface as FloatingAddresses.
+// held returns the addresses of a status annotation that pods of the node hold on an interface as FloatingAddresses.
 func (r *Reconciler) held(
-	ctx context.Context, node string, i *v1alpha1.InterfaceState, status string,
+	ctx context.Context, i *v1alpha1.NetworkInterface, status string,
 ) (all []netip.Addr, err error) {
 	entries, _ := connectivity.Attachments(status)
 	for _, entry := range entries {
 		addresses, _ := entry.Addresses() // [podservice.Choose] reports the error
 		for _, address := range addresses {
-			var object v1alpha1.FloatingAddress
-			name := v1alpha1.FloatingAddressName(i.SubnetID, address.String())
+			var floating v1alpha1.FloatingAddress
+			name := v1alpha1.FloatingAddressName(i.Status.SubnetID, address.String())
 			if !address.Is4() || entry.Default {
 				continue
 			}
-			err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &object, client.UnsafeDisableDeepCopy)
+			err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &floating, client.UnsafeDisableDeepCopy)
 			if client.IgnoreNotFound(err) != nil {
 				return nil, err
 			}
-			holder := object.Status.Holder
-			if err == nil && holder != nil && holder.NodeName == node && holder.ENIID == i.ENIID {
+			holder := floating.Status.Holder
+			if err == nil && holder != nil && holder.NodeName == i.Spec.NodeName && holder.ENIID == i.Status.ENIID {
 				all = append(all, address)
 			}
 		}

@@ -4,7 +4,6 @@
 package podservice_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -55,8 +54,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	objects = append(objects,
 		&v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: "n3"}, Spec: v1alpha1.NodeENISpec{Pods: &v1alpha1.NodeENIPods{}}},
 		service(nil), node("node-a"), node("node-b"),
-		state("node-a", v1alpha1.InterfaceState{ENIID: eniA, SubnetID: subnet, IPv4Prefixes: []string{"10.0.64.16/28"}, Pods: ipvlan()}),
-		state("node-b", v1alpha1.InterfaceState{ENIID: "eni-0000000000000000b", SubnetID: subnet, IPv4Prefixes: []string{"10.0.64.32/28"}, Pods: ipvlan()}),
+		on("node-a", eniA, v1alpha1.PodAttachmentIPVLAN, "10.0.64.16/28"),
+		on("node-b", "eni-0000000000000000b", v1alpha1.PodAttachmentIPVLAN, "10.0.64.32/28"),
 	)
 	w.api = controllertest.Builder(t).WithScheme(scheme).WithObjects(objects...).Build()
 	w.restart()
@@ -107,22 +106,19 @@ func (s slicesIn) Delete(ctx context.Context, name string, _ metav1.DeleteOption
 	return s.w.api.Delete(ctx, &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "upf", Name: name}})
 }
 
-func ipvlan() *v1alpha1.InterfacePods {
-	return &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentIPVLAN}
-}
-
 func node(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: "us-east-1a"}}}
 }
 
-// state returns the state of a node with an interface of network n3.
-func state(name string, i v1alpha1.InterfaceState) *v1alpha1.NodeENIState {
-	const instance = "i-0000000000000000a"
-	i.Member = v1alpha1.Member{NodeENI: "n3"}
-	i.InstanceID = cmp.Or(i.InstanceID, instance)
-	return &v1alpha1.NodeENIState{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeENIStateSpec{InstanceID: instance},
-		Status: v1alpha1.NodeENIStateStatus{InstanceID: instance, Interfaces: []v1alpha1.InterfaceState{i}},
+// on returns the interface of network n3 on a node, with its attachment and the prefixes that pods have.
+func on(node, eniID string, attachment v1alpha1.PodAttachment, prefixes ...string) *v1alpha1.NetworkInterface {
+	return &v1alpha1.NetworkInterface{
+		ObjectMeta: metav1.ObjectMeta{Name: "n3-" + node},
+		Spec: v1alpha1.NetworkInterfaceSpec{
+			InstanceID: "i-0000000000000000a", NodeName: node, NodeENI: v1alpha1.NodeENIReference{Name: "n3"},
+			Pods: &v1alpha1.PodSettings{Attachment: attachment},
+		},
+		Status: v1alpha1.NetworkInterfaceStatus{ENIID: eniID, SubnetID: subnet, Pods: &v1alpha1.PodPrefixes{Prefixes: prefixes}},
 	}
 }
 
@@ -258,18 +254,18 @@ func TestAddressesThatCount(t *testing.T) {
 			Status:     v1alpha1.FloatingAddressStatus{Holder: &v1alpha1.AddressHolder{NodeName: node, ENIID: eni}},
 		}
 	}
-	observed := v1alpha1.InterfaceState{ENIID: eniA, SubnetID: subnet, PrivateIP: "10.0.64.200", Pods: &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentObserved}}
-	device := observed
-	device.Pods = &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentHostDevice}
-	second := observed
-	second.Pods, second.IPv4Prefixes = ipvlan(), []string{"10.0.64.192/28"}
-	former := second
-	former.InstanceID = "i-00000000000000fff"
-	none := second
-	none.Pods = nil
+	observed := on("node-c", eniA, v1alpha1.PodAttachmentObserved)
+	observed.Status.Addresses.PrivateIP = "10.0.64.200"
+	device := observed.DeepCopy()
+	device.Spec.Pods.Attachment = v1alpha1.PodAttachmentHostDevice
+	second := on("node-c", eniA, v1alpha1.PodAttachmentIPVLAN, "10.0.64.192/28")
+	former := second.DeepCopy()
+	former.Spec.InstanceID = "i-00000000000000fff"
+	none := second.DeepCopy()
+	none.Spec.Pods = nil
 	for name, c := range map[string]struct {
 		network string
-		has     v1alpha1.InterfaceState
+		has     *v1alpha1.NetworkInterface
 		ordinal int32
 		address *v1alpha1.FloatingAddress
 		counts  bool
@@ -285,9 +281,9 @@ func TestAddressesThatCount(t *testing.T) {
 		"an interface without pods":                      {"n3", none, 0, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			on := state("node-c", c.has)
-			on.Status.Interfaces[0].Ordinal = c.ordinal
-			objects := []client.Object{on, node("node-c"), pod("upf-0", "node-c", "10.0.64.200", nil)}
+			has, of := c.has.DeepCopy(), node("node-c")
+			has.Spec.Ordinal, of.Spec.ProviderID = c.ordinal, "aws:///us-east-1a/i-0000000000000000a"
+			objects := []client.Object{has, of, pod("upf-0", "node-c", "10.0.64.200", nil)}
 			if c.address != nil {
 				objects = append(objects, c.address)
 			}
@@ -316,11 +312,11 @@ func TestNothingIsLostToAMistake(t *testing.T) {
 		"the selector is gone": func(w *world) {
 			w.must(w.api.Update(w.Context(), service(func(s *corev1.Service) { delete(s.Annotations, v1alpha1.PodSelectorAnnotation) })))
 		},
-		"the state of the node is gone": func(w *world) {
-			w.must(w.api.Delete(w.Context(), &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}))
+		"the interface of the node is gone": func(w *world) {
+			w.must(w.api.Delete(w.Context(), &v1alpha1.NetworkInterface{ObjectMeta: metav1.ObjectMeta{Name: "n3-node-a"}}))
 		},
-		"the state has no status yet": func(w *world) {
-			w.must(w.api.Status().Patch(w.Context(), state("node-a", v1alpha1.InterfaceState{}), client.RawPatch(types.MergePatchType, []byte(`{"status":{"instanceID":null,"interfaces":null}}`))))
+		"the interface has no status yet": func(w *world) {
+			w.must(w.api.Status().Patch(w.Context(), on("node-a", "", ""), client.RawPatch(types.MergePatchType, []byte(`{"status":{"eniID":null,"pods":null}}`))))
 		},
 		"the NodeENI is gone": func(w *world) {
 			w.must(w.api.Delete(w.Context(), &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: "n3"}}))

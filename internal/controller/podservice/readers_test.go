@@ -146,10 +146,10 @@ func TestReadersOfSlices(t *testing.T) {
 				objects = append(objects, pod("upf-1", "node-b", "10.0.64.33", nil))
 			}
 			w := newWorld(t, objects...)
-			on := state("node-a", v1alpha1.InterfaceState{ENIID: eniA, SubnetID: subnet, IPv4Prefixes: []string{"10.0.64.16/28"}, IPv6Prefixes: []string{"2600:1f18::/80"}, Pods: ipvlan()})
-			var stored v1alpha1.NodeENIState
-			w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(on), &stored))
-			stored.Status = on.Status
+			of := on("node-a", eniA, v1alpha1.PodAttachmentIPVLAN, "10.0.64.16/28", "2600:1f18::/80")
+			var stored v1alpha1.NetworkInterface
+			w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(of), &stored))
+			stored.Status = of.Status
 			w.must(w.api.Status().Update(t.Context(), &stored))
 			w.must(w.api.Update(t.Context(), service(c.service)))
 			w.reconcile()

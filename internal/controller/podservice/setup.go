@@ -51,7 +51,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 		For(&corev1.Service{}, builder.WithPredicates(publishes())).
 		Watches(&discoveryv1.EndpointSlice{}, r.sliceEvents()).
 		Watches(&corev1.Pod{}, controller.EachVersion(r.enqueuePod), builder.WithPredicates(podChanged())).
-		Watches(&v1alpha1.NodeENIState{}, controller.EachVersion(r.enqueueState),
+		Watches(&v1alpha1.NetworkInterface{}, controller.EachVersion(r.enqueueInterface),
 			builder.WithPredicates(networksChanged())).
 		Watches(&v1alpha1.FloatingAddress{}, controller.EachVersion(r.enqueueAddress),
 			builder.WithPredicates(holderChanged())).
@@ -141,8 +141,10 @@ func (r *Reconciler) enqueueNode(ctx context.Context, q controller.Queue, node s
 	}
 }
 
-func (r *Reconciler) enqueueState(ctx context.Context, q controller.Queue, object client.Object) {
-	r.enqueueNode(ctx, q, object.GetName())
+func (r *Reconciler) enqueueInterface(ctx context.Context, q controller.Queue, object client.Object) {
+	if node := object.(*v1alpha1.NetworkInterface).Spec.NodeName; node != "" {
+		r.enqueueNode(ctx, q, node)
+	}
 }
 
 func (r *Reconciler) enqueueAddress(ctx context.Context, q controller.Queue, object client.Object) {
@@ -164,30 +166,28 @@ func podChanged() predicate.Predicate {
 	}}
 }
 
-// networksChanged passes updates of the state of a node that change what its networks give to pods.
+// networksChanged passes updates of an interface that change what its network gives to pods. An interface without pods
+// gives nothing.
 func networksChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return !equality.Semantic.DeepEqual(networks(e.ObjectOld.(*v1alpha1.NodeENIState)),
-			networks(e.ObjectNew.(*v1alpha1.NodeENIState)))
-	}}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return e.Object.(*v1alpha1.NetworkInterface).Spec.Pods != nil },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return !equality.Semantic.DeepEqual(network(e.ObjectOld.(*v1alpha1.NetworkInterface)),
+				network(e.ObjectNew.(*v1alpha1.NetworkInterface)))
+		}}
 }
 
-// networks returns the part of the state of a node that [Reconciler.given] reads.
-func networks(state *v1alpha1.NodeENIState) (all []v1alpha1.InterfaceState) {
-	for _, instance := range []string{state.Spec.InstanceID, state.Status.InstanceID} {
-		all = append(all, v1alpha1.InterfaceState{InstanceID: instance})
+// network returns the part of an interface that [Reconciler.given] reads.
+func network(i *v1alpha1.NetworkInterface) *v1alpha1.NetworkInterface {
+	if i.Spec.Pods == nil {
+		return nil
 	}
-	for _, i := range state.Status.Interfaces {
-		if i.Pods == nil {
-			continue
-		}
-		all = append(all, v1alpha1.InterfaceState{
-			Member: i.Member, ENIID: i.ENIID, InstanceID: i.InstanceID, SubnetID: i.SubnetID, PrivateIP: i.PrivateIP,
-			IPv4Prefixes: i.IPv4Prefixes, IPv6Prefixes: i.IPv6Prefixes, IPv6Addresses: i.IPv6Addresses,
-			Pods: &v1alpha1.InterfacePods{Attachment: i.Pods.Attachment},
-		})
+	return &v1alpha1.NetworkInterface{
+		Spec: v1alpha1.NetworkInterfaceSpec{NodeName: i.Spec.NodeName,
+			Pods: &v1alpha1.PodSettings{Attachment: i.Spec.Pods.Attachment}},
+		Status: v1alpha1.NetworkInterfaceStatus{ENIID: i.Status.ENIID, SubnetID: i.Status.SubnetID,
+			Addresses: i.Status.Addresses, Pods: i.Status.Pods},
 	}
-	return all
 }
 
 // holderChanged passes updates of a FloatingAddress that change its holder.

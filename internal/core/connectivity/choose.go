@@ -10,7 +10,7 @@ import (
 
 // Choose returns two pods to check, given the pods of the network on each node: on different nodes if possible, in the
 // order of the names. It returns false if the network has less than two.
-func Choose(onNodes map[string][]Lessee) (pair [2]PodName, ok bool) {
+func Choose(onNodes map[string][]PodName) (pair [2]PodName, ok bool) {
 	type candidate struct {
 		place int // among the pods of its node
 		node  string
@@ -18,11 +18,7 @@ func Choose(onNodes map[string][]Lessee) (pair [2]PodName, ok bool) {
 	}
 	var all []candidate
 	for node, pods := range onNodes {
-		names := make([]PodName, 0, len(pods))
-		for _, pod := range pods {
-			names = append(names, pod.PodName)
-		}
-		slices.SortFunc(names, comparePodNames)
+		names := slices.SortedFunc(slices.Values(pods), comparePodNames)
 		for place, name := range slices.Compact(names) {
 			all = append(all, candidate{place, node, name})
 		}

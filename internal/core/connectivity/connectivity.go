@@ -80,7 +80,6 @@ var podSteps = []struct {
 	{"definition", (*end).examineDefinition, false},
 	{"network", (*end).examineNetwork, false},
 	{"attachment", (*end).examineAttachment, false},
-	{"lease", (*end).examineLease, false},
 	{"address", (*end).examineAddress, true},
 }
 

@@ -40,10 +40,10 @@ func healthy() connectivity.Facts {
 	} {
 		name := connectivity.PodName{Namespace: "upf", Name: "upf-" + at.suffix}
 		f.Pods[n] = connectivity.Pod{
-			PodName: name, UID: "uid-" + at.suffix, Node: "node-" + at.suffix, Phase: "Running", Annotation: "n3",
+			PodName: name, Node: "node-" + at.suffix, Phase: "Running", Annotation: "n3",
 			Status:      `[{"name":"aws-cni","ips":["10.9.0.1"]},{"name":"upf/n3","interface":"net1","ips":["` + at.address + `"]}]`,
 			Definitions: map[connectivity.PodName]string{upf: n3},
-			Report:      &connectivity.Report{Ready: true, Pods: []connectivity.Lessee{{PodName: name, UID: "uid-" + at.suffix}}},
+			Report:      &connectivity.Report{Ready: true},
 			Interface: &connectivity.Interface{
 				ID: "eni-" + at.suffix, InstanceID: "i-" + at.suffix, Subnets: ranges(at.subnet, at.subnet6), Routes: ranges("10.0.0.0/16", "2001:db8::/32"),
 			},
@@ -112,8 +112,7 @@ func TestTwoPodsReachEachOther(t *testing.T) {
 			f.Pods[0].Definitions = map[connectivity.PodName]string{{Namespace: "upf", Name: "mine"}: ownRoute}
 			f.Pods[0].Status = `[{"name":"upf/mine","ips":["10.0.1.17"]}]`
 		},
-		"with a runtime that passes no UID": func(f *connectivity.Facts) { f.Pods[0].Report.Pods[0].UID = "" },
-		"without EC2":                       func(f *connectivity.Facts) { f.EC2 = nil },
+		"without EC2": func(f *connectivity.Facts) { f.EC2 = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := healthy()
@@ -232,18 +231,6 @@ func TestTheStepThatFailsIsNamed(t *testing.T) {
 		"a status that nobody can read": {
 			func(f *connectivity.Facts) { f.Pods[0].Status = `{}` },
 			"attachment of upf/upf-a", report.Failed, "not valid", "Restart the pod",
-		},
-		"no lease": {
-			func(f *connectivity.Facts) { f.Pods[0].Report.Pods = nil },
-			"lease of upf/upf-a", report.Failed, "no lease", "Repeat the check",
-		},
-		"the lease of an earlier pod": {
-			func(f *connectivity.Facts) { f.Pods[0].UID = "new" },
-			"lease of upf/upf-a", report.Failed, "an earlier pod of this name", "Repeat the check",
-		},
-		"more pods than the report lists": {
-			func(f *connectivity.Facts) { f.Pods[0].Report.Pods, f.Pods[0].Report.Omitted = nil, 3 },
-			"lease of upf/upf-a", report.Warning, "leaves out 3", "/var/lib/multieni/leases",
 		},
 		"an interface that EC2 does not have": {
 			func(f *connectivity.Facts) { delete(f.EC2.Interfaces, "eni-a") },
@@ -406,7 +393,7 @@ func TestStepsThatDependOnAFailedOneAreLeftOut(t *testing.T) {
 	}
 	want := []string{
 		"pod of upf/upf-a", "annotation of upf/upf-a", "pod of upf/upf-b", "annotation of upf/upf-b", "definition of upf/upf-b",
-		"network of upf/upf-b", "attachment of upf/upf-b", "lease of upf/upf-b", "address of upf/upf-b",
+		"network of upf/upf-b", "attachment of upf/upf-b", "address of upf/upf-b",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the steps are %v, want %v", got, want)

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package connectivity says whether two pods of a pod network can reach each other, and otherwise which step between
-// them fails: the annotation, the definition, the lease, EC2's address, the route, or the security groups.
+// them fails: the annotation, the definition, EC2's address, the route, or the security groups.
 //
 // [Examine] takes facts that others have read, and returns a verdict on each step. [Reach] judges packets that were
 // sent.
@@ -40,7 +40,6 @@ type Pod struct {
 	PodName
 	// Absent is set if the API server has no such pod. The other fields are empty then.
 	Absent bool
-	UID    string
 	// Node is empty while the pod is not scheduled.
 	Node, Phase string
 	HostNetwork bool
@@ -50,7 +49,7 @@ type Pod struct {
 	Definitions map[PodName]string
 	// Report is that of the agent on the pod's node; nil if it reports no such network.
 	Report *Report
-	// Interface is the interface of the network on the node, as the NodeENIState has it; nil if it has none.
+	// Interface is the interface of the network on the node, as the NetworkInterface has it; nil if it has none.
 	Interface *Interface
 }
 
@@ -63,15 +62,6 @@ func (n PodName) String() string { return n.Namespace + "/" + n.Name }
 type Report struct {
 	Ready           bool
 	Reason, Message string
-	// Pods are pods with a lease. Omitted counts those that the report leaves out.
-	Pods    []Lessee
-	Omitted int
-}
-
-// Lessee is a pod with a lease. The UID can be unknown.
-type Lessee struct {
-	PodName
-	UID string
 }
 
 // Interface is the interface of a network on a node.

@@ -59,8 +59,13 @@ func (e *end) examineAnnotation() finding {
 
 // isOfNetwork reports whether a definition attaches pods to the link of the network.
 func (e *end) isOfNetwork(definition PodName) bool {
-	c, err := parseConfiguration(e.Definitions[definition])
-	return err == nil && c.main().lower() == e.network.Link
+	return e.network.Has(e.Definitions[definition])
+}
+
+// Has reports whether a definition, by its spec.config, attaches pods to the link of the network.
+func (n Network) Has(config string) bool {
+	c, err := parseConfiguration(config)
+	return err == nil && c.main().lower() == n.Link
 }
 
 func (e *end) examineDefinition() finding {
@@ -140,36 +145,6 @@ func (e *end) examineAttachment() finding {
 	}
 	e.addresses = addresses
 	return ok("Multus gave the pod " + list(addresses))
-}
-
-// examineLease compares the pod with those that the agent reports. Only multieni-ipam makes leases.
-func (e *end) examineLease() finding {
-	if !e.configuration.isOurs() {
-		return ok(fmt.Sprintf("not needed: %s gives pods their addresses", e.ipamName()))
-	}
-	at := slices.IndexFunc(e.Report.Pods, func(l Lessee) bool {
-		return l.PodName == e.PodName && (l.UID == "" || l.UID == e.UID)
-	})
-	const repeat = "Repeat the check after ten seconds: the agent reads the leases every five. If the verdict stays, " +
-		"restart the pod."
-	isNamed := func(l Lessee) bool { return l.PodName == e.PodName }
-	switch {
-	case at >= 0:
-		return ok("the agent reports the pod's lease")
-	case slices.ContainsFunc(e.Report.Pods, isNamed):
-		return failed("the lease is of an earlier pod of this name", repeat)
-	case e.Report.Omitted > 0:
-		return warning(fmt.Sprintf("not known: the agent lists %d pods and leaves out %d", len(e.Report.Pods),
-			e.Report.Omitted), fmt.Sprintf("Look for the pod in /var/lib/multieni/leases of node %s.", e.Node))
-	}
-	return failed("the agent reports no lease of the pod, so another pod can get its address", repeat)
-}
-
-func (e *end) ipamName() string {
-	if name := e.configuration.main().IPAM.Type; name != "" {
-		return name
-	}
-	return "the pod itself or no plugin"
 }
 
 // examineAddress checks that EC2 delivers each address to the interface, and the interface to the node's instance.

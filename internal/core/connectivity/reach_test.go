@@ -83,16 +83,16 @@ func TestPingsGoBothWaysInEachFamily(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	pod := func(name string) connectivity.Lessee {
-		return connectivity.Lessee{PodName: connectivity.PodName{Namespace: "upf", Name: name}}
+	pod := func(name string) connectivity.PodName {
+		return connectivity.PodName{Namespace: "upf", Name: name}
 	}
 	for name, tc := range map[string]struct {
-		onNodes map[string][]connectivity.Lessee
+		onNodes map[string][]connectivity.PodName
 		want    []string
 	}{
-		"different nodes": {map[string][]connectivity.Lessee{"a": {pod("1"), pod("2")}, "b": {pod("3")}}, []string{"1", "3"}},
-		"one node":        {map[string][]connectivity.Lessee{"a": {pod("2"), pod("1")}, "b": nil}, []string{"1", "2"}},
-		"one pod twice":   {map[string][]connectivity.Lessee{"a": {pod("1"), pod("1")}}, nil},
+		"different nodes": {map[string][]connectivity.PodName{"a": {pod("1"), pod("2")}, "b": {pod("3")}}, []string{"1", "3"}},
+		"one node":        {map[string][]connectivity.PodName{"a": {pod("2"), pod("1")}, "b": nil}, []string{"1", "2"}},
+		"one pod twice":   {map[string][]connectivity.PodName{"a": {pod("1"), pod("1")}}, nil},
 		"none":            {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,18 +1,10 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet decides what may happen next on one of many instances: which live interface is replaced, and which
-// pods are evicted before an interface is removed.
+// Package fleet decides about the objects of one NodeENI on all of its nodes.
 //
-// [Next] names the interface to replace, from the interfaces that package render returns. The caller asks for the
-// permission, because all instances of a NodeENI share its maxUnavailable, and [Rollout.Decide] adds the answer to the
-// desired state. Package plan then computes the plan. It names the pods that use interfaces to be removed, and [Evict]
-// selects those to evict now. All are pure functions; the permissions are in package volatile.
+// [Compute] says which objects are deleted now: those of a NodeENI that is being deleted or that does not exist, and
+// the live ones that a rollout replaces. It also says whose pods are evicted, and counts the interfaces. It gives each
+// live interface that goes a [Turn], which the NodeENI records; so maxUnavailable needs no memory, and a restart
+// changes nothing. [MayRemove] says whether an object that is being deleted may lose its interface now.
 package fleet
-
-// Permission is the answer to a request to replace an interface, or to evict pods, on one instance.
-type Permission struct {
-	Granted bool
-	// Denied says why the permission is not granted; empty if nothing asked for it.
-	Denied string
-}

@@ -77,6 +77,8 @@ func (a Address) isOurs() bool { return a.Assignment != nil && !a.Assignment.Fou
 type Facts struct {
 	// Interface is that of the holder; nil unless it is attached to the instance of the holder's node.
 	Interface *Interface
+	// Leaves is set while EC2 detaches the interface of the holder. The pod has the address until its link is gone.
+	Leaves bool
 	// At are the interfaces of the cluster that have the address, by ID, as the reads of EC2 and its answers say.
 	At []string
 	// ReadAt is the begin of the oldest last read of the interfaces that can have the address; zero if there is none.
@@ -112,7 +114,7 @@ type Memory struct {
 	// UnansweredAt is the time of the last call without an answer: it may take effect later, or never.
 	UnansweredAt time.Time
 	// Failure is the last failure, for the holder of FailedSequence; its count is zero after a success.
-	Failure        plan.Backoff
+	Failure        plan.Failure
 	FailedSequence int64
 }
 
@@ -133,7 +135,7 @@ func Divides(class eni.Class) bool {
 
 // Accepted returns the memory after EC2 accepted a call.
 func (m Memory) Accepted(do Action, now time.Time) Memory {
-	m.Failure = plan.Backoff{}
+	m.Failure = plan.Failure{}
 	if do == Assign {
 		m.MovedAt = now
 	}
@@ -221,13 +223,13 @@ type Step struct {
 // Next decides about an address.
 func Next(a Address, f Facts, m Memory, now time.Time) (Step, Memory) {
 	held := a.Holder != nil && f.Interface != nil
-	if held {
+	if held || f.Leaves {
 		m.IdleSince = time.Time{}
 	} else if m.IdleSince.IsZero() || m.IdleSequence != a.Sequence {
 		m.IdleSince, m.IdleSequence = now, a.Sequence
 	}
 	if m.FailedSequence != a.Sequence {
-		m.Failure = plan.Backoff{}
+		m.Failure = plan.Failure{}
 	}
 	step := Step{Record: a.Assignment}
 	switch {
@@ -238,6 +240,8 @@ func Next(a Address, f Facts, m Memory, now time.Time) (Step, Memory) {
 		step = outlive(step, a)
 	case a.Deleting:
 		step = end(step, a, f, m, now)
+	case !held && f.Leaves: // the agent would make the object again
+		step.Reason, step.Message = ReasonReleased, notAttached(a.Holder)
 	case !held:
 		step = idle(step, a, m, now)
 	default:
@@ -260,9 +264,13 @@ func idle(step Step, a Address, m Memory, now time.Time) Step {
 	step.Reason = ReasonReleased
 	step.Message = fmt.Sprintf("no pod has the address; it is unassigned %s after the last pod dropped it", Retention)
 	if a.Holder != nil {
-		step.Message = fmt.Sprintf("the holder is %s, and %s is not attached there", a.Holder, a.Holder.InterfaceID)
+		step.Message = notAttached(a.Holder)
 	}
 	return step
+}
+
+func notAttached(holder *Holder) string {
+	return fmt.Sprintf("the holder is %s, and %s is not attached there", holder, holder.InterfaceID)
 }
 
 // outlive lets a pod keep the address whose object is being deleted: a user deleted it under the pod, or the interface

@@ -222,6 +222,19 @@ func TestAnIdleAddressWaitsOnce(t *testing.T) {
 	}
 }
 
+// TestAnAddressStaysWhileItsInterfaceIsDetached says that the object outlives a detach of EC2 that does not end: the pod
+// still has the address, and its agent would make the object again.
+func TestAnAddressStaysWhileItsInterfaceIsDetached(t *testing.T) {
+	step, memory := floating.Next(held(), floating.Facts{Leaves: true}, floating.Memory{IdleSince: start, IdleSequence: 3}, start.Add(time.Hour))
+	if step.Do != floating.Wait || step.Reason != floating.ReasonReleased || !memory.IdleSince.IsZero() {
+		t.Errorf("%+v, idle since %v", step, memory.IdleSince)
+	}
+	step, memory = floating.Next(held(), floating.Facts{}, memory, start.Add(time.Hour))
+	if !step.At.Equal(start.Add(time.Hour + floating.Retention)) {
+		t.Errorf("after the detach: %+v, %+v", step, memory)
+	}
+}
+
 // TestFailures counts failures, and what follows a success.
 func TestFailures(t *testing.T) {
 	m := floating.Memory{}.Failed(1, eni.Transient, "no answer", start)

@@ -9,9 +9,9 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// Operation returns the name of the EC2 action that executes a planned action.
-func Operation(action plan.Action) string {
-	switch a := action.(type) {
+// Operation returns the name of the EC2 action of a call.
+func Operation(call plan.Call) string {
+	switch a := call.(type) {
 	case plan.Create:
 		return "CreateNetworkInterface"
 	case plan.Attach:
@@ -46,11 +46,11 @@ func changeOperation(to plan.Attribute) string {
 	}
 }
 
-// Calls counts the EC2 calls of actions by their operation.
-func Calls(actions []plan.Action) map[string]int {
+// Calls counts calls by their operation.
+func Calls(all []plan.Call) map[string]int {
 	calls := map[string]int{}
-	for _, action := range actions {
-		calls[Operation(action)]++
+	for _, call := range all {
+		calls[Operation(call)]++
 	}
 	return calls
 }

@@ -12,12 +12,11 @@ import (
 
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/core/render"
 )
 
 func TestEachActionIsOneOperationOfEC2(t *testing.T) {
 	cases := map[string]struct {
-		action plan.Action
+		action plan.Call
 		want   string
 	}{
 		"create":               {plan.Create{}, "CreateNetworkInterface"},
@@ -39,7 +38,7 @@ func TestEachActionIsOneOperationOfEC2(t *testing.T) {
 			if got := forecast.Operation(tc.action); got != tc.want {
 				t.Errorf("%s, want %s", got, tc.want)
 			}
-			if calls := forecast.Calls([]plan.Action{tc.action, tc.action}); len(calls) != 1 || calls[tc.want] != 2 {
+			if calls := forecast.Calls([]plan.Call{tc.action, tc.action}); len(calls) != 1 || calls[tc.want] != 2 {
 				t.Errorf("two of them are %v", calls)
 			}
 		})
@@ -82,7 +81,7 @@ func TestMinDurationOfOperationsWithoutALimit(t *testing.T) {
 
 // TestCallsAddUp checks that the calls of many instances are the sum of those of each.
 func TestCallsAddUp(t *testing.T) {
-	actions := []plan.Action{
+	actions := []plan.Call{
 		plan.Create{}, plan.Attach{}, plan.Change{To: plan.DeleteOnTermination{}}, plan.Create{}, plan.Attach{},
 		plan.Change{To: plan.Groups{"sg-1"}}, plan.Detach{Force: true},
 	}
@@ -121,9 +120,9 @@ func TestMoreCallsNeverTakeLessTime(t *testing.T) {
 }
 
 func TestAForecastDoesNotDependOnTheTimeOfDay(t *testing.T) {
-	d := desired(render.Ensure, desiredInterface("subnet-1", 0), desiredInterface("subnet-2", 1))
-	first := forecast.Calls(forecast.Simulate(d, facts(), now).Actions)
-	later := forecast.Calls(forecast.Simulate(d, facts(), now.Add(1000*time.Hour)).Actions)
+	in := input(declares(nil, "subnet-1", "subnet-2"))
+	first := forecast.Calls(forecast.Simulate(in, now).Calls)
+	later := forecast.Calls(forecast.Simulate(in, now.Add(1000*time.Hour)).Calls)
 	if len(first) == 0 || len(first) != len(later) {
 		t.Fatalf("%v now, %v later", first, later)
 	}

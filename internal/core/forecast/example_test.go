@@ -8,41 +8,46 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/forecast"
-	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/render"
+	"github.com/multieni/multieni/internal/core/selector"
 )
 
 // A user wants to know the effect of a NodeENI with two interfaces on an instance that has room for one, and how long a
 // thousand of these instances wait because of EC2's rates.
 func ExampleSimulate() {
-	want := func(ordinal int, subnet string) plan.DesiredInterface {
-		return plan.DesiredInterface{
-			Ordinal: ordinal, Subnets: []string{subnet}, Slot: eni.Slot{Device: 1 + ordinal},
-			Spec: eni.Spec{Groups: []string{"sg-1"}, SourceDestCheck: true, DeleteOnTermination: true},
-		}
-	}
-	desired := render.Declared{Cluster: "prod", Node: "node-1", InstanceID: "i-0123456789abcdef0", Claims: []render.Claim{{
-		NodeENI: "storage", Owner: "0bf0a4c2", Mode: render.Ensure, AllResolved: true,
-		Interfaces: []plan.DesiredInterface{want(0, "subnet-a"), want(1, "subnet-b")},
-	}}}
-	attached := &eni.Attachment{InstanceID: desired.InstanceID, Status: eni.AttachmentAttached}
-	outcome := forecast.Simulate(desired, forecast.Input{
+	const instance = "i-0123456789abcdef0"
+	in := forecast.Input{
+		Cluster: "prod",
 		Look: eni.InstanceSnapshot{
-			Instance:   eni.Instance{ID: desired.InstanceID, Type: "m5.large", State: eni.InstanceRunning},
-			Interfaces: []eni.Interface{{ID: "eni-0", Status: eni.InUse, Attachment: attached}},
+			Instance: eni.Instance{ID: instance, Type: "m5.large", Zone: "a", VPCID: "vpc-1", State: eni.InstanceRunning},
+			Interfaces: []eni.Interface{{ID: "eni-0", Status: eni.InUse,
+				Attachment: &eni.Attachment{InstanceID: instance, Status: eni.AttachmentAttached}}},
 		},
 		Limits: eni.Limits{Cards: []int{2}, Interfaces: 2, IPv4: 10},
-	}, time.Unix(1700000000, 0))
-
-	for _, action := range outcome.Actions {
-		fmt.Printf("%s: %s\n", forecast.Operation(action), action)
+		Node: render.In{Instance: eni.InstanceRef{ID: instance, Zone: "a"}, VPCID: "vpc-1",
+			Nodes: []render.Registration{{Name: "node-1", Labels: map[string]string{"storage": "true"}}}},
+		NodeENIs: []fleet.NodeENI{{NodeENI: render.NodeENI{
+			Name: "storage", UID: "0bf0a4c2", Selector: map[string]string{"storage": "true"}, FirstSlot: eni.Slot{Device: 1},
+			Template: render.Template{EC2: eni.Spec{SourceDestCheck: true, DeleteOnTermination: true}},
+			Found: &selector.Found{
+				Subnets: selector.MatchSubnets(selector.SubnetTerms{IDs: []string{"subnet-a", "subnet-b"}}, []eni.Subnet{
+					{ID: "subnet-a", Zone: "a", VPCID: "vpc-1"}, {ID: "subnet-b", Zone: "a", VPCID: "vpc-1"}}),
+				Groups: selector.MatchGroups(selector.GroupTerms{IDs: []string{"sg-1"}}, []eni.SecurityGroup{{ID: "sg-1", VPCID: "vpc-1"}}),
+			},
+		}}},
 	}
-	for _, m := range outcome.Members {
-		fmt.Printf("%d ends %s %q\n", m.Ordinal, m.Phase, m.Why.Reason)
+	outcome := forecast.Simulate(in, time.Unix(1700000000, 0))
+
+	for _, call := range outcome.Calls {
+		fmt.Printf("%s: %s\n", forecast.Operation(call), call)
+	}
+	for _, i := range outcome.Interfaces {
+		fmt.Printf("%d ends %s %q\n", i.Key.Ordinal, i.Phase, i.Problem.Reason)
 	}
 
-	calls := forecast.Calls(outcome.Actions)
+	calls := forecast.Calls(outcome.Calls)
 	for operation := range calls {
 		calls[operation] *= 1000
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestAnOutcomeOfSomeNodeENIsLeavesOutTheOthers has one action, eviction and member of each of two NodeENIs.
+// TestAnOutcomeOfSomeNodeENIsLeavesOutTheOthers has one call, eviction and interface of each of two NodeENIs.
 func TestAnOutcomeOfSomeNodeENIsLeavesOutTheOthers(t *testing.T) {
 	of := func(nodeENIs ...string) (o forecast.Outcome) {
 		for _, name := range nodeENIs {
-			m := identity.Member{NodeENI: name}
-			o.Actions = append(o.Actions, plan.Delete{Member: m})
-			o.Evictions = append(o.Evictions, plan.Eviction{Member: m})
-			o.Members = append(o.Members, plan.Member{Member: m})
+			key := identity.Interface{NodeENI: name}
+			o.Calls = append(o.Calls, plan.Delete{Key: key})
+			o.Evictions = append(o.Evictions, forecast.Eviction{Key: key})
+			o.Interfaces = append(o.Interfaces, forecast.Interface{State: plan.State{Key: key}})
 		}
 		return o
 	}

@@ -4,30 +4,18 @@
 package forecast_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/fleet"
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/render"
 )
-
-// texts returns the actions in words, in their order.
-func texts(actions []plan.Action) []string {
-	var all []string
-	for _, action := range actions {
-		all = append(all, action.String())
-	}
-	return all
-}
-
-// changed is a desiredInterface with a change.
-func changed(w plan.DesiredInterface, change func(*plan.DesiredInterface)) plan.DesiredInterface {
-	change(&w)
-	return w
-}
 
 // TestSimulateListsTheCallsOfANewInterface checks which attributes of a new interface are part of its create call, and
 // which need separate calls.
@@ -36,43 +24,30 @@ func TestSimulateListsTheCallsOfANewInterface(t *testing.T) {
 	attach := "attach new interface 1 at " + eni.Slot{Device: 1}.String()
 	keep := "set delete on termination true of new interface 1"
 	for name, tc := range map[string]struct {
-		change func(*plan.DesiredInterface)
+		change func(*eni.Spec)
 		want   []string
 	}{
-		"defaults": {func(*plan.DesiredInterface) {}, []string{create, attach, keep}},
-		"EC2 keeps new interfaces by default": {
-			func(w *plan.DesiredInterface) { w.Spec.DeleteOnTermination = false }, []string{create, attach},
-		},
+		"defaults":                            {func(*eni.Spec) {}, []string{create, attach, keep}},
+		"EC2 keeps new interfaces by default": {func(s *eni.Spec) { s.DeleteOnTermination = false }, []string{create, attach}},
 		"EC2 checks source and destination by default": {
-			func(w *plan.DesiredInterface) { w.Spec.SourceDestCheck = false },
+			func(s *eni.Spec) { s.SourceDestCheck = false },
 			[]string{create, "set source/dest check false of new interface 1", attach, keep},
 		},
-		"the creation carries groups, description and tags": {
-			func(w *plan.DesiredInterface) {
-				w.Spec.Groups = []string{"sg-1", "sg-2"}
-				w.Spec.Description, w.Spec.Tags = "storage", map[string]string{"team": "core"}
-			}, []string{create, attach, keep},
+		"the creation carries description and tags": {
+			func(s *eni.Spec) { s.Description, s.Tags = "storage", map[string]string{"team": "core"} }, []string{create, attach, keep},
 		},
-		"the creation carries IPv4 addresses": {
-			func(w *plan.DesiredInterface) { w.Spec.SecondaryIPv4 = 9 }, []string{create, attach, keep},
-		},
-		"the creation carries IPv4 prefixes": {
-			func(w *plan.DesiredInterface) { w.Spec.IPv4Prefixes = 9 }, []string{create, attach, keep},
-		},
-		"the creation carries IPv6 addresses": {
-			func(w *plan.DesiredInterface) { w.Spec.IPv6 = 10 }, []string{create, attach, keep},
-		},
-		"the creation carries IPv6 prefixes": {
-			func(w *plan.DesiredInterface) { w.Spec.IPv6Prefixes = 10 }, []string{create, attach, keep},
-		},
+		"the creation carries IPv4 addresses": {func(s *eni.Spec) { s.SecondaryIPv4 = 9 }, []string{create, attach, keep}},
+		"the creation carries IPv4 prefixes":  {func(s *eni.Spec) { s.IPv4Prefixes = 9 }, []string{create, attach, keep}},
+		"the creation carries IPv6 addresses": {func(s *eni.Spec) { s.IPv6 = 10 }, []string{create, attach, keep}},
+		"the creation carries IPv6 prefixes":  {func(s *eni.Spec) { s.IPv6Prefixes = 10 }, []string{create, attach, keep}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			outcome := forecast.Simulate(desired(render.Ensure, changed(desiredInterface("subnet-1", 0), tc.change)), facts(), now)
-			if diff := cmp.Diff(tc.want, texts(outcome.Actions)); diff != "" {
-				t.Errorf("actions (-want +got):\n%s", diff)
+			outcome := forecast.Simulate(input(declares(func(n *fleet.NodeENI) { tc.change(&n.Template.EC2) }, "subnet-1")), now)
+			if diff := cmp.Diff(tc.want, texts(outcome.Calls)); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
 			}
-			if m := outcome.Members[0]; m.Phase != plan.Attached || m.Why.Reason != "" {
-				t.Errorf("it ends %s: %+v", m.Phase, m.Why)
+			if i := outcome.Interfaces[0]; i.Phase != plan.Attached || i.Problem.Reason != "" {
+				t.Errorf("it ends %s: %+v", i.Phase, i.Problem)
 			}
 		})
 	}
@@ -91,29 +66,29 @@ func TestSimulateCompletesWhatEC2IsDoing(t *testing.T) {
 		return i
 	}
 	attach, keep := "attach eni-1 at "+eni.Slot{Device: 1}.String(), "set delete on termination true of eni-1"
-	detach, remove := "detach eni-1: it is asked for", "delete eni-1: it is asked for"
+	detach, remove := "detach eni-1: the node's labels no longer match its NodeENI", "delete eni-1: the node's labels no longer match its NodeENI"
 	attached := []plan.Phase{plan.Attached}
 	for name, tc := range map[string]struct {
-		mode render.Mode
-		now  eni.Interface
-		want []string
-		ends []plan.Phase
+		selected bool
+		now      eni.Interface
+		want     []string
+		ends     []plan.Phase
 	}{
-		"a creation":              {render.Ensure, in(eni.Pending, ""), []string{attach, keep}, attached},
-		"an attachment":           {render.Ensure, in(eni.InUse, eni.AttachmentAttaching), nil, attached},
-		"a detachment":            {render.Ensure, in(eni.InUse, eni.AttachmentDetaching), []string{attach, keep}, attached},
-		"a detachment to the end": {render.Release, in(eni.InUse, eni.AttachmentDetaching), []string{remove}, nil},
-		"a detachment, read late": {render.Release, in(eni.Detaching, ""), []string{remove}, nil},
-		"an attachment to remove": {render.Release, in(eni.InUse, eni.AttachmentAttaching), []string{detach, remove}, nil},
+		"a creation":              {true, in(eni.Pending, ""), []string{attach, keep}, attached},
+		"an attachment":           {true, in(eni.InUse, eni.AttachmentAttaching), nil, attached},
+		"a detachment":            {true, in(eni.InUse, eni.AttachmentDetaching), []string{attach, keep}, attached},
+		"a detachment to the end": {false, in(eni.InUse, eni.AttachmentDetaching), []string{remove}, nil},
+		"a detachment, read late": {false, in(eni.Detaching, ""), []string{remove}, nil},
+		"an attachment to remove": {false, in(eni.InUse, eni.AttachmentAttaching), []string{detach, remove}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := desired(tc.mode)
-			if tc.mode == render.Ensure {
-				d = desired(tc.mode, desiredInterface("subnet-1", 0))
+			from := serving(declares(nil, "subnet-1"), tc.now)
+			if !tc.selected {
+				from = unselected(from)
 			}
-			outcome := forecast.Simulate(d, facts(tc.now), now)
-			if diff := cmp.Diff(tc.want, texts(outcome.Actions)); diff != "" {
-				t.Errorf("actions (-want +got):\n%s", diff)
+			outcome := forecast.Simulate(from, now)
+			if diff := cmp.Diff(tc.want, texts(outcome.Calls)); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.ends, phases(outcome)); diff != "" {
 				t.Errorf("ends (-want +got):\n%s", diff)
@@ -122,43 +97,110 @@ func TestSimulateCompletesWhatEC2IsDoing(t *testing.T) {
 	}
 }
 
-// TestSimulateShowsANewInterfaceAsEC2Would compares the whole interface that a member ends with. The addresses are not
-// known before EC2 chooses them, so only their number counts. EC2 may return a registered node as pending for a second
-// or two, which delays nothing.
-func TestSimulateShowsANewInterfaceAsEC2Would(t *testing.T) {
-	in := facts()
-	in.Look.Instance.VPCID, in.Look.Instance.State = "vpc-1", eni.InstancePending
-	d := desired(render.Ensure, changed(desiredInterface("subnet-1", 0), func(w *plan.DesiredInterface) {
-		w.Spec.Description, w.Spec.SecondaryIPv4, w.Spec.IPv6Prefixes = "storage", 2, 1
-		w.Spec.Tags = map[string]string{"team": "core"}
-	}))
-	m := forecast.Simulate(d, in, now).Members[0]
-	if m.Interface == nil {
-		t.Fatalf("there is no interface: %+v", m.Why)
-	}
-	got := *m.Interface
-	if counts := got.Counts(); counts != (eni.AddressCounts{SecondaryIPv4: 2, IPv6Prefixes: 1}) {
-		t.Errorf("the counts of addresses are %+v", counts)
-	}
-	got.Addresses = eni.Addresses{}
-	want := eni.Interface{
-		ID: "new interface 1", Type: eni.Standard, Status: eni.InUse, Description: "storage", SubnetID: "subnet-1",
-		VPCID: "vpc-1", Zone: "a", Groups: []string{"sg-1"}, SourceDestCheck: true,
-		Tags: m.Member.Tags(now, map[string]string{"team": "core"}),
-		Attachment: &eni.Attachment{
-			ID: "attachment of new interface 1", InstanceID: instanceID, Slot: eni.Slot{Device: 1},
-			Status: eni.AttachmentAttached, DeleteOnTermination: true,
+// TestSimulateRemovesAnInterfaceOfPods checks what happens to pods before the interface that they use is removed.
+func TestSimulateRemovesAnInterfaceOfPods(t *testing.T) {
+	removed := []string{"detach eni-1: the node's labels no longer match its NodeENI", "delete eni-1: the node's labels no longer match its NodeENI"}
+	for name, tc := range map[string]struct {
+		pods   []string
+		used   int
+		evict  bool
+		want   []string
+		evicts []string
+		reason plan.Reason
+	}{
+		"no pod has an address, and the agent lets go": {want: removed},
+		"a pod has an address, and is not evicted":     {used: 1, pods: []string{"upf/a"}},
+		"two pods have addresses, and are evicted": {
+			used: 2, pods: []string{"upf/a", "upf/b"}, evict: true, want: removed,
+			evicts: []string{"evict the pods upf/a, upf/b, which use eni-1: the node's labels no longer match its NodeENI"},
 		},
-	}
-	if diff := cmp.Diff(want, got, exact); diff != "" {
-		t.Errorf("interface (-want +got):\n%s", diff)
+		"a pod without a name cannot be evicted": {used: 1, evict: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pods := func(n *fleet.NodeENI) {
+				n.Template.Pods = &render.Pods{Attachment: "MACVLAN", IPv4: &render.PodPrefixes{Min: 1, Max: 2}}
+				if tc.evict {
+					n.Template.Pods.OnRemoval = "Evict"
+				}
+			}
+			i := owned("subnet-1")
+			i.IPv4Prefixes = []netip.Prefix{netip.MustParsePrefix("10.0.0.16/28")}
+			outcome := forecast.Simulate(unselected(serving(declares(pods, "subnet-1"), i, func(o *forecast.Object) {
+				o.Held, o.Used, o.Pods, o.Granted = true, tc.used, tc.pods, i.IPv4Prefixes
+			})), now)
+			if diff := cmp.Diff(tc.want, texts(outcome.Calls)); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			var evicts []string
+			for _, eviction := range outcome.Evictions {
+				evicts = append(evicts, eviction.String())
+			}
+			if diff := cmp.Diff(tc.evicts, evicts); diff != "" {
+				t.Errorf("evictions (-want +got):\n%s", diff)
+			}
+			if stays := len(outcome.Interfaces) > 0; stays != (len(tc.want) == 0) {
+				t.Errorf("%d interfaces are left", len(outcome.Interfaces))
+			}
+		})
 	}
 }
 
-func phases(outcome forecast.Outcome) []plan.Phase {
-	var all []plan.Phase
-	for _, m := range outcome.Members {
-		all = append(all, m.Phase)
+// TestSimulateGrowsWithPods checks that one call assigns the prefixes that the agent asks for.
+func TestSimulateGrowsWithPods(t *testing.T) {
+	pods := func(n *fleet.NodeENI) {
+		n.Template.Pods = &render.Pods{Attachment: "MACVLAN", IPv4: &render.PodPrefixes{Max: 8, Spare: 20}}
 	}
-	return all
+	outcome := forecast.Simulate(serving(declares(pods, "subnet-1"), owned("subnet-1"), func(o *forecast.Object) {
+		o.Held, o.Used, o.Wanted = true, 16, 2
+	}), now)
+	if diff := cmp.Diff([]string{"set 2 more IPv4 prefixes of eni-1"}, texts(outcome.Calls)); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if n := len(outcome.Interfaces[0].Granted); n != 2 {
+		t.Errorf("%d prefixes are granted, want 2", n)
+	}
+}
+
+// TestAForecastFitsTheInstance checks that no more interfaces end attached than the instance supports, each at its own
+// slot, that every call names its interface, and that the same input has the same outcome.
+func TestAForecastFitsTheInstance(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ids := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"subnet-1", "subnet-2", "subnet-3"}), 1, 3, rapid.ID).Draw(t, "subnets")
+		n := declares(func(n *fleet.NodeENI) {
+			n.FirstSlot.Device, n.ExactSlot = rapid.IntRange(1, 3).Draw(t, "device"), rapid.Bool().Draw(t, "exact")
+			n.Template.EC2.SourceDestCheck = rapid.Bool().Draw(t, "source/dest check")
+			n.Template.EC2.SecondaryIPv4 = rapid.IntRange(0, 12).Draw(t, "IPv4")
+			n.Replace, n.Paused, n.Deleting = rapid.Bool().Draw(t, "replace"), rapid.IntRange(0, 4).Draw(t, "paused") == 0, rapid.IntRange(0, 4).Draw(t, "deleting") == 0
+		}, ids...)
+		in := input(n)
+		if rapid.Bool().Draw(t, "exists") {
+			in = serving(n, owned(rapid.SampledFrom(ids).Draw(t, "of")))
+		}
+		if rapid.IntRange(0, 4).Draw(t, "unselected") == 0 {
+			in = unselected(in)
+		}
+		first := forecast.Simulate(in, now)
+		slots := map[eni.Slot]bool{{}: true} // that of the primary interface
+		for _, i := range first.Interfaces {
+			if i.Interface == nil {
+				continue
+			}
+			if a := i.Interface.Attachment; a != nil && slots[a.Slot] {
+				t.Fatalf("two interfaces end at %s", a.Slot)
+			} else if a != nil {
+				slots[a.Slot] = true
+			}
+		}
+		if len(slots) > in.Limits.Interfaces {
+			t.Fatalf("%d interfaces end attached, and the instance takes %d", len(slots), in.Limits.Interfaces)
+		}
+		for _, call := range first.Calls {
+			if of := call.Of(); of.InstanceID != instanceID || of.NodeENI != "multus" || of.UID == "" {
+				t.Fatalf("%s is for %+v", call, of)
+			}
+		}
+		if diff := cmp.Diff(first, forecast.Simulate(in, now), exact); diff != "" {
+			t.Fatalf("the same input (-first +second):\n%s", diff)
+		}
+	})
 }

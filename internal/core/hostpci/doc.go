@@ -6,8 +6,9 @@
 //
 // The MAC address of its link identifies a device, as in package hostnet. A name or a configured bus address never
 // does. A bound device has no link and so no MAC address: an [OriginalBinding] then records where it is. The agent
-// stores the record in the node's NodeENIState before it changes the device. The controller therefore never detaches an
-// interface that a program uses, and a crash at any point never loses a bound device.
+// stores the record in status.node of the NetworkInterface, together with the hold, before it changes the device. The
+// controller therefore never detaches an interface that a program uses, and a crash at any point never loses a bound
+// device.
 //
 // The agent returns a device to the kernel's driver only when no program has it open.
 //

@@ -89,3 +89,10 @@ func (f Facts) device(address string) *DeviceFacts {
 	}
 	return nil
 }
+
+// Holds reports whether a program in user space has the device at a bus address, or can get it: the device has a driver
+// for user space, or is between two drivers.
+func (f Facts) Holds(address string) bool {
+	device := f.device(address)
+	return device != nil && (device.Driver == "" || forUserSpace(device.Driver) || forUserSpace(device.Override))
+}

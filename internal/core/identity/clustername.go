@@ -19,8 +19,8 @@ type NameEvidence struct {
 	// Objects is the number of objects for which something may exist in EC2, and Interfaces that of the interfaces with
 	// the recorded name. Both matter only if another name is recorded than configured.
 	Objects, Interfaces int
-	// ByName counts the interfaces in EC2 with the UIDs of the cluster's NodeENIs, by the name in their tags. It matters
-	// only without a record.
+	// ByName counts the interfaces in EC2 with the UIDs of the cluster's objects and the imported ones of its instances,
+	// by the name in their tags. It matters only without a record.
 	ByName map[string]int
 }
 

@@ -15,21 +15,21 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// Principals with ec2:CreateTags write any tags. An owned member is within the bounds of the API's schemas, and has the same
-// identity in the tags that its next interface gets. A time of creation fits a time of Kubernetes.
+// Principals with ec2:CreateTags write any tags. An owned interface is within the bounds of the API's schemas, and has the
+// same identity in the tags that it gets then. A time of creation fits a time of Kubernetes.
 func FuzzRead(f *testing.F) {
 	const uid, instance = "0bf0a4c2-1f4d-4f5e-9d0e-3f4f5a6b7c8d", "i-0123456789abcdef0"
-	f.Add("prod", "storage", uid, "node-1", instance, "0", "1700000000", "1700000000", "")
-	f.Add("prod", "storage", uid, "node-1", instance, "127", "253402300799", "253402300800", "")
-	f.Add("prod", "storage", uid, "node-1", instance, "128", "1", "-1", "")
-	f.Add("prod", "storage", uid, "node-1", instance, "4294967296", "9223372036854775807", "9223372036854775808", "")
-	f.Add("prod", "storage", "network/a", "node-1", "i-", "+1", "-0", "1e9", "")
-	f.Add("prod", "", "", "", "", "", "", "", "workers")
-	f.Add("other", "storage", uid, "node-1", instance, "0", "0", "0", "")
-	f.Fuzz(func(t *testing.T, cluster, nodeENI, uid, node, instance, ordinal, generation, created, template string) {
+	f.Add("prod", "storage", uid, "node-1", instance, "storage-"+instance+"-0", "1700000000", "")
+	f.Add("prod", "storage", uid, "node-1", instance, "storage-"+instance+"-127", "253402300800", "")
+	f.Add("prod", "storage", uid, "node-1", instance, "storage-"+instance+"-128", "-1", "")
+	f.Add("prod", "storage", uid, "node-1", instance, "storage-"+instance+"-4294967296", "9223372036854775808", "")
+	f.Add("prod", "storage", "network/a/0/1", "node-1", "i-", "storage-i--+1", "1e9", "")
+	f.Add("prod", "", "", "", "", "", "", "workers")
+	f.Add("other", "storage", uid, "node-1", instance, "storage-"+instance+"-0", "0", "")
+	f.Fuzz(func(t *testing.T, cluster, nodeENI, uid, node, instance, object, created, template string) {
 		tags := map[string]string{
-			identity.TagCluster: cluster, identity.TagNodeENI: nodeENI, identity.TagNodeENIUID: uid, identity.TagNode: node,
-			identity.TagInstanceID: instance, identity.TagMember: ordinal, identity.TagGeneration: generation,
+			identity.TagCluster: cluster, identity.TagNodeENI: nodeENI, identity.TagUID: uid, identity.TagNode: node,
+			identity.TagInstanceID: instance, identity.TagInterface: object,
 			identity.TagCreatedAt: created, identity.TagNodeTemplate: template,
 		}
 		if at, known := identity.CreatedAt(tags); known {
@@ -37,18 +37,18 @@ func FuzzRead(f *testing.F) {
 				t.Errorf("%q was read as %v: %v", created, at, err)
 			}
 		}
-		m, verdict := identity.Read("prod", tags)
+		i, verdict := identity.Read("prod", tags)
 		if (verdict == identity.Foreign) != (cluster != "prod") {
 			t.Errorf("verdict %v on cluster %q", verdict, cluster)
 		}
 		if verdict != identity.Owned {
 			return
 		}
-		if m.Ordinal < 0 || m.Ordinal > identity.MaxOrdinal || m.Generation < 0 || m.Generation > identity.MaxGeneration || !eni.IsInstanceID(m.InstanceID) {
-			t.Errorf("out of bounds: %+v", m)
+		if i.Ordinal < 0 || i.Ordinal > identity.MaxOrdinal || !eni.IsInstanceID(i.InstanceID) {
+			t.Errorf("out of bounds: %+v", i)
 		}
-		again, verdict := identity.Read("prod", m.Tags(time.Unix(1, 0), map[string]string{"user": "tag"}))
-		if diff := cmp.Diff(m, again); verdict != identity.Owned || diff != "" {
+		again, verdict := identity.Read("prod", i.Tags(time.Unix(1, 0), map[string]string{"user": "tag"}))
+		if diff := cmp.Diff(i, again); verdict != identity.Owned || diff != "" {
 			t.Errorf("verdict %v on what was written (-want +got):\n%s", verdict, diff)
 		}
 	})

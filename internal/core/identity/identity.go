@@ -1,19 +1,19 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identity says which network interfaces belong to the cluster, and which member each one is.
+// Package identity says which network interfaces belong to the cluster, and which object each one is for.
 //
-// EC2 with its tags is the source of truth. The call that creates an interface also sets its tags. They name its
-// cluster, NodeENI, instance and ordinal, so that a controller finds the member even after the loss of every status and
-// cache. [Member] is that identity as a value. [Member.Tags] and [Read] convert it to and from tags, and [Member.Token]
-// makes the creation idempotent.
+// Each interface has one NetworkInterface in the cluster. The UID of that object is the client token of the call that
+// creates the interface, so that one object has at most one interface. The call also sets tags. They name the cluster
+// and the object, so that people, IAM policies and a controller after the loss of its objects find the interface.
+// [Interface] is that identity as a value. [Interface.Tags] and [Read] convert it to and from tags.
 package identity
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -26,13 +26,13 @@ const Prefix = "networking.k8s.aws/"
 
 // The tag keys of an interface we own.
 const (
-	TagCluster    = Prefix + "cluster"
+	TagCluster = Prefix + "cluster"
+	// TagUID is the key of the UID, and TagInterface that of the name of the interface's object.
+	TagUID        = Prefix + "uid"
+	TagInterface  = Prefix + "interface"
 	TagNodeENI    = Prefix + "nodeeni"
-	TagNodeENIUID = Prefix + "nodeeni-uid"
 	TagNode       = Prefix + "node"
 	TagInstanceID = Prefix + "instance-id"
-	TagMember     = Prefix + "member"
-	TagGeneration = Prefix + "generation"
 	TagCreatedAt  = Prefix + "created-at"
 )
 
@@ -63,114 +63,101 @@ const maxTagValue = 256
 
 // Bounds of the values in tags. multieni writes no value beyond them, and the schemas of the API reject them.
 const (
-	// MaxOrdinal is the highest ordinal of a member on one instance.
+	// MaxOrdinal is the highest ordinal of an interface of a NodeENI on one instance.
 	MaxOrdinal = 127
-	// maxName is the maximum length of the name of a Kubernetes object, and maxUID that of an owner, both in bytes.
+	// maxName is the maximum length of the name of a Kubernetes object, and maxUID that of a UID, both in bytes.
 	maxName, maxUID = 253, 128
+	// maxToken is the maximum length of a client token in ASCII characters (EC2 API reference, "Ensuring idempotency").
+	maxToken = 64
+	// maxSeconds is the last second that a Kubernetes time can express (RFC 3339 has years of four digits).
+	maxSeconds = 253402300799
 )
 
-// Owner identifies what an interface belongs to: a NodeENI by its UID, or a network of the join path by its name. It is
-// the value of [TagNodeENIUID].
-type Owner string
+// UID identifies an interface for ever. It is the UID of the interface's NetworkInterface. An interface that a
+// lifecycle hook or the boot of an instance creates has no object yet, and a UID from [NetworkUID].
+type UID string
 
-// network is the prefix of an owner that is a network. No UID of Kubernetes has a slash.
+// network is the prefix of the UID of a network's interface. No UID of Kubernetes has a slash.
 const network = "network/"
 
-// NetworkOwner returns the owner of the interfaces that an instance gets for a network before it joins a cluster. Those
-// interfaces belong to their instance. Garbage collection leaves them alone while the instance lives, and a NodeENI
-// with equal interfaces adopts them.
-func NetworkOwner(name string) Owner { return Owner(network + name) }
-
-// IsNetwork reports whether the owner is a network and not a NodeENI.
-func (o Owner) IsNetwork() bool { return strings.HasPrefix(string(o), network) }
-
-// Key names a member within one instance: its owner, and its ordinal there.
-type Key struct {
-	Owner   Owner
-	Ordinal int
+// NetworkUID returns the UID of an interface that an instance gets for a network before it joins a cluster. Those
+// interfaces belong to their instance. A NetworkInterface takes them over after the instance joined. The time is when
+// the program decided to create the interface: a later one in its place has another client token.
+func NetworkUID(name string, ordinal int, decided time.Time) UID {
+	return UID(fmt.Sprintf("%s%s/%d/%d", network, name, ordinal, decided.Unix()))
 }
 
-// Compare orders keys by owner, then by ordinal.
-func (k Key) Compare(other Key) int {
-	return cmp.Or(cmp.Compare(k.Owner, other.Owner), cmp.Compare(k.Ordinal, other.Ordinal))
-}
+// IsNetwork reports whether the UID is that of a network's interface.
+func (u UID) IsNetwork() bool { return strings.HasPrefix(string(u), network) }
 
-// Generation distinguishes the successive interfaces of a member. It grows before a member gets another interface, so
-// that EC2 never answers the new request with the interface of an old client token. It is the Unix time in seconds at
-// which multieni decided to create the interface, so that it grows even after a loss of the ledger. A program that
-// writes our tags can write a number that is not such a time.
-type Generation int64
-
-const (
-	// Adopted is the generation of a member whose first interface came with its instance, from a launch template. It is
-	// less than every time.
-	Adopted Generation = 1
-	// MaxGeneration is the last second that a Kubernetes time can express (RFC 3339 has years of four digits).
-	MaxGeneration Generation = 253402300799
-)
-
-// GenerationAt returns the generation of an interface that multieni decides to create at the given time.
-func GenerationAt(decided time.Time) Generation { return Generation(decided.Unix()) }
-
-// Time returns the time at which multieni decided to create the interface.
-func (g Generation) Time() time.Time { return time.Unix(int64(g), 0) }
-
-// Generations has the generations of members.
-type Generations map[Key]Generation
-
-// Member is one desired interface, and the identity that an interface carries in its tags.
-type Member struct {
+// Interface is the identity that an interface has in its tags.
+type Interface struct {
 	// Cluster distinguishes clusters that share a VPC: the UID of the kube-system namespace, or the value of
 	// --cluster-name.
 	Cluster string
-	// NodeENI is the name of the NodeENI, for people; the UID identifies it.
+	UID     UID
+	// Name is the name of the NetworkInterface; see [ObjectName].
+	Name string
+	// NodeENI is the name of the NodeENI or, with the UID of a network, that of the network.
 	NodeENI string
 	// Node is the name of the Kubernetes node, for people; InstanceID identifies the instance.
 	Node       string
 	InstanceID string
-	Key
-	Generation Generation
+	// Ordinal distinguishes the interfaces of one NodeENI on one instance.
+	Ordinal int
 }
 
-// Token returns the client token of the member's create call. It is the same for every attempt at one generation,
-// across restarts. It is 64 ASCII characters, EC2's maximum (EC2 API reference, "Ensuring idempotency").
-func (m Member) Token() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%d\x00%d",
-		m.Cluster, m.Owner, m.InstanceID, m.Ordinal, m.Generation))
+// The lengths of a changed name's first characters and of its hash in [ObjectName], in bytes.
+const (
+	maxObjectPrefix = 220
+	hashLength      = 8
+)
+
+// ObjectName returns the name of the NetworkInterface of a NodeENI, or of a network, on an instance. No two interfaces
+// have one name, because the last two parts have a fixed form. A name that is too long, or that Kubernetes does not
+// accept, is changed and gets a hash.
+func ObjectName(nodeENI, instanceID string, ordinal int) string {
+	if name := objectPrefix(nodeENI); name != nodeENI {
+		sum := sha256.Sum256([]byte(nodeENI))
+		nodeENI = name + hex.EncodeToString(sum[:])[:hashLength]
+	}
+	return fmt.Sprintf("%s-%s-%d", nodeENI, instanceID, ordinal)
+}
+
+// objectPrefix returns a name with the characters that the name of an object can have, and not too many.
+func objectPrefix(name string) string {
+	name = strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '.' {
+			return c
+		}
+		return '-'
+	}, strings.ToLower(name))
+	return name[:min(len(name), maxObjectPrefix)]
+}
+
+// Token returns the client token of the call that creates the interface. It is the same for every attempt.
+func (i Interface) Token() string {
+	if !i.UID.IsNetwork() && len(i.UID) <= maxToken {
+		return string(i.UID)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s", i.Cluster, i.UID, i.Name))
 	return hex.EncodeToString(sum[:])
 }
 
-// Tags returns all tags of the member's interface. Our tags take precedence over the user's, except for the user's
-// Name.
-func (m Member) Tags(createdAt time.Time, user map[string]string) map[string]string {
-	tags := map[string]string{TagName: clip(m.NodeENI + "/" + m.Node)}
-	for k, v := range user {
-		tags[k] = v
-	}
-	for k, v := range m.identity() {
-		tags[k] = v
-	}
-	tags[TagCreatedAt] = strconv.FormatInt(createdAt.Unix(), 10)
-	tags[TagNoManage] = "true"
-	return tags
-}
-
-func (m Member) identity() map[string]string {
-	return map[string]string{
-		TagCluster:    m.Cluster,
-		TagNodeENI:    m.NodeENI,
-		TagNodeENIUID: string(m.Owner),
-		TagNode:       m.Node,
-		TagInstanceID: m.InstanceID,
-		TagMember:     strconv.Itoa(m.Ordinal),
-		TagGeneration: strconv.FormatInt(int64(m.Generation), 10),
-	}
-}
-
-// DesiredTags returns the tags to keep on an existing interface of the member, without the time of creation.
-func (m Member) DesiredTags(user map[string]string) map[string]string {
-	tags := m.Tags(time.Time{}, user)
-	delete(tags, TagCreatedAt)
+// Tags returns all tags of the interface. Our tags take precedence over the user's, except for the user's Name.
+func (i Interface) Tags(createdAt time.Time, user map[string]string) map[string]string {
+	tags := map[string]string{TagName: clip(i.NodeENI + "/" + i.Node)}
+	maps.Copy(tags, user)
+	maps.Copy(tags, map[string]string{
+		TagCluster:    i.Cluster,
+		TagUID:        string(i.UID),
+		TagInterface:  i.Name,
+		TagNodeENI:    i.NodeENI,
+		TagNode:       i.Node,
+		TagInstanceID: i.InstanceID,
+		TagCreatedAt:  strconv.FormatInt(createdAt.Unix(), 10),
+		TagNoManage:   "true",
+	})
 	return tags
 }
 
@@ -181,37 +168,44 @@ const (
 	// Foreign interfaces lack the identity of this cluster. multieni never changes them.
 	Foreign Verdict = iota
 	// Malformed interfaces carry our cluster's tag but no complete identity: a user or another program edited or copied
-	// tags. multieni reports them and never changes them.
+	// tags.
 	Malformed
-	// Owned may be changed, detached and deleted.
+	// Owned interfaces name an object of this cluster. That is no evidence that the object is theirs: any program can
+	// write tags.
 	Owned
 	// Launched interfaces come from a launch template of ours, together with their instance. multieni may change them, but
 	// never detaches or deletes them: EC2 deletes them with the instance.
 	Launched
 )
 
-// Read finds the member that an interface's tags name, as seen by the given cluster.
-func Read(cluster string, tags map[string]string) (Member, Verdict) {
+// Read finds the identity that an interface's tags name, as seen by the given cluster.
+func Read(cluster string, tags map[string]string) (Interface, Verdict) {
 	if cluster == "" || tags[TagCluster] != cluster {
-		return Member{}, Foreign
+		return Interface{}, Foreign
 	}
-	if tags[TagNodeTemplate] != "" && tags[TagNodeENIUID] == "" {
-		return Member{}, Launched
+	if tags[TagNodeTemplate] != "" && tags[TagUID] == "" {
+		return Interface{}, Launched
 	}
-	m := Member{
+	i := Interface{
 		Cluster:    cluster,
+		UID:        UID(tags[TagUID]),
+		Name:       tags[TagInterface],
 		NodeENI:    tags[TagNodeENI],
 		Node:       tags[TagNode],
 		InstanceID: tags[TagInstanceID],
-		Key:        Key{Owner: Owner(tags[TagNodeENIUID])},
 	}
-	ordinal, errOrdinal := strconv.Atoi(tags[TagMember])
-	generation, errGeneration := strconv.ParseInt(tags[TagGeneration], 10, 64)
-	m.Ordinal, m.Generation = ordinal, Generation(generation)
-	if errOrdinal != nil || errGeneration != nil || !m.isValid() {
-		return m, Malformed
+	if !i.readOrdinal() || !i.isValid() {
+		return i, Malformed
 	}
-	return m, Owned
+	return i, Owned
+}
+
+// readOrdinal reads the ordinal from the name.
+func (i *Interface) readOrdinal() bool {
+	n := strings.LastIndexByte(i.Name, '-')
+	ordinal, err := strconv.Atoi(i.Name[n+1:])
+	i.Ordinal = ordinal
+	return err == nil
 }
 
 // HasNoOwner reports whether tags keep an interface from the VPC CNI and name no cluster. The interfaces of the
@@ -221,18 +215,18 @@ func HasNoOwner(tags map[string]string) bool {
 }
 
 // isValid reports whether multieni can have written the identity.
-func (m Member) isValid() bool {
+func (i Interface) isValid() bool {
 	within := func(text string, most int) bool { return text != "" && len(text) <= most }
-	return m.Ordinal >= 0 && m.Ordinal <= MaxOrdinal && m.Generation >= 0 && m.Generation <= MaxGeneration &&
-		within(m.NodeENI, maxName) && within(m.Node, maxName) && within(string(m.Owner), maxUID) &&
-		eni.IsInstanceID(m.InstanceID)
+	return i.Ordinal >= 0 && i.Ordinal <= MaxOrdinal && i.Name == ObjectName(i.NodeENI, i.InstanceID, i.Ordinal) &&
+		within(i.NodeENI, maxName) && within(i.Node, maxName) && within(string(i.UID), maxUID) &&
+		eni.IsInstanceID(i.InstanceID)
 }
 
 // CreatedAt returns the time of creation in the tags of an interface. It is not known if the tag is missing or
 // unreadable; callers must not treat an unknown time as long ago.
 func CreatedAt(tags map[string]string) (t time.Time, known bool) {
 	seconds, err := strconv.ParseInt(tags[TagCreatedAt], 10, 64)
-	if err != nil || seconds <= 0 || seconds > int64(MaxGeneration) {
+	if err != nil || seconds <= 0 || seconds > maxSeconds {
 		return time.Time{}, false
 	}
 	return time.Unix(seconds, 0).UTC(), true
@@ -240,39 +234,6 @@ func CreatedAt(tags map[string]string) (t time.Time, known bool) {
 
 // MinLeakAge is the minimum age of a leak. The creator of a younger interface may not have recorded it yet.
 const MinLeakAge = 10 * time.Minute
-
-// AttachedOrphanGrace is how long an interface stays attached to its instance after its NodeENI was first found
-// missing. Workloads may use it, and the NodeENI may be missing because etcd was restored to an earlier time.
-const AttachedOrphanGrace = 30 * time.Minute
-
-// MassLossGrace replaces AttachedOrphanGrace while many interfaces in use have no NodeENI: then the NodeENIs were
-// probably lost.
-const MassLossGrace = 24 * time.Hour
-
-// massLossThreshold is the number of orphans in use that means a loss of NodeENIs, in a cluster of any size.
-const massLossThreshold = 10
-
-// maxClockSkew bounds the difference between the clocks of the controller and of the API server.
-const maxClockSkew = time.Minute
-
-// IsAdopted reports whether an interface in use indicates a restore that may still be running: the interface is older
-// than its NodeENI, and the NodeENI, created at the given time, is younger than [MassLossGrace]. The interface was
-// created for a NodeENI that was lost. Other NodeENIs may have been lost with it and not be restored yet; a controller
-// that starts later cannot know which.
-func IsAdopted(tags map[string]string, nodeENI, now time.Time) bool {
-	made, known := CreatedAt(tags)
-	return known && made.Before(nodeENI.Add(-maxClockSkew)) && now.Sub(nodeENI) < MassLossGrace
-}
-
-// OrphanGrace returns how long interfaces without a NodeENI stay attached. The argument orphans is the number of the
-// cluster's attached interfaces that have no NodeENI, or had none until now. A few orphans are leaks. Many at once mean
-// that etcd was restored to an earlier time, or that the CRDs were deleted.
-func OrphanGrace(orphans, attached int) time.Duration {
-	if orphans >= massLossThreshold || orphans >= 2 && 2*orphans >= attached {
-		return MassLossGrace
-	}
-	return AttachedOrphanGrace
-}
 
 // ConfirmInterval is the least time between the two reads that make an interface a leak.
 const ConfirmInterval = 2 * time.Minute

@@ -19,27 +19,30 @@ import (
 
 var made = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func example() identity.Member {
-	return identity.Member{
-		Cluster: "cluster-1", NodeENI: "storage", Node: "node-1", InstanceID: "i-00000000000000001",
-		Key: identity.Key{Owner: "uid-1", Ordinal: 2}, Generation: 1767323045,
+const instanceID = "i-00000000000000001"
+
+func example() identity.Interface {
+	return identity.Interface{
+		Cluster: "cluster-1", UID: "0bf0a4c2-1f4d-4f5e-9d0e-3f4f5a6b7c8d", Name: "storage-" + instanceID + "-2", NodeENI: "storage",
+		Node: "node-1", InstanceID: instanceID, Ordinal: 2,
 	}
 }
 
-// anyMember draws members as Kubernetes and EC2 allow them.
-func anyMember(rt *rapid.T) identity.Member {
+// anyInterface draws identities as Kubernetes and EC2 allow them.
+func anyInterface(rt *rapid.T) identity.Interface {
 	word := rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?`)
-	uid := rapid.StringMatching(`[a-z0-9/-]{1,128}`)
-	return identity.Member{
-		Cluster: word.Draw(rt, "cluster"), NodeENI: word.Draw(rt, "NodeENI"), Node: word.Draw(rt, "node"), InstanceID: rapid.StringMatching(`i-[0-9a-f]{17}`).Draw(rt, "instance"),
-		Key:        identity.Key{Owner: identity.Owner(uid.Draw(rt, "uid")), Ordinal: rapid.IntRange(0, identity.MaxOrdinal).Draw(rt, "ordinal")},
-		Generation: identity.Generation(rapid.Int64Range(0, int64(identity.MaxGeneration)).Draw(rt, "generation")),
+	i := identity.Interface{
+		Cluster: word.Draw(rt, "cluster"), UID: identity.UID(rapid.StringMatching(`[a-z0-9/-]{1,128}`).Draw(rt, "uid")),
+		NodeENI: word.Draw(rt, "NodeENI"), Node: word.Draw(rt, "node"), InstanceID: rapid.StringMatching(`i-[0-9a-f]{17}`).Draw(rt, "instance"),
+		Ordinal: rapid.IntRange(0, identity.MaxOrdinal).Draw(rt, "ordinal"),
 	}
+	i.Name = identity.ObjectName(i.NodeENI, i.InstanceID, i.Ordinal)
+	return i
 }
 
 func TestTagsSayWhoseItIs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := anyMember(rt)
+		m := anyInterface(rt)
 		user := rapid.MapOfN(rapid.String(), rapid.String(), 0, 5).Draw(rt, "user's tags")
 		tags := m.Tags(made, user)
 		got, verdict := identity.Read(m.Cluster, tags)
@@ -82,40 +85,31 @@ func TestTheNameIsTheUsersIfGiven(t *testing.T) {
 	}
 }
 
-func TestDesiredTagsLeaveTheTimeAlone(t *testing.T) {
-	want := example().Tags(made, map[string]string{"team": "ran"})
-	delete(want, identity.TagCreatedAt)
-	if diff := cmp.Diff(want, example().DesiredTags(map[string]string{"team": "ran"})); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestDamagedTagsAreNobodys(t *testing.T) {
 	damage := map[string]func(map[string]string){
-		"no NodeENI":                        func(tags map[string]string) { delete(tags, identity.TagNodeENI) },
-		"no NodeENI UID":                    func(tags map[string]string) { delete(tags, identity.TagNodeENIUID) },
-		"no node":                           func(tags map[string]string) { delete(tags, identity.TagNode) },
-		"no instance":                       func(tags map[string]string) { delete(tags, identity.TagInstanceID) },
-		"no ordinal":                        func(tags map[string]string) { delete(tags, identity.TagMember) },
-		"no generation":                     func(tags map[string]string) { delete(tags, identity.TagGeneration) },
-		"an empty instance":                 func(tags map[string]string) { tags[identity.TagInstanceID] = "" },
-		"an ordinal below zero":             func(tags map[string]string) { tags[identity.TagMember] = "-1" },
-		"an ordinal in words":               func(tags map[string]string) { tags[identity.TagMember] = "two" },
-		"an ordinal of 20 digits":           func(tags map[string]string) { tags[identity.TagMember] = "99999999999999999999" },
-		"an ordinal that no node has":       func(tags map[string]string) { tags[identity.TagMember] = "128" },
-		"an ordinal that overflows 32 bits": func(tags map[string]string) { tags[identity.TagMember] = "4294967296" },
-		"a generation below zero":           func(tags map[string]string) { tags[identity.TagGeneration] = "-1" },
-		"the highest number of 64 bits":     func(tags map[string]string) { tags[identity.TagGeneration] = "9223372036854775807" },
-		"a generation after the year 9999":  func(tags map[string]string) { tags[identity.TagGeneration] = "253402300800" },
-		"no instance's ID":                  func(tags map[string]string) { tags[identity.TagInstanceID] = "spoilt" },
+		"no NodeENI":             func(tags map[string]string) { delete(tags, identity.TagNodeENI) },
+		"no UID":                 func(tags map[string]string) { delete(tags, identity.TagUID) },
+		"no object":              func(tags map[string]string) { delete(tags, identity.TagInterface) },
+		"no node":                func(tags map[string]string) { delete(tags, identity.TagNode) },
+		"no instance":            func(tags map[string]string) { delete(tags, identity.TagInstanceID) },
+		"an empty instance":      func(tags map[string]string) { tags[identity.TagInstanceID] = "" },
+		"an ordinal below zero":  func(tags map[string]string) { tags[identity.TagInterface] = "storage-" + instanceID + "--1" },
+		"an ordinal in words":    func(tags map[string]string) { tags[identity.TagInterface] = "storage-" + instanceID + "-two" },
+		"an ordinal with a sign": func(tags map[string]string) { tags[identity.TagInterface] = "storage-" + instanceID + "-+2" },
+		"an ordinal with a zero": func(tags map[string]string) { tags[identity.TagInterface] = "storage-" + instanceID + "-02" },
+		"an ordinal of 20 digits": func(tags map[string]string) {
+			tags[identity.TagInterface] = "storage-" + instanceID + "-99999999999999999999"
+		},
+		"an ordinal that no node has":    func(tags map[string]string) { tags[identity.TagInterface] = "storage-" + instanceID + "-128" },
+		"the object of another NodeENI":  func(tags map[string]string) { tags[identity.TagInterface] = "other-" + instanceID + "-2" },
+		"the object of another instance": func(tags map[string]string) { tags[identity.TagInstanceID] = "i-00000000000000002" },
+		"no instance's ID":               func(tags map[string]string) { tags[identity.TagInstanceID] = "spoilt" },
 		"a NodeENI's name of 254 letters": func(tags map[string]string) {
 			tags[identity.TagNodeENI] = strings.Repeat("n", 254)
 		},
 		"a UID of 129 letters": func(tags map[string]string) {
-			tags[identity.TagNodeENIUID] = strings.Repeat("u", 129)
+			tags[identity.TagUID] = strings.Repeat("u", 129)
 		},
-		"a generation with a dot":  func(tags map[string]string) { tags[identity.TagGeneration] = "1.5" },
-		"a generation with spaces": func(tags map[string]string) { tags[identity.TagGeneration] = " 1" },
 	}
 	for name, damage := range damage {
 		t.Run(name, func(t *testing.T) {
@@ -144,13 +138,13 @@ func TestTheTagsOfANodeENIWinOverThoseOfANodeTemplate(t *testing.T) {
 	if got, verdict := identity.Read("cluster-1", tags); verdict != identity.Owned || got != example() {
 		t.Errorf("verdict %v of %+v, want Ours", verdict, got)
 	}
-	delete(tags, identity.TagMember)
+	delete(tags, identity.TagInterface)
 	if _, verdict := identity.Read("cluster-1", tags); verdict != identity.Malformed {
 		t.Errorf("verdict %v of a part of a NodeENI's tags, want Damaged", verdict)
 	}
-	delete(tags, identity.TagNodeENIUID)
+	delete(tags, identity.TagUID)
 	if _, verdict := identity.Read("cluster-1", tags); verdict != identity.Launched {
-		t.Errorf("verdict %v without a NodeENI's UID, want Launched", verdict)
+		t.Errorf("verdict %v without a UID, want Launched", verdict)
 	}
 }
 
@@ -186,36 +180,39 @@ func TestAnUnreadableTimeIsNotLongAgo(t *testing.T) {
 	}
 }
 
-// TestToken pins the token: a different token for the same member would create a second interface after an upgrade.
+// TestToken: the token of an object is its UID, so that EC2 creates one interface for it in every case. The one
+// of a network's interface is pinned: another token for the same one would create a second interface after an upgrade.
 func TestToken(t *testing.T) {
-	const want = "484d6359f4d50cdb92dd3f44ef6fb50090292949dde0f8355c6ef43146f5f7e0"
-	if got := example().Token(); got != want {
-		t.Errorf("token is %s, want %s", got, want)
+	i := example()
+	for range 2 {
+		if got := i.Token(); got != string(i.UID) {
+			t.Errorf("the token is %s, want the UID", got)
+		}
+		i.NodeENI, i.Node, i.Cluster = "renamed", "renamed", "renamed"
+	}
+	const want = "038f8784965cea23ce0c19d318ea067729da9825b225ea04ad03b18245c8e710"
+	i = example()
+	i.UID = identity.NetworkUID("n3", 2, made)
+	if got := i.Token(); got != want {
+		t.Errorf("the token is %s, want %s", got, want)
 	}
 }
 
-func TestTokensTellMembersApart(t *testing.T) {
+func TestTokensTellInterfacesOfNetworksApart(t *testing.T) {
 	base := example()
-	changes := map[string]struct {
-		change func(*identity.Member)
-		other  bool
-	}{
-		"cluster":                                {func(m *identity.Member) { m.Cluster = "cluster-2" }, true},
-		"UID":                                    {func(m *identity.Member) { m.Owner = "uid-2" }, true},
-		"instance":                               {func(m *identity.Member) { m.InstanceID = "i-00000000000000002" }, true},
-		"ordinal":                                {func(m *identity.Member) { m.Ordinal = 3 }, true},
-		"generation":                             {func(m *identity.Member) { m.Generation++ }, true},
-		"name":                                   {func(m *identity.Member) { m.NodeENI = "renamed" }, false},
-		"node":                                   {func(m *identity.Member) { m.Node = "renamed" }, false},
-		"ordinal and generation that look alike": {func(m *identity.Member) { m.Ordinal, m.Generation = 21, 767323045 }, true},
-		"cluster and UID that look alike":        {func(m *identity.Member) { m.Cluster, m.Owner = "cluster-1u", "id-1" }, true},
-	}
-	for name, tc := range changes {
+	base.UID = identity.NetworkUID("n3", 0, made)
+	for name, change := range map[string]func(*identity.Interface){
+		"cluster":  func(i *identity.Interface) { i.Cluster = "cluster-2" },
+		"network":  func(i *identity.Interface) { i.UID = identity.NetworkUID("n6", 0, made) },
+		"ordinal":  func(i *identity.Interface) { i.UID = identity.NetworkUID("n3", 1, made) },
+		"time":     func(i *identity.Interface) { i.UID = identity.NetworkUID("n3", 0, made.Add(time.Second)) },
+		"instance": func(i *identity.Interface) { i.Name = identity.ObjectName("n3", "i-00000000000000002", 0) },
+	} {
 		t.Run(name, func(t *testing.T) {
-			m := base
-			tc.change(&m)
-			if other := m.Token() != base.Token(); other != tc.other {
-				t.Errorf("another token: %t, want %t", other, tc.other)
+			i := base
+			change(&i)
+			if i.Token() == base.Token() {
+				t.Error("the token is the same")
 			}
 		})
 	}
@@ -223,77 +220,40 @@ func TestTokensTellMembersApart(t *testing.T) {
 
 func TestTokensFitEC2(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		token := anyMember(rt).Token()
-		if len(token) != 64 || strings.Trim(token, "0123456789abcdef") != "" {
+		i := anyInterface(rt)
+		if rapid.Bool().Draw(rt, "network") {
+			i.UID = identity.NetworkUID(i.NodeENI, i.Ordinal, made)
+		}
+		if token := i.Token(); token == "" || len(token) > 64 {
 			rt.Errorf("token %q", token)
 		}
 	})
 }
 
+// TestObjectName: names are unique, and Kubernetes accepts them.
+func TestObjectName(t *testing.T) {
+	if got := identity.ObjectName("n3", instanceID, 0); got != "n3-"+instanceID+"-0" {
+		t.Errorf("the name is %s", got)
+	}
+	long := strings.Repeat("n", 253)
+	names := map[string]bool{}
+	for _, nodeENI := range []string{long, long[:252] + "m", "n3", "N3", "n_3", "n-3"} {
+		for ordinal := range 2 {
+			name := identity.ObjectName(nodeENI, instanceID, ordinal)
+			if names[name] || len(name) > 253 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
+				t.Errorf("%q is the name of two objects, or no name", name)
+			}
+			names[name] = true
+		}
+	}
+}
+
 func TestTagsFitEC2(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		for key, value := range maps.All(anyMember(rt).Tags(made, nil)) {
+		for key, value := range maps.All(anyInterface(rt).Tags(made, nil)) {
 			if len(key) > 128 || utf8.RuneCountInString(value) > 256 || strings.HasPrefix(key, "aws:") {
 				rt.Errorf("%q=%q is no tag for EC2", key, value)
 			}
 		}
 	})
-}
-
-func TestKeysAreOrdered(t *testing.T) {
-	a, b, c := identity.Key{Owner: "a", Ordinal: 2}, identity.Key{Owner: "a", Ordinal: 10}, identity.Key{Owner: "b"}
-	if a.Compare(b) >= 0 || b.Compare(c) >= 0 || c.Compare(a) <= 0 || a.Compare(a) != 0 {
-		t.Error("keys go by UID, then by ordinal as a number")
-	}
-}
-
-func TestAnInterfaceThatIsOlderThanItsNodeENITellsOfARestore(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	made := func(ago time.Duration) map[string]string {
-		return identity.Member{}.Tags(now.Add(-ago), nil)
-	}
-	cases := map[string]struct {
-		tags    map[string]string
-		nodeENI time.Duration
-		want    bool
-	}{
-		"made for it":                         {made(time.Hour), 2 * time.Hour, false},
-		"made at once":                        {made(time.Hour), time.Hour, false},
-		"made at once by a clock that is off": {made(time.Hour + 50*time.Second), time.Hour, false},
-		"there before it":                     {made(time.Hour), time.Minute, true},
-		"there before it, a day ago":          {made(48 * time.Hour), identity.MassLossGrace, false},
-		"there before it, not long ago":       {made(48 * time.Hour), identity.MassLossGrace - time.Second, true},
-		"nobody knows since when":             {map[string]string{identity.TagCreatedAt: "long ago"}, time.Minute, false},
-		"not made yet":                        {made(-time.Hour), time.Minute, false},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := identity.IsAdopted(tc.tags, now.Add(-tc.nodeENI), now); got != tc.want {
-				t.Errorf("%t, want %t", got, tc.want)
-			}
-		})
-	}
-}
-
-func TestManyOrphansAtOnceAreALossAndNoLeaks(t *testing.T) {
-	cases := map[string]struct {
-		orphans, attached int
-		want              time.Duration
-	}{
-		"one of one":              {1, 1, identity.AttachedOrphanGrace},
-		"one of many":             {1, 5000, identity.AttachedOrphanGrace},
-		"all of a small cluster":  {2, 2, identity.MassLossGrace},
-		"half of a small cluster": {3, 6, identity.MassLossGrace},
-		"fewer than half":         {3, 7, identity.AttachedOrphanGrace},
-		"ten of many":             {10, 5000, identity.MassLossGrace},
-		"nine of many":            {9, 5000, identity.AttachedOrphanGrace},
-		"none":                    {0, 0, identity.AttachedOrphanGrace},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := identity.OrphanGrace(tc.orphans, tc.attached); got != tc.want {
-				t.Errorf("%s, want %s", got, tc.want)
-			}
-		})
-	}
 }

@@ -5,14 +5,13 @@ package importer_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/importer"
-	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/core/render"
 )
 
 const instanceID = "i-00000000000000001"
@@ -30,11 +29,21 @@ func legacy(id, nodeENI, subnet string, device int, edit ...func(*eni.Interface)
 	return i
 }
 
+var decided = time.Unix(7, 0)
+
+func wanted(ordinal int, subnet string) importer.Wanted {
+	return importer.Wanted{Ordinal: ordinal, Settings: eni.Settings{Subnets: []string{subnet}, Slot: eni.Slot{Device: ordinal + 1}}}
+}
+
+func declares(all ...importer.NodeENI) importer.Declared {
+	return importer.Declared{Cluster: "c", Node: "n", InstanceID: instanceID, NodeENIs: all, DecidedAt: decided}
+}
+
 func TestFind(t *testing.T) {
-	claim := render.Claim{NodeENI: "multus", Owner: "uid", Mode: render.Ensure, Interfaces: []plan.DesiredInterface{
-		{Ordinal: 0, Subnets: []string{"subnet-1"}}, {Ordinal: 1, Subnets: []string{"subnet-2"}},
-	}}
-	released := render.Claim{NodeENI: "old", Owner: "uid-old", Mode: render.Release, Why: "the labels do not match"}
+	declared := []importer.NodeENI{
+		{Name: "multus", Interfaces: []importer.Wanted{wanted(0, "subnet-1"), wanted(1, "subnet-2")}},
+		{Name: "old", Why: "the labels do not match"},
+	}
 	detached := func(i *eni.Interface) { i.Attachment = nil }
 	cases := map[string]struct {
 		interfaces []eni.Interface
@@ -61,13 +70,13 @@ func TestFind(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := render.Declared{Cluster: "c", Node: "n", InstanceID: instanceID, Claims: []render.Claim{claim, released}}
-			got := importer.Find(d, tc.interfaces, 7)
+			got := importer.Find(declares(declared...), tc.interfaces)
 			ordinals := map[string]int{}
 			for _, m := range got.Matches {
-				ordinals[m.Interface.ID] = m.Member.Ordinal
-				if _, verdict := identity.Read("c", m.Member.DesiredTags(nil)); verdict != identity.Owned || m.Member.Generation != 7 {
-					t.Errorf("the tags of %+v do not make it ours", m.Member)
+				ordinals[m.Interface.ID] = m.Key.Ordinal
+				read, verdict := identity.Read("c", m.Key.Tags(decided, nil))
+				if verdict != identity.Owned || read != m.Key || !m.Key.UID.IsNetwork() || m.Key.Name != identity.ObjectName("multus", instanceID, m.Key.Ordinal) {
+					t.Errorf("the tags of %+v do not make it ours", m.Key)
 				}
 			}
 			if diff := cmp.Diff(tc.want, ordinals); diff != "" {
@@ -95,16 +104,15 @@ func unowned(id, subnet string, device int, edit ...func(*eni.Interface)) eni.In
 }
 
 func TestFindUnowned(t *testing.T) {
-	desiredInterface := func(ordinal int, subnet string) plan.DesiredInterface {
-		return plan.DesiredInterface{Ordinal: ordinal, Subnets: []string{subnet}, Slot: eni.Slot{Device: ordinal + 1}}
-	}
-	claims := []render.Claim{
-		{NodeENI: "old", Owner: "uid-old", Mode: render.Release, Interfaces: []plan.DesiredInterface{desiredInterface(0, "subnet-1")}},
-		{NodeENI: "multus", Owner: "uid", Mode: render.Ensure, Interfaces: []plan.DesiredInterface{desiredInterface(0, "subnet-1"), desiredInterface(1, "subnet-2"), desiredInterface(2, "subnet-1")}},
+	declared := []importer.NodeENI{
+		{Name: "old", Why: "it is being deleted", Interfaces: []importer.Wanted{wanted(0, "subnet-1")}},
+		{Name: "multus", Interfaces: []importer.Wanted{wanted(0, "subnet-1"), wanted(1, "subnet-2"), wanted(2, "subnet-1")}},
 	}
 	ours := func(ordinal int) func(*eni.Interface) {
 		return func(i *eni.Interface) {
-			i.Tags = identity.Member{Cluster: "c", NodeENI: "multus", Node: "n", InstanceID: instanceID, Key: identity.Key{Owner: "uid", Ordinal: ordinal}}.DesiredTags(nil)
+			key := declares().Key("multus", ordinal)
+			key.UID = "uid"
+			i.Tags = key.Tags(decided, nil)
 		}
 	}
 	tagged := func(key, value string) func(*eni.Interface) { return func(i *eni.Interface) { i.Tags[key] = value } }
@@ -128,12 +136,12 @@ func TestFindUnowned(t *testing.T) {
 		"of another instance":            {[]eni.Interface{unowned("eni-1", "subnet-1", 1, func(i *eni.Interface) { i.Attachment.InstanceID = "i-2" })}, map[string]int{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := importer.FindUnowned(render.Declared{Cluster: "c", Node: "n", InstanceID: instanceID, Claims: claims}, tc.interfaces, 7)
+			got := importer.FindUnowned(declares(declared...), tc.interfaces)
 			ordinals := map[string]int{}
 			for _, m := range got.Matches {
-				ordinals[m.Interface.ID] = m.Member.Ordinal
-				if m.Member.Owner != "uid" || m.Member.Generation != 7 {
-					t.Errorf("%s becomes %+v", m.Interface.ID, m.Member)
+				ordinals[m.Interface.ID] = m.Key.Ordinal
+				if m.Key.NodeENI != "multus" {
+					t.Errorf("%s becomes %+v", m.Interface.ID, m.Key)
 				}
 			}
 			var passed []string

@@ -23,18 +23,18 @@ const (
 func FindImported(cluster, instanceID, from string, interfaces []eni.Interface) Result {
 	var r Result
 	for _, i := range bySlot(interfaces) {
-		member, verdict := identity.Read(cluster, i.Tags)
+		tagged, verdict := identity.Read(cluster, i.Tags)
 		source := i.Tags[identity.TagImportedFrom]
 		switch {
 		case verdict == identity.Foreign || !i.AttachedTo(instanceID):
 		case verdict != identity.Owned:
-			r.Passed = append(r.Passed, Skipped{i, "its tags name no member of a NodeENI"})
+			r.Passed = append(r.Passed, Skipped{i, "its tags name no interface of a NodeENI"})
 		case source == "":
 			r.Passed = append(r.Passed, Skipped{i, "kubectl eni import did not give it its tags, so no other program knows it"})
 		case source != from:
 			r.Passed = append(r.Passed, Skipped{i, "it was imported from " + source + ": --from " + source})
 		default:
-			r.Matches = append(r.Matches, Match{i, member})
+			r.Matches = append(r.Matches, Match{i, tagged})
 		}
 	}
 	return r

@@ -6,7 +6,6 @@ package importer_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,13 +14,13 @@ import (
 	"github.com/multieni/multieni/internal/core/importer"
 )
 
-// adopted is an interface of a member, as an import leaves it; from is empty if multieni created the interface.
+// adopted is an interface of a NodeENI, as an import leaves it; from is empty if multieni created the interface.
 func adopted(from string, edit ...func(*eni.Interface)) eni.Interface {
-	member := identity.Member{Cluster: "c", NodeENI: "multus", Node: "node-1", InstanceID: instanceID,
-		Key: identity.Key{Owner: "uid"}, Generation: 7}
+	key := declares().Key("multus", 0)
+	key.Node = "node-1"
 	i := legacy("eni-1", "multus", "subnet-1", 2)
-	for key, value := range member.Tags(time.Unix(7, 0), map[string]string{"team": "core"}) {
-		i.Tags[key] = value
+	for tag, value := range key.Tags(decided, map[string]string{"team": "core"}) {
+		i.Tags[tag] = value
 	}
 	if from != "" {
 		i.Tags[identity.TagImportedFrom] = from
@@ -44,8 +43,8 @@ func TestFindImported(t *testing.T) {
 		"imported from elsewhere": {adopted(importer.FromFunction), false, "--from multus-function"},
 		"of another cluster": {adopted(importer.FromController, func(i *eni.Interface) { i.Tags[identity.TagCluster] = "other" }),
 			false, ""},
-		"with damaged tags": {adopted(importer.FromController, func(i *eni.Interface) { delete(i.Tags, identity.TagMember) }),
-			false, "name no member"},
+		"with damaged tags": {adopted(importer.FromController, func(i *eni.Interface) { delete(i.Tags, identity.TagInterface) }),
+			false, "name no interface"},
 		"on another instance": {adopted(importer.FromController, func(i *eni.Interface) { i.Attachment.InstanceID = "i-2" }), false, ""},
 		"not attached":        {adopted(importer.FromController, func(i *eni.Interface) { i.Attachment = nil }), false, ""},
 	} {

@@ -11,20 +11,32 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
+// RecordCreated records EC2's answer to a call that creates an interface, with the addresses that EC2 chose for the
+// counts of the call. The answer to a repetition has the interface of the first attempt, whose tags can be others.
+func (v *Inventory) RecordCreated(now time.Time, key identity.Interface, made eni.Interface, requested eni.Addresses) {
+	e, isNew := v.entry(now, key, made)
+	if isNew {
+		e.madeAt = now
+	}
+	e.CreatedFor, e.newestReadBegan = key.UID, now
+	e.Requested, e.requestedAt = e.Requested.With(requested), now
+	v.set(now, e, made)
+	e.pending = e.pending.and(now, made, Effect{Aspect: "existence", IsVisible: func(eni.Interface) bool { return true }})
+}
+
 // RecordCall records the effect of an accepted call on an interface. Reads without the effect are stale until
 // [StaleReadWindow] has passed.
 func (v *Inventory) RecordCall(now time.Time, after eni.Interface, effect Effect) {
-	member, ours := v.memberOf(after)
+	tagged, ours := v.tagged(after)
 	if !ours {
 		v.launched.did(now, after, effect)
 		return
 	}
-	e, isNew := v.entry(now, member, after)
+	e, isNew := v.entry(now, tagged, after)
 	if isNew {
 		e.madeAt = now
 	}
-	e.Confirmed, e.Made, e.newestReadBegan = true, e.Made || effect.Makes, now
-	v.evidence.verify(now, after.ID)
+	e.newestReadBegan = now
 	v.set(now, e, after)
 	if !e.DetachingSince.IsZero() {
 		e.DetachingSince = now
@@ -43,32 +55,27 @@ func (v *Inventory) RecordChange(now time.Time, id string, change func(eni.Inter
 // Deleted records that EC2 accepted the deletion of an interface.
 func (v *Inventory) Deleted(now time.Time, id string) {
 	if e, ok := v.entries[id]; ok {
-		v.drop(now, e, false)
+		v.drop(now, e)
 	}
 	v.deleted[id] = now
 }
 
-// RecordUnansweredCreate records that a create call for a NodeENI ended without an interface ID. EC2 may still have
-// created the interface: the answer was lost, or a retry failed because of the first attempt.
-func (v *Inventory) RecordUnansweredCreate(now time.Time, owner identity.Owner) {
-	if now.After(v.asked[owner]) {
-		v.asked[owner] = now
+// RecordRequested records EC2's answer to a call of ours for addresses: those that it added, and those that it removed.
+func (v *Inventory) RecordRequested(now time.Time, id string, added, removed eni.Addresses) {
+	if e, known := v.entries[id]; known {
+		e.Requested, e.requestedAt = e.Requested.Without(removed).With(added), now
+	}
+	if l, known := v.launched.get(id); known {
+		l.Requested = l.Requested.Without(removed).With(added)
 	}
 }
 
-// RecordUnansweredDetach records that a call to detach an interface ended without success. EC2 may still detach the
-// interface: the answer was lost, or a retry failed because of the first attempt.
-func (v *Inventory) RecordUnansweredDetach(now time.Time, id string) {
-	if e, known := v.entries[id]; known && now.After(e.UnansweredDetach) {
-		e.UnansweredDetach = now
+// forgetUnassigned drops the requested addresses that a read omits: another program unassigned them, and may assign
+// them again as its own. A stale read can omit the addresses of an answer for [StaleReadWindow].
+func (e *entry) forgetUnassigned(begun time.Time, seen eni.Interface) {
+	if begun.Sub(e.requestedAt) >= StaleReadWindow {
+		e.Requested = e.Requested.Common(seen.Addresses)
 	}
-}
-
-// MayHavePendingCreate reports whether an unknown interface of a NodeENI may still become visible because a create call
-// without an answer is younger than [VisibilityWindow].
-func (v *Inventory) MayHavePendingCreate(now time.Time, owner identity.Owner) bool {
-	at, asked := v.asked[owner]
-	return asked && now.Before(at.Add(VisibilityWindow))
 }
 
 // Effect is the effect of one of our calls on an interface.
@@ -78,8 +85,6 @@ type Effect struct {
 	Aspect string
 	// IsVisible reports whether a read shows the effect.
 	IsVisible func(eni.Interface) bool
-	// Makes is set if the call created the interface, and no earlier call can have created it.
-	Makes bool
 }
 
 // expectation is an effect that reads must show until it expires.

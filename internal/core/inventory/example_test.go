@@ -16,9 +16,10 @@ import (
 // call until EC2 returns it.
 func Example() {
 	begin := time.Unix(1700000000, 0)
-	m := identity.Member{
-		Cluster: "prod", NodeENI: "storage", Node: "node-1", InstanceID: "i-0123456789abcdef0",
-		Key: identity.Key{Owner: "0bf0a4c2"}, Generation: identity.GenerationAt(begin),
+	const instance = "i-0123456789abcdef0"
+	m := identity.Interface{
+		Cluster: "prod", UID: "0bf0a4c2", Name: identity.ObjectName("storage", instance, 0), NodeENI: "storage", Node: "node-1",
+		InstanceID: instance,
 	}
 	before := eni.Interface{ID: "eni-1", Status: eni.Available, Tags: m.Tags(begin, nil)}
 	after := before.Clone()

@@ -32,35 +32,28 @@ const (
 	VisibilityWindow = 2 * time.Minute
 	// AbsenceConfirmation is the least time between the two reads that prove that an interface does not exist any more.
 	AbsenceConfirmation = 30 * time.Second
-	// retention is the time for which the ID and generation of a deleted interface are kept, so that neither a stale
-	// list nor an old client token brings it back. EC2 keeps tokens for about a day.
+	// retention is the time for which the ID of a deleted interface is kept, so that no stale list brings it back.
 	retention = 24 * time.Hour
 )
 
 // Record is one interface of the cluster.
 type Record struct {
 	eni.Interface
-	Member identity.Member
-	// Verified is set if evidence besides the tags says that the interface belongs to the cluster: EC2 accepted a call
-	// of ours for it, or a ledger names it. Tags can be copied and invented.
-	Verified bool
+	// Tagged is the identity that its tags name. Tags can be copied and invented, so it is no evidence of anything.
+	Tagged identity.Interface
+	// CreatedFor is the object whose client token EC2 answered with the interface to this process; empty if no call of
+	// this process created or found it.
+	CreatedFor identity.UID
 	// Missing is set while only one read has omitted the interface.
 	Missing bool
-	// Confirmed is set once the interface certainly exists and not only in a stale read: EC2 accepted a call of ours for
-	// it, or returned it [StaleReadWindow] after the first read.
-	Confirmed bool
-	// Made is set if a call of this process created the interface, so that no earlier leader knows it. The time in its
-	// tags proves that only if the clocks of both leaders agree.
-	Made bool
+	// Requested are the addresses and prefixes that EC2's answers to calls of this process named.
+	Requested eni.Addresses
 	// LastRead is the begin of the newest read that counted; zero if only a call of ours names the interface. It dates
 	// changes that EC2 makes by itself, because a stale read says nothing about them.
 	LastRead time.Time
 	// DetachingSince is the time of the first read of a detaching attachment, or of the last detach call; zero if it is
 	// not detaching.
 	DetachingSince time.Time
-	// UnansweredDetach is the time of the last call of this process to detach the interface that ended without success;
-	// zero for none, and once the interface is unattached. Such a call may still take effect.
-	UnansweredDetach time.Time
 	// AttachingSince is the time of the first read or call with an attaching attachment; zero if it is not attaching.
 	AttachingSince time.Time
 	// FailedAttaches counts the attempts to attach the interface that ended without success since the last success;
@@ -75,28 +68,11 @@ type Inventory struct {
 	cluster string
 	entries map[string]*entry
 	// deleted has, by interface ID, the time of the deletion.
-	deleted map[string]time.Time
-	// spent has, by instance, the highest generation of each member whose interface existed and was deleted. In
-	// clusters with short-lived nodes it is much larger than the number of interfaces, and each plan reads it.
-	spent      map[string]map[identity.Key]retired
+	deleted    map[string]time.Time
 	byInstance map[string]map[string]*entry
-	// byNode and byOwner count the interfaces per node name and instance, and per owner.
-	byNode   map[string]map[string]int
-	byOwner  map[identity.Owner]int
-	evidence evidence
 	// unattached holds the IDs of the interfaces without an attachment.
 	unattached map[string]bool
-	// asked has, by owner, the time of the last create call without an answer.
-	asked    map[identity.Owner]time.Time
-	launched launchInterfaces
-	// requested has, by interface ID, the addresses that EC2's answers to our calls named.
-	requested map[string]requested
-}
-
-type retired struct {
-	generation identity.Generation
-	at         time.Time
-	lost       bool
+	launched   launchInterfaces
 }
 
 type entry struct {
@@ -108,6 +84,7 @@ type entry struct {
 	newestReadBegan time.Time
 	absentSince     time.Time
 	pending         expectations
+	requestedAt     time.Time
 }
 
 // New returns an empty inventory for the cluster with the given name in ownership tags.
@@ -116,29 +93,43 @@ func New(cluster string) *Inventory {
 		cluster:    cluster,
 		entries:    map[string]*entry{},
 		deleted:    map[string]time.Time{},
-		spent:      map[string]map[identity.Key]retired{},
 		byInstance: map[string]map[string]*entry{},
-		byNode:     map[string]map[string]int{},
-		byOwner:    map[identity.Owner]int{},
-		evidence:   newEvidence(),
 		unattached: map[string]bool{},
-		asked:      map[identity.Owner]time.Time{},
 		launched:   newLaunched(),
-		requested:  map[string]requested{},
 	}
 }
 
-// memberOf returns the member that an interface was created for.
-func (v *Inventory) memberOf(i eni.Interface) (identity.Member, bool) {
+// tagged returns the identity that the tags of an interface name, and whether the interface is one of the cluster. The
+// tag of the cluster decides that: an object records the ID of its interface, so the interface is known even if its
+// other tags are damaged. It is then what it was before or, in a new process, an interface of the instance that it is
+// attached to.
+func (v *Inventory) tagged(i eni.Interface) (identity.Interface, bool) {
 	if NeverOwned(i) {
-		return identity.Member{}, false
+		return identity.Interface{}, false
 	}
-	member, verdict := identity.Read(v.cluster, i.Tags)
-	return member, verdict == identity.Owned
+	is, verdict := identity.Read(v.cluster, i.Tags)
+	if verdict != identity.Malformed {
+		return is, verdict == identity.Owned
+	}
+	if known, was := v.entries[i.ID]; was {
+		return known.Tagged, true
+	}
+	of := identity.Interface{InstanceID: is.InstanceID} // the rest can be anything, and names nothing
+	if i.Attachment != nil {
+		of.InstanceID = i.Attachment.InstanceID
+	}
+	return of, eni.IsInstanceID(of.InstanceID)
 }
 
-// entry returns the entry of an interface, filed under its present member. It creates the entry if necessary.
-func (v *Inventory) entry(at time.Time, member identity.Member, i eni.Interface) (e *entry, isNew bool) {
+// isMalformed reports whether the tags of an interface name no object. Such an interface counts for nothing but its
+// object.
+func (v *Inventory) isMalformed(e *entry) bool {
+	_, verdict := identity.Read(v.cluster, e.Tags)
+	return verdict == identity.Malformed
+}
+
+// entry returns the entry of an interface, filed under its present identity. It creates the entry if necessary.
+func (v *Inventory) entry(at time.Time, tagged identity.Interface, i eni.Interface) (e *entry, isNew bool) {
 	e, known := v.entries[i.ID]
 	switch {
 	case !known:
@@ -148,35 +139,21 @@ func (v *Inventory) entry(at time.Time, member identity.Member, i eni.Interface)
 		if e.madeAt, _ = identity.CreatedAt(i.Tags); e.madeAt.After(at) {
 			e.madeAt = at
 		}
-	case e.Member == member:
+	case e.Tagged == tagged:
 		return e, false
 	default:
 		v.unfile(e)
 	}
-	e.Member = member
-	v.file(e)
-	return e, !known
-}
-
-func (v *Inventory) file(e *entry) {
+	e.Tagged = tagged
 	v.entries[e.ID] = e
-	put(v.byInstance, e.Member.InstanceID, e.ID, e)
-	put(v.byNode, e.Member.Node, e.Member.InstanceID, v.byNode[e.Member.Node][e.Member.InstanceID]+1)
-	v.byOwner[e.Member.Owner]++
+	put(v.byInstance, e.Tagged.InstanceID, e.ID, e)
+	return e, !known
 }
 
 func (v *Inventory) unfile(e *entry) {
 	delete(v.entries, e.ID)
 	delete(v.unattached, e.ID)
-	cut(v.byInstance, e.Member.InstanceID, e.ID)
-	if n := v.byNode[e.Member.Node][e.Member.InstanceID]; n > 1 {
-		v.byNode[e.Member.Node][e.Member.InstanceID] = n - 1
-	} else {
-		cut(v.byNode, e.Member.Node, e.Member.InstanceID)
-	}
-	if v.byOwner[e.Member.Owner]--; v.byOwner[e.Member.Owner] == 0 {
-		delete(v.byOwner, e.Member.Owner)
-	}
+	cut(v.byInstance, e.Tagged.InstanceID, e.ID)
 }
 
 func put[K comparable, V any](index map[string]map[K]V, outer string, inner K, value V) {
@@ -196,7 +173,7 @@ func cut[V any](index map[string]map[string]V, outer, inner string) {
 // set stores the state of an interface, and reports whether it is new.
 func (v *Inventory) set(at time.Time, e *entry, i eni.Interface) bool {
 	if i.Attachment == nil {
-		v.unattached[e.ID], e.UnansweredDetach = true, time.Time{}
+		v.unattached[e.ID] = true
 	} else {
 		delete(v.unattached, e.ID)
 	}
@@ -209,25 +186,14 @@ func (v *Inventory) set(at time.Time, e *entry, i eni.Interface) bool {
 	return changed
 }
 
-// drop removes an interface that does not exist any more. It counts as removed externally if neither a call of ours nor
-// the end of its instance removed it.
-func (v *Inventory) drop(at time.Time, e *entry, lost bool) {
-	before := v.spent[e.Member.InstanceID][e.Member.Key]
-	put(v.spent, e.Member.InstanceID, e.Member.Key,
-		retired{generation: max(before.generation, e.Member.Generation), at: at, lost: lost})
+// drop removes an interface that does not exist any more.
+func (v *Inventory) drop(at time.Time, e *entry) {
 	v.deleted[e.ID] = at
 	v.unfile(e)
 }
 
 func (v *Inventory) forget(now time.Time) {
 	maps.DeleteFunc(v.deleted, func(_ string, at time.Time) bool { return now.Sub(at) > retention })
-	v.evidence.forget(now, v.entries)
-	v.forgetRequested()
-	maps.DeleteFunc(v.asked, func(_ identity.Owner, at time.Time) bool { return now.Sub(at) > retention })
-	maps.DeleteFunc(v.spent, func(_ string, of map[identity.Key]retired) bool {
-		maps.DeleteFunc(of, func(_ identity.Key, s retired) bool { return now.Sub(s.at) > retention })
-		return len(of) == 0
-	})
 }
 
 // countFailedAttaches records the result of an attempt to attach the interface that has ended.

@@ -4,11 +4,15 @@
 package inventory_test
 
 import (
+	"fmt"
+	"net/netip"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
@@ -25,16 +29,18 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // after returns the time a number of seconds after the start.
 func after(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 
-func member(ordinal int, generation identity.Generation) identity.Member {
-	return identity.Member{
-		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance,
-		Key: identity.Key{Owner: "uid-a", Ordinal: ordinal}, Generation: generation,
+func of(nodeENI string, ordinal int) identity.Interface {
+	return identity.Interface{
+		Cluster: cluster, UID: identity.UID(fmt.Sprintf("uid-%s-%d", nodeENI, ordinal)), Name: identity.ObjectName(nodeENI, instance, ordinal),
+		NodeENI: nodeENI, Node: "node-1", InstanceID: instance, Ordinal: ordinal,
 	}
 }
 
-// fresh returns an unattached interface created at the given time.
-func fresh(id string, m identity.Member, made time.Time) eni.Interface {
-	return eni.Interface{ID: id, Type: eni.Standard, Status: eni.Available, SubnetID: "s1", Tags: m.Tags(made, nil)}
+func first() identity.Interface { return of("a", 0) }
+
+// fresh is an available interface of an object, made at a time.
+func fresh(id string, key identity.Interface, made time.Time) eni.Interface {
+	return eni.Interface{ID: id, Type: eni.Standard, Status: eni.Available, SubnetID: "s1", Tags: key.Tags(made, nil)}
 }
 
 func attached(i eni.Interface, status eni.AttachmentStatus) eni.Interface {
@@ -61,7 +67,7 @@ func describes(as string) inventory.Effect {
 }
 
 func TestAReadingThatDoesNotShowOurCallIsStale(t *testing.T) {
-	old := fresh("eni-1", member(0, 1), after(-3600))
+	old := fresh("eni-1", first(), after(-3600))
 	calls := map[string]struct {
 		before, after eni.Interface
 		effect        inventory.Effect
@@ -104,7 +110,7 @@ func same(v *inventory.Inventory, want eni.Interface) bool {
 }
 
 func TestAReadingThatShowsOurCallCountsAtOnce(t *testing.T) {
-	i := fresh("eni-1", member(0, 1), after(-3600))
+	i := fresh("eni-1", first(), after(-3600))
 	v := inventory.New(cluster)
 	v.RecordCall(start, attached(i, eni.AttachmentAttaching), whether(func(i eni.Interface) bool { return i.Attachment != nil }))
 	want := attached(i, eni.AttachmentAttached)
@@ -114,7 +120,7 @@ func TestAReadingThatShowsOurCallCountsAtOnce(t *testing.T) {
 }
 
 func TestALaterCallTakesThePlaceOfAnEarlierOne(t *testing.T) {
-	i := fresh("eni-1", member(0, 1), after(-3600))
+	i := fresh("eni-1", first(), after(-3600))
 	t.Run("of the same aspect", func(t *testing.T) {
 		v := inventory.New(cluster)
 		v.RecordCall(start, described(i, "one"), describes("one"))
@@ -140,7 +146,7 @@ func TestALaterCallTakesThePlaceOfAnEarlierOne(t *testing.T) {
 // TestMissing checks, for a history of reads, whether the inventory has an interface that was created an hour ago, and
 // whether it is missing.
 func TestMissing(t *testing.T) {
-	i := fresh("eni-1", member(0, 1), after(-3600))
+	i := fresh("eni-1", first(), after(-3600))
 	type state struct{ Known, Missing bool }
 	histories := map[string]struct {
 		do   func(*inventory.Inventory)
@@ -202,7 +208,7 @@ func TestANewbornIsNotMissed(t *testing.T) {
 		i.Tags[identity.TagCreatedAt] = tag
 		return i
 	}
-	i := fresh("eni-1", member(0, 1), start)
+	i := fresh("eni-1", first(), start)
 	cases := map[string]struct {
 		learn  func(*inventory.Inventory)
 		missed int
@@ -235,44 +241,20 @@ func TestANewbornIsNotMissed(t *testing.T) {
 }
 
 func TestWhatWeDeletedDoesNotComeBack(t *testing.T) {
-	i := fresh("eni-1", member(0, 7), after(-3600))
+	i := fresh("eni-1", first(), after(-3600))
 	v := inventory.New(cluster)
 	v.ObserveInterfaces(start, i)
 	v.Deleted(after(10), "eni-1")
 	v.ObserveInterfaces(after(11), i)
 	v.ObserveList(after(100), []eni.Interface{i})
 	v.ObserveInstance(lookAt(110, i))
-	if v.Len() > 0 || v.Holds("uid-a") {
+	if v.Len() > 0 || v.HasAny(instance) {
 		t.Error("a stale reading brought it back")
-	}
-	if spent := v.UsedGenerations(instance)[first()]; spent != 7 {
-		t.Errorf("generation %d is spent, want 7", spent)
-	}
-}
-
-func first() identity.Key { return identity.Key{Owner: "uid-a"} }
-
-func TestSpentIsTheHighestGenerationThatIsGone(t *testing.T) {
-	v := inventory.New(cluster)
-	for n, generation := range []identity.Generation{5, 9, 3} {
-		id := "eni-" + strconv.Itoa(n)
-		v.ObserveInterfaces(start, fresh(id, member(0, generation), after(-3600)))
-		v.Deleted(after(n+1), id)
-	}
-	if spent := v.UsedGenerations(instance)[first()]; spent != 9 {
-		t.Errorf("generation %d is spent, want 9", spent)
-	}
-	if others := v.UsedGenerations("i-00000000000000002"); len(others) > 0 {
-		t.Errorf("another instance has %v", others)
-	}
-	v.ObserveList(after(90000), nil)
-	if left := v.UsedGenerations(instance); len(left) > 0 {
-		t.Errorf("%v is remembered for ever", left)
 	}
 }
 
 func TestDetachingSince(t *testing.T) {
-	i := fresh("eni-1", member(0, 1), after(-3600))
+	i := fresh("eni-1", first(), after(-3600))
 	since := func(v *inventory.Inventory) time.Time { return v.Of(instance)[0].DetachingSince }
 	v := inventory.New(cluster)
 	v.ObserveInterfaces(start, attached(i, eni.AttachmentDetaching))
@@ -291,7 +273,7 @@ func TestDetachingSince(t *testing.T) {
 }
 
 func TestShown(t *testing.T) {
-	i := fresh("eni-1", member(0, 1), start)
+	i := fresh("eni-1", first(), start)
 	shown := func(v *inventory.Inventory) time.Time { return v.Of(instance)[0].LastRead }
 	v := inventory.New(cluster)
 	v.RecordCall(start, attached(i, eni.AttachmentAttaching), inventory.Effect{
@@ -310,64 +292,61 @@ func TestShown(t *testing.T) {
 	}
 }
 
-func TestProven(t *testing.T) {
-	i := fresh("eni-1", member(0, 1), after(-3600))
-	cases := map[string]struct {
-		do   func(*inventory.Inventory)
-		want bool
-	}{
-		"seen once":             {func(*inventory.Inventory) {}, false},
-		"seen again too soon":   {func(v *inventory.Inventory) { v.ObserveInterfaces(after(59), i) }, false},
-		"seen again in time":    {func(v *inventory.Inventory) { v.ObserveInterfaces(after(60), i) }, true},
-		"a call of ours for it": {func(v *inventory.Inventory) { v.RecordCall(after(1), i, always) }, true},
+// TestEC2sAnswerToATokenNamesTheInterface: it counts for the object of the call, regardless of its tags.
+func TestEC2sAnswerToATokenNamesTheInterface(t *testing.T) {
+	edited := fresh("eni-1", of("a", 3), after(-3600))
+	requested := eni.Addresses{IPv4Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.16/28")}}
+	v := inventory.New(cluster)
+	v.ObserveInterfaces(start, edited)
+	if got := v.Of(instance)[0].CreatedFor; got != "" {
+		t.Errorf("a reading is taken for an answer to %s", got)
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			v := inventory.New(cluster)
-			v.ObserveInterfaces(start, i)
-			tc.do(v)
-			if got := v.Of(instance)[0].Confirmed; got != tc.want {
-				t.Errorf("proven: %t, want %t", got, tc.want)
-			}
-		})
+	v.RecordCreated(after(1), first(), edited, requested)
+	v.ObserveInterfaces(after(2), edited)
+	got := v.Of(instance)[0]
+	if got.CreatedFor != first().UID || got.Tagged != of("a", 3) || len(got.Requested.IPv4Prefixes) != 1 {
+		t.Errorf("it is %+v", got)
 	}
 }
 
-// TestProofIsNewsBesideASibling checks that the second list after a start does not reconcile every node.
-func TestProofIsNewsBesideASibling(t *testing.T) {
-	of := func(nodeENI string, ordinal int) identity.Member {
-		m := member(ordinal, 1)
-		m.Owner = identity.Owner(nodeENI)
-		return m
+// TestRequestedAddressesAreThoseOfAnswers: a reading that omits one ends the record of it, unless the reading is stale.
+func TestRequestedAddressesAreThoseOfAnswers(t *testing.T) {
+	address := func(last byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, last}) }
+	has := func(last ...byte) eni.Addresses {
+		var a eni.Addresses
+		for _, l := range last {
+			a.SecondaryIPv4 = append(a.SecondaryIPv4, address(l))
+		}
+		return a
 	}
-	i := fresh("eni-1", of("uid-a", 0), after(-3600))
-	cases := map[string]struct {
-		beside []eni.Interface
-		want   []identity.Member
+	i := fresh("eni-1", first(), after(-3600))
+	v := inventory.New(cluster)
+	v.ObserveInterfaces(start, i)
+	for n, step := range []struct {
+		do   func()
+		want eni.Addresses
 	}{
-		"alone":                       {nil, nil},
-		"beside that of another":      {[]eni.Interface{fresh("eni-2", of("uid-b", 0), after(-3600))}, nil},
-		"beside one of the same kind": {[]eni.Interface{fresh("eni-2", of("uid-a", 1), after(-3600))}, []identity.Member{of("uid-a", 0)}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			v := inventory.New(cluster)
-			v.ObserveInterfaces(start, append(tc.beside, i)...)
-			if diff := cmp.Diff(tc.want, v.ObserveInterfaces(after(60), i)); diff != "" {
-				t.Error(diff)
-			}
-		})
+		{func() { v.RecordRequested(after(1), "eni-1", has(1, 2, 3), eni.Addresses{}) }, has(1, 2, 3)},
+		{func() { v.RecordRequested(after(2), "eni-1", eni.Addresses{}, has(2)) }, has(1, 3)},
+		{func() { v.ObserveInterfaces(after(30), i) }, has(1, 3)},
+		{func() { i.Addresses = has(3, 4); v.ObserveInterfaces(after(62), i) }, has(3)},
+	} {
+		step.do()
+		got := v.Of(instance)[0].Requested
+		if diff := cmp.Diff(step.want.SecondaryIPv4, got.SecondaryIPv4, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+			t.Errorf("step %d (-want +got):\n%s", n, diff)
+		}
 	}
 }
 
 func TestOnlyOursIsTakenIn(t *testing.T) {
-	other := member(0, 1)
+	other := first()
 	other.Cluster = "cluster-2"
-	damaged := fresh("eni-damaged", member(0, 1), start)
-	delete(damaged.Tags, identity.TagMember)
-	requested := fresh("eni-requested", member(0, 1), start)
+	damaged := fresh("eni-damaged", first(), start)
+	delete(damaged.Tags, identity.TagUID)
+	requested := fresh("eni-requested", first(), start)
 	requested.RequesterManaged = true
-	primary := attached(fresh("eni-primary", member(0, 1), start), eni.AttachmentAttached)
+	primary := attached(fresh("eni-primary", first(), start), eni.AttachmentAttached)
 	primary.Attachment.Slot = eni.Primary
 
 	v := inventory.New(cluster)
@@ -381,49 +360,80 @@ func TestOnlyOursIsTakenIn(t *testing.T) {
 	}
 }
 
-func TestARetaggedInterfaceMovesToItsNewMember(t *testing.T) {
+func TestARetaggedInterfaceMovesToItsNewPlace(t *testing.T) {
 	v := inventory.New(cluster)
-	v.ObserveInterfaces(start, fresh("eni-1", member(0, 1), after(-3600)))
-	moved := member(3, 1)
-	moved.Owner, moved.Node, moved.InstanceID = "uid-b", "node-2", "i-00000000000000002"
+	v.ObserveInterfaces(start, fresh("eni-1", first(), after(-3600)))
+	moved := of("b", 3)
+	moved.Node, moved.InstanceID = "node-2", "i-00000000000000002"
+	moved.Name = identity.ObjectName("b", moved.InstanceID, 3)
 	v.ObserveInterfaces(after(1), fresh("eni-1", moved, after(-3600)))
-	if len(v.Of(instance)) > 0 || v.Holds("uid-a") || len(v.InstancesOf("node-1")) > 0 {
+	if len(v.Of(instance)) > 0 || v.HasAny(instance) {
 		t.Error("its old place still has it")
 	}
-	if len(v.Of(moved.InstanceID)) != 1 || !v.Holds("uid-b") || len(v.InstancesOf("node-2")) != 1 || v.Len() != 1 {
+	if len(v.Of(moved.InstanceID)) != 1 || !slices.Equal(v.Instances(), []string{moved.InstanceID}) || v.Len() != 1 {
 		t.Error("its new place does not have it")
 	}
 }
 
-// TestBothNodesHearOfAnInterfaceWhoseTagsNameAnother has a user change the tag with the node of an interface.
-func TestBothNodesHearOfAnInterfaceWhoseTagsNameAnother(t *testing.T) {
+// TestDamagedTagsHideNoInterfaceFromItsInstance: an object of the instance may record its ID.
+func TestDamagedTagsHideNoInterfaceFromItsInstance(t *testing.T) {
+	for tag, known := range map[string]bool{identity.TagUID: true, identity.TagNode: true, identity.TagInstanceID: true, identity.TagCluster: false} {
+		t.Run(tag, func(t *testing.T) {
+			v, i := inventory.New(cluster), attached(fresh("eni-1", first(), after(-3600)), eni.AttachmentAttached)
+			delete(i.Tags, tag)
+			v.ObserveInterfaces(start, i)
+			if got := v.Of(instance); (len(got) == 1) != known || v.Len() != 0 || len(v.All()) != 0 {
+				t.Errorf("the instance has %d, the cluster %d", len(got), v.Len())
+			}
+		})
+	}
+}
+
+// TestAKnownInterfaceKeepsItsPlaceUnlessItsTagsNameAnother: the ID is the identity, as long as the tag of the cluster
+// allows calls for it.
+func TestAKnownInterfaceKeepsItsPlaceUnlessItsTagsNameAnother(t *testing.T) {
+	for tag, known := range map[string]bool{
+		identity.TagUID: true, identity.TagInterface: true, identity.TagInstanceID: true, identity.TagCluster: false,
+	} {
+		t.Run(tag, func(t *testing.T) {
+			v, i := inventory.New(cluster), fresh("eni-1", first(), after(-3600))
+			v.ObserveInterfaces(start, i)
+			i = i.Clone()
+			delete(i.Tags, tag)
+			v.ObserveInterfaces(after(1), i)
+			if got := v.Of(instance); (len(got) == 1) != known || known && (got[0].Tagged != first() || got[0].Tags[tag] != "") {
+				t.Errorf("it is %+v", got)
+			}
+		})
+	}
+}
+
+// TestBothInstancesHearOfAnInterfaceWhoseTagsNameAnother has a user change the tags of an interface.
+func TestBothInstancesHearOfAnInterfaceWhoseTagsNameAnother(t *testing.T) {
 	v := inventory.New(cluster)
-	was, is := member(0, 1), member(0, 1)
-	is.Node = "node-2"
+	was, is := first(), first()
+	is.InstanceID = "i-00000000000000002"
+	is.Name = identity.ObjectName("a", is.InstanceID, 0)
 	v.ObserveList(after(0), []eni.Interface{fresh("eni-1", was, after(-3600))})
 	changed := v.ObserveList(after(60), []eni.Interface{fresh("eni-1", is, after(-3600))})
-	if diff := cmp.Diff([]identity.Member{is, was}, changed); diff != "" {
+	if diff := cmp.Diff([]identity.Interface{is, was}, changed); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestUnattachedCountsOnlyWhatCounts(t *testing.T) {
-	v := inventory.New("c")
-	for n, uid := range []string{"alive", "dead", "dead"} {
-		m := identity.Member{
-			Cluster: "c", NodeENI: "n", Node: "node", InstanceID: "i-00000000000000001", Generation: 1,
-			Key: identity.Key{Owner: identity.Owner(uid), Ordinal: n},
-		}
-		v.ObserveInterfaces(time.Unix(1000, 0), eni.Interface{ID: "eni-" + strconv.Itoa(n), Status: eni.Available, Tags: m.Tags(time.Unix(1, 0), nil)})
+	v := inventory.New(cluster)
+	for n, nodeENI := range []string{"alive", "dead", "dead"} {
+		v.ObserveInterfaces(start, fresh("eni-"+strconv.Itoa(n), of(nodeENI, n), start))
 	}
-	if n := v.Unattached(func(uid identity.Owner) bool { return uid == "alive" }); n != 1 {
+	if n := v.Unattached(func(r inventory.Record) bool { return r.Tagged.NodeENI == "alive" }); n != 1 {
 		t.Errorf("%d count, want only the one whose NodeENI is alive", n)
 	}
 }
 
 // TestAttemptsToAttachAreCounted follows an interface through attachments that fail.
 func TestAttemptsToAttachAreCounted(t *testing.T) {
-	i := fresh("eni-1", member(0, 1), start)
+	i := fresh("eni-1", first(), start)
 	at := func(id string, status eni.AttachmentStatus) eni.Interface {
 		i := i.Clone()
 		i.Attachment = &eni.Attachment{ID: id, InstanceID: instance, Slot: eni.Slot{Device: 1}, Status: status}

@@ -25,19 +25,20 @@ func newLaunched() launchInterfaces {
 }
 
 type launchInterface struct {
-	eni.Interface
+	Record
 	seenBegun, missedFirst time.Time
 	pending                expectations
 }
 
-// Launched returns the launch interfaces of an instance, the primary one included, ordered by slot.
-func (v *Inventory) Launched(instanceID string) []eni.Interface {
+// Launched returns the launch interfaces of an instance, the primary one included, ordered by slot. Their tags name no
+// object.
+func (v *Inventory) Launched(instanceID string) []Record {
 	return v.launched.of(instanceID)
 }
 
 // LaunchedFrom returns the launch interfaces of all instances that were launched from an AWSNodeTemplate, by instance.
-func (v *Inventory) LaunchedFrom(nodeTemplateUID string) map[string][]eni.Interface {
-	all := map[string][]eni.Interface{}
+func (v *Inventory) LaunchedFrom(nodeTemplateUID string) map[string][]Record {
+	all := map[string][]Record{}
 	for instanceID, interfaces := range v.launched.byInstance {
 		for _, b := range interfaces {
 			if b.Tags[identity.TagNodeTemplateUID] == nodeTemplateUID {
@@ -49,12 +50,14 @@ func (v *Inventory) LaunchedFrom(nodeTemplateUID string) map[string][]eni.Interf
 	return all
 }
 
-func (l launchInterfaces) of(instanceID string) []eni.Interface {
-	var all []eni.Interface
+func (l launchInterfaces) of(instanceID string) []Record {
+	var all []Record
 	for _, id := range slices.Sorted(maps.Keys(l.byInstance[instanceID])) {
-		all = append(all, l.byInstance[instanceID][id].Clone())
+		r := l.byInstance[instanceID][id].Record
+		r.Interface = r.Clone()
+		all = append(all, r)
 	}
-	slices.SortStableFunc(all, func(a, b eni.Interface) int {
+	slices.SortStableFunc(all, func(a, b Record) int {
 		return eni.CompareSlots(a.Attachment.Slot, b.Attachment.Slot)
 	})
 	return all
@@ -66,18 +69,18 @@ func (l launchInterfaces) saw(cluster string, begun time.Time, seen eni.Interfac
 	_, verdict := identity.Read(cluster, seen.Tags)
 	isBorn := verdict == identity.Launched && !seen.RequesterManaged && seen.Attachment != nil &&
 		seen.AttachedTo(seen.Attachment.InstanceID) && seen.Attachment.InstanceID != ""
-	var pending expectations
+	now := &launchInterface{seenBegun: begun}
 	if was, known := l.get(seen.ID); known {
 		was.pending = was.pending.unexpired(begun)
 		if begun.Before(was.seenBegun) || !was.pending.shownBy(seen) {
 			return
 		}
-		pending = was.pending
+		now.pending, now.Requested = was.pending, was.Requested
 		l.drop(seen.ID)
 	}
 	if isBorn {
-		put(l.byInstance, seen.Attachment.InstanceID, seen.ID,
-			&launchInterface{Interface: seen.Clone(), seenBegun: begun, pending: pending})
+		now.Interface, now.LastRead = seen.Clone(), begun
+		put(l.byInstance, seen.Attachment.InstanceID, seen.ID, now)
 		l.at[seen.ID] = seen.Attachment.InstanceID
 	}
 }

@@ -21,16 +21,14 @@ import (
 var (
 	instances = []string{"i-00000000000000001", "i-00000000000000002"}
 	nodes     = []string{"node-1", "node-2"}
-	owners    = []identity.Owner{"uid-a", "uid-b"}
+	nodeENIs  = []string{"a", "b"}
 )
 
 func anyInterface(rt *rapid.T) eni.Interface {
-	m := identity.Member{
-		Cluster: rapid.SampledFrom([]string{cluster, cluster, cluster, "cluster-2"}).Draw(rt, "cluster"), NodeENI: "n",
-		Node: rapid.SampledFrom(nodes).Draw(rt, "node"), InstanceID: rapid.SampledFrom(instances).Draw(rt, "instance"),
-		Key:        identity.Key{Owner: rapid.SampledFrom(owners).Draw(rt, "owner"), Ordinal: rapid.IntRange(0, 2).Draw(rt, "ordinal")},
-		Generation: identity.Generation(rapid.Int64Range(1, 3).Draw(rt, "generation")),
-	}
+	m := of(rapid.SampledFrom(nodeENIs).Draw(rt, "NodeENI"), rapid.IntRange(0, 2).Draw(rt, "ordinal"))
+	m.Cluster = rapid.SampledFrom([]string{cluster, cluster, cluster, "cluster-2"}).Draw(rt, "cluster")
+	m.Node, m.InstanceID = rapid.SampledFrom(nodes).Draw(rt, "node"), rapid.SampledFrom(instances).Draw(rt, "instance")
+	m.Name = identity.ObjectName(m.NodeENI, m.InstanceID, m.Ordinal)
 	i := fresh(fmt.Sprintf("eni-%d", rapid.IntRange(1, 4).Draw(rt, "interface")), m, after(-rapid.IntRange(0, 300).Draw(rt, "age")))
 	if status := rapid.SampledFrom([]eni.AttachmentStatus{"", eni.AttachmentAttaching, eni.AttachmentAttached, eni.AttachmentDetaching}).Draw(rt, "attachment"); status != "" {
 		i = attached(i, status)
@@ -71,30 +69,28 @@ func tellSomething(rt *rapid.T, v *inventory.Inventory, now time.Time) {
 }
 
 func agree(rt *rapid.T, v *inventory.Inventory) {
-	total := 0
-	instancesOf, holds := map[string][]string{}, map[identity.Owner]bool{}
-	var moving []string
-	unattached := 0
-	members := map[identity.Owner][]identity.Member{}
+	total, unattached := 0, 0
+	var moving, having []string
 	for _, instanceID := range instances {
 		records := v.Of(instanceID)
 		total += len(records)
+		if v.HasAny(instanceID) {
+			having = append(having, instanceID)
+		}
+		if v.HasAny(instanceID) != (len(records) > 0) {
+			rt.Fatalf("HasAny is %t, and %d are filed", v.HasAny(instanceID), len(records))
+		}
 		if !slices.IsSortedFunc(records, func(a, b inventory.Record) int { return eni.CompareInterfaces(a.Interface, b.Interface) }) {
 			rt.Fatal("records are not in order")
 		}
 		for _, r := range records {
-			member, verdict := identity.Read(cluster, r.Tags)
-			if verdict != identity.Owned || member != r.Member || member.InstanceID != instanceID {
-				rt.Fatalf("%s is filed as %+v and tagged as %+v", r.ID, r.Member, member)
+			tagged, verdict := identity.Read(cluster, r.Tags)
+			if verdict != identity.Owned || tagged != r.Tagged || tagged.InstanceID != instanceID {
+				rt.Fatalf("%s is filed as %+v and tagged as %+v", r.ID, r.Tagged, tagged)
 			}
-			if !slices.Contains(instancesOf[member.Node], instanceID) {
-				instancesOf[member.Node] = append(instancesOf[member.Node], instanceID)
-			}
-			holds[member.Owner] = true
 			if r.Missing || r.Interface.InTransition() {
 				moving = append(moving, r.ID)
 			}
-			members[member.Owner] = append(members[member.Owner], member)
 			if r.Attachment == nil {
 				unattached++
 			}
@@ -103,29 +99,14 @@ func agree(rt *rapid.T, v *inventory.Inventory) {
 			}
 		}
 	}
-	if total != v.Len() {
+	if total != v.Len() || total != len(v.All()) {
 		rt.Fatalf("Len is %d, and %d are filed by instance", v.Len(), total)
 	}
-	for _, node := range nodes {
-		if diff := cmp.Diff(instancesOf[node], v.InstancesOf(node)); diff != "" {
-			rt.Fatalf("instances of %s: %s", node, diff)
-		}
+	if diff := cmp.Diff(having, v.Instances()); diff != "" {
+		rt.Fatalf("instances: %s", diff)
 	}
-	for _, owner := range owners {
-		if v.Holds(owner) != holds[owner] {
-			rt.Fatalf("Holds(%s) is %t", owner, v.Holds(owner))
-		}
-	}
-	if v.Unattached(func(identity.Owner) bool { return true }) != unattached {
-		rt.Fatalf("Unattached is %d, and %d are", v.Unattached(func(identity.Owner) bool { return true }), unattached)
-	}
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(members)), v.Owners()); diff != "" {
-		rt.Fatalf("owners: %s", diff)
-	}
-	for owner, all := range members {
-		if len(all) != len(v.MembersOf(owner)) {
-			rt.Fatalf("%d members of %s, want %d", len(v.MembersOf(owner)), owner, len(all))
-		}
+	if n := v.Unattached(func(inventory.Record) bool { return true }); n != unattached {
+		rt.Fatalf("Unattached is %d, and %d are", n, unattached)
 	}
 	slices.Sort(moving)
 	if diff := cmp.Diff(moving, v.InTransition()); diff != "" {
@@ -135,7 +116,7 @@ func agree(rt *rapid.T, v *inventory.Inventory) {
 
 // TestGivenAwayRecordsAreCopies changes every value that the inventory returns.
 func TestGivenAwayRecordsAreCopies(t *testing.T) {
-	i := attached(fresh("eni-1", member(0, 1), start), eni.AttachmentAttached)
+	i := attached(fresh("eni-1", first(), start), eni.AttachmentAttached)
 	i.Groups = []string{"sg-1"}
 	v := inventory.New(cluster)
 	v.ObserveInterfaces(start, i)

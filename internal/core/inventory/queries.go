@@ -4,7 +4,6 @@
 package inventory
 
 import (
-	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -36,13 +35,15 @@ func (v *Inventory) RecentlyCreated(now time.Time, id string) bool {
 	return known && now.Before(e.ownedSince.Add(VisibilityWindow))
 }
 
-// Len returns the number of interfaces.
-func (v *Inventory) Len() int { return len(v.entries) }
-
-// InstancesOf returns the instances with interfaces under a node name, in order. A node name can return with another
-// instance; an instance ID never returns.
-func (v *Inventory) InstancesOf(node string) []string {
-	return slices.Sorted(maps.Keys(v.byNode[node]))
+// Len returns the number of interfaces whose tags name an object.
+func (v *Inventory) Len() int {
+	n := 0
+	for _, e := range v.entries {
+		if !v.isMalformed(e) {
+			n++
+		}
+	}
+	return n
 }
 
 // InTransition returns the IDs of the interfaces that EC2 is changing, or that a read omitted.
@@ -57,90 +58,43 @@ func (v *Inventory) InTransition() []string {
 	return ids
 }
 
-// UsedGenerations returns, for each member of the instance, the highest generation whose interface was deleted.
-func (v *Inventory) UsedGenerations(instanceID string) identity.Generations {
-	spent := identity.Generations{}
-	for key, last := range v.spent[instanceID] {
-		spent[key] = last.generation
-	}
-	return spent
-}
-
-// RemovedExternally returns the times at which interfaces of the instance's members disappeared without a call of ours.
-func (v *Inventory) RemovedExternally(instanceID string) map[identity.Key]time.Time {
-	lost := map[identity.Key]time.Time{}
-	for key, last := range v.spent[instanceID] {
-		if last.lost {
-			lost[key] = last.at
-		}
-	}
-	return lost
-}
-
-// Unattached returns the number of unattached interfaces of the NodeENIs that count.
-func (v *Inventory) Unattached(counts func(owner identity.Owner) bool) int {
+// Unattached returns the number of unattached interfaces whose tags name an object and that count.
+func (v *Inventory) Unattached(counts func(Record) bool) int {
 	n := 0
 	for id := range v.unattached {
-		if counts(v.entries[id].Member.Owner) {
+		if e := v.entries[id]; !v.isMalformed(e) && counts(e.Record) {
 			n++
 		}
 	}
 	return n
 }
 
-// Attached returns the number of attached interfaces, without those that are retained as unverified.
-func (v *Inventory) Attached(counts func(Record) bool) int {
-	n := 0
-	for id, e := range v.entries {
-		if !v.unattached[id] && !v.evidence.denied[id] && counts(e.Record) {
-			n++
-		}
-	}
-	return n
+// All returns the records of all interfaces whose tags name an object, ordered by ID.
+func (v *Inventory) All() []Record {
+	owned := maps.Clone(v.entries)
+	maps.DeleteFunc(owned, func(_ string, e *entry) bool { return v.isMalformed(e) })
+	return v.records(owned)
 }
 
-// AttachedOf returns the attached interfaces of a NodeENI by ID, without those that are retained as unverified.
-func (v *Inventory) AttachedOf(owner identity.Owner) (all []Record) {
-	v.Attached(func(r Record) bool {
-		if r.Member.Owner == owner {
-			all = append(all, r)
-		}
-		return false
-	})
-	slices.SortFunc(all, func(a, b Record) int { return cmp.Compare(a.ID, b.ID) })
-	return all
-}
+// Instances returns the instances that interfaces were created for, in order.
+func (v *Inventory) Instances() []string { return slices.Sorted(maps.Keys(v.byInstance)) }
 
 // HasAny reports whether the inventory has an interface that was created for an instance.
 func (v *Inventory) HasAny(instanceID string) bool { return len(v.byInstance[instanceID]) > 0 }
 
-// Owners returns the UIDs of the NodeENIs with interfaces, in order.
-func (v *Inventory) Owners() []identity.Owner { return slices.Sorted(maps.Keys(v.byOwner)) }
-
-// MembersOf returns the members of a NodeENI with interfaces.
-func (v *Inventory) MembersOf(owner identity.Owner) []identity.Member {
-	var members []identity.Member
-	for _, id := range slices.Sorted(maps.Keys(v.entries)) {
-		if m := v.entries[id].Member; m.Owner == owner {
-			members = append(members, m)
-		}
-	}
-	return members
-}
-
-// made returns the member that an interface was created for; the zero value for an unknown interface.
-func (v *Inventory) made(id string) identity.Member {
+// made returns the identity that the tags of an interface named; the zero value for an unknown interface.
+func (v *Inventory) made(id string) identity.Interface {
 	if e, known := v.entries[id]; known {
-		return e.Member
+		return e.Tagged
 	}
-	return identity.Member{}
+	return identity.Interface{}
 }
 
 func (v *Inventory) records(entries map[string]*entry) []Record {
 	records := make([]Record, 0, len(entries))
 	for _, id := range slices.Sorted(maps.Keys(entries)) {
 		r := entries[id].Record
-		r.Interface, r.Verified = r.Clone(), v.evidence.verified(id)
+		r.Interface = r.Clone()
 		records = append(records, r)
 	}
 	return records

@@ -12,12 +12,12 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// ObserveInterfaces merges the result of a read that began at the given time, and returns the members that it changed.
-// It ignores foreign interfaces.
-func (v *Inventory) ObserveInterfaces(begun time.Time, interfaces ...eni.Interface) []identity.Member {
-	var changed []identity.Member
+// ObserveInterfaces merges the result of a read that began at the given time, and returns the identities of those that
+// it changed. It ignores foreign interfaces.
+func (v *Inventory) ObserveInterfaces(begun time.Time, interfaces ...eni.Interface) []identity.Interface {
+	var changed []identity.Interface
 	for _, seen := range interfaces {
-		member, ours := v.memberOf(seen)
+		tagged, ours := v.tagged(seen)
 		v.launched.saw(v.cluster, begun, seen)
 		if !ours {
 			changed = append(changed, v.dropForeign(begun, seen)...)
@@ -27,19 +27,19 @@ func (v *Inventory) ObserveInterfaces(begun time.Time, interfaces ...eni.Interfa
 			continue
 		}
 		before := v.made(seen.ID)
-		if v.merge(begun, member, seen) {
-			changed = append(changed, member)
-			if before.Node != "" && before.Node != member.Node {
-				changed = append(changed, before) // a user changed its tags; also reconcile the node that has it
+		if v.merge(begun, tagged, seen) {
+			changed = append(changed, tagged)
+			if before.InstanceID != "" && before.InstanceID != tagged.InstanceID {
+				changed = append(changed, before) // a user changed its tags; also reconcile the instance that has it
 			}
 		}
 	}
 	return changed
 }
 
-// ObserveList merges a complete list of the cluster's interfaces that began at the given time. It returns the members
-// that changed.
-func (v *Inventory) ObserveList(begun time.Time, all []eni.Interface) []identity.Member {
+// ObserveList merges a complete list of the cluster's interfaces that began at the given time. It returns the
+// identities of those that changed.
+func (v *Inventory) ObserveList(begun time.Time, all []eni.Interface) []identity.Interface {
 	changed := v.ObserveInterfaces(begun, all...)
 	shown := make(map[string]bool, len(all))
 	for _, i := range all {
@@ -58,8 +58,8 @@ func (v *Inventory) ObserveList(begun time.Time, all []eni.Interface) []identity
 }
 
 // ObserveInstance merges a complete read of one instance: an interface that was created for the instance, and is not in
-// the read, was omitted. It returns the members that changed.
-func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []identity.Member {
+// the read, was omitted. It returns the identities of those that changed.
+func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []identity.Interface {
 	if look.Instance.State.Terminating() {
 		// The end of an instance reverts the effects of our calls, so reads need not show them.
 		for _, e := range v.byInstance[look.Instance.ID] {
@@ -76,8 +76,8 @@ func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []identity.Member
 		switch {
 		case shown[r.ID]:
 		case look.Instance.State == eni.InstanceTerminated && r.diesWithInstance():
-			v.drop(look.At, v.entries[r.ID], false)
-			changed = append(changed, r.Member)
+			v.drop(look.At, v.entries[r.ID])
+			changed = append(changed, r.Tagged)
 		default:
 			changed = append(changed, v.ObserveAbsence(look.At, r.ID)...)
 		}
@@ -88,65 +88,49 @@ func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []identity.Member
 // diesWithInstance reports whether EC2 deletes the interface with its instance. If so, its absence after the
 // termination needs no second read.
 func (r Record) diesWithInstance() bool {
-	return r.AttachedTo(r.Member.InstanceID) && r.Attachment.DeleteOnTermination
+	return r.AttachedTo(r.Tagged.InstanceID) && r.Attachment.DeleteOnTermination
 }
 
 // ObserveAbsence merges a read that began at the given time and omitted an interface. The first such read makes it
-// Missing, and a read that confirms the absence removes it. It returns the interface's member if something changed.
-func (v *Inventory) ObserveAbsence(begun time.Time, id string) []identity.Member {
+// Missing, and a read that confirms the absence removes it. It returns the interface's identity if something changed.
+func (v *Inventory) ObserveAbsence(begun time.Time, id string) []identity.Interface {
 	e, ok := v.entries[id]
 	if !ok || begun.Before(e.newestReadBegan) || begun.Before(e.madeAt.Add(VisibilityWindow)) {
 		return nil
 	}
 	if !e.Missing {
 		e.Missing, e.absentSince = true, begun
-		return []identity.Member{e.Member}
+		return []identity.Interface{e.Tagged}
 	}
 	if begun.Sub(e.absentSince) < AbsenceConfirmation {
 		return nil
 	}
-	v.drop(begun, e, true)
-	return []identity.Member{e.Member}
+	v.drop(begun, e)
+	return []identity.Interface{e.Tagged}
 }
 
 // dropForeign removes an interface whose tags, by a read that counts, no longer name this cluster. A user changed them,
 // and multieni never changes foreign interfaces.
-func (v *Inventory) dropForeign(begun time.Time, seen eni.Interface) []identity.Member {
+func (v *Inventory) dropForeign(begun time.Time, seen eni.Interface) []identity.Interface {
 	e, known := v.entries[seen.ID]
 	if !known || !e.accepts(begun, seen) {
 		return nil
 	}
-	v.drop(begun, e, true)
-	return []identity.Member{e.Member}
+	v.drop(begun, e)
+	return []identity.Interface{e.Tagged}
 }
 
 // merge stores a read unless it is older than the last one, and reports whether something changed.
-func (v *Inventory) merge(begun time.Time, member identity.Member, seen eni.Interface) bool {
+func (v *Inventory) merge(begun time.Time, tagged identity.Interface, seen eni.Interface) bool {
 	was, known := v.entries[seen.ID]
 	if known && !was.accepts(begun, seen) {
 		return v.finished(begun, was, seen)
 	}
-	changed := !known || was.Missing || was.Member != member
-	e, _ := v.entry(begun, member, seen)
+	changed := !known || was.Missing || was.Tagged != tagged
+	e, _ := v.entry(begun, tagged, seen)
 	e.newestReadBegan, e.LastRead = begun, begun
-	v.forgetUnassigned(begun, seen)
-	if !e.Confirmed && begun.Sub(e.ownedSince) >= StaleReadWindow {
-		e.Confirmed = true
-		changed = changed || v.hasSibling(e)
-	}
+	e.forgetUnassigned(begun, seen)
 	return v.set(begun, e, seen) || changed
-}
-
-// hasSibling reports whether the same NodeENI has another interface on the same instance. Evidence changes a plan only
-// if there is a sibling: it then decides which of the two is a duplicate. After a restart, all interfaces gain evidence
-// at once.
-func (v *Inventory) hasSibling(e *entry) bool {
-	for _, other := range v.byInstance[e.Member.InstanceID] {
-		if other != e && other.Member.Owner == e.Member.Owner {
-			return true
-		}
-	}
-	return false
 }
 
 // accepts reports whether a read that began at the given time is no older than the last one, and shows all effects of

@@ -12,15 +12,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
@@ -57,20 +56,33 @@ func parsed(t *testing.T, networks string) lifecycle.Config {
 // instance is a snapshot of an instance of a zone with the interfaces.
 func instance(zone string, interfaces ...eni.Interface) eni.InstanceSnapshot {
 	return eni.InstanceSnapshot{
-		Instance: eni.Instance{ID: self, Zone: zone, VPCID: "vpc-1", PrivateDNSName: "ip-10-0-0-10.internal"}, Interfaces: interfaces,
+		Instance: eni.Instance{ID: self, Zone: zone, VPCID: "vpc-1", PrivateDNSName: "ip-10-0-0-10.internal", LaunchedAt: launched}, Interfaces: interfaces,
 	}
 }
 
-// desired is what the networks request for the instance.
-func desired(c lifecycle.Config, look eni.InstanceSnapshot) lifecycle.Desired {
+// matches has the matches of the selectors of each network.
+func matches(c lifecycle.Config) (found []selector.Found) {
 	groups := []eni.SecurityGroup{{ID: "sg-1", Name: "n3", VPCID: "vpc-1"}, {ID: "sg-2", Name: "n6", VPCID: "vpc-1"}}
-	var found []selector.Found
 	for _, n := range c.Networks {
 		found = append(found, selector.Found{
 			Subnets: selector.MatchSubnets(n.SubnetTerms(), subnets()), Groups: selector.MatchGroups(n.GroupTerms(), groups),
 		})
 	}
-	return c.Desired(look, found)
+	return found
+}
+
+// desired is what the networks request for the instance.
+func desired(c lifecycle.Config, look eni.InstanceSnapshot) lifecycle.Desired {
+	known := inventory.New(cluster)
+	known.ObserveInterfaces(launched, look.Interfaces...)
+	return c.Desired(look, matches(c), known.Of(self), nil)
+}
+
+// wantedBy returns the desired interfaces of a network that no existing one serves.
+func wantedBy(d lifecycle.Desired, network string) []plan.Interface {
+	return slices.DeleteFunc(slices.Clone(d.Interfaces), func(i plan.Interface) bool {
+		return i.Key.NodeENI != network || i.Goal != plan.Serve || i.ENIID != ""
+	})
 }
 
 // at is an interface in a subnet that is attached to an instance at a device index.
@@ -81,22 +93,27 @@ func at(id, subnet, instanceID string, device int, tags map[string]string) eni.I
 	}
 }
 
-// owned are the tags of an interface of an owner on an instance.
-func owned(owner identity.Owner, instanceID string) map[string]string {
-	m := identity.Member{Cluster: cluster, NodeENI: "web", Node: "node", InstanceID: instanceID, Key: identity.Key{Owner: owner}, Generation: 7}
-	return m.Tags(time.Unix(1_700_000_000, 0), nil)
+var launched = time.Unix(1_700_000_000, 0)
+
+// networkTags returns the tags of an interface of a network on an instance, and nodeENITags those of one of a NodeENI.
+func networkTags(name, instanceID string) map[string]string {
+	key := identity.Interface{Cluster: cluster, UID: identity.NetworkUID(name, 0, launched), Name: identity.ObjectName(name, instanceID, 0),
+		NodeENI: name, Node: "node", InstanceID: instanceID}
+	return key.Tags(launched, nil)
+}
+
+func nodeENITags(instanceID string) map[string]string {
+	key := identity.Interface{Cluster: cluster, UID: "uid-1", Name: identity.ObjectName("web", instanceID, 0), NodeENI: "web", Node: "node", InstanceID: instanceID}
+	return key.Tags(launched, nil)
 }
 
 const n3 = `{"name": "n3", "subnetNames": ["n3"], "securityGroupNames": ["n3"]}`
 
-// The claim of a network has the fields that its user declared, in the subnet of the instance's zone.
-func TestClaimOfANetwork(t *testing.T) {
+// TestInterfacesOfANetwork: they have the fields that the user declared, in the subnet of the instance's zone.
+func TestInterfacesOfANetwork(t *testing.T) {
 	full := `{"name": "n3", "subnetIDs": ["subnet-a2", "subnet-b2", "subnet-a1"], "securityGroupIDs": ["sg-2", "sg-1"], "deviceIndex": 3,
 	  "networkCardIndex": 1, "deviceIndexPolicy": "Exact", "description": "VRF{deviceIndex}", "tags": {"team": "core"}, "mtu": 1500,
 	  "sysctls": {"ipv4.rp_filter": 0}, "sourceDestCheck": false, "deleteOnTermination": false, "ipv4Allocation": "LowestFree", "ipv6": true}`
-	desiredInterface := func(ordinal int, subnet string, slot eni.Slot, spec eni.Spec) plan.DesiredInterface {
-		return plan.DesiredInterface{Ordinal: ordinal, Subnets: []string{subnet}, Slot: slot, Spec: spec}
-	}
 	plain := eni.Spec{Groups: []string{"sg-1"}, Tags: map[string]string{}, SourceDestCheck: true, DeleteOnTermination: true}
 	custom := func(description string, ipv6 int) eni.Spec {
 		return eni.Spec{
@@ -105,40 +122,84 @@ func TestClaimOfANetwork(t *testing.T) {
 			Tags:          map[string]string{"team": "core", identity.TagMTU: "1500", identity.TagSysctls: "ipv4.rp_filter=0"},
 		}
 	}
+	settings := func(subnet string, slot eni.Slot, exact bool, spec eni.Spec) eni.Settings {
+		return eni.Settings{Subnets: []string{subnet}, Slot: slot, ExactSlot: exact, Spec: spec}
+	}
 	for name, tc := range map[string]struct {
 		networks, zone string
-		exact          bool
-		want           []plan.DesiredInterface
+		want           []eni.Settings
 	}{
-		"defaults in zone a": {n3, "a", false, []plan.DesiredInterface{desiredInterface(0, "subnet-a1", eni.Slot{Device: 1}, plain)}},
-		"defaults in zone b": {n3, "b", false, []plan.DesiredInterface{desiredInterface(0, "subnet-b1", eni.Slot{Device: 1}, plain)}},
-		"every field where the subnets have IPv6": {full, "a", true, []plan.DesiredInterface{
-			desiredInterface(0, "subnet-a2", eni.Slot{Card: 1, Device: 3}, custom("VRF3", 1)), desiredInterface(1, "subnet-a1", eni.Slot{Card: 1, Device: 4}, custom("VRF4", 1)),
+		"defaults in zone a": {n3, "a", []eni.Settings{settings("subnet-a1", eni.Slot{Device: 1}, false, plain)}},
+		"defaults in zone b": {n3, "b", []eni.Settings{settings("subnet-b1", eni.Slot{Device: 1}, false, plain)}},
+		"every field where the subnets have IPv6": {full, "a", []eni.Settings{
+			settings("subnet-a2", eni.Slot{Card: 1, Device: 3}, true, custom("VRF3", 1)), settings("subnet-a1", eni.Slot{Card: 1, Device: 4}, true, custom("VRF4", 1)),
 		}},
-		"every field where the subnet has no IPv6": {full, "b", true, []plan.DesiredInterface{
-			desiredInterface(0, "subnet-b2", eni.Slot{Card: 1, Device: 3}, custom("VRF3", 0)),
+		"every field where the subnet has no IPv6": {full, "b", []eni.Settings{
+			settings("subnet-b2", eni.Slot{Card: 1, Device: 3}, true, custom("VRF3", 0)),
 		}},
-		"a zone without subnets": {n3, "c", false, nil},
+		"a zone without subnets": {n3, "c", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := desired(parsed(t, tc.networks), instance(tc.zone))
-			if len(d.Claims) != 1 {
-				t.Fatalf("there are %d claims, want 1", len(d.Claims))
+			var got []eni.Settings
+			problems := 0
+			for n, i := range desired(parsed(t, tc.networks), instance(tc.zone)).Interfaces {
+				if i.Problem != nil {
+					problems++
+					continue
+				}
+				got = append(got, i.Settings)
+				if i.Goal != plan.Serve || i.Key.UID != identity.NetworkUID("n3", n, launched) || i.Key.Node != "ip-10-0-0-10.internal" {
+					t.Errorf("the interface is %+v", i.Key)
+				}
+				if read, verdict := identity.Read(cluster, i.Tags); verdict != identity.Owned || read != i.Key {
+					t.Errorf("the tags are %v", i.Tags)
+				}
 			}
-			claim := d.Claims[0]
-			if diff := cmp.Diff(tc.want, claim.Interfaces, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if claim.Mode != render.Ensure || claim.NodeENI != "n3" || claim.Owner != identity.NetworkOwner("n3") || claim.ExactSlot != tc.exact {
-				t.Errorf("the claim is %+v", claim)
-			}
-			if claim.AllResolved {
-				t.Error("the claim lets the planner remove interfaces that it does not ask for")
-			}
-			if lacks := len(claim.Unresolvable) > 0; lacks != (len(tc.want) == 0) {
-				t.Errorf("the problems are %v", claim.Unresolvable)
+			if lacks := problems > 0; lacks != (len(tc.want) == 0) {
+				t.Errorf("%d interfaces have problems", problems)
 			}
 		})
+	}
+}
+
+// TestExistingInterfacesOfANetworkServe: one in the subnet serves first, and one elsewhere serves as well. Others stay.
+func TestExistingInterfacesOfANetworkServe(t *testing.T) {
+	c := parsed(t, n3)
+	elsewhere := networkTags("n3", self)
+	elsewhere[identity.TagUID], elsewhere[identity.TagInterface] = string(identity.NetworkUID("n3", 1, launched)), identity.ObjectName("n3", self, 1)
+	in, out := at("eni-1", "subnet-a1", self, 1, networkTags("n3", self)), at("eni-2", "subnet-a2", self, 2, elsewhere)
+	for name, tc := range map[string]struct {
+		has  []eni.Interface
+		want map[string]plan.Goal
+	}{
+		"in its subnet":     {[]eni.Interface{in}, map[string]plan.Goal{"eni-1": plan.Serve}},
+		"elsewhere":         {[]eni.Interface{out}, map[string]plan.Goal{"eni-2": plan.Serve}},
+		"both":              {[]eni.Interface{out, in}, map[string]plan.Goal{"eni-1": plan.Serve, "eni-2": plan.Keep}},
+		"another network's": {[]eni.Interface{at("eni-1", "subnet-a1", self, 1, networkTags("n6", self))}, map[string]plan.Goal{"": plan.Serve, "eni-1": plan.Keep}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]plan.Goal{}
+			for _, i := range desired(c, instance("a", tc.has...)).Interfaces {
+				got[i.ENIID] = i.Goal
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestADecisionIsAnotherToken: an interface whose token EC2 refused gets another one, and the others do not.
+func TestADecisionIsAnotherToken(t *testing.T) {
+	c := parsed(t, `{"name": "n3", "subnetNames": ["n3", "n6"], "securityGroupNames": ["n3"]}`)
+	before := c.Desired(instance("a"), matches(c), nil, nil).Interfaces
+	again := map[string]time.Time{before[1].Key.Name: launched.Add(time.Hour)}
+	after := c.Desired(instance("a"), matches(c), nil, again).Interfaces
+	if after[0].Key != before[0].Key || after[1].Key.Name != before[1].Key.Name || after[1].Key.Token() == before[1].Key.Token() {
+		t.Errorf("%+v became %+v", before[1].Key, after[1].Key)
 	}
 }
 
@@ -175,12 +236,12 @@ func TestTermsOfANetwork(t *testing.T) {
 // An instance without a DNS name, as in a subnet that names by resource, is its own node.
 func TestNodeOfAnInstance(t *testing.T) {
 	look := instance("a")
-	if d := desired(parsed(t, n3), look); d.Node != "ip-10-0-0-10.internal" || d.InstanceID != self || d.Cluster != cluster {
-		t.Errorf("it is desired for %s on %s of %s", d.Node, d.InstanceID, d.Cluster)
+	if k := desired(parsed(t, n3), look).Interfaces[0].Key; k.Node != "ip-10-0-0-10.internal" || k.InstanceID != self || k.Cluster != cluster {
+		t.Errorf("it is desired for %s on %s of %s", k.Node, k.InstanceID, k.Cluster)
 	}
 	look.Instance.PrivateDNSName = ""
-	if d := desired(parsed(t, n3), look); d.Node != self {
-		t.Errorf("the node is %s, want %s", d.Node, self)
+	if k := desired(parsed(t, n3), look).Interfaces[0].Key; k.Node != self {
+		t.Errorf("the node is %s, want %s", k.Node, self)
 	}
 }
 
@@ -188,35 +249,34 @@ func TestNodeOfAnInstance(t *testing.T) {
 // the network.
 func TestExistingInterfaceServesANetwork(t *testing.T) {
 	unowned := map[string]string{identity.TagNoManage: "true"}
-	network := identity.NetworkOwner("n3")
 	detached := func(i eni.Interface) eni.Interface {
 		i.Attachment, i.Status = nil, eni.Available
 		return i
 	}
-	foreign := owned("uid-1", self)
+	foreign := nodeENITags(self)
 	foreign[identity.TagCluster] = "another-cluster"
 	for name, tc := range map[string]struct {
 		interfaces []eni.Interface
 		served     []string
 	}{
 		"nothing there":                         {nil, nil},
-		"of a NodeENI":                          {[]eni.Interface{at("eni-1", "subnet-a1", self, 2, owned("uid-1", self))}, []string{"eni-1"}},
-		"of a NodeENI, not attached yet":        {[]eni.Interface{detached(at("eni-1", "subnet-a1", self, 2, owned("uid-1", self)))}, []string{"eni-1"}},
-		"of a NodeENI in another subnet":        {[]eni.Interface{at("eni-1", "subnet-a2", self, 1, owned("uid-1", self))}, nil},
-		"of a NodeENI for another instance":     {[]eni.Interface{at("eni-1", "subnet-a1", self, 1, owned("uid-1", another))}, nil},
+		"of a NodeENI":                          {[]eni.Interface{at("eni-1", "subnet-a1", self, 2, nodeENITags(self))}, []string{"eni-1"}},
+		"of a NodeENI, not attached yet":        {[]eni.Interface{detached(at("eni-1", "subnet-a1", self, 2, nodeENITags(self)))}, []string{"eni-1"}},
+		"of a NodeENI in another subnet":        {[]eni.Interface{at("eni-1", "subnet-a2", self, 1, nodeENITags(self))}, nil},
+		"of a NodeENI for another instance":     {[]eni.Interface{at("eni-1", "subnet-a1", self, 1, nodeENITags(another))}, nil},
 		"of a NodeENI of another cluster":       {[]eni.Interface{at("eni-1", "subnet-a1", self, 1, foreign)}, nil},
-		"of the network itself":                 {[]eni.Interface{at("eni-1", "subnet-a1", self, 1, owned(network, self))}, nil},
-		"of another network":                    {[]eni.Interface{at("eni-1", "subnet-a1", self, 1, owned(identity.NetworkOwner("n6"), self))}, nil},
+		"of the network itself":                 {[]eni.Interface{at("eni-1", "subnet-a1", self, 1, networkTags("n3", self))}, nil},
+		"of another network":                    {[]eni.Interface{at("eni-1", "subnet-a1", self, 1, networkTags("n6", self))}, nil},
 		"without an owner":                      {[]eni.Interface{at("eni-1", "subnet-a1", self, 1, unowned)}, []string{"eni-1"}},
 		"without an owner at another slot":      {[]eni.Interface{at("eni-1", "subnet-a1", self, 2, unowned)}, nil},
 		"without an owner, not attached":        {[]eni.Interface{detached(at("eni-1", "subnet-a1", self, 1, unowned))}, nil},
 		"without an owner, on another instance": {[]eni.Interface{at("eni-1", "subnet-a1", another, 1, unowned)}, nil},
 		"without tags":                          {[]eni.Interface{at("eni-1", "subnet-a1", self, 1, nil)}, nil},
 		"without an owner, and the network's own": {
-			[]eni.Interface{at("eni-1", "subnet-a1", self, 1, unowned), at("eni-2", "subnet-a1", self, 2, owned(network, self))}, nil,
+			[]eni.Interface{at("eni-1", "subnet-a1", self, 1, unowned), at("eni-2", "subnet-a1", self, 2, networkTags("n3", self))}, nil,
 		},
 		"without an owner, and a NodeENI's": {
-			[]eni.Interface{at("eni-1", "subnet-a1", self, 1, unowned), at("eni-2", "subnet-a1", self, 2, owned("uid-1", self))}, []string{"eni-2"},
+			[]eni.Interface{at("eni-1", "subnet-a1", self, 1, unowned), at("eni-2", "subnet-a1", self, 2, nodeENITags(self))}, []string{"eni-2"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +288,13 @@ func TestExistingInterfaceServesANetwork(t *testing.T) {
 			if diff := cmp.Diff(tc.served, served); diff != "" {
 				t.Errorf("served by (-want +got):\n%s", diff)
 			}
-			if left := len(d.Claims[0].Interfaces); left != 1-len(tc.served) {
+			left := 0
+			for _, i := range d.Interfaces {
+				if i.Goal == plan.Serve {
+					left++
+				}
+			}
+			if left != 1-len(tc.served) {
 				t.Errorf("%d interfaces are still desired, want %d", left, 1-len(tc.served))
 			}
 		})
@@ -238,9 +304,9 @@ func TestExistingInterfaceServesANetwork(t *testing.T) {
 // One existing interface serves one network: the second network of the subnet still gets its own.
 func TestExistingInterfaceServesOneNetwork(t *testing.T) {
 	second := strings.ReplaceAll(n3, `"name": "n3"`, `"name": "n3-again", "deviceIndex": 2`)
-	d := desired(parsed(t, n3+","+second), instance("a", at("eni-1", "subnet-a1", self, 4, owned("uid-1", self))))
-	if len(d.Served) != 1 || len(d.Claims[0].Interfaces) != 0 || len(d.Claims[1].Interfaces) != 1 {
-		t.Errorf("%d are served, and %d and %d desired; want 1, 0 and 1", len(d.Served), len(d.Claims[0].Interfaces), len(d.Claims[1].Interfaces))
+	d := desired(parsed(t, n3+","+second), instance("a", at("eni-1", "subnet-a1", self, 4, nodeENITags(self))))
+	if first, second := len(wantedBy(d, "n3")), len(wantedBy(d, "n3-again")); len(d.Served) != 1 || first != 0 || second != 1 {
+		t.Errorf("%d are served, and %d and %d desired; want 1, 0 and 1", len(d.Served), first, second)
 	}
 }
 
@@ -255,9 +321,9 @@ func TestEverySubnetIsServedOrDesired(t *testing.T) {
 				rapid.SampledFrom([]string{self, another}).Draw(t, "instance"), n+1, nil)
 			switch rapid.SampledFrom([]string{"NodeENI", "network", "none", "foreign"}).Draw(t, "owner") {
 			case "NodeENI":
-				i.Tags = owned("uid-1", self)
+				i.Tags = nodeENITags(self)
 			case "network":
-				i.Tags = owned(identity.NetworkOwner("n3"), self)
+				i.Tags = networkTags("n3", self)
 			case "none":
 				i.Tags = map[string]string{identity.TagNoManage: "true"}
 			}
@@ -265,8 +331,10 @@ func TestEverySubnetIsServedOrDesired(t *testing.T) {
 		}
 		d := desired(c, instance("a", interfaces...))
 		var subnets, ids []string
-		for _, w := range d.Claims[0].Interfaces {
-			subnets = append(subnets, w.Subnets...)
+		for _, i := range d.Interfaces {
+			if i.Goal == plan.Serve {
+				subnets = append(subnets, i.Settings.Subnets...)
+			}
 		}
 		for _, i := range d.Served {
 			subnets, ids = append(subnets, i.SubnetID), append(ids, i.ID)
@@ -284,7 +352,7 @@ func TestEverySubnetIsServedOrDesired(t *testing.T) {
 // The settings of the link travel in tags, where the agent reads them.
 func TestLinkSettingsAreReadFromTheTags(t *testing.T) {
 	d := desired(parsed(t, strings.TrimSuffix(n3, "}")+`, "mtu": 9000, "sysctls": {"ipv4.arp_ignore": 2, "ipv6.accept_ra": 1}}`), instance("a"))
-	mtu, settings := identity.ReadLink(d.Claims[0].Interfaces[0].Spec.Tags)
+	mtu, settings := identity.ReadLink(d.Interfaces[0].Tags)
 	if diff := cmp.Diff(map[hostnet.Setting]int{hostnet.ARPIgnore: 2, hostnet.AcceptRA: 1}, settings); mtu != 9000 || diff != "" {
 		t.Errorf("the MTU is %d; settings (-want +got):\n%s", mtu, diff)
 	}

@@ -32,15 +32,15 @@ func Example() {
 		Groups:  selector.MatchGroups(network.GroupTerms(), []eni.SecurityGroup{{ID: "sg-1"}}),
 	}
 	look := eni.InstanceSnapshot{Instance: eni.Instance{ID: event.InstanceID, Zone: "b"}}
-	d := config.Desired(look, []selector.Found{found})
-	for _, w := range d.Claims[0].Interfaces {
-		fmt.Println(d.Claims[0].NodeENI, w.Subnets, w.Slot)
+	d := config.Desired(look, []selector.Found{found}, nil, nil)
+	for _, i := range d.Interfaces {
+		fmt.Println(i.Key.NodeENI, i.Settings.Subnets, i.Settings.Slot)
 	}
 
 	full := plan.Problem{Reason: plan.SubnetFull, Message: "subnet-b is full"}
-	blocked := plan.Member{Desired: true, Phase: plan.Blocked, Why: full}
-	blocked.NodeENI = "n3"
-	p := plan.Plan{Members: []plan.Member{blocked}}
+	blocked := plan.State{Goal: plan.Serve, Phase: plan.Blocked, Problem: full}
+	blocked.Key.NodeENI = "n3"
+	p := plan.Plan{Interfaces: []plan.State{blocked}}
 	result := config.Evaluate(eni.InstanceRunning, d, p)
 	fmt.Println(result.Outcome, "-", result.Why)
 	result = config.Expire(result, p)

@@ -27,18 +27,18 @@ func withOptional() lifecycle.Config {
 	}}
 }
 
-// networkMember is a desired member of a network.
-func networkMember(network string, phase plan.Phase, reason plan.Reason) plan.Member {
-	return plan.Member{
-		Member: identity.Member{NodeENI: network}, Desired: true, Phase: phase,
-		Why: plan.Problem{Reason: reason, Message: fmt.Sprintf("%s of %s", reason, network)},
+// networkState is the state of a desired interface of a network.
+func networkState(network string, phase plan.Phase, reason plan.Reason) plan.State {
+	return plan.State{
+		Key: identity.Interface{NodeENI: network}, Goal: plan.Serve, Phase: phase,
+		Problem: plan.Problem{Reason: reason, Message: fmt.Sprintf("%s of %s", reason, network)},
 	}
 }
 
-// TestResultWithoutMembersSaysWhy compares results that do not depend on a member, but on the instance or a call.
-func TestResultWithoutMembersSaysWhy(t *testing.T) {
+// TestResultWithoutInterfacesSaysWhy compares results that do not depend on an interface, but on the instance or a call.
+func TestResultWithoutInterfacesSaysWhy(t *testing.T) {
 	served := func(id string, status eni.Status) eni.Interface { return eni.Interface{ID: id, Status: status} }
-	actions := []plan.Action{plan.Delete{InterfaceID: "eni-1", Why: "x"}, plan.Delete{InterfaceID: "eni-2", Why: "x"}}
+	calls := []plan.Call{plan.Delete{InterfaceID: "eni-1", Why: "x"}, plan.Delete{InterfaceID: "eni-2", Why: "x"}}
 	lost := "in the time there was: "
 	for name, tc := range map[string]struct {
 		state         eni.InstanceState
@@ -47,12 +47,12 @@ func TestResultWithoutMembersSaysWhy(t *testing.T) {
 		want, expired lifecycle.Result
 	}{
 		"an instance that shuts down": {
-			state: eni.InstanceShuttingDown, plan: plan.Plan{Actions: actions},
+			state: eni.InstanceShuttingDown, plan: plan.Plan{Calls: calls},
 			want:    lifecycle.Result{Outcome: lifecycle.Gone, Why: "the instance is shutting-down"},
 			expired: lifecycle.Result{Outcome: lifecycle.Gone, Why: "the instance is shutting-down"},
 		},
 		"an instance that EC2 does not know": {
-			state: eni.InstanceMissing, plan: plan.Plan{Actions: actions},
+			state: eni.InstanceMissing, plan: plan.Plan{Calls: calls},
 			want: lifecycle.Result{Outcome: lifecycle.Waiting, Why: "EC2 does not know the instance yet"},
 			expired: lifecycle.Result{
 				Outcome: lifecycle.Failed, Why: lost + "EC2 does not know the instance yet", Reason: lifecycle.TimedOut,
@@ -60,8 +60,8 @@ func TestResultWithoutMembersSaysWhy(t *testing.T) {
 		},
 		"two calls": {
 			state: eni.InstanceRunning,
-			plan: plan.Plan{Actions: actions, Members: []plan.Member{
-				networkMember("n9", plan.Attaching, plan.InProgress),
+			plan: plan.Plan{Calls: calls, Interfaces: []plan.State{
+				networkState("n9", plan.Attaching, plan.InProgress),
 			}},
 			want:    lifecycle.Result{Outcome: lifecycle.Waiting, Why: "delete eni-1: x"},
 			expired: lifecycle.Result{Outcome: lifecycle.Failed, Why: lost + "delete eni-1: x", Reason: lifecycle.TimedOut},
@@ -77,7 +77,7 @@ func TestResultWithoutMembersSaysWhy(t *testing.T) {
 		},
 		"an interface of a NodeENI after a failure": {
 			state: eni.InstancePending, desired: lifecycle.Desired{Served: []eni.Interface{served("eni-1", eni.Available)}},
-			plan:    plan.Plan{Members: []plan.Member{networkMember("n3", plan.Blocked, plan.SlotTaken)}},
+			plan:    plan.Plan{Interfaces: []plan.State{networkState("n3", plan.Blocked, plan.SlotTaken)}},
 			want:    lifecycle.Result{Outcome: lifecycle.Failed, Why: "network n3: SlotTaken of n3", Reason: "SlotTaken"},
 			expired: lifecycle.Result{Outcome: lifecycle.Failed, Why: "network n3: SlotTaken of n3", Reason: "SlotTaken"},
 		},
@@ -97,12 +97,12 @@ func TestResultWithoutMembersSaysWhy(t *testing.T) {
 // TestExpireListsEveryOptionalNetwork checks the networks that an instance lacks after the time to wait: those that are
 // not available, and those that only needed more time.
 func TestExpireListsEveryOptionalNetwork(t *testing.T) {
-	leaving := networkMember("n3", plan.Detaching, plan.Removing)
-	leaving.Desired = false
-	never := networkMember("n9", plan.Blocked, plan.InstanceFull)
-	late := networkMember("n10", plan.Attaching, plan.InProgress)
-	p := plan.Plan{Members: []plan.Member{
-		never, networkMember("n3", plan.Attached, ""), late, networkMember("n6", plan.Attached, plan.Drifted), late, leaving,
+	leaving := networkState("n3", plan.Detaching, plan.Removing)
+	leaving.Goal = plan.Keep
+	never := networkState("n9", plan.Blocked, plan.InstanceFull)
+	late := networkState("n10", plan.Attaching, plan.InProgress)
+	p := plan.Plan{Interfaces: []plan.State{
+		never, networkState("n3", plan.Attached, ""), late, networkState("n6", plan.Attached, ""), late, leaving,
 	}}
 	got := withOptional().Evaluate(eni.InstanceRunning, lifecycle.Desired{}, p)
 	waiting := lifecycle.Result{Outcome: lifecycle.Waiting, Why: "network n10: InProgress of n10", Missing: []string{"n9"}}
@@ -128,7 +128,7 @@ func TestReasonsThatWaitingDoesNotResolve(t *testing.T) {
 		plan.NotVisible, "",
 	}
 	for _, reason := range slices.Concat(permanent, others) {
-		p := plan.Plan{Members: []plan.Member{networkMember("n3", plan.Blocked, reason)}}
+		p := plan.Plan{Interfaces: []plan.State{networkState("n3", plan.Blocked, reason)}}
 		want := lifecycle.Waiting
 		if slices.Contains(permanent, reason) {
 			want = lifecycle.Failed
@@ -143,17 +143,17 @@ func TestReasonsThatWaitingDoesNotResolve(t *testing.T) {
 // same, an expired result never waits, and an instance that lacks a required network is not ready.
 func TestTheOutcomeDoesNotDependOnTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var members []plan.Member
+		var members []plan.State
 		lacks := false
 		for range rapid.IntRange(1, 5).Draw(t, "members") {
-			m := networkMember(rapid.SampledFrom([]string{"n3", "n6", "n9", "n10"}).Draw(t, "network"),
+			m := networkState(rapid.SampledFrom([]string{"n3", "n6", "n9", "n10"}).Draw(t, "network"),
 				rapid.SampledFrom([]plan.Phase{plan.Attached, plan.Attaching, plan.Blocked}).Draw(t, "phase"),
 				rapid.SampledFrom([]plan.Reason{"", plan.InProgress, plan.SubnetFull, plan.InstanceFull}).Draw(t, "reason"))
-			lacks = lacks || m.Phase != plan.Attached && (m.NodeENI == "n3" || m.NodeENI == "n6")
+			lacks = lacks || m.Phase != plan.Attached && (m.Key.NodeENI == "n3" || m.Key.NodeENI == "n6")
 			members = append(members, m)
 		}
-		c, p := withOptional(), plan.Plan{Members: members}
-		shuffled := plan.Plan{Members: rapid.Permutation(members).Draw(t, "shuffled")}
+		c, p := withOptional(), plan.Plan{Interfaces: members}
+		shuffled := plan.Plan{Interfaces: rapid.Permutation(members).Draw(t, "shuffled")}
 		first, second := c.Evaluate(eni.InstanceRunning, lifecycle.Desired{}, p),
 			c.Evaluate(eni.InstanceRunning, lifecycle.Desired{}, shuffled)
 		same := cmp.Options{

@@ -48,13 +48,13 @@ func (c Config) Evaluate(state eni.InstanceState, d Desired, p plan.Plan) Result
 	if state == eni.InstanceMissing {
 		return Result{Outcome: Waiting, Why: "EC2 does not know the instance yet"}
 	}
-	if len(p.Actions) > 0 {
-		return Result{Outcome: Waiting, Why: p.Actions[0].String()}
+	if len(p.Calls) > 0 {
+		return Result{Outcome: Waiting, Why: p.Calls[0].String()}
 	}
 	v := Result{Outcome: Ready}
-	for _, m := range p.Members {
-		if m.Desired && !settled(m) {
-			v = c.merge(v, m)
+	for _, s := range p.Interfaces {
+		if s.Goal == plan.Serve && !settled(s) {
+			v = c.merge(v, s)
 		}
 	}
 	for _, i := range d.Served {
@@ -65,28 +65,27 @@ func (c Config) Evaluate(state eni.InstanceState, d Desired, p plan.Plan) Result
 	return v
 }
 
-// settled reports whether nothing is left to do for a member. An attached member may still wait for an update after a
-// failed call. Until the update succeeds, the member does not count as being as declared.
-func settled(m plan.Member) bool {
-	return m.Ready() && (m.Why.Reason == "" || m.Why.Reason == plan.Drifted)
-}
+// settled reports whether nothing is left to do for an interface. An attached one may still wait for an update after a
+// failed call. Until the update succeeds, the interface does not count as being as declared.
+func settled(s plan.State) bool { return s.Ready() && s.Problem.Reason == "" }
 
-// merge adds a member that is not ready to the result. A failure outweighs waiting; waiting outweighs an optional
+// merge adds an interface that is not ready to the result. A failure outweighs waiting; waiting outweighs an optional
 // network that is not available.
-func (c Config) merge(v Result, m plan.Member) Result {
-	why := fmt.Sprintf("network %s: %s", m.NodeENI, m.Why.Message)
-	if m.Why.Message == "" {
-		why = fmt.Sprintf("network %s is %s", m.NodeENI, m.Phase)
+func (c Config) merge(v Result, s plan.State) Result {
+	network, reason := s.Key.NodeENI, s.Problem.Reason
+	why := fmt.Sprintf("network %s: %s", network, s.Problem.Message)
+	if s.Problem.Message == "" {
+		why = fmt.Sprintf("network %s is %s", network, s.Phase)
 	}
-	switch required := c.required(m.NodeENI); {
-	case !isPermanent(m.Why.Reason):
+	switch required := c.required(network); {
+	case !isPermanent(reason):
 		if v.Outcome == Ready {
 			v.Outcome, v.Why = Waiting, why
 		}
 	case required && v.Outcome != Failed:
-		v.Outcome, v.Why, v.Reason = Failed, why, string(m.Why.Reason)
-	case !required && !slices.Contains(v.Missing, m.NodeENI):
-		v.Missing = append(v.Missing, m.NodeENI)
+		v.Outcome, v.Why, v.Reason = Failed, why, string(reason)
+	case !required && !slices.Contains(v.Missing, network):
+		v.Missing = append(v.Missing, network)
 	}
 	return v
 }
@@ -110,16 +109,16 @@ func (c Config) Expire(v Result, p plan.Plan) Result {
 		return v
 	}
 	expired := Result{Outcome: Ready, Missing: v.Missing}
-	for _, m := range p.Members {
+	for _, s := range p.Interfaces {
 		switch {
-		case !m.Desired || settled(m):
-		case c.required(m.NodeENI):
-			return v.expired(m.Why.Reason)
-		case !slices.Contains(expired.Missing, m.NodeENI):
-			expired.Missing = append(expired.Missing, m.NodeENI)
+		case s.Goal != plan.Serve || settled(s):
+		case c.required(s.Key.NodeENI):
+			return v.expired(s.Problem.Reason)
+		case !slices.Contains(expired.Missing, s.Key.NodeENI):
+			expired.Missing = append(expired.Missing, s.Key.NodeENI)
 		}
 	}
-	if len(p.Members) == 0 || len(p.Actions) > 0 {
+	if len(p.Interfaces) == 0 || len(p.Calls) > 0 {
 		return v.expired("")
 	}
 	return expired

@@ -19,8 +19,8 @@ import (
 func TestJudge(t *testing.T) {
 	yes, no := true, false
 	config := lifecycle.Config{Networks: []lifecycle.Network{{Name: "required", Required: &yes}, {Name: "optional", Required: &no}}}
-	member := func(network string, phase plan.Phase, why plan.Reason) plan.Member {
-		return plan.Member{Member: identity.Member{NodeENI: network}, Desired: true, Phase: phase, Why: plan.Problem{Reason: why, Message: string(why)}}
+	member := func(network string, phase plan.Phase, why plan.Reason) plan.State {
+		return plan.State{Key: identity.Interface{NodeENI: network}, Goal: plan.Serve, Phase: phase, Problem: plan.Problem{Reason: why, Message: string(why)}}
 	}
 	attached := member("required", plan.Attached, "")
 	for name, tc := range map[string]struct {
@@ -30,15 +30,15 @@ func TestJudge(t *testing.T) {
 		expired lifecycle.Outcome
 		lacking []string
 	}{
-		"all attached":           {plan: plan.Plan{Members: []plan.Member{attached}}, want: lifecycle.Ready, expired: lifecycle.Ready},
-		"attached, to be mended": {plan: plan.Plan{Members: []plan.Member{member("required", plan.Attached, plan.Retrying)}}, want: lifecycle.Waiting, expired: lifecycle.Failed},
-		"calls to be made":       {plan: plan.Plan{Members: []plan.Member{attached}, Actions: []plan.Action{plan.Delete{}}}, want: lifecycle.Waiting, expired: lifecycle.Failed},
-		"under way":              {plan: plan.Plan{Members: []plan.Member{member("required", plan.Attaching, plan.InProgress)}}, want: lifecycle.Waiting, expired: lifecycle.Failed},
-		"a full subnet":          {plan: plan.Plan{Members: []plan.Member{member("required", plan.Blocked, plan.SubnetFull)}}, want: lifecycle.Waiting, expired: lifecycle.Failed},
-		"no subnet":              {plan: plan.Plan{Members: []plan.Member{attached, member("required", plan.Blocked, plan.NoSubnetInZone)}}, want: lifecycle.Failed, expired: lifecycle.Failed},
-		"no optional subnet": {plan: plan.Plan{Members: []plan.Member{attached, member("optional", plan.Blocked, plan.NoSubnetInZone)}},
+		"all attached":           {plan: plan.Plan{Interfaces: []plan.State{attached}}, want: lifecycle.Ready, expired: lifecycle.Ready},
+		"attached, to be mended": {plan: plan.Plan{Interfaces: []plan.State{member("required", plan.Attached, plan.Retrying)}}, want: lifecycle.Waiting, expired: lifecycle.Failed},
+		"calls to be made":       {plan: plan.Plan{Interfaces: []plan.State{attached}, Calls: []plan.Call{plan.Delete{}}}, want: lifecycle.Waiting, expired: lifecycle.Failed},
+		"under way":              {plan: plan.Plan{Interfaces: []plan.State{member("required", plan.Attaching, plan.InProgress)}}, want: lifecycle.Waiting, expired: lifecycle.Failed},
+		"a full subnet":          {plan: plan.Plan{Interfaces: []plan.State{member("required", plan.Blocked, plan.SubnetFull)}}, want: lifecycle.Waiting, expired: lifecycle.Failed},
+		"no subnet":              {plan: plan.Plan{Interfaces: []plan.State{attached, member("required", plan.Blocked, plan.NoSubnetInZone)}}, want: lifecycle.Failed, expired: lifecycle.Failed},
+		"no optional subnet": {plan: plan.Plan{Interfaces: []plan.State{attached, member("optional", plan.Blocked, plan.NoSubnetInZone)}},
 			want: lifecycle.Ready, expired: lifecycle.Ready, lacking: []string{"optional"}},
-		"a full optional subnet": {plan: plan.Plan{Members: []plan.Member{attached, member("optional", plan.Blocked, plan.SubnetFull)}},
+		"a full optional subnet": {plan: plan.Plan{Interfaces: []plan.State{attached, member("optional", plan.Blocked, plan.SubnetFull)}},
 			want: lifecycle.Waiting, expired: lifecycle.Ready, lacking: []string{"optional"}},
 		"an instance that ends": {state: eni.InstanceShuttingDown, want: lifecycle.Gone, expired: lifecycle.Gone},
 		"an unknown instance":   {state: eni.InstanceMissing, want: lifecycle.Waiting, expired: lifecycle.Failed},
@@ -68,54 +68,50 @@ func TestJudge(t *testing.T) {
 func TestResultNamesTheCause(t *testing.T) {
 	yes, no := true, false
 	config := lifecycle.Config{Networks: []lifecycle.Network{{Name: "n3", Required: &yes}, {Name: "n6", Required: &yes}, {Name: "n9", Required: &no}}}
-	member := func(network string, phase plan.Phase, reason plan.Reason, message string) plan.Member {
-		return plan.Member{Member: identity.Member{NodeENI: network}, Desired: true, Phase: phase, Why: plan.Problem{Reason: reason, Message: message}}
+	member := func(network string, phase plan.Phase, reason plan.Reason, message string) plan.State {
+		return plan.State{Key: identity.Interface{NodeENI: network}, Goal: plan.Serve, Phase: phase, Problem: plan.Problem{Reason: reason, Message: message}}
 	}
 	leaving := member("n3", plan.Blocked, plan.SlotTaken, "slot 1 is taken")
-	leaving.Desired = false
+	leaving.Goal = plan.Keep
 	for name, tc := range map[string]struct {
-		members       []plan.Member
+		members       []plan.State
 		want, expired lifecycle.Result
 	}{
 		"no words for a member": {
-			[]plan.Member{member("n3", plan.Attaching, "", "")},
+			[]plan.State{member("n3", plan.Attaching, "", "")},
 			lifecycle.Result{Outcome: lifecycle.Waiting, Why: "network n3 is Attaching"},
 			lifecycle.Result{Outcome: lifecycle.Failed, Why: "in the time there was: network n3 is Attaching", Reason: lifecycle.TimedOut},
 		},
 		"in progress": {
-			[]plan.Member{member("n3", plan.Attaching, plan.InProgress, "EC2 is attaching eni-1")},
+			[]plan.State{member("n3", plan.Attaching, plan.InProgress, "EC2 is attaching eni-1")},
 			lifecycle.Result{Outcome: lifecycle.Waiting, Why: "network n3: EC2 is attaching eni-1"},
 			lifecycle.Result{Outcome: lifecycle.Failed, Why: "in the time there was: network n3: EC2 is attaching eni-1", Reason: lifecycle.TimedOut},
 		},
 		"a full subnet": {
-			[]plan.Member{member("n3", plan.Blocked, plan.SubnetFull, "subnet-a1 is full")},
+			[]plan.State{member("n3", plan.Blocked, plan.SubnetFull, "subnet-a1 is full")},
 			lifecycle.Result{Outcome: lifecycle.Waiting, Why: "network n3: subnet-a1 is full"},
 			lifecycle.Result{Outcome: lifecycle.Failed, Why: "in the time there was: network n3: subnet-a1 is full", Reason: string(plan.SubnetFull)},
 		},
 		"failure after a wait": {
-			[]plan.Member{member("n3", plan.Blocked, plan.SubnetFull, "subnet-a1 is full"), member("n6", plan.Blocked, plan.SlotTaken, "slot 2 is taken")},
+			[]plan.State{member("n3", plan.Blocked, plan.SubnetFull, "subnet-a1 is full"), member("n6", plan.Blocked, plan.SlotTaken, "slot 2 is taken")},
 			lifecycle.Result{Outcome: lifecycle.Failed, Why: "network n6: slot 2 is taken", Reason: string(plan.SlotTaken)},
 			lifecycle.Result{Outcome: lifecycle.Failed, Why: "network n6: slot 2 is taken", Reason: string(plan.SlotTaken)},
 		},
 		"the first of two failures": {
-			[]plan.Member{member("n3", plan.Blocked, plan.Unauthorized, "no permission"), member("n6", plan.Blocked, plan.SlotTaken, "slot 2 is taken")},
+			[]plan.State{member("n3", plan.Blocked, plan.Unauthorized, "no permission"), member("n6", plan.Blocked, plan.SlotTaken, "slot 2 is taken")},
 			lifecycle.Result{Outcome: lifecycle.Failed, Why: "network n3: no permission", Reason: string(plan.Unauthorized)},
 			lifecycle.Result{Outcome: lifecycle.Failed, Why: "network n3: no permission", Reason: string(plan.Unauthorized)},
 		},
 		"an optional network is missing twice": {
-			[]plan.Member{member("n9", plan.Blocked, plan.InstanceFull, "full"), member("n9", plan.Blocked, plan.InstanceFull, "full"), member("n3", plan.Attached, "", "")},
+			[]plan.State{member("n9", plan.Blocked, plan.InstanceFull, "full"), member("n9", plan.Blocked, plan.InstanceFull, "full"), member("n3", plan.Attached, "", "")},
 			lifecycle.Result{Outcome: lifecycle.Ready, Missing: []string{"n9"}}, lifecycle.Result{Outcome: lifecycle.Ready, Missing: []string{"n9"}},
 		},
-		"drift does not delay a launch": {
-			[]plan.Member{member("n3", plan.Attached, plan.Drifted, "another subnet")},
-			lifecycle.Result{Outcome: lifecycle.Ready}, lifecycle.Result{Outcome: lifecycle.Ready},
-		},
 		"a member that leaves": {
-			[]plan.Member{leaving}, lifecycle.Result{Outcome: lifecycle.Ready}, lifecycle.Result{Outcome: lifecycle.Ready},
+			[]plan.State{leaving}, lifecycle.Result{Outcome: lifecycle.Ready}, lifecycle.Result{Outcome: lifecycle.Ready},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := plan.Plan{Members: tc.members}
+			p := plan.Plan{Interfaces: tc.members}
 			got := config.Evaluate(eni.InstanceRunning, lifecycle.Desired{}, p)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)

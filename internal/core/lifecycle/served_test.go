@@ -4,18 +4,15 @@
 package lifecycle_test
 
 import (
-	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
@@ -23,18 +20,17 @@ import (
 // unless the network has an interface of its own on this instance.
 func TestAnotherOwnersInterfaceDoesNotCount(t *testing.T) {
 	unowned := at("eni-1", "subnet-a1", self, 1, map[string]string{identity.TagNoManage: "true"})
-	malformed := owned("uid-1", self)
-	malformed[identity.TagGeneration] = "seven"
-	own := identity.NetworkOwner("n3")
+	malformed := nodeENITags(self)
+	malformed[identity.TagInterface] = "seven"
 	for name, tc := range map[string]struct {
 		other  eni.Interface
 		served []string
 	}{
-		"the network's own":                    {at("eni-2", "subnet-a1", self, 2, owned(own, self)), nil},
-		"the network's own, in another subnet": {at("eni-2", "subnet-a2", self, 2, owned(own, self)), []string{"eni-1"}},
-		"the network's, of another instance":   {at("eni-2", "subnet-a1", self, 2, owned(own, another)), []string{"eni-1"}},
+		"the network's own":                    {at("eni-2", "subnet-a1", self, 2, networkTags("n3", self)), nil},
+		"the network's own, in another subnet": {at("eni-2", "subnet-a2", self, 2, networkTags("n3", self)), []string{"eni-1"}},
+		"the network's, of another instance":   {at("eni-2", "subnet-a1", self, 2, networkTags("n3", another)), []string{"eni-1"}},
 		"another network's": {
-			at("eni-2", "subnet-a1", self, 2, owned(identity.NetworkOwner("n6"), self)), []string{"eni-1"},
+			at("eni-2", "subnet-a1", self, 2, networkTags("n6", self)), []string{"eni-1"},
 		},
 		"a NodeENI's, whose tags are malformed": {at("eni-2", "subnet-a1", self, 2, malformed), []string{"eni-1"}},
 		"one without an owner at another slot":  {at("eni-2", "subnet-a1", self, 2, unowned.Tags), []string{"eni-1"}},
@@ -63,10 +59,9 @@ func TestTheSubnetIsInTheInstancesVPC(t *testing.T) {
 		}),
 		Groups: selector.MatchGroups(c.Networks[0].GroupTerms(), []eni.SecurityGroup{{ID: "sg-1", VPCID: "vpc-1"}}),
 	}
-	claim := c.Desired(instance("a"), []selector.Found{found}).Claims[0]
 	var subnets []string
-	for _, w := range claim.Interfaces {
-		subnets = append(subnets, w.Subnets...)
+	for _, i := range c.Desired(instance("a"), []selector.Found{found}, nil, nil).Interfaces {
+		subnets = append(subnets, i.Settings.Subnets...)
 	}
 	if diff := cmp.Diff([]string{"subnet-2"}, subnets); diff != "" {
 		t.Errorf("subnets (-want +got):\n%s", diff)
@@ -84,45 +79,46 @@ func TestNetworksKeepTheirOrderAndFound(t *testing.T) {
 	six, three := spec, spec
 	six.IPv6 = 1
 	three.Groups, three.LowestFree = []string{"sg-1"}, true
-	claim := func(name, subnet string, device int, spec eni.Spec) render.Claim {
-		slot := eni.Slot{Device: device}
-		return render.Claim{
-			NodeENI: name, Owner: identity.NetworkOwner(name), Mode: render.Ensure, FirstSlot: slot,
-			Interfaces: []plan.DesiredInterface{{Subnets: []string{subnet}, Slot: slot, Spec: spec}},
-		}
+	want := map[string]eni.Settings{
+		"n6": {Subnets: []string{"subnet-a2"}, Slot: eni.Slot{Device: 1}, Spec: six},
+		"n3": {Subnets: []string{"subnet-a1"}, Slot: eni.Slot{Device: 2}, Spec: three},
 	}
-	want := []render.Claim{claim("n6", "subnet-a2", 1, six), claim("n3", "subnet-a1", 2, three)}
-	if diff := cmp.Diff(want, d.Claims, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
-		t.Errorf("claims (-want +got):\n%s", diff)
+	got, order := map[string]eni.Settings{}, []string(nil)
+	for _, i := range d.Interfaces {
+		got[i.Key.NodeENI], order = i.Settings, append(order, i.Key.NodeENI)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("interfaces (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"n6", "n3"}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
 	}
 }
 
-// TestActionsOfManyInterfaces compares the whole calls for the interfaces of one instance, in their order. The member
-// of a call is that of its interface.
-func TestActionsOfManyInterfaces(t *testing.T) {
-	network, other := identity.NetworkOwner("n3"), identity.NetworkOwner("n6")
-	attached, detached := record(network, eni.AttachmentAttached, self, false), record(other, "", "", false)
-	detached.ID, detached.Member.NodeENI, detached.Member.Ordinal = "eni-2", "n6", 1
-	nodeENI := record("uid-1", "", "", false)
+// TestCallsForManyInterfaces compares the whole calls for the interfaces of one instance, in their order.
+func TestCallsForManyInterfaces(t *testing.T) {
+	attached, detached := record(ofNetwork, eni.AttachmentAttached, self, false), record(identity.NetworkUID("n6", 1, launched), "", "", false)
+	detached.ID, detached.Tagged.NodeENI, detached.Tagged.Ordinal = "eni-2", "n6", 1
+	nodeENI := record(ofNodeENI, "", "", false)
 	nodeENI.ID = "eni-3"
 	all := []inventory.Record{detached, nodeENI, attached}
 
-	terminating := []plan.Action{
-		plan.Delete{Member: detached.Member, InterfaceID: "eni-2", Why: "its instance is being terminated"},
+	terminating := []plan.Call{
+		plan.Delete{Key: detached.Tagged, InterfaceID: "eni-2", Why: "its instance is being terminated"},
 		plan.Change{
-			Member: attached.Member, InterfaceID: "eni-1",
+			Key: attached.Tagged, InterfaceID: "eni-1",
 			To: plan.DeleteOnTermination{AttachmentID: "attach-1", Enabled: true},
 		},
 	}
-	if diff := cmp.Diff(terminating, lifecycle.TerminationActions(all)); diff != "" {
+	if diff := cmp.Diff(terminating, lifecycle.TerminationCalls(all)); diff != "" {
 		t.Errorf("at termination (-want +got):\n%s", diff)
 	}
 	var asked []string
-	rollback := lifecycle.RollbackActions(all, func(r inventory.Record) bool {
+	rollback := lifecycle.RollbackCalls(all, func(r inventory.Record) bool {
 		asked = append(asked, r.ID)
-		return r.Member.NodeENI == "n6"
+		return r.Tagged.NodeENI == "n6"
 	}, "n3 is missing")
-	want := []plan.Action{plan.Delete{Member: detached.Member, InterfaceID: "eni-2", Why: "n3 is missing"}}
+	want := []plan.Call{plan.Delete{Key: detached.Tagged, InterfaceID: "eni-2", Why: "n3 is missing"}}
 	if diff := cmp.Diff(want, rollback); diff != "" {
 		t.Errorf("at rollback (-want +got):\n%s", diff)
 	}
@@ -131,25 +127,24 @@ func TestActionsOfManyInterfaces(t *testing.T) {
 	}
 }
 
-// TestTerminationActionsLeaveNothing applies the actions for a terminating instance, and expects no further one: each
-// interface is deleted by an action, or together with its instance.
-func TestTerminationActionsLeaveNothing(t *testing.T) {
-	network := identity.NetworkOwner("n3")
+// TestTerminationCallsLeaveNothing applies the calls for a terminating instance, and expects no further one: each
+// interface is deleted by a call, or together with its instance.
+func TestTerminationCallsLeaveNothing(t *testing.T) {
 	for _, status := range []eni.AttachmentStatus{
 		"", eni.AttachmentAttaching, eni.AttachmentAttached, eni.AttachmentDetaching,
 	} {
-		r := record(network, status, self, false)
-		actions := lifecycle.TerminationActions([]inventory.Record{r})
-		if len(actions) != 1 {
-			t.Fatalf("%q: the actions are %v, want one", status, actions)
+		r := record(ofNetwork, status, self, false)
+		calls := lifecycle.TerminationCalls([]inventory.Record{r})
+		if len(calls) != 1 {
+			t.Fatalf("%q: the calls are %v, want one", status, calls)
 		}
-		if change, is := actions[0].(plan.Change); is {
+		if change, is := calls[0].(plan.Change); is {
 			r.Interface = change.To.Apply(r.Interface)
-			if rest := lifecycle.TerminationActions([]inventory.Record{r}); len(rest) > 0 {
+			if rest := lifecycle.TerminationCalls([]inventory.Record{r}); len(rest) > 0 {
 				t.Errorf("%q: %v is left", status, rest)
 			}
 		} else if status != "" {
-			t.Errorf("%q: the action is %s, although workloads may use the interface", status, actions[0])
+			t.Errorf("%q: the call is %s, although workloads may use the interface", status, calls[0])
 		}
 	}
 }

@@ -18,11 +18,14 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// record is an interface of an owner, with an attachment if it has a status.
-func record(owner identity.Owner, status eni.AttachmentStatus, instanceID string, deleted bool) inventory.Record {
+// ofNetwork and ofNodeENI are UIDs of interfaces.
+var ofNetwork, ofNodeENI = identity.NetworkUID("n3", 0, launched), identity.UID("uid-1")
+
+// record is an interface with a UID, with an attachment if it has a status.
+func record(uid identity.UID, status eni.AttachmentStatus, instanceID string, deleted bool) inventory.Record {
 	r := inventory.Record{
 		Interface: eni.Interface{ID: "eni-1", Status: eni.Available},
-		Member:    identity.Member{Cluster: cluster, NodeENI: "n3", InstanceID: self, Key: identity.Key{Owner: owner}},
+		Tagged:    identity.Interface{Cluster: cluster, UID: uid, NodeENI: "n3", InstanceID: self},
 	}
 	if status != "" {
 		r.Status = eni.InUse
@@ -32,15 +35,15 @@ func record(owner identity.Owner, status eni.AttachmentStatus, instanceID string
 }
 
 // pending is a record of an interface that EC2 has not created yet.
-func pending(owner identity.Owner) inventory.Record {
-	r := record(owner, "", "", false)
+func pending(uid identity.UID) inventory.Record {
+	r := record(uid, "", "", false)
 	r.Status = eni.Pending
 	return r
 }
 
-func texts(actions []plan.Action) []string {
+func texts(calls []plan.Call) []string {
 	var all []string
-	for _, a := range actions {
+	for _, a := range calls {
 		all = append(all, a.String())
 	}
 	return all
@@ -48,25 +51,24 @@ func texts(actions []plan.Action) []string {
 
 // Workloads of an instance that terminates may still use its interfaces: nothing is detached, and nothing remains
 // afterwards.
-func TestTerminationActions(t *testing.T) {
-	network := identity.NetworkOwner("n3")
+func TestTerminationCalls(t *testing.T) {
 	deleteWithInstance := plan.DeleteOnTermination{AttachmentID: "attach-1", Enabled: true}.String() + " of eni-1"
 	for name, tc := range map[string]struct {
 		record inventory.Record
 		want   []string
 	}{
-		"attached, goes with the instance":           {record(network, eni.AttachmentAttached, self, true), nil},
-		"attached, would outlive the instance":       {record(network, eni.AttachmentAttached, self, false), []string{"set " + deleteWithInstance}},
-		"attaching, would outlive the instance":      {record(network, eni.AttachmentAttaching, self, false), []string{"set " + deleteWithInstance}},
-		"not attached":                               {record(network, "", "", false), []string{"delete eni-1: its instance is being terminated"}},
-		"not made yet":                               {pending(network), nil},
-		"attached to another instance by a person":   {record(network, eni.AttachmentAttached, another, false), nil},
-		"of a NodeENI, not attached":                 {record("uid-1", "", "", false), nil},
-		"of a NodeENI, would outlive the instance":   {record("uid-1", eni.AttachmentAttached, self, false), nil},
+		"attached, goes with the instance":           {record(ofNetwork, eni.AttachmentAttached, self, true), nil},
+		"attached, would outlive the instance":       {record(ofNetwork, eni.AttachmentAttached, self, false), []string{"set " + deleteWithInstance}},
+		"attaching, would outlive the instance":      {record(ofNetwork, eni.AttachmentAttaching, self, false), []string{"set " + deleteWithInstance}},
+		"not attached":                               {record(ofNetwork, "", "", false), []string{"delete eni-1: its instance is being terminated"}},
+		"not made yet":                               {pending(ofNetwork), nil},
+		"attached to another instance by a person":   {record(ofNetwork, eni.AttachmentAttached, another, false), nil},
+		"of a NodeENI, not attached":                 {record(ofNodeENI, "", "", false), nil},
+		"of a NodeENI, would outlive the instance":   {record(ofNodeENI, eni.AttachmentAttached, self, false), nil},
 		"of a NodeENI whose name looks like network": {record("networks", "", "", false), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, texts(lifecycle.TerminationActions([]inventory.Record{tc.record}))); diff != "" {
+			if diff := cmp.Diff(tc.want, texts(lifecycle.TerminationCalls([]inventory.Record{tc.record}))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -74,31 +76,30 @@ func TestTerminationActions(t *testing.T) {
 }
 
 // A rollback detaches first and deletes when EC2 has detached, one call for each interface at a time.
-func TestRollbackActions(t *testing.T) {
-	network := identity.NetworkOwner("n3")
+func TestRollbackCalls(t *testing.T) {
 	all := func(inventory.Record) bool { return true }
 	none := func(inventory.Record) bool { return false }
-	member := record(network, "", "", false).Member
-	detach := []plan.Action{plan.Detach{Member: member, InterfaceID: "eni-1", AttachmentID: "attach-1", Why: "no n6"}}
-	remove := []plan.Action{plan.Delete{Member: member, InterfaceID: "eni-1", Why: "no n6"}}
+	key := record(ofNetwork, "", "", false).Tagged
+	detach := []plan.Call{plan.Detach{Key: key, InterfaceID: "eni-1", AttachmentID: "attach-1", Why: "no n6"}}
+	remove := []plan.Call{plan.Delete{Key: key, InterfaceID: "eni-1", Why: "no n6"}}
 	for name, tc := range map[string]struct {
 		record inventory.Record
 		undone func(inventory.Record) bool
-		want   []plan.Action
+		want   []plan.Call
 	}{
-		"attached":                     {record(network, eni.AttachmentAttached, self, true), all, detach},
-		"attaching":                    {record(network, eni.AttachmentAttaching, self, true), all, detach},
-		"detaching":                    {record(network, eni.AttachmentDetaching, self, true), all, nil},
-		"detached":                     {record(network, "", "", false), all, remove},
-		"not made yet":                 {pending(network), all, nil},
-		"on another instance":          {record(network, eni.AttachmentAttached, another, true), all, nil},
-		"attached, not to be undone":   {record(network, eni.AttachmentAttached, self, true), none, nil},
-		"detached, not to be undone":   {record(network, "", "", false), none, nil},
-		"attached and of a NodeENI":    {record("uid-1", eni.AttachmentAttached, self, true), all, nil},
-		"not attached and a NodeENI's": {record("uid-1", "", "", false), all, nil},
+		"attached":                     {record(ofNetwork, eni.AttachmentAttached, self, true), all, detach},
+		"attaching":                    {record(ofNetwork, eni.AttachmentAttaching, self, true), all, detach},
+		"detaching":                    {record(ofNetwork, eni.AttachmentDetaching, self, true), all, nil},
+		"detached":                     {record(ofNetwork, "", "", false), all, remove},
+		"not made yet":                 {pending(ofNetwork), all, nil},
+		"on another instance":          {record(ofNetwork, eni.AttachmentAttached, another, true), all, nil},
+		"attached, not to be undone":   {record(ofNetwork, eni.AttachmentAttached, self, true), none, nil},
+		"detached, not to be undone":   {record(ofNetwork, "", "", false), none, nil},
+		"attached and of a NodeENI":    {record(ofNodeENI, eni.AttachmentAttached, self, true), all, nil},
+		"not attached and a NodeENI's": {record(ofNodeENI, "", "", false), all, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := lifecycle.RollbackActions([]inventory.Record{tc.record}, tc.undone, "no n6")
+			got := lifecycle.RollbackCalls([]inventory.Record{tc.record}, tc.undone, "no n6")
 			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -110,12 +111,16 @@ func TestRollbackActions(t *testing.T) {
 func TestRemovedAndUnlistedNetworks(t *testing.T) {
 	c := parsed(t, n3)
 	c.Removed = []string{"n9"}
-	for owner, want := range map[identity.Owner]bool{
-		identity.NetworkOwner("n9"): true, identity.NetworkOwner("n3"): false, identity.NetworkOwner("n4"): false, "n9": false, "uid-1": false,
-	} {
-		t.Run(string(owner), func(t *testing.T) {
-			if got := c.IsRemoved(record(owner, "", "", false)); got != want {
+	for name, want := range map[string]bool{"n9": true, "n3": false, "n4": false} {
+		t.Run(name, func(t *testing.T) {
+			r := record(identity.NetworkUID(name, 0, launched), "", "", false)
+			r.Tagged.NodeENI = name
+			if got := c.IsRemoved(r); got != want {
 				t.Errorf("removed is %t, want %t", got, want)
+			}
+			r.Tagged.UID = ofNodeENI
+			if c.IsRemoved(r) {
+				t.Error("the interface of a NodeENI of the name is removed")
 			}
 		})
 	}

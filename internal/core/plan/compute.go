@@ -4,25 +4,21 @@
 package plan
 
 import (
-	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
 )
 
 const (
-	// InstanceGrace is the time for which the planner waits for an instance that EC2 does not know. Describe calls can
-	// omit new instances for a while (EC2 API reference, "Eventual consistency").
-	InstanceGrace = 2 * time.Minute
-	// AttachTimeout is the longest duration of an attach, before the planner detaches the interface and retries.
+	// AttachTimeout is the longest duration of an attach, before the planner gives up the interface.
 	AttachTimeout = 90 * time.Second
-	// RecreateAfter is the age from which the planner replaces an interface at once that another program removed. It
-	// replaces a younger one only when that age is reached, so that two programs do not create and remove interfaces in a
-	// fast loop.
+	// RecreateAfter is the age from which an object is spent that another program deprived of its interface, or whose
+	// interface EC2 does not attach. A younger one waits until then, so that no two programs create and remove interfaces
+	// in a fast loop.
 	RecreateAfter = 10 * time.Minute
 	// MaxUnattached is the largest number of an instance's interfaces that are created and not attached yet. It bounds how
 	// many a failure can leave behind.
@@ -31,11 +27,13 @@ const (
 	SubnetFullBackoff = 2 * time.Minute
 	// ForcedDetachAfter is the time that a plain detach may take before a forced one.
 	ForcedDetachAfter = 10 * time.Minute
+	// TokenMemory is the age of an object until which EC2 certainly remembers its client token.
+	TokenMemory = 12 * time.Hour
 
 	// pollRecheck is the requeue for transitions that the observer polls as well. It matters only if a poll is lost.
 	pollRecheck = 30 * time.Second
-	// maxAttachRetries is the number of attempts to attach an interface without success, after which the member waits for
-	// a person and the backoff begins to grow.
+	// maxAttachRetries is the number of attempts to attach an interface without success, after which the backoff begins
+	// to grow.
 	maxAttachRetries = 3
 	// maxDetachFailures is the number of successive refusals to detach an interface after which the planner no longer
 	// waits for its slot.
@@ -51,31 +49,29 @@ const (
 	uncertainRecheck = 15 * time.Second
 )
 
-// Plan is the actions for one instance.
+// Plan is what to do about the interfaces of one instance now.
 type Plan struct {
-	// Ledger is the generation of each member. If it differs from the observed ledger, it must be stored before any
-	// action is executed.
-	Ledger identity.Generations
-	// Actions are the calls to make now. Those of one member are sequential, and stop at the first failure; members are
-	// independent.
-	Actions []Action
-	// Members is the state of every desired and every existing interface, ordered by NodeENI and ordinal.
-	Members []Member
-	// NeedsDescribe is set if the plan needs a fresh read of the instance before it can make calls; Intents are those
-	// calls.
-	NeedsDescribe bool
-	Proposed      []Action
-	// RequeueAt is the time of the next plan if no event comes earlier; zero for none.
-	RequeueAt time.Time
-	// Evictions are the pods that use interfaces to be removed, of NodeENIs that evict them. Package fleet decides which
-	// of them to evict now.
-	Evictions []Eviction
+	// Calls are the calls to make now. Those of one interface are sequential, and stop at the first failure; interfaces
+	// are independent.
+	Calls []Call
+	// Interfaces has the state of every object, in the order given.
+	Interfaces []State
+	// Gone are the objects without an interface in EC2. The finalizer of one that is being deleted can be removed.
+	Gone []identity.UID
+	// Spent are the objects that can have no further interface, so that a successor must serve: the caller deletes them,
+	// unless they are being deleted.
+	Spent []identity.UID
+	// NeedsRead is set if the plan needs a fresh read of the instance before it can make calls. Proposed are those calls.
+	NeedsRead bool
+	Proposed  []Call
+	// Next is the time of the next plan if no event comes earlier; zero for none.
+	Next time.Time
 }
 
-// Phase is the phase of a member.
+// Phase is the phase of an interface.
 type Phase string
 
-// The phases of a member.
+// The phases of an interface.
 const (
 	Blocked   Phase = "Blocked"
 	Pending   Phase = "Pending"
@@ -86,189 +82,163 @@ const (
 	Deleting  Phase = "Deleting"
 )
 
-// Member is the state of one interface.
-type Member struct {
-	identity.Member
+// Evidence says how it is known that an interface is the one of an object.
+type Evidence int
+
+const (
+	// Unknown is the evidence of an object without an interface.
+	Unknown Evidence = iota
+	// Created is EC2's answer to the client token of the object.
+	Created
+	// TakenOver is an interface that existed before the object.
+	TakenOver
+	// Launched is a launch interface of the instance.
+	Launched
+)
+
+// State is the state of one object's interface.
+type State struct {
+	Key   identity.Interface
+	Goal  Goal
 	Phase Phase
-	// Desired is false for an interface that is being removed, or that is retained without being desired.
-	Desired bool
-	// Interface is nil until the interface exists.
+	// Interface is the interface as EC2 has it; nil while none is known.
 	Interface *eni.Interface
-	// RequestedSlot is the requested slot; Slot is the present or allocated one.
-	RequestedSlot, Slot eni.Slot
-	// Unverified is set on a retained interface if only its tags say that it belongs to the cluster. Neither the ledger
-	// nor the node's state may then become evidence for it.
-	Unverified bool
-	// Why says why the member is not as desired; its Reason is empty if it is.
-	Why Problem
-	// DrainPods is set if the node must let no further pod use the interface.
-	DrainPods bool
-	// KeepClosed is set while a call to detach the interface may take effect: the node must not open it to pods.
-	KeepClosed bool
-	// Drift lists the differences that only a replacement can correct.
-	Drift []Drift
-	// Withheld are prefixes of the interface that pods must not use yet: an earlier leader may have unassigned them.
-	Withheld []netip.Prefix
-	// Requested are the addresses and prefixes of the interface that EC2's answers to our calls named. Other programs
-	// assigned the others.
+	// Evidence is set if the object does not record the interface yet. The caller records both at once.
+	Evidence Evidence
+	// Slot is the slot of the interface, or the one that it will get.
+	Slot eni.Slot
+	// Problem says why the interface is not as desired; its Reason is empty if it is.
+	Problem Problem
+	// Requested are the addresses and prefixes of the interface that EC2 chose for our counts.
 	Requested eni.Addresses
+	// Granted are the prefixes that pods may use, those that the object grants already included. It is empty while the
+	// interface is not a network for pods.
+	Granted []netip.Prefix
 	// ENA is what multieni has set of the interface's ENA settings, and what the instance type does not support.
 	ENA ENA
 }
 
-// Ready reports whether the member is attached and usable without an action by a person. Pending updates in place and
-// drift do not count, because neither delays the use of an interface.
-func (m Member) Ready() bool {
-	return m.Desired && m.Phase == Attached && (m.Why.Reason.Transient() || m.Why.Reason == Drifted)
+// Ready reports whether the interface is attached and usable without an action by a person. Pending updates in place do
+// not count, because they do not delay the use of an interface.
+func (s State) Ready() bool {
+	return s.Goal == Serve && s.Phase == Attached && s.Problem.Reason.Transient()
 }
 
-// Compute plans one instance. Once the effects of all actions are visible, it returns a plan without actions.
-func Compute(d Desired, o Observed, now time.Time) Plan {
-	p := newPlanner(d, o, now)
+// Compute decides about the interfaces of one instance. It knows objects and EC2, and nothing of NodeENIs, Nodes or
+// agents. Once the effects of all calls are visible, it returns a plan without calls.
+func Compute(want []Interface, have Facts, now time.Time) Plan {
+	p := newPlanner(want, have, now)
+	p.takeOver()
+	for _, m := range p.items {
+		p.resolveENA(m)
+	}
+	p.slots = ObservedSlots(p.cluster, p.instanceID, p.Facts, now)
 	p.allocateSlots()
-	steps := make([]step, len(p.members))
-	for n, m := range p.members {
-		steps[n] = p.keepClosed(p.withhold(p.next(m)))
-		p.apply(steps[n])
+	for _, m := range p.items {
+		p.apply(p.next(m))
 	}
-	for _, update := range p.InPlaceUpdates {
-		p.apply(p.updateLaunchInterface(update))
+	for _, update := range p.Repairs {
+		p.apply(p.repair(update))
 	}
-	return p.finish(steps)
+	return p.finish()
 }
 
 // planner is the state that the steps of one computation share.
 type planner struct {
-	Desired
-	Observed
-	now     time.Time
-	ended   bool
-	slots   *Slots
-	members []*Interface
+	Facts
+	now time.Time
+	// cluster and instanceID are those of the objects.
+	cluster, instanceID string
+	ended               bool
+	slots               *Slots
+	items               []*item
 	// unattached counts the interfaces that exist, or are about to, and still wait for their attachment.
 	unattached int
+	steps      []step
 	plan       Plan
 }
 
-func newPlanner(d Desired, o Observed, now time.Time) *planner {
-	p := &planner{Desired: d, Observed: o, now: now, ended: o.Ended(now)}
-	p.slots = ObservedSlots(d, o, now)
-	p.plan.Ledger = maps.Clone(o.Ledger)
-	if p.plan.Ledger == nil {
-		p.plan.Ledger = identity.Generations{}
+// item is an object with the existing interface that serves it.
+type item struct {
+	Interface
+	// record is that interface; nil without one. isLaunched is set if it is a launch interface.
+	record     *inventory.Record
+	isLaunched bool
+	// evidence is set if the object does not record the interface yet.
+	evidence Evidence
+	// again is an interface that an earlier attempt to create this one made, as its tags say. EC2's answer to a
+	// repetition of the call decides.
+	again *inventory.Record
+	// awaited is the reason to create no interface yet: a read shows one that may be the interface of the object. Likely
+	// is that interface if it will be taken over without a person.
+	awaited *wait
+	likely  *inventory.Record
+	// slot is the slot of the interface, or the one that it will get; problem says why it gets none.
+	slot    eni.Slot
+	problem *Problem
+	// unsupported are the declared ENA settings that the instance type does not support.
+	unsupported []string
+	needsRead   bool
+}
+
+func newPlanner(want []Interface, have Facts, now time.Time) *planner {
+	p := &planner{Facts: have, now: now, ended: have.Ended(now)}
+	p.Interfaces = have.expected()
+	for _, l := range have.Launched { // without objects they alone name the instance
+		if l.Attachment != nil {
+			p.instanceID = l.Attachment.InstanceID
+		}
 	}
-	for _, i := range d.Interfaces {
-		p.resolveENA(&i)
-		p.members = append(p.members, &i)
+	if have.Snapshot != nil {
+		p.instanceID = have.Snapshot.Instance.ID
+	}
+	for _, i := range want {
+		p.cluster, p.instanceID = i.Key.Cluster, i.Key.InstanceID
+		m := &item{Interface: i, slot: i.Settings.Slot}
+		if p.ended && m.Goal == Serve {
+			m.Goal = Release
+		}
+		p.items = append(p.items, m)
 	}
 	return p
 }
 
-// allocateSlots allocates a slot for every desired interface without one. Existing interfaces come first, so that none
-// of them stays unattached because a new one took its slot. Slots that are requested exactly are reserved. Interfaces
-// that are being created come before all others and keep their slots.
-func (p *planner) allocateSlots() {
-	var unplaced []*Interface
-	for _, m := range p.members {
-		switch {
-		case m.Goal == Release && m.Settings == nil && m.Record.AttachedTo(p.InstanceID): // no successor takes its slot
-			if !p.refused(m) {
-				p.slots.freeWhenGone(m.Slot)
-			}
-		case m.Settings != nil && !m.hasSlot():
-			unplaced = append(unplaced, m)
-			if m.ExactSlot {
-				p.slots.reserve(m.Settings.Slot)
-			}
+// finish completes the plan. It proposes all calls if the plan has no fresh read of the instance.
+func (p *planner) finish() Plan {
+	needsRead := false
+	for _, s := range p.steps {
+		needsRead = needsRead || s.needsRead
+		if s.m.isRepair() {
+			continue
 		}
-	}
-	slices.SortStableFunc(unplaced, func(a, b *Interface) int {
-		return cmp.Or(first(p.createInFlight(a), p.createInFlight(b)), first(a.Record != nil, b.Record != nil),
-			first(a.ExactSlot, b.ExactSlot))
-	})
-	for _, m := range unplaced {
-		p.allocateSlot(m)
-	}
-	p.countUnattached()
-}
-
-// countUnattached skips interfaces without a slot: they wait for a person and must not delay others. A surplus
-// interface counts until it is deleted, even if it is retained while its replacement is being created.
-func (p *planner) countUnattached() {
-	for _, m := range p.members {
-		onItsWay := m.Settings != nil && (m.Problem == nil || m.Problem.Reason.Transient()) || m.Goal == Release ||
-			m.NeedsFreshRead
-		if onItsWay && m.Record != nil && (m.Record.Attachment == nil || isExpected(m.Record.Attachment)) {
-			p.unattached++
-		}
-	}
-}
-
-// refused reports whether EC2 refuses to detach an interface that is being removed, so that its slot may never become
-// free.
-func (p *planner) refused(m *Interface) bool {
-	failure := p.Backoffs[m.Key]
-	return failure.Removal && (failure.Count >= maxDetachFailures || !failure.problem().Reason.Transient())
-}
-
-// first orders true before false.
-func first(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	default:
-		return 1
-	}
-}
-
-func (p *planner) allocateSlot(m *Interface) {
-	m.Problem = p.outsideCluster()
-	if m.Problem == nil && m.Record == nil {
-		m.Problem = p.cannotBeMade(m)
-	}
-	if m.Problem == nil {
-		slot := m.Settings.Slot
-		if beingMade, is := p.slotOf(m.Key); is {
-			slot = beingMade
-		}
-		m.Slot, m.Problem = p.slots.allocate(slot, m.ExactSlot, "NodeENI "+m.NodeENI)
-	}
-}
-
-// createInFlight reports whether the member's create call is in flight.
-func (p *planner) createInFlight(m *Interface) bool {
-	_, is := p.slotOf(m.Key)
-	return is
-}
-
-// hasSlot reports whether the interface has a slot, even while it is being detached.
-func (m *Interface) hasSlot() bool {
-	return m.Launched != nil || m.Record != nil && m.Record.Attachment != nil
-}
-
-// finish orders the result, prunes the ledger, and defers all calls if the plan has no fresh read of the instance.
-func (p *planner) finish(steps []step) Plan {
-	for _, s := range steps {
 		if s.Interface != nil {
-			s.Requested = s.Interface.Common(p.Stored[s.Interface.ID].Requested)
+			s.Requested = s.Interface.Common(s.m.Requested.With(s.m.record.Requested))
 		}
-		s.ENA = p.recordENA(s)
-		p.plan.Members = append(p.plan.Members, s.Member)
+		s.Granted, s.ENA = p.granted(s.m), p.recordENA(s)
+		p.plan.Interfaces = append(p.plan.Interfaces, s.State)
 	}
-	slices.SortStableFunc(p.plan.Members, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), a.Key.Compare(b.Key), cmp.Compare(a.Generation, b.Generation))
-	})
-	p.pruneGenerations(steps)
-	p.plan.Actions = slices.DeleteFunc(p.plan.Actions, p.waitsForAnswer)
-	if p.NodeAbsent && len(p.members) > 0 {
-		p.requeueAt(p.now.Add(foreignSlotRecheck))
-	}
+	p.plan.Calls = slices.DeleteFunc(p.plan.Calls, p.waitsForAnswer)
 	if p.Snapshot == nil {
-		inDoubt := slices.ContainsFunc(steps, func(s step) bool { return s.needsFreshRead })
-		p.plan.NeedsDescribe = p.NodeAbsent || inDoubt || len(p.plan.Actions) > 0 || !maps.Equal(p.plan.Ledger, p.Ledger)
-		p.plan.Proposed, p.plan.Actions, p.plan.Ledger = p.plan.Actions, nil, maps.Clone(p.Ledger)
+		p.plan.NeedsRead = needsRead || len(p.plan.Calls) > 0
+		p.plan.Proposed, p.plan.Calls = p.plan.Calls, nil
 	}
 	return p.plan
+}
+
+// phaseOf returns the phase of an interface, as EC2 shows it.
+func phaseOf(i eni.Interface) Phase {
+	switch {
+	case i.Attachment == nil && (i.Status == eni.Detaching):
+		return Detaching
+	case i.Attachment == nil && i.Status != eni.Attaching:
+		return Pending
+	case i.Attachment == nil:
+		return Attaching
+	case i.Attachment.Status == eni.AttachmentAttached:
+		return Attached
+	case i.Attachment.Status == eni.AttachmentDetaching:
+		return Detaching
+	default:
+		return Attaching
+	}
 }

@@ -8,49 +8,42 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/core/render"
 )
 
-// A NodeENI asks for two interfaces on an instance that has room for one. The first plan needs a snapshot of the
-// instance, the second a stored ledger, and the third creates an interface.
+// Two objects want an interface on an instance that has room for one. A plan makes no call before a fresh read of the
+// instance, and its calls are those that can be made now.
 func ExampleCompute() {
+	const instance = "i-0123456789abcdef0"
 	now := time.Unix(1700000000, 0)
-	want := func(ordinal int, subnet string) plan.DesiredInterface {
-		return plan.DesiredInterface{Ordinal: ordinal, Subnets: []string{subnet}, Slot: eni.Slot{Device: 1 + ordinal}, Spec: eni.Spec{Groups: []string{"sg-1"}}}
-	}
-	declared := render.Declared{Cluster: "prod", Node: "node-1", InstanceID: "i-0123456789abcdef0", Claims: []render.Claim{{
-		NodeENI: "storage", Owner: "0bf0a4c2", Mode: render.Ensure, AllResolved: true,
-		Interfaces: []plan.DesiredInterface{want(0, "subnet-a"), want(1, "subnet-b")},
-	}}}
-	observed := plan.Observed{Limits: eni.Limits{Cards: []int{2}, Interfaces: 2, IPv4: 10}}
-	next := func() plan.Plan {
-		return plan.Compute(render.Interfaces(declared, render.Evidence{}, observed, now).Desired, observed, now)
-	}
-	fmt.Println("needs a snapshot:", next().NeedsDescribe)
-
-	observed.Snapshot = &eni.InstanceSnapshot{
-		Instance:   eni.Instance{ID: declared.InstanceID, Type: "m5.large", State: eni.InstanceRunning},
-		At:         now,
-		Interfaces: []eni.Interface{{ID: "eni-0", Status: eni.InUse, Attachment: &eni.Attachment{InstanceID: declared.InstanceID, Status: eni.AttachmentAttached}}},
-	}
-	ledger := next().Ledger
-	fmt.Println("members to store before the first call:", len(ledger))
-
-	observed.Ledger = ledger
-	p := next()
-	for _, action := range p.Actions {
-		if create, is := action.(plan.Create); is {
-			fmt.Println("create in", create.SubnetID, "for ordinal", create.Member.Ordinal)
+	var want []plan.Interface
+	for ordinal, subnet := range []string{"subnet-a", "subnet-b"} {
+		key := identity.Interface{
+			Cluster: "prod", UID: identity.UID(fmt.Sprintf("uid-%d", ordinal)), Name: identity.ObjectName("storage", instance, ordinal),
+			NodeENI: "storage", Node: "node-1", InstanceID: instance, Ordinal: ordinal,
 		}
+		want = append(want, plan.Interface{Key: key, Goal: plan.Serve, Tags: key.Tags(now, nil), Since: now,
+			Settings: eni.Settings{Subnets: []string{subnet}, Slot: eni.Slot{Device: 1 + ordinal}, Spec: eni.Spec{Groups: []string{"sg-1"}}}})
 	}
-	for _, m := range p.Members {
-		fmt.Printf("%d %s %q\n", m.Ordinal, m.Phase, m.Why.Reason)
+	facts := plan.Facts{Limits: eni.Limits{Cards: []int{2}, Interfaces: 2, IPv4: 10}}
+	fmt.Println("needs a read:", plan.Compute(want, facts, now).NeedsRead)
+
+	facts.Snapshot = &eni.InstanceSnapshot{
+		Instance:   eni.Instance{ID: instance, Type: "m5.large", State: eni.InstanceRunning},
+		At:         now,
+		Interfaces: []eni.Interface{{ID: "eni-0", Status: eni.InUse, Attachment: &eni.Attachment{InstanceID: instance, Status: eni.AttachmentAttached}}},
+	}
+	p := plan.Compute(want, facts, now)
+	for _, call := range p.Calls {
+		fmt.Println(call.Of().Name, "-", call)
+	}
+	for _, s := range p.Interfaces {
+		fmt.Printf("%d %s %q\n", s.Key.Ordinal, s.Phase, s.Problem.Reason)
 	}
 	// Output:
-	// needs a snapshot: true
-	// members to store before the first call: 1
-	// create in subnet-a for ordinal 0
+	// needs a read: true
+	// storage-i-0123456789abcdef0-0 - create an interface in subnet-a for card 0 device 1
 	// 0 Creating ""
 	// 1 Blocked "InstanceFull"
 }

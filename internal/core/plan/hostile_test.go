@@ -17,6 +17,7 @@ import (
 	"github.com/multieni/multieni/internal/aws/executor"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
 )
 
 // mostCalls is more mutating calls than any story needs.
@@ -47,8 +48,16 @@ type hostile struct {
 	reused int
 	// unusable are slots that EC2 refuses although they have no interface, as after a forced detach.
 	unusable map[eni.Slot]bool
-	// collisions are refused attaches.
-	collisions int
+	// late are the effects of requests that EC2 has received and not carried out yet.
+	late []effect
+	// refused counts the late requests that EC2 refused.
+	refused int
+}
+
+// effect is the effect of a request at a time.
+type effect struct {
+	at time.Time
+	do func() error
 }
 
 // version is the state of an interface from some time on; nil after its deletion.
@@ -63,7 +72,7 @@ type made struct{ request, id string }
 func newHostile(rt *rapid.T, limits eni.Limits) *hostile {
 	h := &hostile{
 		rt: rt, clock: start, limits: limits,
-		instance: eni.Instance{ID: instance, Type: "m5.xlarge", Zone: zone, VPCID: "vpc-1", State: eni.InstanceRunning},
+		instance: eni.Instance{ID: instance, Type: "m5.xlarge", VPCID: "vpc-1", State: eni.InstanceRunning},
 		history:  map[string][]version{}, due: map[string]time.Time{}, tokens: map[string]made{}, sent: map[string]string{},
 		foreign: map[string]eni.Addresses{},
 		judge:   func(string, eni.Interface) {},
@@ -80,7 +89,7 @@ func (h *hostile) id(prefix string) string {
 // occupy attaches a foreign interface.
 func (h *hostile) occupy(slot eni.Slot) {
 	h.set(eni.Interface{
-		ID: h.id("eni"), Type: eni.Standard, Status: eni.InUse, SubnetID: "subnet-node", Zone: zone, VPCID: "vpc-1", SourceDestCheck: true,
+		ID: h.id("eni"), Type: eni.Standard, Status: eni.InUse, SubnetID: "subnet-node", VPCID: "vpc-1", SourceDestCheck: true,
 		Attachment: &eni.Attachment{ID: h.id("attach"), InstanceID: instance, Slot: slot, Status: eni.AttachmentAttached},
 	})
 }
@@ -97,6 +106,20 @@ func (h *hostile) drop(id string) {
 
 // now completes due transitions and returns the true state of all interfaces, ordered by ID.
 func (h *hostile) now() []eni.Interface {
+	clock, late := h.clock, h.late
+	slices.SortStableFunc(late, func(a, b effect) int { return a.at.Compare(b.at) })
+	h.late = nil
+	for _, one := range late {
+		if one.at.After(clock) {
+			h.late = append(h.late, one)
+			continue
+		}
+		h.clock = one.at
+		if err := one.do(); err != nil { // no answer reaches the controller
+			h.refused++
+		}
+	}
+	h.clock = clock
 	for id, due := range h.due {
 		if due.After(h.clock) {
 			continue
@@ -180,21 +203,25 @@ func refusal(class eni.Class) error {
 }
 
 // call makes a mutating call unless its request is lost, and sometimes loses the answer.
-func (h *hostile) call(effect func() error) error {
+func (h *hostile) call(do func() error) error {
 	if h.calls++; h.calls > mostCalls {
 		h.rt.Fatalf("more than %d calls: the controller runs in circles", mostCalls)
 	}
 	fate := "arrives"
 	if h.faulty {
-		fate = rapid.SampledFrom([]string{"arrives", "arrives", "arrives", "request lost", "reply lost", "throttled"}).Draw(h.rt, "fate")
+		fate = rapid.SampledFrom([]string{"arrives", "arrives", "arrives", "request lost", "reply lost", "late", "throttled"}).Draw(h.rt, "fate")
 	}
 	switch fate {
 	case "request lost":
 		return refusal(eni.Transient)
 	case "throttled":
 		return refusal(eni.Throttled)
+	case "late": // within the window in which a call takes effect or never does
+		seconds := rapid.IntRange(0, int(inventory.StaleReadWindow/time.Second)-h.maxLag-1).Draw(h.rt, "delay")
+		h.late = append(h.late, effect{h.clock.Add(time.Duration(seconds) * time.Second), do})
+		return refusal(eni.Transient)
 	}
-	err := effect()
+	err := do()
 	if fate == "reply lost" {
 		return refusal(eni.Transient)
 	}
@@ -237,7 +264,7 @@ func (h *hostile) CreateInterface(_ context.Context, r executor.CreateRequest) (
 			return nil
 		}
 		answer = eni.Interface{
-			ID: h.id("eni"), Type: eni.Standard, Status: eni.Available, SubnetID: r.SubnetID, Zone: zone, VPCID: "vpc-1",
+			ID: h.id("eni"), Type: eni.Standard, Status: eni.Available, SubnetID: r.SubnetID, VPCID: "vpc-1",
 			Description: r.Description, Groups: r.Groups, SourceDestCheck: true, Tags: maps.Clone(r.Tags),
 			ConnectionTracking: r.ConnectionTracking,
 		}
@@ -286,7 +313,6 @@ func (h *hostile) AttachInterface(_ context.Context, id, instanceID string, slot
 			return i, refusal(eni.WrongState)
 		}
 		if err := h.checkSlot(slot); err != nil {
-			h.collisions++
 			return i, err
 		}
 		attachment = eni.Attachment{ID: h.id("attach"), InstanceID: instanceID, Slot: slot, Status: eni.AttachmentAttaching}
@@ -340,6 +366,9 @@ func (h *hostile) DetachInterface(_ context.Context, attachmentID string, _ bool
 	for _, i := range h.now() {
 		if i.Attachment != nil && i.Attachment.ID == attachmentID {
 			return h.mutate("detach", i.ID, func(i eni.Interface) (eni.Interface, error) {
+				if i.Attachment == nil || i.Attachment.ID != attachmentID {
+					return i, refusal(eni.NotFound)
+				}
 				i.Attachment.Status = eni.AttachmentDetaching
 				h.due[i.ID] = h.clock.Add(4 * time.Second)
 				return i, nil
@@ -452,8 +481,8 @@ func (h *hostile) describeAll() string {
 		if i.Attachment != nil {
 			slot, status = i.Attachment.Slot.String(), string(i.Attachment.Status)
 		}
-		text += fmt.Sprintf("%s %s[%s] generation %s in %s: %s at %s\n", i.ID, cmp.Or(i.Tags[identity.TagNodeENIUID], "foreign"),
-			i.Tags[identity.TagMember], i.Tags[identity.TagGeneration], i.SubnetID, status, slot)
+		text += fmt.Sprintf("%s %s of %s in %s: %s at %s\n", i.ID, cmp.Or(i.Tags[identity.TagInterface], "foreign"),
+			i.Tags[identity.TagUID], i.SubnetID, status, slot)
 	}
 	return text
 }

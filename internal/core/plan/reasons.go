@@ -3,8 +3,8 @@
 
 package plan
 
-// Reason is one word of a closed set that says why a member is not as desired. Reasons become condition reasons, event
-// reasons and metric labels.
+// Reason is one word of a closed set that says why an interface is not as desired. Reasons become condition reasons,
+// event reasons and metric labels.
 type Reason string
 
 // Reasons that need a person.
@@ -73,20 +73,21 @@ const (
 	Replacing Reason = "Replacing"
 	// Removing: the interface is being removed.
 	Removing Reason = "Removing"
-	// WaitingForDeviceRelease: the interface must be removed, and the node has not released its device yet.
-	WaitingForDeviceRelease Reason = "WaitingForDeviceRelease"
+	// AwaitsTurn: the object is being deleted, its NodeENI still wants an interface there, and maxUnavailable lets others
+	// go first.
+	AwaitsTurn Reason = "AwaitsTurn"
 	// Retained: the interface stays as it is, because its removal is not confirmed.
 	Retained Reason = "Retained"
 	// AddressesKept: the interface keeps more addresses than its NodeENI asks for, because no record says that multieni
 	// requested them.
 	AddressesKept Reason = "AddressesKept"
-	// AddressesInUse: the interface keeps more addresses than its NodeENI asks for, because pods use them.
+	// AddressesInUse: the interface keeps more addresses than its NodeENI asks for, because pods may use them.
 	AddressesInUse Reason = "AddressesInUse"
 	// PrefixesLimited: the instance type supports fewer prefixes than the maximum for pods.
 	PrefixesLimited Reason = "PrefixesLimited"
 	// UnsupportedByType: the instance type does not support an ENA setting of the NodeENI. The interface works without it.
 	UnsupportedByType Reason = "UnsupportedByType"
-	// InUseByPods: the interface must be removed, and pods still have addresses of it.
+	// InUseByPods: the interface must be removed, and pods or programs may still use it.
 	InUseByPods Reason = "InUseByPods"
 	// EvictionRefused: the interface must be removed, and the API server refuses to evict a pod that uses it.
 	EvictionRefused Reason = "EvictionRefused"
@@ -96,7 +97,7 @@ const (
 func (r Reason) Transient() bool {
 	switch r {
 	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing,
-		WaitingForDeviceRelease, AddressesKept,
+		AwaitsTurn, AddressesKept,
 		AddressesInUse, PrefixesLimited, UnsupportedByType, InUseByPods, EvictionRefused, "":
 		return true
 	default:

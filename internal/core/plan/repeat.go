@@ -6,14 +6,12 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/message"
 )
 
 // The waits before a repetition of a change that EC2 accepted and that did not last, and the age from which it counts
@@ -32,9 +30,6 @@ type RepeatedUpdate struct {
 	At    time.Time
 	Count int
 }
-
-// RepeatedUpdates has the changes of an instance's interfaces by interface ID and [FieldOf].
-type RepeatedUpdates map[string]map[string]RepeatedUpdate
 
 // Next returns the record after EC2 accepted a change at the given time. A change to a different value starts again at
 // 1.
@@ -59,29 +54,6 @@ func (r RepeatedUpdate) Due() time.Time {
 		wait *= 2
 	}
 	return r.At.Add(min(wait, maxRepeatDelay))
-}
-
-// Accepted returns the records after EC2 accepted an action, without those that are over. An action that changes no
-// attribute adds none.
-func (r RepeatedUpdates) Accepted(action Action, at time.Time) RepeatedUpdates {
-	next := RepeatedUpdates{}
-	for id, fields := range r {
-		fields = maps.Clone(fields)
-		maps.DeleteFunc(fields, func(_ string, one RepeatedUpdate) bool { return one.Over(at) })
-		if len(fields) > 0 {
-			next[id] = fields
-		}
-	}
-	change, is := action.(Change)
-	if !is {
-		return next
-	}
-	if next[change.InterfaceID] == nil {
-		next[change.InterfaceID] = map[string]RepeatedUpdate{}
-	}
-	field := FieldOf(change.To)
-	next[change.InterfaceID][field] = next[change.InterfaceID][field].Next(change.To, at)
-	return next
 }
 
 // FieldOf names the field of an attribute as a NodeENI does. Each family and form of addresses is a field of its own.
@@ -126,81 +98,6 @@ func equal(a, b Attribute) bool {
 	}
 }
 
-// update updates attributes of an interface. It defers those that EC2 refused until they are due: a refusal of one says
-// nothing about the others. The argument shown is the time of the last read of the interface.
-func (p *planner) update(s step, i eni.Interface, shown time.Time, todo []Attribute) step {
-	var due []Attribute
-	for _, a := range slices.Backward(todo) { // the first gives the reason, tags only if there is no other
-		refused := p.refusedUpdate(s.m, a)
-		switch {
-		case refused == nil:
-			due = append(due, a)
-		case !p.now.Before(refused.until):
-			due = append(due, a)
-			if !isTags(a) {
-				s = s.because(refused.why) // the call may wait for a worker
-			}
-		case isTags(a) && s.Why.Reason != "":
-			s = s.requeue(refused.until)
-		default:
-			s = s.wait(*refused)
-		}
-	}
-	slices.Reverse(due)
-	return p.changeUnlessReverted(s, i, shown, due)
-}
-
-// changeUnlessReverted changes attributes of an interface. It defers changes that did not last until they are due. The
-// argument shown is the time of the last read of the interface.
-func (p *planner) changeUnlessReverted(s step, i eni.Interface, shown time.Time, todo []Attribute) step {
-	for _, attribute := range todo {
-		r := p.RepeatedUpdates[i.ID][FieldOf(attribute)]
-		known := r.Count > 0 && equal(r.To, attribute) && !r.Over(p.now)
-		due := true
-		if known && r.Count > 1 {
-			s, due = p.repeat(s, i, shown, r)
-		}
-		if due {
-			s = s.act(Change{Member: s.m.Member.Member, InterfaceID: i.ID, To: attribute, Repetition: known})
-		}
-	}
-	return s
-}
-
-// repeat reports whether a repeated change is due, and otherwise when to plan again. Only a read that is late enough
-// shows whether the change lasted. From the third acceptance on, the earlier reason stays until that read.
-func (p *planner) repeat(s step, i eni.Interface, shown time.Time, r RepeatedUpdate) (waiting step, due bool) {
-	settled := r.At.Add(inventory.StaleReadWindow)
-	proven := !shown.Before(settled)
-	if (proven || r.Count > 2) && s.Why.Reason == "" {
-		s.Why = reverted(i, r.To)
-	}
-	switch {
-	case proven && !p.now.Before(r.Due()):
-		return s, true
-	case proven:
-		return s.requeue(r.Due()), false
-	case p.now.Before(settled):
-		return s.requeue(settled), false
-	case p.Snapshot == nil:
-		s.needsFreshRead = true
-		return s, false
-	default:
-		return s.requeue(p.now.Add(uncertainRecheck)), false
-	}
-}
-
-// reverted says that another program reverts an attribute, and how to find it.
-func reverted(i eni.Interface, to Attribute) Problem {
-	return Problem{Reverted, fmt.Sprintf(
-		"the %s of %s does not last: EC2 accepted the change to %s more than once and shows %s, so another program "+
-			"reverts it; find that program in CloudTrail (aws cloudtrail lookup-events --lookup-attributes "+
-			"AttributeKey=ResourceName,AttributeValue=%s), "+
-			"and stop it, or declare the value that it sets; multieni sets the value again at growing "+
-			"intervals, at least every hour",
-		FieldOf(to), i.ID, wantedOf(to, i), shownOf(to, i), i.ID)}
-}
-
 // wantedOf formats the desired value of an attribute of an interface.
 func wantedOf(a Attribute, i eni.Interface) string {
 	switch a.(type) {
@@ -233,21 +130,8 @@ func shownOf(a Attribute, i eni.Interface) string {
 				have[key] = value
 			}
 		}
-		return writeTags(have)
+		return message.Tags(have)
 	default:
-		c := i.Counts()
-		return fmt.Sprintf("%d secondary IPv4 addresses, %d IPv4 prefixes, %d IPv6 addresses and %d IPv6 prefixes",
-			c.SecondaryIPv4, c.IPv4Prefixes, c.IPv6, c.IPv6Prefixes)
+		return message.Counts(i.Counts())
 	}
-}
-
-func writeTags(tags map[string]string) string {
-	if len(tags) == 0 {
-		return "none of them"
-	}
-	var all []string
-	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		all = append(all, key+"="+tags[key])
-	}
-	return strings.Join(all, ",")
 }

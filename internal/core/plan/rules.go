@@ -4,21 +4,20 @@
 package plan
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/message"
 )
 
-// situation is what is known of the interface of a member.
+// situation is what is known of the interface of an object.
 type situation int
 
 const (
-	// absent: no interface exists, and no call to create one is in flight.
+	// absent: the object has no interface, and no call to create one is in flight.
 	absent situation = iota
 	// creating: EC2 has not answered the call to create it.
 	creating
-	// pending: EC2 is creating it.
-	pending
 	// missing: EC2's last answer omits it.
 	missing
 	// elsewhere: it is attached to another instance.
@@ -27,133 +26,161 @@ const (
 	attaching
 	attached
 	detaching
-	// launched: a launch interface serves instead.
+	// launched: it is a launch interface.
 	launched
 	situations
 )
 
-// rule is what the planner does about a member in a situation. It returns the given step with what it adds.
+// rule is what the planner does about an object in a situation. It returns the given step with what it adds.
 type rule func(*planner, step) step
 
 // rules has the rule for each goal and situation. They alone choose it, and it decides whether its time has come.
-// A member to retain or release exists, and only one to ensure has a launch interface.
 var rules = [goals][situations]rule{
-	Ensure: {
+	Serve: {
 		absent:    (*planner).create,
 		creating:  (*planner).awaitAnswer,
-		pending:   serving((*planner).progress),
-		missing:   (*planner).awaitRead,
-		elsewhere: serving((*planner).blockElsewhere),
-		free:      serving(unlessBlocked((*planner).attach)),
-		attaching: serving(unlessBlocked((*planner).awaitAttach)),
-		attached:  serving(unlessBlocked((*planner).updateInPlace)),
-		detaching: serving((*planner).awaitDetach),
-		launched:  (*planner).retainLaunchInterface,
+		missing:   (*planner).renew,
+		elsewhere: (*planner).blockElsewhere,
+		free:      unlessBlocked((*planner).attach),
+		attaching: unlessBlocked((*planner).awaitAttach),
+		attached:  unlessBlocked((*planner).updateInPlace),
+		detaching: (*planner).awaitDetach,
+		launched:  (*planner).updateLaunched,
 	},
 	Release: {
+		absent:    (*planner).forget,
 		creating:  (*planner).awaitAnswer,
-		pending:   removing((*planner).progress),
-		missing:   (*planner).awaitRead,
-		elsewhere: (*planner).awaitReturn,
+		missing:   (*planner).forgetMissing,
+		elsewhere: removing((*planner).awaitReturn),
 		free:      removing((*planner).delete),
 		attaching: removing((*planner).cancelAttach),
 		attached:  removing((*planner).detach),
 		detaching: removing((*planner).finishDetach),
+		launched:  (*planner).forgetLaunched,
 	},
-	Retain: {
+	Keep: {
+		absent:    (*planner).keep,
 		creating:  (*planner).awaitAnswer,
-		pending:   (*planner).retain,
-		missing:   (*planner).awaitRead,
-		elsewhere: (*planner).retain,
-		free:      (*planner).retain,
-		attaching: (*planner).retain,
-		attached:  (*planner).retain,
-		detaching: (*planner).retain,
+		missing:   (*planner).keep,
+		elsewhere: (*planner).keepElsewhere,
+		free:      (*planner).keep,
+		attaching: (*planner).keep,
+		attached:  (*planner).keep,
+		detaching: (*planner).keep,
+		launched:  (*planner).keep,
 	},
 }
 
-// next returns the step of a member.
-func (p *planner) next(m *Interface) step {
-	return rules[m.Goal][p.situationOf(m)](p, m.begin(phase(m)))
+// next returns the step of an object.
+func (p *planner) next(m *item) step {
+	s := m.begin()
+	switch {
+	case m.record == nil || m.evidence == Unknown:
+	case m.evidence == Created && m.Goal == Serve: // EC2 binds it to the client token, so that no record is necessary
+	default:
+		return s.wait(p.untilRecorded(m))
+	}
+	return rules[m.Goal][p.situationOf(m)](p, s)
 }
 
-// situationOf returns the situation of a member.
-func (p *planner) situationOf(m *Interface) situation {
+// untilRecorded waits until the object records the interface that it takes over.
+func (p *planner) untilRecorded(m *item) wait {
+	return wait{until: p.now.Add(uncertainRecheck), why: Problem{InProgress, message.RecordedFirst(m.record.ID)}}
+}
+
+// situationOf returns the situation of an object.
+func (p *planner) situationOf(m *item) situation {
+	r := m.record
 	switch {
-	case m.Launched != nil:
-		return launched
-	case m.Record == nil:
-		return absent
-	case m.Record.ID == "":
-		return creating
-	case m.Record.Missing:
+	case r == nil && m.ENIID != "":
 		return missing
-	case m.Record.Attachment != nil && !m.Record.AttachedTo(p.InstanceID):
+	case r == nil && p.creating(m.Key.UID) != nil:
+		return creating
+	case r == nil:
+		return absent
+	case m.isLaunched:
+		return launched
+	case r.Missing:
+		return missing
+	case r.Attachment != nil && !r.AttachedTo(p.instanceID) && r.Attachment.Status != eni.AttachmentDetached:
 		return elsewhere
-	case phaseOf(m.Record.Interface) == Detaching:
+	}
+	switch phaseOf(r.Interface) {
+	case Detaching:
 		return detaching
-	case m.Record.Status == eni.Pending:
-		return pending
-	case m.Record.Attachment == nil:
-		return free
-	case m.Record.Attachment.Status == eni.AttachmentAttached:
+	case Attaching:
+		return attaching
+	case Attached:
 		return attached
 	default:
-		return attaching
-	}
-}
-
-// phase returns the phase of a member before its rule.
-func phase(m *Interface) Phase {
-	switch {
-	case m.Launched != nil:
-		return phaseOf(*m.Launched)
-	case m.Record == nil:
-		return Pending
-	default:
-		return phaseOf(m.Record.Interface)
-	}
-}
-
-// serving returns the rule for an existing interface that is desired: the ledger names it, and an attach call follows.
-func serving(rule rule) rule {
-	return func(p *planner, s step) step {
-		if s.Phase == Pending {
-			s.Phase = Attaching
-		}
-		return rule(p, s.record())
+		return free
 	}
 }
 
 // unlessBlocked returns the rule for an existing interface without an obstacle, and whose last call did not just fail.
 func unlessBlocked(rule rule) rule {
 	return func(p *planner, s step) step {
-		if s.m.Problem != nil {
+		if s.Phase == Pending {
+			s.Phase = Attaching
+		}
+		if s.m.problem != nil {
 			return p.blockOn(s)
 		}
-		if backoff := p.changeBackoff(s.m); backoff != nil {
+		if backoff := p.backoff(s.m); backoff != nil && !p.Attempts[s.Key.UID].Failure.isRemoval() {
 			return s.wait(*backoff)
 		}
 		return rule(p, s)
 	}
 }
 
-// retain leaves an interface as it is.
-func (p *planner) retain(s step) step {
-	s.recorded, s.requeueAt = !s.m.Unverified, s.m.RequeueAt
+// keep leaves an interface as it is. An object that records none still takes one over.
+func (p *planner) keep(s step) step {
+	if awaited := s.m.awaited; awaited != nil {
+		s.needsRead = s.needsRead || awaited.needsRead
+		s = s.requeue(awaited.until)
+	}
+	if s.m.Interface.Problem != nil {
+		s.Problem = *s.m.Interface.Problem
+	}
 	return s
 }
 
-// awaitRead waits for another read of the instance.
-func (p *planner) awaitRead(s step) step {
-	s.Why = Problem{NotVisible, fmt.Sprintf(
-		"EC2's last answer omits %s; multieni reads it again before it treats it as deleted", s.m.Record.ID)}
-	return s.requeue(p.now.Add(uncertainRecheck))
+// keepElsewhere leaves an interface to another instance. A paused object stays ready only while the instance has its
+// interface.
+func (p *planner) keepElsewhere(s step) step {
+	s.Phase = Blocked
+	return p.keep(s)
 }
 
 // awaitAnswer says that EC2 has not answered a create call yet.
 func (p *planner) awaitAnswer(s step) step {
-	s.Phase, s.Interface = Creating, nil
-	s.Why = Problem{InProgress, "EC2 was asked to make the interface and has not answered yet"}
+	s.Phase = Creating
+	s.Problem = Problem{InProgress, message.NoAnswer}
+	return s
+}
+
+// progress says that EC2 is changing the interface, and that the observer polls it.
+func (p *planner) progress(s step) step {
+	switch {
+	case s.Problem.Reason != "":
+	case s.m.record.FailedAttaches >= maxAttachRetries:
+		s.Problem = p.stuck(s.m)
+	default:
+		s.Problem = Problem{InProgress, message.InProgress(s.m.record.Interface)}
+	}
+	return s.requeue(p.now.Add(pollRecheck))
+}
+
+// blockOn names the obstacle of an object, and requeues: no event reports that a foreign interface was removed, or that
+// an instance without the interface ended.
+func (p *planner) blockOn(s step) step {
+	s = s.because(*s.m.problem)
+	switch reason := s.Problem.Reason; {
+	case reason == InProgress:
+		return s.requeue(p.now.Add(uncertainRecheck))
+	case s.m.record != nil, slices.Contains([]Reason{SlotTaken, InstanceFull, NotImported, InstanceOutsideCluster},
+		reason):
+		return s.requeue(p.now.Add(foreignSlotRecheck))
+	}
 	return s
 }

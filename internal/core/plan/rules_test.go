@@ -4,7 +4,6 @@
 package plan_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,71 +11,66 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestEveryRule plans one interface in each situation, with each goal that it can have there. It shows the actions, or
-// else the phase and the reason.
+// TestEveryRule plans one object for each goal and situation. The outcome is the calls or else the phase and the reason.
 func TestEveryRule(t *testing.T) {
 	t.Parallel()
-	const other = "i-00000000000000002"
-	unattached := func(status eni.Status) inventory.Record {
-		return inventory.Record{Interface: eni.Interface{ID: "eni-1", SubnetID: "s1", Status: status, SourceDestCheck: true}}
+	of := object(plan.Serve, 0, 1, "")
+	missing := on(instance, "eni-1", 1, of)
+	missing.Missing = true
+	late := func(status eni.AttachmentStatus, since time.Duration) *inventory.Record {
+		r := withStatus(on(instance, "eni-1", 1, of), status)
+		r.AttachingSince, r.DetachingSince = start.Add(-since), start.Add(-since)
+		return &r
 	}
-	on := func(instanceID string, status eni.AttachmentStatus) inventory.Record {
-		r := unattached(eni.InUse)
-		r.Attachment = &eni.Attachment{ID: "a-1", InstanceID: instanceID, Slot: device(1), Status: status}
-		return r
-	}
-	unanswered, missing := unattached(eni.Pending), on(instance, eni.AttachmentAttached)
-	unanswered.ID, missing.Missing = "", true
-	late := func(r inventory.Record, since time.Duration) inventory.Record {
-		r.AttachingSince, r.DetachingSince, r.LastRead = start.Add(-since), start.Add(-since), start
-		return r
-	}
+	pending := unattached("eni-1", of)
+	pending.Status = eni.Pending
 
-	ensure, release, retain := plan.Ensure, plan.Release, plan.Retain
+	type outcomes struct{ Serve, Release, Keep string }
 	for name, tc := range map[string]struct {
 		record *inventory.Record
-		want   map[plan.Goal]string
+		held   bool
+		want   outcomes
 	}{
-		"absent":   {nil, map[plan.Goal]string{ensure: "create"}},
-		"creating": {&unanswered, map[plan.Goal]string{ensure: "Creating InProgress", release: "Creating InProgress", retain: "Creating InProgress"}},
-		"pending": {new(unattached(eni.Pending)), map[plan.Goal]string{
-			ensure: "Attaching InProgress", release: "Pending Removing", retain: "Pending Retained",
+		"gone":      {nil, false, outcomes{"Pending NotVisible, spent, gone", "Pending NotVisible, gone", "Pending Retained"}},
+		"missing":   {&missing, false, outcomes{"Attached NotVisible", "Attached NotVisible", "Attached Retained"}},
+		"pending":   {&pending, false, outcomes{"Attaching InProgress", "Pending Removing", "Pending Retained"}},
+		"elsewhere": {new(on(another, "eni-1", 1, of)), false, outcomes{"Blocked AttachedElsewhere", "Attached Removing", "Blocked Retained"}},
+		"free": {new(unattached("eni-1", of)), false, outcomes{
+			"attach eni-1 at card 0 device 1", "delete eni-1: its NetworkInterface is being deleted", "Pending Retained",
 		}},
-		"missing": {&missing, map[plan.Goal]string{ensure: "Attached NotVisible", release: "Attached NotVisible", retain: "Attached NotVisible"}},
-		"elsewhere": {new(on(other, eni.AttachmentAttached)), map[plan.Goal]string{
-			ensure: "Blocked AttachedElsewhere", release: "Attached Removing", retain: "Attached Retained",
+		"free and held":          {new(unattached("eni-1", of)), true, outcomes{"attach eni-1 at card 0 device 1", "Pending InUseByPods", "Pending Retained"}},
+		"attaching":              {late(eni.AttachmentAttaching, time.Second), false, outcomes{"Attaching InProgress", "Attaching Removing", "Attaching Retained"}},
+		"attaching for too long": {late(eni.AttachmentAttaching, plan.AttachTimeout), false, outcomes{"Blocked AttachStuck, spent", "detach eni-1: its NetworkInterface is being deleted", "Attaching Retained"}},
+		"attaching for too long and held": {late(eni.AttachmentAttaching, plan.AttachTimeout), true, outcomes{
+			"Blocked AttachStuck, spent", "Attaching InUseByPods", "Attaching Retained",
 		}},
-		"free": {new(unattached(eni.Available)), map[plan.Goal]string{
-			ensure: "attach eni-1 at card 0 device 1", release: "delete eni-1: unwanted", retain: "Pending Retained",
+		"attached":          {new(on(instance, "eni-1", 1, of)), false, outcomes{"Attached", "detach eni-1: its NetworkInterface is being deleted", "Attached Retained"}},
+		"attached and held": {new(on(instance, "eni-1", 1, of)), true, outcomes{"Attached", "Attached InUseByPods", "Attached Retained"}},
+		"detaching":         {late(eni.AttachmentDetaching, time.Second), false, outcomes{"Detaching InProgress", "Detaching Removing", "Detaching Retained"}},
+		"detaching for too long": {late(eni.AttachmentDetaching, plan.ForcedDetachAfter), false, outcomes{
+			"Detaching InProgress, spent",
+			"force-detach eni-1: its NetworkInterface is being deleted, and a plain detach has not completed since 2026-01-02T02:54:05Z",
+			"Detaching Retained",
 		}},
-		"attaching": {new(on(instance, eni.AttachmentAttaching)), map[plan.Goal]string{
-			ensure: "Attaching InProgress", release: "Attaching Removing", retain: "Attaching Retained",
-		}},
-		"attaching for too long": {new(late(on(instance, eni.AttachmentAttaching), plan.AttachTimeout)), map[plan.Goal]string{
-			ensure: "detach eni-1: EC2 has not attached it within 1m30s", release: "detach eni-1: unwanted", retain: "Attaching Retained",
-		}},
-		"attached": {new(on(instance, eni.AttachmentAttached)), map[plan.Goal]string{
-			ensure: "Attached ", release: "detach eni-1: unwanted", retain: "Attached Retained",
-		}},
-		"detaching": {new(on(instance, eni.AttachmentDetaching)), map[plan.Goal]string{
-			ensure: "Detaching InProgress", release: "Detaching Removing", retain: "Detaching Retained",
-		}},
-		"detaching for too long": {new(late(on(instance, eni.AttachmentDetaching), plan.ForcedDetachAfter)), map[plan.Goal]string{
-			ensure:  "force-detach eni-1: it must be attached again, and a plain detach has not completed since 2026-01-02T02:54:05Z",
-			release: "force-detach eni-1: unwanted, and a plain detach has not completed since 2026-01-02T02:54:05Z", retain: "Detaching Retained",
+		"detaching for too long and held": {late(eni.AttachmentDetaching, plan.ForcedDetachAfter), true, outcomes{
+			"Detaching InProgress, spent", "Detaching InUseByPods", "Detaching Retained",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := map[plan.Goal]string{}
-			for goal := range tc.want {
-				got[goal] = outcome(goal, tc.record)
+			outcome := func(goal plan.Goal) string {
+				i, f := object(goal, 0, 1, "eni-1"), facts()
+				i.Held = tc.held
+				if tc.record != nil {
+					f = facts(*tc.record)
+				}
+				return words(plan.Compute([]plan.Interface{i}, f, start))
 			}
+			got := outcomes{outcome(plan.Serve), outcome(plan.Release), outcome(plan.Keep)}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("by goal (-want +got):\n%s", diff)
 			}
@@ -84,53 +78,94 @@ func TestEveryRule(t *testing.T) {
 	}
 }
 
-// TestTheRuleOfALaunchInterface plans a member that a launch interface serves: it has no other goal.
+// TestEveryRuleWithoutAnInterface plans one object that records no interface.
+func TestEveryRuleWithoutAnInterface(t *testing.T) {
+	t.Parallel()
+	const create = "create an interface in s1 for card 0 device 1"
+	of := object(plan.Serve, 0, 1, "")
+	type outcomes struct{ Serve, Release, Keep string }
+	for name, tc := range map[string]struct {
+		inFlight []plan.Call
+		change   func(*plan.Interface, *plan.Facts)
+		want     outcomes
+	}{
+		"absent":   {nil, nil, outcomes{create, "Pending, gone", "Pending Retained"}},
+		"creating": {[]plan.Call{plan.Create{Key: of.Key}}, nil, outcomes{"Creating InProgress", "Creating InProgress", "Creating InProgress"}},
+		"absent, and an earlier leader may have created one": {nil, func(i *plan.Interface, f *plan.Facts) {
+			i.Inherited, f.Era.Since = true, start.Add(-inventory.VisibilityWindow+time.Second)
+		}, outcomes{create, "Pending NotVisible", "Pending Retained"}},
+		"absent, and earlier leaders knew nothing of it": {nil, func(_ *plan.Interface, f *plan.Facts) { f.Era.Since = start },
+			outcomes{create, "Pending, gone", "Pending Retained"}},
+		"absent, and a call had no answer": {nil, func(i *plan.Interface, f *plan.Facts) {
+			lost := &eni.APIError{Class: eni.Transient}
+			f.Attempts = plan.Record(nil, plan.Create{Key: i.Key}, lost, start.Add(-time.Minute))
+		}, outcomes{create, "Pending NotVisible", "Pending Retained"}},
+		"absent, and the instance has ended": {nil, func(_ *plan.Interface, f *plan.Facts) {
+			f.Snapshot.Instance.State = eni.InstanceTerminated
+		}, outcomes{"Pending, gone", "Pending, gone", "Pending Retained"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outcome := func(goal plan.Goal) string {
+				i, f := object(goal, 0, 1, ""), facts()
+				f.InFlight = tc.inFlight
+				if tc.change != nil {
+					tc.change(&i, &f)
+				}
+				return words(plan.Compute([]plan.Interface{i}, f, start))
+			}
+			got := outcomes{outcome(plan.Serve), outcome(plan.Release), outcome(plan.Keep)}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("by goal (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestTheRuleOfALaunchInterface: it is updated in place, and neither detached nor deleted.
 func TestTheRuleOfALaunchInterface(t *testing.T) {
 	t.Parallel()
-	i := member(plan.Ensure)
-	i.Launched = &eni.Interface{ID: "eni-1", SubnetID: "s1", Status: eni.InUse, SourceDestCheck: true,
-		Attachment: &eni.Attachment{ID: "a-1", InstanceID: instance, Slot: device(1), Status: eni.AttachmentAttached}}
-	i.Interface = i.Launched
-	if got := planOf(i); got != "Attached " {
-		t.Errorf("got %s, want an attached interface and no action", got)
+	for _, tc := range []struct {
+		goal plan.Goal
+		held bool
+		want string
+	}{
+		{plan.Serve, false, `set description "d" of eni-1`},
+		{plan.Release, false, "Attached, gone"},
+		{plan.Release, true, "Attached InUseByPods"},
+		{plan.Keep, false, "Attached Retained"},
+	} {
+		i := object(tc.goal, 0, 1, "eni-1")
+		i.Launched, i.Held = true, tc.held
+		r := on(instance, "eni-1", 1, i)
+		r.Description, r.Tags = "from the template", map[string]string{"x": "y"}
+		f := facts(r)
+		f.Launched, f.Interfaces = f.Interfaces, nil
+		got := plan.Compute([]plan.Interface{i}, f, start)
+		if words(got) != tc.want {
+			t.Errorf("goal %d, held %t: %s, want %s", tc.goal, tc.held, words(got), tc.want)
+		}
+		if message := got.Interfaces[0].Problem.Message; tc.held && !strings.Contains(message, "stays with its instance") {
+			t.Errorf("the message does not say that the interface stays: %s", message)
+		}
 	}
 }
 
-// outcome plans an interface with a goal, and returns its actions or, without any, its phase and reason.
-func outcome(goal plan.Goal, record *inventory.Record) string {
-	i := member(goal)
-	if record != nil {
-		r := *record
-		r.Tags, r.Member = i.DesiredTags(nil), i.Member.Member
-		of := r.Interface
-		i.Record, i.Interface = &r, &of
+// TestAnEndedInstance: EC2 detaches its interfaces, and one that is left is deleted also if it is held.
+func TestAnEndedInstance(t *testing.T) {
+	t.Parallel()
+	for _, goal := range []plan.Goal{plan.Serve, plan.Release} {
+		i := object(goal, 0, 1, "eni-1")
+		i.Held = true
+		attached, left := facts(on(instance, "eni-1", 1, i)), facts(unattached("eni-1", i))
+		for _, f := range []*plan.Facts{&attached, &left} {
+			f.Snapshot.Instance.State = eni.InstanceShuttingDown
+		}
+		if got := words(plan.Compute([]plan.Interface{i}, attached, start)); got != "Attached Removing" {
+			t.Errorf("goal %d, attached: %s", goal, got)
+		}
+		if got := words(plan.Compute([]plan.Interface{i}, left, start)); got != "delete eni-1: its instance is gone" {
+			t.Errorf("goal %d, left: %s", goal, got)
+		}
 	}
-	return planOf(i)
-}
-
-// member returns a member with a goal.
-func member(goal plan.Goal) plan.Interface {
-	m := identity.Member{Cluster: cluster, NodeENI: "n3", Node: "node-1", InstanceID: instance,
-		Key: identity.Key{Owner: "uid-1"}, Generation: 1}
-	i := plan.Interface{Goal: goal, Member: plan.Member{Member: m, Slot: device(1), RequestedSlot: device(1)}}
-	switch goal {
-	case plan.Ensure:
-		i.Settings = &plan.DesiredInterface{Subnets: []string{"s1"}, Slot: device(1), Spec: eni.Spec{SourceDestCheck: true}}
-	case plan.Release:
-		i.Why.Message = "unwanted"
-	case plan.Retain:
-		i.Why.Reason = plan.Retained
-	}
-	return i
-}
-
-// planOf plans one interface, and returns its actions or, without any, its phase and reason.
-func planOf(i plan.Interface) string {
-	look := &eni.InstanceSnapshot{At: start, Instance: eni.Instance{ID: instance, State: eni.InstanceRunning}}
-	p := plan.Compute(plan.Desired{Cluster: cluster, Node: "node-1", InstanceID: instance, Interfaces: []plan.Interface{i}},
-		plan.Observed{Snapshot: look, Limits: limits(4), NodeRegistered: true}, start)
-	if all := kinds(p); len(all) > 0 {
-		return strings.Join(all, ", ")
-	}
-	return fmt.Sprintf("%s %s", p.Members[0].Phase, p.Members[0].Why.Reason)
 }

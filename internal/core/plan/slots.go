@@ -4,14 +4,14 @@
 package plan
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/message"
 )
 
 // Slots are the slots of one instance: the interface in each slot, and how many more the instance supports.
@@ -20,7 +20,7 @@ type Slots struct {
 	limits       eni.Limits
 	// holders describes the holder of each taken slot, for people.
 	holders map[eni.Slot]string
-	// cni is set if the VPC CNI has one of them. It can be configured to use fewer.
+	// cni is set if the VPC CNI has one of them.
 	cni bool
 	// leaving are the taken slots that the controller is freeing.
 	leaving map[eni.Slot]bool
@@ -32,37 +32,36 @@ type Slots struct {
 
 // ObservedSlots returns the slots as the snapshot shows them. For our own interfaces it uses the inventory, which can
 // be newer: an interface in the snapshot that the inventory does not have was deleted, and has no slot.
-func ObservedSlots(d Desired, o Observed, now time.Time) *Slots {
-	s := &Slots{limits: o.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{},
+func ObservedSlots(cluster, instanceID string, f Facts, now time.Time) *Slots {
+	s := &Slots{limits: f.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{},
 		reserved: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}
-	for _, r := range o.Expected() {
-		s.occupy(r.Interface, d.InstanceID)
-	}
-	for _, i := range o.Launched {
-		s.occupy(i, d.InstanceID)
+	known := map[string]bool{}
+	for _, r := range slices.Concat(f.expected(), f.Launched) {
+		known[r.ID] = true
+		s.occupy(r.Interface, instanceID)
 	}
 	var lookedAt time.Time
-	if o.Snapshot != nil {
-		lookedAt, s.instanceType = o.Snapshot.At, o.Snapshot.Instance.Type
-		for _, i := range o.Snapshot.Interfaces {
-			member, verdict := identity.Read(d.Cluster, i.Tags)
-			known := verdict == identity.Owned && member.InstanceID == d.InstanceID
-			if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {
-				s.occupy(i, d.InstanceID)
+	if f.Snapshot != nil {
+		lookedAt, s.instanceType = f.Snapshot.At, f.Snapshot.Instance.Type
+		for _, i := range f.Snapshot.Interfaces {
+			tagged, verdict := identity.Read(cluster, i.Tags)
+			ours := known[i.ID] || verdict == identity.Owned && tagged.InstanceID == instanceID
+			if !ours || i.Attachment != nil && i.Attachment.Slot == eni.Primary {
+				s.occupy(i, instanceID)
 			}
 		}
 	}
-	for slot, refusal := range o.refusals() {
+	for slot, refusal := range f.refusals() {
 		s.markUnusable(slot, refusal, lookedAt, now)
 	}
 	return s
 }
 
-// refusals returns EC2's refusals by slot, over all members: a slot that one member cannot use is unusable for all.
-func (o Observed) refusals() map[eni.Slot]UnusableSlot {
+// refusals returns EC2's refusals by slot, over all objects: a slot that one interface cannot use is unusable for all.
+func (f Facts) refusals() map[eni.Slot]UnusableSlot {
 	all := map[eni.Slot]UnusableSlot{}
-	for _, failure := range o.Backoffs {
-		for slot, refusal := range failure.UnusableSlots {
+	for _, attempts := range f.Attempts {
+		for slot, refusal := range attempts.UnusableSlots {
 			known := all[slot]
 			if refusal.At.Before(known.At) {
 				refusal.At = known.At
@@ -82,11 +81,9 @@ func (s *Slots) markUnusable(slot eni.Slot, refusal UnusableSlot, lookedAt, now 
 	}
 	s.refused[slot] = true
 	if (lookedAt.After(refusal.At) || refusal.Count > 1) && now.Before(refusal.until()) {
-		s.holders[slot] = unusableSlot
+		s.holders[slot] = message.Unusable
 	}
 }
-
-const unusableSlot = "EC2, which shows no interface there; stopping and starting the instance can free it"
 
 // wouldBeFull reports why no further interface fits if EC2 keeps refusing, so that retries of one slot after another do
 // not change the status.
@@ -94,7 +91,7 @@ func (s *Slots) wouldBeFull(slot eni.Slot) *Problem {
 	pessimist := *s
 	pessimist.holders = maps.Clone(s.holders)
 	for refused := range s.refused {
-		pessimist.holders[refused] = unusableSlot
+		pessimist.holders[refused] = message.Unusable
 	}
 	return pessimist.room(slot)
 }
@@ -104,9 +101,8 @@ func (s *Slots) occupy(i eni.Interface, instanceID string) {
 		return
 	}
 	// Two reads from different times can have two interfaces in one slot. Either will do, but the choice must be stable.
-	whose := holderOf(i)
-	s.cni = s.cni || whose == vpcCNI
-	holder := fmt.Sprintf("%s (%s)", i.ID, whose)
+	holder, cni := message.Holder(i)
+	s.cni = s.cni || cni
 	if other := s.holders[i.Attachment.Slot]; other == "" || holder < other {
 		s.holders[i.Attachment.Slot] = holder
 	}
@@ -115,39 +111,8 @@ func (s *Slots) occupy(i eni.Interface, instanceID string) {
 // freeWhenGone records that the controller is freeing a slot.
 func (s *Slots) freeWhenGone(slot eni.Slot) { s.leaving[slot] = true }
 
-// reserve reserves a slot, so that members that accept another one do not take it.
+// reserve reserves a slot, so that interfaces that accept another one do not take it.
 func (s *Slots) reserve(slot eni.Slot) { s.reserved[slot] = true }
-
-const vpcCNI = "the VPC CNI"
-
-// holderOf describes the probable owner of an interface.
-func holderOf(i eni.Interface) string {
-	switch {
-	case i.Attachment != nil && i.Attachment.Slot == eni.Primary:
-		return "the primary interface"
-	case i.Tags[identity.TagNodeENI] != "":
-		return "NodeENI " + i.Tags[identity.TagNodeENI]
-	case i.Tags[identity.TagNodeTemplate] != "":
-		return "AWSNodeTemplate " + i.Tags[identity.TagNodeTemplate]
-	case i.Tags["node.k8s.amazonaws.com/instance_id"] != "":
-		return vpcCNI
-	case i.RequesterManaged:
-		return "an AWS service"
-	default:
-		return "not managed by multieni"
-	}
-}
-
-// cannotBeMade says why EC2, or the controller, cannot create the member's interface in any slot.
-func (p *planner) cannotBeMade(m *Interface) *Problem {
-	if problem := p.notImported(m.Settings); problem != nil {
-		return problem
-	}
-	if m.SecurityGroupProblem != nil {
-		return m.SecurityGroupProblem
-	}
-	return addressProblem(m, p.Limits, p.slots.instanceType)
-}
 
 // allocate returns a slot for a desired interface and marks it taken: the requested one or, unless only that one is
 // allowed, another one of the same card.
@@ -220,9 +185,7 @@ func (s *Slots) beyondLast(slot eni.Slot) *Problem {
 	if last < 0 || slot.Device <= last {
 		return nil
 	}
-	return &Problem{NoSuchDeviceIndex, fmt.Sprintf(
-		"network card %d of %s has the device indices 0 to %d, and no %d; lower deviceIndex, or set "+
-			"deviceIndexPolicy: Prefer, or use a larger instance type", slot.Card, s.instanceType, last, slot.Device)}
+	return &Problem{NoSuchDeviceIndex, message.NoSuchDeviceIndex(slot, s.instanceType, last)}
 }
 
 // whyTaken says why the only allowed slot is not available. Room elsewhere on the instance does not matter then.
@@ -230,8 +193,7 @@ func (s *Slots) whyTaken(slot eni.Slot) *Problem {
 	if s.leaving[slot] {
 		return s.waitForSlot(slot)
 	}
-	return &Problem{SlotTaken, fmt.Sprintf(
-		"%s is held by %s; free it, or ask for another deviceIndex, or set deviceIndexPolicy: Prefer", slot, s.holders[slot])}
+	return &Problem{SlotTaken, message.SlotTaken(slot, s.holders[slot])}
 }
 
 // room reports why no further interface fits on the card of the slot. If the limits are unknown, EC2 decides.
@@ -241,9 +203,7 @@ func (s *Slots) room(slot eni.Slot) *Problem {
 	}
 	onCard := s.limits.MaxOnCard(slot.Card)
 	if onCard == 0 {
-		return &Problem{NoSuchNetworkCard,
-			fmt.Sprintf("%s has %s, and no card %d; change networkCardIndex or the instance type",
-				s.instanceType, s.limits.CardNames(), slot.Card)}
+		return &Problem{NoSuchNetworkCard, message.NoSuchNetworkCard(slot.Card, s.instanceType, s.limits)}
 	}
 	total, there := len(s.holders), 0
 	for held := range s.holders {
@@ -259,8 +219,7 @@ func (s *Slots) room(slot eni.Slot) *Problem {
 	}
 	switch {
 	case total >= s.limits.Interfaces:
-		return &Problem{InstanceFull, fmt.Sprintf("%s takes %d interfaces and all are in use: %s; %s",
-			s.instanceType, s.limits.Interfaces, s.list(), s.moreRoom())}
+		return &Problem{InstanceFull, message.InstanceFull(s.instanceType, s.limits.Interfaces, s.holders, s.cni)}
 	case there >= onCard:
 		return s.cardFull(slot.Card)
 	}
@@ -268,28 +227,102 @@ func (s *Slots) room(slot eni.Slot) *Problem {
 }
 
 func (s *Slots) cardFull(card int) *Problem {
-	return &Problem{InstanceFull, fmt.Sprintf(
-		"network card %d of %s takes %d interfaces and all are in use: %s; use another card or a larger instance type",
-		card, s.instanceType, s.limits.MaxOnCard(card), s.list())}
-}
-
-// moreRoom says what a user can do about a full instance.
-func (s *Slots) moreRoom() string {
-	if s.cni {
-		return "use a larger instance type, ask for fewer interfaces, or let the VPC CNI keep fewer warm ENIs"
-	}
-	return "use a larger instance type, or ask for fewer interfaces"
+	return &Problem{InstanceFull, message.CardFull(card, s.instanceType, s.limits.MaxOnCard(card), s.holders)}
 }
 
 func (s *Slots) waitForSlot(slot eni.Slot) *Problem {
-	return &Problem{InProgress, fmt.Sprintf("waiting for %s: %s is leaving it", slot, s.holders[slot])}
+	return &Problem{InProgress, message.SlotLeft(slot, s.holders[slot])}
 }
 
-func (s *Slots) list() string {
-	slots := slices.SortedFunc(maps.Keys(s.holders), eni.CompareSlots)
-	words := make([]string, len(slots))
-	for n, slot := range slots {
-		words[n] = fmt.Sprintf("%s at %s", s.holders[slot], slot)
+// allocateSlots allocates a slot for every wanted interface without one. Existing interfaces come first, so that none
+// of them stays unattached because a new one took its slot. Slots that are requested exactly are reserved. Interfaces
+// that are being created come before all others and keep their slots.
+func (p *planner) allocateSlots() {
+	var unplaced []*item
+	for _, m := range p.items {
+		switch {
+		case m.Goal == Release && m.record != nil && m.record.AttachedTo(p.instanceID) && !m.isLaunched:
+			if !p.refused(m) {
+				p.slots.freeWhenGone(m.slot)
+			}
+		case m.again != nil && m.again.AttachedTo(p.instanceID):
+			m.slot = m.again.Attachment.Slot
+		case m.Goal == Serve && !m.hasSlot():
+			unplaced = append(unplaced, m)
+			if m.Settings.ExactSlot {
+				p.slots.reserve(m.Settings.Slot)
+			}
+		}
 	}
-	return strings.Join(words, ", ")
+	isBeingMade := func(m *item) bool { return p.creating(m.Key.UID) != nil }
+	slices.SortStableFunc(unplaced, func(a, b *item) int {
+		return cmp.Or(first(isBeingMade(a), isBeingMade(b)), first(a.record != nil, b.record != nil),
+			first(a.Settings.ExactSlot, b.Settings.ExactSlot))
+	})
+	for _, m := range unplaced {
+		p.allocateSlot(m)
+	}
+	p.countUnattached()
+}
+
+// hasSlot reports whether the interface has a slot, even while it is being detached. One that is gone has none.
+func (m *item) hasSlot() bool {
+	return m.record == nil && m.ENIID != "" || m.record != nil && m.record.Attachment != nil
+}
+
+func (p *planner) allocateSlot(m *item) {
+	m.problem = p.outsideCluster()
+	if m.problem == nil && m.record == nil {
+		m.problem = p.cannotBeMade(m)
+	}
+	if m.problem == nil {
+		slot := m.Settings.Slot
+		if create := p.creating(m.Key.UID); create != nil {
+			slot = create.Slot
+		}
+		m.slot, m.problem = p.slots.allocate(slot, m.Settings.ExactSlot, message.Planned(m.Key.NodeENI))
+	}
+}
+
+// cannotBeMade says why EC2, or the controller, cannot create the interface in any slot.
+func (p *planner) cannotBeMade(m *item) *Problem {
+	if problem := p.notImported(m.Settings); problem != nil {
+		return problem
+	}
+	if m.Interface.Problem != nil {
+		return m.Interface.Problem
+	}
+	return addressProblem(m, p.Limits, p.slots.instanceType)
+}
+
+// countUnattached skips interfaces without a slot: they wait for a person and must not delay others. One that EC2 was
+// asked to make counts before the answer.
+func (p *planner) countUnattached() {
+	for _, m := range p.items {
+		onItsWay := m.Goal == Serve && (m.problem == nil || m.problem.Reason.Transient()) || m.Goal == Release
+		r := cmp.Or(m.record, m.again, m.likely)
+		isMade := r == nil && p.creating(m.Key.UID) != nil
+		if isMade || onItsWay && r != nil && (r.Attachment == nil || isExpected(r.Attachment)) {
+			p.unattached++
+		}
+	}
+}
+
+// refused reports whether EC2 refuses to detach an interface that is being removed, so that its slot may never become
+// free.
+func (p *planner) refused(m *item) bool {
+	failure := p.Attempts[m.Key.UID].Failure
+	return failure.isRemoval() && (failure.Count >= maxDetachFailures || !failure.problem().Reason.Transient())
+}
+
+// first orders true before false.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
 }

@@ -7,98 +7,89 @@ import (
 	"time"
 )
 
-// step is the part of a plan that concerns one member. The functions that compute it change neither the planner nor the
-// member; [planner.apply] adds it to the plan.
+// step is the part of a plan that concerns one object. The functions that compute it change neither the planner nor the
+// item; [planner.apply] adds it to the plan.
 type step struct {
-	// m is the member as rendered; Member is the member as the plan reports it.
-	m *Interface
-	Member
-	// recorded is set if the ledger of the plan must name the member's generation.
-	recorded bool
-	actions  []Action
-	// evictions are the pods to evict.
-	evictions []Eviction
-	// needsFreshRead is set if only a fresh read shows whether the step is right.
-	needsFreshRead bool
-	// requeueAt is the earliest time at which the step needs another plan; zero for none.
-	requeueAt time.Time
+	m *item
+	State
+	calls []Call
+	// gone and spent are set if the object has no interface any more, and can have no further one.
+	gone, spent bool
+	// needsRead is set if only a fresh read shows whether the step is right.
+	needsRead bool
+	// next is the earliest time at which the step needs another plan; zero for none.
+	next time.Time
 }
 
-// wait is a reason to do nothing about a member until some time.
+// wait is a reason to do nothing about an object until some time.
 type wait struct {
 	why   Problem
 	until time.Time
-	// needsFreshRead is set if only a fresh read shows whether the reason still holds.
-	needsFreshRead bool
+	// needsRead is set if only a fresh read shows whether the reason still holds.
+	needsRead bool
 }
 
 // begin returns a step that does nothing.
-func (m *Interface) begin(phase Phase) step {
-	s := step{m: m, Member: m.Member, recorded: m.EntersLedger, needsFreshRead: m.NeedsFreshRead}
-	s.Phase = phase
+func (m *item) begin() step {
+	s := step{m: m, needsRead: m.needsRead, State: State{
+		Key: m.Key, Goal: m.Goal, Phase: Pending, Evidence: m.evidence, Slot: m.slot,
+	}}
+	if m.record != nil {
+		i := m.record.Interface
+		s.Interface, s.Phase = &i, phaseOf(i)
+	}
 	return s
 }
 
-// act returns the step with further actions.
-func (s step) act(actions ...Action) step {
-	s.actions = append(s.actions, actions...)
+// act returns the step with further calls.
+func (s step) act(calls ...Call) step {
+	s.calls = append(s.calls, calls...)
 	return s
 }
 
 // requeue returns the step with another plan at the given time, unless it needs an earlier one already.
 func (s step) requeue(at time.Time) step {
-	s.requeueAt = earlier(s.requeueAt, at)
+	s.next = earlier(s.next, at)
 	return s
 }
 
-// record returns the step with the member's generation in the ledger, so that the ledger is complete again after a
-// loss.
-func (s step) record() step {
-	s.recorded = true
-	return s
-}
-
-// because returns the step with a reason. If a person has to act, it blocks a member that is not attached.
+// because returns the step with a reason. If a person has to act, it blocks an interface that is not attached.
 func (s step) because(why Problem) step {
 	if !why.Reason.Transient() && s.Phase != Attached {
 		s.Phase = Blocked
 	}
-	s.Why = why
+	s.Problem = why
 	return s
 }
 
 // wait returns the step that waits.
 func (s step) wait(w wait) step {
-	s.needsFreshRead = s.needsFreshRead || w.needsFreshRead
+	s.needsRead = s.needsRead || w.needsRead
 	return s.because(w.why).requeue(w.until)
 }
 
 // apply adds a step to the plan.
 func (p *planner) apply(s step) {
-	if s.recorded {
-		p.record(s.Member)
+	if s.m == nil {
+		return
 	}
-	for _, action := range s.actions {
-		if _, creates := action.(Create); creates {
+	p.steps = append(p.steps, s)
+	for _, call := range s.calls {
+		if _, creates := call.(Create); creates && s.m.again == nil { // a repetition makes no further one
 			p.unattached++
 		}
 	}
-	p.plan.Actions = append(p.plan.Actions, s.actions...)
-	p.plan.Evictions = append(p.plan.Evictions, s.evictions...)
-	if !s.requeueAt.IsZero() {
-		p.requeueAt(s.requeueAt)
+	p.plan.Calls = append(p.plan.Calls, s.calls...)
+	if s.gone {
+		p.plan.Gone = append(p.plan.Gone, s.Key.UID)
+	}
+	if s.spent {
+		p.plan.Spent = append(p.plan.Spent, s.Key.UID)
+	}
+	if !s.next.IsZero() {
+		p.plan.Next = earlier(p.plan.Next, s.next)
 	}
 }
-
-// record adds the generation of an existing interface to the ledger.
-func (p *planner) record(m Member) {
-	if p.plan.Ledger[m.Key] < m.Generation {
-		p.plan.Ledger[m.Key] = m.Generation
-	}
-}
-
-// requeueAt requests another plan at the given time, unless an earlier one is requested already.
-func (p *planner) requeueAt(at time.Time) { p.plan.RequeueAt = earlier(p.plan.RequeueAt, at) }
 
 // earlier returns the earlier of two times; the first one may be zero for none.
 func earlier(at, other time.Time) time.Time {

@@ -21,12 +21,34 @@ func (e *UnavailableError) Error() string { return e.message }
 // (docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html).
 const reservedFirst = 4
 
+// Folder is the file of one interface of a network, with the leases of its addresses.
+type Folder struct {
+	Network
+	Leases []Lease
+}
+
+// FolderOf returns the index of the folder from which a holder gets its addresses: the one that has a lease of it, else
+// the one that is open, else any; -1 without folders. An interface that replaces another one is open while the other
+// one keeps the leases of its pods.
+func FolderOf(folders []Folder, holder Holder) int {
+	mine := func(f Folder) bool {
+		return slices.ContainsFunc(f.Leases, func(l Lease) bool { return l.InUse() && l.Is(holder) })
+	}
+	for _, is := range []func(Folder) bool{mine, func(f Folder) bool { return f.IsOpen() }} {
+		if at := slices.IndexFunc(folders, is); at >= 0 {
+			return at
+		}
+	}
+	return len(folders) - 1
+}
+
 // Allocate returns the leases of a holder: existing ones, and new ones for the families without one. After an error the
 // leases are unchanged; a [RequestError] lasts until the pod or the NodeENI changes. Allocate takes the address
-// that the pod asks for, or the lowest free one, so that prefixes become idle. A holder that attaches again can have
-// another link than before.
-func (n Network) Allocate(leases []Lease, holder Holder, request Request, now time.Time) ([]Lease, error) {
-	mine, err := n.allocate(leases, holder, request, now)
+// that the pod asks for, or the lowest free one, so that prefixes become idle. The argument others has the leases of
+// other interfaces of the network: no address of them is free. A holder that attaches again can have another link than
+// before.
+func (n Network) Allocate(leases, others []Lease, holder Holder, request Request, now time.Time) ([]Lease, error) {
+	mine, err := n.allocate(leases, others, holder, request, now)
 	for i := range mine {
 		if l := &mine[i]; l.Attachment != holder.Attachment || l.Link != holder.Link {
 			l.Attachment, l.Link, l.Since, l.First = holder.Attachment, holder.Link, now, l.PodSince()
@@ -35,20 +57,20 @@ func (n Network) Allocate(leases []Lease, holder Holder, request Request, now ti
 	return mine, err
 }
 
-func (n Network) allocate(leases []Lease, holder Holder, request Request, now time.Time) ([]Lease, error) {
+func (n Network) allocate(leases, others []Lease, holder Holder, request Request, now time.Time) ([]Lease, error) {
 	if n.Attachment == Observed {
 		return nil, fmt.Errorf("NodeENI %s has pods.attachment Observed, so multieni gives its pods no addresses: name "+
 			"another IPAM plugin in the NetworkAttachmentDefinition, or set pods.attachment: IPVLAN", n.NodeENI)
 	}
 	attached := slices.ContainsFunc(leases, func(l Lease) bool { return l.InUse() && l.Is(holder) })
-	if err := n.Open(); err != nil && !attached {
+	if err := n.Takes(); err != nil && !attached {
 		return nil, err
 	}
 	if err := n.validateRequest(request); err != nil {
 		return nil, err
 	}
 	if n.Attachment == HostDevice {
-		return n.own(leases, holder, now)
+		return n.own(leases, others, holder, now)
 	}
 	var mine []Lease
 	for _, l := range leases {
@@ -60,7 +82,7 @@ func (n Network) allocate(leases []Lease, holder Holder, request Request, now ti
 		if slices.ContainsFunc(mine, func(l Lease) bool { return family.Subnet.Contains(l.Address) }) {
 			continue
 		}
-		lease, err := n.choose(family, leases, holder, request, now)
+		lease, err := n.choose(family, known{leases, others}, holder, request, now)
 		if err != nil {
 			return nil, err
 		}
@@ -69,9 +91,9 @@ func (n Network) allocate(leases []Lease, holder Holder, request Request, now ti
 	return mine, nil
 }
 
-// Open returns nil if further pods can get addresses, or why they cannot.
-func (n Network) Open() error {
-	if !n.Draining {
+// Takes returns nil if further pods can get addresses, or why they cannot.
+func (n Network) Takes() error {
+	if n.IsOpen() {
 		return nil
 	}
 	return &UnavailableError{fmt.Sprintf("the interface of NodeENI %s on node %s takes no further pod, because it "+
@@ -82,8 +104,13 @@ func (n Network) Open() error {
 // own gives the interface's own address to one holder. It does not rest, because a pod that replaces another one has
 // no other address to take. Any lease of another holder excludes the holder: a pod that attached before the NodeENI
 // asked for HostDevice still has a link on the interface.
-func (n Network) own(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
+func (n Network) own(leases, others []Lease, holder Holder, now time.Time) ([]Lease, error) {
 	var mine []Lease
+	for _, l := range others {
+		if l.InUse() && slices.Contains(n.Addresses, l.Address) {
+			return nil, n.occupied(l)
+		}
+	}
 	for _, l := range leases {
 		switch {
 		case !l.InUse():
@@ -124,12 +151,9 @@ func (n Network) families() []*Family {
 
 // lowest returns the lowest usable address that is not taken.
 func (f Family) lowest(taken map[netip.Addr]bool) (netip.Addr, bool) {
-	prefixes := slices.SortedFunc(slices.Values(f.Prefixes), func(a, b Prefix) int { return a.CIDR.Compare(b.CIDR) })
+	prefixes := slices.SortedFunc(slices.Values(f.Prefixes), netip.Prefix.Compare)
 	for _, p := range prefixes {
-		if p.Draining {
-			continue
-		}
-		for a := p.CIDR.Addr(); p.CIDR.Contains(a); a = a.Next() {
+		for a := p.Addr(); p.Contains(a); a = a.Next() {
 			if !taken[a] && f.usable(p, a) {
 				return a, true
 			}
@@ -140,8 +164,8 @@ func (f Family) lowest(taken map[netip.Addr]bool) (netip.Addr, bool) {
 
 // usable reports whether a pod may have the address. EC2 reserves some addresses of each subnet. The first address of
 // an IPv6 prefix is the anycast address of its routers (RFC 4291, 2.6.1), which a pod that forwards treats as its own.
-func (f Family) usable(p Prefix, a netip.Addr) bool {
-	return a != f.Gateway && !f.reserved(a) && (a.Is4() || a != p.CIDR.Addr())
+func (f Family) usable(p netip.Prefix, a netip.Addr) bool {
+	return a != f.Gateway && !f.reserved(a) && (a.Is4() || a != p.Addr())
 }
 
 func (f Family) reserved(a netip.Addr) bool { return Reserved(f.Subnet, a) }

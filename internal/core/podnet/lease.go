@@ -14,6 +14,9 @@ import (
 // the former pod for a while.
 const RestTime = 60 * time.Second
 
+// keepTime is how long a lease is kept after its pod. No decision looks back further.
+const keepTime = 10 * time.Minute
+
 const maxText = 4096
 
 // Holder is the link in a pod that has an address.
@@ -184,7 +187,7 @@ func EndOfBoots(leases []Lease, boot Boot) []Lease {
 
 // Sweep ends the leases of earlier boots, and those whose network namespace is gone: no runtime may ever end them. It
 // returns the leases that a decision still needs, and those among them that it ended. The addresses of stale leases
-// have been free for longer than [IdleTime], so the leases count for nothing.
+// have been free for longer than any decision looks back, so the leases count for nothing.
 func Sweep(leases []Lease, boot Boot, now time.Time, gone func(Lease) bool) (kept, ended, stale []Lease) {
 	changed := map[netip.Addr]Lease{}
 	for _, l := range EndOfBoots(leases, boot) {
@@ -214,4 +217,4 @@ func Sweep(leases []Lease, boot Boot, now time.Time, gone func(Lease) bool) (kep
 
 // isStale reports whether the address has been free for longer than any decision looks back. A clock that went back by
 // more than that makes a lease stale too, as with [Lease.Rests].
-func (l Lease) isStale(now time.Time) bool { return !l.InUse() && now.Sub(l.Freed).Abs() > IdleTime }
+func (l Lease) isStale(now time.Time) bool { return !l.InUse() && now.Sub(l.Freed).Abs() > keepTime }

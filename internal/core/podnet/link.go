@@ -79,8 +79,8 @@ func (f Family) onLink(a netip.Addr) netip.Prefix {
 		return netip.PrefixFrom(a, f.Subnet.Bits())
 	}
 	for _, p := range f.Prefixes {
-		if p.CIDR.Contains(a) {
-			return netip.PrefixFrom(a, p.CIDR.Bits())
+		if p.Contains(a) {
+			return netip.PrefixFrom(a, p.Bits())
 		}
 	}
 	return netip.PrefixFrom(a, a.BitLen())

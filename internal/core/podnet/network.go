@@ -10,16 +10,12 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"time"
 )
 
 const (
-	// NetworkVersion is the latest version of the file of a network. A CNI program and an agent of different releases
-	// share the files for a while, during an upgrade or after a return to an earlier release. So a file only gains fields,
-	// and programs ignore those that they do not know. A field without which a network would be misread raises the version
-	// of the files that have it:
-	//
-	//   - Version 2 is that of a network with [Network.Draining].
+	// NetworkVersion is the version of the file of a network. A CNI program and an agent of different releases share the
+	// files for a while, during an upgrade or after a return to an earlier release. So a file only gains fields, and
+	// programs ignore those that they do not know. A field without which a network would be misread raises the version.
 	NetworkVersion = 2
 	// LeaseVersion is the version of the file of a lease. It has no fields that raise it: every release must be able to
 	// end the leases of every other.
@@ -60,38 +56,41 @@ type Network struct {
 	MAC        string     `json:"mac"`
 	MTU        int        `json:"mtu,omitempty"`
 	Attachment Attachment `json:"attachment"`
+	// UID is that of the NetworkInterface for which the file is open or closed.
+	UID string `json:"uid"`
+	// Phase says whether further pods can get addresses.
+	Phase Phase `json:"phase"`
 	// IPv4 and IPv6 are the families from which a pod gets an address. A pod gets one address of each, or none at all.
-	// Only a draining network can have neither family, because the ranges of its subnet may be unknown by then.
+	// Only a closed network can have neither family, because the ranges of its subnet may be unknown.
 	IPv4 *Family `json:"ipv4,omitempty"`
 	IPv6 *Family `json:"ipv6,omitempty"`
 	// Addresses are the interface's own, the primary one first. Pods get them with HostDevice.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// Routes are the destinations that pods reach through the gateway of the subnet.
 	Routes []netip.Prefix `json:"routes,omitempty"`
-	// Draining is set if no further pod gets an address: the interface must be removed, or the API server does not know
-	// yet that pods can attach.
-	Draining bool `json:"draining,omitempty"`
 }
+
+// Phase says whether further pods can get addresses of a network.
+type Phase string
+
+const (
+	// Open networks take further pods: the API server knows that they can.
+	Open Phase = "Open"
+	// Closed networks keep the leases of their pods.
+	Closed Phase = "Closed"
+)
 
 // Family is the IPv4 or the IPv6 part of a pod network.
 type Family struct {
 	Subnet  netip.Prefix `json:"subnet"`
 	Gateway netip.Addr   `json:"gateway"`
 	// MaxPrefixes is the largest number of prefixes that the NodeENI allows; 0 if unknown.
-	MaxPrefixes int      `json:"maxPrefixes,omitempty"`
-	Prefixes    []Prefix `json:"prefixes,omitempty"`
+	MaxPrefixes int `json:"maxPrefixes,omitempty"`
+	// Prefixes are the blocks of addresses that EC2 assigned to the interface.
+	Prefixes []netip.Prefix `json:"prefixes,omitempty"`
 	// Granted are the IPv4 ranges of the subnet whose addresses pods may ask for. An address of a prefix is not one of
 	// them: EC2 moves none.
 	Granted []netip.Prefix `json:"granted,omitempty"`
-}
-
-// Prefix is a block of addresses that EC2 assigned to the interface.
-type Prefix struct {
-	CIDR netip.Prefix `json:"cidr"`
-	// Draining is set if no further pod gets an address of it.
-	Draining bool `json:"draining,omitempty"`
-	// Since is the time at which the agent first saw the prefix.
-	Since time.Time `json:"since,omitzero"`
 }
 
 // networkFile is the content of the file of a network.
@@ -105,7 +104,7 @@ type networkFile struct {
 type LaterVersionError struct{ Version int }
 
 func (e *LaterVersionError) Error() string {
-	return fmt.Sprintf("the file has version %d, and this program reads versions 1 to %d", e.Version, NetworkVersion)
+	return fmt.Sprintf("the file has version %d, and this program reads version %d", e.Version, NetworkVersion)
 }
 
 // ParseNetwork parses the file of a network. It ignores unknown fields, which a later agent can write, and rejects
@@ -117,8 +116,8 @@ func ParseNetwork(text []byte) (Network, error) {
 	if err := decode(text, &file); err != nil {
 		return Network{}, err
 	}
-	if file.Version < 1 {
-		return Network{}, fmt.Errorf("version is %d, want 1 to %d", file.Version, NetworkVersion)
+	if file.Version < NetworkVersion {
+		return Network{}, fmt.Errorf("version is %d, want %d", file.Version, NetworkVersion)
 	}
 	var later error
 	if file.Version > NetworkVersion {
@@ -128,14 +127,6 @@ func ParseNetwork(text []byte) (Network, error) {
 		return Network{}, cmp.Or(later, err)
 	}
 	return file.Network, later
-}
-
-// version returns the lowest version of the file whose programs do not misread the network.
-func (n Network) version() int {
-	if n.Draining {
-		return NetworkVersion
-	}
-	return 1
 }
 
 // decode reads one JSON value and nothing after it.
@@ -151,7 +142,7 @@ func (n Network) Encode() ([]byte, error) {
 	if err := n.Validate(); err != nil {
 		return nil, err
 	}
-	return encode(networkFile{n.version(), n})
+	return encode(networkFile{NetworkVersion, n})
 }
 
 func encode(value any) ([]byte, error) {
@@ -172,11 +163,8 @@ func (n Network) Validate() error {
 			return fmt.Errorf("%s: %w", field, err)
 		}
 	}
-	if n.Attachment != IPVLAN && n.Attachment != HostDevice && n.Attachment != Observed {
-		return fmt.Errorf("attachment is %q, want %s, %s or %s", n.Attachment, IPVLAN, HostDevice, Observed)
-	}
-	if n.IPv4 == nil && n.IPv6 == nil && n.Attachment != Observed && !n.Draining {
-		return errors.New("neither ipv4 nor ipv6: pods would get no address")
+	if err := n.validatePhase(); err != nil {
+		return err
 	}
 	if err := n.IPv4.validate(true); err != nil {
 		return fmt.Errorf("ipv4: %w", err)
@@ -185,6 +173,23 @@ func (n Network) Validate() error {
 		return fmt.Errorf("ipv6: %w", err)
 	}
 	return n.validateRest()
+}
+
+// validatePhase validates what the use of the network depends on. A closed one may lack everything about addresses: the
+// interface may have no network for pods any more.
+func (n Network) validatePhase() error {
+	none := n.Attachment == "" && !n.IsOpen()
+	switch {
+	case n.Attachment != IPVLAN && n.Attachment != HostDevice && n.Attachment != Observed && !none:
+		return fmt.Errorf("attachment is %q, want %s, %s or %s", n.Attachment, IPVLAN, HostDevice, Observed)
+	case n.Phase != Open && n.Phase != Closed:
+		return fmt.Errorf("phase is %q, want %s or %s", n.Phase, Open, Closed)
+	case n.UID == "" || len(n.UID) > maxText:
+		return fmt.Errorf("uid is %q, want that of the NetworkInterface", n.UID)
+	case n.IPv4 == nil && n.IPv6 == nil && n.Attachment != Observed && n.IsOpen():
+		return errors.New("neither ipv4 nor ipv6: pods would get no address")
+	}
+	return nil
 }
 
 func (n Network) validateRest() error {
@@ -248,10 +253,10 @@ func (f *Family) validate(is4 bool) error {
 	}
 	seen := map[netip.Prefix]bool{}
 	for _, p := range f.Prefixes {
-		if !isNetwork(p.CIDR) || p.CIDR.Bits() != bits || !contains(f.Subnet, p.CIDR) || seen[p.CIDR] {
-			return fmt.Errorf("prefixes: %v is twice there, or no /%d of subnet %v", p.CIDR, bits, f.Subnet)
+		if !isNetwork(p) || p.Bits() != bits || !contains(f.Subnet, p) || seen[p] {
+			return fmt.Errorf("prefixes: %v is twice there, or no /%d of subnet %v", p, bits, f.Subnet)
 		}
-		seen[p.CIDR] = true
+		seen[p] = true
 	}
 	return f.validateGranted()
 }

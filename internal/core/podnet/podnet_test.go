@@ -28,34 +28,26 @@ func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
 func address(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// ipv4 returns an IPv4 family with the prefixes, which have existed for an hour.
+// ipv4 returns an IPv4 family with the prefixes.
 func ipv4(cidrs ...string) *podnet.Family {
 	f := &podnet.Family{Subnet: prefix("10.0.4.0/24"), Gateway: address("10.0.4.1"), MaxPrefixes: 4}
 	for _, c := range cidrs {
-		f.Prefixes = append(f.Prefixes, podnet.Prefix{CIDR: prefix(c), Since: start.Add(-time.Hour)})
+		f.Prefixes = append(f.Prefixes, prefix(c))
 	}
 	return f
-}
-
-// cidrs returns the prefixes of a family.
-func cidrs(f *podnet.Family) (all []netip.Prefix) {
-	for _, p := range f.Prefixes {
-		all = append(all, p.CIDR)
-	}
-	return all
 }
 
 func ipv6() *podnet.Family {
 	return &podnet.Family{
 		Subnet: prefix("2001:db8:0:4::/64"), Gateway: address("fe80:ec2::1"),
-		Prefixes: []podnet.Prefix{{CIDR: prefix("2001:db8:0:4:5::/80")}},
+		Prefixes: []netip.Prefix{prefix("2001:db8:0:4:5::/80")},
 	}
 }
 
 func network(v4, v6 *podnet.Family) podnet.Network {
 	return podnet.Network{
 		Name: "n3", NodeENI: "n3", Node: "node-1", Link: "net-n3", ENI: "eni-1", MAC: "02:00:00:00:00:01",
-		MTU: 9001, Attachment: podnet.IPVLAN, IPv4: v4, IPv6: v6,
+		MTU: 9001, Attachment: podnet.IPVLAN, UID: "uid-1", Phase: podnet.Open, IPv4: v4, IPv6: v6,
 	}
 }
 
@@ -86,8 +78,6 @@ func freed(leases []podnet.Lease, at time.Time) []podnet.Lease {
 }
 
 func TestAllocate(t *testing.T) {
-	draining := ipv4("10.0.4.16/28", "10.0.4.32/28")
-	draining.Prefixes[0].Draining = true
 	own := network(ipv4(), nil)
 	own.Attachment, own.Addresses = podnet.HostDevice, []netip.Addr{address("10.0.4.70"), address("10.0.4.71")}
 	for name, c := range map[string]struct {
@@ -100,13 +90,12 @@ func TestAllocate(t *testing.T) {
 		"none that rests":                         {network(ipv4("10.0.4.16/28"), nil), freed(used("10.0.4.16"), start.Add(-59*time.Second)), "10.0.4.17"},
 		"one that has rested":                     {network(ipv4("10.0.4.16/28"), nil), freed(used("10.0.4.16"), start.Add(-time.Minute)), "10.0.4.16"},
 		"one freed by a clock far ahead":          {network(ipv4("10.0.4.16/28"), nil), freed(used("10.0.4.16"), start.Add(time.Hour)), "10.0.4.16"},
-		"none of a draining prefix":               {network(draining, nil), nil, "10.0.4.32"},
 		"none that EC2 reserves":                  {network(ipv4("10.0.4.0/28"), nil), nil, "10.0.4.4"},
 		"both families":                           {network(ipv4("10.0.4.16/28"), ipv6()), nil, "10.0.4.16 2001:db8:0:4:5::1"},
 		"HostDevice: those of the interface":      {own, freed(used("10.0.4.70"), start), "10.0.4.70 10.0.4.71"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			leases, err := c.network.Allocate(c.leases, holder("a"), podnet.Request{}, start)
+			leases, err := c.network.Allocate(c.leases, nil, holder("a"), podnet.Request{}, start)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,12 +112,12 @@ func TestAllocate(t *testing.T) {
 
 func TestAllocateAgainReturnsTheLeasesOfTheHolder(t *testing.T) {
 	n := network(ipv4("10.0.4.16/28"), ipv6())
-	first, err := n.Allocate(nil, holder("a"), podnet.Request{}, start)
+	first, err := n.Allocate(nil, nil, holder("a"), podnet.Request{}, start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Draining = true
-	again, err := n.Allocate(first, holder("a"), podnet.Request{}, start.Add(time.Minute))
+	n.Phase = podnet.Closed
+	again, err := n.Allocate(first, nil, holder("a"), podnet.Request{}, start.Add(time.Minute))
 	if diff := cmp.Diff(first, again, addresses); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
@@ -141,7 +130,7 @@ func TestUnavailable(t *testing.T) {
 	own := network(ipv4(), nil)
 	own.Attachment, own.Addresses = podnet.HostDevice, []netip.Addr{address("10.0.4.70")}
 	removing := network(ipv4("10.0.4.16/28"), nil)
-	removing.Draining = true
+	removing.Phase = podnet.Closed
 	addressless := own
 	addressless.Addresses = nil
 	for name, c := range map[string]struct {
@@ -167,7 +156,7 @@ func TestUnavailable(t *testing.T) {
 		"HostDevice without an address": {addressless, nil, "the interface of NodeENI n3 on node node-1 has no address; see kubectl eni node node-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := c.network.Allocate(c.leases, holder("a"), podnet.Request{}, start)
+			_, err := c.network.Allocate(c.leases, nil, holder("a"), podnet.Request{}, start)
 			if unavailable := (*podnet.UnavailableError)(nil); !errors.As(err, &unavailable) || err.Error() != c.want {
 				t.Errorf("got %v\nwant %s", err, c.want)
 			}
@@ -230,17 +219,13 @@ func TestSettings(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	n := network(ipv4("10.0.4.16/28", "10.0.4.32/28"), ipv6())
-	n.IPv4.Prefixes[1].Draining = true
 	gone := start.Add(-30 * time.Second)
 	leases := append(used("10.0.4.16", "2001:db8:0:4:5::1", "10.0.4.99"), freed(used("10.0.4.32"), gone)...)
 	got := n.Usage(leases, start)
 	want := podnet.Usage{
-		Capacity: 17,
-		IPv4: podnet.FamilyUsage{Used: 2, Resting: 1, Free: 15, Capacity: 17, Prefixes: []podnet.PrefixUsage{
-			{Prefix: n.IPv4.Prefixes[0], Used: 1, Free: 15},
-			{Prefix: n.IPv4.Prefixes[1], Resting: 1, IdleSince: gone},
-		}},
-		IPv6: podnet.FamilyUsage{Used: 1, Free: 1<<48 - 2, Capacity: 1<<48 - 1, Prefixes: []podnet.PrefixUsage{{Prefix: n.IPv6.Prefixes[0], Used: 1, Free: 1<<48 - 2}}},
+		Capacity: 33,
+		IPv4:     podnet.FamilyUsage{Used: 2, Resting: 1, Free: 30, Capacity: 33},
+		IPv6:     podnet.FamilyUsage{Used: 1, Free: 1<<48 - 2, Capacity: 1<<48 - 1},
 		Pods: []podnet.PodUsage{
 			{Name: "upf/pod-10.0.4.16", Addresses: []netip.Addr{address("10.0.4.16")}},
 			{Name: "upf/pod-10.0.4.99", Addresses: []netip.Addr{address("10.0.4.99")}},
@@ -264,10 +249,8 @@ func TestUsageNamesABoundedNumberOfPods(t *testing.T) {
 }
 
 func TestCapacity(t *testing.T) {
-	draining := func(f *podnet.Family) *podnet.Family {
-		f.Prefixes[0].Draining = true
-		return f
-	}
+	closed := network(ipv4("10.0.4.16/28"), nil)
+	closed.Phase = podnet.Closed
 	for name, c := range map[string]struct {
 		network podnet.Network
 		leases  []podnet.Lease
@@ -277,7 +260,7 @@ func TestCapacity(t *testing.T) {
 		"two prefixes":                    {network(ipv4("10.0.4.16/28", "10.0.4.32/28"), nil), nil, 32},
 		"pods do not change it":           {network(ipv4("10.0.4.16/28"), nil), used("10.0.4.16", "10.0.4.17"), 16},
 		"an address at rest neither":      {network(ipv4("10.0.4.16/28"), nil), freed(used("10.0.4.16"), start), 16},
-		"a draining prefix takes no pods": {network(draining(ipv4("10.0.4.16/28", "10.0.4.32/28")), nil), used("10.0.4.17"), 17},
+		"a closed network takes no pods":  {closed, used("10.0.4.17"), 0},
 		"a pod needs both families":       {network(ipv4("10.0.4.16/28"), ipv6()), nil, 16},
 		"one family has no prefix yet":    {network(ipv4(), ipv6()), nil, 0},
 		"IPv6 alone has more than enough": {network(nil, ipv6()), nil, 1<<48 - 1},
@@ -290,7 +273,7 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// A draining network can lack its ranges or addresses. Pods that have addresses still count, because otherwise the
+// A closed network can lack its ranges or addresses. Pods that have addresses still count, because otherwise the
 // interface would be detached.
 func TestUsageOfUnknownRanges(t *testing.T) {
 	host := network(ipv4(), nil)
@@ -301,7 +284,7 @@ func TestUsageOfUnknownRanges(t *testing.T) {
 		"the own address of the device": host,
 	} {
 		t.Run(name, func(t *testing.T) {
-			n.Draining = true
+			n.Phase = podnet.Closed
 			if err := n.Validate(); err != nil {
 				t.Fatal(err)
 			}
@@ -326,51 +309,68 @@ func TestUsageOfHostDevice(t *testing.T) {
 	}
 }
 
-func TestDrain(t *testing.T) {
-	family := ipv4("10.0.4.16/28", "10.0.4.32/28")
-	both := cidrs(family)
-	lower := both[:1]
+// The number of prefixes is absolute, so that a demand cannot count twice.
+func TestWanted(t *testing.T) {
 	for name, c := range map[string]struct {
-		leases     []podnet.Lease
-		min, spare int
-		returnable []netip.Prefix
-		want       string
+		prefixes []string
+		leases   []podnet.Lease
+		demand   podnet.Demand
+		want     int
 	}{
-		"the highest idle one":                  {nil, 1, 8, both, "[10.0.4.32/28]"},
-		"none that min wants":                   {nil, 2, 0, both, "[]"},
-		"none that spare wants":                 {nil, 0, 17, both, "[]"},
-		"none in use":                           {used("10.0.4.32"), 1, 8, both, "[10.0.4.16/28]"},
-		"none that was in use five minutes ago": {freed(used("10.0.4.32", "10.0.4.16"), start.Add(-5*time.Minute)), 1, 0, both, "[]"},
-		"all that nothing wants":                {nil, 0, 0, both, "[10.0.4.32/28 10.0.4.16/28]"},
-		"none that stays":                       {nil, 1, 8, lower, "[10.0.4.16/28]"},
-		"none if all stay":                      {nil, 0, 0, nil, "[]"},
+		"the minimum":                        {nil, nil, podnet.Demand{Min: 2, Max: 4}, 2},
+		"one for the spare addresses":        {nil, nil, podnet.Demand{Max: 4, Spare: 8}, 1},
+		"pods leave less than the spare":     {[]string{"10.0.4.16/28"}, used(all("10.0.4.16/28")[:9]...), podnet.Demand{Min: 1, Max: 4, Spare: 8}, 2},
+		"pods leave the spare":               {[]string{"10.0.4.16/28"}, used(all("10.0.4.16/28")[:8]...), podnet.Demand{Min: 1, Max: 4, Spare: 8}, 1},
+		"addresses at rest are not free":     {[]string{"10.0.4.16/28"}, freed(used(all("10.0.4.16/28")[:9]...), start), podnet.Demand{Min: 1, Max: 4, Spare: 8}, 2},
+		"the maximum":                        {[]string{"10.0.4.16/28"}, used(all("10.0.4.16/28")...), podnet.Demand{Min: 1, Max: 1, Spare: 8}, 1},
+		"more than one at once":              {[]string{"10.0.4.16/28"}, used(all("10.0.4.16/28")...), podnet.Demand{Min: 1, Max: 9, Spare: 17}, 3},
+		"EC2 reserves some of a prefix":      {[]string{"10.0.4.0/28"}, nil, podnet.Demand{Min: 1, Max: 4, Spare: 13}, 2},
+		"fewer than there are, when idle":    {[]string{"10.0.4.16/28", "10.0.4.32/28"}, nil, podnet.Demand{Min: 1, Max: 4, Spare: 8}, 1},
+		"an address outside needs no prefix": {[]string{"10.0.4.16/28"}, used("10.0.4.200"), podnet.Demand{Min: 1, Max: 4, Spare: 16}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			demand := podnet.Demand{Min: c.min, Spare: c.spare, Returnable: c.returnable}
-			if got := fmt.Sprint(family.Drain(c.leases, demand, start)); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
+			if got := network(ipv4(c.prefixes...), nil).Wanted(c.leases, c.demand, start); got != c.want {
+				t.Errorf("got %d, want %d", got, c.want)
 			}
 		})
 	}
 }
 
-func TestDrained(t *testing.T) {
-	f := ipv4("10.0.4.16/28", "10.0.4.32/28")
-	f.Prefixes[1].Draining = true
+// An address with a lease on another interface of the network is not given out: a prefix can move between interfaces
+// while pods of the former one still run.
+func TestNoAddressOfAnotherFolder(t *testing.T) {
+	n := network(ipv4("10.0.4.16/28"), nil)
+	others := append(used("10.0.4.16"), freed(used("10.0.4.17"), start)...)
+	got, err := n.Allocate(nil, others, holder("a"), podnet.Request{}, start)
+	if err != nil || len(got) != 1 || got[0].Address != address("10.0.4.18") {
+		t.Errorf("got %v, %v", got, err)
+	}
+	asks := podnet.Request{IPs: []netip.Addr{address("10.0.4.16")}}
+	if got, err := n.Allocate(nil, others, holder("a"), asks, start); err == nil {
+		t.Errorf("a pod that asks for the address gets %v", got)
+	}
+	n.Attachment, n.Addresses = podnet.HostDevice, []netip.Addr{address("10.0.4.16")}
+	if got, err := n.Allocate(nil, others, holder("a"), podnet.Request{}, start); err == nil {
+		t.Errorf("a pod with the interface gets %v", got)
+	}
+}
+
+func TestFolderOf(t *testing.T) {
+	closed, open := network(ipv4(), nil), network(ipv4(), nil)
+	closed.Phase = podnet.Closed
+	mine := []podnet.Lease{{Address: address("10.0.4.16"), Holder: holder("a"), Since: start}}
 	for name, c := range map[string]struct {
-		leases []podnet.Lease
-		want   string
+		folders []podnet.Folder
+		want    int
 	}{
-		"unused":            {nil, "[10.0.4.32/28]"},
-		"in use":            {used("10.0.4.40"), "[]"},
-		"at rest":           {freed(used("10.0.4.40"), start), "[]"},
-		"another one used":  {used("10.0.4.16"), "[10.0.4.32/28]"},
-		"rested for a long": {freed(used("10.0.4.40"), start.Add(-time.Hour)), "[10.0.4.32/28]"},
+		"none":                                {nil, -1},
+		"the open one":                        {[]podnet.Folder{{Network: closed}, {Network: open}, {Network: closed}}, 1},
+		"the one with its lease":              {[]podnet.Folder{{Network: open}, {Network: closed, Leases: mine}}, 1},
+		"no former lease":                     {[]podnet.Folder{{Network: closed, Leases: freed(mine, start)}, {Network: open}, {Network: closed}}, 1},
+		"a closed one, which says why not so": {[]podnet.Folder{{Network: closed}}, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if got := fmt.Sprint(f.Drained(c.leases, start)); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
-		})
+		if got := podnet.FolderOf(c.folders, holder("a")); got != c.want {
+			t.Errorf("%s: got %d, want %d", name, got, c.want)
+		}
 	}
 }

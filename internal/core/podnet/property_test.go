@@ -16,20 +16,18 @@ import (
 	"github.com/multieni/multieni/internal/core/podnet"
 )
 
-// node is a node whose pods start and stop, whose agent drains prefixes, and whose controller unassigns those that the
-// agent reported.
+// node is a node whose pods start and stop.
 type node struct {
 	network podnet.Network
 	leases  map[netip.Addr]podnet.Lease
 	now     time.Time
 	pods    int
-	// running are the addresses of running pods, and drained the prefixes that the agent reported.
+	// running are the addresses of running pods.
 	running map[string][]netip.Addr
-	drained []netip.Prefix
 }
 
 func newNode() *node {
-	n := network(ipv4("10.0.4.16/28", "10.0.4.32/28", "10.0.4.48/28"), ipv6())
+	n := network(ipv4("10.0.4.32/28"), ipv6())
 	return &node{network: n, leases: map[netip.Addr]podnet.Lease{}, now: start, running: map[string][]netip.Addr{}}
 }
 
@@ -44,7 +42,7 @@ func (n *node) all() []podnet.Lease {
 func (n *node) start(t *rapid.T) {
 	n.pods++
 	name := fmt.Sprintf("pod-%d", n.pods)
-	leases, err := n.network.Allocate(n.all(), holder(name), podnet.Request{}, n.now)
+	leases, err := n.network.Allocate(n.all(), nil, holder(name), podnet.Request{}, n.now)
 	if err != nil {
 		return
 	}
@@ -69,8 +67,8 @@ func (n *node) check(t *rapid.T, name string, a netip.Addr) {
 		t.Fatalf("%s gets %v, which was freed %v ago", name, a, n.now.Sub(former.Freed))
 	}
 	prefixes := append(slices.Clone(n.network.IPv4.Prefixes), n.network.IPv6.Prefixes...)
-	if !slices.ContainsFunc(prefixes, func(p podnet.Prefix) bool { return p.CIDR.Contains(a) && !p.Draining }) {
-		t.Fatalf("%s gets %v, which is of no prefix, or of a draining one", name, a)
+	if !slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) }) {
+		t.Fatalf("%s gets %v, which is of no prefix", name, a)
 	}
 }
 
@@ -86,45 +84,21 @@ func (n *node) stop(t *rapid.T) {
 	delete(n.running, name)
 }
 
-func (n *node) drain(t *rapid.T) {
-	family := n.network.IPv4
-	demand := podnet.Demand{
-		Min: rapid.IntRange(0, 2).Draw(t, "min"), Spare: rapid.IntRange(0, 16).Draw(t, "spare"), Returnable: cidrs(family),
-	}
-	for _, cidr := range family.Drain(n.all(), demand, n.now) {
-		i := slices.IndexFunc(family.Prefixes, func(p podnet.Prefix) bool { return p.CIDR == cidr })
-		family.Prefixes[i].Draining = true
-	}
-	n.drained = family.Drained(n.all(), n.now)
-}
-
-// unassign unassigns, at any later time, the prefixes that the agent reported.
-func (n *node) unassign(t *rapid.T) {
-	for _, cidr := range n.drained {
-		for name, its := range n.running {
-			if slices.ContainsFunc(its, cidr.Contains) {
-				t.Fatalf("%v goes while %s has %v", cidr, name, its)
-			}
-		}
-		n.network.IPv4.Prefixes = slices.DeleteFunc(n.network.IPv4.Prefixes, func(p podnet.Prefix) bool { return p.CIDR == cidr })
-	}
-	n.drained = nil
-}
-
-// grow assigns the unassigned prefixes again.
+// grow assigns a further prefix.
 func (n *node) grow(*rapid.T) {
 	for _, cidr := range []string{"10.0.4.16/28", "10.0.4.32/28", "10.0.4.48/28"} {
-		if !slices.ContainsFunc(n.network.IPv4.Prefixes, func(p podnet.Prefix) bool { return p.CIDR == prefix(cidr) }) {
-			n.network.IPv4.Prefixes = append(n.network.IPv4.Prefixes, podnet.Prefix{CIDR: prefix(cidr), Since: n.now})
+		if !slices.Contains(n.network.IPv4.Prefixes, prefix(cidr)) {
+			n.network.IPv4.Prefixes = append(n.network.IPv4.Prefixes, prefix(cidr))
+			return
 		}
 	}
 }
 
-func TestNoAddressIsTwoPodsAndNoUsedPrefixGoes(t *testing.T) {
+func TestNoAddressIsOfTwoPods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := newNode()
 		t.Repeat(map[string]func(*rapid.T){
-			"start": n.start, "start another": n.start, "stop": n.stop, "drain": n.drain, "unassign": n.unassign, "grow": n.grow,
+			"start": n.start, "start another": n.start, "stop": n.stop, "grow": n.grow,
 			"wait": func(t *rapid.T) {
 				n.now = n.now.Add(time.Duration(rapid.IntRange(1, 900).Draw(t, "seconds")) * time.Second)
 			},
@@ -139,9 +113,7 @@ func (n *node) count(t *rapid.T) {
 	if int(u.IPv4.Used) != len(n.running) || int(u.IPv6.Used) != len(n.running) || len(u.Pods) != len(n.running) {
 		t.Fatalf("%d pods run, the usage says %d, %d and %d", len(n.running), u.IPv4.Used, u.IPv6.Used, len(u.Pods))
 	}
-	for _, p := range u.IPv4.Prefixes {
-		if size := p.Used + p.Resting + p.Free; !p.Draining && size != 16 {
-			t.Fatalf("%v has %d addresses", p.CIDR, size)
-		}
+	if size := u.IPv4.Used + u.IPv4.Resting + u.IPv4.Free; int(size) != 16*len(n.network.IPv4.Prefixes) {
+		t.Fatalf("%d prefixes have %d addresses", len(n.network.IPv4.Prefixes), size)
 	}
 }

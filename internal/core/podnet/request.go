@@ -106,17 +106,20 @@ func (n Network) validateRequest(r Request) error {
 	return nil
 }
 
+// known are the leases of a network: those of the interface, and those of its other interfaces.
+type known struct{ own, others []Lease }
+
 // choose returns the address of the family for the holder: the requested one, or the lowest free one. The error names
 // who has the requested one.
-func (n Network) choose(f *Family, leases []Lease, holder Holder, r Request, now time.Time) (Lease, error) {
+func (n Network) choose(f *Family, leases known, holder Holder, r Request, now time.Time) (Lease, error) {
 	mine := Lease{Holder: holder, Since: now}
 	wanted, err := n.requested(f, holder, r)
 	if err != nil {
 		return Lease{}, err
 	}
 	taken := map[netip.Addr]bool{}
-	for _, l := range leases {
-		taken[l.Address] = l.InUse() || l.Rests(now)
+	for _, l := range slices.Concat(leases.own, leases.others) {
+		taken[l.Address] = taken[l.Address] || l.InUse() || l.Rests(now)
 		if l.Address != wanted {
 			continue
 		}
@@ -133,7 +136,7 @@ func (n Network) choose(f *Family, leases []Lease, holder Holder, r Request, now
 	}
 	lowest, found := f.lowest(taken)
 	if !found {
-		return Lease{}, n.exhausted(*f, leases, now)
+		return Lease{}, n.exhausted(*f, leases.own, now)
 	}
 	mine.Address = lowest
 	return mine, nil
@@ -172,7 +175,7 @@ func (n Network) requested(f *Family, holder Holder, r Request) (netip.Addr, err
 func (n Network) mayHave(f *Family, holder Holder, a netip.Addr) error {
 	next := fmt.Sprintf("ask for an address of %s, or let an administrator add a range to pods.floating of the NodeENI",
 		f.choices())
-	within := func(p Prefix) bool { return p.CIDR.Contains(a) }
+	within := func(p netip.Prefix) bool { return p.Contains(a) }
 	at := slices.IndexFunc(f.Prefixes, within)
 	switch {
 	case !f.Subnet.Contains(a):
@@ -180,9 +183,6 @@ func (n Network) mayHave(f *Family, holder Holder, a netip.Addr) error {
 			f.Subnet, n.NodeENI, next)
 	case a == f.Gateway || f.reserved(a), at >= 0 && !f.usable(f.Prefixes[at], a):
 		return refuse("pod %s asks for %v, which is reserved in subnet %v: %s", holder.PodName(), a, f.Subnet, next)
-	case at >= 0 && f.Prefixes[at].Draining:
-		return &UnavailableError{fmt.Sprintf("pod %s asks for %v of NodeENI %s, whose prefix %v leaves node %s: %s",
-			holder.PodName(), a, n.NodeENI, f.Prefixes[at].CIDR, n.Node, next)}
 	case at < 0 && !f.grants(a):
 		return refuse("pod %s asks for %v, which is neither in a prefix of NodeENI %s on node %s nor in pods.floating: %s",
 			holder.PodName(), a, n.NodeENI, n.Node, next)
@@ -222,7 +222,7 @@ func (n Network) fixed(f *Family, holder Holder, ranges []netip.Prefix) (netip.A
 			continue
 		}
 		a := addressOf(one, uint32(left))
-		if slices.ContainsFunc(f.Prefixes, func(p Prefix) bool { return p.CIDR.Contains(a) }) {
+		if slices.ContainsFunc(f.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) }) {
 			return netip.Addr{}, refuse("pod %s asks for the fixed address %v, which EC2 has assigned to an interface with a "+
 				"prefix and does not move: reserve %v in the subnet with a SubnetReservation of type Explicit",
 				holder.PodName(), a, one)
@@ -289,12 +289,7 @@ func (f Family) grants(a netip.Addr) bool {
 
 // choices names the ranges: a pod can ask for an address in them.
 func (f Family) choices() string {
-	all := slices.Clone(f.Granted)
-	for _, p := range f.Prefixes {
-		if !p.Draining {
-			all = append(all, p.CIDR)
-		}
-	}
+	all := slices.Concat(f.Granted, f.Prefixes)
 	if len(all) == 0 {
 		return "no range, since none is granted or assigned yet"
 	}

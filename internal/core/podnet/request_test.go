@@ -57,7 +57,7 @@ func TestAPodGetsTheAddressItAsksFor(t *testing.T) {
 		"of a StatefulSet with dotted names": {pod: "a.b-2", fixed: "10.0.4.192/28", want: "10.0.4.194"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mine, err := granted().Allocate(nil, holder(c.pod), request(t, c.ips, c.fixed, ""), start)
+			mine, err := granted().Allocate(nil, nil, holder(c.pod), request(t, c.ips, c.fixed, ""), start)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ func TestARequestThatNoNodeCanFulfill(t *testing.T) {
 		"a route without the family": {six, "dns", "", "", "10.61.0.0/16", "a route to 10.61.0.0/16, and NodeENI n3 gives pods no address of that family"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := c.network.Allocate(nil, holder(c.pod), request(t, c.ips, c.fixed, c.routes), start)
+			_, err := c.network.Allocate(nil, nil, holder(c.pod), request(t, c.ips, c.fixed, c.routes), start)
 			if refused := (*podnet.RequestError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("the error is %v, want a refusal that says %q", err, c.says)
 			}
@@ -112,11 +112,11 @@ func TestARequestThatNoNodeCanFulfill(t *testing.T) {
 func TestAFixedAddressInAPrefixIsRefused(t *testing.T) {
 	n := network(ipv4("10.0.4.192/28"), nil)
 	n.IPv4.Grant([]netip.Prefix{prefix("10.0.4.0/24")})
-	_, err := n.Allocate(nil, holder("upf-3"), request(t, "", "10.0.4.192/28", ""), start)
+	_, err := n.Allocate(nil, nil, holder("upf-3"), request(t, "", "10.0.4.192/28", ""), start)
 	if err == nil || !strings.Contains(err.Error(), "10.0.4.195, which EC2 has assigned to an interface with a prefix") {
 		t.Errorf("the error is %v", err)
 	}
-	if mine, err := n.Allocate(nil, holder("dns"), request(t, "10.0.4.195", "", ""), start); err != nil || len(n.Granted(mine)) != 0 {
+	if mine, err := n.Allocate(nil, nil, holder("dns"), request(t, "10.0.4.195", "", ""), start); err != nil || len(n.Granted(mine)) != 0 {
 		t.Errorf("an address of the prefix: %v, %v; it follows no pod", mine, err)
 	}
 }
@@ -146,7 +146,7 @@ func TestParseRequestRefuses(t *testing.T) {
 func TestARequestedAddressIsTaken(t *testing.T) {
 	n := granted()
 	ask := request(t, "", "10.0.4.192/28", "")
-	first, err := n.Allocate(nil, replica("upf-0", "uid-1"), ask, start)
+	first, err := n.Allocate(nil, nil, replica("upf-0", "uid-1"), ask, start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestARequestedAddressIsTaken(t *testing.T) {
 		"a repeated call gets the lease it has": {leases: first, by: replica("upf-0", "uid-1"), claims: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mine, err := n.Allocate(c.leases, c.by, ask, start.Add(c.after))
+			mine, err := n.Allocate(c.leases, nil, c.by, ask, start.Add(c.after))
 			if c.says != "" {
 				if unavailable := (*podnet.UnavailableError)(nil); !errors.As(err, &unavailable) || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("the error is %v, want one that says %q", err, c.says)
@@ -203,7 +203,7 @@ func TestAPodHasItsAddressSinceItsFirstSandbox(t *testing.T) {
 		if n2 > 0 && leases[0].ContainerID != step.container {
 			leases = freed(leases, now)
 		}
-		mine, err := n.Allocate(leases, by, ask, now)
+		mine, err := n.Allocate(leases, nil, by, ask, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +280,7 @@ func TestAClaimOutlivesItsGrant(t *testing.T) {
 		"pods get no IPv4 address": {func(n *podnet.Network) { n.IPv4 = nil }, 1},
 		"pods get the interface":   {func(n *podnet.Network) { n.Attachment = podnet.HostDevice }, 1},
 		"a prefix has the address": {func(n *podnet.Network) {
-			n.IPv4.Prefixes = append(n.IPv4.Prefixes, podnet.Prefix{CIDR: prefix("10.0.4.192/28")})
+			n.IPv4.Prefixes = append(n.IPv4.Prefixes, prefix("10.0.4.192/28"))
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,9 +36,9 @@ func TestSweep(t *testing.T) {
 		"a pod of an earlier boot, and no namespace": {boot: boot, change: earlier, gone: true, freed: boot.Time},
 		"a pod of a boot before yesterday":           {boot: longAgo, change: earlier, stale: true},
 		"at rest":                                    {boot: boot, change: free(start.Add(-30 * time.Second)), gone: true, freed: start.Add(-30 * time.Second)},
-		"idle":                                       {boot: boot, change: free(start.Add(-podnet.IdleTime)), gone: true, freed: start.Add(-podnet.IdleTime)},
-		"idle for longer than a prefix must be":      {boot: boot, change: free(start.Add(-podnet.IdleTime - 1)), stale: true},
-		"freed by a clock that went back":            {boot: boot, change: free(start.Add(podnet.IdleTime + 1)), stale: true},
+		"idle":                                       {boot: boot, change: free(start.Add(-10 * time.Minute)), gone: true, freed: start.Add(-10 * time.Minute)},
+		"idle for longer than a prefix must be":      {boot: boot, change: free(start.Add(-10*time.Minute - 1)), stale: true},
+		"freed by a clock that went back":            {boot: boot, change: free(start.Add(10*time.Minute + 1)), stale: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			leases := used("10.0.4.16")
@@ -61,14 +61,10 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// No decision changes with the stale leases: not which address a pod gets, not which prefixes drain or are drained.
+// No decision changes with the stale leases: not which address a pod gets, and not how many prefixes are wanted.
 func TestStaleLeasesCountForNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := network(ipv4("10.0.4.16/28", "10.0.4.32/28", "10.0.4.48/28"), nil)
-		for i := range n.IPv4.Prefixes {
-			n.IPv4.Prefixes[i].Since = start.Add(-time.Duration(rapid.IntRange(0, 1200).Draw(t, "age")) * time.Second)
-			n.IPv4.Prefixes[i].Draining = rapid.Bool().Draw(t, "draining")
-		}
 		var leases []podnet.Lease
 		for _, a := range slices.Concat(all("10.0.4.16/28"), all("10.0.4.32/28"), all("10.0.4.48/28")) {
 			switch one := used(a); rapid.IntRange(0, 3).Draw(t, "lease") {
@@ -81,9 +77,8 @@ func TestStaleLeasesCountForNothing(t *testing.T) {
 		}
 		kept, _, _ := podnet.Sweep(leases, podnet.Boot{ID: "b"}, start, func(podnet.Lease) bool { return false })
 		decisions := func(leases []podnet.Lease) []any {
-			mine, err := n.Allocate(leases, holder("next"), podnet.Request{}, start)
-			demand := podnet.Demand{Min: 1, Spare: 4, Returnable: cidrs(n.IPv4)}
-			return []any{mine, err, n.IPv4.Drain(leases, demand, start), n.IPv4.Drained(leases, start)}
+			mine, err := n.Allocate(leases, nil, holder("next"), podnet.Request{}, start)
+			return []any{mine, err, n.Wanted(leases, podnet.Demand{Min: 1, Max: 4, Spare: 4}, start)}
 		}
 		unexported := cmp.AllowUnexported(podnet.UnavailableError{})
 		if diff := cmp.Diff(decisions(leases), decisions(kept), addresses, unexported); diff != "" {
@@ -97,11 +92,11 @@ func TestTwoLinksOfAPodHaveTwoLeases(t *testing.T) {
 	n := network(ipv4("10.0.4.16/28"), nil)
 	first, second := holder("pod"), holder("pod")
 	second.Interface = "net2"
-	leases, err := n.Allocate(nil, first, podnet.Request{}, start)
+	leases, err := n.Allocate(nil, nil, first, podnet.Request{}, start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	more, err := n.Allocate(leases, second, podnet.Request{}, start)
+	more, err := n.Allocate(leases, nil, second, podnet.Request{}, start)
 	if err != nil || len(more) != 1 || more[0].Address == leases[0].Address {
 		t.Fatalf("the second link gets %v, %v; the first has %v", more, err, leases)
 	}
@@ -110,11 +105,11 @@ func TestTwoLinksOfAPodHaveTwoLeases(t *testing.T) {
 		t.Errorf("the end of the second link ends %v", ended)
 	}
 	n.Attachment, n.Addresses = podnet.HostDevice, []netip.Addr{address("10.0.4.5")}
-	leases, err = n.Allocate(nil, first, podnet.Request{}, start)
+	leases, err = n.Allocate(nil, nil, first, podnet.Request{}, start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if both, err := n.Allocate(leases, second, podnet.Request{}, start); err == nil {
+	if both, err := n.Allocate(leases, nil, second, podnet.Request{}, start); err == nil {
 		t.Errorf("two links have the interface: %v and %v", leases, both)
 	}
 }

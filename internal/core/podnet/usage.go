@@ -11,12 +11,8 @@ import (
 	"time"
 )
 
-const (
-	// IdleTime is how long a prefix must be without pods before it may drain.
-	IdleTime = 10 * time.Minute
-	// MaxPods bounds the pods that [Usage] names.
-	MaxPods = 256
-)
+// MaxPods bounds the pods that [Usage] names.
+const MaxPods = 256
 
 // Usage is the usage of a network.
 type Usage struct {
@@ -26,9 +22,9 @@ type Usage struct {
 	MorePods int
 	// Unreadable are the addresses of damaged leases. They count as used, because a pod may have them.
 	Unreadable []netip.Addr
-	// Capacity is the number of pods that the network can have at once: the addresses of prefixes that do not drain, plus
-	// the used addresses of others. A pod needs an address of each family. With HostDevice one pod has the interface.
-	// Capacity is 0 while the network drains.
+	// Capacity is the number of pods that the network can have at once: the addresses of its prefixes, plus the used
+	// addresses of others. A pod needs an address of each family. With HostDevice one pod has the interface. Capacity is 0
+	// while the network is closed.
 	Capacity int64
 }
 
@@ -41,20 +37,11 @@ type PodUsage struct {
 	Addresses []netip.Addr
 }
 
-// FamilyUsage counts addresses. Free excludes addresses at rest and those of draining prefixes.
+// FamilyUsage counts addresses. Free excludes addresses at rest.
 type FamilyUsage struct {
 	Used, Resting, Free int64
-	Prefixes            []PrefixUsage
 	// Capacity is the number of addresses that pods can have at once.
 	Capacity int64
-}
-
-// PrefixUsage is the usage of one prefix.
-type PrefixUsage struct {
-	Prefix
-	Used, Resting, Free int64
-	// IdleSince is the time since which no pod has an address of it; zero while one has.
-	IdleSince time.Time
 }
 
 // Usage counts the addresses of the leases. Addresses with HostDevice count as IPv4 or IPv6, without prefixes.
@@ -83,7 +70,7 @@ func (n Network) Usage(leases []Lease, now time.Time) Usage {
 	if n.IPv4 != nil || n.IPv6 != nil {
 		u.Capacity = capacity
 	}
-	if n.Draining {
+	if !n.IsOpen() {
 		u.Capacity = 0
 	}
 	u.Pods = pods(leases)
@@ -115,18 +102,12 @@ func (n Network) ownUsage(f Family, leases []Lease) FamilyUsage {
 func (f Family) usage(leases []Lease, now time.Time) FamilyUsage {
 	var use FamilyUsage
 	for _, p := range f.Prefixes {
-		one := f.prefixUsage(p, leases, now)
-		use.Used += one.Used
-		use.Resting += one.Resting
-		use.Free += one.Free
-		use.Prefixes = append(use.Prefixes, one)
-		if p.Draining {
-			use.Capacity += one.Used
-		} else {
-			use.Capacity += f.size(p)
-		}
+		used, resting := count(p, leases, now)
+		use.Used += used
+		use.Resting += resting
+		use.Free += max(f.size(p)-used-resting, 0)
+		use.Capacity += f.size(p)
 	}
-	slices.SortFunc(use.Prefixes, func(a, b PrefixUsage) int { return a.CIDR.Compare(b.CIDR) })
 	for _, l := range leases {
 		if l.InUse() && f.Subnet.Contains(l.Address) && !f.holds(l.Address) {
 			use.Used++
@@ -137,49 +118,38 @@ func (f Family) usage(leases []Lease, now time.Time) FamilyUsage {
 }
 
 func (f Family) holds(a netip.Addr) bool {
-	return slices.ContainsFunc(f.Prefixes, func(p Prefix) bool { return p.CIDR.Contains(a) })
+	return slices.ContainsFunc(f.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-func (f Family) prefixUsage(p Prefix, leases []Lease, now time.Time) PrefixUsage {
-	use := PrefixUsage{Prefix: p, IdleSince: p.Since}
+// count returns how many addresses of a prefix are in use and at rest.
+func count(p netip.Prefix, leases []Lease, now time.Time) (used, resting int64) {
 	for _, l := range leases {
 		switch {
-		case !p.CIDR.Contains(l.Address):
+		case !p.Contains(l.Address):
 		case l.InUse():
-			use.Used++
-		default:
-			if l.Rests(now) {
-				use.Resting++
-			}
-			if l.Freed.After(use.IdleSince) {
-				use.IdleSince = l.Freed
-			}
+			used++
+		case l.Rests(now):
+			resting++
 		}
 	}
-	if use.Used > 0 {
-		use.IdleSince = time.Time{}
-	}
-	if !p.Draining {
-		use.Free = max(f.size(p)-use.Used-use.Resting, 0)
-	}
-	return use
+	return used, resting
 }
 
 // size returns the number of addresses of the prefix that pods may have. Only its first ones, its last one and the
 // gateway may be unusable.
-func (f Family) size(p Prefix) int64 {
-	bits := p.CIDR.Addr().BitLen() - p.CIDR.Bits()
+func (f Family) size(p netip.Prefix) int64 {
+	bits := p.Addr().BitLen() - p.Bits()
 	size := int64(math.MaxInt64)
 	if bits < 63 {
 		size = int64(1) << bits
 	}
-	edges := []netip.Addr{p.CIDR.Addr(), lastOf(p.CIDR), f.Gateway}
+	edges := []netip.Addr{p.Addr(), lastOf(p), f.Gateway}
 	for a := range f.first() {
 		edges = append(edges, a)
 	}
 	slices.SortFunc(edges, netip.Addr.Compare)
 	for _, a := range slices.Compact(edges) {
-		if p.CIDR.Contains(a) && !f.usable(p, a) {
+		if p.Contains(a) && !f.usable(p, a) {
 			size--
 		}
 	}
@@ -215,48 +185,36 @@ func pods(leases []Lease) []PodUsage {
 	return all
 }
 
-// Demand is the demand of a NodeENI for a family on each interface.
+// Demand is the demand of a NodeENI for IPv4 prefixes on each interface.
 type Demand struct {
-	// Min is the minimum number of prefixes, and Spare the minimum number of free addresses.
-	Min, Spare int
-	// Returnable are the prefixes that the controller unassigns once they are drained.
-	Returnable []netip.Prefix
+	// Min and Max bound the number of prefixes, and Spare is the minimum number of free addresses.
+	Min, Max, Spare int
 }
 
-// Drain returns the prefixes to mark as draining, the highest first: those that have been idle for [IdleTime] and that
-// neither Min nor Spare requires. A prefix without a known start is not idle. One that is not returnable never drains:
-// a mark stays, so the interface would keep a prefix that no pod can use.
-func (f Family) Drain(leases []Lease, demand Demand, now time.Time) []netip.Prefix {
-	use := f.usage(leases, now)
-	kept := 0
-	for _, p := range use.Prefixes {
-		if !p.Draining {
-			kept++
+// Wanted returns the number of IPv4 prefixes that the pods of the network need: those with the addresses in use and at
+// rest, and with as many free ones as the demand says. A further prefix is one of 16 addresses.
+func (n Network) Wanted(leases []Lease, demand Demand, now time.Time) int {
+	if n.IPv4 == nil || n.Attachment != IPVLAN {
+		return 0
+	}
+	var needed int64
+	for _, l := range leases {
+		if n.IPv4.holds(l.Address) && (l.InUse() || l.Rests(now)) {
+			needed++
 		}
 	}
-	var drain []netip.Prefix
-	for _, p := range slices.Backward(use.Prefixes) {
-		if p.Draining || p.IdleSince.IsZero() || now.Sub(p.IdleSince) < IdleTime ||
-			!slices.Contains(demand.Returnable, p.CIDR) {
-			continue
+	needed += int64(demand.Spare)
+	wanted := 0
+	for _, p := range n.IPv4.Prefixes {
+		if needed <= 0 {
+			break
 		}
-		if kept > demand.Min && use.Free-p.Free >= int64(demand.Spare) {
-			drain = append(drain, p.CIDR)
-			use.Free -= p.Free
-			kept--
-		}
+		needed -= n.IPv4.size(p)
+		wanted++
 	}
-	return drain
-}
-
-// Drained returns the draining prefixes without an address in use or at rest. The result stays true if the caller read
-// the leases under the lock, after the mark was in the network's file.
-func (f Family) Drained(leases []Lease, now time.Time) []netip.Prefix {
-	var drained []netip.Prefix
-	for _, p := range f.usage(leases, now).Prefixes {
-		if p.Draining && p.Used == 0 && p.Resting == 0 {
-			drained = append(drained, p.CIDR)
-		}
+	const size = 1 << (32 - IPv4PrefixBits)
+	if needed > 0 {
+		wanted += int((needed + size - 1) / size)
 	}
-	return drained
+	return min(max(wanted, demand.Min), demand.Max)
 }

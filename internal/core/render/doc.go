@@ -1,19 +1,18 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package render decides which interfaces one instance must have, and which existing interface is which.
+// Package render decides which NetworkInterface objects one instance must have, and whether its Node is ready.
 //
-// [Interfaces] takes what NodeENIs and networks declare for an instance ([Declared]), the evidence about its interfaces
-// ([Evidence]) and the state of EC2. It returns each interface with its goal: to ensure, release or retain it. It is a
-// pure function. Package plan then compares these interfaces with the state of EC2, and plans the calls. All NodeENIs
-// of one instance are rendered together, so that two of them never adopt the same interface. The reading tour:
+// [Node] takes the Nodes that name an instance, the NodeENIs with the matches of their selectors, and the objects of
+// the instance ([In]). It returns the writes of objects ([Write]). [Readiness] takes the statuses of the objects as
+// well. Both are pure functions. All NodeENIs of one instance are rendered together, so that two of them never take
+// over the same interface. The reading tour:
 //
-//   - claim.go: [Claim] is what one NodeENI asks for on the instance, and how it becomes desired interfaces.
-//   - mode.go: [ModeFor] says what a NodeENI may do on the instance.
-//   - interfaces.go: the interfaces of each claim.
-//   - match.go: which existing interface belongs to which desired one, and its ordinal.
-//   - drift.go: the differences that only a replacement can correct.
-//   - adopt.go: existing interfaces that a claim takes over.
-//   - evidence.go: what proves, besides its tags, that an interface belongs to the cluster.
-//   - release.go: the ledger of a node that does not have the instance any more.
+//   - object.go: [Object] is an object as far as its NodeENI concerns it, and [Spec] what the writes say.
+//   - node.go: [NodeENI.ModeOf] says what a NodeENI may do on the instance, and how its objects are removed.
+//   - placement.go: [NodeENI.At] returns the declared interfaces at a location, and [NodeENI.Revision] identifies them.
+//   - pair.go: which object belongs to which declared interface, and the differences that only a replacement corrects.
+//   - ensure.go: the writes for the declared interfaces.
+//   - networks.go: interfaces that were made before the instance joined the cluster.
+//   - readiness.go: the condition of the Node and its usable interfaces.
 package render

@@ -5,127 +5,168 @@ package render_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
-	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/core/inventory"
-	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/render"
+	"github.com/multieni/multieni/internal/core/selector"
 )
 
 const (
-	cluster  = "cluster-1"
-	nodeName = "node-1"
 	instance = "i-00000000000000001"
+	zone     = "us-east-1a"
+	vpc      = "vpc-1"
 )
 
-// start is when the interfaces of the tests are created, and now is when they are rendered.
-var (
-	start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	now   = start.Add(24 * time.Hour)
-)
-
-// inUse is an interface of a member, attached at the device index. This process has evidence for it.
-func inUse(id string, key identity.Key, subnet string, device int) inventory.Record {
-	member := identity.Member{
-		Cluster: cluster, NodeENI: "a", Node: nodeName, InstanceID: instance, Key: key,
-		Generation: identity.GenerationAt(start),
-	}
-	return inventory.Record{
-		Member: member, Confirmed: true, Verified: true,
-		Interface: eni.Interface{
-			ID: id, SubnetID: subnet, Status: eni.InUse, Tags: member.Tags(start, nil),
-			Attachment: &eni.Attachment{
-				ID: "attach-" + id, InstanceID: instance, Slot: eni.Slot{Device: device}, Status: eni.AttachmentAttached,
-			},
-		},
-	}
+// subnets are those of EC2: four in the zone of the instance, one in another zone, one of another VPC.
+var subnets = []eni.Subnet{
+	subnet("subnet-a", zone, vpc, 0), subnet("subnet-b", zone, vpc, 1), subnet("subnet-c", zone, vpc, 2), subnet("subnet-d", zone, vpc, 3),
+	subnet("subnet-far", "us-east-1b", vpc, 4), subnet("subnet-foreign", zone, "vpc-2", 5),
 }
 
-// unattached returns the interface without its attachment.
-func unattached(r inventory.Record) inventory.Record {
-	r.Attachment, r.Status = nil, eni.Available
+func subnet(id, zone, vpc string, n byte) eni.Subnet {
+	return eni.Subnet{ID: id, Zone: zone, VPCID: vpc, CIDR: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, n, 0}), 24), FreeIPv4: 100}
+}
+
+var groups = []eni.SecurityGroup{{ID: "sg-1", Name: "one", VPCID: vpc}, {ID: "sg-2", Name: "two", VPCID: vpc}}
+
+// nodeENI is a NodeENI that selects nodes with the label nodeeni: NAME, with its subnets.
+func nodeENI(name string, ids ...string) render.NodeENI {
+	n := render.NodeENI{
+		Name: name, UID: "uid-" + name, Generation: 1, Selector: map[string]string{"nodeeni": name}, FirstSlot: eni.Slot{Device: 1},
+		Template: render.Template{Required: true, EC2: eni.Spec{Description: "VRF{deviceIndex}", SourceDestCheck: true}, Link: &render.Link{AddressMode: "None"}},
+	}
+	return found(n, ids...)
+}
+
+func found(n render.NodeENI, ids ...string) render.NodeENI {
+	n.Found = &selector.Found{
+		Subnets: selector.MatchSubnets(selector.SubnetTerms{IDs: ids}, subnets),
+		Groups:  selector.MatchGroups(selector.GroupTerms{IDs: []string{"sg-1"}}, groups),
+	}
+	return n
+}
+
+// withPods makes a NodeENI a network for pods.
+func withPods(n render.NodeENI) render.NodeENI {
+	n.Template.Pods = &render.Pods{Attachment: "IPVLAN", OnRemoval: "Wait", IPv4: &render.PodPrefixes{Min: 1, Max: 4, Spare: 8}}
+	return n
+}
+
+// node is a Node with labels of the NodeENIs.
+func node(name string, nodeENIs ...string) render.Registration {
+	r := render.Registration{Name: name, Labels: map[string]string{}}
+	for _, n := range nodeENIs {
+		r.Labels["nodeeni"] = n
+	}
 	return r
 }
 
-// elsewhere returns the interface on another instance.
-func elsewhere(r inventory.Record) inventory.Record {
-	a := *r.Attachment
-	a.InstanceID = "i-00000000000000009"
-	r.Attachment = &a
-	return r
-}
-
-// unproved returns the interface without evidence but its tags.
-func unproved(r inventory.Record) inventory.Record {
-	r.Verified = false
-	return r
-}
-
-// preJoin is a pre-join interface of a network.
-func preJoin(id, network, subnet string, device int) inventory.Record {
-	r := inUse(id, identity.Key{Owner: identity.NetworkOwner(network)}, subnet, device)
-	r.Member.NodeENI = network
-	return r
-}
-
-// outlived is an interface in use of a lost NodeENI.
-func outlived(id, nodeENI, subnet string, ordinal int) inventory.Record {
-	key := identity.Key{Owner: identity.Owner("uid-earlier-" + nodeENI), Ordinal: ordinal}
-	r := inUse(id, key, subnet, 1+ordinal)
-	r.Member.NodeENI = nodeENI
-	return r
-}
-
-// asks returns the claim of a NodeENI that desires one interface in each of the subnets, from device index 1 on.
-func asks(nodeENI string, subnets ...string) render.Claim {
-	claim := render.Claim{
-		NodeENI: nodeENI, Owner: identity.Owner("uid-" + nodeENI), Mode: render.Ensure, AllResolved: true,
-		FirstSlot: eni.Slot{Device: 1},
+// in is an instance with one Node, node-1, that the first NodeENI selects.
+func in(nodeENIs ...render.NodeENI) render.In {
+	i := render.In{Instance: eni.InstanceRef{ID: instance, Zone: zone}, VPCID: vpc, NodeENIs: nodeENIs}
+	i.Nodes = []render.Registration{node("node-1")}
+	if len(nodeENIs) > 0 {
+		i.Nodes = []render.Registration{node("node-1", nodeENIs[0].Name)}
 	}
-	for n, subnet := range subnets {
-		claim.Interfaces = append(claim.Interfaces, plan.DesiredInterface{
-			Ordinal: n, Subnets: []string{subnet}, Slot: eni.Slot{Device: 1 + n},
-		})
-	}
-	return claim
+	return i
 }
 
-// gone returns the claim of a lost NodeENI.
-func gone(nodeENI string) render.Claim {
-	return render.Claim{
-		NodeENI: nodeENI, Owner: identity.Owner("uid-earlier-" + nodeENI), Mode: render.Release, Leaked: true,
-		MissingSince: start, Grace: 48 * time.Hour,
-	}
+// failer is a test or a property.
+type failer interface {
+	Helper()
+	Errorf(format string, arguments ...any)
+	Fatalf(format string, arguments ...any)
 }
 
-func declared(claims ...render.Claim) render.Declared {
-	return render.Declared{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: claims}
-}
-
-// running is a running instance with interfaces.
-func running(owned ...inventory.Record) plan.Observed {
-	return plan.Observed{Owned: owned, Snapshot: &eni.InstanceSnapshot{
-		At: now, Instance: eni.Instance{ID: instance, State: eni.InstanceRunning},
-	}}
-}
-
-// goals returns a line for each interface: its goal, the NodeENI and the ordinal, the existing interface, and the
-// predecessor that it waits for.
-func goals(r render.Rendering) []string {
-	var lines []string
-	for _, i := range r.Interfaces {
-		line := fmt.Sprintf("%s %s[%d]", []string{"retain", "ensure", "release"}[i.Goal], i.NodeENI, i.Ordinal)
-		if i.Interface != nil {
-			line += " " + i.Interface.ID
+// converge applies the writes of renderings until there are none. An object that is deleted disappears at once.
+func converge(tb failer, i render.In) render.In {
+	tb.Helper()
+	for range 10 {
+		writes := render.Node(i)
+		if len(writes) == 0 {
+			return i
 		}
-		if i.Predecessor != "" {
-			line += " after " + i.Predecessor
+		for _, w := range writes {
+			i.Objects = apply(tb, i.Objects, w)
 		}
-		lines = append(lines, line)
 	}
-	slices.Sort(lines)
-	return lines
+	tb.Fatalf("renderings do not end: %+v", render.Node(i))
+	return i
+}
+
+// apply applies one write as the API server does.
+func apply(tb failer, objects []render.Object, w render.Write) []render.Object {
+	tb.Helper()
+	objects = slices.Clone(objects)
+	at := slices.IndexFunc(objects, func(o render.Object) bool { return o.Name == w.Name })
+	if (at < 0) != (w.Verb == render.Create) {
+		tb.Fatalf("%s of object %s, which exists: %t", w.Verb, w.Name, at >= 0)
+	}
+	switch w.Verb {
+	case render.Create:
+		if want := identity.ObjectName(w.Spec.NodeENI.Name, w.Spec.InstanceID, w.Spec.Ordinal); w.Name != want {
+			tb.Errorf("the name is %s, want %s", w.Name, want)
+		}
+		return append(objects, render.Object{Name: w.Name, UID: fmt.Sprintf("uid-%s-%d", w.Name, len(objects)), Spec: w.Spec})
+	case render.Update:
+		refuse(tb, objects[at], w.Spec)
+		objects[at].Spec = w.Spec
+	case render.Report:
+		objects[at].Drift = w.Drift
+	case render.Delete, render.LetGo:
+		return slices.Delete(objects, at, at+1)
+	}
+	return objects
+}
+
+// refuse fails for a spec that the API server refuses.
+func refuse(tb failer, was render.Object, now render.Spec) {
+	tb.Helper()
+	before := was.Spec
+	if now.InstanceID != before.InstanceID || now.Zone != before.Zone || now.Ordinal != before.Ordinal || now.NodeENI.Name != before.NodeENI.Name {
+		tb.Errorf("an immutable field of %s changes: %+v to %+v", was.Name, before, now)
+	}
+	others := func(all []render.Subnet) []render.Subnet {
+		return slices.DeleteFunc(slices.Clone(all), func(s render.Subnet) bool { return s.ID == was.SubnetID })
+	}
+	if was.ENIID != "" && !cmp.Equal(others(now.Subnets), others(before.Subnets)) {
+		tb.Errorf("the subnets of %s change with an interface: %v to %v", was.Name, before.Subnets, now.Subnets)
+	}
+	if was.Slot != nil && now.Slot != before.Slot {
+		tb.Errorf("the slot of %s changes with an attachment: %v to %v", was.Name, before.Slot, now.Slot)
+	}
+	if now.NodeENI.UID == before.NodeENI.UID && now.NodeENI.Generation < before.NodeENI.Generation {
+		tb.Errorf("the generation of %s decreases", was.Name)
+	}
+}
+
+// attach gives the objects of an instance interfaces in their first subnets and their slots.
+func attach(i render.In) render.In {
+	i.Objects = slices.Clone(i.Objects)
+	for n := range i.Objects {
+		o := &i.Objects[n]
+		if o.Spec.Problem == nil && o.ENIID == "" {
+			slot := o.Spec.Slot
+			o.ENIID, o.SubnetID, o.Slot = "eni-"+o.Name, o.Spec.Subnets[0].ID, &slot
+		}
+	}
+	return i
+}
+
+// verbs returns the writes in words.
+func verbs(writes []render.Write) (words []string) {
+	for _, w := range writes {
+		words = append(words, string(w.Verb)+" "+w.Name)
+	}
+	return words
+}
+
+// name is the name of an object of the instance.
+func name(nodeENI string, ordinal int) string {
+	return identity.ObjectName(nodeENI, instance, ordinal)
 }

@@ -87,8 +87,8 @@ func (v *PlanDiff) AddCrowding(drafts []SimulatedNode, volumes map[string]int) {
 				attached++
 			}
 		}
-		for _, action := range d.Outcome.Actions {
-			switch action.(type) {
+		for _, call := range d.Outcome.Calls {
+			switch call.(type) {
 			case plan.Attach:
 				more++
 			case plan.Detach:

@@ -48,12 +48,12 @@ func TestCrowdingIsToldInASentence(t *testing.T) {
 
 // A plan warns of the interfaces that it adds, and of nothing that is so already.
 func TestAddCrowding(t *testing.T) {
-	draft := func(name string, attached int, actions ...plan.Action) report.SimulatedNode {
+	draft := func(name string, attached int, calls ...plan.Call) report.SimulatedNode {
 		look := eni.InstanceSnapshot{Instance: eni.Instance{ID: name}}
 		for range attached {
 			look.Interfaces = append(look.Interfaces, eni.Interface{Attachment: &eni.Attachment{InstanceID: name}})
 		}
-		return report.SimulatedNode{Node: name, Look: look, Outcome: forecast.Outcome{Actions: actions}}
+		return report.SimulatedNode{Node: name, Look: look, Outcome: forecast.Outcome{Calls: calls}}
 	}
 	drafts := []report.SimulatedNode{
 		draft("grows", 2, plan.Create{}, plan.Attach{}, plan.Create{}, plan.Attach{}), draft("stays", 9),

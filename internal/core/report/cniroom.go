@@ -102,8 +102,8 @@ func (r CNIRoom) Warning() (found, next string) {
 const slotsPage = "See docs/install.md#slots-next-to-the-vpc-cni."
 
 // UnmanagedByCNI returns the number of interfaces on network card 0 that the VPC CNI does not manage, before and after
-// some actions.
-func UnmanagedByCNI(look eni.InstanceSnapshot, actions []plan.Action) (before, after int) {
+// some calls.
+func UnmanagedByCNI(look eni.InstanceSnapshot, calls []plan.Call) (before, after int) {
 	counted := map[string]bool{}
 	for _, i := range look.Interfaces {
 		if i.AttachedTo(look.Instance.ID) && i.Attachment.Slot.Card == 0 && i.Tags[identity.TagNoManage] == "true" {
@@ -112,8 +112,8 @@ func UnmanagedByCNI(look eni.InstanceSnapshot, actions []plan.Action) (before, a
 		}
 	}
 	after = before
-	for _, action := range actions {
-		switch a := action.(type) {
+	for _, call := range calls {
+		switch a := call.(type) {
 		case plan.Attach:
 			if a.Slot.Card == 0 {
 				after++
@@ -131,7 +131,7 @@ func UnmanagedByCNI(look eni.InstanceSnapshot, actions []plan.Action) (before, a
 func (v *PlanDiff) AddCNIRoom(drafts []SimulatedNode, settings CNISettings) {
 	var nodes []CNINode
 	for _, d := range drafts {
-		if before, after := UnmanagedByCNI(d.Look, d.Outcome.Actions); before != after {
+		if before, after := UnmanagedByCNI(d.Look, d.Outcome.Calls); before != after {
 			nodes = append(nodes, CNINode{InstanceType: d.Look.Instance.Type, Limit: d.Limits.MaxOnCard(0), Unmanaged: after})
 		}
 	}

@@ -75,29 +75,29 @@ func TestNodesWithTheSameRoomAreTogether(t *testing.T) {
 
 // A plan tells what is left on nodes whose number of interfaces that the VPC CNI does not manage changes.
 func TestAddCNIRoom(t *testing.T) {
-	draft := func(actions ...plan.Action) report.SimulatedNode {
+	draft := func(calls ...plan.Call) report.SimulatedNode {
 		at := func(id string, card int, managed string) eni.Interface {
 			return eni.Interface{ID: id, Tags: map[string]string{identity.TagNoManage: managed}, Attachment: &eni.Attachment{InstanceID: "i-1", Slot: eni.Slot{Card: card, Device: 1}}}
 		}
 		return report.SimulatedNode{
 			Look:   eni.InstanceSnapshot{Instance: eni.Instance{ID: "i-1", Type: "m5.xlarge"}, Interfaces: []eni.Interface{at("eni-1", 0, "true"), at("eni-2", 0, ""), at("eni-3", 1, "true")}},
-			Limits: eni.Limits{Cards: []int{4, 4}, Interfaces: 8}, Outcome: forecast.Outcome{Actions: actions},
+			Limits: eni.Limits{Cards: []int{4, 4}, Interfaces: 8}, Outcome: forecast.Outcome{Calls: calls},
 		}
 	}
 	for name, tc := range map[string]struct {
-		actions []plan.Action
-		want    []int
+		calls []plan.Call
+		want  []int
 	}{
 		"nothing":             {},
-		"one more":            {[]plan.Action{plan.Create{}, plan.Attach{Slot: eni.Slot{Device: 2}}}, []int{2}},
-		"one fewer":           {[]plan.Action{plan.Detach{InterfaceID: "eni-1"}}, []int{0}},
-		"another card":        {[]plan.Action{plan.Attach{Slot: eni.Slot{Card: 1, Device: 2}}, plan.Detach{InterfaceID: "eni-3"}}, nil},
-		"a move, as many":     {[]plan.Action{plan.Detach{InterfaceID: "eni-1"}, plan.Attach{Slot: eni.Slot{Device: 3}}}, nil},
-		"a change of another": {[]plan.Action{plan.Change{}}, nil},
+		"one more":            {[]plan.Call{plan.Create{}, plan.Attach{Slot: eni.Slot{Device: 2}}}, []int{2}},
+		"one fewer":           {[]plan.Call{plan.Detach{InterfaceID: "eni-1"}}, []int{0}},
+		"another card":        {[]plan.Call{plan.Attach{Slot: eni.Slot{Card: 1, Device: 2}}, plan.Detach{InterfaceID: "eni-3"}}, nil},
+		"a move, as many":     {[]plan.Call{plan.Detach{InterfaceID: "eni-1"}, plan.Attach{Slot: eni.Slot{Device: 3}}}, nil},
+		"a change of another": {[]plan.Call{plan.Change{}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var v report.PlanDiff
-			v.AddCNIRoom([]report.SimulatedNode{draft(tc.actions...)}, report.CNISettings{Warm: 1})
+			v.AddCNIRoom([]report.SimulatedNode{draft(tc.calls...)}, report.CNISettings{Warm: 1})
 			var got []int
 			for _, room := range v.VPCCNI {
 				got = append(got, room.Unmanaged)

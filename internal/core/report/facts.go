@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // Fleet is the state that was read from a cluster.
@@ -50,14 +51,14 @@ type NodeENI struct {
 	Subnets    []string    `json:"subnets,omitempty"`
 }
 
-// Node has the facts of the Node and the NodeENIState of one name.
+// Node has the facts of a Node, and of the NetworkInterfaces on it.
 type Node struct {
 	Name       string            `json:"name"`
 	InstanceID string            `json:"instanceID,omitempty"`
 	Zone       string            `json:"zone,omitempty"`
 	Type       string            `json:"instanceType,omitempty"`
 	Labels     map[string]string `json:"-"`
-	// Absent is set if there is a NodeENIState and no Node.
+	// Absent is set if there are NetworkInterfaces of the node and no Node.
 	Absent bool `json:"absent,omitempty"`
 	Paused bool `json:"paused,omitempty"`
 	// Unserved is why the Node can get no interfaces, for example because it is no EC2 instance; empty if it can.
@@ -66,21 +67,23 @@ type Node struct {
 	OwningNode string `json:"owningNode,omitempty"`
 	// Tainted is set while the startup taint keeps pods away.
 	Tainted bool `json:"tainted,omitempty"`
-	// Concerned is set if there is a NodeENIState.
-	Concerned  bool        `json:"concerned"`
-	Ready      Condition   `json:"ready"`
+	// Ready is the condition InterfacesReady of the Node; the zero Condition while there is none.
+	Ready Condition `json:"ready"`
+	// Desired and Attached do not count interfaces that are being removed.
 	Desired    int         `json:"desired"`
 	Attached   int         `json:"attached"`
 	Interfaces []Interface `json:"interfaces,omitempty"`
-	// Judged has, by name, the generation of each NodeENI whose spec the controller last applied to the interfaces.
-	Judged map[string]int64 `json:"-"`
 }
 
-// Interface is one interface of a NodeENI on a node, from the NodeENIState.
+// Interface has the facts of a NetworkInterface.
 type Interface struct {
-	NodeENI   string `json:"nodeENI"`
-	Ordinal   int    `json:"ordinal"`
-	Phase     string `json:"phase"`
+	Name    string `json:"name"`
+	NodeENI string `json:"nodeENI"`
+	Ordinal int    `json:"ordinal"`
+	// Node is the name of the Node, or the instance ID if the object names none.
+	Node  string     `json:"node,omitempty"`
+	Phase plan.Phase `json:"phase"`
+	// Reason and Message say why the interface is not as desired; empty if it is.
 	Reason    string `json:"reason,omitempty"`
 	Message   string `json:"message,omitempty"`
 	ENIID     string `json:"eniID,omitempty"`
@@ -96,6 +99,16 @@ type Interface struct {
 	Asked int      `json:"requestedDeviceIndex"`
 	Drift []string `json:"drift,omitempty"`
 	Link  *Link    `json:"link,omitempty"`
+	// Deleting is set once the object is to be deleted.
+	Deleting bool `json:"deleting,omitempty"`
+	// Held is set while pods or programs can use the interface, so that it is not detached.
+	Held bool `json:"held,omitempty"`
+	// Unanswered is set while no agent has reported on the ENI.
+	Unanswered bool `json:"unanswered,omitempty"`
+	// Closed is set if no further pod gets an address of the interface.
+	Closed bool `json:"closed,omitempty"`
+	// Pods are pods with an address of an interface that is closed or to be deleted, as NAMESPACE/NAME.
+	Pods []string `json:"pods,omitempty"`
 }
 
 // Link is the state of an interface on the node, as the agent reports it.
@@ -109,7 +122,19 @@ type Link struct {
 }
 
 // ready reports whether nothing of the node is unfinished.
-func (n Node) ready() bool { return n.Ready.Status == "True" }
+func (n Node) ready() bool {
+	return n.concerned() && n.Ready.Status != "False" && n.Attached == n.Desired &&
+		!slices.ContainsFunc(n.Interfaces, Interface.unfinished)
+}
+
+// concerned reports whether there are NetworkInterfaces of the node.
+func (n Node) concerned() bool { return len(n.Interfaces) > 0 }
+
+// unfinished reports whether the interface is not as desired.
+func (i Interface) unfinished() bool {
+	reason, _ := i.trouble()
+	return reason != "" && !works(reason)
+}
 
 // Selects reports whether the NodeENI's selector matches the labels of a node.
 func (n NodeENI) Selects(labels map[string]string) bool {
@@ -122,7 +147,8 @@ func (n NodeENI) unable() bool {
 	if n.NotObserved || n.Ready.Status != "False" {
 		return false
 	}
-	return !n.Accepted || n.Desired == 0 && (n.Ready.Reason == reasonUnreadable || n.Ready.Reason == reasonOtherName)
+	unable := []string{reasonUnreadable, reasonOtherName, string(plan.Unauthorized)}
+	return !n.Accepted || n.Desired == 0 && slices.Contains(unable, n.Ready.Reason)
 }
 
 // missing returns the sorted keys of the selector that are missing in the labels or have another value there.
@@ -144,6 +170,18 @@ func (f Fleet) Node(name string) (Node, bool) {
 		return Node{}, false
 	}
 	return f.Nodes[i], true
+}
+
+// Interface returns the interface of a name.
+func (f Fleet) Interface(name string) (Interface, bool) {
+	for _, n := range f.Nodes {
+		for _, i := range n.Interfaces {
+			if i.Name == name {
+				return i, true
+			}
+		}
+	}
+	return Interface{}, false
 }
 
 // NodeENI returns the NodeENI of a name.

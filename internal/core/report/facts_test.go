@@ -65,6 +65,12 @@ func TestAFleetFindsItsObjectsByName(t *testing.T) {
 	if n, known := f.NodeENI("user-plane"); !known || n.Name != "user-plane" || n.Desired != 1 {
 		t.Errorf("%+v, %v", n, known)
 	}
+	if i, known := f.Interface("user-plane-3"); !known || i.NodeENI != "user-plane" {
+		t.Errorf("%+v, %v", i, known)
+	}
+	if i, known := f.Interface("user-plane"); known || !cmp.Equal(i, report.Interface{}) {
+		t.Errorf("%+v, %v", i, known)
+	}
 	// A NodeENI and a node can have the same name.
 	if n, known := f.Node("user-plane"); known || !cmp.Equal(n, report.Node{}) {
 		t.Errorf("%+v, %v", n, known)
@@ -83,7 +89,7 @@ func TestViewsDoNotDependOnTheOrderOfTheFleet(t *testing.T) {
 		}
 		page := report.Page{Width: 100, Wide: true}
 		for what, print := range map[string]func(report.Fleet) string{
-			"status":   func(f report.Fleet) string { return report.NewStatus(f, now).Text(page) },
+			"fleet":    func(f report.Fleet) string { return report.WhyFleet(f).Text(page) },
 			"topology": func(f report.Fleet) string { return report.NewTopology(f).Text(page) },
 			"drawing":  func(f report.Fleet) string { return report.NewTopology(f).SVG() },
 		} {
@@ -99,7 +105,7 @@ func TestViewsDoNotChangeTheFleet(t *testing.T) {
 	f, before := fleet(), fleet()
 	slices.Reverse(f.Nodes[1].Interfaces)
 	slices.Reverse(before.Nodes[1].Interfaces)
-	report.NewStatus(f, now)
+	report.WhyFleet(f)
 	report.NewTopology(f)
 	n, _ := f.Node("node-a1")
 	report.NewNodeMap(n, look(), eni.Limits{}, "")
@@ -154,17 +160,19 @@ func TestANodeENIIsJSON(t *testing.T) {
 
 func TestANodeIsJSON(t *testing.T) {
 	i := report.Interface{
-		NodeENI: "multus", Ordinal: 1, Phase: "Attached", Reason: "Retained", Message: "it stays", ENIID: "eni-1",
+		Name: "multus-i-1-1", NodeENI: "multus", Ordinal: 1, Node: "node-a1", Phase: "Attached", Reason: "SubnetFull",
+		Message: "it stays", ENIID: "eni-1",
 		SubnetID: "subnet-1", PrivateIP: "10.0.64.5", Foreign: []string{"10.0.64.6"}, Followed: []string{"10.0.64.7"},
 		MAC: "02:00:00:00:00:01", Slot: eni.Slot{Card: 1, Device: 2}, Asked: 3, Drift: []string{"slot"},
 		Link: &report.Link{
 			State: "Missing", Reason: "NoLink", Message: "gone", Name: "ens6", AltName: "eni-multus", MTU: 9001,
 		},
+		Deleting: true, Held: true, Unanswered: true, Closed: true, Pods: []string{"upf/upf-0"},
 	}
 	n := report.Node{
 		Name: "node-a1", InstanceID: "i-1", Zone: "us-east-1a", Type: "m5.large", Labels: map[string]string{"ng": "a"},
-		Absent: true, Paused: true, Unserved: "no providerID", Tainted: true, Concerned: true, Desired: 2, Attached: 1,
-		Interfaces: []report.Interface{i}, Judged: map[string]int64{"multus": 3},
+		Absent: true, Paused: true, Unserved: "no providerID", Tainted: true, Desired: 2, Attached: 1,
+		Interfaces: []report.Interface{i},
 	}
 	const want = `{
  "name": "node-a1",
@@ -175,7 +183,6 @@ func TestANodeIsJSON(t *testing.T) {
  "paused": true,
  "unserved": "no providerID",
  "tainted": true,
- "concerned": true,
  "ready": {
   "type": "",
   "status": ""
@@ -184,10 +191,12 @@ func TestANodeIsJSON(t *testing.T) {
  "attached": 1,
  "interfaces": [
   {
+   "name": "multus-i-1-1",
    "nodeENI": "multus",
    "ordinal": 1,
+   "node": "node-a1",
    "phase": "Attached",
-   "reason": "Retained",
+   "reason": "SubnetFull",
    "message": "it stays",
    "eniID": "eni-1",
    "subnetID": "subnet-1",
@@ -214,7 +223,14 @@ func TestANodeIsJSON(t *testing.T) {
     "name": "ens6",
     "altName": "eni-multus",
     "mtu": 9001
-   }
+   },
+   "deleting": true,
+   "held": true,
+   "unanswered": true,
+   "closed": true,
+   "pods": [
+    "upf/upf-0"
+   ]
   }
  ]
 }`

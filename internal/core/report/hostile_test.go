@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 
 	"github.com/multieni/multieni/internal/core/eni"
@@ -50,7 +49,7 @@ func TestNoViewControlsTheTerminal(t *testing.T) {
 	remains := report.Remains{Nodes: 1, Held: []report.Held{{Object: "o", Message: "x\x1b[2J\nfake line"}}}
 	nodeMap := report.NewNodeMap(fleet.Nodes[0], nil, eni.Limits{}, "x\x1b[2J\nfake line")
 	for name, view := range map[string]interface{ Text(report.Page) string }{
-		"status": report.NewStatus(fleet, time.Now()), "topology": report.NewTopology(fleet), "why a NodeENI": report.WhyNodeENI(fleet, fleet.NodeENIs[0]),
+		"fleet": report.WhyFleet(fleet), "an interface": report.WhyInterface(fleet, fleet.Nodes[0].Interfaces[0]), "topology": report.NewTopology(fleet), "why a NodeENI": report.WhyNodeENI(fleet, fleet.NodeENIs[0]),
 		"why a node": report.WhyNode(fleet, fleet.Nodes[0]), "node": nodeMap, "checks": check, "remains": remains,
 	} {
 		for _, page := range []report.Page{{}, {Width: 80, Wide: true}, {Width: 80, Colours: true}} {

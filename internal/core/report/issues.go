@@ -78,6 +78,12 @@ func passing(reason string) bool {
 		strings.HasPrefix(reason, linkPrefix) && reason != linkPrefix+"Refused"
 }
 
+// works reports whether the interface can be used as declared in spite of the reason.
+func works(reason string) bool {
+	return slices.Contains(ofAddresses, reason) || slices.Contains([]plan.Reason{plan.AddressesKept, plan.AddressesInUse,
+		plan.PrefixesLimited, plan.UnsupportedByType}, plan.Reason(reason))
+}
+
 // linkPrefix is the prefix of reasons from the agent on the node.
 const linkPrefix = "Link"
 
@@ -85,13 +91,13 @@ const linkPrefix = "Link"
 func (i Interface) trouble() (reason, message string) {
 	differs := "differs in " + strings.Join(i.Drift, ", and in ")
 	switch {
-	case i.Reason == string(plan.Retained) && len(i.Drift) > 0:
-		return i.Reason, i.Message + ", and it " + differs
 	case i.Reason != "":
 		return i.Reason, i.Message
+	case i.Closed && i.Held:
+		return string(plan.InUseByPods), "it will be removed once no pod uses it, and no further pod can attach"
 	case len(i.Drift) > 0:
 		return reasonDrifted, differs
-	case i.Phase != string(plan.Attached):
+	case i.Phase != plan.Attached:
 		return string(plan.InProgress), "EC2 is at work on " + cmp.Or(i.ENIID, "it")
 	case i.Link != nil && !hostnet.State(i.Link.State).Usable():
 		return linkPrefix + i.Link.State, cmp.Or(i.Link.Message, i.Link.Reason)

@@ -20,7 +20,7 @@ func troublesOf(interfaces ...report.Interface) []report.Issue {
 		interfaces[n].NodeENI = "multus"
 	}
 	fleet := report.Fleet{Nodes: []report.Node{{Name: "node-a1", Interfaces: interfaces}}}
-	return report.NewStatus(fleet, now).Troubles
+	return report.WhyFleet(fleet).Troubles
 }
 
 // onNodeA1 is the issue of NodeENI multus on node-a1.
@@ -43,7 +43,7 @@ func TestAnInterfaceHasAnIssueByItsPhaseReasonAndDrift(t *testing.T) {
 			onNodeA1("SubnetFull", "no free address", false),
 		},
 		"the controller retries": {
-			report.Interface{Phase: "Pending", Reason: "Throttled", Message: "EC2 throttles"},
+			report.Interface{Phase: "Creating", Reason: "Throttled", Message: "EC2 throttles"},
 			onNodeA1("Throttled", "EC2 throttles", true),
 		},
 		"attached with a reason": {
@@ -58,6 +58,11 @@ func TestAnInterfaceHasAnIssueByItsPhaseReasonAndDrift(t *testing.T) {
 			report.Interface{Phase: "Creating"},
 			onNodeA1("InProgress", "EC2 is at work on it", true),
 		},
+		"it ends with the pods that use it": {
+			report.Interface{Phase: "Attached", Closed: true, Held: true},
+			onNodeA1("InUseByPods", "it will be removed once no pod uses it, and no further pod can attach", true),
+		},
+		"no pod uses it any more": {report.Interface{Phase: "Attached", Closed: true}, []report.Issue{}},
 		"drifted": {
 			report.Interface{Phase: "Attached", Drift: drift},
 			onNodeA1("Drifted", "differs in slot: 1 wanted, 2 there", false),
@@ -69,10 +74,6 @@ func TestAnInterfaceHasAnIssueByItsPhaseReasonAndDrift(t *testing.T) {
 		"drifted with a reason that says so": {
 			report.Interface{Phase: "Attached", Drift: drift, Reason: "Replacing", Message: "eni-1 is to be replaced"},
 			onNodeA1("Replacing", "eni-1 is to be replaced", true),
-		},
-		"retained without drift": {
-			report.Interface{Phase: "Attached", Reason: "Retained", Message: "eni-1 is left as it is"},
-			onNodeA1("Retained", "eni-1 is left as it is", false),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +128,7 @@ func TestTheIssueOfALinkComesAfterWhatTheControllerSays(t *testing.T) {
 		of   report.Interface
 		want string
 	}{
-		"a reason":               {report.Interface{Phase: "Attached", Reason: "Retained", Link: link}, "Retained"},
+		"a reason":               {report.Interface{Phase: "Attached", Reason: "SubnetFull", Link: link}, "SubnetFull"},
 		"drift":                  {report.Interface{Phase: "Attached", Drift: []string{"slot"}, Link: link}, "Drifted"},
 		"not attached":           {report.Interface{Phase: "Detaching", Link: link}, "InProgress"},
 		"nothing but the link":   {report.Interface{Phase: "Attached", Link: link}, "LinkRefused"},
@@ -173,7 +174,7 @@ func TestIssuesAreGroupedByNodeENIAndReason(t *testing.T) {
 			Advice: report.Remediation("SubnetFull"),
 		},
 	}
-	if diff := cmp.Diff(want, report.NewStatus(fleet, now).Troubles); diff != "" {
+	if diff := cmp.Diff(want, report.WhyFleet(fleet).Troubles); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -212,7 +213,7 @@ func TestIssuesThatNeedAUserAndConcernManyNodesComeFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, issue := range report.NewStatus(report.Fleet{Nodes: tc.nodes}, now).Troubles {
+			for _, issue := range report.WhyFleet(report.Fleet{Nodes: tc.nodes}).Troubles {
 				got = append(got, issue.NodeENI+" "+issue.Reason)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -239,9 +240,9 @@ func TestViewsDoNotDependOnTheOrderOfObjects(t *testing.T) {
 	})
 }
 
-func TestStatusDoesNotSortTheFleetOfTheCaller(t *testing.T) {
+func TestWhyDoesNotSortTheFleetOfTheCaller(t *testing.T) {
 	f := fleet()
-	report.NewStatus(f, now)
+	report.WhyFleet(f)
 	report.WhyNodeENI(f, f.NodeENIs[0])
 	report.WhyNode(f, f.Nodes[0])
 	if diff := cmp.Diff(fleet(), f); diff != "" {
@@ -289,8 +290,8 @@ func TestAnIssueIsPrintedWithItsNextStep(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status := report.Status{Nodes: report.NodeCounts{Concerned: 1}, Troubles: []report.Issue{tc.of}}
-			text := status.Text(report.Page{Wide: tc.wide})
+			fleet := report.FleetWhy{Nodes: report.NodeCounts{Concerned: 1}, Troubles: []report.Issue{tc.of}}
+			text := fleet.Text(report.Page{Wide: tc.wide})
 			got := text[strings.LastIndex(text, "\n\n")+2:]
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -300,12 +301,12 @@ func TestAnIssueIsPrintedWithItsNextStep(t *testing.T) {
 }
 
 // Each trouble of a status is a paragraph of its own, in the order of the status.
-func TestStatusPrintsTroublesInTheirOrder(t *testing.T) {
-	status := report.NewStatus(report.Fleet{Nodes: []report.Node{
+func TestWhyPrintsTroublesInTheirOrder(t *testing.T) {
+	why := report.WhyFleet(report.Fleet{Nodes: []report.Node{
 		blockedBy("a", "multus", "Throttled", "SubnetFull"), blockedBy("b", "sig", "LimitReached"),
-	}, NodeENIs: []report.NodeENI{nodeENI("multus", "False", 2, 2, 0)}}, now)
+	}, NodeENIs: []report.NodeENI{nodeENI("multus", "False", 2, 2, 0)}})
 	var got []string
-	for line := range strings.Lines(status.Text(report.Page{})) {
+	for line := range strings.Lines(why.Text(report.Page{})) {
 		if strings.Contains(line, " — ") {
 			got = append(got, strings.TrimSpace(line))
 		}

@@ -16,13 +16,13 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// Leaks are the interfaces with the tags of a cluster that have no NodeENI, and those among them that are leaks.
+// Leaks are the ENIs with the tags of a cluster that no NetworkInterface has, and those among them that are leaks.
 type Leaks struct {
 	Cluster string `json:"cluster"`
 	// Owned is the number of interfaces with the cluster's tag.
 	Owned  int    `json:"owned"`
 	Leaked []Leak `json:"leaked"`
-	// Retained have no NodeENI either, and are no leaks. The controller removes none of them.
+	// Retained have no NetworkInterface either, and are no leaks. The controller removes none of them.
 	Retained []Retained `json:"retained"`
 	// OtherNames are interfaces of the cluster's NodeENIs with another cluster name.
 	OtherNames []OtherName `json:"otherNames,omitempty"`
@@ -78,9 +78,11 @@ func firstIDs(ids []string) string {
 	return names
 }
 
-// Leak is an interface whose NodeENI does not exist.
+// Leak is an ENI without a NetworkInterface.
 type Leak struct {
-	ENIID     string    `json:"eniID"`
+	ENIID string `json:"eniID"`
+	// Interface is the name of the NetworkInterface that its tags name.
+	Interface string    `json:"interface,omitempty"`
 	NodeENI   string    `json:"nodeENI,omitempty"`
 	Node      string    `json:"node,omitempty"`
 	SubnetID  string    `json:"subnetID"`
@@ -89,12 +91,12 @@ type Leak struct {
 	Attached string `json:"attached,omitempty"`
 	// Collectable is set if it may be deleted: it is unattached and old enough.
 	Collectable bool `json:"collectable"`
-	// ByHand is set if the controller never removes it, because its tags are incomplete.
+	// ByHand is set if the controller never removes it, because it is attached or its tags are incomplete.
 	ByHand  bool   `json:"byHand"`
 	Verdict string `json:"verdict"`
 }
 
-// Retained is an interface that has no NodeENI, and stays.
+// Retained is an ENI that has no NetworkInterface, and stays.
 type Retained struct {
 	ENIID    string `json:"eniID"`
 	Attached string `json:"attached,omitempty"`
@@ -102,14 +104,13 @@ type Retained struct {
 	What What `json:"what"`
 }
 
-// What is a kind of interface that has no NodeENI and is no leak.
+// What is a kind of ENI that has no NetworkInterface and is no leak.
 type What string
 
 // The kinds.
 const (
 	WhatLaunched   What = "Launched"
 	WhatPrepared   What = "Prepared"
-	WhatUnverified What = "Unverified"
 	WhatTagsEdited What = "TagsEdited"
 )
 
@@ -121,40 +122,40 @@ var kinds = []struct {
 }{
 	{WhatLaunched, "launched with an instance by an AWSNodeTemplate"},
 	{WhatPrepared, "made by the lifecycle hook or eni-bootstrap before the instance joined"},
-	{WhatUnverified, "attached, with nothing but tags to say that multieni made it (docs/runbook.md, MultieniUnverified)"},
 	{WhatTagsEdited, "attached, with edited tags"},
 }
 
-// Evidence is what a cluster's objects contain about its interfaces.
-type Evidence struct {
-	// Living are the existing NodeENIs.
-	Living map[identity.Owner]bool
-	// Recorded are the interfaces that NodeENIStates name as those of a member.
-	Recorded map[string]bool
-	// Promised are the identities that their ledgers hold.
-	Promised map[Promise]bool
+// KnownInterface has what a NetworkInterface says about its ENI.
+type KnownInterface struct {
+	Name, UID string
+	// ENIID is empty while the object has no ENI.
+	ENIID string
 }
 
-// Promise is an entry of an instance's ledger.
-type Promise struct {
-	InstanceID string
-	identity.Key
-	Generation identity.Generation
+// has reports whether the ENI is that of the object, or may become it: an object without an ENI takes over one with its
+// UID or its name.
+func (k KnownInterface) has(i eni.Interface, tagged identity.Interface) bool {
+	if k.ENIID != "" {
+		return k.ENIID == i.ID
+	}
+	return k.UID == string(tagged.UID) || k.Name == tagged.Name
 }
 
-// NewLeaks finds the leaks among a cluster's interfaces. The evidence was read after the interfaces.
-func NewLeaks(cluster string, owned []eni.Interface, known Evidence, now time.Time) Leaks {
+// NewLeaks finds the leaks among a cluster's ENIs. The NetworkInterfaces were read after the ENIs.
+func NewLeaks(cluster string, owned []eni.Interface, known []KnownInterface, now time.Time) Leaks {
 	v := Leaks{Cluster: cluster, Owned: len(owned), Leaked: []Leak{}, Retained: []Retained{}, now: now}
+	index := indexKnown(known)
 	for _, i := range owned {
-		member, verdict := identity.Read(cluster, i.Tags)
-		if verdict == identity.Foreign || verdict == identity.Owned && known.Living[member.Owner] {
+		tagged, verdict := identity.Read(cluster, i.Tags)
+		if verdict == identity.Foreign || index.has(i, tagged) {
 			continue
 		}
-		if what := whatRetained(i, member, verdict, known); what != "" {
+		if what := whatRetained(i, tagged, verdict); what != "" {
 			v.Retained = append(v.Retained, Retained{i.ID, attachedTo(i), what})
 			continue
 		}
-		leak := Leak{ENIID: i.ID, NodeENI: member.NodeENI, Node: member.Node, SubnetID: i.SubnetID, Attached: attachedTo(i)}
+		leak := Leak{ENIID: i.ID, Interface: tagged.Name, NodeENI: tagged.NodeENI, Node: tagged.Node, SubnetID: i.SubnetID,
+			Attached: attachedTo(i)}
 		leak.CreatedAt, _ = identity.CreatedAt(i.Tags)
 		leak.judge(i, verdict, now)
 		v.Leaked = append(v.Leaked, leak)
@@ -162,8 +163,28 @@ func NewLeaks(cluster string, owned []eni.Interface, known Evidence, now time.Ti
 	return v
 }
 
-// whatRetained returns the kind of an interface without a NodeENI if the controller retains it, and "" if it is a leak.
-func whatRetained(i eni.Interface, member identity.Member, verdict identity.Verdict, known Evidence) What {
+// knownIndex finds objects by each of their keys.
+type knownIndex map[string]KnownInterface
+
+func indexKnown(known []KnownInterface) knownIndex {
+	index := knownIndex{}
+	for _, k := range known {
+		index["name "+k.Name], index["uid "+k.UID], index["eni "+k.ENIID] = k, k, k
+	}
+	return index
+}
+
+func (x knownIndex) has(i eni.Interface, tagged identity.Interface) bool {
+	for _, key := range []string{"eni " + i.ID, "uid " + string(tagged.UID), "name " + tagged.Name} {
+		if k, found := x[key]; found && k.has(i, tagged) {
+			return true
+		}
+	}
+	return false
+}
+
+// whatRetained returns the kind of an ENI without a NetworkInterface if it is no leak, and "" otherwise.
+func whatRetained(i eni.Interface, tagged identity.Interface, verdict identity.Verdict) What {
 	switch {
 	case i.Attachment == nil:
 		return ""
@@ -171,10 +192,8 @@ func whatRetained(i eni.Interface, member identity.Member, verdict identity.Verd
 		return WhatLaunched
 	case verdict == identity.Malformed:
 		return WhatTagsEdited
-	case member.Owner.IsNetwork():
+	case tagged.UID.IsNetwork():
 		return WhatPrepared
-	case !known.Recorded[i.ID] && !known.Promised[Promise{member.InstanceID, member.Key, member.Generation}]:
-		return WhatUnverified
 	default:
 		return ""
 	}
@@ -196,7 +215,7 @@ func (l *Leak) judge(i eni.Interface, verdict identity.Verdict, now time.Time) {
 	case l.CreatedAt.IsZero():
 		l.ByHand, l.Verdict = true, "its tags give no age; delete it by hand if you know it"
 	case i.Attachment != nil:
-		l.Verdict = "attached; the controller detaches it"
+		l.ByHand, l.Verdict = true, "attached, so it stays: nothing says that no pod uses it"
 	case i.Status != eni.Available:
 		l.Verdict = "EC2 is at work on it"
 	case !identity.PastMinLeakAge(i.Tags, now):
@@ -222,7 +241,7 @@ func (v Leaks) Collectable() []string {
 func (v Leaks) Text(p Page) string {
 	if len(v.Leaked) == 0 {
 		return p.paragraph(p.sign(terminal.Good)+" ", fmt.Sprintf(
-			"No leak. Cluster %s owns %s, and none has lost its NodeENI.",
+			"No leak. Cluster %s owns %s, and each has its NetworkInterface.",
 			v.Cluster, text.Count(v.Owned, "interface"))) + v.retained(p) + v.otherNames(p)
 	}
 	columns := []terminal.Column{
@@ -241,45 +260,51 @@ func (v Leaks) Text(p Page) string {
 	}
 	var b strings.Builder
 	b.WriteString(p.table(columns, rows) + "\n")
-	b.WriteString(p.paragraph("", fmt.Sprintf("%d of %s of cluster %s have lost their NodeENI.", len(v.Leaked),
+	b.WriteString(p.paragraph("", fmt.Sprintf("%d of %s of cluster %s have no NetworkInterface.", len(v.Leaked),
 		text.Count(v.Owned, "interface"), v.Cluster)))
 	return b.String() + v.next(p) + v.retained(p) + v.otherNames(p)
 }
 
-// next returns who removes the leaks: the controller or a user.
+// next returns who removes the leaks: the controller, their instance or a user.
 func (v Leaks) next(p Page) string {
-	byHand := 0
+	attached, byHand := 0, 0
 	for _, l := range v.Leaked {
-		if l.ByHand {
+		switch {
+		case l.ByHand && l.Attached != "":
+			attached++
+		case l.ByHand:
 			byHand++
 		}
 	}
-	left := len(v.Leaked) - byHand
 	var advice string
-	if left > 0 {
-		which := "them"
-		if byHand > 0 {
-			which = fmt.Sprintf("%d of them", left)
-		}
-		advice = p.paragraph("→ ", "A running controller removes "+which+
-			" by itself, within minutes, and those that are attached after half an hour or more. "+
-			"Without one: kubectl eni leaks --collect.")
+	if left := len(v.Leaked) - byHand - attached; left > 0 {
+		advice = p.paragraph("→ ", fmt.Sprintf("A running controller removes %s by itself, within minutes. Without one: "+
+			"kubectl eni leaks --collect.", v.some(left)))
+	}
+	if attached > 0 {
+		advice += p.paragraph("→ ", fmt.Sprintf("Attached: %s. A controller takes such an interface over when a "+
+			"NetworkInterface of its name is there again, and else it ends with its instance. If you know that nothing uses "+
+			"it: aws ec2 detach-network-interface --attachment-id ATTACHMENT.", v.some(attached)))
 	}
 	if byHand > 0 {
-		which := "them"
-		if left > 0 {
-			which = fmt.Sprintf("the other %d", byHand)
-		}
-		advice += p.paragraph("→ ", "Delete "+which+
-			" by hand, the controller never does: aws ec2 delete-network-interface --network-interface-id ENI.")
+		advice += p.paragraph("→ ", fmt.Sprintf("Delete %s by hand, the controller never does: "+
+			"aws ec2 delete-network-interface --network-interface-id ENI.", v.some(byHand)))
 	}
 	return advice
+}
+
+// some names n of the leaks.
+func (v Leaks) some(n int) string {
+	if n == len(v.Leaked) {
+		return "them"
+	}
+	return fmt.Sprintf("%d of them", n)
 }
 
 // mostRetained is the maximum number of interfaces of a kind that are named.
 const mostRetained = 3
 
-// retained prints the interfaces that have no NodeENI and are no leaks, by kind.
+// retained prints the ENIs that have no NetworkInterface and are no leaks, by kind.
 func (v Leaks) retained(p Page) string {
 	var b strings.Builder
 	for _, kind := range kinds {

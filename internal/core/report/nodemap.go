@@ -12,6 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/instancetype"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/core/text"
 )
@@ -70,7 +71,7 @@ func NewNodeMap(n Node, look *eni.InstanceSnapshot, limits eni.Limits, unseen st
 	}
 	for _, i := range n.Interfaces {
 		view := i.slotView()
-		if there, occupied := views[i.Slot]; i.Phase == "Attached" || occupied && there.ENIID == i.ENIID && i.ENIID != "" {
+		if there, occupied := views[i.Slot]; i.Phase == plan.Attached || occupied && there.ENIID == i.ENIID && i.ENIID != "" {
 			views[i.Slot] = view
 		} else {
 			p.Waiting = append(p.Waiting, view)
@@ -124,9 +125,9 @@ func ownerOf(i eni.Interface) string {
 	switch {
 	case i.Attachment != nil && i.Attachment.Slot == eni.Primary:
 		return "primary"
-	case i.Tags[identity.TagNodeTemplate] != "" && i.Tags[identity.TagNodeENIUID] == "":
+	case i.Tags[identity.TagNodeTemplate] != "" && i.Tags[identity.TagUID] == "":
 		return "AWSNodeTemplate " + i.Tags[identity.TagNodeTemplate]
-	case identity.Owner(i.Tags[identity.TagNodeENIUID]).IsNetwork():
+	case identity.UID(i.Tags[identity.TagUID]).IsNetwork():
 		return "network " + i.Tags[identity.TagNodeENI]
 	case i.Tags[identity.TagNodeENI] != "":
 		return i.Tags[identity.TagNodeENI]
@@ -142,11 +143,11 @@ func ownerOf(i eni.Interface) string {
 // mostForeign is the maximum number of addresses of other programs in the picture.
 const mostForeign = 2
 
-// slotView returns the slot of an interface from its NodeENIState.
+// slotView returns the slot of an interface from its NetworkInterface.
 func (i Interface) slotView() SlotView {
 	s := SlotView{
 		Device: i.Slot.Device, Owner: fmt.Sprintf("%s[%d]", i.NodeENI, i.Ordinal), ENIID: i.ENIID, PrivateIP: i.PrivateIP,
-		SubnetID: i.SubnetID, State: strings.ToLower(i.Phase), taken: true, style: i.style(),
+		SubnetID: i.SubnetID, State: strings.ToLower(string(i.Phase)), taken: true, style: i.style(),
 	}
 	if reason, _ := i.trouble(); reason != "" {
 		s.State += ", " + reason
@@ -177,7 +178,7 @@ func (v NodeMap) Text(p Page) string {
 	}), ", ")
 	b.WriteString(p.paint(terminal.Strong, p.paragraph("", v.Name)) + p.paragraph("", facts))
 	if v.Desired > 0 {
-		ready := readiness(v.Ready)
+		ready := v.readiness()
 		fmt.Fprintf(&b, "%s   %d of %s attached\n", p.paint(ready.Style, terminal.Line(ready.Text)), v.Attached,
 			text.Count(v.Desired, "interface"))
 	} else {
@@ -197,6 +198,18 @@ func (v NodeMap) Text(p Page) string {
 		b.WriteString("\n" + t.text(p))
 	}
 	return b.String()
+}
+
+// readiness says with a sign whether all interfaces of the node are ready.
+func (n Node) readiness() terminal.Cell {
+	style, words := terminal.Busy, "False"
+	switch {
+	case n.ready():
+		style, words = terminal.Good, "True"
+	case slices.ContainsFunc(issues([]Node{n}), func(t Issue) bool { return !t.Passing }):
+		style = terminal.Bad
+	}
+	return terminal.Cell{Text: style.Sign() + " " + words, Style: style}
 }
 
 func (c Card) text(p Page) string {

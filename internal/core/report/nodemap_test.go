@@ -53,7 +53,7 @@ func TestTheOwnerOfAnInterfaceInASlot(t *testing.T) {
 		}
 		return all
 	}
-	network := string(identity.NetworkOwner("user-plane"))
+	network := string(identity.NetworkUID("user-plane", 0, now))
 	for name, tc := range map[string]struct {
 		device int
 		card   int
@@ -67,12 +67,12 @@ func TestTheOwnerOfAnInterfaceInASlot(t *testing.T) {
 			1, 0, tags(identity.TagNodeTemplate, "workers"), false, "AWSNodeTemplate workers",
 		},
 		"launched and adopted": {
-			1, 0, tags(identity.TagNodeTemplate, "workers", identity.TagNodeENI, "multus", identity.TagNodeENIUID, "uid"),
+			1, 0, tags(identity.TagNodeTemplate, "workers", identity.TagNodeENI, "multus", identity.TagUID, "uid"),
 			false, "multus",
 		},
-		"of a NodeENI": {1, 0, tags(identity.TagNodeENI, "multus", identity.TagNodeENIUID, "uid"), false, "multus"},
+		"of a NodeENI": {1, 0, tags(identity.TagNodeENI, "multus", identity.TagUID, "uid"), false, "multus"},
 		"made before the node joined": {
-			1, 0, tags(identity.TagNodeENI, "user-plane", identity.TagNodeENIUID, network), false, "network user-plane",
+			1, 0, tags(identity.TagNodeENI, "user-plane", identity.TagUID, network), false, "network user-plane",
 		},
 		"of the VPC CNI":                    {1, 0, tags(cni, mapped), false, "VPC CNI"},
 		"of a NodeENI, and the CNI's tag":   {1, 0, tags(cni, mapped, identity.TagNodeENI, "multus"), false, "multus"},
@@ -201,7 +201,7 @@ func TestWhichSlotsAreTaken(t *testing.T) {
 			snapshot(onInstance("eni-2", 0, 1, nil)), attaching, []string{"0/0 free", "0/1 other eni-2", "0/2 free"}, 1,
 		},
 		"no interface yet, and slot 0 requested": {
-			nil, with(func(i *report.Interface) { i.Phase, i.ENIID, i.Slot.Device = "Pending", "", 0 }),
+			nil, with(func(i *report.Interface) { i.Phase, i.ENIID, i.Slot.Device = "Creating", "", 0 }),
 			[]string{"0/0 primary", "0/1 free", "0/2 free"}, 1,
 		},
 		"EC2 shows it on another instance": {snapshot(elsewhere), attaching, nothing, 1},
@@ -370,14 +370,13 @@ func TestANodeMapIsJSON(t *testing.T) {
 	waiting := blocked("sig")
 	waiting.Message, waiting.Asked = "", 3
 	bare := report.Node{
-		Name: "a", InstanceID: mapped, Concerned: true, Desired: 1, Interfaces: []report.Interface{waiting},
+		Name: "a", InstanceID: mapped, Desired: 1, Interfaces: []report.Interface{waiting},
 	}
 	m := report.NewNodeMap(bare, nil, eni.Limits{Cards: []int{2}}, "no credentials")
 	m.Interfaces = nil // the fields of an interface are in the test of the facts
 	const want = `{
  "name": "a",
  "instanceID": "i-0a10000000000000a",
- "concerned": true,
  "ready": {
   "type": "",
   "status": ""
@@ -444,7 +443,7 @@ func TestEachInterfaceOfTheStatusIsInTheMapOnce(t *testing.T) {
 
 func ExampleNewNodeMap() {
 	n := report.Node{
-		Name: "node-1", InstanceID: "i-0123456789abcdef0", Zone: "us-east-1a", Type: "m5.large", Concerned: true, Desired: 1,
+		Name: "node-1", InstanceID: "i-0123456789abcdef0", Zone: "us-east-1a", Type: "m5.large", Desired: 1,
 		Attached: 1, Ready: report.Condition{Type: "Ready", Status: "True"}, Interfaces: []report.Interface{
 			{NodeENI: "storage", Phase: "Attached", ENIID: "eni-1", PrivateIP: "10.0.0.9", Slot: eni.Slot{Device: 2}, Asked: 2},
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/report"
 )
 
@@ -109,61 +110,35 @@ func TestNoLineEndsInSpaces(t *testing.T) {
 
 func TestAgesAreInTheirLargestUnit(t *testing.T) {
 	for since, want := range map[time.Duration]string{
-		0: "0s", 59*time.Second + 999*time.Millisecond: "59s", time.Minute: "1m", time.Hour - time.Second: "59m",
+		time.Second: "1s", 59 * time.Second: "59s", time.Minute: "1m", time.Hour - time.Second: "59m",
 		time.Hour: "1h", 48*time.Hour - time.Second: "47h", 48 * time.Hour: "2d", 72*time.Hour - time.Second: "2d",
 		400 * 24 * time.Hour: "400d", -5 * time.Second: "0s",
 	} {
 		t.Run(since.String(), func(t *testing.T) {
-			n := nodeENI("multus", "True", 1, 1, 1)
-			n.Created = now.Add(-since)
-			_, row, _ := strings.Cut(statusTable(report.Page{}, n), "\n")
-			if cells := strings.Fields(row); cells[len(cells)-2] != want {
+			i := available("eni-1", lost)
+			i.Tags = lost.Tags(now.Add(-since), nil)
+			row := strings.Split(leakTable(i), "\n")[1]
+			if cells := strings.Fields(row); cells[4] != want {
 				t.Errorf("want %s: %s", want, row)
 			}
 		})
 	}
 }
 
-// statusTable is the table of NodeENIs that kubectl eni status prints.
-func statusTable(p report.Page, nodeENIs ...report.NodeENI) string {
-	table, _, _ := strings.Cut(report.NewStatus(report.Fleet{NodeENIs: nodeENIs}, now).Text(p), "\n\n")
+// leakTable is the table of leaks that kubectl eni leaks prints.
+func leakTable(owned ...eni.Interface) string {
+	table, _, _ := strings.Cut(report.NewLeaks("c", owned, nil, now).Text(report.Page{}), "\n\n")
 	return table
 }
 
 func TestTablesAlignNumbersToTheRight(t *testing.T) {
-	small, large := nodeENI("a", "True", 1, 2, 2), nodeENI("user-plane", "False", 1000, 2000, 500)
-	small.Created, large.Created, large.Drifted = now.Add(-time.Second), now.Add(-1000*time.Hour), 12
-	const want = `NODEENI      READY     NODES   ATTACHED   BLOCKED   DRIFTED   AGE   REASON
-a            ● True        1        2/2         0         0    1s   Attached
-user-plane   ✗ False    1000   500/2000      1500        12   41d   Blocked`
-	if diff := cmp.Diff(want, statusTable(report.Page{}, small, large)); diff != "" {
+	old, young := available("eni-1", lost), available("eni-2", lost)
+	old.Tags, young.Tags = lost.Tags(now.Add(-1000*time.Hour), nil), lost.Tags(now.Add(-time.Second), nil)
+	const want = `ENI     NODEENI   NODE      SUBNET     AGE   VERDICT
+eni-1   gone      node-a1   subnet-1   41d   can be deleted
+eni-2   gone      node-a1   subnet-1    1s   younger than 10m0s`
+	if diff := cmp.Diff(want, leakTable(old, young)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// The widths are those of a table, and one column less.
-func TestTablesLeaveOutTheMostDispensableColumnFirst(t *testing.T) {
-	for width, want := range map[int]string{
-		0:  "NODEENI READY NODES ATTACHED BLOCKED DRIFTED AGE REASON",
-		75: "NODEENI READY NODES ATTACHED BLOCKED DRIFTED AGE REASON",
-		74: "NODEENI READY NODES ATTACHED BLOCKED DRIFTED REASON",
-		69: "NODEENI READY NODES ATTACHED BLOCKED DRIFTED REASON",
-		68: "NODEENI READY NODES ATTACHED BLOCKED REASON",
-		59: "NODEENI READY NODES ATTACHED BLOCKED REASON",
-		58: "NODEENI READY ATTACHED BLOCKED REASON",
-		51: "NODEENI READY ATTACHED BLOCKED REASON",
-		50: "NODEENI READY ATTACHED BLOCKED",
-		40: "NODEENI READY ATTACHED BLOCKED",
-		39: "NODEENI READY ATTACHED",
-		30: "NODEENI READY ATTACHED",
-	} {
-		t.Run(fmt.Sprint(width), func(t *testing.T) {
-			table := statusTable(report.Page{Width: width}, nodeENI("user-plane", "True", 1, 1, 1))
-			heading, _, _ := strings.Cut(table, "\n")
-			if got := strings.Join(strings.Fields(heading), " "); got != want {
-				t.Errorf("got %q, want %q\n%s", got, want, table)
-			}
-		})
 	}
 }
 

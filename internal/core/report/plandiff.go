@@ -13,6 +13,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/forecast"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/terminal"
 	"github.com/multieni/multieni/internal/core/text"
@@ -23,13 +24,12 @@ type PlanDiff struct {
 	Create int `json:"create"`
 	Change int `json:"change"`
 	Remove int `json:"remove"`
-	// Move is the number of live interfaces that would be detached and attached in another slot of their node.
-	Move    int `json:"move"`
+	// Blocked is the number of interfaces that nodes would not get.
 	Blocked int `json:"blocked"`
 	// Drifted is the number of interfaces that would stay as they are although they differ.
 	Drifted int `json:"drifted"`
-	// Nodes are those with an action, a blocked interface or a retained one; nodes that lose interfaces come first,
-	// then those whose interfaces move.
+	// Nodes are those with a call, and those with an interface that is blocked or stays as it is; nodes that lose
+	// interfaces come first.
 	Nodes []NodeDiff `json:"nodes"`
 	// Unchanged is the number of nodes that a NodeENI selects and that would stay as they are.
 	Unchanged int `json:"unchanged"`
@@ -60,7 +60,6 @@ type NodeDiff struct {
 	// Drifted are the interfaces that would stay as they are although they differ.
 	Drifted []string `json:"drifted,omitempty"`
 	removes int
-	moves   int
 	signs   []terminal.Style
 	shape   string
 }
@@ -85,12 +84,12 @@ func NewPlanDiff(drafts []SimulatedNode, rates map[string]forecast.Rate) PlanDif
 			continue
 		}
 		v.Nodes = append(v.Nodes, node)
-		for operation, n := range forecast.Calls(d.Outcome.Actions) {
+		for operation, n := range forecast.Calls(d.Outcome.Calls) {
 			v.Calls[operation] += n
 		}
 	}
 	slices.SortStableFunc(v.Nodes, func(a, b NodeDiff) int {
-		return cmp.Or(cmp.Compare(min(b.removes, 1), min(a.removes, 1)), cmp.Compare(min(b.moves, 1), min(a.moves, 1)))
+		return cmp.Compare(min(b.removes, 1), min(a.removes, 1))
 	})
 	least, slowest := forecast.MinDuration(v.Calls, rates)
 	v.Seconds, v.Slowest = least.Seconds(), slowest
@@ -101,45 +100,44 @@ func NewPlanDiff(drafts []SimulatedNode, rates map[string]forecast.Rate) PlanDif
 func (v *PlanDiff) node(d SimulatedNode) NodeDiff {
 	node := NodeDiff{Name: d.Node}
 	for _, e := range d.Outcome.Evictions {
-		line := fmt.Sprintf("! %s: %s", e.Member.NodeENI, e)
+		line := fmt.Sprintf("! %s: %s", e.Key.NodeENI, e)
 		node.step(terminal.Bad, line, line) // nodes with different pods are not alike
 	}
-	v.removals(&node, d.Outcome.Actions)
-	placed := v.moves(&node, d.Outcome.Actions) // the existing interfaces with a step about their attachment
-	fresh := map[string]bool{}
-	for _, action := range d.Outcome.Actions {
-		owner := action.Of().NodeENI
-		switch a := action.(type) {
+	v.removals(&node, d.Outcome.Calls)
+	fresh, placed := map[string]bool{}, map[string]bool{} // interfaces with a step about their creation or attachment
+	for _, call := range d.Outcome.Calls {
+		owner, name := call.Of().NodeENI, interfaceName(call.Of())
+		switch a := call.(type) {
 		case plan.Create:
 			v.Create++
-			fresh[memberName(a.Member.NodeENI, a.Member.Ordinal)] = true
+			fresh[name] = true
 			node.step(terminal.Good, fmt.Sprintf("+ %s: %s", owner, a),
 				fmt.Sprintf("+ %s: create in %s at %s", owner, a.SubnetID, a.Slot))
 		case plan.Attach:
-			if placed[a.InterfaceID] || fresh[memberName(owner, a.Member.Ordinal)] {
-				continue // part of the move or the creation
+			if placed[a.InterfaceID] || fresh[name] {
+				continue // part of the creation
 			}
 			placed[a.InterfaceID] = true
 			v.Change++
 			node.step(terminal.Busy, fmt.Sprintf("~ %s: %s", owner, a), fmt.Sprintf("~ %s: attach at %s", owner, a.Slot))
 		case plan.Change:
 			_, trailing := a.To.(plan.DeleteOnTermination)
-			if trailing && (placed[a.InterfaceID] || fresh[memberName(owner, a.Member.Ordinal)]) {
+			if trailing && (placed[a.InterfaceID] || fresh[name]) {
 				continue // part of the attachment
 			}
 			v.Change++
 			node.step(terminal.Busy, fmt.Sprintf("~ %s: %s", owner, a), fmt.Sprintf("~ %s: %s", owner, a.To))
 		}
 	}
-	v.standing(&node, d.Outcome.Members)
+	v.standing(&node, d.Outcome.Interfaces)
 	return node
 }
 
 // removals lists the interfaces that a node would lose, first of all, because they can be in use.
-func (v *PlanDiff) removals(node *NodeDiff, actions []plan.Action) {
+func (v *PlanDiff) removals(node *NodeDiff, calls []plan.Call) {
 	attached := map[string]bool{}
-	for _, action := range actions {
-		switch a := action.(type) {
+	for _, call := range calls {
+		switch a := call.(type) {
 		case plan.Detach:
 			attached[a.InterfaceID] = true
 		case plan.Delete:
@@ -149,67 +147,59 @@ func (v *PlanDiff) removals(node *NodeDiff, actions []plan.Action) {
 			if attached[a.InterfaceID] {
 				how = "detach and delete"
 			}
-			owner := a.Member.NodeENI
+			owner := a.Key.NodeENI
 			node.step(terminal.Bad, fmt.Sprintf("- %s: %s %s: %s", owner, how, a.InterfaceID, a.Why),
 				fmt.Sprintf("- %s: %s, since %s", owner, how, a.Why))
 		}
 	}
 }
 
-// moves lists the live interfaces that a node would keep in another slot, which interrupts the pods that use them. It
-// returns the IDs of these interfaces.
-func (v *PlanDiff) moves(node *NodeDiff, actions []plan.Action) map[string]bool {
-	destination, deleted := map[string]string{}, map[string]bool{}
-	for _, action := range actions {
-		switch a := action.(type) {
-		case plan.Attach:
-			// the last one counts: a swap needs a third slot
-			destination[a.InterfaceID] = " and attach it at " + a.Slot.String()
-		case plan.Delete:
-			deleted[a.InterfaceID] = true
-		}
-	}
-	moved := map[string]bool{}
-	for _, action := range actions {
-		a, detaches := action.(plan.Detach)
-		if !detaches || deleted[a.InterfaceID] || moved[a.InterfaceID] {
-			continue
-		}
-		moved[a.InterfaceID] = true
-		v.Move++
-		node.moves++
-		owner, where := a.Member.NodeENI, destination[a.InterfaceID]
-		node.step(terminal.Bad, fmt.Sprintf("~ %s: detach %s%s: %s", owner, a.InterfaceID, where, a.Why),
-			fmt.Sprintf("~ %s: detach%s", owner, where))
-	}
-	return moved
-}
-
 // standing lists the interfaces that a node would not get, and those that would stay as they are although they differ.
-func (v *PlanDiff) standing(node *NodeDiff, members []plan.Member) {
-	for _, m := range members {
-		text := fmt.Sprintf("%s: %s: %s", m.NodeENI, m.Why.Reason, m.Why.Message)
+func (v *PlanDiff) standing(node *NodeDiff, interfaces []forecast.Interface) {
+	for _, i := range interfaces {
+		owner, why := i.Key.NodeENI, i.Problem
+		text := fmt.Sprintf("%s: %s: %s", owner, why.Reason, why.Message)
 		switch {
-		case m.Phase == plan.Blocked:
+		case i.Phase == plan.Blocked:
 			v.Blocked++
 			if !slices.Contains(node.Blocked, text) { // several subnets of one NodeENI can lack the same
 				node.Blocked = append(node.Blocked, text)
 			}
-			node.shape += string(m.Why.Reason) + m.NodeENI
-		case m.Why.Reason == plan.InUseByPods:
+			node.shape += string(why.Reason) + owner
+		case why.Reason == plan.InUseByPods:
 			node.step(terminal.Busy, "! "+text, "! "+text)
-		case len(m.Drift) > 0 && m.Why.Reason != plan.Removing:
+		case len(i.Drift) > 0 && i.Goal != plan.Release:
 			v.Drifted++
-			if m.Why.Reason != plan.Drifted {
-				text += fmt.Sprintf(", and it differs in %s", m.Drift[0])
-			}
-			node.Drifted = append(node.Drifted, text)
-			node.shape += fmt.Sprintf("%s%s%d%s", m.Why.Reason, m.NodeENI, m.Ordinal, m.Drift)
+			kept := whyKept(i)
+			node.Drifted = append(node.Drifted, fmt.Sprintf("%s: %s: %s", owner, kept.Reason, kept.Message))
+			node.shape += fmt.Sprintf("%s%d%s", owner, i.Key.Ordinal, i.Drift)
 		}
 	}
 }
 
-func memberName(nodeENI string, ordinal int) string { return fmt.Sprintf("%s[%d]", nodeENI, ordinal) }
+func interfaceID(i forecast.Interface) string {
+	if i.Interface == nil {
+		return ""
+	}
+	return i.Interface.ID
+}
+
+// whyKept says why an interface stays as it is although it differs from what is declared.
+func whyKept(i forecast.Interface) plan.Problem {
+	return cmp.Or(i.Kept, plan.Problem{Reason: plan.Drifted, Message: fmt.Sprintf("%s differs in %s; %s",
+		cmp.Or(interfaceID(i), "it"), differences(i.Drift), Remediation(string(plan.Drifted)))})
+}
+
+// differences lists what only a replacement can correct.
+func differences(drift []plan.Drift) string {
+	var all []string
+	for _, d := range drift {
+		all = append(all, fmt.Sprintf("%s: want %s, have %s", d.Field, d.Want, d.Have))
+	}
+	return strings.Join(all, ", and in ")
+}
+
+func interfaceName(i identity.Interface) string { return fmt.Sprintf("%s[%d]", i.NodeENI, i.Ordinal) }
 
 func (n *NodeDiff) step(m terminal.Style, text, shape string) {
 	n.Steps, n.signs = append(n.Steps, text), append(n.signs, m)
@@ -262,32 +252,23 @@ func (v PlanDiff) Text(p Page) string {
 		b.WriteString(p.paragraph("· ", skipped))
 	}
 	b.WriteString(p.paragraph("", fmt.Sprintf(
-		"%d to create, %d to change, %d to move, %d to remove, %d blocked, %d drifted; %s unchanged.",
-		v.Create, v.Change, v.Move, v.Remove, v.Blocked, v.Drifted, text.Count(v.Unchanged, "node"))))
+		"%d to create, %d to change, %d to remove, %d blocked, %d drifted; %s unchanged.",
+		v.Create, v.Change, v.Remove, v.Blocked, v.Drifted, text.Count(v.Unchanged, "node"))))
 	b.WriteString(v.cost(p))
 	return b.String()
 }
 
-// warning returns what would be lost or interrupted, for the beginning of the text.
+// warning returns what would be lost, for the beginning of the text.
 func (v PlanDiff) warning(p Page) string {
-	removing, moving := 0, 0
+	removing := 0
 	for _, n := range v.Nodes {
 		removing += min(n.removes, 1)
-		moving += min(n.moves, 1)
 	}
-	var lost []string
-	if v.Remove > 0 {
-		lost = append(lost, fmt.Sprintf("%s would be removed from %s", text.Count(v.Remove, "interface"),
-			text.Count(removing, "node")))
-	}
-	if v.Move > 0 {
-		lost = append(lost, fmt.Sprintf("%s would be detached and moved on %s", text.Count(v.Move, "interface"),
-			text.Count(moving, "node")))
-	}
-	if len(lost) == 0 {
+	if v.Remove == 0 {
 		return ""
 	}
-	loss := strings.Join(lost, ", and ") + ", where pods can use what is attached:"
+	loss := fmt.Sprintf("%s would be removed from %s, where pods can use what is attached:",
+		text.Count(v.Remove, "interface"), text.Count(removing, "node"))
 	return p.paint(terminal.Bad, p.paragraph("! ", loss)) + "\n"
 }
 

@@ -18,123 +18,100 @@ import (
 	"github.com/multieni/multieni/internal/core/report"
 )
 
-// dataMember is the member of NodeENI data with the ordinal.
-func dataMember(ordinal int) identity.Member {
-	return identity.Member{NodeENI: "data", Node: "node-a1", Key: identity.Key{Ordinal: ordinal}}
+// ofData is the member of NodeENI data with the ordinal.
+func ofData(ordinal int) identity.Interface {
+	return identity.Interface{NodeENI: "data", Node: "node-a1", Ordinal: ordinal}
 }
 
-func createAt(ordinal, device int) plan.Action {
-	return plan.Create{Member: dataMember(ordinal), SubnetID: "subnet-1", Slot: eni.Slot{Device: device}}
+func createAt(ordinal, device int) plan.Call {
+	return plan.Create{Key: ofData(ordinal), SubnetID: "subnet-1", Slot: eni.Slot{Device: device}}
 }
 
-func attachAt(ordinal int, id string, device int) plan.Action {
-	return plan.Attach{Member: dataMember(ordinal), InterfaceID: id, Slot: eni.Slot{Device: device}}
+func attachAt(ordinal int, id string, device int) plan.Call {
+	return plan.Attach{Key: ofData(ordinal), InterfaceID: id, Slot: eni.Slot{Device: device}}
 }
 
-func detachOf(id, why string) plan.Action {
-	return plan.Detach{Member: dataMember(0), InterfaceID: id, Why: why}
+func detachOf(id, why string) plan.Call {
+	return plan.Detach{Key: ofData(0), InterfaceID: id, Why: why}
 }
 
-func deleteOf(id, why string) plan.Action {
-	return plan.Delete{Member: dataMember(0), InterfaceID: id, Why: why}
+func deleteOf(id, why string) plan.Call {
+	return plan.Delete{Key: ofData(0), InterfaceID: id, Why: why}
 }
 
-func changeOf(ordinal int, id string, to plan.Attribute) plan.Action {
-	return plan.Change{Member: dataMember(ordinal), InterfaceID: id, To: to}
+func changeOf(ordinal int, id string, to plan.Attribute) plan.Call {
+	return plan.Change{Key: ofData(ordinal), InterfaceID: id, To: to}
 }
 
 // withInstance is the attribute that needs a separate call to EC2 after each attachment.
 var withInstance = plan.DeleteOnTermination{Enabled: true}
 
 // onNode is the outcome of a plan for a node.
-func onNode(name string, actions ...plan.Action) report.SimulatedNode {
-	return report.SimulatedNode{Node: name, Outcome: forecast.Outcome{Actions: actions}}
+func onNode(name string, calls ...plan.Call) report.SimulatedNode {
+	return report.SimulatedNode{Node: name, Outcome: forecast.Outcome{Calls: calls}}
 }
 
 // counts are the numbers of a plan: create, change, move, remove, blocked, drifted, unchanged nodes.
-func counts(v report.PlanDiff) [7]int {
-	return [7]int{v.Create, v.Change, v.Move, v.Remove, v.Blocked, v.Drifted, v.Unchanged}
+func counts(v report.PlanDiff) [6]int {
+	return [6]int{v.Create, v.Change, v.Remove, v.Blocked, v.Drifted, v.Unchanged}
 }
 
 func TestPlanDiffSaysOneSentenceForEachInterface(t *testing.T) {
 	for name, tc := range map[string]struct {
-		actions []plan.Action
-		counts  [7]int
-		steps   []string
+		calls  []plan.Call
+		counts [6]int
+		steps  []string
 	}{
-		"nothing": {nil, [7]int{6: 1}, nil},
+		"nothing": {nil, [6]int{5: 1}, nil},
 		"an interface is created, attached and set up": {
-			[]plan.Action{createAt(0, 2), attachAt(0, "eni-1", 2), changeOf(0, "eni-1", withInstance)},
-			[7]int{1}, []string{"+ data: create an interface in subnet-1 for card 0 device 2"},
+			[]plan.Call{createAt(0, 2), attachAt(0, "eni-1", 2), changeOf(0, "eni-1", withInstance)},
+			[6]int{1}, []string{"+ data: create an interface in subnet-1 for card 0 device 2"},
 		},
 		"two interfaces are created": {
-			[]plan.Action{createAt(0, 2), createAt(1, 3)},
-			[7]int{2}, []string{
+			[]plan.Call{createAt(0, 2), createAt(1, 3)},
+			[6]int{2}, []string{
 				"+ data: create an interface in subnet-1 for card 0 device 2",
 				"+ data: create an interface in subnet-1 for card 0 device 3",
 			},
 		},
 		"a new interface gets more than its creation gives": {
-			[]plan.Action{createAt(0, 2), changeOf(0, "eni-1", plan.SourceDestCheck(false))},
-			[7]int{1, 1}, []string{
+			[]plan.Call{createAt(0, 2), changeOf(0, "eni-1", plan.SourceDestCheck(false))},
+			[6]int{1, 1}, []string{
 				"+ data: create an interface in subnet-1 for card 0 device 2", "~ data: set source/dest check false of eni-1",
 			},
 		},
 		"an existing interface is attached": {
-			[]plan.Action{attachAt(0, "eni-1", 2), changeOf(0, "eni-1", withInstance)},
-			[7]int{0, 1}, []string{"~ data: attach eni-1 at card 0 device 2"},
+			[]plan.Call{attachAt(0, "eni-1", 2), changeOf(0, "eni-1", withInstance)},
+			[6]int{0, 1}, []string{"~ data: attach eni-1 at card 0 device 2"},
 		},
 		"an attribute of a live interface": {
-			[]plan.Action{changeOf(0, "eni-1", plan.Groups{"sg-1", "sg-2"})},
-			[7]int{0, 1}, []string{"~ data: set security groups sg-1,sg-2 of eni-1"},
+			[]plan.Call{changeOf(0, "eni-1", plan.Groups{"sg-1", "sg-2"})},
+			[6]int{0, 1}, []string{"~ data: set security groups sg-1,sg-2 of eni-1"},
 		},
 		"the attribute of an attachment of a live interface, next to a new one": {
-			[]plan.Action{createAt(0, 2), changeOf(1, "eni-1", withInstance)},
-			[7]int{1, 1}, []string{
+			[]plan.Call{createAt(0, 2), changeOf(1, "eni-1", withInstance)},
+			[6]int{1, 1}, []string{
 				"+ data: create an interface in subnet-1 for card 0 device 2", "~ data: set delete on termination true of eni-1",
 			},
 		},
 		"an attached interface is removed": {
-			[]plan.Action{detachOf("eni-1", "it is released"), deleteOf("eni-1", "it is released")},
-			[7]int{3: 1}, []string{"- data: detach and delete eni-1: it is released"},
+			[]plan.Call{detachOf("eni-1", "it is released"), deleteOf("eni-1", "it is released")},
+			[6]int{2: 1}, []string{"- data: detach and delete eni-1: it is released"},
 		},
-		"an unattached interface is removed, and another one is detached": {
-			[]plan.Action{detachOf("eni-2", "it is replaced"), deleteOf("eni-1", "it is released")},
-			[7]int{2: 1, 3: 1}, []string{
-				"- data: delete eni-1: it is released", "~ data: detach eni-2: it is replaced",
-			},
-		},
-		"an interface moves": {
-			[]plan.Action{
-				detachOf("eni-1", "its slot changed"), attachAt(0, "eni-1", 3), changeOf(0, "eni-1", withInstance),
-			},
-			[7]int{2: 1}, []string{"~ data: detach eni-1 and attach it at card 0 device 3: its slot changed"},
-		},
-		"an interface moves twice": {
-			[]plan.Action{
-				detachOf("eni-1", "first"), attachAt(0, "eni-1", 3), detachOf("eni-1", "second"), attachAt(0, "eni-1", 2),
-			},
-			[7]int{2: 1}, []string{"~ data: detach eni-1 and attach it at card 0 device 2: first"},
-		},
-		"an interface moves and changes": {
-			[]plan.Action{
-				detachOf("eni-1", "its slot changed"), attachAt(0, "eni-1", 3), changeOf(0, "eni-1", plan.Description("d")),
-			},
-			[7]int{1: 1, 2: 1}, []string{
-				"~ data: detach eni-1 and attach it at card 0 device 3: its slot changed", `~ data: set description "d" of eni-1`,
-			},
+		"an unattached interface is removed": {
+			[]plan.Call{deleteOf("eni-1", "it is released")}, [6]int{2: 1}, []string{"- data: delete eni-1: it is released"},
 		},
 		"an interface is replaced": {
-			[]plan.Action{
+			[]plan.Call{
 				detachOf("eni-1", "it is replaced"), deleteOf("eni-1", "it is replaced"), createAt(0, 2), attachAt(0, "eni-2", 2),
 			},
-			[7]int{1, 0, 0, 1}, []string{
+			[6]int{1, 0, 1}, []string{
 				"- data: detach and delete eni-1: it is replaced", "+ data: create an interface in subnet-1 for card 0 device 2",
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := report.NewPlanDiff([]report.SimulatedNode{onNode("node-a1", tc.actions...)}, nil)
+			v := report.NewPlanDiff([]report.SimulatedNode{onNode("node-a1", tc.calls...)}, nil)
 			if diff := cmp.Diff(tc.counts, counts(v)); diff != "" {
 				t.Errorf("counts (-want +got):\n%s", diff)
 			}
@@ -152,15 +129,14 @@ func TestPlanDiffSaysOneSentenceForEachInterface(t *testing.T) {
 // What interrupts pods comes first: evictions, removals, moves.
 func TestPlanDiffSaysFirstWhatInterruptsPods(t *testing.T) {
 	node := onNode("node-a1", createAt(1, 4), changeOf(2, "eni-3", plan.SourceDestCheck(true)),
-		detachOf("eni-2", "it moves"), attachAt(3, "eni-2", 5), detachOf("eni-1", "it goes"), deleteOf("eni-1", "it goes"))
-	node.Outcome.Evictions = []plan.Eviction{{
-		Member: dataMember(0), InterfaceID: "eni-1", Pods: []string{"default/upf", "default/smf"}, Why: "it goes",
+		detachOf("eni-1", "it goes"), deleteOf("eni-1", "it goes"))
+	node.Outcome.Evictions = []forecast.Eviction{{
+		Key: ofData(0), InterfaceID: "eni-1", Pods: []string{"default/upf", "default/smf"}, Why: "it goes",
 	}}
 	v := report.NewPlanDiff([]report.SimulatedNode{node}, nil)
 	want := []string{
 		"! data: evict the pods default/upf, default/smf, which use eni-1: it goes",
 		"- data: detach and delete eni-1: it goes",
-		"~ data: detach eni-2 and attach it at card 0 device 5: it moves",
 		"+ data: create an interface in subnet-1 for card 0 device 4",
 		"~ data: set source/dest check true of eni-3",
 	}
@@ -171,59 +147,56 @@ func TestPlanDiffSaysFirstWhatInterruptsPods(t *testing.T) {
 
 func TestPlanDiffSaysWhichInterfacesAreNotAsDeclaredInTheEnd(t *testing.T) {
 	drift := []plan.Drift{{Field: "subnet", Want: "a", Have: "b"}, {Field: "slot", Want: "1", Have: "2"}}
-	why := func(reason plan.Reason, message string) plan.Problem {
-		return plan.Problem{Reason: reason, Message: message}
+	in := func(phase plan.Phase, reason plan.Reason, message string, drift ...plan.Drift) forecast.Interface {
+		return forecast.Interface{Drift: drift, State: plan.State{
+			Goal: plan.Serve, Phase: phase, Problem: plan.Problem{Reason: reason, Message: message},
+		}}
 	}
+	released := in(plan.Detaching, plan.Removing, "it goes", drift...)
+	released.Goal = plan.Release
+	kept := in(plan.Attached, "", "", drift...)
+	kept.Kept = plan.Problem{Reason: plan.Drifted, Message: "it stays; add a subnet"}
+	differs := "data: Drifted: it differs in subnet: want a, have b, and in slot: want 1, have 2; " + report.Remediation("Drifted")
 	for name, tc := range map[string]struct {
-		members []plan.Member
-		counts  [7]int
-		want    report.NodeDiff
+		interfaces []forecast.Interface
+		counts     [6]int
+		want       report.NodeDiff
 	}{
-		"as declared": {[]plan.Member{{Phase: plan.Attached}}, [7]int{6: 1}, report.NodeDiff{}},
+		"as declared": {[]forecast.Interface{in(plan.Attached, "", "")}, [6]int{5: 1}, report.NodeDiff{}},
 		"attached with a reason that is not of interest": {
-			[]plan.Member{{Phase: plan.Attached, Why: why(plan.AddressesKept, "it has more")}}, [7]int{6: 1}, report.NodeDiff{},
+			[]forecast.Interface{in(plan.Attached, plan.AddressesKept, "it has more")}, [6]int{5: 1}, report.NodeDiff{},
 		},
 		"blocked": {
-			[]plan.Member{{Phase: plan.Blocked, Why: why(plan.SubnetFull, "none is free")}}, [7]int{4: 1},
+			[]forecast.Interface{in(plan.Blocked, plan.SubnetFull, "none is free")}, [6]int{3: 1},
 			report.NodeDiff{Blocked: []string{"data: SubnetFull: none is free"}},
 		},
 		"blocked and drifted counts once": {
-			[]plan.Member{{Phase: plan.Blocked, Why: why(plan.SubnetFull, "none is free"), Drift: drift}}, [7]int{4: 1},
+			[]forecast.Interface{in(plan.Blocked, plan.SubnetFull, "none is free", drift...)}, [6]int{3: 1},
 			report.NodeDiff{Blocked: []string{"data: SubnetFull: none is free"}},
 		},
 		"two for the same reason, one for another": {
-			[]plan.Member{
-				{Phase: plan.Blocked, Why: why(plan.SubnetFull, "none is free")},
-				{Phase: plan.Blocked, Why: why(plan.SlotTaken, "it is taken")},
-				{Phase: plan.Blocked, Why: why(plan.SubnetFull, "none is free")},
-			}, [7]int{4: 3},
+			[]forecast.Interface{
+				in(plan.Blocked, plan.SubnetFull, "none is free"), in(plan.Blocked, plan.SlotTaken, "it is taken"),
+				in(plan.Blocked, plan.SubnetFull, "none is free"),
+			}, [6]int{3: 3},
 			report.NodeDiff{Blocked: []string{"data: SubnetFull: none is free", "data: SlotTaken: it is taken"}},
 		},
 		"pods use an interface that is to be removed": {
-			[]plan.Member{{Phase: plan.Attached, Why: why(plan.InUseByPods, "pods use eni-1"), Drift: drift}}, [7]int{},
+			[]forecast.Interface{in(plan.Attached, plan.InUseByPods, "pods use eni-1", drift...)}, [6]int{},
 			report.NodeDiff{Steps: []string{"! data: InUseByPods: pods use eni-1"}},
 		},
-		"drifted, and the message says so": {
-			[]plan.Member{{Phase: plan.Attached, Why: why(plan.Drifted, "eni-1 differs"), Drift: drift}}, [7]int{5: 1},
-			report.NodeDiff{Drifted: []string{"data: Drifted: eni-1 differs"}},
+		"drifted": {[]forecast.Interface{in(plan.Attached, "", "", drift...)}, [6]int{4: 1}, report.NodeDiff{Drifted: []string{differs}}},
+		"drifted, and the fleet knows why it stays": {
+			[]forecast.Interface{kept}, [6]int{4: 1}, report.NodeDiff{Drifted: []string{"data: Drifted: it stays; add a subnet"}},
 		},
-		"drifted, and the message is of something else": {
-			[]plan.Member{{Phase: plan.Attached, Why: why(plan.Retained, "its node is paused"), Drift: drift}}, [7]int{5: 1},
-			report.NodeDiff{Drifted: []string{
-				"data: Retained: its node is paused, and it differs in subnet: want a, have b",
-			}},
-		},
-		"drifted, and it is being removed": {
-			[]plan.Member{{Phase: plan.Detaching, Why: why(plan.Removing, "it goes"), Drift: drift}}, [7]int{6: 1},
-			report.NodeDiff{},
-		},
+		"drifted, and it is being removed": {[]forecast.Interface{released}, [6]int{5: 1}, report.NodeDiff{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for i := range tc.members {
-				tc.members[i].Member = dataMember(i)
+			for i := range tc.interfaces {
+				tc.interfaces[i].Key = ofData(i)
 			}
 			v := report.NewPlanDiff([]report.SimulatedNode{
-				{Node: "node-a1", Outcome: forecast.Outcome{Members: tc.members}},
+				{Node: "node-a1", Outcome: forecast.Outcome{Interfaces: tc.interfaces}},
 			}, nil)
 			if diff := cmp.Diff(tc.counts, counts(v)); diff != "" {
 				t.Errorf("counts (-want +got):\n%s", diff)
@@ -240,33 +213,23 @@ func TestPlanDiffSaysWhichInterfacesAreNotAsDeclaredInTheEnd(t *testing.T) {
 	}
 }
 
-// Nodes that lose interfaces come first, then those whose interfaces move, each by name.
 func TestPlanDiffOrdersNodesByWhatTheyLose(t *testing.T) {
 	loses := func(name string, n int) report.SimulatedNode {
 		node := onNode(name)
 		for i := range n {
-			node.Outcome.Actions = append(node.Outcome.Actions, deleteOf(fmt.Sprintf("eni-%d", i), "it goes"))
+			node.Outcome.Calls = append(node.Outcome.Calls, deleteOf(fmt.Sprintf("eni-%d", i), "it goes"))
 		}
 		return node
 	}
-	moves := func(name string, n int) report.SimulatedNode {
-		node := onNode(name)
-		for i := range n {
-			node.Outcome.Actions = append(node.Outcome.Actions, detachOf(fmt.Sprintf("eni-%d", i), "it moves"))
-		}
-		return node
-	}
-	both := moves("h-both", 1)
-	both.Outcome.Actions = append(both.Outcome.Actions, deleteOf("eni-9", "it goes"))
 	v := report.NewPlanDiff([]report.SimulatedNode{
-		onNode("b", createAt(0, 1)), moves("d-moves", 2), loses("f-loses", 2), both, onNode("a", createAt(0, 1)),
-		moves("c-moves", 1), loses("e-loses", 1), loses("g-loses", 3),
+		onNode("b", createAt(0, 1)), loses("f-loses", 2), onNode("a", createAt(0, 1)), loses("e-loses", 1),
+		loses("g-loses", 3),
 	}, nil)
 	var got []string
 	for _, n := range v.Nodes {
 		got = append(got, n.Name)
 	}
-	want := []string{"h-both", "e-loses", "f-loses", "g-loses", "c-moves", "d-moves", "a", "b"}
+	want := []string{"e-loses", "f-loses", "g-loses", "a", "b"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -292,17 +255,16 @@ func anyPlanned(rt *rapid.T, name string) report.SimulatedNode {
 	node := onNode(name)
 	for i := range rapid.IntRange(0, 4).Draw(rt, "interfaces") {
 		id := fmt.Sprintf("eni-%d", i)
-		node.Outcome.Actions = append(node.Outcome.Actions, rapid.SampledFrom([][]plan.Action{
+		node.Outcome.Calls = append(node.Outcome.Calls, rapid.SampledFrom([][]plan.Call{
 			nil,
 			{createAt(i, i), attachAt(i, id, i), changeOf(i, id, withInstance)},
 			{detachOf(id, "it goes"), deleteOf(id, "it goes")},
-			{detachOf(id, "it moves"), attachAt(i, id, i), changeOf(i, id, withInstance)},
 			{changeOf(i, id, plan.Tags{"a": "b"})},
 			{attachAt(i, id, i)},
-		}).Draw(rt, "actions")...)
-		node.Outcome.Members = append(node.Outcome.Members, plan.Member{
-			Member: dataMember(i), Phase: rapid.SampledFrom([]plan.Phase{plan.Attached, plan.Blocked}).Draw(rt, "phase"),
-		})
+		}).Draw(rt, "calls")...)
+		node.Outcome.Interfaces = append(node.Outcome.Interfaces, forecast.Interface{State: plan.State{
+			Key: ofData(i), Phase: rapid.SampledFrom([]plan.Phase{plan.Attached, plan.Blocked}).Draw(rt, "phase"),
+		}})
 	}
 	return node
 }
@@ -311,11 +273,11 @@ func anyPlanned(rt *rapid.T, name string) report.SimulatedNode {
 func TestPlanDiffOmitsNoCallAndNoNode(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var planned []report.SimulatedNode
-		actions, blocked := 0, 0
+		want, blocked := 0, 0
 		for i := range rapid.IntRange(0, 6).Draw(rt, "nodes") {
 			planned = append(planned, anyPlanned(rt, fmt.Sprintf("node-%d", i)))
-			actions += len(planned[i].Outcome.Actions)
-			for _, m := range planned[i].Outcome.Members {
+			want += len(planned[i].Outcome.Calls)
+			for _, m := range planned[i].Outcome.Interfaces {
 				if m.Phase == plan.Blocked {
 					blocked++
 				}
@@ -327,8 +289,8 @@ func TestPlanDiffOmitsNoCallAndNoNode(t *testing.T) {
 		for _, n := range v.Calls {
 			calls += n
 		}
-		if calls != actions {
-			rt.Fatalf("%d calls of %d: %v", calls, actions, v.Calls)
+		if calls != want {
+			rt.Fatalf("%d calls of %d: %v", calls, want, v.Calls)
 		}
 		if len(v.Nodes)+v.Unchanged != len(planned) {
 			rt.Fatalf("%d nodes and %d unchanged, of %d", len(v.Nodes), v.Unchanged, len(planned))

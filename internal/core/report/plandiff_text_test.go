@@ -33,13 +33,13 @@ func arePrintedTogether(t *testing.T, a, b forecast.Outcome) bool {
 
 // The IDs of interfaces, and the reason for a move, differ from node to node.
 func TestPlanDiffPrintsNodesWithTheSameActionsTogether(t *testing.T) {
-	do := func(actions ...plan.Action) []plan.Action { return actions }
-	in := func(nodeENI, subnet string) plan.Action {
-		return plan.Create{Member: identity.Member{NodeENI: nodeENI}, SubnetID: subnet}
+	do := func(calls ...plan.Call) []plan.Call { return calls }
+	in := func(nodeENI, subnet string) plan.Call {
+		return plan.Create{Key: identity.Interface{NodeENI: nodeENI}, SubnetID: subnet}
 	}
-	groups := func(id, group string) plan.Action { return changeOf(0, id, plan.Groups{group}) }
+	groups := func(id, group string) plan.Call { return changeOf(0, id, plan.Groups{group}) }
 	for name, tc := range map[string]struct {
-		a, b     []plan.Action
+		a, b     []plan.Call
 		together bool
 	}{
 		"the same creation":            {do(createAt(0, 1)), do(createAt(3, 1)), true},
@@ -54,15 +54,11 @@ func TestPlanDiffPrintsNodesWithTheSameActionsTogether(t *testing.T) {
 		"only one removal detaches": {
 			do(deleteOf("eni-1", "x")), do(detachOf("eni-1", "x"), deleteOf("eni-1", "x")), false,
 		},
-		"moves of other interfaces": {do(detachOf("eni-1", "x")), do(detachOf("eni-2", "y")), true},
-		"moves to other slots": {
-			do(detachOf("eni-1", "x"), attachAt(0, "eni-1", 1)), do(detachOf("eni-1", "x"), attachAt(0, "eni-1", 2)), false,
-		},
 		"the same change of other interfaces": {do(groups("eni-1", "sg-1")), do(groups("eni-2", "sg-1")), true},
 		"changes to other values":             {do(groups("eni-1", "sg-1")), do(groups("eni-1", "sg-2")), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			together := arePrintedTogether(t, forecast.Outcome{Actions: tc.a}, forecast.Outcome{Actions: tc.b})
+			together := arePrintedTogether(t, forecast.Outcome{Calls: tc.a}, forecast.Outcome{Calls: tc.b})
 			if together != tc.together {
 				t.Errorf("together is %t, want %t", together, tc.together)
 			}
@@ -73,21 +69,21 @@ func TestPlanDiffPrintsNodesWithTheSameActionsTogether(t *testing.T) {
 // The message of a blocked interface is that of the first node. Nodes with different pods or drift are not alike.
 func TestPlanDiffPrintsNodesTogetherThatLackTheSame(t *testing.T) {
 	member := func(phase plan.Phase, reason plan.Reason, message string, ordinal int, slots ...string) forecast.Outcome {
-		m := plan.Member{
-			Member: dataMember(ordinal), Phase: phase, Why: plan.Problem{Reason: reason, Message: message},
-		}
+		i := forecast.Interface{State: plan.State{
+			Key: ofData(ordinal), Goal: plan.Serve, Phase: phase, Problem: plan.Problem{Reason: reason, Message: message},
+		}}
 		for _, slot := range slots {
-			m.Drift = append(m.Drift, plan.Drift{Field: "slot", Want: slot, Have: "1"})
+			i.Drift = append(i.Drift, plan.Drift{Field: "slot", Want: slot, Have: "1"})
 		}
-		return forecast.Outcome{Members: []plan.Member{m}}
+		return forecast.Outcome{Interfaces: []forecast.Interface{i}}
 	}
 	creating := func(o forecast.Outcome) forecast.Outcome {
-		o.Actions = []plan.Action{createAt(1, 1)}
+		o.Calls = []plan.Call{createAt(1, 1)}
 		return o
 	}
 	evicting := func(pod string) forecast.Outcome {
-		return forecast.Outcome{Evictions: []plan.Eviction{
-			{Member: dataMember(0), InterfaceID: "eni-1", Pods: []string{pod}},
+		return forecast.Outcome{Evictions: []forecast.Eviction{
+			{Key: ofData(0), InterfaceID: "eni-1", Pods: []string{pod}},
 		}}
 	}
 	full := member(plan.Blocked, plan.SubnetFull, "a", 0)
@@ -106,7 +102,6 @@ func TestPlanDiffPrintsNodesTogetherThatLackTheSame(t *testing.T) {
 		"other drift":              {drifted, member(plan.Attached, plan.Drifted, "eni-1", 0, "3"), false},
 		"more drift":               {drifted, member(plan.Attached, plan.Drifted, "eni-1", 0, "2", "3"), false},
 		"drift of another ordinal": {drifted, member(plan.Attached, plan.Drifted, "eni-1", 1, "2"), false},
-		"drift for another reason": {drifted, member(plan.Attached, plan.Retained, "eni-1", 0, "2"), false},
 		"used by other pods": {
 			member(plan.Attached, plan.InUseByPods, "pod a", 0), member(plan.Attached, plan.InUseByPods, "pod b", 0), false,
 		},
@@ -121,11 +116,11 @@ func TestPlanDiffPrintsNodesTogetherThatLackTheSame(t *testing.T) {
 
 // Nodes with only blocked interfaces have no action, so the text does not say that others have the same one.
 func TestPlanDiffCountsTheOtherNodesOnlyBelowActions(t *testing.T) {
-	node := func(name string, actions ...plan.Action) report.SimulatedNode {
-		planned := onNode(name, actions...)
-		planned.Outcome.Members = []plan.Member{{
-			Member: dataMember(1), Phase: plan.Blocked, Why: plan.Problem{Reason: plan.SubnetFull, Message: "none is free"},
-		}}
+	node := func(name string, calls ...plan.Call) report.SimulatedNode {
+		planned := onNode(name, calls...)
+		planned.Outcome.Interfaces = []forecast.Interface{{State: plan.State{
+			Key: ofData(1), Phase: plan.Blocked, Problem: plan.Problem{Reason: plan.SubnetFull, Message: "none is free"},
+		}}}
 		return planned
 	}
 	for name, tc := range map[string]struct {
@@ -147,8 +142,7 @@ func TestPlanDiffCountsTheOtherNodesOnlyBelowActions(t *testing.T) {
 
 func TestPlanDiffWarnsOfWhatPodsLose(t *testing.T) {
 	const end = ", where pods can use what is attached:\n\n"
-	remove := func(id string) plan.Action { return deleteOf(id, "it goes") }
-	move := func(id string) plan.Action { return detachOf(id, "it moves") }
+	remove := func(id string) plan.Call { return deleteOf(id, "it goes") }
 	for name, tc := range map[string]struct {
 		planned []report.SimulatedNode
 		want    string
@@ -164,13 +158,6 @@ func TestPlanDiffWarnsOfWhatPodsLose(t *testing.T) {
 		"three of two nodes": {
 			[]report.SimulatedNode{onNode("a", remove("eni-1"), remove("eni-2")), onNode("b", remove("eni-3"))},
 			"! 3 interfaces would be removed from 2 nodes" + end,
-		},
-		"one moves": {
-			[]report.SimulatedNode{onNode("a", move("eni-1"))}, "! 1 interface would be detached and moved on 1 node" + end,
-		},
-		"removals and moves": {
-			[]report.SimulatedNode{onNode("a", move("eni-1"), remove("eni-2"), move("eni-3")), onNode("b", move("eni-4"))},
-			"! 1 interface would be removed from 1 node, and 3 interfaces would be detached and moved on 2 nodes" + end,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,11 +177,11 @@ func TestPlanDiffPrintsItsCost(t *testing.T) {
 	after := func(d time.Duration) map[string]forecast.Rate {
 		return map[string]forecast.Rate{"CreateNetworkInterface": {Burst: 1, PerSecond: float64(time.Second) / float64(d)}}
 	}
-	two := []plan.Action{createAt(0, 1), createAt(1, 2)}
+	two := []plan.Call{createAt(0, 1), createAt(1, 2)}
 	for name, tc := range map[string]struct {
-		actions []plan.Action
-		rates   map[string]forecast.Rate
-		want    string
+		calls []plan.Call
+		rates map[string]forecast.Rate
+		want  string
 	}{
 		"no call": {nil, nil, "No call to EC2."},
 		"one call": {
@@ -202,7 +189,7 @@ func TestPlanDiffPrintsItsCost(t *testing.T) {
 			"1 call to EC2: CreateNetworkInterface 1. EC2's request limits allow them at once.",
 		},
 		"calls by operation": {
-			append([]plan.Action{detachOf("eni-1", "x"), deleteOf("eni-1", "x")}, two...), nil,
+			append([]plan.Call{detachOf("eni-1", "x"), deleteOf("eni-1", "x")}, two...), nil,
 			"4 calls to EC2: CreateNetworkInterface 2, DeleteNetworkInterface 1, DetachNetworkInterface 1. EC2's request " +
 				"limits allow them at once.",
 		},
@@ -222,7 +209,7 @@ func TestPlanDiffPrintsItsCost(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := report.NewPlanDiff([]report.SimulatedNode{onNode("a", tc.actions...)}, tc.rates).Text(report.Page{})
+			text := report.NewPlanDiff([]report.SimulatedNode{onNode("a", tc.calls...)}, tc.rates).Text(report.Page{})
 			lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 			if diff := cmp.Diff(tc.want, lines[len(lines)-1]); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -233,25 +220,23 @@ func TestPlanDiffPrintsItsCost(t *testing.T) {
 
 // fullPlan is a plan with every kind of line.
 func fullPlan() report.PlanDiff {
-	actions := []plan.Action{
+	calls := []plan.Call{
 		detachOf("eni-1", "its subnet changed"), deleteOf("eni-1", "its subnet changed"),
-		detachOf("eni-2", "its slot changed"), attachAt(1, "eni-2", 3),
 		createAt(0, 2), changeOf(2, "eni-3", plan.Tags{"a": "b"}),
 	}
-	why := func(reason plan.Reason, message string) plan.Problem {
-		return plan.Problem{Reason: reason, Message: message}
-	}
-	members := []plan.Member{
-		{Member: dataMember(3), Phase: plan.Blocked, Why: why(plan.SubnetFull, "no address; free one")},
+	interfaces := []forecast.Interface{
+		{State: plan.State{
+			Key: ofData(3), Phase: plan.Blocked, Problem: plan.Problem{Reason: plan.SubnetFull, Message: "no address; free one"},
+		}},
 		{
-			Member: dataMember(4), Phase: plan.Attached, Why: why(plan.Drifted, "eni-4 differs; replace it"),
+			State: plan.State{Key: ofData(4), Phase: plan.Attached, Interface: &eni.Interface{ID: "eni-4"}},
 			Drift: []plan.Drift{{Field: "subnet", Want: "subnet-1", Have: "subnet-2"}},
 		},
 	}
 	node := func(name string) report.SimulatedNode {
 		return report.SimulatedNode{Node: name, Outcome: forecast.Outcome{
-			Actions: actions, Members: members, Evictions: []plan.Eviction{
-				{Member: dataMember(0), InterfaceID: "eni-1", Pods: []string{"default/upf"}, Why: "its subnet changed"},
+			Calls: calls, Interfaces: interfaces, Evictions: []forecast.Eviction{
+				{Key: ofData(0), InterfaceID: "eni-1", Pods: []string{"default/upf"}, Why: "its subnet changed"},
 			},
 		}}
 	}
@@ -266,27 +251,26 @@ func fullPlan() report.PlanDiff {
 }
 
 func TestPlanDiffPrintsItsLinesInTheOrderOfImportance(t *testing.T) {
-	const want = `! 3 interfaces would be removed from 3 nodes, and 3 interfaces would be detached and moved on 3 ` +
-		`nodes, where pods can use what is attached:
+	const want = `! 3 interfaces would be removed from 3 nodes, where pods can use what is attached:
 
 a, b, c
   ! data: evict the pods default/upf, which use eni-1: its subnet changed
   - data: detach and delete eni-1: its subnet changed
-  ~ data: detach eni-2 and attach it at card 0 device 3: its slot changed
   + data: create an interface in subnet-1 for card 0 device 2
   ~ data: set tags a of eni-3
   ✗ data: SubnetFull: no address
     → free one
-  ≠ data: Drifted: eni-4 differs
-    → replace it
+  ≠ data: Drifted: eni-4 differs in subnet: want subnet-1, have subnet-2
+    → Set updatePolicy: Replace to have the interface replaced, or change the NodeENI back. The interface stays in use ` +
+		`as it is.
   and the same on 2 other nodes
 
 ! subnet-1 (us-east-1a) is too small: data needs 3 addresses there, and 1 are free; the rest of the interfaces is ` +
 		`created in another subnet of the zone, if there is one, and is blocked otherwise
 · fargate is passed over: it is no EC2 instance
-3 to create, 3 to change, 3 to move, 3 to remove, 3 blocked, 3 drifted; 1 node unchanged.
-18 calls to EC2: AttachNetworkInterface 3, CreateNetworkInterface 3, CreateTags 3, DeleteNetworkInterface 3, ` +
-		`DetachNetworkInterface 6. EC2's request limits make that at least 2s, because of CreateNetworkInterface.
+3 to create, 3 to change, 3 to remove, 3 blocked, 3 drifted; 1 node unchanged.
+12 calls to EC2: CreateNetworkInterface 3, CreateTags 3, DeleteNetworkInterface 3, ` +
+		`DetachNetworkInterface 3. EC2's request limits make that at least 2s, because of CreateNetworkInterface.
 `
 	if diff := cmp.Diff(want, fullPlan().Text(report.Page{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -306,7 +290,7 @@ func TestPlanDiffPaintsEachLineByItsSeverity(t *testing.T) {
 	}
 	want := map[string]string{
 		"!": "31 31 31 ", // the warning, the eviction and the shortage
-		"~": "31 33 ",    // the move and the change
+		"~": "33 ",
 		"-": "31 ", "+": "32 ", "✗": "31 ", "≠": "33 ", "and": "2 ", "a,": "1 ",
 	}
 	if diff := cmp.Diff(want, colours); diff != "" {
@@ -317,7 +301,7 @@ func TestPlanDiffPaintsEachLineByItsSeverity(t *testing.T) {
 // Programs read the fields by these names. Numbers are printed even if they are zero.
 func TestPlanDiffHasTheseFieldsInJSON(t *testing.T) {
 	v := report.PlanDiff{
-		Create: 1, Change: 2, Remove: 3, Move: 4, Blocked: 5, Drifted: 6, Unchanged: 7,
+		Create: 1, Change: 2, Remove: 3, Blocked: 5, Drifted: 6, Unchanged: 7,
 		Calls: map[string]int{"CreateTags": 8}, Seconds: 9.5, Slowest: "CreateTags", Skipped: []string{"fargate"},
 		Nodes: []report.NodeDiff{
 			{Name: "a", Steps: []string{"+"}, Blocked: []string{"x"}, Drifted: []string{"y"}}, {Name: "b"},
@@ -331,7 +315,6 @@ func TestPlanDiffHasTheseFieldsInJSON(t *testing.T) {
   "create": 1,
   "change": 2,
   "remove": 3,
-  "move": 4,
   "blocked": 5,
   "drifted": 6,
   "nodes": [
@@ -381,10 +364,10 @@ func TestPlanDiffHasTheseFieldsInJSON(t *testing.T) {
 
 func ExampleNewPlanDiff() {
 	node := func(name, id string) report.SimulatedNode {
-		member := identity.Member{NodeENI: "data", Node: name}
-		return report.SimulatedNode{Node: name, Outcome: forecast.Outcome{Actions: []plan.Action{
-			plan.Create{Member: member, SubnetID: "subnet-1", Slot: eni.Slot{Device: 2}},
-			plan.Attach{Member: member, InterfaceID: id, Slot: eni.Slot{Device: 2}},
+		of := identity.Interface{NodeENI: "data", Node: name}
+		return report.SimulatedNode{Node: name, Outcome: forecast.Outcome{Calls: []plan.Call{
+			plan.Create{Key: of, SubnetID: "subnet-1", Slot: eni.Slot{Device: 2}},
+			plan.Attach{Key: of, InterfaceID: id, Slot: eni.Slot{Device: 2}},
 		}}}
 	}
 	rates := map[string]forecast.Rate{"AttachNetworkInterface": {Burst: 1, PerSecond: 0.1}}
@@ -395,7 +378,7 @@ func ExampleNewPlanDiff() {
 	//   + data: create an interface in subnet-1 for card 0 device 2
 	//   and the same on 1 other node
 	//
-	// 2 to create, 0 to change, 0 to move, 0 to remove, 0 blocked, 0 drifted; 0 nodes unchanged.
+	// 2 to create, 0 to change, 0 to remove, 0 blocked, 0 drifted; 0 nodes unchanged.
 	// 4 calls to EC2: AttachNetworkInterface 2, CreateNetworkInterface 2. EC2's request limits
 	// make that at least 10s, because of AttachNetworkInterface.
 }

@@ -48,6 +48,7 @@ func anyFleet(rt *rapid.T) report.Fleet {
 		var interfaces []report.Interface
 		for device := range rapid.IntRange(0, 3).Draw(rt, "interfaces") {
 			interfaces = append(interfaces, anyInterface(rt, device+1))
+			interfaces[device].Name += fmt.Sprintf("-on-%d-at-%d", n, device)
 		}
 		f.Nodes = append(f.Nodes, node(fmt.Sprintf("node-%d", n), rapid.SampledFrom([]string{"us-east-1a", "us-east-1b", ""}).Draw(rt, "zone"), interfaces...))
 	}
@@ -62,12 +63,15 @@ func anyFleet(rt *rapid.T) report.Fleet {
 // texts are the views of a fleet on a page.
 func texts(f report.Fleet, p report.Page) map[string]string {
 	all := map[string]string{
-		"status": report.NewStatus(f, now).Text(p), "topology": report.NewTopology(f).Text(p),
+		"fleet": report.WhyFleet(f).Text(p), "topology": report.NewTopology(f).Text(p),
 	}
 	for _, n := range f.NodeENIs {
 		all["why "+n.Name] = report.WhyNodeENI(f, n).Text(p)
 	}
 	for _, n := range f.Nodes {
+		for _, i := range n.Interfaces {
+			all["why "+i.Name] = report.WhyInterface(f, i).Text(p)
+		}
 		all["why "+n.Name] = report.WhyNode(f, n).Text(p)
 		all["map "+n.Name] = report.NewNodeMap(n, nil, eni.Limits{}, "no credentials").Text(p)
 	}
@@ -121,7 +125,7 @@ func TestTheTopologyHasEachNodeWithInterfacesOnce(t *testing.T) {
 			}
 		}
 		for _, n := range f.Nodes {
-			if want := map[bool]int{true: 1, false: 0}[n.Concerned]; drawn[n.Name] != want {
+			if want := map[bool]int{true: 1, false: 0}[len(n.Interfaces) > 0]; drawn[n.Name] != want {
 				rt.Fatalf("%s is drawn %d times, want %d", n.Name, drawn[n.Name], want)
 			}
 		}
@@ -136,10 +140,10 @@ func TestTheTopologyHasEachNodeWithInterfacesOnce(t *testing.T) {
 	})
 }
 
-func TestTheStatusNamesEachInterfaceThatIsNotAsWanted(t *testing.T) {
+func TestTheFleetNamesEachInterfaceThatIsNotAsWanted(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := anyFleet(rt)
-		status := report.NewStatus(f, now)
+		status := report.WhyFleet(f)
 		passing := false
 		for _, issue := range status.Troubles {
 			if passing && !issue.Passing {
@@ -178,9 +182,14 @@ func TestViewsSurviveJSON(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := anyFleet(rt)
 		survives(rt, report.NewTopology(f))
-		survives(rt, report.NewStatus(f, now))
+		survives(rt, report.WhyFleet(f))
 		for _, n := range f.NodeENIs {
 			survives(rt, report.WhyNodeENI(f, n))
+		}
+		for _, n := range f.Nodes {
+			for _, i := range n.Interfaces {
+				survives(rt, report.WhyInterface(f, i))
+			}
 		}
 		survives(rt, leaks())
 	})
@@ -206,34 +215,37 @@ func survives[T any](rt *rapid.T, view T) {
 }
 
 // anyOwned draws an interface with the tags of the cluster, or of another one.
+// living is an object that has no ENI yet.
+var living = report.KnownInterface{Name: identity.ObjectName("multus", "i-00000000000000001", 0), UID: "living"}
+
 func anyOwned(rt *rapid.T, id string) eni.Interface {
-	member := identity.Member{
-		Cluster: rapid.SampledFrom([]string{"c", "c", "c", "other"}).Draw(rt, "cluster"), NodeENI: "multus", Node: "node-a1", InstanceID: "i-00000000000000001",
-		Key: identity.Key{Owner: rapid.SampledFrom([]identity.Owner{"living", "gone"}).Draw(rt, "uid")},
+	of := identity.Interface{
+		Cluster: rapid.SampledFrom([]string{"c", "c", "c", "other"}).Draw(rt, "cluster"),
+		UID:     rapid.SampledFrom([]identity.UID{"living", "gone"}).Draw(rt, "uid"), NodeENI: "multus", Node: "node-a1",
+		InstanceID: "i-00000000000000001", Ordinal: rapid.IntRange(0, 1).Draw(rt, "ordinal"),
 	}
+	of.Name = identity.ObjectName(of.NodeENI, of.InstanceID, of.Ordinal)
 	age := rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour, 100 * time.Hour}).Draw(rt, "age")
-	i := eni.Interface{ID: id, SubnetID: "subnet-1", Status: eni.Available, Tags: member.Tags(now.Add(-age), nil)}
+	i := eni.Interface{ID: id, SubnetID: "subnet-1", Status: eni.Available, Tags: of.Tags(now.Add(-age), nil)}
 	if rapid.Bool().Draw(rt, "attached") {
-		i.Status, i.Attachment = eni.InUse, &eni.Attachment{InstanceID: member.InstanceID, Slot: eni.Slot{Device: 1}, Status: eni.AttachmentAttached}
+		i.Status, i.Attachment = eni.InUse, &eni.Attachment{InstanceID: of.InstanceID, Slot: eni.Slot{Device: 1}, Status: eni.AttachmentAttached}
 	}
 	if rapid.IntRange(0, 4).Draw(rt, "edited") == 0 {
-		delete(i.Tags, identity.TagMember)
+		delete(i.Tags, identity.TagInstanceID)
 	}
 	return i
 }
 
 func TestEachInterfaceIsAtMostOneLeak(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		known := report.Evidence{Living: map[identity.Owner]bool{"living": true}, Recorded: map[string]bool{}}
 		byID := map[string]eni.Interface{}
 		var owned []eni.Interface
 		for n := range rapid.IntRange(0, 12).Draw(rt, "interfaces") {
 			i := anyOwned(rt, fmt.Sprintf("eni-%017d", n))
-			known.Recorded[i.ID] = rapid.Bool().Draw(rt, "recorded")
 			byID[i.ID] = i
 			owned = append(owned, i)
 		}
-		view := report.NewLeaks("c", owned, known, now)
+		view := report.NewLeaks("c", owned, []report.KnownInterface{living}, now)
 		text := view.Text(report.Page{})
 		told := map[string]int{}
 		for _, l := range view.Leaked {
@@ -249,10 +261,12 @@ func TestEachInterfaceIsAtMostOneLeak(t *testing.T) {
 			if told[id] > 1 {
 				rt.Fatalf("%s is told of %d times", id, told[id])
 			}
-			if member, verdict := identity.Read("c", i.Tags); told[id] > 0 && (verdict == identity.Foreign || verdict == identity.Owned && member.Owner == "living") {
+			of, verdict := identity.Read("c", i.Tags)
+			has := of.UID == "living" || of.Name == living.Name
+			if told[id] > 0 && (verdict == identity.Foreign || has) {
 				rt.Fatalf("%s is no leak, and is told of", id)
-			} else if told[id] == 0 && verdict == identity.Owned && member.Owner == "gone" {
-				rt.Fatalf("%s has lost its NodeENI, and nothing is said", id)
+			} else if told[id] == 0 && verdict == identity.Owned && !has {
+				rt.Fatalf("%s has no object, and nothing is said", id)
 			}
 		}
 		for _, id := range view.Collectable() {

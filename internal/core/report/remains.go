@@ -65,7 +65,7 @@ func (r Remains) Text(p Page) string {
 		b.WriteString(p.paragraph(p.paint(terminal.Busy, terminal.Busy.Sign())+" ", h.Object+": "+h.why()))
 	}
 	if more := len(held) - mostHeld; more > 0 {
-		fmt.Fprintf(&b, "  and %d more: kubectl get nodeenistates -o yaml has them\n", more)
+		fmt.Fprintf(&b, "  and %d more: kubectl get eni -o wide has them\n", more)
 	}
 	return b.String()
 }

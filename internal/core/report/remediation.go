@@ -16,7 +16,6 @@ const (
 	reasonOtherName  = "OtherClusterName"
 	reasonNoNodes    = "NoNodes"
 	reasonDeleting   = "Deleting"
-	reasonUnreported = "Unreported"
 
 	reasonAnotherNode = "InstanceHasAnotherNode"
 )
@@ -70,12 +69,12 @@ func remediations() map[string]string {
 		string(plan.Removing):         goesOn,
 		string(plan.Replacing): "Nothing, if the interface is to be replaced: it waits for its turn. Else change the " +
 			"NodeENI back.",
-		string(plan.WaitingForDeviceRelease): "End the program that drives the device, or look at the agent of the node " +
-			"if none does.",
+		string(plan.AwaitsTurn): "Nothing: it is replaced after those before it, as maxUnavailable of the NodeENI allows.",
 		string(plan.AddressesKept): "Nothing, if programs use the addresses; else unassign them with the command that the " +
 			"message names.",
-		string(plan.AddressesInUse): "Nothing: the interface works, and gives back each prefix that no pod uses any more.",
-		string(plan.Retained):       "Nothing, if that is right; else settle what the message names.",
+		string(plan.AddressesInUse): "Nothing, if the subnet has enough free addresses; else replace the interface with " +
+			"`kubectl delete eni NAME`.",
+		string(plan.Retained): "Nothing, if that is right; else settle what the message names.",
 		string(plan.PrefixesLimited): "Lower pods.ipv4.prefixes.max, or use a larger instance type; the interface " +
 			"works, and grows up to its type's limit.",
 		string(plan.UnsupportedByType): "Remove the field that the message names from the NodeENI, or use another " +
@@ -96,8 +95,7 @@ func remediations() map[string]string {
 			"eni-controller-system deployment/eni-controller -- /multieni doctor.",
 		reasonAnotherNode: "Delete the Node without a kubelet: kubectl delete node NODE. If that is the older one, " +
 			"the other adopts all interfaces without a change.",
-		reasonOtherName:  "Set clusterName of the chart back to the name that the message has.",
-		reasonNoNodes:    "Label a node so that it matches nodeSelector.",
-		reasonUnreported: "Terminate the instance that the message names, or detach the interface.",
+		reasonOtherName: "Set clusterName of the chart back to the name that the message has.",
+		reasonNoNodes:   "Label a node so that it matches nodeSelector.",
 	}
 }

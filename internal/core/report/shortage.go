@@ -34,8 +34,8 @@ type Shortage struct {
 func PlannedSubnets(drafts []SimulatedNode) []string {
 	var ids []string
 	for _, d := range drafts {
-		for _, action := range d.Outcome.Actions {
-			if create, is := action.(plan.Create); is {
+		for _, call := range d.Outcome.Calls {
+			if create, is := call.(plan.Create); is {
 				ids = append(ids, create.SubnetID)
 			}
 		}
@@ -54,8 +54,8 @@ func (v *PlanDiff) AddShortages(drafts []SimulatedNode, subnets []Subnet) {
 		}
 	}
 	for _, d := range drafts {
-		for _, action := range d.Outcome.Actions {
-			if create, is := action.(plan.Create); is && needs[create.SubnetID] != nil {
+		for _, call := range d.Outcome.Calls {
+			if create, is := call.(plan.Create); is && needs[create.SubnetID] != nil {
 				needs[create.SubnetID].add(create)
 			}
 		}
@@ -70,7 +70,7 @@ func (v *PlanDiff) AddShortages(drafts []SimulatedNode, subnets []Subnet) {
 }
 
 func (s *Shortage) add(create plan.Create) {
-	s.NodeENIs = append(s.NodeENIs, create.Member.NodeENI)
+	s.NodeENIs = append(s.NodeENIs, create.Key.NodeENI)
 	s.Addresses += 1 + create.Spec.SecondaryIPv4
 	s.Prefixes += create.Spec.IPv4Prefixes
 }

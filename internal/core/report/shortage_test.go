@@ -21,8 +21,8 @@ import (
 func TestAddShortages(t *testing.T) {
 	creates := func(counts eni.AddressCounts) (all []report.SimulatedNode) {
 		for _, name := range []string{"b", "a", "b"} {
-			all = append(all, report.SimulatedNode{Outcome: forecast.Outcome{Actions: []plan.Action{plan.Create{
-				Member: identity.Member{NodeENI: name}, SubnetID: "subnet-1", Spec: eni.Spec{AddressCounts: counts},
+			all = append(all, report.SimulatedNode{Outcome: forecast.Outcome{Calls: []plan.Call{plan.Create{
+				Key: identity.Interface{NodeENI: name}, SubnetID: "subnet-1", Spec: eni.Spec{AddressCounts: counts},
 			}}}})
 		}
 		return all
@@ -83,9 +83,9 @@ func TestAddShortages(t *testing.T) {
 func creating(nodeENI string, subnets ...string) report.SimulatedNode {
 	var node report.SimulatedNode
 	for _, id := range subnets {
-		node.Outcome.Actions = append(node.Outcome.Actions,
-			plan.Create{Member: identity.Member{NodeENI: nodeENI}, SubnetID: id},
-			plan.Change{Member: identity.Member{NodeENI: nodeENI}, InterfaceID: "eni-1", To: plan.SourceDestCheck(true)})
+		node.Outcome.Calls = append(node.Outcome.Calls,
+			plan.Create{Key: identity.Interface{NodeENI: nodeENI}, SubnetID: id},
+			plan.Change{Key: identity.Interface{NodeENI: nodeENI}, InterfaceID: "eni-1", To: plan.SourceDestCheck(true)})
 	}
 	return node
 }

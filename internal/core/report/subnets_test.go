@@ -31,7 +31,7 @@ func subnets() report.Subnets {
 		}
 		room = append(room, i)
 	}
-	ours := map[string]string{identity.TagNodeENI: "n3", identity.TagNodeENIUID: "uid-n3"}
+	ours := map[string]string{identity.TagNodeENI: "n3", identity.TagUID: "uid-n3"}
 	add(ours, "10.0.4.4", "10.0.4.128/28", "10.0.4.144/28")
 	add(ours, "10.0.4.5")
 	for address := netip.MustParseAddr("10.0.4.32"); address.Less(netip.MustParseAddr("10.0.4.41")); address = address.Next() {
@@ -158,7 +158,7 @@ func TestWhatHoldsTheAddressesOfASubnet(t *testing.T) {
 	byAWS := addressed(nil, "10.0.0.4")
 	byAWS.RequesterManaged = true
 	named := func(name string) map[string]string {
-		return map[string]string{identity.TagNodeENI: name, identity.TagNodeENIUID: "uid"}
+		return map[string]string{identity.TagNodeENI: name, identity.TagUID: "uid"}
 	}
 	for name, tc := range map[string]struct {
 		of   eni.Interface

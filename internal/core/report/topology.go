@@ -47,7 +47,7 @@ type Port struct {
 func NewTopology(f Fleet) Topology {
 	zones := map[string]map[string]*Group{}
 	for _, n := range f.sorted().Nodes {
-		if !n.Concerned {
+		if !n.concerned() {
 			continue
 		}
 		g := Group{Type: n.Type, Interfaces: ports(n)}
@@ -78,7 +78,7 @@ func NewTopology(f Fleet) Topology {
 func ports(n Node) []Port {
 	all := make([]Port, 0, len(n.Interfaces))
 	for _, i := range n.Interfaces {
-		state := strings.ToLower(i.Phase)
+		state := strings.ToLower(string(i.Phase))
 		if reason, _ := i.trouble(); reason != "" {
 			state = reason
 		}
@@ -91,7 +91,7 @@ func ports(n Node) []Port {
 	return all
 }
 
-// title is the name of the zone. The zone of a node that has a NodeENIState and no Node is not known.
+// title is the name of the zone. The zone of a node that has NetworkInterfaces and no Node is not known.
 func (z Zone) title() string { return cmp.Or(z.Name, "unknown zone") }
 
 // Text prints the topology as a tree.

@@ -110,8 +110,7 @@ func TestTopologyIsJSON(t *testing.T) {
 		return i
 	}
 	waiting := report.Interface{NodeENI: "multus", Phase: "Blocked", Reason: "SubnetFull", Slot: eni.Slot{Device: 2}}
-	bare := node("b", "us-east-1b", attached("multus", 1))
-	bare.Interfaces, bare.Type = nil, ""
+	bare := node("b", "us-east-1b")
 	topology := report.NewTopology(report.Fleet{Nodes: []report.Node{
 		bare, node("a", "us-east-1a", at("sig", 1, 0), at("sig", 0, 2), waiting, at("user-plane", 0, 1)),
 	}})
@@ -119,8 +118,7 @@ func TestTopologyIsJSON(t *testing.T) {
 		`{"networkCardIndex":0,"deviceIndex":1,"nodeENI":"user-plane","subnetID":"subnet-1","state":"attached"},` +
 		`{"networkCardIndex":0,"deviceIndex":2,"nodeENI":"multus","state":"SubnetFull"},` +
 		`{"networkCardIndex":0,"deviceIndex":2,"nodeENI":"sig","subnetID":"subnet-1","state":"attached"},` +
-		`{"networkCardIndex":1,"deviceIndex":0,"nodeENI":"sig","subnetID":"subnet-1","state":"attached"}]}]},` +
-		`{"name":"us-east-1b","groups":[{"nodes":["b"],"interfaces":[]}]}]}`
+		`{"networkCardIndex":1,"deviceIndex":0,"nodeENI":"sig","subnetID":"subnet-1","state":"attached"}]}]}]}`
 	lines := func(text string) []string { return strings.SplitAfter(text, ",{") }
 	got := regexp.MustCompile(`\n *`).ReplaceAllString(asJSON(t, topology), "")
 	if diff := cmp.Diff(lines(want), lines(strings.ReplaceAll(got, `": `, `":`))); diff != "" {
@@ -191,7 +189,7 @@ func TestTopologyText(t *testing.T) {
 		"no node":              {nil, report.Page{}, "No node has interfaces of a NodeENI.\n"},
 		"no node with NodeENI": {[]report.Node{node("a", "z")}, report.Page{}, "No node has interfaces of a NodeENI.\n"},
 		"a node without type":  {[]report.Node{untyped}, report.Page{}, "us-east-1b\n  b1 (unknown type)\n" + line},
-		"a NodeENIState without Node": {
+		"interfaces without a Node": {
 			[]report.Node{absent}, report.Page{}, "unknown zone\n  gone (unknown type)\n" + line,
 		},
 		"five nodes are all named": {many(5), report.Page{}, "us-east-1a\n  a0, a1, a2, a3, a4 (m5.xlarge)\n" + line},
@@ -365,7 +363,7 @@ func TestTheDrawingHasRoomForAll(t *testing.T) {
 
 func ExampleNewTopology() {
 	storage := func(node string, device int) report.Node {
-		return report.Node{Name: node, Zone: "us-east-1a", Type: "m5.large", Concerned: true, Interfaces: []report.Interface{
+		return report.Node{Name: node, Zone: "us-east-1a", Type: "m5.large", Interfaces: []report.Interface{
 			{NodeENI: "storage", Phase: "Attached", SubnetID: "subnet-1", Slot: eni.Slot{Device: device}},
 		}}
 	}

@@ -37,23 +37,24 @@ const noSubnet = "none of the NodeENI's subnets is in the node's zone us-east-1b
 // attached is an interface as desired at a device index.
 func attached(nodeENI string, device int) report.Interface {
 	return report.Interface{
-		NodeENI: nodeENI, Phase: "Attached", ENIID: fmt.Sprintf("eni-0%016x", device), SubnetID: "subnet-0f59b4f14737be9ad", PrivateIP: "10.0.64.5",
+		Name: fmt.Sprintf("%s-%d", nodeENI, device), NodeENI: nodeENI, Phase: "Attached", ENIID: fmt.Sprintf("eni-0%016x", device), SubnetID: "subnet-0f59b4f14737be9ad", PrivateIP: "10.0.64.5",
 		MAC: "02:00:00:00:00:01", Slot: eni.Slot{Device: device}, Asked: device,
 		Link: &report.Link{State: "Ready", Name: "ens6", AltName: "eni-" + nodeENI, MTU: 9001},
 	}
 }
 
 func blocked(nodeENI string) report.Interface {
-	return report.Interface{NodeENI: nodeENI, Phase: "Blocked", Reason: "NoSubnetInZone", Message: noSubnet, Slot: eni.Slot{Device: 2}, Asked: 2}
+	return report.Interface{Name: nodeENI + "-2", NodeENI: nodeENI, Phase: "Blocked", Reason: "NoSubnetInZone", Message: noSubnet, Slot: eni.Slot{Device: 2}, Asked: 2}
 }
 
 // node is a node with its interfaces; it is ready when all are attached.
 func node(name, zone string, interfaces ...report.Interface) report.Node {
 	n := report.Node{
 		Name: name, InstanceID: "i-0a10000000000000a", Zone: zone, Type: "m5.xlarge", Labels: map[string]string{"ng": "multi-eni"},
-		Concerned: len(interfaces) > 0, Interfaces: interfaces, Desired: len(interfaces), Ready: report.Condition{Status: "True", Reason: "Attached"},
+		Interfaces: interfaces, Desired: len(interfaces), Ready: report.Condition{Status: "True", Reason: "InterfacesReady"},
 	}
-	for _, i := range interfaces {
+	for at, i := range interfaces {
+		interfaces[at].Node = name
 		if i.Phase == "Attached" {
 			n.Attached++
 		} else {
@@ -77,11 +78,15 @@ func fleet() report.Fleet {
 	plainNode.Labels = map[string]string{"ng": "other"}
 	multus := nodeENI("multus-eni-config", "False", 3, 3, 2)
 	multus.Conditions = []report.Condition{{Type: "SubnetsResolved", Status: "False", Reason: "NoSubnetInZone", Message: noSubnet}} // said once
+	userPlane := nodeENI("user-plane", "True", 1, 1, 1)
+	userPlane.Selector = map[string]string{"upf": "true"}
+	both := node("node-a1", "us-east-1a", attached("multus-eni-config", 2), attached("user-plane", 3))
+	both.Labels["upf"] = "true"
 	return report.Fleet{
-		NodeENIs: []report.NodeENI{multus, nodeENI("user-plane", "True", 1, 1, 1)},
+		NodeENIs: []report.NodeENI{multus, userPlane},
 		Nodes: []report.Node{
 			node("node-a2", "us-east-1a", attached("multus-eni-config", 2)),
-			node("node-a1", "us-east-1a", attached("multus-eni-config", 2), attached("user-plane", 3)),
+			both,
 			node("node-b1", "us-east-1b", blocked("multus-eni-config")), plainNode,
 		},
 	}
@@ -116,88 +121,56 @@ func look() *eni.InstanceSnapshot {
 func drafts(n int) []report.SimulatedNode {
 	var all []report.SimulatedNode
 	for i := range n {
-		member := identity.Member{NodeENI: "multus-eni-config", Node: fmt.Sprintf("node-%04d", i), InstanceID: "i-00000000000000001"}
+		of := identity.Interface{NodeENI: "multus-eni-config", Node: fmt.Sprintf("node-%04d", i), InstanceID: "i-00000000000000001"}
 		id := fmt.Sprintf("eni-%d", i)
-		all = append(all, report.SimulatedNode{Node: member.Node, Outcome: forecast.Outcome{
-			Actions: []plan.Action{
-				plan.Create{Member: member, SubnetID: "subnet-0f59b4f14737be9ad", Slot: eni.Slot{Device: 2}},
-				plan.Attach{Member: member, InterfaceID: id, Slot: eni.Slot{Device: 2}},
-				plan.Change{Member: member, InterfaceID: id, To: plan.DeleteOnTermination{Enabled: true}},
+		all = append(all, report.SimulatedNode{Node: of.Node, Outcome: forecast.Outcome{
+			Calls: []plan.Call{
+				plan.Create{Key: of, SubnetID: "subnet-0f59b4f14737be9ad", Slot: eni.Slot{Device: 2}},
+				plan.Attach{Key: of, InterfaceID: id, Slot: eni.Slot{Device: 2}},
+				plan.Change{Key: of, InterfaceID: id, To: plan.DeleteOnTermination{Enabled: true}},
 			},
-			Members: []plan.Member{{Member: member, Phase: plan.Attached}},
+			Interfaces: []forecast.Interface{{State: plan.State{Key: of, Goal: plan.Serve, Phase: plan.Attached}}},
 		}})
 	}
-	gone := identity.Member{NodeENI: "multus-eni-config", Node: "old"}
+	gone := identity.Interface{NodeENI: "multus-eni-config", Node: "old"}
+	blocked := forecast.Interface{State: plan.State{Key: gone, Goal: plan.Serve, Phase: plan.Blocked, Problem: plan.Problem{Reason: plan.NoSubnetInZone, Message: noSubnet}}}
 	return append(all,
-		report.SimulatedNode{Node: "old", Outcome: forecast.Outcome{Actions: []plan.Action{
-			plan.Detach{Member: gone, InterfaceID: "eni-9", Why: "the node's labels no longer match its NodeENI"},
-			plan.Delete{Member: gone, InterfaceID: "eni-9", Why: "the node's labels no longer match its NodeENI"},
+		report.SimulatedNode{Node: "old", Outcome: forecast.Outcome{Calls: []plan.Call{
+			plan.Detach{Key: gone, InterfaceID: "eni-9", Why: "the node's labels no longer match its NodeENI"},
+			plan.Delete{Key: gone, InterfaceID: "eni-9", Why: "the node's labels no longer match its NodeENI"},
 		}}},
-		report.SimulatedNode{Node: "changed", Outcome: forecast.Outcome{Actions: []plan.Action{plan.Change{Member: gone, InterfaceID: "eni-8", To: plan.Groups{"sg-1"}}}}},
-		report.SimulatedNode{Node: "other-zone", Outcome: forecast.Outcome{Members: []plan.Member{
-			{Member: identity.Member{NodeENI: "multus-eni-config"}, Phase: plan.Blocked, Why: plan.Problem{Reason: plan.NoSubnetInZone, Message: noSubnet}},
-			{Member: identity.Member{NodeENI: "multus-eni-config"}, Phase: plan.Blocked, Why: plan.Problem{Reason: plan.NoSubnetInZone, Message: noSubnet}},
-		}}},
-		report.SimulatedNode{Node: "drifted", Outcome: forecast.Outcome{Members: []plan.Member{{
-			Member: identity.Member{NodeENI: "multus-eni-config"}, Phase: plan.Attached, Drift: []plan.Drift{{Field: "slot", Want: "card 0 device 3", Have: "card 0 device 2"}},
-			Why: plan.Problem{Reason: plan.Drifted, Message: "eni-7 differs in what only a new interface can mend (slot: want card 0 device 3, have card 0 device 2); set updatePolicy: Replace, or change the NodeENI back"},
+		report.SimulatedNode{Node: "changed", Outcome: forecast.Outcome{Calls: []plan.Call{plan.Change{Key: gone, InterfaceID: "eni-8", To: plan.Groups{"sg-1"}}}}},
+		report.SimulatedNode{Node: "other-zone", Outcome: forecast.Outcome{Interfaces: []forecast.Interface{blocked, blocked}}},
+		report.SimulatedNode{Node: "drifted", Outcome: forecast.Outcome{Interfaces: []forecast.Interface{{
+			State: plan.State{Key: gone, Goal: plan.Serve, Phase: plan.Attached, Interface: &eni.Interface{ID: "eni-7"}},
+			Drift: []plan.Drift{{Field: "slot", Want: "card 0 device 3", Have: "card 0 device 2"}},
 		}}}},
 		report.SimulatedNode{Node: "same"},
 	)
 }
 
-// swap is the effect of changing the order of two subnets on a node of two interfaces: one of them waits in a third
-// slot.
-func swap() []report.SimulatedNode {
-	member := identity.Member{NodeENI: "multus-eni-config", Node: "node-a1"}
-	const why = "it is replaced: slot: want card 0 device 2, have card 0 device 1"
-	detach := func(id string) plan.Action { return plan.Detach{Member: member, InterfaceID: id, Why: why} }
-	attach := func(id string, device int) plan.Action {
-		return plan.Attach{Member: member, InterfaceID: id, Slot: eni.Slot{Device: device}}
-	}
-	keep := func(id string) plan.Action {
-		return plan.Change{Member: member, InterfaceID: id, To: plan.DeleteOnTermination{Enabled: true}}
-	}
-	return []report.SimulatedNode{{Node: "node-a1", Outcome: forecast.Outcome{Actions: []plan.Action{
-		detach("eni-6"), attach("eni-6", 3), keep("eni-6"), detach("eni-5"), attach("eni-5", 2), keep("eni-5"), detach("eni-6"), attach("eni-6", 1), keep("eni-6"),
-	}}}}
-}
-
 func leaks() report.Leaks {
-	member := identity.Member{Cluster: "c", NodeENI: "gone", Node: "node-a1", InstanceID: "i-00000000000000001", Key: identity.Key{Owner: "uid"}}
+	of := identity.Interface{Cluster: "c", UID: "uid-gone", NodeENI: "gone", Node: "node-a1", InstanceID: "i-00000000000000001"}
+	of.Name = identity.ObjectName(of.NodeENI, of.InstanceID, of.Ordinal)
 	owned := func(id string, made time.Duration, status eni.Status) eni.Interface {
-		return eni.Interface{ID: id, SubnetID: "subnet-1", Status: status, Tags: member.Tags(now.Add(-made), nil)}
+		return eni.Interface{ID: id, SubnetID: "subnet-1", Status: status, Tags: of.Tags(now.Add(-made), nil)}
 	}
-	alive := member
-	alive.Owner = "alive"
-	held := owned("eni-held", time.Hour, eni.InUse)
-	held.Attachment = &eni.Attachment{InstanceID: "i-00000000000000001"}
-	promised := member
-	promised.Generation = 1
 	damaged := owned("eni-damaged", time.Hour, eni.Available)
-	delete(damaged.Tags, identity.TagMember)
+	delete(damaged.Tags, identity.TagInterface)
 	attached := func(id string, tags map[string]string) eni.Interface {
-		return eni.Interface{ID: id, Status: eni.InUse, Tags: tags, Attachment: &eni.Attachment{InstanceID: "i-00000000000000001"}}
+		return eni.Interface{ID: id, SubnetID: "subnet-1", Status: eni.InUse, Tags: tags, Attachment: &eni.Attachment{InstanceID: "i-00000000000000001"}}
 	}
-	prepared, edited := member, maps.Clone(damaged.Tags)
-	prepared.Owner = identity.NetworkOwner("user-plane")
-	// The controller creates another one for its NodeENI, and ignores this one.
-	renamed := eni.Interface{ID: "eni-renamed", Status: eni.Available, Tags: alive.Tags(now, nil)}
-	delete(renamed.Tags, identity.TagMember)
+	prepared, edited := of, maps.Clone(damaged.Tags)
+	prepared.UID = identity.NetworkUID("user-plane", 0, now)
 	launched := map[string]string{identity.TagCluster: "c", identity.TagNodeTemplate: "workers"}
 	return report.NewLeaks("c", []eni.Interface{
 		attached("eni-launched-1", launched), attached("eni-launched-2", launched), attached("eni-launched-3", launched), attached("eni-launched-4", launched),
-		{ID: "eni-left", SubnetID: "subnet-1", Status: eni.Available, Tags: launched}, attached("eni-prepared", prepared.Tags(now, nil)), attached("eni-edited", edited), attached("eni-invented", member.Tags(now.Add(-time.Hour), nil)),
-		attached("eni-promised", promised.Tags(now.Add(-time.Hour), nil)),
-		owned("eni-old", time.Hour, eni.Available), owned("eni-young", time.Minute, eni.Available), held, damaged, renamed,
-		{ID: "eni-alive", Tags: alive.Tags(now, nil)}, {ID: "eni-foreign"},
-	}, report.Evidence{
-		Living: map[identity.Owner]bool{"alive": true}, Recorded: map[string]bool{"eni-held": true},
-		Promised: map[report.Promise]bool{{InstanceID: promised.InstanceID, Key: promised.Key, Generation: 1}: true},
-	}, now)
+		{ID: "eni-left", SubnetID: "subnet-1", Status: eni.Available, Tags: launched}, attached("eni-prepared", prepared.Tags(now, nil)), attached("eni-edited", edited), attached("eni-stripped", of.Tags(now.Add(-time.Hour), nil)),
+		owned("eni-old", time.Hour, eni.Available), owned("eni-young", time.Minute, eni.Available), damaged,
+		attached("eni-recorded", of.Tags(now, nil)), {ID: "eni-foreign"},
+	}, []report.KnownInterface{{Name: "other", UID: "other", ENIID: "eni-recorded"}}, now)
 }
 
-// screens are all printed views, by the name of the golden file.
 func screens() map[string]string {
 	page, narrow := report.Page{Width: 100}, report.Page{Width: 40}
 	f := fleet()
@@ -210,6 +183,9 @@ func screens() map[string]string {
 	nobody := nodeENI("nobody", "True", 0, 0, 0)
 	nobody.Selector = map[string]string{"ng": "user-plane"}
 	fargate := report.Node{Name: "fargate", Unserved: "providerID \"x\" names no EC2 instance"}
+	held := f.Nodes[0].Interfaces[0]
+	held.Deleting, held.Held, held.Phase, held.Pods = true, true, plan.Detaching, []string{"upf/upf-0", "upf/upf-1"}
+	held.Reason, held.Message = "InUseByPods", "2 pods have addresses of eni-00000000000000002: upf/upf-0, upf/upf-1; delete or move them"
 	rates := map[string]forecast.Rate{"AttachNetworkInterface": {Burst: 35, PerSecond: 3.5}}
 	planned := report.NewPlanDiff(drafts(1200), rates)
 	findings := report.Checks{
@@ -222,37 +198,39 @@ func screens() map[string]string {
 		Passed: []report.SkippedInterface{{ENIID: "eni-2", Why: "it is not attached, so nothing says that it is this cluster's"}}, Objects: []string{"multus"},
 	}
 	return map[string]string{
-		"status":           report.NewStatus(f, now).Text(page),
-		"status-wide":      report.NewStatus(f, now).Text(report.Page{Width: 120, Wide: true}),
-		"status-narrow":    report.NewStatus(f, now).Text(narrow),
-		"status-colours":   report.NewStatus(f, now).Text(report.Page{Width: 100, Colours: true}),
-		"status-large":     report.NewStatus(large(), now).Text(page),
-		"status-empty":     report.NewStatus(report.Fleet{Nodes: f.Nodes[3:]}, now).Text(page),
-		"why-nodeeni":      report.WhyNodeENI(f, wanted("multus-eni-config")).Text(page),
-		"why-fine":         report.WhyNodeENI(f, wanted("user-plane")).Text(page),
-		"why-unseen":       report.WhyNodeENI(f, unseen).Text(page),
-		"why-not-observed": report.WhyNodeENI(f, notObserved).Text(page),
-		"why-nobody":       report.WhyNodeENI(f, nobody).Text(page),
-		"why-node":         report.WhyNode(f, find(f, "node-b1")).Text(page),
-		"why-node-other":   report.WhyNode(f, find(f, "node-c1")).Text(page),
-		"why-node-first":   report.WhyNode(report.Fleet{Nodes: f.Nodes[3:]}, find(f, "node-c1")).Text(page),
-		"why-fargate":      report.WhyNode(f, fargate).Text(page),
-		"node":             report.NewNodeMap(find(f, "node-a1"), look(), eni.Limits{}, "").Text(report.Page{Width: 140}),
-		"node-narrow":      report.NewNodeMap(find(f, "node-a1"), look(), eni.Limits{}, "").Text(narrow),
-		"node-blocked":     report.NewNodeMap(find(f, "node-b1"), nil, eni.Limits{}, "no credentials").Text(page),
-		"plan":             planned.Text(page),
-		"plan-swap":        report.NewPlanDiff(swap(), rates).Text(page),
-		"plan-nothing":     report.NewPlanDiff(nil, rates).Text(page),
-		"leaks":            leaks().Text(page),
-		"leaks-none":       report.NewLeaks("c", nil, report.Evidence{}, now).Text(page),
-		"doctor":           findings.Text(page),
-		"import":           adoptions.Text(page),
-		"topology":         report.NewTopology(f).Text(page),
-		"topology-large":   report.NewTopology(large()).Text(page),
-		"topology.svg":     report.NewTopology(f).SVG(),
-		"subnets":          subnets().Text(page),
-		"subnets-colours":  subnets().Text(report.Page{Width: 100, Colours: true}),
-		"subnets-none":     report.Subnets{}.Text(page),
+		"why-fleet":          report.WhyFleet(f).Text(page),
+		"why-fleet-narrow":   report.WhyFleet(f).Text(narrow),
+		"why-fleet-colours":  report.WhyFleet(f).Text(report.Page{Width: 100, Colours: true}),
+		"why-fleet-large":    report.WhyFleet(large()).Text(page),
+		"why-fleet-empty":    report.WhyFleet(report.Fleet{Nodes: f.Nodes[3:]}).Text(page),
+		"why-fleet-others":   report.WhyFleet(report.Fleet{NodeENIs: []report.NodeENI{unseen, notObserved, nobody}, Nodes: f.Nodes[3:]}).Text(page),
+		"why-interface":      report.WhyInterface(f, f.Nodes[0].Interfaces[0]).Text(page),
+		"why-interface-none": report.WhyInterface(f, f.Nodes[2].Interfaces[0]).Text(page),
+		"why-interface-held": report.WhyInterface(f, held).Text(page),
+		"why-nodeeni":        report.WhyNodeENI(f, wanted("multus-eni-config")).Text(page),
+		"why-fine":           report.WhyNodeENI(f, wanted("user-plane")).Text(page),
+		"why-unseen":         report.WhyNodeENI(f, unseen).Text(page),
+		"why-not-observed":   report.WhyNodeENI(f, notObserved).Text(page),
+		"why-nobody":         report.WhyNodeENI(f, nobody).Text(page),
+		"why-node":           report.WhyNode(f, find(f, "node-b1")).Text(page),
+		"why-node-other":     report.WhyNode(f, find(f, "node-c1")).Text(page),
+		"why-node-first":     report.WhyNode(report.Fleet{Nodes: f.Nodes[3:]}, find(f, "node-c1")).Text(page),
+		"why-fargate":        report.WhyNode(f, fargate).Text(page),
+		"node":               report.NewNodeMap(find(f, "node-a1"), look(), eni.Limits{}, "").Text(report.Page{Width: 140}),
+		"node-narrow":        report.NewNodeMap(find(f, "node-a1"), look(), eni.Limits{}, "").Text(narrow),
+		"node-blocked":       report.NewNodeMap(find(f, "node-b1"), nil, eni.Limits{}, "no credentials").Text(page),
+		"plan":               planned.Text(page),
+		"plan-nothing":       report.NewPlanDiff(nil, rates).Text(page),
+		"leaks":              leaks().Text(page),
+		"leaks-none":         report.NewLeaks("c", nil, nil, now).Text(page),
+		"doctor":             findings.Text(page),
+		"import":             adoptions.Text(page),
+		"topology":           report.NewTopology(f).Text(page),
+		"topology-large":     report.NewTopology(large()).Text(page),
+		"topology.svg":       report.NewTopology(f).SVG(),
+		"subnets":            subnets().Text(page),
+		"subnets-colours":    subnets().Text(report.Page{Width: 100, Colours: true}),
+		"subnets-none":       report.Subnets{}.Text(page),
 	}
 }
 
@@ -292,7 +270,7 @@ func TestNoLineIsLongerThanThePage(t *testing.T) {
 }
 
 func TestFiveThousandNodesFitAScreen(t *testing.T) {
-	for _, text := range []string{report.NewStatus(large(), now).Text(report.Page{Width: 100}), report.NewTopology(large()).Text(report.Page{}), report.NewPlanDiff(drafts(5000), nil).Text(report.Page{})} {
+	for _, text := range []string{report.WhyFleet(large()).Text(report.Page{Width: 100}), report.NewTopology(large()).Text(report.Page{}), report.NewPlanDiff(drafts(5000), nil).Text(report.Page{})} {
 		if n := strings.Count(text, "\n"); n > 24 {
 			t.Errorf("%d lines", n)
 		}
@@ -300,7 +278,7 @@ func TestFiveThousandNodesFitAScreen(t *testing.T) {
 }
 
 func TestJSONNamesWhatTheTextShows(t *testing.T) {
-	content, err := json.Marshal(report.NewStatus(fleet(), now))
+	content, err := json.Marshal(report.WhyFleet(fleet()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,8 +298,8 @@ func TestJSONNamesWhatTheTextShows(t *testing.T) {
 
 func TestWhatIsEmptyIsAListInJSON(t *testing.T) {
 	for name, v := range map[string]any{
-		"status": report.NewStatus(report.Fleet{}, now), "topology": report.NewTopology(report.Fleet{}),
-		"plan": report.NewPlanDiff(nil, nil), "leaks": report.NewLeaks("c", nil, report.Evidence{}, now),
+		"fleet": report.WhyFleet(report.Fleet{}), "topology": report.NewTopology(report.Fleet{}),
+		"plan": report.NewPlanDiff(nil, nil), "leaks": report.NewLeaks("c", nil, nil, now),
 	} {
 		t.Run(name, func(t *testing.T) {
 			content, err := json.Marshal(v)
@@ -368,13 +346,12 @@ func TestDriftIsToldInFull(t *testing.T) {
 		want string
 	}{
 		"drifted": {report.Interface{Phase: "Attached", Drift: drift}, "differs in subnet: a wanted, b there, and in slot: 1 wanted, 2 there"},
-		"paused as well": {
-			report.Interface{Phase: "Attached", Drift: drift, Reason: "Retained", Message: "eni-1 is left as it is: its node is paused"},
-			"eni-1 is left as it is: its node is paused, and it differs in subnet: a wanted, b there, and in slot: 1 wanted, 2 there",
+		"with a reason of its own": {
+			report.Interface{Phase: "Attached", Drift: drift, Reason: "Drifted", Message: "eni-1 differs"}, "eni-1 differs",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := report.NewStatus(report.Fleet{Nodes: []report.Node{{Name: "node-a1", Interfaces: []report.Interface{tc.of}}}}, time.Time{})
+			s := report.WhyFleet(report.Fleet{Nodes: []report.Node{{Name: "node-a1", Interfaces: []report.Interface{tc.of}}}})
 			if len(s.Troubles) != 1 || s.Troubles[0].Message != tc.want {
 				t.Errorf("%+v, want %q", s.Troubles, tc.want)
 			}
@@ -382,23 +359,20 @@ func TestDriftIsToldInFull(t *testing.T) {
 	}
 }
 
-// TestANodeThatWasNotJudgedIsNotFine has a node whose status may be outdated. The NodeENI has the reason why there is
-// no newer one.
-func TestANodeThatWasNotJudgedIsNotFine(t *testing.T) {
+// The NodeENI has the reason why its interface has no object.
+func TestANodeWithoutTheObjectOfANodeENIIsNotFine(t *testing.T) {
 	nodeENI := report.NodeENI{
 		Name: "data", Generation: 2, Selector: map[string]string{"eni": "on"}, Accepted: true,
 		Ready: report.Condition{Type: "Ready", Status: "False", Reason: "StateRefused", Message: "the API server refuses to store it"},
 	}
-	node := report.Node{
-		Name: "node-1", Labels: nodeENI.Selector, Concerned: true, Ready: report.Condition{Type: "Ready", Status: "True"},
-		Judged: map[string]int64{"data": 1},
-	}
+	node := node("node-1", "us-east-1a", attached("other", 1))
+	node.Labels = nodeENI.Selector
 	fleet := report.Fleet{NodeENIs: []report.NodeENI{nodeENI}, Nodes: []report.Node{node}}
 	why := report.WhyNode(fleet, node)
-	if text := why.Text(report.Page{}); why.Fine || !strings.Contains(text, "not judged") || !strings.Contains(text, "refuses to store") {
+	if text := why.Text(report.Page{}); why.Fine || !strings.Contains(text, "has not begun") || !strings.Contains(text, "refuses to store") {
 		t.Error(text)
 	}
-	node.Judged["data"] = 2
+	node.Interfaces[0].NodeENI = "data"
 	if why := report.WhyNode(fleet, node); !why.Fine {
 		t.Error(why.Text(report.Page{}))
 	}

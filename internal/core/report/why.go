@@ -14,9 +14,9 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// Why explains what is not as desired on one NodeENI or node, and the next steps.
+// Why explains what is not as desired on one object, and the next steps.
 type Why struct {
-	// Kind is NodeENI or Node.
+	// Kind is NodeENI, Node or NetworkInterface.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// Fine is set if there is nothing to explain.
@@ -170,7 +170,7 @@ func WhyNode(f Fleet, n Node) Why {
 			n.InstanceID, n.OwningNode)
 		w.Notes = append(w.Notes, Remediation(reasonAnotherNode))
 	case n.Absent:
-		w.Verdict = "There is no Node of that name any more; its NodeENIState stays until EC2 confirms that its " +
+		w.Verdict = "There is no Node of that name any more; its NetworkInterfaces stay until EC2 confirms that its " +
 			"interfaces are gone."
 	case len(meant) == 0 && len(n.Interfaces) == 0:
 		w.Verdict = "No NodeENI selects this node, so it gets no interfaces."
@@ -178,10 +178,7 @@ func WhyNode(f Fleet, n Node) Why {
 	case n.Paused:
 		w.Verdict = "It is paused: nothing is made, changed or removed for it."
 		w.Notes = append(w.Notes, Remediation(reasonPaused))
-	case !n.Concerned && w.unable(f, meant):
-	case !n.Concerned:
-		w.Verdict = fmt.Sprintf("%s wants interfaces here, and the controller has not begun.", strings.Join(meant, ", "))
-		w.Notes = append(w.Notes, notRunning)
+	case !n.concerned() && w.unable(f, meant):
 	case w.unjudged(f, n, meant):
 	case n.ready() && len(w.Troubles) == 0:
 		w.Fine, w.Verdict = true, fmt.Sprintf("All is as declared: %s attached.", text.Count(n.Attached, "interface"))
@@ -205,22 +202,25 @@ func (w *Why) unable(f Fleet, meant []string) bool {
 	return false
 }
 
-// unjudged names the NodeENIs whose present spec the controller has not yet applied to the node's interfaces, and
-// reports whether there is one.
+// unjudged names the NodeENIs that select a node and have no NetworkInterface there, and reports whether there is one.
 func (w *Why) unjudged(f Fleet, n Node, meant []string) bool {
 	var names []string
 	for _, name := range meant {
 		e, _ := f.NodeENI(name)
-		if e.Accepted && !e.Paused && !e.Deleting && n.Judged[name] != e.Generation {
+		has := slices.ContainsFunc(n.Interfaces, func(i Interface) bool { return i.NodeENI == name && !i.Deleting })
+		if !has && !e.Paused && !e.Deleting && (e.Accepted || !n.concerned()) {
 			names = append(names, name)
 			w.explainReady(e.Ready)
 		}
 	}
-	if len(names) > 0 {
-		w.Verdict = fmt.Sprintf("The controller has not judged the node by %s yet, as declared now.",
-			strings.Join(names, ", "))
+	if len(names) == 0 {
+		return false
 	}
-	return len(names) > 0
+	w.Verdict = fmt.Sprintf("%s wants interfaces here, and the controller has not begun.", strings.Join(names, ", "))
+	if !n.concerned() {
+		w.Notes = append(w.Notes, notRunning)
+	}
+	return true
 }
 
 func (w *Why) notes(f Fleet, n Node, meant []string) {
@@ -233,8 +233,8 @@ func (w *Why) notes(f Fleet, n Node, meant []string) {
 		}
 	}
 	if n.Tainted {
-		w.Notes = append(w.Notes, "The taint networking.k8s.aws/not-ready keeps pods away until the agent finds all "+
-			"required interfaces ready.")
+		w.Notes = append(w.Notes, "The taint networking.k8s.aws/not-ready keeps pods away until all required interfaces are "+
+			"ready.")
 	}
 }
 

@@ -13,20 +13,17 @@ import (
 	"github.com/multieni/multieni/internal/core/report"
 )
 
-// selected is a ready node with one of two interfaces of NodeENI multus, which was last judged by its generation 3.
+// selected is a ready node with an interface of each of two NodeENIs.
 func selected() report.Node {
 	return report.Node{
-		Name: "node-a1", Labels: map[string]string{"ng": "multi-eni"}, Concerned: true, Desired: 2, Attached: 1,
-		Ready: report.Condition{Type: "Ready", Status: "True"}, Judged: map[string]int64{"multus": 3, "sig": 3},
+		Name: "node-a1", Labels: map[string]string{"ng": "multi-eni"}, Desired: 2, Attached: 2,
+		Interfaces: []report.Interface{{NodeENI: "multus", Phase: "Attached"}, {NodeENI: "sig", Phase: "Attached"}},
+		Ready:      report.Condition{Type: "InterfacesReady", Status: "True"},
 	}
 }
 
-// third is a NodeENI for the labels of [selected], at its generation 3.
-func third(name string) report.NodeENI {
-	n := nodeENI(name, "True", 1, 2, 2)
-	n.Generation = 3
-	return n
-}
+// selecting is a NodeENI for the labels of [selected].
+func selecting(name string) report.NodeENI { return nodeENI(name, "True", 1, 2, 2) }
 
 func TestWhyNodeExplainsTheFirstCauseThatApplies(t *testing.T) {
 	const paused = "It is paused: nothing is made, changed or removed for it."
@@ -36,63 +33,71 @@ func TestWhyNodeExplainsTheFirstCauseThatApplies(t *testing.T) {
 		want   string
 		notes  []string
 	}{
-		"no EC2 instance, although its state exists": {
+		"no EC2 instance, although there are interfaces": {
 			change: func(n *report.Node) { n.Unserved, n.Absent, n.Paused = "it runs on Fargate", true, true },
 			want:   "It is passed over, and can get no interfaces: it runs on Fargate.",
 		},
 		"no Node any more": {
 			change: func(n *report.Node) { n.Absent, n.Labels, n.Paused = true, nil, true },
-			want: "There is no Node of that name any more; its NodeENIState stays until EC2 confirms that its " +
+			want: "There is no Node of that name any more; its NetworkInterfaces stay until EC2 confirms that its " +
 				"interfaces are gone.",
 		},
 		"not selected": {
-			change: func(n *report.Node) { unlabel(n); n.Paused = true },
+			change: func(n *report.Node) { unlabel(n); n.Paused, n.Interfaces = true, nil },
 			want:   "No NodeENI selects this node, so it gets no interfaces.",
 			notes:  []string{"NodeENI multus selects nodes with ng=multi-eni: no label ng."},
 		},
 		"not selected any more, with interfaces": {
-			change: func(n *report.Node) { unlabel(n); n.Interfaces = []report.Interface{{Phase: "Attached"}} },
-			want:   "All is as declared: 1 interface attached.",
+			change: unlabel,
+			want:   "All is as declared: 2 interfaces attached.",
 		},
 		"paused": {
-			change: func(n *report.Node) { n.Paused, n.Concerned = true, false },
+			change: func(n *report.Node) { n.Paused, n.Interfaces = true, nil },
 			want:   paused,
 			notes:  []string{"Remove the annotation networking.k8s.aws/paused when changes may go on."},
 		},
 		"paused with interfaces that are not selected any more": {
 			change: func(n *report.Node) {
 				unlabel(n)
-				n.Paused, n.Interfaces = true, []report.Interface{{Phase: "Attached"}}
+				n.Paused = true
 			},
 			want:  paused,
 			notes: []string{"Remove the annotation networking.k8s.aws/paused when changes may go on."},
 		},
-		"without a state": {
-			change: func(n *report.Node) { n.Concerned = false },
+		"without an object": {
+			change: func(n *report.Node) { n.Interfaces, n.Desired, n.Attached = nil, 0, 0 },
 			want:   "multus wants interfaces here, and the controller has not begun.",
 			notes:  []string{isItRunning},
 		},
-		"judged by an earlier generation": {
-			change: func(n *report.Node) { n.Judged["multus"] = 2 },
-			want:   "The controller has not judged the node by multus yet, as declared now.",
+		"without an object of the NodeENI": {
+			change: func(n *report.Node) { n.Interfaces = n.Interfaces[1:] },
+			want:   "multus wants interfaces here, and the controller has not begun.",
+		},
+		"the object of the NodeENI is being deleted": {
+			change: func(n *report.Node) { n.Interfaces[0].Deleting = true },
+			want:   "multus wants interfaces here, and the controller has not begun.",
 		},
 		"ready": {
 			change: func(*report.Node) {},
-			want:   "All is as declared: 1 interface attached.",
+			want:   "All is as declared: 2 interfaces attached.",
+		},
+		"ready without a condition": {
+			change: func(n *report.Node) { n.Ready = report.Condition{} },
+			want:   "All is as declared: 2 interfaces attached.",
 		},
 		"not ready": {
 			change: func(n *report.Node) { n.Ready = outage },
-			want:   "1 of 2 interfaces attached.",
+			want:   "2 of 2 interfaces attached.",
 			notes:  []string{"Unreadable: EC2 does not answer", report.Remediation("Unreadable")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := selected()
 			tc.change(&n)
-			got := report.WhyNode(report.Fleet{NodeENIs: []report.NodeENI{third("multus")}}, n)
+			got := report.WhyNode(report.Fleet{NodeENIs: []report.NodeENI{selecting("multus")}}, n)
 			want := report.Why{
 				Kind: "Node", Name: "node-a1", Verdict: tc.want, Notes: tc.notes, Troubles: []report.Issue{},
-				Fine: tc.want == "All is as declared: 1 interface attached.",
+				Fine: tc.want == "All is as declared: 2 interfaces attached.",
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -103,10 +108,10 @@ func TestWhyNodeExplainsTheFirstCauseThatApplies(t *testing.T) {
 
 func TestWhyNodeHasTheIssuesOfThisNodeAlone(t *testing.T) {
 	n := blockedBy("node-a1", "multus", "SubnetFull")
-	n.Labels, n.Concerned, n.Ready = map[string]string{"ng": "multi-eni"}, true, report.Condition{Status: "True"}
-	n.Desired, n.Judged = 1, map[string]int64{"multus": 3}
+	n.Labels, n.Ready = map[string]string{"ng": "multi-eni"}, report.Condition{Status: "True"}
+	n.Desired = 1
 	f := report.Fleet{
-		NodeENIs: []report.NodeENI{third("multus")}, Nodes: []report.Node{n, blockedBy("b", "multus", "SubnetFull")},
+		NodeENIs: []report.NodeENI{selecting("multus")}, Nodes: []report.Node{n, blockedBy("b", "multus", "SubnetFull")},
 	}
 	want := report.Why{
 		Kind: "Node", Name: "node-a1", Verdict: "0 of 1 interface attached.",
@@ -122,65 +127,57 @@ func TestWhyNodeHasTheIssuesOfThisNodeAlone(t *testing.T) {
 
 // Each NodeENI that selects the node is named, in the order of the names and not of the fleet.
 func TestWhyNodeNamesTheNodeENIsThatSelectTheNode(t *testing.T) {
-	other := third("other")
+	other := selecting("other")
 	other.Selector = map[string]string{"ng": "another"}
-	everything := third("everything")
+	everything := selecting("everything")
 	everything.Selector = nil
-	f := report.Fleet{NodeENIs: []report.NodeENI{third("sig"), other, everything, third("multus")}}
+	f := report.Fleet{NodeENIs: []report.NodeENI{selecting("sig"), other, everything, selecting("multus")}}
 	n := selected()
-	n.Concerned = false
+	n.Interfaces = nil
 	if got, want := report.WhyNode(f, n).Verdict,
 		"multus, sig wants interfaces here, and the controller has not begun."; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 
-// A node is judged by a NodeENI only once the controller has applied its present spec; a NodeENI that changes nothing
-// is not waited for.
-func TestWhyNodeWaitsForTheJudgementByEachActiveNodeENI(t *testing.T) {
+// A node is fine only once each NodeENI that selects it has an object there; a NodeENI that changes nothing is not
+// waited for.
+func TestWhyNodeWaitsForTheObjectsOfEachActiveNodeENI(t *testing.T) {
 	waits := func(names string) string {
-		return "The controller has not judged the node by " + names + " yet, as declared now."
+		return names + " wants interfaces here, and the controller has not begun."
 	}
-	const fine = "All is as declared: 1 interface attached."
+	const fine = "All is as declared: 2 interfaces attached."
 	for name, tc := range map[string]struct {
 		change func(multus, sig *report.NodeENI)
 		want   string
 		notes  []string
 	}{
-		"judged by both": {func(*report.NodeENI, *report.NodeENI) {}, fine, nil},
-		"both changed": {
-			func(multus, sig *report.NodeENI) { multus.Generation, sig.Generation = 4, 5 }, waits("multus, sig"), nil,
+		"both have none": {func(*report.NodeENI, *report.NodeENI) {}, waits("multus, sig"), nil},
+		"its condition says why nothing happens": {
+			func(multus, sig *report.NodeENI) { sig.Ready, multus.Paused = outage, true }, waits("sig"),
+			[]string{"NodeENI multus is paused.", "Unreadable: EC2 does not answer", report.Remediation("Unreadable")},
 		},
-		"one changed": {func(_, sig *report.NodeENI) { sig.Generation = 4 }, waits("sig"), nil},
-		"restored from an older copy": {
-			func(_, sig *report.NodeENI) { sig.Generation = 1 }, waits("sig"), nil,
+		"one is paused": {
+			func(_, sig *report.NodeENI) { sig.Paused = true }, waits("multus"), []string{"NodeENI sig is paused."},
 		},
-		"one changed, and its condition says why nothing happens": {
-			func(_, sig *report.NodeENI) { sig.Generation, sig.Ready = 4, outage }, waits("sig"),
-			[]string{"Unreadable: EC2 does not answer", report.Remediation("Unreadable")},
-		},
-		"the condition of the other one": {
-			func(multus, sig *report.NodeENI) { sig.Generation, multus.Ready = 4, outage }, waits("sig"), nil,
-		},
-		"one changed, and is paused": {
-			func(_, sig *report.NodeENI) { sig.Generation, sig.Paused = 4, true }, fine, []string{"NodeENI sig is paused."},
-		},
-		"one is being deleted": {
-			func(_, sig *report.NodeENI) { sig.Generation, sig.Deleting = 4, true }, fine, nil,
-		},
+		"one is being deleted": {func(_, sig *report.NodeENI) { sig.Deleting = true }, waits("multus"), nil},
 		"one has no controller": {
-			func(_, sig *report.NodeENI) { sig.Generation, sig.Accepted = 4, false }, fine,
+			func(multus, sig *report.NodeENI) { sig.Accepted, multus.Deleting = false, true }, fine,
 			[]string{"No controller has taken NodeENI sig up. " + isItRunning},
 		},
 		"one has no controller, and is paused": {
-			func(_, sig *report.NodeENI) { sig.Accepted, sig.Paused = false, true }, fine,
+			func(multus, sig *report.NodeENI) { sig.Accepted, sig.Paused, multus.Deleting = false, true, true }, fine,
 			[]string{"NodeENI sig is paused."},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			multus, sig := third("multus"), third("sig")
+			multus, sig := selecting("multus"), selecting("sig")
 			tc.change(&multus, &sig)
-			got := report.WhyNode(report.Fleet{NodeENIs: []report.NodeENI{sig, multus}}, selected())
+			n := selected()
+			for i := range n.Interfaces {
+				n.Interfaces[i].NodeENI = "other"
+			}
+			got := report.WhyNode(report.Fleet{NodeENIs: []report.NodeENI{sig, multus}}, n)
 			want := report.Why{
 				Kind: "Node", Name: "node-a1", Fine: tc.want == fine, Verdict: tc.want, Notes: tc.notes,
 				Troubles: []report.Issue{},
@@ -195,9 +192,9 @@ func TestWhyNodeWaitsForTheJudgementByEachActiveNodeENI(t *testing.T) {
 func TestWhyNodeNotesTheStartupTaint(t *testing.T) {
 	n := selected()
 	n.Tainted = true
-	want := []string{"The taint networking.k8s.aws/not-ready keeps pods away until the agent finds all required " +
-		"interfaces ready."}
-	got := report.WhyNode(report.Fleet{NodeENIs: []report.NodeENI{third("multus")}}, n)
+	want := []string{"The taint networking.k8s.aws/not-ready keeps pods away until all required interfaces are " +
+		"ready."}
+	got := report.WhyNode(report.Fleet{NodeENIs: []report.NodeENI{selecting("multus")}}, n)
 	if diff := cmp.Diff(want, got.Notes); diff != "" || !got.Fine {
 		t.Errorf("fine is %t; (-want +got):\n%s", got.Fine, diff)
 	}

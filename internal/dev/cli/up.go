@@ -36,7 +36,7 @@ func newUp() *cobra.Command {
 		Use:   "up --dir DIR",
 		Short: "Run a playground: API server, simulated AWS, nodes, controller",
 		Long: `Run a playground until it is interrupted: a Kubernetes API server with the definitions of
-NodeENI and NodeENIState, a simulated AWS, a Node for each of its instances, and the
+NodeENI and NetworkInterface, a simulated AWS, a Node for each of its instances, and the
 controller. As root on Linux, three of the nodes also have a network namespace, in which a
 link appears for each attached interface, and an agent. Pods with the annotation of Multus start
 on these nodes, without containers, and get their networks (examples/pods.yaml). DIR/env leads a
@@ -51,7 +51,7 @@ names (or --kubeconfig).`,
   . .cache/up/env
   kubectl apply -f examples/single-subnet.yaml
   kubectl label node node-a1 ng=multi-eni
-  kubectl get nodeenis --watch
+  kubectl get eni --watch
 
   # a node more, a node less
   curl $AWS_ENDPOINT_URL/_sim/instances -d \
@@ -150,7 +150,7 @@ In another shell:
   kubectl get nodes -L topology.kubernetes.io/zone,node.kubernetes.io/instance-type
   kubectl apply -f examples/single-subnet.yaml
   kubectl label node %s ng=multi-eni
-  kubectl get nodeenis --watch
+  kubectl get eni --watch
   curl $AWS_ENDPOINT_URL/_sim/state
 
 Interrupt with Ctrl-C to stop and forget everything.

@@ -184,14 +184,29 @@ func carries(tags ec2.Tags, selector map[string]v1alpha1.TagValue) bool {
 	return true
 }
 
-// tags checks that the tags identify the owner, make the VPC CNI ignore the interface, and include the user's.
+// interfaceOf returns the NetworkInterface that records an ENI; nil if none does.
+func (c *checker) interfaceOf(id string) *v1alpha1.NetworkInterface {
+	for n := range c.interfaceObjects {
+		if c.interfaceObjects[n].Status.ENIID == id {
+			return &c.interfaceObjects[n]
+		}
+	}
+	return nil
+}
+
+// tags checks that the tags identify the NetworkInterface, make the VPC CNI ignore it, and include the user's.
 func (c *checker) tags(i *ec2.NetworkInterface, nodeENI *v1alpha1.NodeENI, node string) {
 	want := v1alpha1.Strings(nodeENI.Spec.Tags)
 	if want == nil {
 		want = map[string]string{}
 	}
-	want[identity.TagNodeENIUID] = string(nodeENI.UID)
-	want[identity.TagNode] = node
+	of := c.interfaceOf(i.NetworkInterfaceID)
+	if of == nil {
+		c.add("no NetworkInterface has %s", i.NetworkInterfaceID)
+		return
+	}
+	want[identity.TagUID], want[identity.TagInterface] = string(of.UID), of.Name
+	want[identity.TagNodeENI], want[identity.TagNode] = nodeENI.Name, node
 	want[identity.TagInstanceID] = i.Attachment.InstanceID
 	want[identity.TagNoManage] = "true"
 	for _, key := range slices.Sorted(maps.Keys(want)) {

@@ -40,6 +40,7 @@ type scene struct {
 	attached  *ec2.NetworkInterface
 	instances []*ec2.Instance
 	nodeENI   *v1alpha1.NodeENI
+	object    *v1alpha1.NetworkInterface
 	nodes     map[string]string
 }
 
@@ -61,9 +62,13 @@ func newScene() *scene {
 			InstanceID: "i-0a10000000000000a", DeviceIndex: 2, Status: ec2.Attached, DeleteOnTermination: true,
 		},
 		Tags: ec2.Tags{
-			identity.TagNodeENI: nodeENI, identity.TagNodeENIUID: "uid", identity.TagNode: "node-a1",
+			identity.TagNodeENI: nodeENI, identity.TagUID: "uid", identity.TagInterface: "its-name", identity.TagNode: "node-a1",
 			identity.TagInstanceID: "i-0a10000000000000a", identity.TagNoManage: "true", "team": "network",
 		},
+	}
+	s.object = &v1alpha1.NetworkInterface{
+		ObjectMeta: metav1.ObjectMeta{Name: "its-name", UID: "uid"},
+		Status:     v1alpha1.NetworkInterfaceStatus{ENIID: s.attached.NetworkInterfaceID},
 	}
 	s.nodeENI = &v1alpha1.NodeENI{
 		ObjectMeta: metav1.ObjectMeta{Name: nodeENI, UID: "uid", Generation: 1},
@@ -101,7 +106,7 @@ func (s *scene) moment() demo.Moment {
 	if s.attached != nil {
 		s.state.NetworkInterfaces = append(s.state.NetworkInterfaces, s.attached)
 	}
-	return demo.NewMoment(s.state, []v1alpha1.NodeENI{*s.nodeENI}, s.nodes)
+	return demo.NewMoment(s.state, []v1alpha1.NodeENI{*s.nodeENI}, []v1alpha1.NetworkInterface{*s.object}, s.nodes)
 }
 
 func sceneWith(change func(*scene)) demo.Moment {
@@ -199,7 +204,8 @@ func TestCheck(t *testing.T) {
 		"still attaching":         func(s *scene) { s.attached.Attachment.Status = ec2.Attaching },
 		"user's tag missing":      func(s *scene) { delete(s.attached.Tags, "team") },
 		"tag for the CNI missing": func(s *scene) { delete(s.attached.Tags, identity.TagNoManage) },
-		"owner is another":        func(s *scene) { s.attached.Tags[identity.TagNodeENIUID] = "former" },
+		"object is another":       func(s *scene) { s.attached.Tags[identity.TagUID] = "former" },
+		"object has another ENI":  func(s *scene) { s.object.Status.ENIID = "eni-1" },
 		"one too many": func(s *scene) {
 			left := *s.attached
 			left.NetworkInterfaceID, left.Attachment, left.Status = "eni-1", nil, ec2.StatusAvailable

@@ -25,8 +25,10 @@ type (
 )
 
 // NewMoment returns the state of EC2 and the API server, with the names of nodes by instance ID.
-func NewMoment(state ec2.State, nodeENIs []v1alpha1.NodeENI, nodes map[string]string) Moment {
-	return moment{ec2: state, nodeENIs: nodeENIs, nodes: nodes}
+func NewMoment(
+	state ec2.State, nodeENIs []v1alpha1.NodeENI, interfaces []v1alpha1.NetworkInterface, nodes map[string]string,
+) Moment {
+	return moment{ec2: state, nodeENIs: nodeENIs, interfaceObjects: interfaces, nodes: nodes}
 }
 
 // WithPod adds a pod to a moment.

@@ -234,12 +234,16 @@ func (t *teller) look(ctx context.Context) error {
 	if err := t.api.List(ctx, &nodeENIs); err != nil {
 		return fmt.Errorf("read the NodeENIs: %w", err)
 	}
+	var interfaces v1alpha1.NetworkInterfaceList
+	if err := t.api.List(ctx, &interfaces); err != nil {
+		return fmt.Errorf("read the NetworkInterfaces: %w", err)
+	}
 	var pods corev1.PodList
 	if err := t.api.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault)); err != nil {
 		return fmt.Errorf("read the pods: %w", err)
 	}
 	t.now = moment{
-		ec2: t.cluster.Simulator.State(), nodeENIs: nodeENIs.Items,
+		ec2: t.cluster.Simulator.State(), nodeENIs: nodeENIs.Items, interfaceObjects: interfaces.Items,
 		nodes: map[string]string{}, agents: map[string]corev1.Node{}, pods: map[string]corev1.Pod{},
 	}
 	for _, pod := range pods.Items {

@@ -73,6 +73,7 @@ func oneSubnet() chapter {
 		show: []command{
 			kubectl{"get", "nodeeni", name},
 			kubectl{"get", "nodeeni", name, "-o", "jsonpath={.status.attachments[0].eniID}"},
+			kubectl{"get", "eni"},
 		},
 	}, {
 		say:  "Take the label away, and the interface is detached and deleted.",
@@ -154,7 +155,8 @@ func threeZones() chapter {
 // onTheNodes shows how agents configure the interfaces of threeZones.
 func onTheNodes() chapter {
 	withAgents := []string{inA[0], inB[0], inC[0]}
-	altName := hostnet.AltName("multus-all-zones")
+	const name = "multus-all-zones"
+	altName := hostnet.AltName(name)
 	var links []command
 	for _, node := range withAgents {
 		links = append(links, onNode(node, "ip", "-brief", "link", "show", altName))
@@ -168,7 +170,7 @@ func onTheNodes() chapter {
 		then: outcome{holds: everywhere(), open: withAgents},
 		show: append(links,
 			kubectl{"get", "nodes", "-L", v1alpha1.InterfaceLabelPrefix + altName},
-			kubectl{"get", "nodeenistate", inC[0], "-o", "jsonpath={.status.links[0].message}"}),
+			kubectl{"get", "eni", "-l", v1alpha1.NodeENILabel + "=" + name}),
 	}}}
 }
 
@@ -204,7 +206,8 @@ func podsWithAddresses() chapter {
 		then: outcome{holds: holds, pods: pods, inUse: []string{name}},
 		show: []command{kubectl{"get", "nodeeni", name, "-o", "jsonpath={.status.attachments[0].message}"}},
 	}, {
-		say:  "Without the pods the interfaces go, and with them the definition.",
+		say: "Without the pods the interfaces go, once the addresses have rested for a minute, and with them the\n" +
+			"definition.",
 		do:   []command{append(kubectl{"delete", "pod", "--wait=false"}, pods...)},
 		then: outcome{holds: everywhere()},
 	}}}

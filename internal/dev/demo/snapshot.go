@@ -19,7 +19,8 @@ type moment struct {
 	// ec2 is the true state of the simulator: without lag, cache, or reports of the controller.
 	ec2 ec2.State
 	// nodeENIs are the objects in the API server.
-	nodeENIs []v1alpha1.NodeENI
+	nodeENIs         []v1alpha1.NodeENI
+	interfaceObjects []v1alpha1.NetworkInterface
 	// nodes are the names of nodes by the instance ID of their providerID.
 	nodes map[string]string
 	// agents are the Nodes with an agent, by name.

@@ -12,6 +12,7 @@ package nodenet
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fabric"
 	"github.com/multieni/multieni/awssim/namespace"
+	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/host/agent"
 	"github.com/multieni/multieni/internal/host/netlink"
 	"github.com/multieni/multieni/internal/host/pci"
@@ -75,8 +77,8 @@ type node struct {
 	host      *netlink.Host
 	// instance is the ID of its instance, "" while it has none.
 	instance string
-	// networks and leases are the folders that its agent shares with CNI programs.
-	networks, leases string
+	// pods is the folder that its agent shares with CNI programs, and state that of the agent's checkpoint.
+	pods, state string
 	// runtime calls the CNI programs of the node; nil if pods get no networks.
 	runtime *libcni.CNIConfig
 }
@@ -135,7 +137,7 @@ func (n *Network) Stop() error {
 			node.host.Close()
 		}
 		errs = append(errs, node.namespace.Close(), os.Remove(n.entrance(node.name)),
-			os.RemoveAll(node.networks), os.RemoveAll(node.leases))
+			os.RemoveAll(node.pods), os.RemoveAll(node.state))
 	}
 	return errors.Join(errs...)
 }
@@ -161,11 +163,12 @@ func (n *Network) add(ctx context.Context, name string, linkName func(int) strin
 	}
 	nd := &node{
 		name: name, linkName: linkName, namespace: space,
-		networks: filepath.Join(n.options.Dir, "networks", name), leases: filepath.Join(n.options.Dir, "leases", name),
+		pods:  filepath.Join(n.options.Dir, "nodes", name, "pods"),
+		state: filepath.Join(n.options.Dir, "nodes", name, "state"),
 	}
 	n.nodes = append(n.nodes, nd)
 	// A new namespace means that the node has booted: no earlier pod has an address.
-	if err := errors.Join(open(n.entrance(name), space), os.RemoveAll(nd.networks), os.RemoveAll(nd.leases)); err != nil {
+	if err := errors.Join(open(n.entrance(name), space), os.RemoveAll(nd.pods), os.RemoveAll(nd.state)); err != nil {
 		return err
 	}
 	options := netlink.Options{Device: n.device, Sysfs: n.noSysfs()}
@@ -197,11 +200,10 @@ func (n *Network) startAgent(ctx context.Context, nd *node) error {
 	o := agent.Options{
 		Node: nd.name, API: api, Host: nd.host, PCI: pci.Open(n.noSysfs()),
 		Resync: 30 * time.Second, Log: n.options.Logger.With("node", nd.name),
+		PodsDir: nd.pods, PodsDisabled: n.options.Programs == nil, StateDir: nd.state,
+		Process: podnet.Process{Boot: rand.Text(), ID: rand.Text()}, // of a boot of its own, since its files are gone
 	}
-	if n.options.Programs != nil {
-		o.NetworksDir, o.LeasesDir = nd.networks, nd.leases
-	}
-	leases, err := podlease.OpenWatch(nd.leases)
+	leases, err := podlease.OpenWatch(nd.pods)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func newPods(o Options, nodes []*node) (*pods, error) {
 	for _, nd := range nodes {
 		p.nodes[nd.name] = nd
 		nd.runtime = libcni.NewCNIConfigWithCacheDir(o.Programs.folders, filepath.Join(o.Dir, "cni-cache"),
-			Execution(nd.networks, nd.leases, nil))
+			Execution(nd.pods, nil))
 	}
 	return p, nil
 }

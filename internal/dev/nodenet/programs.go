@@ -56,12 +56,11 @@ type execution struct {
 	variables []string
 }
 
-// Execution starts CNI programs with the folders of one node, since simulated nodes share one file system. Their
-// standard error goes to the output.
-func Execution(networks, leases string, output io.Writer) invoke.Exec {
+// Execution starts CNI programs with the folder of pod networks of one node, since simulated nodes share one file
+// system. Their standard error goes to the output.
+func Execution(pods string, output io.Writer) invoke.Exec {
 	return execution{
-		&invoke.DefaultExec{RawExec: &invoke.RawExec{Stderr: output}},
-		[]string{podcni.NetworksVariable + "=" + networks, podcni.LeasesVariable + "=" + leases},
+		&invoke.DefaultExec{RawExec: &invoke.RawExec{Stderr: output}}, []string{podcni.PodsVariable + "=" + pods},
 	}
 }
 

@@ -6,18 +6,11 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"net/netip"
-	"slices"
-	"sync"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/client-go/rest"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/podaddress"
@@ -46,42 +39,15 @@ type AddressAPI interface {
 	Wake()
 }
 
-// addressAPI is the part of the API for FloatingAddresses. The agent watches each object of its pods by name, because
-// the API server dispatches only such watches without work for every agent. It finds the objects of the process before
-// by one list.
-type addressAPI struct {
-	client rest.Interface
-	// before has the addresses that the node held when this process started, by interface ID; nil until they are known.
-	before map[string][]podaddress.Presence
-	// mu guards followed: the watched objects by name. One goroutine at a time works on each.
-	mu       sync.Mutex
-	followed map[string]*followedAddress
-	// running are the watches.
-	running sync.WaitGroup
-}
-
-// followedAddress is a watched object.
-type followedAddress struct {
-	object
-	stop context.CancelFunc
-	// written is the object as this process wrote it, or read it past the watch, at a time. It counts until the watch has
-	// that version. After writtenFor the process reads the object: the watch misses one that is deleted soon.
-	written *v1alpha1.FloatingAddress
-	at      time.Time
-}
-
-// writtenFor is longer than a watch takes to show a write.
-const writtenFor = 10 * time.Second
-
 // addressResource is the resource of FloatingAddresses.
 const addressResource = "floatingaddresses"
 
 // AddressesRecalled is part of [AddressAPI].
-func (a *API) AddressesRecalled() bool { return a.addresses.before != nil }
+func (a *API) AddressesRecalled() bool { return a.before != nil }
 
 // AddressesBefore is part of [AddressAPI].
 func (a *API) AddressesBefore(interfaceID string) []podaddress.Presence {
-	return a.addresses.before[interfaceID]
+	return a.before[interfaceID]
 }
 
 // RecallAddresses is part of [AddressAPI].
@@ -106,7 +72,7 @@ func (a *API) RecallAddresses(ctx context.Context) error {
 			}
 		}
 	}
-	a.addresses.before = before
+	a.before = before
 	a.FollowAddresses(ctx, names)
 	return nil
 }
@@ -120,79 +86,19 @@ func (a *API) listAddresses(ctx context.Context, selector fields.Selector, into 
 
 // FollowAddresses is part of [AddressAPI].
 func (a *API) FollowAddresses(ctx context.Context, names []string) []string {
-	a.addresses.mu.Lock()
-	defer a.addresses.mu.Unlock()
-	for _, name := range names {
-		if a.addresses.followed[name] != nil {
-			continue
-		}
-		one := &followedAddress{object: a.object(a.addresses.client, addressResource, name, &v1alpha1.FloatingAddress{})}
-		ctx, stop := context.WithCancel(ctx)
-		one.stop = stop
-		a.addresses.running.Go(func() { one.informer.RunWithContext(ctx) })
-		a.addresses.followed[name] = one
-	}
-	return slices.Sorted(maps.Keys(a.addresses.followed))
-}
-
-// followed returns a watched object; nil if it is not watched.
-func (a *API) followed(name string) *followedAddress {
-	a.addresses.mu.Lock()
-	defer a.addresses.mu.Unlock()
-	return a.addresses.followed[name]
+	return a.addresses.follow(ctx, names...)
 }
 
 // LeaveAddress is part of [AddressAPI].
-func (a *API) LeaveAddress(name string) {
-	a.addresses.mu.Lock()
-	defer a.addresses.mu.Unlock()
-	if one := a.addresses.followed[name]; one != nil {
-		one.stop()
-		delete(a.addresses.followed, name)
-	}
-}
+func (a *API) LeaveAddress(name string) { a.addresses.leave(name) }
 
-// Address is part of [AddressAPI]. It reads the object itself while the watch has not begun, since a pod waits for the
-// address.
+// Address is part of [AddressAPI]. A pod waits for the address.
 func (a *API) Address(ctx context.Context, name string) (*v1alpha1.FloatingAddress, error) {
-	one := a.followed(name)
-	stored, _, _ := one.store.GetByKey(name)
-	watched, _ := stored.(*v1alpha1.FloatingAddress)
-	switch {
-	case one.written != nil && isOlder(watched, one.written):
-		if time.Since(one.at) < writtenFor {
-			return one.written, nil
-		}
-		now, err := a.readAddress(ctx, name)
-		if err == nil {
-			one.written, one.at = now, time.Now()
-		}
-		return now, err
-	case !one.informer.HasSynced():
-		return a.readAddress(ctx, name)
+	object, found, err := a.addresses.get(ctx, name)
+	if err != nil || !found {
+		return nil, err
 	}
-	one.written = nil
-	return watched, nil
-}
-
-// isOlder reports whether a watch has an earlier version of an object than a known one, or none.
-func isOlder(watched, known *v1alpha1.FloatingAddress) bool {
-	if watched == nil {
-		return true
-	}
-	order, err := resourceversion.CompareResourceVersion(watched.ResourceVersion, known.ResourceVersion)
-	return err == nil && order < 0
-}
-
-func (a *API) readAddress(ctx context.Context, name string) (*v1alpha1.FloatingAddress, error) {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	object := &v1alpha1.FloatingAddress{}
-	err := a.addresses.client.Get().Resource(addressResource).Name(name).Do(ctx).Into(object)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return object, err
+	return object, nil
 }
 
 // CreateAddress is part of [AddressAPI].
@@ -209,7 +115,7 @@ func (a *API) CreateAddress(ctx context.Context, subnetID, address string) (*v1a
 	if err := a.addresses.client.Post().Resource(addressResource).Body(object).Do(ctx).Into(made); err != nil {
 		return nil, err
 	}
-	a.noteWritten(made)
+	a.addresses.note(made)
 	return made, nil
 }
 
@@ -231,7 +137,7 @@ func (a *API) WriteAddress(
 	if err != nil {
 		return err
 	}
-	a.noteWritten(became)
+	a.addresses.note(became)
 	return nil
 }
 
@@ -259,10 +165,4 @@ func ChangedAddress(
 		changes["contender"] = me
 	}
 	return changes
-}
-
-func (a *API) noteWritten(object *v1alpha1.FloatingAddress) {
-	if one := a.followed(object.Name); one != nil {
-		one.written, one.at = object, time.Now()
-	}
 }

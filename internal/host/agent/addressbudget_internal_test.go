@@ -95,16 +95,17 @@ func TestAPodThatChangesAllTheTimeCausesFewWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				observed := &pod{}
-				a := New(Options{PodAddresses: observed, API: &API{addresses: addressAPI{before: map[string][]podaddress.Presence{}}}})
+				a := New(Options{PodAddresses: observed, API: &API{before: map[string][]podaddress.Presence{}}})
 				a.interfaces = []podaddress.Interface{{ID: "eni-1", Link: 5}}
-				i := v1alpha1.InterfaceState{ENIID: "eni-1", SubnetID: "subnet-1"}
-				s := &snapshot{state: &v1alpha1.NodeENIState{Status: v1alpha1.NodeENIStateStatus{Interfaces: []v1alpha1.InterfaceState{i}}}}
-				s.networks = []v1alpha1.PodNetworkState{{Network: "n3", ENIID: "eni-1"}}
+				n3 := &v1alpha1.NetworkInterface{Status: v1alpha1.NetworkInterfaceStatus{ENIID: "eni-1", SubnetID: "subnet-1"}}
+				n3.Spec.Pods = &v1alpha1.PodSettings{Floating: []string{"10.0.4.0/24"}}
+				one := &served{network: "n3", eni: "eni-1", object: n3}
+				s := &snapshot{read: true, objects: []*v1alpha1.NetworkInterface{n3}, served: []*served{one}}
 				writes, before := 0, map[string]presentAddress{}
 				for n := range int(minutes * time.Minute / (100 * time.Millisecond)) {
 					observed.address, observed.podIP = tc.address(n), tc.podIP(n)
 					a.found, a.foundAll = a.findAddresses()
-					a.updatePresent(s, "eni-1", []netip.Prefix{netip.MustParsePrefix("10.0.4.0/24")})
+					a.updatePresent(s, one)
 					a.forgetPresent(s)
 					now := a.addresses(s)
 					for name := range now {
@@ -132,47 +133,35 @@ func TestAPodThatChangesAllTheTimeCausesFewWrites(t *testing.T) {
 	}
 }
 
-// TestANetworkIsNotDrainedWhileAnAddressWaits lets one address come and go so often that the agent does not write it
-// when it comes again.
-func TestANetworkIsNotDrainedWhileAnAddressWaits(t *testing.T) {
+// TestAnInterfaceIsHeldWhileAnAddressWaits lets one address come and go so often that the agent does not write it when it
+// comes again.
+func TestAnInterfaceIsHeldWhileAnAddressWaits(t *testing.T) {
 	for name, tc := range map[string]struct {
-		times   int
-		drained bool
+		times int
+		held  bool
 	}{
-		"its budget lasts":    {flapBurst - 1, true},
-		"its budget is spent": {flapBurst, false},
+		"its budget lasts":    {flapBurst - 1, false},
+		"its budget is spent": {flapBurst, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				observed, api := &pod{podIP: "10.1.0.1"}, &API{}
-				api.addresses.before = map[string][]podaddress.Presence{}
-				a := New(Options{PodAddresses: observed, API: api})
+				observed := &pod{podIP: "10.1.0.1"}
+				a := New(Options{PodAddresses: observed, API: &API{before: map[string][]podaddress.Presence{}}})
 				a.interfaces = []podaddress.Interface{{ID: "eni-1", Link: 5}}
-				pods := &v1alpha1.InterfacePods{Floating: []string{"10.0.4.192/27"}}
+				one := &served{eni: "eni-1", object: &v1alpha1.NetworkInterface{Spec: v1alpha1.NetworkInterfaceSpec{
+					Pods: &v1alpha1.PodSettings{Floating: []string{"10.0.4.192/27"}}}}}
 				for range tc.times + 1 {
 					for _, address := range []string{"", "10.0.4.200"} {
 						observed.address = address
 						a.found, a.foundAll = a.findAddresses()
-						a.updatePresent(&snapshot{}, "eni-1", floating(pods))
+						a.updatePresent(&snapshot{read: true}, one)
 					}
 				}
 				// Addresses that the agent knows count elsewhere: here it decides about those that it may not know.
-				state := v1alpha1.PodNetworkState{ENIID: "eni-1", Drained: true}
-				if a.qualify(&state, pods); state.Drained != tc.drained {
-					t.Errorf("drained is %t with %d addresses that wait", state.Drained, a.waiting["eni-1"])
+				if held := a.mayHaveBrought(one); held != tc.held {
+					t.Errorf("held is %t with %d addresses that wait", held, a.waiting["eni-1"])
 				}
 			})
 		})
-	}
-}
-
-// The API server refuses a report with two networks of one interface.
-func TestOneOfEachInterface(t *testing.T) {
-	listed := v1alpha1.PodNetworkState{Network: "n3", ENIID: "eni-1", Drained: true}
-	copied := v1alpha1.PodNetworkState{Network: "copy", ENIID: "eni-1"}
-	other := v1alpha1.PodNetworkState{Network: "n6", ENIID: "eni-2", Drained: true}
-	all := OneOfEachInterface([]v1alpha1.PodNetworkState{listed, other, copied})
-	if len(all) != 2 || all[0].Network != "n3" || all[0].Drained || !all[1].Drained {
-		t.Errorf("reported %+v", all)
 	}
 }

@@ -6,6 +6,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/base/panics"
@@ -23,6 +25,8 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/core/podaddress"
+	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/internal/host/podlease"
 )
 
 // Host is the network of the node.
@@ -63,14 +67,18 @@ type Options struct {
 	NetworkdDir string
 	// PluginConfig, if set, is the file of the SR-IOV network device plugin that lists devices for pods.
 	PluginConfig string
-	// StateDir, if set, is the agent's own folder. Its checkpoint lists the interfaces, for use while the API server is
-	// unreachable. WriteCheckpoint stores a checkpoint if the caller keeps it elsewhere.
-	StateDir        string
-	WriteCheckpoint func(*v1alpha1.NodeENIState) error
-	// NetworksDir, if set, is the folder with a file for each pod network. LeasesDir is the folder of the leases. PodFiles
-	// are the files of both if the caller keeps them elsewhere.
-	NetworksDir, LeasesDir string
-	PodFiles               PodFiles
+	// StateDir, if set, is the agent's own folder, for the checkpoint that it uses while the API server is unreachable.
+	// Checkpoints stores the checkpoint if the caller keeps it elsewhere.
+	StateDir    string
+	Checkpoints Checkpoints
+	// Process is this process, with the boot of the node; of this program and kernel if zero.
+	Process podnet.Process
+	// PodsDir, if set, is the folder of the files of pod networks. PodFiles are the files if the caller keeps them
+	// elsewhere. An agent without either lets no interface go that an earlier agent held.
+	PodsDir  string
+	PodFiles PodFiles
+	// PodsDisabled closes all pod networks. The agent still answers for them, and lets them go when no pod uses them.
+	PodsDisabled bool
 	// LeaseEvents reports changes of leases; nil if the agent reads them only periodically.
 	LeaseEvents LeaseEvents
 	// PodAddresses observes the addresses of pods; nil if the agent may not observe them.
@@ -114,10 +122,22 @@ type Agent struct {
 	granted bool
 	// claims lets one goroutine at a time write a claim: those that wait for the lock of the leases would poll.
 	claims chan struct{}
-	// podsReported is the time of the last report of pod networks.
-	podsReported time.Time
-	// recalled is the checkpoint of an earlier process.
-	recalled *v1alpha1.NodeENIState
+	// saved is the checkpoint, and recalled has the pod networks of it that instance metadata confirms, by ENI, while the
+	// API server is unreachable. loaded is set once the checkpoint was read, and unread if that failed and it was not
+	// replaced since.
+	saved          Checkpoint
+	recalled       map[string]*podnet.Network
+	loaded, unread bool
+	// mayBind are the devices that may be bound to a driver for user space: the API server has the hold.
+	mayBind map[string]bool
+	// unanswered are the objects with a write without an answer, firstSeen and reportedAt the times of the first
+	// observation and of the last report.
+	unanswered            map[types.UID]bool
+	firstSeen, reportedAt map[types.UID]time.Time
+	// seenLinks are the MAC addresses of the physical links of the node, and unexplained those of links that may belong to
+	// an object that waits for its MAC address, each with the time at which the agent first saw the link.
+	seenLinks   map[string]bool
+	unexplained map[string]time.Time
 }
 
 const (
@@ -128,6 +148,8 @@ const (
 	// rounds is the maximum number of times that one reconciliation reads and changes the host: operations have side
 	// effects in the kernel, so one round may not be enough.
 	rounds = 4
+	// unexplainedPause is how long a link may belong to an object that waits for its MAC address.
+	unexplainedPause = 10 * time.Second
 )
 
 // New returns an agent.
@@ -135,18 +157,23 @@ func New(o Options) *Agent {
 	a := &Agent{Options: o, devices: map[string]string{}, present: map[string][]podaddress.Presence{},
 		leased: map[string][]podaddress.Presence{}, claims: make(chan struct{}, 1),
 		budget: newAddressBudget(), waiting: map[string]int{},
-		failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
+		unanswered: map[types.UID]bool{}, firstSeen: map[types.UID]time.Time{}, reportedAt: map[types.UID]time.Time{},
+		seenLinks: map[string]bool{}, unexplained: map[string]time.Time{}, failed: map[hostpci.Binding]failure{},
+		pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
 	if a.Now == nil {
 		a.Now = time.Now
 	}
 	if a.Addresses == nil {
 		a.Addresses = o.API
 	}
-	if a.WriteCheckpoint == nil && o.StateDir != "" {
-		a.WriteCheckpoint = a.writeCheckpointFile
+	if a.Process == (podnet.Process{}) {
+		a.Process = thisProcess(a.Now())
 	}
-	if a.PodFiles == nil && o.NetworksDir != "" {
-		a.PodFiles = folders{o.NetworksDir, o.LeasesDir}
+	if a.Checkpoints == nil && o.StateDir != "" {
+		a.Checkpoints = &checkpointFolder{dir: o.StateDir}
+	}
+	if a.PodFiles == nil && o.PodsDir != "" {
+		a.PodFiles = podFolder(o.PodsDir)
 	}
 	if o.Metadata != nil {
 		a.metadata = newMetadata(o.Metadata)
@@ -154,30 +181,44 @@ func New(o Options) *Agent {
 	return a
 }
 
+// thisProcess identifies the process. If the kernel does not say which boot this is, leases cannot be read either.
+func thisProcess(now time.Time) podnet.Process {
+	id := rand.Text()
+	boot, err := podlease.ThisBoot(now)
+	if err != nil {
+		boot.ID = id
+	}
+	return podnet.Process{Boot: boot.ID, ID: id}
+}
+
 // snapshot is the state that one pass works with.
 type snapshot struct {
-	// state and node are nil if the object does not exist. They must not be changed.
-	state *v1alpha1.NodeENIState
-	node  *corev1.Node
-	// recalled says that the state is from a checkpoint, because the state in the API server is not known yet.
-	recalled bool
+	// instance is the EC2 instance of the node; "" if it is not known.
+	instance string
+	// read says that the objects are known from the API server. Otherwise they are from a checkpoint.
+	read bool
+	// objects are those of the instance, by name. Neither they nor the Node, which is nil if there is none, must be
+	// changed.
+	objects []*v1alpha1.NetworkInterface
+	node    *corev1.Node
+	// ended are the MAC addresses of interfaces whose deletion the agent has seen.
+	ended map[string]bool
 	// links are those of the kernel, devices those of programs in user space.
 	links   []hostnet.Link
 	devices []hostpci.Device
 	records []hostpci.OriginalBinding
-	// metadata is the last answer of instance metadata, or nil; facts is the last observed state of the kernel.
+	// metadata is the last answer of instance metadata, or nil; facts is the last observed state of the kernel, and bus
+	// that of the PCI bus.
 	metadata *eni.Metadata
 	facts    hostnet.Facts
+	bus      hostpci.Facts
 	// readAt is a time before the facts were read.
 	readAt time.Time
 	// observed has an observation for each link and device, and for each device that the agent binds back to its network
 	// driver.
 	observed []hostnet.Observation
-	// networks are the pod networks of the node.
-	networks []v1alpha1.PodNetworkState
-	// networksUnknown is set if the agent cannot tell the networks. It writes no report then: one without them would allow
-	// the controller to detach interfaces that pods use.
-	networksUnknown bool
+	// served are the interfaces with what package podnet decided about their use.
+	served []*served
 	// unrecalled is why the addresses of the process before are not known.
 	unrecalled error
 }
@@ -185,28 +226,32 @@ type snapshot struct {
 // reconcile configures the desired links, reports their state, and returns when to run again without an event. A
 // failure of one link neither keeps the others from being configured nor the report from being written.
 func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
-	s := a.gather()
+	s, err := a.gather(ctx)
+	if err != nil {
+		return a.Resync, err
+	}
 	failure := a.configure(s)
 	if s.observed == nil && failure != nil {
 		return a.Resync, failure
 	}
+	a.findLinks(s)
 	// other programs read these files; the interfaces do not depend on them
-	if err = errors.Join(a.servePods(ctx, s), a.writeFiles(s)); err != nil {
+	if err = errors.Join(a.serve(ctx, s), a.writeFiles(s)); err != nil {
 		a.Log.Warn("files could not be written", "err", err)
 	}
 	return a.next(s), errors.Join(failure, a.publish(ctx, s))
 }
 
-// publish reports the state of the interfaces on both objects, and the addresses that pods brought up. No write waits
-// for another: a pod may be waiting for this node.
+// publish reports the state of the interfaces on both kinds of objects, and the addresses that pods brought up. No
+// write waits for another: a pod may be waiting for this node.
 func (a *Agent) publish(ctx context.Context, s *snapshot) error {
-	if s.recalled {
+	if !s.read {
 		return nil // there is no API server to report to
 	}
 	var reported, counted, held error
 	var writes sync.WaitGroup
 	writes.Go(func() {
-		reported = panics.AsError("the report of node "+a.Node, func() error { return a.report(ctx, s) })
+		reported = panics.AsError("the reports of node "+a.Node, func() error { return a.report(ctx, s) })
 	})
 	writes.Go(func() {
 		counted = panics.AsError("the capacity of node "+a.Node, func() error { return a.updateCapacity(ctx, s) })
@@ -219,30 +264,96 @@ func (a *Agent) publish(ctx context.Context, s *snapshot) error {
 }
 
 // gather collects the desired state, and the last answer of instance metadata.
-func (a *Agent) gather() *snapshot {
+func (a *Agent) gather(ctx context.Context) (*snapshot, error) {
 	s := &snapshot{}
 	if a.metadata != nil {
 		s.metadata = a.metadata.known()
 	}
-	if a.API.Synced() {
-		s.state, s.node = a.API.state(), a.API.nodeObject()
-	} else {
-		s.state, s.recalled = RestoreCheckpoint(a.recalled, a.Node, s.metadata), true
+	s.node = a.API.nodeObject()
+	s.instance = instanceOf(s.metadata, s.node)
+	var err error
+	if s.objects, s.read, err = a.API.networkInterfaces(ctx, s.instance); err != nil {
+		return nil, err
 	}
-	if s.recalled && s.metadata == nil && a.metadata != nil {
+	s.read = s.read && s.instance != ""
+	s.ended = a.API.endedInterfaces()
+	a.desire(s)
+	if !s.read && s.metadata == nil && a.metadata != nil {
 		a.metadata.want()
 	}
-	s.links, s.devices = DesiredLinks(s.state, a.DefaultMTU)
-	s.records = slices.DeleteFunc(records(s.state), func(r hostpci.OriginalBinding) bool {
-		return !s.wants(r.MAC) && s.preserves(r.MAC)
-	})
+	return s, nil
+}
+
+// desire sets the desired links and devices. Without the API server they are those of the checkpoint.
+func (a *Agent) desire(s *snapshot) {
+	a.recall()
+	a.recalled = map[string]*podnet.Network{}
+	if !s.read {
+		var open []podnet.Network
+		s.objects, open = a.saved.Confirmed(a.Node, s.metadata)
+		for _, network := range open {
+			a.recalled[network.ENI] = &network
+		}
+	}
+	s.links, s.devices = DesiredLinks(s.objects, a.DefaultMTU)
+	s.records = records(s.objects, a.saved.Held)
 	for n, link := range s.links {
 		s.links[n].Device = cmp.Or(a.devices[link.MAC], link.Device)
 	}
 	for n, device := range s.devices {
 		s.devices[n].Link.Device = cmp.Or(a.devices[device.Link.MAC], device.Link.Device)
 	}
-	return s
+}
+
+// instanceOf returns the EC2 instance of the node: as instance metadata says, or the Node; "" if neither does.
+func instanceOf(metadata *eni.Metadata, node *corev1.Node) string {
+	if metadata != nil {
+		return metadata.InstanceID
+	}
+	if node == nil {
+		return ""
+	}
+	instance, err := eni.ParseProviderID(node.Spec.ProviderID)
+	if err != nil {
+		return ""
+	}
+	return instance.ID
+}
+
+// findLinks lists the objects again after a link appeared that belongs to none of them. While an object waits for its
+// MAC address, the link is probably that one's, and a list costs the API server work: so the agent waits for a while.
+func (a *Agent) findLinks(s *snapshot) {
+	awaits := func(n *v1alpha1.NetworkInterface) bool { return n.Status.MACAddress == "" }
+	for _, link := range s.facts.Links {
+		if link.Device == "" || a.seenLinks[link.MAC] {
+			continue
+		}
+		if _, known := a.unexplained[link.MAC]; !known {
+			a.unexplained[link.MAC] = s.readAt
+		}
+		is := func(n *v1alpha1.NetworkInterface) bool { return n.Status.MACAddress == link.MAC }
+		switch {
+		case link.Index == s.facts.PrimaryLink, slices.ContainsFunc(s.objects, is):
+		case slices.ContainsFunc(s.objects, awaits) && s.readAt.Sub(a.unexplained[link.MAC]) < unexplainedPause:
+			continue
+		default:
+			a.API.names.want()
+		}
+		a.seenLinks[link.MAC] = true
+		delete(a.unexplained, link.MAC)
+	}
+	for mac := range a.seenLinks {
+		if !slices.ContainsFunc(s.facts.Links, func(l hostnet.LinkFacts) bool { return l.MAC == mac }) {
+			delete(a.seenLinks, mac) // it may come again
+		}
+	}
+}
+
+// wake lets the agent run again soon.
+func (a *Agent) wake() {
+	if a.API != nil {
+		a.API.Wake()
+	}
 }
 
 // configure executes operations until none are left, and stores the last observation.
@@ -267,7 +378,7 @@ func (a *Agent) configure(s *snapshot) error {
 		}
 	}
 	a.remember(s.observed)
-	if explainMissing(s.observed, s.state, s.metadata) && a.metadata != nil {
+	if explainMissing(s.observed, s.metadata) && a.metadata != nil {
 		a.metadata.want()
 	}
 	return s.attachErrors(failures)

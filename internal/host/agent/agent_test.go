@@ -6,6 +6,7 @@ package agent_test
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -18,27 +19,15 @@ import (
 	"github.com/multieni/multieni/internal/host/agent"
 )
 
-const mac = "02:00:00:00:00:0a"
-
-func attached() v1alpha1.InterfaceState {
-	return v1alpha1.InterfaceState{
-		Member: v1alpha1.Member{NodeENI: "web", NodeENIUID: "7d2f0f5e"}, Phase: v1alpha1.PhaseAttached,
-		ENIID: "eni-1", MACAddress: mac, PrivateIP: "10.0.1.10", DeviceIndex: 2, NetworkCardIndex: 1,
-		SecondaryPrivateIPs: []string{"10.0.1.11"}, IPv4Prefixes: []string{"10.0.1.64/28"},
-		IPv6Addresses: []string{"2600:1f14::10"}, IPv6Prefixes: []string{"2600:1f14:0:0:1::/80"},
-	}
+// changed returns the object of attached with a change.
+func changed(change func(*v1alpha1.NetworkInterface)) []*v1alpha1.NetworkInterface {
+	n := attached()
+	change(n)
+	return []*v1alpha1.NetworkInterface{n}
 }
 
-// state is the state of a node with the interface, on which the controller has reported.
-func state(change func(*v1alpha1.NodeENIState, *v1alpha1.InterfaceState)) *v1alpha1.NodeENIState {
-	i := attached()
-	s := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: "node", Generation: 3}}
-	s.Spec.Members = []v1alpha1.Member{i.Member}
-	s.Status.ObservedGeneration = 3
-	change(s, &i)
-	s.Status.Interfaces = append(s.Status.Interfaces, i)
-	return s
-}
+// deleted marks an object as being deleted.
+func deleted(n *v1alpha1.NetworkInterface) { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 
 func TestLinks(t *testing.T) {
 	assigned := []netip.Prefix{
@@ -50,27 +39,26 @@ func TestLinks(t *testing.T) {
 		Settings: map[hostnet.Setting]int{},
 	}
 	cases := map[string]struct {
-		change func(*v1alpha1.NodeENIState, *v1alpha1.InterfaceState)
+		change func(*v1alpha1.NetworkInterface)
 		want   func(*hostnet.Link)
 	}{
-		"as it comes": {func(*v1alpha1.NodeENIState, *v1alpha1.InterfaceState) {}, func(*hostnet.Link) {}},
-		"not attached yet, but already in sight": {
-			func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) { i.Phase = v1alpha1.PhaseAttaching },
-			func(*hostnet.Link) {},
+		"as it comes": {func(*v1alpha1.NetworkInterface) {}, func(*hostnet.Link) {}},
+		"without an attachment, where it belongs": {
+			func(n *v1alpha1.NetworkInterface) { n.Status.Slot, n.Spec.Slot.DeviceIndex = nil, 3 },
+			func(l *hostnet.Link) { l.Slot = eni.Slot{Device: 3} },
 		},
 		"the third of a NodeENI": {
-			func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) { i.Ordinal = 2 },
-			func(l *hostnet.Link) { l.Name = "web_2" },
+			func(n *v1alpha1.NetworkInterface) { n.Spec.Ordinal = 2 }, func(l *hostnet.Link) { l.Name = "web_2" },
 		},
 		"an MTU and settings": {
-			func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) {
-				i.MTU, i.Sysctls = 1500, map[string]v1alpha1.SysctlValue{"ipv4.rp_filter": 1}
+			func(n *v1alpha1.NetworkInterface) {
+				n.Spec.Link = &v1alpha1.LinkSettings{MTU: 1500, Sysctls: map[string]v1alpha1.SysctlValue{"ipv4.rp_filter": 1}}
 			},
 			func(l *hostnet.Link) { l.MTU, l.Settings = 1500, map[hostnet.Setting]int{hostnet.RPFilter: 1} },
 		},
 		"addresses on the host": {
-			func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) {
-				i.AddressMode, i.SubnetCIDR = v1alpha1.AddressPrimary, "10.0.1.0/24"
+			func(n *v1alpha1.NetworkInterface) {
+				n.Spec.Link = &v1alpha1.LinkSettings{AddressMode: v1alpha1.AddressPrimary}
 			},
 			func(l *hostnet.Link) {
 				l.Mode, l.Subnet = hostnet.Primary, netip.MustParsePrefix("10.0.1.0/24")
@@ -78,17 +66,24 @@ func TestLinks(t *testing.T) {
 			},
 		},
 		"seen before": {
-			func(s *v1alpha1.NodeENIState, _ *v1alpha1.InterfaceState) {
-				s.Status.Links = []v1alpha1.LinkState{{MACAddress: mac, PCIAddress: "0000:00:06.0"}}
+			func(n *v1alpha1.NetworkInterface) {
+				n.Status.Node = &v1alpha1.NodeReport{Link: &v1alpha1.LinkReport{PCIAddress: "0000:00:06.0"}}
 			},
 			func(l *hostnet.Link) { l.Device = "0000:00:06.0" },
+		},
+		"being deleted, while a pod uses it": {
+			func(n *v1alpha1.NetworkInterface) {
+				deleted(n)
+				n.Status.Node = &v1alpha1.NodeReport{Open: true}
+			},
+			func(*hostnet.Link) {},
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			want := plain
 			c.want(&want)
-			got, devices := agent.DesiredLinks(state(c.change), 8500)
+			got, devices := agent.DesiredLinks(changed(c.change), 8500)
 			if len(devices) > 0 {
 				t.Errorf("there are devices: %v", devices)
 			}
@@ -100,9 +95,9 @@ func TestLinks(t *testing.T) {
 }
 
 func TestDevices(t *testing.T) {
-	links, devices := agent.DesiredLinks(state(func(s *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) {
-		i.DPDKDriver, i.DPDKPCIAddress = v1alpha1.DPDKDriverVFIO, "0000:00:07.0"
-		s.Status.Links = []v1alpha1.LinkState{{MACAddress: mac, PCIAddress: "0000:00:06.0"}}
+	links, devices := agent.DesiredLinks(changed(func(n *v1alpha1.NetworkInterface) {
+		n.Spec.DPDK = &v1alpha1.DPDKSettings{Driver: v1alpha1.DPDKDriverVFIO, PCIAddress: "0000:00:07.0"}
+		n.Status.Node = &v1alpha1.NodeReport{Link: &v1alpha1.LinkReport{PCIAddress: "0000:00:06.0"}}
 	}), 0)
 	if len(links) != 0 || len(devices) != 1 {
 		t.Fatalf("there are links %v and devices %v, want one device", links, devices)
@@ -113,14 +108,18 @@ func TestDevices(t *testing.T) {
 }
 
 func TestNoLinks(t *testing.T) {
-	for name, s := range map[string]*v1alpha1.NodeENIState{
-		"no state":       nil,
-		"not made yet":   state(func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) { i.MACAddress = "" }),
-		"being detached": state(func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) { i.Phase = v1alpha1.PhaseDetaching }),
-		"being deleted":  state(func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) { i.Phase = v1alpha1.PhaseDeleting }),
+	for name, objects := range map[string][]*v1alpha1.NetworkInterface{
+		"no object":     nil,
+		"not made yet":  changed(func(n *v1alpha1.NetworkInterface) { n.Status = v1alpha1.NetworkInterfaceStatus{} }),
+		"being deleted": changed(deleted),
+		"a device that is being deleted, and still bound": changed(func(n *v1alpha1.NetworkInterface) {
+			deleted(n)
+			n.Spec.DPDK = &v1alpha1.DPDKSettings{Driver: v1alpha1.DPDKDriverVFIO}
+			n.Status.Node = &v1alpha1.NodeReport{Open: true}
+		}),
 	} {
-		if got, devices := agent.DesiredLinks(s, 0); len(got)+len(devices) != 0 {
-			t.Errorf("%s: the links are %v, want none", name, got)
+		if got, devices := agent.DesiredLinks(objects, 0); len(got)+len(devices) != 0 {
+			t.Errorf("%s: the links are %v and the devices %v, want none", name, got, devices)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,17 +25,24 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/base/revision"
+	"github.com/multieni/multieni/internal/core/podaddress"
 )
 
 // writeTimeout is the time limit of a write: the agent does not reconcile links meanwhile.
 const writeTimeout = 10 * time.Second
 
-// API is the part of the Kubernetes API that an agent needs: two objects by the name of the node, and the addresses
-// that its pods bring up. It is small because the memory is used on every node.
+// API is the part of the Kubernetes API that an agent needs: its Node, the NetworkInterfaces of its instance, and the
+// addresses that its pods bring up. It is small because the memory is used on every node.
 type API struct {
-	node          string
-	states, nodes object
-	addresses     addressAPI
+	node       string
+	nodes      object
+	interfaces *followers[*v1alpha1.NetworkInterface]
+	addresses  *followers[*v1alpha1.FloatingAddress]
+	// names finds the NetworkInterfaces of the instance.
+	names names
+	ended endings
+	// before has the addresses that the node held when this process started, by interface ID; nil until they are known.
+	before map[string][]podaddress.Presence
 	// changed has something to receive after a change that the agent may have to act on.
 	changed chan struct{}
 	log     *slog.Logger
@@ -55,7 +63,7 @@ type object struct {
 
 // Connect returns an API for the agent of a node. It sends no request.
 func Connect(access *rest.Config, node string) (*API, error) {
-	a := &API{node: node, changed: make(chan struct{}, 1)}
+	a := &API{node: node, changed: make(chan struct{}, 1), names: names{wanted: make(chan struct{}, 1)}}
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -74,7 +82,7 @@ func Connect(access *rest.Config, node string) (*API, error) {
 		c.APIPath, c.GroupVersion = path, &version
 		return rest.RESTClientForConfigAndClient(c, connections)
 	}
-	states, err := connect("/apis", v1alpha1.SchemeGroupVersion)
+	ours, err := connect("/apis", v1alpha1.SchemeGroupVersion)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
 	}
@@ -84,9 +92,11 @@ func Connect(access *rest.Config, node string) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
 	}
-	a.states = a.object(states, "nodeenistates", node, &v1alpha1.NodeENIState{})
 	a.nodes = a.object(nodes, "nodes", node, &corev1.Node{})
-	a.addresses = addressAPI{client: states, followed: map[string]*followedAddress{}}
+	a.interfaces = newFollowers(a, ours, interfaceResource,
+		func() *v1alpha1.NetworkInterface { return &v1alpha1.NetworkInterface{} })
+	a.addresses = newFollowers(a, ours, addressResource,
+		func() *v1alpha1.FloatingAddress { return &v1alpha1.FloatingAddress{} })
 	return a, nil
 }
 
@@ -99,8 +109,19 @@ func (a *API) object(client rest.Interface, of, name string, kind runtime.Object
 	o.store, o.informer = cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: source, ObjectType: kind, Transform: trim,
 		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { a.Wake() }, DeleteFunc: func(any) { a.Wake() },
+			AddFunc: func(is any) {
+				a.ended.see(is)
+				a.Wake()
+			},
+			DeleteFunc: func(was any) {
+				a.ended.see(was)
+				a.Wake()
+			},
 			UpdateFunc: func(was, is any) {
+				a.ended.see(is)
+				if tellsOfInterfaces(was, is) {
+					a.names.want()
+				}
 				if isRelevant(was, is) {
 					a.Wake()
 				}
@@ -118,41 +139,26 @@ func (a *API) Wake() {
 	}
 }
 
-// watch follows both objects until the context ends. While the API server is unreachable it retries with growing
-// backoff, and the last known state stays.
+// watch follows the Node, and finds the NetworkInterfaces of its instance, until the context ends. While the API server
+// is unreachable it retries with growing backoff, and the last known objects stay.
 func (a *API) watch(ctx context.Context, log *slog.Logger) {
 	a.log = log
 	var both sync.WaitGroup
-	both.Go(func() { a.states.informer.RunWithContext(ctx) })
 	both.Go(func() { a.nodes.informer.RunWithContext(ctx) })
-	if a.synced(ctx) {
+	both.Go(func() { a.keepNames(ctx) })
+	select {
+	case <-a.nodes.informer.HasSyncedChecker().Done():
 		a.Wake() // a missing object is a change, too
+	case <-ctx.Done():
 	}
 	both.Wait()
+	a.interfaces.running.Wait()
 	a.addresses.running.Wait()
 }
 
-// Synced reports whether both objects have been read from the API server, or are known not to exist.
-func (a *API) Synced() bool { return a.states.informer.HasSynced() && a.nodes.informer.HasSynced() }
-
-// synced waits until Synced is true, and reports whether it is.
-func (a *API) synced(ctx context.Context) bool {
-	for _, o := range []object{a.states, a.nodes} {
-		select {
-		case <-o.informer.HasSyncedChecker().Done():
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
-}
-
-// state returns the node's NodeENIState, or nil if there is none. Callers must not change it.
-func (a *API) state() *v1alpha1.NodeENIState {
-	known, _, _ := a.states.store.GetByKey(a.node) // it fails only for objects without a name
-	state, _ := known.(*v1alpha1.NodeENIState)
-	return state
-}
+// Synced reports whether the Node has been read from the API server, or is known not to exist, and the
+// NetworkInterfaces have been listed.
+func (a *API) Synced() bool { return a.nodes.informer.HasSynced() && a.names.known() }
 
 // nodeObject returns the Node, or nil if there is none. Callers must not change it.
 func (a *API) nodeObject() *corev1.Node {
@@ -161,13 +167,17 @@ func (a *API) nodeObject() *corev1.Node {
 	return node
 }
 
-// trim removes fields that the agent never reads. The status of a Node keeps only the capacity that agents write.
+// trim removes fields that the agent never reads. The status of a Node keeps only the capacity that agents write, and
+// the condition that tells of further interfaces.
 func trim(known any) (any, error) {
 	if object, err := meta.Accessor(known); err == nil {
 		object.SetManagedFields(nil)
 	}
 	if node, ok := known.(*corev1.Node); ok {
-		node.Status = corev1.NodeStatus{Capacity: ownCapacity(node)}
+		conditions := slices.DeleteFunc(slices.Clone(node.Status.Conditions), func(c corev1.NodeCondition) bool {
+			return c.Type != v1alpha1.NodeConditionInterfacesReady
+		})
+		node.Status = corev1.NodeStatus{Capacity: ownCapacity(node), Conditions: slices.Clip(conditions)}
 	}
 	return known, nil
 }
@@ -176,7 +186,25 @@ func trim(known any) (any, error) {
 func isRelevant(was, is any) bool {
 	before, ok := was.(*corev1.Node)
 	now, _ := is.(*corev1.Node)
-	return !ok || before.UID != now.UID || !equality.Semantic.DeepEqual(before.Status.Capacity, now.Status.Capacity)
+	return !ok || before.UID != now.UID || !equality.Semantic.DeepEqual(before.Status.Capacity, now.Status.Capacity) ||
+		before.Spec.ProviderID != now.Spec.ProviderID
+}
+
+// tellsOfInterfaces reports whether a change of the Node may tell of a further interface. The condition does. A label
+// that ends or changes can end the selection of the Node before the condition told of what was made for it: the
+// controller may have been killed in between.
+func tellsOfInterfaces(was, is any) bool {
+	before, ok := was.(*corev1.Node)
+	now, _ := is.(*corev1.Node)
+	if !ok {
+		return false
+	}
+	for key, value := range before.Labels {
+		if got, has := now.Labels[key]; !has || got != value {
+			return true
+		}
+	}
+	return !equality.Semantic.DeepEqual(before.Status.Conditions, now.Status.Conditions)
 }
 
 // patch sends a change of an object, or of one of its subresources, and fills in the changed object.

@@ -8,52 +8,138 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/host/agent"
 )
 
-// TestAnAgentWatchesItsOwnObjects: the API server must not send all nodes of a fleet to each agent.
+// TestAnAgentWatchesItsOwnObjects: the API server dispatches only watches by name without work for each agent. The names
+// of the interfaces come from one list.
 func TestAnAgentWatchesItsOwnObjects(t *testing.T) {
-	requests := make(chan string, 100)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case requests <- r.Method + " " + r.URL.Path + " " + r.URL.Query().Get("fieldSelector"):
-		default:
+	server := serve(t, withPods(), attached())
+	requests := make(chan string, 1000)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if query := r.URL.Query(); !query.Has("sendInitialEvents") && r.Method == http.MethodGet {
+			kind := "list"
+			if query.Has("watch") {
+				kind = "watch"
+			}
+			selector, _ := url.QueryUnescape(query.Get("fieldSelector") + query.Get("labelSelector"))
+			requests <- kind + " " + r.URL.Path + " " + selector
 		}
-		w.WriteHeader(http.StatusForbidden)
+		server.answer(w, r)
 	}))
-	defer server.Close()
-	api, err := agent.Connect(&rest.Config{Host: server.URL}, "node-1")
+	t.Cleanup(proxy.Close)
+	runAgent(t, proxy.URL, &paper{touched: map[int]int{}, events: make(chan struct{})})
+	const interfaces = "/apis/networking.k8s.aws/v1alpha1/networkinterfaces "
+	want := []string{
+		"list /api/v1/nodes metadata.name=node-1",
+		"list " + interfaces + "metadata.name=" + objectName,
+		"list " + interfaces + "metadata.name=web-" + instance + "-0",
+		"list " + interfaces + v1alpha1.InstanceLabel + "=" + instance,
+		"watch /api/v1/nodes metadata.name=node-1",
+		"watch " + interfaces + "metadata.name=" + objectName,
+		"watch " + interfaces + "metadata.name=web-" + instance + "-0",
+	}
+	var seen []string
+	for len(seen) < len(want) {
+		select {
+		case request := <-requests:
+			if !slices.Contains(seen, request) {
+				seen = append(seen, request)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("requested %v", seen)
+		}
+	}
+	slices.Sort(seen)
+	if diff := gocmp.Diff(want, seen); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// runAgent runs an agent until the test ends.
+func runAgent(t *testing.T, url string, host agent.Host) {
+	t.Helper()
+	api, err := agent.Connect(&rest.Config{Host: url}, "node-1")
 	if err != nil {
 		t.Fatal(err)
 	}
+	pods := filepath.Join(t.TempDir(), "pods")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- agent.New(agent.Options{
-			Node: "node-1", API: api, Host: &paper{touched: map[int]int{}, events: make(chan struct{})}, Resync: time.Minute, Log: slog.New(slog.DiscardHandler),
-		}).Run(ctx)
+		ended <- agent.New(agent.Options{Node: "node-1", API: api, Host: host, Resync: time.Minute, PodsDir: pods, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
 	}()
-	var seen []string
-	for range 4 { // a client first tries one request, then two
-		seen = append(seen, <-requests)
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// growing is a host that gets a link.
+type growing struct {
+	paper
+	mu sync.Mutex
+}
+
+func (g *growing) Facts(devices []string) (hostnet.Facts, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.paper.Facts(devices)
+}
+
+func (g *growing) get(link hostnet.LinkFacts) {
+	g.mu.Lock()
+	g.facts.Links = append(g.facts.Links, link)
+	g.mu.Unlock()
+	g.events <- struct{}{}
+}
+
+// TestALinkTellsOfAnotherObject: a link appears whose object was made after the agent listed those of its instance.
+func TestALinkTellsOfAnotherObject(t *testing.T) {
+	server := serve(t, attached())
+	host := &growing{paper: paper{touched: map[int]int{}, events: make(chan struct{})}}
+	runAgent(t, server.URL, host)
+	server.next() // about the object that was there
+	later := withPods()
+	later.Status.ENIID, later.Status.MACAddress = "eni-2", "02:00:00:00:00:0b"
+	server.put(later)
+	host.get(hostnet.LinkFacts{Index: 9, Name: "ens7", MAC: later.Status.MACAddress, Device: device})
+	for server.get(later.Name).Status.Node == nil {
+		server.next()
 	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
+}
+
+// TestALabelThatEndsTellsOfAnotherObject: the controller was killed after it made an interface and before it told of it,
+// and the Node is no longer selected. The interface has no link, and is not removed before the agent has answered.
+func TestALabelThatEndsTellsOfAnotherObject(t *testing.T) {
+	server := serve(t, attached())
+	server.label(map[string]string{"selected": "yes"})
+	runAgent(t, server.URL, &growing{paper: paper{touched: map[int]int{}, events: make(chan struct{})}})
+	server.next() // about the object that was there
+	later := withPods()
+	later.Status.ENIID, later.Status.MACAddress, later.Status.Evidence = "eni-2", "02:00:00:00:00:0b", v1alpha1.EvidenceTakenOver
+	later.DeletionTimestamp = new(metav1.Now())
+	server.put(later)
+	server.label(nil)
+	for server.get(later.Name).Status.Node == nil {
+		server.next()
 	}
-	slices.Sort(seen)
-	want := []string{
-		"GET /api/v1/nodes metadata.name=node-1",
-		"GET /apis/networking.k8s.aws/v1alpha1/nodeenistates metadata.name=node-1",
-	}
-	if diff := gocmp.Diff(want, slices.Compact(seen)); diff != "" {
-		t.Error(diff)
+	if server.get(later.Name).Status.Node.Open {
+		t.Error("the agent opens an interface that is being deleted")
 	}
 }

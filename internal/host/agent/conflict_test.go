@@ -6,49 +6,46 @@ package agent_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/host/agent"
 )
 
-// Many clients write to a Node. The agent retries after a conflict, and logs no error.
+// The controller writes the same objects. The agent reads the object again after a conflict, and logs no error.
 func TestAWriteConflictIsNoError(t *testing.T) {
-	state := &v1alpha1.NodeENIState{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NodeENIState"},
-		ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"},
-		Status: v1alpha1.NodeENIStateStatus{Interfaces: []v1alpha1.InterfaceState{{
-			Member: v1alpha1.Member{NodeENI: "web"}, ENIID: "eni-00000000000000001", MACAddress: mac, Phase: v1alpha1.PhaseAttached,
-		}}},
-	}
+	object := attached()
+	object.Status.Node = &v1alpha1.NodeReport{Agent: v1alpha1.AgentProcess{BootID: "earlier", ProcessID: "earlier"},
+		Link: &v1alpha1.LinkReport{State: "Ready", Reason: "LinkReady"}}
+	server := serve(t, object)
 	tries := make(chan int, 100)
 	var count atomic.Int32
-	server := serveNode(t, state, func(w http.ResponseWriter, r *http.Request) bool {
+	server.patched = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if !strings.Contains(r.URL.Path, interfaces) {
+			return false
+		}
 		try := count.Add(1)
 		tries <- int(try)
 		if try > 1 {
 			return false
 		}
-		conflict := apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "node-1", nil)
-		w.WriteHeader(http.StatusConflict)
-		_ = json.NewEncoder(w).Encode(conflict.Status())
+		refuse(w, apierrors.NewConflict(resourceOf(), "web", nil))
 		return true
-	})
+	}
 	api, err := agent.Connect(&rest.Config{Host: server.URL}, "node-1")
 	if err != nil {
 		t.Fatal(err)
 	}
+	pods := filepath.Join(t.TempDir(), "pods")
 	var log bytes.Buffer
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
@@ -56,7 +53,8 @@ func TestAWriteConflictIsNoError(t *testing.T) {
 	go func() {
 		ended <- agent.New(agent.Options{
 			Node: "node-1", API: api, Host: &paper{touched: map[int]int{}, events: make(chan struct{})}, Resync: time.Minute,
-			Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.Level(-1)})),
+			PodsDir: pods,
+			Log:     slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.Level(-1)})),
 		}).Run(ctx)
 	}()
 	for try := 0; try < 2; {

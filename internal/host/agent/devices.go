@@ -5,10 +5,12 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/hostpci"
+	"github.com/multieni/multieni/internal/core/podnet"
 )
 
 const (
@@ -25,9 +27,10 @@ type failure struct {
 }
 
 // decideBindings adds the state of the devices for user space to the observations, and returns the operations. It reads
-// the bus only if there is a device.
+// the bus only if there is a device, or one whose object is gone.
 func (a *Agent) decideBindings(s *snapshot) ([]hostpci.Binding, error) {
-	if len(s.devices)+len(s.records) == 0 {
+	held := slices.ContainsFunc(a.saved.Held, func(h podnet.Saved) bool { return h.Device != "" })
+	if len(s.devices)+len(s.records) == 0 && !held {
 		return nil, nil
 	}
 	facts, err := a.PCI.Facts()
@@ -41,8 +44,10 @@ func (a *Agent) decideBindings(s *snapshot) ([]hostpci.Binding, error) {
 		}
 	}
 	bindings, observed := hostpci.Plan(s.devices, s.records, facts, s.facts)
+	s.bus = facts
 	s.observed = append(s.observed, observed...)
-	return bindings, nil
+	early := func(b hostpci.Binding) bool { return b.Driver != "" && !a.mayBind[b.Address] }
+	return slices.DeleteFunc(bindings, early), nil
 }
 
 // bind executes a binding. A failure is reported until the next attempt.
@@ -68,8 +73,11 @@ func (a *Agent) next(s *snapshot) time.Duration {
 			return min(a.Resync, arrivalRetry)
 		}
 	}
-	if len(s.networks) > 0 {
+	if slices.ContainsFunc(s.served, (*served).uses) || slices.ContainsFunc(s.served, (*served).isLeft) {
 		return min(a.Resync, podInterval)
+	}
+	if slices.ContainsFunc(s.served, (*served).isNew) {
+		return min(a.Resync, missingGrace)
 	}
 	return a.Resync
 }

@@ -1,12 +1,12 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent makes the interfaces of one node usable: it finds their links, configures them, and reports their state
-// on the node's NodeENIState.
+// Package agent makes the interfaces of one node usable: it finds their links, configures them, serves pod networks,
+// and reports on the NetworkInterfaces of its instance.
 //
-// An [Agent] is a reconciler of one object, its node. It collects the desired interfaces (status.interfaces of the
-// NodeENIState) and the state of the kernel, lets package hostnet decide, executes the operations until none are left,
-// and reports. It runs when the kernel reports a change, when the NodeENIState or the Node changes, and every resync
-// period. It reads two objects, by name, and writes its report into the status of the one and the addresses of pod
-// networks into the capacity of the other. It never calls EC2.
+// An [Agent] is a reconciler of one object, its node. It collects the NetworkInterfaces of the instance and the state
+// of the kernel, lets package hostnet decide about links and package podnet about pods and programs, executes what they
+// decide until nothing is left, and reports. It runs when the kernel reports a change, when an object changes, and
+// every resync period. It watches each object by its name, and writes status.node of NetworkInterfaces, over the
+// version that it has read, and the addresses of pod networks into the capacity of its Node. It never calls EC2.
 package agent

@@ -42,7 +42,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"../../../internal/core/hostnet/status.go", "../../../internal/core/hostpci/plan.go", "../../controller/readiness/evaluate.go"} {
+	for _, path := range []string{"../../../internal/core/hostnet/status.go", "../../../internal/core/hostpci/plan.go", "../../core/render/readiness.go"} {
 		all := reasons(t, path)
 		if len(all) == 0 {
 			t.Errorf("%s has no reasons", path)

@@ -10,13 +10,14 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/host/networkd"
 )
 
 // writeFiles writes the configured files about the interfaces, which other programs of the host read.
 func (a *Agent) writeFiles(s *snapshot) error {
-	if !s.isConfirmed() {
+	if !s.read {
 		return nil // the existing files may be correct
 	}
 	var failures []error
@@ -38,7 +39,7 @@ func writeNetworkd(dir string, s *snapshot) error {
 	for _, device := range s.devices {
 		macs = append(macs, device.Link.MAC)
 	}
-	_, err := networkd.Keep(dir, macs)
+	_, err := networkd.Keep(dir, append(macs, s.preserved()...))
 	return err
 }
 
@@ -46,12 +47,12 @@ func writeNetworkd(dir string, s *snapshot) error {
 func writePluginConfig(path string, s *snapshot) error {
 	var resources []hostpci.Resource
 	for _, o := range s.observed {
-		i := interfaceOf(s.state, o.Link.MAC)
-		if i == nil || i.DPDKResourceName == "" || o.Facts == nil || !o.State.Usable() {
+		dpdk := s.dpdkOf(o.Link.MAC)
+		if dpdk == nil || dpdk.ResourceName == "" || o.Facts == nil || !o.State.Usable() {
 			continue
 		}
 		resources = append(resources,
-			hostpci.Resource{Name: i.DPDKResourceName, Address: o.Facts.Device, Driver: o.Facts.Driver})
+			hostpci.Resource{Name: dpdk.ResourceName, Address: o.Facts.Device, Driver: o.Facts.Driver})
 	}
 	present, err := os.ReadFile(path)
 	switch {
@@ -65,6 +66,16 @@ func writePluginConfig(path string, s *snapshot) error {
 	}
 	if _, err := networkd.Replace(path, hostpci.PluginConfig(resources)); err != nil {
 		return fmt.Errorf("write the configuration of the SR-IOV network device plugin: %w", err)
+	}
+	return nil
+}
+
+// dpdkOf returns the settings of a device that the node keeps for programs; nil for none.
+func (s *snapshot) dpdkOf(mac string) *v1alpha1.DPDKSettings {
+	for _, n := range s.objects {
+		if n.Status.MACAddress == mac && n.DeletionTimestamp.IsZero() {
+			return n.Spec.DPDK
+		}
 	}
 	return nil
 }

@@ -5,39 +5,36 @@ package agent_test
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/host/agent"
 )
 
-// TestFilesOutliveAStart starts an agent with files that an earlier process wrote, about an interface that has no other
-// record. The agent removes them only after the controller has reported on the node: until then a pod may use that
-// interface.
+// TestFilesOutliveAStart starts an agent with files that an earlier process wrote. The agent removes them only after it
+// has read the objects: until then a pod may use the interface. The file of a link that the agent configured stays with
+// the link, whose object was torn away.
 func TestFilesOutliveAStart(t *testing.T) {
-	cases := map[string]struct {
-		reported int64
-		kept     bool
+	configured := hostnet.LinkFacts{Index: 3, Name: "ens6", MAC: mac, Device: device, Alias: hostnet.OriginalState{MTU: 1500}.String()}
+	for name, tc := range map[string]struct {
+		offline  bool
+		links    []hostnet.LinkFacts
+		networkd bool
+		plugin   bool
 	}{
-		"before the controller reported on the node": {0, true},
-		"after": {1, false},
-	}
-	for name, tc := range cases {
+		"before the API server answers":         {true, nil, true, true},
+		"after":                                 {false, nil, false, false},
+		"with a link whose object is not there": {false, []hostnet.LinkFacts{configured}, true, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			file, text, err := hostnet.Networkd(mac)
 			if err != nil {
@@ -51,34 +48,65 @@ func TestFilesOutliveAStart(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			state := &v1alpha1.NodeENIState{
-				TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NodeENIState"},
-				ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"},
+			server := serve(t)
+			if tc.offline {
+				server.Close()
 			}
-			state.Status.ObservedGeneration = tc.reported
-			firstPass(t, state, agent.Options{NetworkdDir: filepath.Dir(networkd), PluginConfig: plugin})
+			onePass(t, server, hostnet.Facts{Links: tc.links}, agent.Options{NetworkdDir: filepath.Dir(networkd), PluginConfig: plugin,
+				Metadata: func(context.Context) (eni.Metadata, error) { return eni.Metadata{InstanceID: instance}, nil }})
 
 			_, err = os.Stat(networkd)
-			if kept := err == nil; kept != tc.kept {
-				t.Errorf("the file for systemd-networkd is kept: %t, want %t", kept, tc.kept)
+			if kept := err == nil; kept != tc.networkd {
+				t.Errorf("the file for systemd-networkd is kept: %t, want %t", kept, tc.networkd)
 			}
 			now, err := os.ReadFile(plugin)
-			if kept := string(now) == resources; err != nil || kept != tc.kept {
-				t.Errorf("the configuration of the device plugin is kept: %t, want %t; %v", kept, tc.kept, err)
+			if kept := string(now) == resources; err != nil || kept != tc.plugin {
+				t.Errorf("the configuration of the device plugin is kept: %t, want %t; %v", kept, tc.plugin, err)
 			}
 		})
 	}
 }
 
-// firstPass runs an agent for a whole pass against an API server with the state.
-func firstPass(t *testing.T, state *v1alpha1.NodeENIState, o agent.Options) {
-	t.Helper()
-	server := serveNode(t, state, func(http.ResponseWriter, *http.Request) bool { return false })
-	onePass(t, server, hostnet.Facts{}, o)
+// TestALinkIsRestoredAfterADeletion: a missing object is no reason to restore the link of an interface, which pods may use.
+func TestALinkIsRestoredAfterADeletion(t *testing.T) {
+	configured := hostnet.LinkFacts{Index: 3, Name: "ens6", MAC: mac, Device: device, Up: true,
+		Alias: hostnet.OriginalState{MTU: 1500}.String()}
+	for name, tc := range map[string]struct {
+		object   *v1alpha1.NetworkInterface
+		restored bool
+	}{
+		"no object":          {nil, false},
+		"one without a link": {withPodsOf("02:00:00:00:00:77"), false},
+		"one that is to go":  {changed(deleted)[0], true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var objects []*v1alpha1.NetworkInterface
+			if tc.object != nil {
+				objects = append(objects, tc.object)
+			}
+			host := onePass(t, serve(t, objects...), hostnet.Facts{Links: []hostnet.LinkFacts{configured}}, agent.Options{})
+			down := 0
+			for _, op := range host.operations {
+				if _, is := op.(hostnet.SetDown); is {
+					down++
+				}
+			}
+			if (down > 0) != tc.restored {
+				t.Errorf("restored: %t, want %t: %v", down > 0, tc.restored, host.operations)
+			}
+		})
+	}
+}
+
+// withPodsOf is an object whose interface has a MAC address.
+func withPodsOf(mac string) *v1alpha1.NetworkInterface {
+	n := withPods()
+	n.Status.MACAddress = mac
+	return n
 }
 
 // onePass runs an agent on a host with the facts for a whole pass.
-func onePass(t *testing.T, server *httptest.Server, facts hostnet.Facts, o agent.Options) {
+func onePass(t *testing.T, server *apiServer, facts hostnet.Facts, o agent.Options) *passing {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
@@ -86,11 +114,14 @@ func onePass(t *testing.T, server *httptest.Server, facts hostnet.Facts, o agent
 	if o.API, err = agent.Connect(&rest.Config{Host: server.URL}, "node-1"); err != nil {
 		t.Fatal(err)
 	}
-	host := &passing{paper{touched: map[int]int{}, events: make(chan struct{}), facts: facts}, make(chan struct{})}
+	if o.PodsDir == "" {
+		o.PodsDir = filepath.Join(t.TempDir(), "pods")
+	}
+	host := &passing{paper: paper{touched: map[int]int{}, events: make(chan struct{}), facts: facts}, read: make(chan struct{})}
 	o.Node, o.Host, o.Resync, o.Log = "node-1", host, time.Millisecond, slog.New(slog.DiscardHandler)
 	ended := make(chan error, 1)
 	go func() { ended <- agent.New(o).Run(ctx) }()
-	for range 2 { // the second read begins after all writes of the first pass
+	for range 6 { // one pass reads at most four times, and the next read begins after all writes
 		select {
 		case <-host.read:
 		case <-ctx.Done():
@@ -105,50 +136,7 @@ func onePass(t *testing.T, server *httptest.Server, facts hostnet.Facts, o agent
 			if err != nil {
 				t.Error(err)
 			}
-			return
+			return host
 		}
 	}
-}
-
-// serveNode serves Node node-1 and its NodeENIState, which do not change. It passes patches to patched, which may
-// answer them and reports whether it did.
-func serveNode(t *testing.T, state *v1alpha1.NodeENIState, patched func(http.ResponseWriter, *http.Request) bool) *httptest.Server {
-	t.Helper()
-	return serve(t, state, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"}}, patched)
-}
-
-// serve is serveNode with a Node.
-func serve(t *testing.T, state *v1alpha1.NodeENIState, node *corev1.Node, patched func(http.ResponseWriter, *http.Request) bool) *httptest.Server {
-	t.Helper()
-	state = state.DeepCopy()
-	node.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
-		if strings.Contains(r.URL.Path, "/floatingaddresses") {
-			bookOf(t).ServeHTTP(w, r)
-			return
-		}
-		revision := metav1.ListMeta{ResourceVersion: "1"}
-		var object, list any = state, &v1alpha1.NodeENIStateList{
-			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NodeENIStateList"}, ListMeta: revision, Items: []v1alpha1.NodeENIState{*state},
-		}
-		if strings.Contains(r.URL.Path, "/nodes") {
-			object, list = node, &corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, ListMeta: revision, Items: []corev1.Node{*node}}
-		}
-		switch {
-		case r.Method == http.MethodPatch && patched(w, r):
-		case r.Method == http.MethodPatch:
-			_ = json.NewEncoder(w).Encode(object)
-		case r.URL.Query().Has("sendInitialEvents"): // the client then requests a list
-			w.WriteHeader(http.StatusUnprocessableEntity)
-		case r.URL.Query().Has("watch"):
-			w.WriteHeader(http.StatusOK)
-			w.(http.Flusher).Flush()
-			<-r.Context().Done()
-		default:
-			_ = json.NewEncoder(w).Encode(list)
-		}
-	}))
-	t.Cleanup(server.Close)
-	return server
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -29,14 +28,18 @@ type PodAddresses interface {
 	Events() <-chan struct{}
 }
 
-// interfacesOf returns the interfaces of the state. Pods may have addresses on their links.
+// interfacesOf returns the interfaces of the objects. Pods may have addresses on their links.
 func interfacesOf(s *snapshot) []podaddress.Interface {
 	var interfaces []podaddress.Interface
-	for _, i := range s.state.Status.Interfaces {
-		one := podaddress.Interface{ID: i.ENIID, MAC: i.MACAddress, Own: prefixesOf(i)}
-		one.Subnet, _ = netip.ParsePrefix(i.SubnetCIDR) // zero if it is not known
+	for _, n := range s.objects {
+		if n.Status.ENIID == "" {
+			continue
+		}
+		one := podaddress.Interface{ID: n.Status.ENIID, MAC: n.Status.MACAddress,
+			Own: ranges(append([]string{n.Status.Addresses.PrivateIP + "/32"}, n.Status.Addresses.IPv4Prefixes...))}
+		one.Subnet, _ = subnetOf(n)
 		for _, link := range s.facts.Links {
-			if link.MAC == i.MACAddress && link.Device != "" {
+			if link.MAC == n.Status.MACAddress && link.Device != "" {
 				one.Link = link.Index
 			}
 		}
@@ -45,10 +48,10 @@ func interfacesOf(s *snapshot) []podaddress.Interface {
 	return interfaces
 }
 
-// observe stores the addresses that pods have on links of the state's interfaces. Before the first time it reads which
+// observe stores the addresses that pods have on links of the interfaces. Before the first time it reads which
 // addresses the process before held.
 func (a *Agent) observe(ctx context.Context, s *snapshot) {
-	if a.follows(s.state) && !s.recalled {
+	if a.follows(s) && s.read {
 		s.unrecalled = a.Addresses.RecallAddresses(ctx)
 	}
 	a.interfaces = interfacesOf(s)
@@ -57,11 +60,9 @@ func (a *Agent) observe(ctx context.Context, s *snapshot) {
 
 // follows reports whether addresses can follow pods of the node: those that pods asked for, now or before a network
 // ended, and with an observer those that pods bring up themselves.
-func (a *Agent) follows(state *v1alpha1.NodeENIState) bool {
+func (a *Agent) follows(s *snapshot) bool {
 	return a.PodAddresses != nil || a.granted ||
-		slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
-			return i.Pods != nil && len(i.Pods.Floating) > 0
-		})
+		slices.ContainsFunc(s.objects, func(n *v1alpha1.NetworkInterface) bool { return len(floating(n)) > 0 })
 }
 
 // findAddresses returns the addresses that pods have on links of the interfaces of the last pass, by the interface's
@@ -81,60 +82,58 @@ func (a *Agent) addressesChanged() bool {
 	return known != a.foundAll || !maps.EqualFunc(found, a.found, slices.Equal[[]podaddress.Address])
 }
 
-// prefixesOf returns the addresses of an interface that never float: the primary one, and delegated prefixes.
-func prefixesOf(i v1alpha1.InterfaceState) []netip.Prefix {
-	var all []netip.Prefix
-	for _, text := range slices.Concat([]string{i.PrivateIP + "/32"}, i.IPv4Prefixes) {
-		if prefix, err := netip.ParsePrefix(text); err == nil {
-			all = append(all, prefix)
-		}
-	}
-	return all
-}
-
 // updatePresent updates the addresses that pods have on an interface, and returns their number. Without an observer
 // nothing is known of them. While the API server is unreachable the last ones stay, so that an address that comes up
 // meanwhile is new once the agent can write that.
-func (a *Agent) updatePresent(s *snapshot, interfaceID string, ranges []netip.Prefix) int {
-	if a.PodAddresses == nil || s.recalled || !a.Addresses.AddressesRecalled() {
-		return len(a.present[interfaceID])
+func (a *Agent) updatePresent(s *snapshot, one *served) int {
+	id, ranges := one.eni, floating(one.object)
+	if a.PodAddresses == nil || !s.read || !a.Addresses.AddressesRecalled() {
+		return len(a.present[id])
 	}
 	now := a.Now()
-	last, known := a.present[interfaceID]
+	last, known := a.present[id]
 	if !known {
-		last = a.Addresses.AddressesBefore(interfaceID)
+		last = a.Addresses.AddressesBefore(id)
 	}
-	found, waiting := podaddress.Admit(last, podaddress.Without(a.found[interfaceID], a.leased[interfaceID]), ranges,
+	found, waiting := podaddress.Admit(last, podaddress.Without(a.found[id], a.leased[id]), ranges,
 		func(f podaddress.Address) bool { return a.budget.take(f, now) })
-	a.waiting[interfaceID] = waiting
+	a.waiting[id] = waiting
 	present := podaddress.Present(last, found, ranges, &a.arrivals, now)
 	if !a.foundAll {
 		present = podaddress.Partial(last, present)
 	}
-	a.present[interfaceID] = present
+	a.present[id] = present
 	return len(present)
 }
 
-// seesAll reports whether the known addresses of an interface are those of all pods.
-func (a *Agent) seesAll(interfaceID string) bool {
-	return a.PodAddresses == nil || a.foundAll && a.Addresses.AddressesRecalled() && a.waiting[interfaceID] == 0
+// mayHaveBrought reports whether a pod may have an address on an interface that the agent does not know.
+func (a *Agent) mayHaveBrought(one *served) bool {
+	if a.PodAddresses == nil || one.object != nil && len(floating(one.object)) == 0 && len(a.present[one.eni]) == 0 {
+		return false
+	}
+	return !a.foundAll || !a.Addresses.AddressesRecalled() || a.waiting[one.eni] > 0
 }
 
-// forgetPresent drops the addresses of interfaces that are no longer reported.
+// forgetPresent drops the addresses of interfaces that the node does not have any more.
 func (a *Agent) forgetPresent(s *snapshot) {
 	a.budget.prune(a.Now())
-	a.arrivals.Started = a.arrivals.Started || a.foundAll && !s.recalled && a.Addresses.AddressesRecalled()
+	a.arrivals.Started = a.arrivals.Started || a.foundAll && s.read && a.Addresses.AddressesRecalled()
 	for id := range a.present {
-		if !slices.ContainsFunc(s.networks, func(n v1alpha1.PodNetworkState) bool { return n.ENIID == id }) {
+		if !s.serves(id) {
 			delete(a.present, id)
 			delete(a.waiting, id)
 		}
 	}
 	for id := range a.leased {
-		if !slices.ContainsFunc(s.networks, func(n v1alpha1.PodNetworkState) bool { return n.ENIID == id }) {
+		if !s.serves(id) {
 			delete(a.leased, id)
 		}
 	}
+}
+
+// serves reports whether the pass is about an interface.
+func (s *snapshot) serves(eni string) bool {
+	return slices.ContainsFunc(s.served, func(o *served) bool { return o.eni == eni })
 }
 
 // presentAddress is an address that a pod has, with its interface.
@@ -149,13 +148,14 @@ type presentAddress struct {
 // interfaces, the newest counts. Leases come before addresses that pods bring up themselves.
 func (a *Agent) addresses(s *snapshot) map[string]presentAddress {
 	all := map[string]presentAddress{}
-	for _, i := range s.state.Status.Interfaces {
-		presences := podaddress.Limit(a.leased[i.ENIID], v1alpha1.MaxAddressesOfInterface)
+	for _, n := range s.objects {
+		id, subnet := n.Status.ENIID, n.Status.SubnetID
+		presences := podaddress.Limit(a.leased[id], v1alpha1.MaxAddressesOfInterface)
 		room := v1alpha1.MaxAddressesOfInterface - len(presences)
-		for _, presence := range append(presences, podaddress.Limit(a.present[i.ENIID], room)...) {
-			name := v1alpha1.FloatingAddressName(i.SubnetID, presence.Address.String())
-			if other, twice := all[name]; i.SubnetID != "" && (!twice || other.Arrival < presence.Arrival) {
-				all[name] = presentAddress{presence, i.SubnetID, i.ENIID, networkOf(i).Name()}
+		for _, presence := range append(presences, podaddress.Limit(a.present[id], room)...) {
+			name := v1alpha1.FloatingAddressName(subnet, presence.Address.String())
+			if other, twice := all[name]; subnet != "" && (!twice || other.Arrival < presence.Arrival) {
+				all[name] = presentAddress{presence, subnet, id, networkOf(n).Name()}
 			}
 		}
 	}
@@ -166,10 +166,16 @@ func (a *Agent) addresses(s *snapshot) map[string]presentAddress {
 // from occupying the API server.
 const defaultMaxHolds = 8
 
+// isReplaced reports whether the Node of the agent's name is another instance by now. That one's agent has the name
+// too, and each would write that the addresses of the other are gone.
+func (s *snapshot) isReplaced() bool {
+	return s.metadata != nil && s.node != nil && instanceOf(nil, s.node) != "" &&
+		instanceOf(nil, s.node) != s.metadata.InstanceID
+}
+
 // hold writes which addresses pods of this node have. A failure of one keeps no other from being written.
 func (a *Agent) hold(ctx context.Context, s *snapshot) error {
-	if s.state == nil || s.networksUnknown || a.PodFiles == nil ||
-		!a.follows(s.state) && !a.Addresses.AddressesRecalled() {
+	if a.PodFiles == nil || s.isReplaced() || !a.follows(s) && !a.Addresses.AddressesRecalled() {
 		return nil
 	}
 	if s.unrecalled != nil {
@@ -292,10 +298,7 @@ func (a *Agent) knowsAbsent(s *snapshot, object *v1alpha1.FloatingAddress) bool 
 	if _, read := a.leased[mine.ENIID]; read {
 		return true
 	}
-	// Otherwise no lease counts once the interface is none for pods any more, and the network has ended.
-	return s.isConfirmed() && !s.recalled && !slices.ContainsFunc(s.state.Status.Interfaces,
-		func(i v1alpha1.InterfaceState) bool { return i.ENIID == mine.ENIID && i.Pods != nil }) &&
-		!slices.ContainsFunc(s.networks, func(n v1alpha1.PodNetworkState) bool { return n.ENIID == mine.ENIID })
+	return s.read && !s.serves(mine.ENIID) // the interface is none of this node any more
 }
 
 // triedAgain returns the error of a write, and none if another client created or deleted the object meanwhile: the
@@ -334,45 +337,4 @@ func ObservedAddress(object *v1alpha1.FloatingAddress) podaddress.Object {
 		o.Contender = podaddress.Owner{Node: contender.NodeName, InterfaceID: contender.ENIID}
 	}
 	return o
-}
-
-// floating returns the ranges of addresses that pods bring up themselves.
-func floating(pods *v1alpha1.InterfacePods) []netip.Prefix {
-	var ranges []netip.Prefix
-	for _, text := range pods.Floating {
-		if r, err := netip.ParsePrefix(text); err == nil {
-			ranges = append(ranges, r)
-		}
-	}
-	return ranges
-}
-
-// howToObserve is the next step for an agent without an observer.
-const howToObserve = "set pods.observeAddresses=true in the values of the chart"
-
-// qualify unsets Drained while the agent does not know whether a pod has an address within the ranges. If the agent may
-// not observe addresses, the message says so.
-func (a *Agent) qualify(state *v1alpha1.PodNetworkState, pods *v1alpha1.InterfacePods) {
-	switch {
-	case len(pods.Floating) == 0:
-	case a.PodAddresses == nil && state.Reason == v1alpha1.ReasonNetworkReady:
-		state.Reason = v1alpha1.ReasonAddressesNotObserved
-		state.Message = "pods can attach, and addresses that they ask for follow them; addresses within pods.floating that " +
-			"they bring up themselves do not: the agent may not observe the network namespaces of pods; " + howToObserve
-	case !a.seesAll(state.ENIID):
-		state.Drained = false
-	}
-}
-
-// completeObserved completes the state of a network with attachment Observed.
-func completeObserved(state *v1alpha1.PodNetworkState, facts NetworkFacts) {
-	state.Used, state.Free, state.Capacity = int32(facts.Brought), 0, 0
-	if state.Reason == v1alpha1.ReasonNetworkDraining {
-		return
-	}
-	state.Message = "addresses within pods.floating follow the pods that bring them up"
-	if !facts.Observes {
-		state.Ready, state.Reason = false, v1alpha1.ReasonAddressesNotObserved
-		state.Message = "the agent may not observe the network namespaces of pods; " + howToObserve
-	}
 }

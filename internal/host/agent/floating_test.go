@@ -11,10 +11,10 @@ import (
 	"net/netip"
 	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +27,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/podaddress"
+	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/host/agent"
 	"github.com/multieni/multieni/internal/host/podlease"
 )
@@ -110,6 +111,12 @@ func (b *addressBook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost:
 		made := &v1alpha1.FloatingAddress{}
 		_ = json.NewDecoder(r.Body).Decode(made)
+		if b.objects[made.Name] != nil {
+			exists := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "floatingaddresses"}, made.Name)
+			w.WriteHeader(http.StatusConflict)
+			_ = json.NewEncoder(w).Encode(exists.Status())
+			return
+		}
 		b.store(made)
 		b.made = made.DeepCopy()
 		b.written <- made.Name
@@ -210,13 +217,12 @@ func (s *seen) Namespaces() ([]podaddress.Namespace, bool) {
 
 const vipName = "subnet-00000000000000001-10.0.4.200"
 
-// withFloating is the state of a node with floating ranges.
-func withFloating(attachment v1alpha1.PodAttachment) *v1alpha1.NodeENIState {
-	state := withPods()
-	i := &state.Status.Interfaces[0]
-	i.IPv4Prefixes, i.SubnetID = nil, "subnet-00000000000000001"
-	i.Pods = &v1alpha1.InterfacePods{Attachment: attachment, Floating: []string{"10.0.4.192/26"}, Opened: true}
-	return state
+// withFloating is an object with floating ranges.
+func withFloating(attachment v1alpha1.PodAttachment) *v1alpha1.NetworkInterface {
+	n := withPods()
+	n.Spec.Pods = &v1alpha1.PodSettings{Attachment: attachment, Floating: []string{"10.0.4.192/26"}}
+	n.Status.Pods, n.Status.Addresses.IPv4Prefixes = nil, nil
+	return n
 }
 
 // vip is the object of an address that a node holds.
@@ -226,48 +232,44 @@ func vip(holder string) *v1alpha1.FloatingAddress {
 		Spec:       v1alpha1.FloatingAddressSpec{SubnetID: "subnet-00000000000000001", Address: "10.0.4.200"},
 	}
 	if holder != "" {
-		f.Status.Sequence, f.Status.Holder = 7, &v1alpha1.AddressHolder{NodeName: holder, ENIID: withPods().Status.Interfaces[0].ENIID}
+		f.Status.Sequence, f.Status.Holder = 7, &v1alpha1.AddressHolder{NodeName: holder, ENIID: withPods().Status.ENIID}
 	}
 	return f
 }
 
-func newNode(t *testing.T, addresses *seen) node {
-	t.Helper()
-	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir()}
-	if addresses != nil {
-		n.addresses = addresses
-	}
-	return n
-}
-
-// runs runs an agent until the test ends.
-func (n node) runs(state *v1alpha1.NodeENIState) {
+// runs runs an agent until the test ends, against an API server with the object. The argument addresses is nil if the
+// agent may not observe them.
+func (n *node) runs(addresses *seen) *apiServer {
 	n.Helper()
-	server := serveNode(n.T, state, func(http.ResponseWriter, *http.Request) bool { return false })
+	server := serve(n.T, n.objects...)
 	api, err := agent.Connect(&rest.Config{Host: server.URL}, "node-1")
 	if err != nil {
 		n.Fatal(err)
 	}
-	host := &paper{touched: map[int]int{}, events: make(chan struct{}), facts: hostnet.Facts{Away: []string{device}}}
-	leases, err := podlease.OpenWatch(n.leases)
+	o := n.Options
+	o.Host = &paper{touched: map[int]int{}, events: make(chan struct{}), facts: hostnet.Facts{Away: []string{device}}}
+	if err := os.MkdirAll(n.PodsDir, 0o755); err != nil {
+		n.Fatal(err)
+	}
+	leases, err := podlease.OpenWatch(n.PodsDir)
 	if err != nil {
 		n.Fatal(err)
 	}
 	n.Cleanup(leases.Close)
+	o.API, o.Resync, o.LeaseEvents, o.Now, o.Process, o.Addresses = api, time.Minute, leases, nil, podnet.Process{}, nil
+	if addresses != nil {
+		o.PodAddresses = addresses
+	}
 	ctx, stop := context.WithCancel(n.Context())
 	ended := make(chan error, 1)
-	go func() {
-		ended <- agent.New(agent.Options{
-			Node: "node-1", API: api, Host: host, Resync: time.Minute, DefaultMTU: 9001, NetworksDir: n.networks, LeasesDir: n.leases,
-			LeaseEvents: leases, PodAddresses: n.addresses, Log: slog.New(slog.DiscardHandler),
-		}).Run(ctx)
-	}()
+	go func() { ended <- agent.New(o).Run(ctx) }()
 	n.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
 			n.Error(err)
 		}
 	})
+	return server
 }
 
 // writes waits for a number of writes of agents.
@@ -284,7 +286,7 @@ func (b *addressBook) writes(t *testing.T, number int) {
 
 // TestAnAgentHoldsTheAddressesOfItsPods starts an agent with an address in its pod and an object, and lets the pod change.
 func TestAnAgentHoldsTheAddressesOfItsPods(t *testing.T) {
-	eni := withPods().Status.Interfaces[0].ENIID
+	eni := withPods().Status.ENIID
 	for name, tc := range map[string]struct {
 		object    *v1alpha1.FloatingAddress
 		addresses []string // of the pod: at the start, then after each change
@@ -307,7 +309,7 @@ func TestAnAgentHoldsTheAddressesOfItsPods(t *testing.T) {
 			if tc.object != nil {
 				book.put(tc.object)
 			}
-			newNode(t, addresses).runs(withFloating(v1alpha1.PodAttachmentObserved))
+			newNode(t, withFloating(v1alpha1.PodAttachmentObserved)).runs(addresses)
 			for n, address := range tc.addresses[1:] {
 				if n > 0 || tc.object != nil && tc.object.Status.Holder != nil && tc.object.Status.Holder.NodeName == "node-1" {
 					book.writes(t, tc.writes-1)
@@ -340,7 +342,7 @@ func TestAnAgentHoldsTheAddressesOfItsPods(t *testing.T) {
 func TestAnAgentKnowsItsWriteWhileTheWatchLags(t *testing.T) {
 	book, addresses := bookOf(t), &seen{events: make(chan struct{})}
 	book.lagging, book.held, book.watched = true, make(chan struct{}), make(chan struct{})
-	newNode(t, addresses).runs(withFloating(v1alpha1.PodAttachmentObserved))
+	newNode(t, withFloating(v1alpha1.PodAttachmentObserved)).runs(addresses)
 	addresses.becomes("")
 	addresses.becomes("10.0.4.200")
 	book.writes(t, 2)
@@ -356,7 +358,7 @@ func TestAnAgentKnowsItsWriteWhileTheWatchLags(t *testing.T) {
 // which may be there, stays with the node.
 func TestAnAddressThatTheAgentCannotSeeIsHeld(t *testing.T) {
 	book, addresses := bookOf(t), &seen{address: "10.0.4.200", events: make(chan struct{})}
-	newNode(t, addresses).runs(withFloating(v1alpha1.PodAttachmentObserved))
+	newNode(t, withFloating(v1alpha1.PodAttachmentObserved)).runs(addresses)
 	book.writes(t, 2)
 	addresses.shows("10.0.4.201", false)
 	book.writes(t, 2)
@@ -375,9 +377,9 @@ func TestAnAddressThatTheAgentCannotSeeIsHeld(t *testing.T) {
 func TestAnAgentThatStartsWritesOnceItHasSeenAllNamespaces(t *testing.T) {
 	book, addresses := bookOf(t), &seen{incomplete: true, events: make(chan struct{})}
 	contended := vip("node-2")
-	contended.Status.Contender = &v1alpha1.AddressHolder{NodeName: "node-1", ENIID: withPods().Status.Interfaces[0].ENIID}
+	contended.Status.Contender = &v1alpha1.AddressHolder{NodeName: "node-1", ENIID: withPods().Status.ENIID}
 	book.put(contended)
-	newNode(t, addresses).runs(withFloating(v1alpha1.PodAttachmentObserved))
+	newNode(t, withFloating(v1alpha1.PodAttachmentObserved)).runs(addresses)
 	addresses.shows("10.0.4.201", false)
 	addresses.shows("10.0.4.201", false)
 	if got := book.get(vipName).Status; got.Contender == nil {
@@ -390,56 +392,40 @@ func TestAnAgentThatStartsWritesOnceItHasSeenAllNamespaces(t *testing.T) {
 	}
 }
 
-func TestANetworkIsNotDrainedWhileAPodHasAnAddress(t *testing.T) {
+func TestAnInterfaceIsHeldWhileAPodHasAnAddress(t *testing.T) {
 	for name, tc := range map[string]struct {
 		addresses *seen
 		attached  v1alpha1.PodAttachment
-		drained   bool
+		held      bool
 	}{
-		"a pod brought up an address":          {&seen{address: "10.0.4.200"}, v1alpha1.PodAttachmentObserved, false},
-		"also on an interface of its own":      {&seen{address: "10.0.4.200"}, v1alpha1.PodAttachmentHostDevice, false},
-		"no pod has an address":                {&seen{}, v1alpha1.PodAttachmentObserved, true},
-		"an address that the agent cannot see": {&seen{incomplete: true}, v1alpha1.PodAttachmentObserved, false},
-		"so may one with an interface":         {&seen{incomplete: true}, v1alpha1.PodAttachmentHostDevice, false},
-		"the agent may not observe":            {nil, v1alpha1.PodAttachmentObserved, true},
+		"a pod brought up an address":          {&seen{address: "10.0.4.200"}, v1alpha1.PodAttachmentObserved, true},
+		"also on an interface of its own":      {&seen{address: "10.0.4.200"}, v1alpha1.PodAttachmentHostDevice, true},
+		"no pod has an address":                {&seen{}, v1alpha1.PodAttachmentObserved, false},
+		"an address that the agent cannot see": {&seen{incomplete: true}, v1alpha1.PodAttachmentObserved, true},
+		"so may one with an interface":         {&seen{incomplete: true}, v1alpha1.PodAttachmentHostDevice, true},
+		"the agent may not observe":            {nil, v1alpha1.PodAttachmentObserved, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			state := withFloating(tc.attached)
-			state.Status.Interfaces[0].Pods.Draining = true
-			told := newNode(t, tc.addresses).report(state)
-			if len(told) != 1 || told[0].Drained != tc.drained || told[0].Reason != v1alpha1.ReasonNetworkDraining {
-				t.Errorf("reported %+v, want drained %t", told, tc.drained)
-			}
-		})
-	}
-}
-
-// TestANetworkThatIsNotListedStaysWhileAPodHasAnAddress removes a network from the state of the node.
-func TestANetworkThatIsNotListedStaysWhileAPodHasAnAddress(t *testing.T) {
-	for name, tc := range map[string]struct {
-		addresses *seen
-		// object is set if the agent holds the object of the address.
-		object, stays bool
-	}{
-		"a pod has an address":                          {&seen{address: "10.0.4.200"}, true, true},
-		"no pod has one any more":                       {&seen{}, true, false},
-		"not every pod was observed":                    {&seen{incomplete: true}, true, true},
-		"a pod has one, and not all was observed":       {&seen{address: "10.0.4.200", incomplete: true}, true, true},
-		"not every pod was observed, no object is held": {&seen{incomplete: true}, false, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n, state := newNode(t, tc.addresses), withFloating(v1alpha1.PodAttachmentObserved)
-			if tc.object {
-				bookOf(t).put(vip("node-1"))
-			}
-			n.report(state)
-			state.Status.Interfaces[0].Pods = nil
-			told := n.report(state)
-			if stays := len(told) == 1 && !told[0].Drained; stays != tc.stays {
-				t.Errorf("reported %+v, want it to stay: %t", told, tc.stays)
-			}
-			if _, err := os.Stat(filepath.Join(n.networks, "n3.json")); (err == nil) != tc.stays {
-				t.Errorf("the file of the network: %v, want it to stay: %t", err, tc.stays)
+			object := withFloating(tc.attached)
+			object.Status.Node = &v1alpha1.NodeReport{Open: true, Agent: v1alpha1.AgentProcess{BootID: "earlier", ProcessID: "earlier"},
+				Link: &v1alpha1.LinkReport{PCIAddress: device}}
+			object.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+			server := newNode(t, object).runs(tc.addresses)
+			for first := true; ; first = false {
+				select {
+				case report := <-server.written:
+					if report.Open == tc.held && (!report.Open || first) {
+						if report.Open {
+							continue // it stays
+						}
+						return
+					}
+				case <-time.After(500 * time.Millisecond):
+					if open := server.get(objectName).Status.Node.Open; open != tc.held {
+						t.Errorf("open is %t, want %t", open, tc.held)
+					}
+					return
+				}
 			}
 		})
 	}
@@ -447,10 +433,9 @@ func TestANetworkThatIsNotListedStaysWhileAPodHasAnAddress(t *testing.T) {
 
 func TestAnAgentThatMayNotObserveSaysSo(t *testing.T) {
 	for attachment, ready := range map[v1alpha1.PodAttachment]bool{v1alpha1.PodAttachmentObserved: false, v1alpha1.PodAttachmentHostDevice: true} {
-		told := newNode(t, nil).report(withFloating(attachment))
-		if len(told) != 1 || told[0].Ready != ready || told[0].Reason != v1alpha1.ReasonAddressesNotObserved ||
-			!strings.Contains(told[0].Message, "pods.observeAddresses") {
-			t.Errorf("%s: reported %+v", attachment, told)
+		report := newNode(t, withFloating(attachment)).settle().Pods
+		if report.Ready != ready || report.Reason != v1alpha1.ReasonAddressesNotObserved || !strings.Contains(report.Message, "pods.observeAddresses") {
+			t.Errorf("%s: reported %+v", attachment, report)
 		}
 	}
 }
@@ -458,21 +443,17 @@ func TestAnAgentThatMayNotObserveSaysSo(t *testing.T) {
 // TestOtherPodsCauseNoPass sends the events of pods that start and stop without an address of ours: there are many on a node.
 func TestOtherPodsCauseNoPass(t *testing.T) {
 	addresses := &seen{address: "10.0.4.200", events: make(chan struct{})}
-	n := newNode(t, addresses)
-	reported := make(chan struct{}, 100)
-	server := serveNode(t, withFloating(v1alpha1.PodAttachmentObserved), func(http.ResponseWriter, *http.Request) bool {
-		reported <- struct{}{}
-		return false
-	})
+	n := newNode(t, withFloating(v1alpha1.PodAttachmentObserved))
+	server := serve(t, n.objects...)
 	api, err := agent.Connect(&rest.Config{Host: server.URL}, "node-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := &passes{paper: &paper{events: make(chan struct{}), facts: hostnet.Facts{Away: []string{device}}}, many: make(chan struct{})}
+	host := &passes{paper: &paper{touched: map[int]int{}, events: make(chan struct{}), facts: hostnet.Facts{Away: []string{device}}}}
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
 	a := agent.New(agent.Options{
-		Node: "node-1", API: api, Host: host, Resync: time.Minute, DefaultMTU: 9001, NetworksDir: n.networks, LeasesDir: n.leases,
+		Node: "node-1", API: api, Host: host, Resync: time.Minute, DefaultMTU: 9001, PodsDir: n.PodsDir,
 		PodAddresses: addresses, Log: slog.New(slog.DiscardHandler),
 	})
 	ended := make(chan error, 1)
@@ -488,9 +469,20 @@ func TestOtherPodsCauseNoPass(t *testing.T) {
 	if looks := host.looks.Load(); looks >= events/2 {
 		t.Errorf("%d events led to %d passes", events, looks)
 	}
-	<-reported // the address was seen
+	<-server.written // the address was seen
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// passes is a host that counts the reads of the agent.
+type passes struct {
+	*paper
+	looks atomic.Int32
+}
+
+func (p *passes) Facts(devices []string) (hostnet.Facts, error) {
+	p.looks.Add(1)
+	return p.paper.Facts(devices)
 }

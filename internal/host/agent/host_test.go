@@ -9,17 +9,19 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// paper is a host that has only facts. It changes nothing, and counts the attempts.
+// paper is a host that has only facts. It changes nothing, and keeps the attempts.
 type paper struct {
-	facts   hostnet.Facts
-	touched map[int]int
-	events  chan struct{}
+	facts      hostnet.Facts
+	touched    map[int]int
+	operations []hostnet.Operation
+	events     chan struct{}
 }
 
 func (p *paper) Facts([]string) (hostnet.Facts, error) { return p.facts, nil }
 
 func (p *paper) Apply(op hostnet.Operation) error {
 	p.touched[op.LinkIndex()]++
+	p.operations = append(p.operations, op)
 	return errors.New("it is paper")
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"net/netip"
 	"slices"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -17,19 +16,28 @@ import (
 
 // LeaseEvents reports changes of leases: the CNI program writes them without the agent.
 type LeaseEvents interface {
-	// Watch reports the changes of a network's leases from now on. Their folder must exist.
-	Watch(network string) error
+	// Watch reports the changes of the leases of an interface from now on. Their folder must exist.
+	Watch(network, eni string) error
 	// Events sends a value after changes.
 	Events() <-chan struct{}
 }
 
-// updateLeased updates the addresses of an interface that pods asked for, given the leases of its network.
-func (a *Agent) updateLeased(network podnet.Network, leases []podnet.Lease, ranges []netip.Prefix) {
-	a.leased[network.ENI] = podaddress.Leased(a.leased[network.ENI], network.Granted(leases), ranges, &a.arrivals)
-	if a.LeaseEvents != nil && network.IPv4 != nil && len(network.IPv4.Granted) > 0 {
-		if err := a.LeaseEvents.Watch(network.Name); err != nil {
+// watchLeases updates the addresses of an interface that pods asked for, given its leases and the file of its folder.
+func (a *Agent) watchLeases(one *served, folder *podnet.Network) {
+	network := one.desired
+	if folder != nil && !one.uses() {
+		network = *folder
+	}
+	a.leased[one.eni] = podaddress.Leased(a.leased[one.eni], network.Granted(one.leases), floating(one.object),
+		&a.arrivals)
+	if folder == nil || network.IPv4 == nil || len(network.IPv4.Granted) == 0 {
+		return
+	}
+	a.granted = true
+	if a.LeaseEvents != nil {
+		if err := a.LeaseEvents.Watch(one.network, one.eni); err != nil {
 			a.Log.Warn("the agent cannot watch the leases of a network, and reads them periodically", "network",
-				network.Name, "err", err)
+				one.network, "err", err)
 		}
 	}
 }
@@ -39,7 +47,7 @@ func (a *Agent) updateLeased(network podnet.Network, leases []podnet.Lease, rang
 func (a *Agent) claim(ctx context.Context, address presentAddress, object *v1alpha1.FloatingAddress) (bool, error) {
 	a.claims <- struct{}{}
 	defer func() { <-a.claims }()
-	store, err := a.PodFiles.LockLeased(ctx, address.network)
+	store, err := a.PodFiles.LockPresent(ctx, address.network)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -47,9 +55,15 @@ func (a *Agent) claim(ctx context.Context, address presentAddress, object *v1alp
 		return false, err
 	}
 	defer store.Close()
-	leases, err := store.Leases()
+	folders, err := store.Current(a.Now())
 	if err != nil {
 		return false, err
+	}
+	var leases []podnet.Lease
+	for _, one := range folders {
+		if one.ENI == address.interfaceID {
+			leases = one.Leases
+		}
 	}
 	at := slices.IndexFunc(leases, func(l podnet.Lease) bool {
 		return l.Address == address.Address && l.InUse() && l.Is(address.Lease.Holder)
@@ -58,7 +72,7 @@ func (a *Agent) claim(ctx context.Context, address presentAddress, object *v1alp
 		return false, nil
 	}
 	leases[at].Claim = &podnet.Claim{Object: string(object.UID), Sequence: object.Status.Sequence + 1}
-	if err := store.Put(leases[at]); err != nil {
+	if err := store.Put(address.interfaceID, leases[at]); err != nil {
 		return false, err
 	}
 	address.Lease.Claim = leases[at].Claim

@@ -4,10 +4,9 @@
 package agent_test
 
 import (
+	"context"
 	"fmt"
-	"net/netip"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -15,39 +14,54 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/host/agent"
 	"github.com/multieni/multieni/internal/host/podlease"
 )
 
-// withGrant is the state of a node whose pods may ask for addresses.
-func withGrant() *v1alpha1.NodeENIState {
-	state := withFloating(v1alpha1.PodAttachmentIPVLAN)
-	i := &state.Status.Interfaces[0]
-	i.IPv4Prefixes, i.Pods.IPv4Prefixes = []string{"10.0.4.16/28"}, 1
-	return state
+// withGrant is an object whose pods may ask for addresses. An earlier agent opened it.
+func withGrant() *v1alpha1.NetworkInterface {
+	n := withPods()
+	n.Spec.Pods.Floating = []string{"10.0.4.192/26"}
+	n.Status.Pods.Prefixes, n.Status.Addresses.IPv4Prefixes = []string{"10.0.4.16/28"}, []string{"10.0.4.16/28"}
+	return n
+}
+
+// grants is a node with a network whose pods may ask for addresses, and that an earlier agent opened.
+func grants(t *testing.T) *node {
+	t.Helper()
+	return opened(t, withGrant())
+}
+
+// opened is a node with an object whose network an earlier agent opened.
+func opened(t *testing.T, object *v1alpha1.NetworkInterface) *node {
+	t.Helper()
+	n := newNode(t, object)
+	network, _ := agent.Network(object, "node-1", 9001)
+	network.UID, network.Phase = string(object.UID), podnet.Open
+	store, err := podlease.Open(n.PodsDir, "n3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.WriteNetwork(network); err != nil {
+		t.Fatal(err)
+	}
+	object.Status.Node = &v1alpha1.NodeReport{Open: true, Agent: v1alpha1.AgentProcess{BootID: "earlier", ProcessID: "earlier"},
+		Link: &v1alpha1.LinkReport{State: "Moved", Reason: "InOtherNamespace", PCIAddress: device}}
+	return n
 }
 
 // grant writes the lease of an address, as the CNI program does.
-func (n node) grant(address string, claim *podnet.Claim, freed time.Time) {
+func (n *node) grant(address string, claim *podnet.Claim, freed time.Time) {
 	n.Helper()
-	boot, err := podlease.ThisBoot(time.Now())
-	if err != nil {
-		n.Fatal(err)
-	}
-	holder := podnet.Holder{ContainerID: "c-" + address, Interface: "net1", Config: "n3", PodNamespace: "upf", Pod: "upf-0", BootID: boot.ID}
-	if err := podlease.RecordNetns(&holder, "/proc/self/ns/net"); err != nil {
-		n.Fatal(err)
-	}
-	store, err := podlease.Open(n.leases, "n3")
-	if err != nil {
-		n.Fatal(err)
-	}
-	defer store.Close()
-	l := podnet.Lease{Address: netip.MustParseAddr(address), Holder: holder, Since: time.Now(), Claim: claim, Freed: freed}
-	if err := store.Put(l); err != nil {
-		n.Fatal(err)
-	}
+	n.lease(address, func(l *podnet.Lease) {
+		l.ContainerID, l.Claim, l.Freed = "c-"+address, claim, freed
+		if err := podlease.RecordNetns(&l.Holder, "/proc/self/ns/net"); err != nil {
+			n.Fatal(err)
+		}
+	})
 }
 
 // TestALeaseIsAClaim starts an agent that may not observe pods, on a node with a pod that asked for an address.
@@ -72,12 +86,12 @@ func TestALeaseIsAClaim(t *testing.T) {
 		"another pod of the node had it":              {vip("node-1"), nil, 1, "node-1", 8, "", "upf/upf-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			book, n := bookOf(t), newNode(t, nil)
+			book, n := bookOf(t), grants(t)
 			if tc.object != nil {
 				book.put(tc.object)
 			}
 			n.grant("10.0.4.200", tc.claim, time.Time{})
-			n.runs(withGrant())
+			n.runs(nil)
 			book.writes(t, tc.writes)
 			got := book.get(vipName)
 			contender := ""
@@ -91,15 +105,46 @@ func TestALeaseIsAClaim(t *testing.T) {
 	}
 }
 
+// following is an API server that is asked for the objects of addresses.
+type following struct {
+	noAddresses
+	asked []string
+}
+
+func (f *following) FollowAddresses(_ context.Context, names []string) []string {
+	f.asked = append(f.asked, names...)
+	return nil
+}
+
+// TestAReplacedInstanceHoldsNoAddress lets another instance have the Node of the agent's name: its agent says which
+// addresses pods of the node have.
+func TestAReplacedInstanceHoldsNoAddress(t *testing.T) {
+	for is, holds := range map[string]bool{instance: true, "i-0fedcba9876543210": false} {
+		n, book := grants(t), &following{}
+		n.Options.Addresses, n.known = book, &eni.Metadata{InstanceID: instance}
+		n.node.Spec.ProviderID = "aws:///us-east-1a/" + is
+		n.grant("10.0.4.200", nil, time.Time{})
+		n.restart()
+		n.settle()
+		p, err := n.tryPass()
+		if err == nil {
+			err = p.Hold(n.Context())
+		}
+		if err != nil || len(book.asked) > 0 != holds {
+			t.Errorf("the Node is %s: %v, holds %v", is, err, book.asked)
+		}
+	}
+}
+
 // TestALeaseThatComesAndGoes writes leases while the agent runs. An address that an earlier agent observed stays: this
 // one cannot tell whether a pod still has it.
 func TestALeaseThatComesAndGoes(t *testing.T) {
-	book, n := bookOf(t), newNode(t, nil)
+	book, n := bookOf(t), grants(t)
 	observed := vip("node-1")
 	observed.Name, observed.UID, observed.Spec.Address = "subnet-00000000000000001-10.0.4.222", "observed", "10.0.4.222"
 	book.put(observed)
 	n.grant("10.0.4.201", nil, time.Time{})
-	n.runs(withGrant())
+	n.runs(nil)
 	book.writes(t, 2)
 	n.grant("10.0.4.200", nil, time.Time{})
 	book.writes(t, 2)
@@ -119,15 +164,15 @@ func TestALeaseThatComesAndGoes(t *testing.T) {
 // TestADamagedLeaseClaimsNothing damages the file of a lease. Nothing says whether its pod is newer than that of another
 // node.
 func TestADamagedLeaseClaimsNothing(t *testing.T) {
-	book, n := bookOf(t), newNode(t, nil)
+	book, n := bookOf(t), grants(t)
 	book.put(vip("node-2"))
 	n.grant("10.0.4.200", nil, time.Time{})
-	file := filepath.Join(n.leases, "n3", "10.0.4.200.json")
+	file := n.path("10.0.4.200.json")
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	n.grant("10.0.4.201", nil, time.Time{})
-	n.runs(withGrant())
+	n.runs(nil)
 	book.writes(t, 2) // of the other address, which comes behind
 	if got := book.get(vipName).Status; got.Holder.NodeName != "node-2" || got.Sequence != 7 {
 		t.Errorf("the status is %+v", got)
@@ -146,30 +191,12 @@ func claimed() *v1alpha1.FloatingAddress {
 
 // TestAHolderEndsWithItsNetwork starts an agent after the NodeENI stopped being a network for pods, and the pods ended.
 func TestAHolderEndsWithItsNetwork(t *testing.T) {
-	book, n, state := bookOf(t), newNode(t, nil), withGrant()
+	book, n := bookOf(t), grants(t)
 	book.put(claimed())
-	if err := os.Mkdir(n.networks, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	n.write(agent.PodNetwork(state.Status.Interfaces[0], "node-1", 9001))
-	state.Status.Interfaces[0].Pods = nil
-	n.runs(state)
+	n.objects[0].Spec.Pods = nil
+	n.runs(nil)
 	book.writes(t, 1)
 	if got := book.get(vipName).Status; got.Holder != nil || got.Sequence != 8 {
-		t.Errorf("the status is %+v", got)
-	}
-}
-
-// TestAHolderStaysUntilTheStateIsKnown starts an agent with a state that the controller has just made again, and that
-// does not list all interfaces yet.
-func TestAHolderStaysUntilTheStateIsKnown(t *testing.T) {
-	book, n, state := bookOf(t), newNode(t, nil), withGrant()
-	book.put(claimed())
-	state.Status.ObservedGeneration, state.Status.Interfaces[0].ENIID = 0, "eni-2"
-	n.grant("10.0.4.201", nil, time.Time{})
-	n.runs(state)
-	book.writes(t, 2) // of the other address, which comes behind
-	if got := book.get(vipName).Status; got.Holder == nil || got.Sequence != 7 {
 		t.Errorf("the status is %+v", got)
 	}
 }
@@ -178,13 +205,13 @@ func TestAHolderStaysUntilTheStateIsKnown(t *testing.T) {
 // none of its requests for new objects before all have come.
 func TestNoLeaseWaitsForTheWriteOfAnother(t *testing.T) {
 	const pods = 4
-	book, n := bookOf(t), newNode(t, nil)
+	book, n := bookOf(t), grants(t)
 	book.meeting = &sync.WaitGroup{}
 	book.meeting.Add(pods)
 	for i := range pods {
 		n.grant(fmt.Sprintf("10.0.4.%d", 200+i), nil, time.Time{})
 	}
-	n.runs(withGrant())
+	n.runs(nil)
 	book.writes(t, 2*pods)
 	for i := range pods {
 		name := fmt.Sprintf("subnet-00000000000000001-10.0.4.%d", 200+i)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/multieni/multieni/internal/base/panics"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 const (
@@ -70,28 +71,32 @@ func (a *Agent) logFailure(ctx context.Context, next time.Duration, err error) {
 		"in", next, "err", err)
 }
 
-// prepare waits until the state in the API server is known. If that takes longer than apiServerTimeout, it reads the
-// checkpoint of an earlier process. It reports false if the context has ended.
+// prepare waits until the objects in the API server are known. If that takes longer than apiServerTimeout, the agent
+// begins with the checkpoint of an earlier process. It reports false if the context has ended.
 func (a *Agent) prepare(ctx context.Context) bool {
 	early, cancel := context.WithTimeout(ctx, apiServerTimeout)
 	defer cancel()
-	if a.API.synced(early) {
-		return true
+	for early.Err() == nil {
+		var known *eni.Metadata
+		if a.metadata != nil {
+			known = a.metadata.known()
+		}
+		a.API.names.of(instanceOf(known, a.API.nodeObject()))
+		if a.API.Synced() {
+			return true
+		}
+		select {
+		case <-early.Done():
+		case <-a.API.changed:
+		}
 	}
 	if ctx.Err() != nil {
 		return false
 	}
-	var err error
-	if a.recalled, err = a.readCheckpoint(); err != nil {
-		a.Log.Warn("the checkpoint cannot be used", "err", err)
-	}
-	interfaces := 0
-	if a.recalled != nil {
-		interfaces = len(a.recalled.Status.Interfaces)
-	}
+	a.recall()
 	a.Log.Warn("the API server does not answer; until it does, the agent configures the links of interfaces in its "+
 		"checkpoint that instance metadata lists, and restores none",
-		"server", a.API.nodes.Get().URL().Host, "recorded", interfaces)
+		"server", a.API.nodes.Get().URL().Host, "recorded", len(a.saved.Interfaces))
 	return true
 }
 

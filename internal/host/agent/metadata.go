@@ -5,13 +5,11 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/hostnet"
@@ -106,7 +104,7 @@ func markPrimary(facts *hostnet.Facts, known *eni.Metadata) {
 
 // explainMissing adds what instance metadata says about missing links to their messages, and reports whether there are
 // any.
-func explainMissing(observed []hostnet.Observation, state *v1alpha1.NodeENIState, known *eni.Metadata) (missing bool) {
+func explainMissing(observed []hostnet.Observation, known *eni.Metadata) (missing bool) {
 	for n, o := range observed {
 		if o.State != hostnet.Missing || o.Reason != hostnet.ReasonNotFound {
 			continue
@@ -114,9 +112,6 @@ func explainMissing(observed []hostnet.Observation, state *v1alpha1.NodeENIState
 		missing = true
 		switch {
 		case known == nil:
-		case state != nil && state.Spec.InstanceID != known.InstanceID:
-			observed[n].Message += fmt.Sprintf("; the interface was declared for instance %s, and this is %s",
-				state.Spec.InstanceID, known.InstanceID)
 		case known.ByMAC(o.Link.MAC) != nil:
 			observed[n].Message += "; instance metadata lists it, so it is attached and the kernel does not show its link yet"
 		default:

@@ -19,14 +19,15 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/netattach"
+	"github.com/multieni/multieni/internal/core/podnet"
 )
 
 // limit sets the capacity of a network to 0 while the node lacks a CNI plugin of multieni.
-func (a *Agent) limit(state *v1alpha1.PodNetworkState) {
+func (a *Agent) limit(report *v1alpha1.PodsReport) {
 	if missing := a.missingPlugins(); len(missing) > 0 {
-		state.Ready, state.Reason, state.Capacity = false, reasonCNIProgram, 0
-		state.Message = fmt.Sprintf("the CNI folder of the node lacks %s; restart the agent's pod, which installs them, and "+
-			"compare pods.cniDir with the runtime's folder",
+		report.Ready, report.Reason, report.Capacity = false, reasonCNIProgram, 0
+		report.Message = fmt.Sprintf("the CNI folder of the node lacks %s; restart the agent's pod, which installs them, "+
+			"and compare pods.cniDir with the runtime's folder",
 			strings.Join(missing, " and "))
 	}
 }
@@ -49,11 +50,14 @@ func (a *Agent) missingPlugins() []string {
 // capacity returns the desired extended resources of the node. A network without capacity has none, instead of 0: a
 // kubelet that restarts rejects running pods that requested more of a resource than the Node has, and ignores requests
 // of resources that the Node does not have. The scheduler starts no pod in either case.
-func (s *snapshot) capacity() map[corev1.ResourceName]int64 {
+func (a *Agent) capacity(s *snapshot) map[corev1.ResourceName]int64 {
 	capacity := map[corev1.ResourceName]int64{}
-	for _, network := range s.networks {
-		if network.Capacity > 0 {
-			capacity[corev1.ResourceName(v1alpha1.AddressesResourcePrefix+network.Network)] = int64(network.Capacity)
+	for _, one := range s.served {
+		if one.object == nil || one.err == nil && one.step.State != podnet.Serving {
+			continue
+		}
+		if report := a.podsReport(s, one); report != nil && report.Capacity > 0 {
+			capacity[corev1.ResourceName(v1alpha1.AddressesResourcePrefix+one.network)] += int64(report.Capacity)
 		}
 	}
 	return capacity
@@ -87,10 +91,10 @@ func changedCapacity(node *corev1.Node, want map[corev1.ResourceName]int64) map[
 
 // updateCapacity writes the agents' part of the capacity of the Node.
 func (a *Agent) updateCapacity(ctx context.Context, s *snapshot) error {
-	if s.node == nil {
+	if s.node == nil || s.isReplaced() {
 		return nil
 	}
-	changes := changedCapacity(s.node, s.capacity())
+	changes := changedCapacity(s.node, a.capacity(s))
 	if len(changes) == 0 {
 		return nil
 	}

@@ -33,8 +33,6 @@ const validAttachments = "cni.dev/valid-attachments"
 type ipam struct {
 	files
 	now func() time.Time
-	// leases is the folder of the leases, which the program shares with the agent.
-	leases string
 }
 
 func (i ipam) functions() skel.CNIFuncs {
@@ -66,24 +64,20 @@ func (i ipam) add(args *skel.CmdArgs) error {
 	return types.PrintResult(newResult(configuration), config.CNIVersion)
 }
 
-// lease writes the leases of the holder, and returns the configuration of its link. Other pods wait for the lock, so
-// lease does nothing that can take long, like a call of the kernel about the pod or the answer to the runtime.
+// lease writes the leases of the holder, and returns the configuration of its link. The agent closes a network under
+// the lock, so the file is read after the lock is there. Other pods wait for the lock, so lease does nothing that can
+// take long, like a call of the kernel about the pod or the answer to the runtime.
 func (i ipam) lease(name string, holder podnet.Holder, request podnet.Request) (podnet.Configuration, error) {
-	network, err := i.network(name)
-	if err != nil {
-		return podnet.Configuration{}, err
+	store, err := podlease.OpenPresent(context.Background(), i.pods, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return podnet.Configuration{}, i.missing(name)
 	}
-	holder.Attachment, holder.Link = network.Attachment, netlink.IndexOf(network.Link)
-	store, err := podlease.Open(i.leases, name)
 	if err != nil {
 		return podnet.Configuration{}, failure(err)
 	}
 	defer store.Close()
-	if network, err = i.network(name); err != nil { // the agent can have closed it while this call waited
-		return podnet.Configuration{}, err
-	}
 	now := i.now()
-	leases, err := store.Current(now)
+	all, err := store.Current(now)
 	if err != nil {
 		return podnet.Configuration{}, failure(err)
 	}
@@ -91,8 +85,19 @@ func (i ipam) lease(name string, holder podnet.Holder, request podnet.Request) (
 	if err != nil {
 		return podnet.Configuration{}, failure(err)
 	}
-	holder.BootID = boot.ID
-	mine, err := network.Allocate(leases, holder, request, now)
+	at, err := i.choose(name, all, holder)
+	if err != nil {
+		return podnet.Configuration{}, err
+	}
+	network := all[at].Network
+	holder.BootID, holder.Attachment, holder.Link = boot.ID, network.Attachment, netlink.IndexOf(network.Link)
+	var others []podnet.Lease
+	for n := range all {
+		if n != at {
+			others = append(others, all[n].Leases...)
+		}
+	}
+	mine, err := network.Allocate(all[at].Leases, others, holder, request, now)
 	if err != nil {
 		return podnet.Configuration{}, allocationFailure(err)
 	}
@@ -100,7 +105,7 @@ func (i ipam) lease(name string, holder podnet.Holder, request podnet.Request) (
 	if err != nil {
 		return podnet.Configuration{}, types.NewError(types.ErrInternal, err.Error(), "")
 	}
-	return configuration, failure(store.Put(mine...))
+	return configuration, failure(store.Put(network.ENI, mine...))
 }
 
 // del ends the leases of a link. A link without leases is no error, and the file of the network is not needed.
@@ -133,15 +138,20 @@ func (i ipam) end(args *skel.CmdArgs, ended func(config, podnet.Lease) bool) err
 	if err != nil {
 		return err
 	}
-	return i.withLeases(config.IPAM.Network, func(store *podlease.Store, leases []podnet.Lease) error {
-		return store.End(podnet.End(leases, i.now(), func(l podnet.Lease) bool { return ended(config, l) })...)
+	return i.withFolders(config.IPAM.Network, func(store *podlease.Store, all []podlease.Folder) error {
+		var failures []error
+		for _, one := range all {
+			ends := podnet.End(one.Leases, i.now(), func(l podnet.Lease) bool { return ended(config, l) })
+			failures = append(failures, store.End(one.ENI, ends...))
+		}
+		return errors.Join(failures...)
 	})
 }
 
-// withLeases calls a function with the leases of a network, which are locked meanwhile. A network without a folder has
+// withFolders calls a function with the files of a network, which are locked meanwhile. A network without a folder has
 // none, and the function is not called.
-func (i ipam) withLeases(network string, use func(*podlease.Store, []podnet.Lease) error) error {
-	store, err := podlease.OpenPresent(context.Background(), i.leases, network)
+func (i ipam) withFolders(network string, use func(*podlease.Store, []podlease.Folder) error) error {
+	store, err := podlease.OpenPresent(context.Background(), i.pods, network)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -149,11 +159,11 @@ func (i ipam) withLeases(network string, use func(*podlease.Store, []podnet.Leas
 		return failure(err)
 	}
 	defer store.Close()
-	leases, err := store.Leases()
+	all, err := store.Folders()
 	if err != nil {
 		return failure(err)
 	}
-	return failure(use(store, leases))
+	return failure(use(store, all))
 }
 
 // check fails if the link has no lease in use.
@@ -164,8 +174,10 @@ func (i ipam) check(args *skel.CmdArgs) error {
 	}
 	link := podnet.Holder{ContainerID: args.ContainerID, Interface: args.IfName}
 	has := false
-	err = i.withLeases(config.IPAM.Network, func(_ *podlease.Store, leases []podnet.Lease) error {
-		has = slices.ContainsFunc(leases, func(l podnet.Lease) bool { return l.InUse() && l.Is(link) })
+	err = i.withFolders(config.IPAM.Network, func(_ *podlease.Store, all []podlease.Folder) error {
+		for _, one := range all {
+			has = has || slices.ContainsFunc(one.Leases, func(l podnet.Lease) bool { return l.InUse() && l.Is(link) })
+		}
 		return nil
 	})
 	if err == nil && !has {
@@ -176,15 +188,15 @@ func (i ipam) check(args *skel.CmdArgs) error {
 	return err
 }
 
-// status fails while the network cannot give addresses: its file is missing or invalid, or it takes no further pod.
+// status fails while the network cannot give addresses: it has no valid file, or takes no further pod.
 func (i ipam) status(args *skel.CmdArgs) error {
 	config, err := configure(args.StdinData)
 	if err != nil {
 		return err
 	}
-	network, err := i.network(config.IPAM.Network)
+	network, err := i.network(config.IPAM.Network, podnet.Holder{})
 	if err == nil {
-		err = network.Open()
+		err = network.Takes()
 	}
 	if err != nil {
 		return types.NewError(errNotAvailable, err.Error(), "")

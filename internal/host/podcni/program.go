@@ -25,25 +25,18 @@ const (
 	RoutesName = "multieni-routes"
 )
 
-// NetworksDir is the folder on a node to which the agent writes the files of networks.
-const NetworksDir = "/run/multieni/networks"
-
-// Variables of the runtime's environment that replace the folders of a node. Tests run several nodes on one file
-// system. A CNI configuration cannot set them: its author could make the program write, as root, to any folder.
-const (
-	NetworksVariable = "MULTIENI_NETWORKS_DIR"
-	LeasesVariable   = "MULTIENI_LEASES_DIR"
-)
+// PodsVariable of the runtime's environment replaces the folder of a node. Tests run several nodes on one file system.
+// A CNI configuration cannot set it: its author could make the program write, as root, to any folder.
+const PodsVariable = "MULTIENI_PODS_DIR"
 
 // Main runs the plugin of the name for one call of a runtime. The error has a code of CNI; the runtime reads it from
 // standard output.
 func Main(name, release string) *types.Error {
 	about := name + " " + release
-	files := files{folder: cmp.Or(os.Getenv(NetworksVariable), NetworksDir), about: about}
+	files := files{pods: cmp.Or(os.Getenv(PodsVariable), podlease.Dir), about: about}
 	switch name {
 	case IPAMName:
-		ipam := ipam{files: files, now: time.Now, leases: cmp.Or(os.Getenv(LeasesVariable), podlease.Dir)}
-		return skel.PluginMainFuncsWithError(ipam.functions(), version.All, about)
+		return skel.PluginMainFuncsWithError(ipam{files: files, now: time.Now}.functions(), version.All, about)
 	case RoutesName:
 		return skel.PluginMainFuncsWithError(routes{files}.functions(), version.All, about)
 	}

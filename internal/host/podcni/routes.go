@@ -48,7 +48,7 @@ func (r routes) add(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	network, err := r.networkOf(config)
+	network, err := r.networkOf(config, args)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (r routes) add(args *skel.CmdArgs) error {
 }
 
 // networkOf returns the network that the configuration names; the zero value for none.
-func (r routes) networkOf(config routesConfig) (podnet.Network, error) {
+func (r routes) networkOf(config routesConfig, args *skel.CmdArgs) (podnet.Network, error) {
 	if config.Network == "" {
 		return podnet.Network{}, nil
 	}
@@ -81,7 +81,7 @@ func (r routes) networkOf(config routesConfig) (podnet.Network, error) {
 			fmt.Sprintf("network of plugin %s in CNI configuration %q is the name of a pod network: %v", RoutesName,
 				config.Name, err), "")
 	}
-	return r.network(config.Network)
+	return r.network(config.Network, podnet.Holder{ContainerID: args.ContainerID, Interface: args.IfName})
 }
 
 // del removes the rules and routes of a link. A link or a network namespace that does not exist has none.

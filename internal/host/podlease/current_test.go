@@ -49,26 +49,26 @@ func files(t *testing.T, dir string) int {
 func TestTheNumberOfFilesFollowsThePods(t *testing.T) {
 	dir := t.TempDir()
 	store := open(t, dir)
-	if err := store.Put(mine(t, "10.0.4.9")); err != nil {
+	if err := store.Put(eni, mine(t, "10.0.4.9")); err != nil {
 		t.Fatal(err)
 	}
 	freed := mine(t, "10.1.0.0")
-	freed.Freed = time.Now().Add(-podnet.IdleTime - time.Second)
+	freed.Freed = time.Now().Add(-10*time.Minute - time.Second)
 	for range 500 {
 		freed.Address = freed.Address.Next()
-		if err := store.Put(freed); err != nil {
+		if err := store.Put(eni, freed); err != nil {
 			t.Fatal(err)
 		}
 	}
 	freed.Address, freed.Freed = netip.MustParseAddr("10.0.4.10"), time.Now().Add(-time.Second)
-	if err := store.Put(freed); err != nil {
+	if err := store.Put(eni, freed); err != nil {
 		t.Fatal(err)
 	}
-	leases, err := store.Current(time.Now())
-	if err != nil || len(leases) != 2 {
+	all, err := store.Current(time.Now())
+	if leases := leasesOf(all); err != nil || len(leases) != 2 {
 		t.Errorf("the leases are %v, %v; want the one in use and the one at rest", leases, err)
 	}
-	if got, want := files(t, filepath.Join(dir, "n3")), 3; got != want { // with the lock
+	if got, want := files(t, filepath.Join(dir, eniFolder)), 3; got != want { // with that of the network
 		t.Errorf("%d files are left, want %d", got, want)
 	}
 }
@@ -99,7 +99,7 @@ func TestLeasesOfPodsThatAreGoneEnd(t *testing.T) {
 			store := open(t, dir)
 			l := mine(t, "10.0.4.9")
 			tc.change(&l)
-			if err := store.Put(l); err != nil {
+			if err := store.Put(eni, l); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := store.Current(time.Now()); err != nil {
@@ -133,11 +133,11 @@ func TestARemovedFolderProvesNothing(t *testing.T) {
 	store := open(t, t.TempDir())
 	l := mine(t, "10.0.4.9")
 	l.Netns = fmt.Sprintf("/dev/fd/%d/cni-1", kept.Fd()) // a bind mount shows the folder in the same way
-	if err := store.Put(l); err != nil {
+	if err := store.Put(eni, l); err != nil {
 		t.Fatal(err)
 	}
-	if leases, err := store.Current(time.Now()); err != nil || len(leases) != 1 || !leases[0].InUse() {
-		t.Errorf("the leases are %v, %v; want one in use", leases, err)
+	if all, err := store.Current(time.Now()); err != nil || len(leasesOf(all)) != 1 || !leasesOf(all)[0].InUse() {
+		t.Errorf("the leases are %v, %v; want one in use", all, err)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestPodsEndOnAFullDisk(t *testing.T) {
 	dir := disk(t)
 	store := open(t, dir)
 	l := mine(t, "10.0.4.9")
-	if err := store.Put(l); err != nil {
+	if err := store.Put(eni, l); err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.Create(filepath.Join(dir, "data"))
@@ -172,14 +172,14 @@ func TestPodsEndOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Freed = time.Now()
-	if err := store.End(l); err != nil {
+	if err := store.End(eni, l); err != nil {
 		t.Error(err)
 	}
 	if leases := read(t, store); len(leases) != 0 {
 		t.Errorf("in use: %v", leases)
 	}
-	if got := files(t, filepath.Join(dir, "n3")); got != 1 {
-		t.Errorf("%d files are left, want the lock alone", got)
+	if got := files(t, filepath.Join(dir, eniFolder)); got != 1 {
+		t.Errorf("%d files are left, want that of the network alone", got)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestPodsEndOnAReadOnlyDisk(t *testing.T) {
 	store := open(t, dir)
 	l := mine(t, "10.0.4.9")
 	l.Netns = filepath.Join(dir, "cni-1") // gone
-	if err := store.Put(l); err != nil {
+	if err := store.Put(eni, l); err != nil {
 		t.Fatal(err)
 	}
 	store.Close()
@@ -206,16 +206,16 @@ func TestPodsEndOnAReadOnlyDisk(t *testing.T) {
 	}
 	freed := l
 	freed.Freed = time.Now()
-	if err := store.End(freed); err != nil {
+	if err := store.End(eni, freed); err != nil {
 		t.Error(err)
 	}
-	if leases, err := store.Current(time.Now()); err != nil || len(leases) != 1 || leases[0].InUse() {
-		t.Errorf("the leases are %v, %v; want one that ended", leases, err)
+	if all, err := store.Current(time.Now()); err != nil || len(leasesOf(all)) != 1 || leasesOf(all)[0].InUse() {
+		t.Errorf("the leases are %v, %v; want one that ended", all, err)
 	}
 	store.Close()
 	remount(0)
-	if leases, err := open(t, dir).Current(time.Now()); err != nil || len(leases) != 1 || leases[0].InUse() {
-		t.Errorf("once the disk is writable the leases are %v, %v; want one that ended", leases, err)
+	if all, err := open(t, dir).Current(time.Now()); err != nil || len(leasesOf(all)) != 1 || leasesOf(all)[0].InUse() {
+		t.Errorf("once the disk is writable the leases are %v, %v; want one that ended", all, err)
 	}
 }
 
@@ -252,7 +252,10 @@ func TestALockThatIsHeldEndsTheWait(t *testing.T) {
 // folder, and no two processes have the leases of one network.
 func TestAFolderIsRemovedUnderItsLock(t *testing.T) {
 	dir := t.TempDir()
-	first := open(t, dir)
+	first, err := podlease.Open(dir, "n3")
+	if err != nil {
+		t.Fatal(err)
+	}
 	opened := make(chan *podlease.Store)
 	go func() {
 		second, err := podlease.Open(dir, "n3")
@@ -265,7 +268,10 @@ func TestAFolderIsRemovedUnderItsLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := <-opened // the removed lock is no lock of the new folder
-	if err := second.Put(mine(t, "10.0.4.9")); err != nil {
+	if err := second.WriteNetwork(network(eni)); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Put(eni, mine(t, "10.0.4.9")); err != nil {
 		t.Fatal(err)
 	}
 	first.Close()
@@ -275,7 +281,7 @@ func TestAFolderIsRemovedUnderItsLock(t *testing.T) {
 		t.Errorf("a third process has the leases too: %v", err)
 	}
 	second.Close()
-	if networks, err := podlease.Networks(dir); err != nil || len(networks) != 1 {
+	if networks, err := podlease.All(dir); err != nil || len(networks) != 1 {
 		t.Errorf("the networks are %v, %v", networks, err)
 	}
 	if leases := read(t, open(t, dir)); len(leases) != 1 {

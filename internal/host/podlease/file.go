@@ -23,16 +23,7 @@ import (
 // errIrregular means that a name leads to no regular file.
 var errIrregular = errors.New("no regular file")
 
-// ReadFile reads a file of a folder, at most one byte more than [podnet.MaxSize].
-func ReadFile(folder, name string) ([]byte, error) {
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	return read(root, name)
-}
-
+// read reads a file of a folder, at most one byte more than [podnet.MaxSize].
 func read(folder *os.Root, name string) ([]byte, error) {
 	file, err := openRegular(folder, name, os.O_RDONLY)
 	if err != nil {
@@ -65,17 +56,8 @@ func openRegular(folder *os.Root, name string, flags int) (*os.File, error) {
 	return file, nil
 }
 
-// WriteFile writes a draft next to a file and renames it, so that readers see the former file or the whole new one. One
+// write writes a draft next to a file and renames it, so that readers see the former file or the whole new one. One
 // process at a time may write a file.
-func WriteFile(path string, text []byte) error {
-	root, err := os.OpenRoot(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return write(root, filepath.Base(path), text)
-}
-
 func write(folder *os.Root, name string, text []byte) error {
 	draft := draftPrefix + name + draftSuffix
 	if err := folder.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {

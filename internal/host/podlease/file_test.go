@@ -7,6 +7,7 @@ package podlease_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -20,11 +21,17 @@ import (
 // as root.
 func TestLinksLeadToNoFileOutside(t *testing.T) {
 	for name, link := range map[string]func(outside, leases string) error{
-		"a draft":  func(o, l string) error { return os.Symlink(o, filepath.Join(l, "n3", ".10.0.4.9.json.new")) },
-		"a lease":  func(o, l string) error { return os.Symlink(o, filepath.Join(l, "n3", "10.0.4.9.json")) },
+		"a draft": func(o, l string) error { return os.Symlink(o, filepath.Join(l, eniFolder, ".10.0.4.9.json.new")) },
+		"a lease": func(o, l string) error { return os.Symlink(o, filepath.Join(l, eniFolder, "10.0.4.9.json")) },
+		"the file of a network": func(o, l string) error {
+			return os.Symlink(o, filepath.Join(l, eniFolder, "network.json"))
+		},
+		"the folder of an interface": func(o, l string) error {
+			return errors.Join(os.Remove(filepath.Join(l, eniFolder)), os.Symlink(filepath.Dir(o), filepath.Join(l, eniFolder)))
+		},
 		"the lock": func(o, l string) error { return os.Symlink(o, filepath.Join(l, "n3", "lock")) },
 		"a draft, to a file that does not exist": func(o, l string) error {
-			return os.Symlink(o+"-2", filepath.Join(l, "n3", ".10.0.4.9.json.new"))
+			return os.Symlink(o+"-2", filepath.Join(l, eniFolder, ".10.0.4.9.json.new"))
 		},
 		"the lock, to a file that does not exist": func(o, l string) error {
 			return os.Symlink(o+"-2", filepath.Join(l, "n3", "lock"))
@@ -51,7 +58,7 @@ func TestLinksLeadToNoFileOutside(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := link(outside, leases); os.IsNotExist(err) {
-				err = os.Mkdir(filepath.Join(leases, "n3"), 0o755)
+				err = os.MkdirAll(filepath.Join(leases, eniFolder), 0o755)
 				if err == nil {
 					err = link(outside, leases)
 				}
@@ -60,10 +67,12 @@ func TestLinksLeadToNoFileOutside(t *testing.T) {
 				}
 			}
 			if store, err := podlease.Open(leases, "n3"); err == nil {
-				if err := store.Put(lease("10.0.4.9")); err != nil {
-					t.Log("refused:", err)
+				for _, err := range []error{store.WriteNetwork(network(eni)), store.Put(eni, lease("10.0.4.9"))} {
+					if err != nil {
+						t.Log("refused:", err)
+					}
 				}
-				_, _ = store.Leases()
+				_, _ = store.Folders()
 				store.Close()
 			} else {
 				t.Log("refused:", err)
@@ -102,18 +111,17 @@ func TestSpecialFilesAreNotRead(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			if err := tc.make(filepath.Join(dir, "n3.json")); err != nil {
-				t.Skip(err) // not every file system has files of a terabyte
-			}
-			text, err := podlease.ReadFile(dir, "n3.json")
-			if tc.refused != (err != nil) || len(text) > podnet.MaxSize+1 {
-				t.Errorf("read %d bytes, %v; refused: want %t", len(text), err, tc.refused)
-			}
 			leases := t.TempDir()
 			store := open(t, leases)
-			if err := tc.make(filepath.Join(leases, "n3", "10.0.4.9.json")); err != nil {
+			if err := tc.make(filepath.Join(leases, eniFolder, "10.0.4.9.json")); err != nil {
+				t.Skip(err) // not every file system has files of a terabyte
+			}
+			file := filepath.Join(leases, eniFolder, "network.json")
+			if err := errors.Join(os.Remove(file), tc.make(file)); err != nil {
 				t.Fatal(err)
+			}
+			if one, err := podlease.Find(leases, "n3", podnet.Holder{}); err != nil || one.Invalid == nil {
+				t.Errorf("the file of the network is %+v, %v; want an invalid one", one, err)
 			}
 			if got := read(t, store); len(got) != 1 || !got[0].InUse() || !got[0].Unreadable {
 				t.Errorf("the leases are %v; want one that keeps its address in use", got)
@@ -141,17 +149,19 @@ func TestSpecialFilesAreNotRead(t *testing.T) {
 // A program that was killed leaves a draft, and the next one writes its own.
 func TestADraftOfAKilledProgramIsReplaced(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "n3.json")
-	if err := os.WriteFile(filepath.Join(dir, ".n3.json.new"), bytes.Repeat([]byte("x"), 100), 0o600); err != nil {
+	store := open(t, dir)
+	draft := filepath.Join(dir, eniFolder, ".10.0.4.9.json.new")
+	if err := os.WriteFile(draft, bytes.Repeat([]byte("x"), 100), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := podlease.WriteFile(path, []byte("whole")); err != nil {
+	if err := store.Put(eni, lease("10.0.4.9")); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(path)
-	entries, _ := os.ReadDir(dir)
-	if err != nil || string(text) != "whole" || len(entries) != 1 {
-		t.Errorf("the file has %q, %v; the folder has %v", text, err, entries)
+	if leases := read(t, store); len(leases) != 1 || leases[0].Unreadable {
+		t.Errorf("the leases are %v", leases)
+	}
+	if _, err := os.Stat(draft); !os.IsNotExist(err) {
+		t.Errorf("the draft is left: %v", err)
 	}
 }
 
@@ -159,14 +169,14 @@ func TestADraftOfAKilledProgramIsReplaced(t *testing.T) {
 func TestALeaseOfAnotherAddressIsUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	store := open(t, dir)
-	if err := store.Put(lease("10.0.4.9")); err != nil {
+	if err := store.Put(eni, lease("10.0.4.9")); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "n3", "10.0.4.9.json"))
+	text, err := os.ReadFile(filepath.Join(dir, eniFolder, "10.0.4.9.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "n3", "10.0.4.10.json"), text, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, eniFolder, "10.0.4.10.json"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	leases := read(t, store)

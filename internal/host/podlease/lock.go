@@ -32,29 +32,29 @@ const (
 // ErrLocked means that another process has had the leases of a network locked for too long.
 var ErrLocked = errors.New("another process has them locked")
 
-// Open locks the leases of a network in a folder of leases, and waits while other processes have them locked, each for
-// up to [LockTime]. The kernel unlocks them when a process ends.
-func Open(leases, network string) (*Store, error) {
-	return open(context.Background(), leases, network, true)
+// Open locks the files of a network in the folder of all networks, and waits while other processes have them locked,
+// each for up to [LockTime]. The kernel unlocks them when a process ends.
+func Open(pods, network string) (*Store, error) {
+	return open(context.Background(), pods, network, true)
 }
 
 // OpenContext is like [Open], and waits no longer than until the context ends. With a context that has ended it makes
 // one attempt.
-func OpenContext(ctx context.Context, leases, network string) (*Store, error) {
-	return open(ctx, leases, network, true)
+func OpenContext(ctx context.Context, pods, network string) (*Store, error) {
+	return open(ctx, pods, network, true)
 }
 
-// OpenPresent is like [OpenContext], but creates no folder: a network without leases gives [fs.ErrNotExist].
-func OpenPresent(ctx context.Context, leases, network string) (*Store, error) {
-	return open(ctx, leases, network, false)
+// OpenPresent is like [OpenContext], but creates no folder: a network without a folder gives [fs.ErrNotExist].
+func OpenPresent(ctx context.Context, pods, network string) (*Store, error) {
+	return open(ctx, pods, network, false)
 }
 
-func open(ctx context.Context, leases, network string, create bool) (*Store, error) {
+func open(ctx context.Context, pods, network string, create bool) (*Store, error) {
 	if err := podnet.ValidateName(network); err != nil {
 		return nil, fmt.Errorf("open the leases of a network: %w", err)
 	}
 	for {
-		s, err := openOnce(ctx, leases, network, create)
+		s, err := openOnce(ctx, pods, network, create)
 		if err == nil {
 			return s, nil
 		}
@@ -73,8 +73,8 @@ func open(ctx context.Context, leases, network string, create bool) (*Store, err
 // errRemoved means that another process removed the folder of a network while this one waited for its lock.
 var errRemoved = errors.New("its folder was removed")
 
-func openOnce(ctx context.Context, leases, network string, create bool) (*Store, error) {
-	folder, err := openFolder(leases, network, create)
+func openOnce(ctx context.Context, pods, network string, create bool) (*Store, error) {
+	folder, err := openFolder(pods, network, create)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func openOnce(ctx context.Context, leases, network string, create bool) (*Store,
 	if err != nil {
 		return nil, errors.Join(err, folder.Close())
 	}
-	s := &Store{leases: leases, network: network, folder: folder, lock: lock}
+	s := &Store{pods: pods, network: network, folder: folder, lock: lock}
 	if err := s.await(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -122,13 +122,13 @@ func (s *Store) await(ctx context.Context) error {
 }
 
 // openFolder opens the folder of a network, which is no link to another folder.
-func openFolder(leases, network string, create bool) (*os.Root, error) {
+func openFolder(pods, network string, create bool) (*os.Root, error) {
 	if create {
-		if err := os.MkdirAll(leases, 0o755); err != nil {
+		if err := os.MkdirAll(pods, 0o755); err != nil {
 			return nil, err
 		}
 	}
-	all, err := os.OpenRoot(leases)
+	all, err := os.OpenRoot(pods)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,39 @@ func openFolder(leases, network string, create bool) (*os.Root, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("%s is no folder: remove it", filepath.Join(leases, network))
+		return nil, fmt.Errorf("%s is no folder: remove it", filepath.Join(pods, network))
 	}
 	return all.OpenRoot(network)
+}
+
+// agentLock is the file next to the folder of all networks that one agent at a time has locked.
+const agentLock = "agent.lock"
+
+// LockAgent waits until no other agent of the node has the files, calls waits before it does, and keeps others from
+// having them until release is called or the process ends.
+func LockAgent(ctx context.Context, pods string, waits func(path string)) (release func(), err error) {
+	path := filepath.Join(filepath.Dir(pods), agentLock)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("lock the files of pods: %w", err)
+	}
+	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock the files of pods: %w", err)
+	}
+	for first := true; ; first = false {
+		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return func() { _ = lock.Close() }, nil
+		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), lock.Close())
+		case first:
+			waits(path)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), lock.Close())
+		case <-time.After(lastPoll):
+		}
+	}
 }

@@ -6,6 +6,8 @@
 package podlease_test
 
 import (
+	"errors"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -22,7 +24,7 @@ import (
 var (
 	now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	// addresses compares values of net/netip, which have unexported fields.
-	addresses = cmpopts.EquateComparable(netip.Addr{})
+	addresses = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
 )
 
 func lease(address string) podnet.Lease {
@@ -32,6 +34,21 @@ func lease(address string) podnet.Lease {
 	}
 }
 
+// eni is the interface of most tests, and its folder is eniFolder in that of the networks.
+const eni = "eni-1"
+
+var eniFolder = filepath.Join("n3", eni)
+
+// network returns the file of an interface.
+func network(eni string) podnet.Network {
+	return podnet.Network{
+		Name: "n3", NodeENI: "n3", Node: "node-1", Link: "net-n3", ENI: eni, UID: "uid", Phase: podnet.Open,
+		Attachment: podnet.IPVLAN, IPv4: &podnet.Family{Subnet: netip.MustParsePrefix("10.0.4.0/24"),
+			Gateway: netip.MustParseAddr("10.0.4.1"), Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.4.16/28")}},
+	}
+}
+
+// open opens the network, in which the interface has a folder.
 func open(t *testing.T, dir string) *podlease.Store {
 	t.Helper()
 	store, err := podlease.Open(dir, "n3")
@@ -39,14 +56,25 @@ func open(t *testing.T, dir string) *podlease.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
+	if err := store.WriteNetwork(network(eni)); err != nil {
+		t.Fatal(err)
+	}
 	return store
 }
 
 func read(t *testing.T, store *podlease.Store) []podnet.Lease {
 	t.Helper()
-	leases, err := store.Leases()
+	all, err := store.Folders()
 	if err != nil {
 		t.Fatal(err)
+	}
+	return leasesOf(all)
+}
+
+// leasesOf returns the leases of all interfaces.
+func leasesOf(all []podlease.Folder) (leases []podnet.Lease) {
+	for _, one := range all {
+		leases = append(leases, one.Leases...)
 	}
 	return leases
 }
@@ -55,11 +83,11 @@ func TestLeasesOutliveTheProgram(t *testing.T) {
 	dir := t.TempDir()
 	store := open(t, dir)
 	want := []podnet.Lease{lease("10.0.4.9"), lease("10.0.4.10"), lease("2001:db8::1")}
-	if err := store.Put(want[2], want[0], want[1]); err != nil {
+	if err := store.Put(eni, want[2], want[0], want[1]); err != nil {
 		t.Fatal(err)
 	}
 	want[0].Freed = now.Add(time.Hour)
-	if err := store.Put(want[0]); err != nil {
+	if err := store.Put(eni, want[0]); err != nil {
 		t.Fatal(err)
 	}
 	store.Close()
@@ -79,7 +107,7 @@ func TestOneProcessAtATimeHasTheLeases(t *testing.T) {
 		}
 		opened <- second
 	}()
-	if err := first.Put(lease("10.0.4.9")); err != nil {
+	if err := first.Put(eni, lease("10.0.4.9")); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -99,7 +127,7 @@ func TestAFileThatIsNoLeaseKeepsItsAddressInUse(t *testing.T) {
 	dir := t.TempDir()
 	store := open(t, dir)
 	for name, text := range map[string]string{"10.0.4.9.json": "{", "10.0.4.10.json.new": "{", "notes.json": "{}"} {
-		if err := os.WriteFile(filepath.Join(dir, "n3", name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, eniFolder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -124,4 +152,95 @@ func TestANameIsNoPath(t *testing.T) {
 			t.Errorf("%q is a network", name)
 		}
 	}
+}
+
+// An interface that replaces another one has a folder of its own, and one lock guards both.
+func TestFoldersOfANetwork(t *testing.T) {
+	dir := t.TempDir()
+	store := open(t, dir)
+	if err := store.WriteNetwork(network("eni-2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Put("eni-2", lease("10.0.4.9")); err != nil {
+		t.Fatal(err)
+	}
+	all, err := store.Folders()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []podlease.Folder{
+		{Folder: podnet.Folder{Network: network(eni)}},
+		{Folder: podnet.Folder{Network: network("eni-2"), Leases: []podnet.Lease{lease("10.0.4.9")}}},
+	}
+	if diff := cmp.Diff(want, all, addresses); diff != "" {
+		t.Error(diff)
+	}
+	if one, err := podlease.Find(dir, "n3", podnet.Holder{ContainerID: "c", Interface: "net1"}); err != nil || one.ENI != "eni-2" {
+		t.Errorf("the pod has its address from %s, %v", one.ENI, err)
+	}
+	if err := store.RemoveFolder("eni-2"); err == nil {
+		t.Error("the folder goes with the lease of a pod")
+	}
+	if err := store.RemoveFolder(eni); err != nil {
+		t.Error(err)
+	}
+	ended := lease("10.0.4.9")
+	ended.Freed = now
+	if err := store.End("eni-2", ended); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.RemoveFolder("eni-2"); err != nil {
+		t.Error(err)
+	}
+	if _, err := podlease.Find(dir, "n3", podnet.Holder{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a network without folders: %v", err)
+	}
+}
+
+// A damaged file opens nothing, and the leases next to it count.
+func TestADamagedFileIsClosed(t *testing.T) {
+	for name, text := range map[string]string{"damaged": "{", "of a later release": `{"version": 99, "name": "n3"}`, "empty": ""} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			store := open(t, dir)
+			if err := store.Put(eni, lease("10.0.4.9")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, eniFolder, "network.json"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			all, err := store.Folders()
+			if err != nil || len(all) != 1 || all[0].IsOpen() || all[0].Invalid == nil || all[0].ENI != eni || len(all[0].Leases) != 1 {
+				t.Errorf("%+v, %v", all, err)
+			}
+		})
+	}
+}
+
+// One agent at a time has the files of a node.
+func TestOneAgentAtATime(t *testing.T) {
+	pods := filepath.Join(t.TempDir(), "run", "pods")
+	unexpected := func(path string) { t.Errorf("waits for %s", path) }
+	release, err := podlease.LockAgent(t.Context(), pods, unexpected)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits, ended := make(chan string, 1), make(chan func())
+	go func() {
+		next, err := podlease.LockAgent(t.Context(), pods, func(path string) { waits <- path })
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- next
+	}()
+	if path := <-waits; path != filepath.Join(filepath.Dir(pods), "agent.lock") {
+		t.Errorf("waits for %s", path)
+	}
+	select {
+	case <-ended:
+		t.Fatal("two agents have the files")
+	default:
+	}
+	release()
+	(<-ended)()
 }

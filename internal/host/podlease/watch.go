@@ -17,19 +17,19 @@ import (
 
 // Watch reports changes of leases by any process.
 type Watch struct {
-	leases  string
+	pods    string
 	watcher *fsnotify.Watcher
 	events  chan struct{}
 }
 
-// OpenWatch returns a watch of networks in a folder of leases, at first of none. The kernel bounds the watches of a
-// node (inotify(7), "max_user_instances").
-func OpenWatch(leases string) (*Watch, error) {
+// OpenWatch returns a watch of interfaces in the folder of all networks, at first of none. The kernel bounds the
+// watches of a node (inotify(7), "max_user_instances").
+func OpenWatch(pods string) (*Watch, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("watch the leases of pods: %w", err)
 	}
-	w := &Watch{leases: leases, watcher: watcher, events: make(chan struct{}, 1)}
+	w := &Watch{pods: pods, watcher: watcher, events: make(chan struct{}, 1)}
 	go func() {
 		for open := true; open; {
 			_ = panics.AsError("the events of leases", func() error {
@@ -41,9 +41,10 @@ func OpenWatch(leases string) (*Watch, error) {
 	return w, nil
 }
 
-// Watch reports the changes of a network's leases from now on. Its folder must exist; the watch ends with the folder.
-func (w *Watch) Watch(network string) error {
-	return w.watcher.Add(filepath.Join(w.leases, network))
+// Watch reports the changes of the leases of an interface from now on. Its folder must exist; the watch ends with the
+// folder.
+func (w *Watch) Watch(network, eni string) error {
+	return w.watcher.Add(filepath.Join(w.pods, network, eni))
 }
 
 // Events sends a value after changes.

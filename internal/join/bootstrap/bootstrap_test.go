@@ -69,8 +69,8 @@ func newInstance() *instance {
 	return &instance{
 		kernel: links(), linkAt: time.Now().Add(5 * time.Second),
 		metadata: eni.Metadata{InstanceID: id, PrimaryMAC: primaryMAC},
-		result: join.Result{Result: lifecycle.Result{Outcome: lifecycle.Ready}, Members: []plan.Member{
-			{Member: identity.Member{NodeENI: "multus"}, Desired: true, Phase: plan.Attached, Interface: &attached},
+		result: join.Result{Result: lifecycle.Result{Outcome: lifecycle.Ready}, Interfaces: []plan.State{
+			{Key: identity.Interface{NodeENI: "multus"}, Goal: plan.Serve, Phase: plan.Attached, Interface: &attached},
 		}},
 	}
 }
@@ -148,7 +148,7 @@ func TestLinks(t *testing.T) {
 				i.kernel.Change(3, func(l *hostnet.LinkFacts) {
 					l.Name, l.Addresses = name, []netip.Prefix{netip.PrefixFrom(address, 24)}
 				})
-				i.result.Members[0].Interface.PrimaryIPv4 = address
+				i.result.Interfaces[0].Interface.PrimaryIPv4 = address
 				if report := i.boot(t, t.TempDir()); report.Failed != "" {
 					t.Error(report.Failed)
 				}

@@ -50,9 +50,9 @@ type Interface struct {
 
 func checkpointOf(instanceID string, result join.Result) Checkpoint {
 	r := Checkpoint{InstanceID: instanceID, Lacking: result.Missing, Limits: result.Limits}
-	for _, m := range result.Members {
-		if m.Interface != nil && m.Interface.Ready() {
-			r.add(m.NodeENI, *m.Interface)
+	for _, s := range result.Interfaces {
+		if s.Interface != nil && s.Interface.Ready() {
+			r.add(s.Key.NodeENI, *s.Interface)
 		}
 	}
 	return r

@@ -31,10 +31,10 @@ func TestAttachingIsAnnounced(t *testing.T) {
 			}
 		}
 		result := s.ensure(t.Context(), j, join.Request{})
-		if len(result.Members) != 2 || len(announced) != 2 {
-			t.Errorf("%d members, announced %v", len(result.Members), announced)
+		if len(result.Interfaces) != 2 || len(announced) != 2 {
+			t.Errorf("%d interfaces, announced %v", len(result.Interfaces), announced)
 		}
-		for _, m := range result.Members {
+		for _, m := range result.Interfaces {
 			if announced[m.Interface.MAC] != "available" {
 				t.Errorf("%s was %q when it was announced", m.Interface.MAC, announced[m.Interface.MAC])
 			}

@@ -5,7 +5,6 @@ package join
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/multieni/multieni/internal/aws/addresses"
@@ -64,21 +63,19 @@ func (q *queue) instances(ctx context.Context) ([]eni.Instance, error) {
 }
 
 // wanting returns the interfaces that an instance gets in a subnet.
-func (q *queue) wanting(ctx context.Context, subnetID string, instance eni.Instance) ([]identity.Member, error) {
+func (q *queue) wanting(ctx context.Context, subnetID string, instance eni.Instance) ([]identity.Interface, error) {
 	found, err := q.find(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var members []identity.Member
-	for n, network := range q.Config.Networks {
-		placements, _ := found[n].Subnets.ForZone(instance.Zone, instance.VPCID)
-		for _, p := range placements {
-			if slices.ContainsFunc(p.Candidates, func(s eni.Subnet) bool { return s.ID == subnetID }) {
-				members = append(members, identity.Member{
-					InstanceID: instance.ID, Key: identity.Key{Owner: identity.NetworkOwner(network.Name), Ordinal: p.Ordinal},
-				})
+	var all []identity.Interface
+	declared := q.Config.Declared(eni.InstanceSnapshot{Instance: instance}, found)
+	for _, n := range declared.NodeENIs {
+		for _, w := range n.Interfaces {
+			if w.Allows(subnetID) {
+				all = append(all, declared.Key(n.Name, w.Ordinal))
 			}
 		}
 	}
-	return members, nil
+	return all, nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/multieni/multieni/internal/aws/awsec2"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/lifecycle"
-	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/join/join"
 )
 
@@ -77,7 +76,7 @@ func TestABurialLeavesNodeENIsAlone(t *testing.T) {
 		cloud, nodeENIs := awsec2.New(s.cfg, awsec2.Options{Cluster: "c"}), 0
 		for _, i := range s.sim.State().NetworkInterfaces {
 			if i.SubnetID == subnetA && i.Tags[identity.TagCluster] != "" {
-				if err := cloud.PutTags(t.Context(), i.NetworkInterfaceID, plan.Tags{identity.TagNodeENI: "upf", identity.TagNodeENIUID: "uid-1"}); err != nil {
+				if err := cloud.PutTags(t.Context(), i.NetworkInterfaceID, takenOver(s.id)); err != nil {
 					t.Fatal(err)
 				}
 				nodeENIs++

@@ -25,7 +25,6 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
@@ -98,10 +97,10 @@ type Result struct {
 	Instance eni.Instance
 	// Limits are the limits of the instance's type.
 	Limits eni.Limits
-	// Members are the interfaces of the networks, without those that a rollback removed. Served are the interfaces of
-	// NodeENIs, and those without an owner, that satisfy a network.
-	Members []plan.Member
-	Served  []eni.Interface
+	// Interfaces are those of the networks, without those that a rollback removed. Served are the interfaces of NodeENIs,
+	// and those without an owner, that satisfy a network.
+	Interfaces []plan.State
+	Served     []eni.Interface
 	// Attached counts the interfaces that this request attached, including those that a rollback removed.
 	Attached int
 }
@@ -153,7 +152,7 @@ func (j *Joiner) PrepareTermination(ctx context.Context, instanceID string) erro
 	if _, err := r.watch.DescribeInstance(ctx, instanceID); err != nil {
 		return err
 	}
-	for _, o := range r.do(ctx, lifecycle.TerminationActions(r.watch.Of(instanceID).Owned)) {
+	for _, o := range r.do(ctx, lifecycle.TerminationCalls(r.watch.Of(instanceID).Interfaces)) {
 		if o.Err != nil && eni.ErrorClass(o.Err) != eni.NotFound {
 			return o.Err
 		}
@@ -177,10 +176,12 @@ func (j *Joiner) CleanUpTerminated(ctx context.Context, instanceID string) error
 		if state := look.Instance.State; !state.Terminating() && state != eni.InstanceMissing {
 			return fmt.Errorf("clean up after instance %s: %w: it is %s", instanceID, ErrInstanceRunning, state)
 		}
-		p := r.compute(look, render.Declared{Cluster: j.Config.Cluster, Node: instanceID, InstanceID: instanceID},
-			eni.Limits{}, nil)
-		r.do(ctx, p.Actions)
-		if !slices.ContainsFunc(networksOf(r.watch.Of(instanceID).Owned), outlivesInstance) {
+		var want []plan.Interface
+		for _, record := range networksOf(r.watch.Of(instanceID).Interfaces) {
+			want = append(want, lifecycle.Existing(record, plan.Release))
+		}
+		r.do(ctx, r.compute(look, want, eni.Limits{}, nil).Calls)
+		if !slices.ContainsFunc(networksOf(r.watch.Of(instanceID).Interfaces), outlivesInstance) {
 			return nil
 		}
 		r.waitForTransitions(ctx, 5*poll)
@@ -195,7 +196,7 @@ func outlivesInstance(r inventory.Record) bool {
 	return r.Attachment == nil || !r.Attachment.DeleteOnTermination
 }
 
-// Importable returns the interfaces without an owner on an instance that can become members of networks; see
+// Importable returns the interfaces without an owner on an instance that can become interfaces of networks; see
 // [importer.FindUnowned].
 func (j *Joiner) Importable(ctx context.Context, instanceID string) (importer.Result, error) {
 	look, err := j.Cloud.DescribeInstance(ctx, instanceID)
@@ -210,14 +211,13 @@ func (j *Joiner) Importable(ctx context.Context, instanceID string) (importer.Re
 	owned.Interfaces = slices.DeleteFunc(slices.Clone(look.Interfaces), func(i eni.Interface) bool {
 		return identity.HasNoOwner(i.Tags)
 	})
-	return importer.FindUnowned(j.Config.Desired(owned, found).Declared, look.Interfaces,
-		identity.GenerationAt(look.Instance.LaunchedAt)), nil
+	return importer.FindUnowned(j.Config.Unserved(owned, found), look.Interfaces), nil
 }
 
-// Import gives an interface the tags of a member. It changes nothing else, and the interface stays attached.
+// Import gives an interface the tags of a network. It changes nothing else, and the interface stays attached.
 func (j *Joiner) Import(ctx context.Context, m importer.Match) error {
-	n := slices.IndexFunc(j.Config.Networks, func(n lifecycle.Network) bool { return n.Name == m.Member.NodeENI })
-	return j.Cloud.PutTags(ctx, m.Interface.ID, m.Member.Tags(j.Now(), j.Config.Networks[n].Tags))
+	n := slices.IndexFunc(j.Config.Networks, func(n lifecycle.Network) bool { return n.Name == m.Key.NodeENI })
+	return j.Cloud.PutTags(ctx, m.Interface.ID, m.Key.Tags(j.Now(), j.Config.Networks[n].Tags))
 }
 
 // find resolves the selectors of every network.

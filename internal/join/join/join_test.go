@@ -31,7 +31,6 @@ import (
 	"github.com/multieni/multieni/internal/aws/awsec2"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/lifecycle"
-	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/join/join"
 )
 
@@ -323,7 +322,7 @@ func TestZones(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := play(t)
 				result := s.ensure(t.Context(), s.joiner(everywhere), join.Request{InstanceID: s.launch(zone)})
-				if len(result.Members) != 1 || result.Members[0].Interface.SubnetID != subnet {
+				if len(result.Interfaces) != 1 || result.Interfaces[0].Interface.SubnetID != subnet {
 					t.Errorf("%+v", result)
 				}
 			})
@@ -348,7 +347,13 @@ func TestAWorkingInterfaceOfALiveInstanceStays(t *testing.T) {
 	})
 }
 
-// A rollback does not remove an interface that a NodeENI has just adopted: it reads EC2 again before each removal.
+// takenOver are the tags that an interface gets when the object of NodeENI upf takes it over.
+func takenOver(instanceID string) map[string]string {
+	key := identity.Interface{Cluster: "c", UID: "uid-upf", Name: identity.ObjectName("upf", instanceID, 0), NodeENI: "upf", Node: "node", InstanceID: instanceID}
+	return key.Tags(time.Unix(1, 0), nil)
+}
+
+// A rollback does not remove an interface that an object has just taken over: it reads EC2 again before each removal.
 func TestWhatANodeENITookOverIsNotUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t)
@@ -358,7 +363,7 @@ func TestWhatANodeENITookOverIsNotUndone(t *testing.T) {
 		takesOver := func(ctx context.Context) bool {
 			for _, i := range s.sim.State().NetworkInterfaces {
 				if i.SubnetID == subnetA && i.Tags[identity.TagCluster] != "" {
-					if err := s.cloud().PutTags(ctx, i.NetworkInterfaceID, map[string]string{identity.TagNodeENIUID: "uid-upf"}); err != nil {
+					if err := s.cloud().PutTags(ctx, i.NetworkInterfaceID, takenOver(s.id)); err != nil {
 						t.Error(err)
 					}
 				}
@@ -407,7 +412,7 @@ func TestWhatTheControllerMadeIsNotMadeAgain(t *testing.T) {
 		cloud := awsec2.New(s.cfg, awsec2.Options{Cluster: "c"})
 		for _, i := range s.sim.State().NetworkInterfaces {
 			if i.SubnetID == subnetA && i.Tags[identity.TagCluster] != "" {
-				if err := cloud.PutTags(t.Context(), i.NetworkInterfaceID, plan.Tags{identity.TagNodeENI: "upf", identity.TagNodeENIUID: "uid-1"}); err != nil {
+				if err := cloud.PutTags(t.Context(), i.NetworkInterfaceID, takenOver(s.id)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -430,8 +435,8 @@ func TestAFailureDoesNotClaimWhatIsUndone(t *testing.T) {
 			t.Fatal(err)
 		}
 		result := s.ensure(t.Context(), s.joiner(), join.Request{NothingRunning: func(context.Context) bool { return true }, Timeout: 30 * time.Second})
-		if result.Outcome != lifecycle.Failed || len(result.Members) != 0 {
-			t.Errorf("%s with %+v", result.Outcome, result.Members)
+		if result.Outcome != lifecycle.Failed || len(result.Interfaces) != 0 {
+			t.Errorf("%s with %+v", result.Outcome, result.Interfaces)
 		}
 		s.want()
 	})

@@ -17,7 +17,6 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/core/render"
 )
 
 // run is the state of the work on one instance.
@@ -26,8 +25,7 @@ type run struct {
 	instanceID string
 	watch      *observer.Observer
 	applier    *executor.Applier
-	attempts   plan.Attempts
-	ledger     identity.Generations
+	attempts   map[identity.UID]plan.Attempts
 	// created are the interfaces that this run created or attached.
 	created  map[string]bool
 	attached int
@@ -35,13 +33,17 @@ type run struct {
 	// failed is set when a call of the last round failed; the next round then reads the instance again.
 	failed   bool
 	failures int
-	// spent is when EC2 first reported the client token of a member as used, until a call has another token. recreatedAt
-	// is when that happened last.
-	spent       map[identity.Key]time.Time
+	// spent is when EC2 first reported the client token of an interface as used, by the name of its object, until a call
+	// has another token. recreatedAt is when that happened last.
+	spent       map[string]time.Time
 	recreatedAt time.Time
-	limits      eni.Limits
-	demand      lifecycle.Desired
-	plan        plan.Plan
+	// decided is when the run decided again about an interface whose client token EC2 refused, by the name of its object.
+	decided map[string]time.Time
+	// givenUp are the interfaces that EC2 does not attach. They are removed, and others are created.
+	givenUp map[string]bool
+	limits  eni.Limits
+	demand  lifecycle.Desired
+	plan    plan.Plan
 }
 
 func (j *Joiner) newRun(instanceID string) *run {
@@ -50,7 +52,8 @@ func (j *Joiner) newRun(instanceID string) *run {
 		Joiner: j, instanceID: instanceID, watch: watch,
 		applier: executor.New(j.Cloud, watch, executor.Options{Members: maxParallelMembers,
 			Removals: maxParallelMembers, Addresses: j.Addresses, Now: j.Now}),
-		ledger: identity.Generations{}, created: map[string]bool{}, spent: map[identity.Key]time.Time{},
+		created: map[string]bool{}, spent: map[string]time.Time{}, decided: map[string]time.Time{},
+		givenUp: map[string]bool{},
 	}
 }
 
@@ -72,13 +75,13 @@ func (r *run) round(ctx context.Context) (lifecycle.Result, time.Duration, error
 	}
 	r.failures = 0
 	wait := 2 * poll
-	if again := r.plan.RequeueAt.Sub(r.Now()); !r.plan.RequeueAt.IsZero() && state.Attachable() {
+	if again := r.plan.Next.Sub(r.Now()); !r.plan.Next.IsZero() && state.Attachable() {
 		wait = min(max(again, poll), snapshotMaxAge)
 	}
 	return r.Config.Evaluate(state, r.demand, r.plan), wait, nil
 }
 
-// settle computes and executes plans until one has no action.
+// settle computes and executes plans until one has no call.
 func (r *run) settle(ctx context.Context) error {
 	found, err := r.find(ctx)
 	if err != nil {
@@ -89,43 +92,71 @@ func (r *run) settle(ctx context.Context) error {
 	}
 	r.failed = false
 	next := func(calls *executor.Pipeline) (again bool, err error) {
-		r.demand = r.Config.Desired(r.look, found)
-		r.plan = r.compute(r.look, r.demand.Declared, r.limits, calls.InFlight())
-		r.announce(ctx, r.plan.Actions)
-		calls.Start(ctx, r.plan.Actions, func() {})
-		return false, nil
+		known := r.watch.Of(r.instanceID)
+		owned := slices.DeleteFunc(networksOf(known.Interfaces), func(i inventory.Record) bool { return r.givenUp[i.ID] })
+		r.demand = r.Config.Desired(r.look, found, owned, r.decided)
+		want := slices.Concat(r.demand.Interfaces, r.removed(known.Interfaces))
+		r.plan = r.compute(r.look, want, r.limits, calls.InFlight())
+		r.announce(ctx, r.plan.Calls)
+		calls.Start(ctx, r.plan.Calls, func() {})
+		return r.renew(), nil
 	}
 	_, err = r.applier.Run(maxRounds, next, r.record)
 	return err
 }
 
-// compute plans for the instance. The generation of its members is the time at which the instance was launched, so that
-// all processes use the same client token.
-func (r *run) compute(
-	look eni.InstanceSnapshot, d render.Declared, limits eni.Limits, inFlight []plan.Action,
-) plan.Plan {
-	for _, claim := range d.Claims {
-		for _, desired := range claim.Interfaces {
-			key := identity.Key{Owner: claim.Owner, Ordinal: desired.Ordinal}
-			r.ledger[key] = max(r.ledger[key], identity.GenerationAt(look.Instance.LaunchedAt))
+// removed returns the interfaces that were given up as objects that are being deleted.
+func (r *run) removed(owned []inventory.Record) []plan.Interface {
+	var all []plan.Interface
+	for _, record := range owned {
+		if r.givenUp[record.ID] {
+			all = append(all, lifecycle.Existing(record, plan.Release))
 		}
 	}
-	known := r.watch.Of(r.instanceID)
-	o := plan.Observed{
-		Owned: networksOf(known.Owned), UsedGenerations: known.UsedGenerations,
-		RemovedExternally: known.RemovedExternally, MissingSince: missingSince(known),
-		Snapshot: &look, Limits: limits, Ledger: r.ledger, Attempts: r.attempts, InFlight: inFlight,
+	return all
+}
+
+// renew decides again about the interfaces that can have no further one under their client token, and reports whether
+// there are any.
+func (r *run) renew() bool {
+	for _, uid := range r.plan.Spent {
+		for _, i := range r.demand.Interfaces {
+			if i.Key.UID != uid {
+				continue
+			}
+			r.decided[i.Key.Name] = later(r.Now(), r.decided[i.Key.Name].Add(time.Second))
+			if i.ENIID != "" {
+				r.givenUp[i.ENIID] = true
+			}
+		}
 	}
-	p := plan.Compute(render.Interfaces(d, render.Evidence{}, o, r.Now()).Desired, o, r.Now())
-	r.ledger = p.Ledger
-	return p
+	return len(r.plan.Spent) > 0
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// compute plans for the instance.
+func (r *run) compute(
+	look eni.InstanceSnapshot, want []plan.Interface, limits eni.Limits, inFlight []plan.Call,
+) plan.Plan {
+	known := r.watch.Of(r.instanceID)
+	return plan.Compute(want, plan.Facts{
+		Interfaces: networksOf(known.Interfaces), MissingSince: missingSince(known), Snapshot: &look, Limits: limits,
+		Attempts: r.attempts, InFlight: inFlight,
+	}, r.Now())
 }
 
 // networksOf returns the interfaces of networks, without those of NodeENIs.
 func networksOf(owned []inventory.Record) []inventory.Record {
 	var ours []inventory.Record
 	for _, r := range owned {
-		if r.Member.Owner.IsNetwork() {
+		if r.Tagged.UID.IsNetwork() {
 			ours = append(ours, r)
 		}
 	}
@@ -133,58 +164,58 @@ func networksOf(owned []inventory.Record) []inventory.Record {
 }
 
 // missingSince returns the time from which an instance that EC2 does not return counts as missing. EC2 may not return a
-// new instance for a while; the generation of its interfaces is its start time.
-func missingSince(known observer.NodeInventory) time.Time {
+// new instance for a while; its interfaces are not older than its start.
+func missingSince(known observer.InstanceInventory) time.Time {
 	since := known.MissingSince
-	for _, record := range known.Owned {
-		if started := record.Member.Generation.Time(); !since.IsZero() && started.Before(since) {
+	for _, record := range known.Interfaces {
+		if started, known := identity.CreatedAt(record.Tags); known && !since.IsZero() && started.Before(since) {
 			since = started
 		}
 	}
 	return since
 }
 
-// do executes actions and records their outcomes.
-func (r *run) do(ctx context.Context, actions []plan.Action) []executor.Outcome {
-	r.announce(ctx, actions)
-	outcomes := r.applier.Do(ctx, actions)
+// do makes calls and records their outcomes.
+func (r *run) do(ctx context.Context, calls []plan.Call) []executor.Outcome {
+	r.announce(ctx, calls)
+	outcomes := r.applier.Do(ctx, calls)
 	r.record(outcomes)
 	return outcomes
 }
 
-// record stores the outcomes of actions.
+// record stores the outcomes of calls.
 func (r *run) record(outcomes []executor.Outcome) {
 	for _, o := range outcomes {
-		r.attempts = r.attempts.After(o.Action, o.Err, r.Now())
+		r.attempts = plan.Record(r.attempts, o.Call, o.Err, r.Now())
 		r.recordToken(o)
-		log := r.Log.With("instance", r.instanceID, "network", o.Action.Of().NodeENI,
-			"action", o.Action.String())
+		log := r.Log.With("instance", r.instanceID, "network", o.Call.Of().NodeENI,
+			"action", o.Call.String())
 		if o.Err != nil {
 			r.failed = true
 			log.Warn("could not be carried out", "class", eni.ErrorClass(o.Err), "err", o.Err)
 			continue
 		}
-		r.recordCreated(o.Action)
+		r.recordCreated(o.Call)
 		log.Info("carried out")
-		if create, is := o.Action.(plan.Create); is {
+		if create, is := o.Call.(plan.Create); is {
 			r.warnOfNeighbours(create, log)
 		}
 	}
 }
 
-// recordToken stores which members wait because their client token is used. The wait of a member ends with the first
+// recordToken stores which interfaces wait because their client token is used. The wait ends with the first
 // call that has another token.
 func (r *run) recordToken(o executor.Outcome) {
-	create, is := o.Action.(plan.Create)
+	create, is := o.Call.(plan.Create)
 	if !is {
 		return
 	}
-	_, waits := r.spent[create.Member.Key]
+	_, waits := r.spent[create.Key.Name]
 	switch isSpent := eni.ErrorClass(o.Err) == eni.IdempotencyMismatch; {
 	case isSpent && !waits:
-		r.spent[create.Member.Key] = r.Now()
+		r.spent[create.Key.Name] = r.Now()
 	case !isSpent && waits:
-		delete(r.spent, create.Member.Key)
+		delete(r.spent, create.Key.Name)
 		r.recreatedAt = r.Now()
 	}
 }
@@ -216,13 +247,13 @@ func (r *run) extend(until time.Time, timeout time.Duration) time.Time {
 }
 
 // announce calls Attaching for each interface that is about to be attached.
-func (r *run) announce(ctx context.Context, actions []plan.Action) {
+func (r *run) announce(ctx context.Context, calls []plan.Call) {
 	if r.Attaching == nil {
 		return
 	}
-	for _, action := range actions {
-		for _, record := range r.watch.Of(r.instanceID).Owned {
-			if attach, is := action.(plan.Attach); is && record.ID == attach.InterfaceID {
+	for _, call := range calls {
+		for _, record := range r.watch.Of(r.instanceID).Interfaces {
+			if attach, is := call.(plan.Attach); is && record.ID == attach.InterfaceID {
 				r.Attaching(ctx, record.MAC)
 			}
 		}
@@ -230,14 +261,14 @@ func (r *run) announce(ctx context.Context, actions []plan.Action) {
 }
 
 // recordCreated stores the interfaces that were created or attached.
-func (r *run) recordCreated(action plan.Action) {
-	switch a := action.(type) {
+func (r *run) recordCreated(call plan.Call) {
+	switch c := call.(type) {
 	case plan.Attach:
-		r.created[a.InterfaceID] = true
+		r.created[c.InterfaceID] = true
 		r.attached++
 	case plan.Create:
-		for _, record := range r.watch.Of(r.instanceID).Owned {
-			if record.Member.Key == a.Member.Key && record.Member.Generation == a.Member.Generation {
+		for _, record := range r.watch.Of(r.instanceID).Interfaces {
+			if record.CreatedFor == c.Key.UID {
 				r.created[record.ID] = true
 			}
 		}
@@ -245,19 +276,19 @@ func (r *run) recordCreated(action plan.Action) {
 }
 
 // rollBack removes interfaces of the instance until none is left or detachTimeout has passed. It reads before each
-// attempt: a NodeENI may have adopted one meanwhile.
+// attempt: an object may have taken one over meanwhile.
 func (r *run) rollBack(ctx context.Context, which func(inventory.Record) bool, why string) {
 	ctx, cancel := context.WithTimeout(ctx, detachTimeout)
 	defer cancel()
 	for ctx.Err() == nil {
-		if !slices.ContainsFunc(networksOf(r.watch.Of(r.instanceID).Owned), which) {
+		if !slices.ContainsFunc(networksOf(r.watch.Of(r.instanceID).Interfaces), which) {
 			return
 		}
 		if _, err := r.watch.DescribeInstance(ctx, r.instanceID); err != nil {
 			r.Log.Warn("reading EC2 failed before the removal of interfaces; the program retries",
 				"instance", r.instanceID, "err", err)
 		} else {
-			r.do(ctx, lifecycle.RollbackActions(r.watch.Of(r.instanceID).Owned, which, why))
+			r.do(ctx, lifecycle.RollbackCalls(r.watch.Of(r.instanceID).Interfaces, which, why))
 		}
 		r.waitForTransitions(ctx, 5*poll)
 	}
@@ -269,8 +300,8 @@ func (r *run) rolledBack(id string, unused bool) bool { return unused || r.creat
 
 // withoutRolledBack removes from a result the interfaces that the rollback removed, or left to garbage collection.
 func (r *run) withoutRolledBack(result Result, unused bool) Result {
-	result.Members = slices.DeleteFunc(slices.Clone(result.Members), func(m plan.Member) bool {
-		return m.Interface == nil || r.rolledBack(m.Interface.ID, unused)
+	result.Interfaces = slices.DeleteFunc(slices.Clone(result.Interfaces), func(s plan.State) bool {
+		return s.Interface == nil || r.rolledBack(s.Interface.ID, unused)
 	})
 	return result
 }
@@ -293,7 +324,9 @@ func (r *run) waitForTransitions(ctx context.Context, most time.Duration) {
 
 // inTransition reports whether EC2 is changing an interface of the instance.
 func (r *run) inTransition() bool {
-	return slices.ContainsFunc(r.watch.Of(r.instanceID).Owned, func(i inventory.Record) bool { return i.InTransition() })
+	return slices.ContainsFunc(r.watch.Of(r.instanceID).Interfaces, func(i inventory.Record) bool {
+		return i.InTransition()
+	})
 }
 
 // backoff returns how long to wait after a failed read.
@@ -303,6 +336,6 @@ func (r *run) backoff() time.Duration {
 }
 
 func (r *run) result(v lifecycle.Result) Result {
-	return Result{Result: v, Instance: r.look.Instance, Limits: r.limits, Members: r.plan.Members,
+	return Result{Result: v, Instance: r.look.Instance, Limits: r.limits, Interfaces: r.plan.Interfaces,
 		Served: r.demand.Served, Attached: r.attached}
 }

@@ -38,8 +38,8 @@ func TestAnInterfaceWithoutAnOwnerServesANetwork(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		s.sim.ResetCalls()
-		if result := s.ensure(t.Context(), s.joiner(), join.Request{}); result.Outcome != lifecycle.Ready || len(result.Members) != 2 {
-			t.Errorf("imported: %+v of %d members", result.Result, len(result.Members))
+		if result := s.ensure(t.Context(), s.joiner(), join.Request{}); result.Outcome != lifecycle.Ready || len(result.Interfaces) != 2 {
+			t.Errorf("imported: %+v of %d interfaces", result.Result, len(result.Interfaces))
 		}
 		if calls := s.sim.Calls().Actions; calls["CreateNetworkInterface"].Count+calls["DetachNetworkInterface"].Count+calls["AttachNetworkInterface"].Count != 0 {
 			t.Errorf("imported: %v", calls)

@@ -433,14 +433,14 @@ func (h *Handler) logUnlisted(alive map[string]bool, held map[string]map[string]
 func networksOf(cluster string, owned []eni.Interface) map[string]map[string]int {
 	held := map[string]map[string]int{}
 	for _, i := range owned {
-		m, verdict := identity.Read(cluster, i.Tags)
-		if verdict != identity.Owned || !m.Owner.IsNetwork() {
+		tagged, verdict := identity.Read(cluster, i.Tags)
+		if verdict != identity.Owned || !tagged.UID.IsNetwork() {
 			continue
 		}
-		if held[m.InstanceID] == nil {
-			held[m.InstanceID] = map[string]int{}
+		if held[tagged.InstanceID] == nil {
+			held[tagged.InstanceID] = map[string]int{}
 		}
-		held[m.InstanceID][m.NodeENI]++
+		held[tagged.InstanceID][tagged.NodeENI]++
 	}
 	return held
 }

@@ -280,8 +280,9 @@ func TestAnInstanceOfNoGroupIsServed(t *testing.T) {
 func TestATickLooksAtWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := func(instanceID, network string) eni.Interface {
-			m := identity.Member{Cluster: "c", NodeENI: network, Node: "n", InstanceID: instanceID, Key: identity.Key{Owner: identity.NetworkOwner(network)}, Generation: 1}
-			return eni.Interface{ID: "eni-1", Tags: m.Tags(time.Unix(1, 0), nil)}
+			key := identity.Interface{Cluster: "c", UID: identity.NetworkUID(network, 0, time.Unix(1, 0)), Name: identity.ObjectName(network, instanceID, 0),
+				NodeENI: network, Node: "n", InstanceID: instanceID}
+			return eni.Interface{ID: "eni-1", Tags: key.Tags(time.Unix(1, 0), nil)}
 		}
 		var log bytes.Buffer
 		w := &environment{

@@ -22,9 +22,9 @@ func TestAudit(t *testing.T) {
 	if w, err := a.since(begun); err != nil || w.count != 0 {
 		t.Fatalf("%d writes before there is a log: %v", w.count, err)
 	}
-	first := line(user, "nodeenistates", 0, time.Second)
+	first := line(user, "networkinterfaces", 0, time.Second)
 	last := line(user, "nodes", 2*time.Second, 3*time.Second)
-	grow(t, a.path, first+line(user, "leases", 0, 0)+line("agent", "nodeenistates", 0, 0)+`{"objectRef":{}}`+"\n"+last[:20])
+	grow(t, a.path, first+line(user, "leases", 0, 0)+line("agent", "networkinterfaces", 0, 0)+`{"objectRef":{}}`+"\n"+last[:20])
 	if w, err := a.since(begun); err != nil || w.count != 1 || w.p99() != 1 {
 		t.Errorf("%d writes, 99 %% within %g s: %v", w.count, w.p99(), err)
 	}

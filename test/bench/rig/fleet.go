@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	networkingv1alpha1ac "github.com/multieni/multieni/api/applyconfiguration/api/v1alpha1"
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/test/synctest/bubble"
@@ -85,10 +85,10 @@ func (r *Rig) declare(ctx context.Context) error {
 }
 
 // playAgents reports the links of interfaces as soon as they are attached, as the agents of all nodes do. A controller
-// without NodeENIStates has none.
+// without NetworkInterfaces has none.
 func (r *Rig) playAgents(ctx context.Context) error {
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
-	w, err := r.kube.Watch(watching, &v1alpha1.NodeENIStateList{})
+	w, err := r.kube.Watch(watching, &v1alpha1.NetworkInterfaceList{})
 	if err != nil {
 		stop()
 		return err
@@ -97,8 +97,8 @@ func (r *Rig) playAgents(ctx context.Context) error {
 	go func() {
 		defer close(ended)
 		for e := range w.ResultChan() {
-			if state, ok := e.Object.(*v1alpha1.NodeENIState); ok {
-				r.reportLinks(watching, state)
+			if n, ok := e.Object.(*v1alpha1.NetworkInterface); ok {
+				r.reportLink(watching, n)
 			}
 		}
 	}()
@@ -110,25 +110,17 @@ func (r *Rig) playAgents(ctx context.Context) error {
 	return nil
 }
 
-func (r *Rig) reportLinks(ctx context.Context, state *v1alpha1.NodeENIState) {
-	var links []any
-	for _, i := range state.Status.Interfaces {
-		if i.Phase == v1alpha1.PhaseAttached {
-			links = append(links, map[string]any{
-				"macAddress": i.MACAddress, "nodeENI": i.NodeENI, "eniID": i.ENIID, "state": string(v1alpha1.LinkReady),
-				"mtu": int64(9001),
-			})
-		}
-	}
-	if len(links) == len(state.Status.Links) {
+func (r *Rig) reportLink(ctx context.Context, n *v1alpha1.NetworkInterface) {
+	if n.Status.AttachmentID == "" || n.Status.Node != nil || n.DeletionTimestamp != nil {
 		return
 	}
-	patch := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"links": links}}}
-	patch.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("NodeENIState"))
-	patch.SetName(state.Name)
-	// A state that was deleted meanwhile needs no report.
-	_ = r.kube.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch),
-		client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership)
+	report := networkingv1alpha1ac.NodeReport().WithObservedGeneration(n.Generation).
+		WithAgent(networkingv1alpha1ac.AgentProcess().WithBootID("boot").WithProcessID("process")).
+		WithLink(networkingv1alpha1ac.LinkReport().WithState(v1alpha1.LinkReady).WithReason("LinkReady").WithMTU(9001))
+	apply := networkingv1alpha1ac.NetworkInterface(n.Name).WithResourceVersion(n.ResourceVersion).
+		WithStatus(networkingv1alpha1ac.NetworkInterfaceStatus().WithNode(report))
+	// An object that changed meanwhile has another event, and one that is gone needs no report.
+	_ = r.kube.Status().Apply(ctx, apply, client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership)
 }
 
 // holding counts, from the true state of EC2, the nodes with all their interfaces and the interfaces that are not as

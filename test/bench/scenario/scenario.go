@@ -183,7 +183,7 @@ func strays() Figure {
 }
 
 func writesPerENI() Figure {
-	return Figure{What: "Kubernetes API writes per ENI", Key: APIWritesENI, Target: AtMost(2), Fail: AtMost(3)}
+	return Figure{What: "Kubernetes API writes per ENI", Key: APIWritesENI, Target: AtMost(2.1), Fail: AtMost(3)}
 }
 
 // curve is the earliest time at which EC2 has the tokens for a node's interfaces, if a controller serves one node after

@@ -129,18 +129,18 @@ func (t *turnover) allReady() bool {
 	return true
 }
 
-// unready returns what the NodeENIStates of nodes that are not ready say.
+// unready returns what the interfaces of nodes that are not ready say.
 func (t *turnover) unready() string {
-	var all v1alpha1.NodeENIStateList
+	var all v1alpha1.NetworkInterfaceList
 	t.Must(t.User.List(t.Context(), &all))
-	said := map[string]v1alpha1.NodeENIState{}
-	for _, state := range all.Items {
-		said[state.Name] = state
+	said := map[string]string{}
+	for _, n := range all.Items {
+		said[n.Spec.NodeName] += fmt.Sprintf("%s: %+v %+v\n", n.Name, n.Spec, n.Status)
 	}
 	var text strings.Builder
 	for _, node := range t.alive {
-		if state := said[node.Name]; state.Status.Attached < scenario.MembersPerNode {
-			fmt.Fprintf(&text, "%s, instance %s: %+v %+v\n", node.Name, bubble.InstanceOf(node), state.Spec, state.Status)
+		if !t.attached[node.Name] {
+			fmt.Fprintf(&text, "%s, instance %s: %s", node.Name, bubble.InstanceOf(node), said[node.Name])
 		}
 	}
 	return text.String()

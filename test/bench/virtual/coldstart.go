@@ -132,10 +132,11 @@ func worldOf(s scenario.Scenario) awssim.World {
 		return w
 	}
 	for n := range 5 * s.Nodes {
-		m := identity.Member{
+		m := identity.Interface{
 			Cluster: leakyCluster, NodeENI: "gone", Node: fmt.Sprintf("gone-%d", n/2), InstanceID: fmt.Sprintf("i-%017x", n/2),
-			Key: identity.Key{Owner: "00000000-0000-4000-8000-00000000dead", Ordinal: n % 2}, Generation: 1,
+			UID: identity.UID(fmt.Sprintf("00000000-0000-4000-8000-%012x", 0xdead0000+n)), Ordinal: n % 2,
 		}
+		m.Name = identity.ObjectName(m.NodeENI, m.InstanceID, m.Ordinal)
 		w.NetworkInterfaces = append(w.NetworkInterfaces, ec2.WorldInterface{
 			SubnetID: bubble.SubnetIDs("data")[0], Description: "leak",
 			Tags: ec2.Tags(m.Tags(time.Now().Add(-24*time.Hour), nil)),

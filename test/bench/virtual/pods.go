@@ -4,16 +4,14 @@
 package virtual
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	networkingv1alpha1ac "github.com/multieni/multieni/api/applyconfiguration/api/v1alpha1"
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/host/agent"
@@ -127,21 +125,29 @@ func (h *podHost) waited() time.Duration {
 	return waited
 }
 
-// network returns the pod network of the node.
-func (h *podHost) network() podnet.Network {
+// object returns the interface with the pod network of the node.
+func (h *podHost) object() *v1alpha1.NetworkInterface {
 	h.Helper()
-	interfaces := h.State(h.name).Status.Interfaces
-	n := slices.IndexFunc(interfaces, func(i v1alpha1.InterfaceState) bool { return i.Pods != nil })
+	interfaces := h.Interfaces(h.name)
+	n := slices.IndexFunc(interfaces, func(n v1alpha1.NetworkInterface) bool { return n.Spec.Pods != nil })
 	if n < 0 {
 		h.Fatalf("node %s has no pod network", h.name)
 	}
-	return agent.PodNetwork(interfaces[n], h.name, 9001)
+	return &interfaces[n]
+}
+
+// network returns the pod network of the node.
+func (h *podHost) network() podnet.Network {
+	h.Helper()
+	network, _ := agent.Network(h.object(), h.name, 9001)
+	network.Phase = podnet.Open // no agent runs that opens it
+	return network
 }
 
 // start gives a pod an address, if one is free.
 func (h *podHost) start(pod string) bool {
 	h.Helper()
-	mine, err := h.network().Allocate(h.leases,
+	mine, err := h.network().Allocate(h.leases, nil,
 		podnet.Holder{ContainerID: pod, Interface: "net1", PodNamespace: "default", Pod: pod}, podnet.Request{}, time.Now())
 	h.leases = append(h.leases, mine...)
 	return err == nil
@@ -150,31 +156,20 @@ func (h *podHost) start(pod string) bool {
 // report writes the report of the agent.
 func (h *podHost) report() {
 	h.Helper()
-	network := h.network()
+	n := h.object()
+	network, _ := agent.Network(n, h.name, 9001)
 	use := network.Usage(h.leases, time.Now())
-	told := v1alpha1.PodNetworkState{
-		Network: network.Name, NodeENI: network.NodeENI, ENIID: network.ENI, Ready: true, Reason: v1alpha1.ReasonNetworkReady,
-		Used: int32(use.IPv4.Used), Free: int32(use.IPv4.Free), Capacity: int32(use.Capacity),
-	}
-	for _, p := range use.IPv4.Prefixes {
-		told.Prefixes = append(told.Prefixes,
-			v1alpha1.PodPrefix{CIDR: p.CIDR.String(), Used: int32(p.Used), Phase: v1alpha1.PodPrefixActive})
-	}
-	for _, p := range use.Pods[:min(len(use.Pods), v1alpha1.MaxPodsOfNetwork)] {
-		told.Pods = append(told.Pods, v1alpha1.PodReference{Namespace: "default", Name: p.Name})
-	}
-	told.PodsOmitted = int32(len(use.Pods) - len(told.Pods))
+	declared := n.Spec.Pods.IPv4
+	demand := podnet.Demand{Min: int(declared.Min), Max: int(declared.Max), Spare: int(declared.Spare)}
 	if use.IPv4.Free < scenario.SparePerNode && h.lacking.IsZero() {
-		h.lacking, h.had = time.Now(), len(use.IPv4.Prefixes)
+		h.lacking, h.had = time.Now(), len(network.IPv4.Prefixes)
 	}
-	content, err := json.Marshal(map[string]any{
-		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeENIState",
-		"metadata": map[string]any{"name": h.name},
-		"status":   map[string]any{"podNetworks": []v1alpha1.PodNetworkState{told}},
-	})
-	h.Must(err)
-	state := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: h.name}}
-	patch := client.RawPatch(types.ApplyPatchType, content)
-	h.Must(h.User.Status().Patch(h.Context(), state, patch, client.FieldOwner(v1alpha1.FieldOwnerAgent),
-		client.ForceOwnership))
+	report := networkingv1alpha1ac.NodeReport().WithOpen(true).WithObservedGeneration(n.Generation).
+		WithAgent(networkingv1alpha1ac.AgentProcess().WithBootID("boot").WithProcessID(h.name)).
+		WithPods(networkingv1alpha1ac.PodsReport().WithReady(true).WithReason(v1alpha1.ReasonNetworkReady).
+			WithWanted(int32(network.Wanted(h.leases, demand, time.Now()))).WithCapacity(int32(use.Capacity)).
+			WithUsed(int32(use.IPv4.Used)).WithFree(int32(use.IPv4.Free)))
+	apply := networkingv1alpha1ac.NetworkInterface(n.Name).
+		WithStatus(networkingv1alpha1ac.NetworkInterfaceStatus().WithNode(report))
+	h.Must(h.User.Status().Apply(h.Context(), apply, client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership))
 }

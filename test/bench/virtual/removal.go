@@ -25,9 +25,9 @@ func undeclare(s *stage) {
 		s.Must(s.User.Delete(s.Context(), &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	s.enter("interfaces are removed", func() float64 { return 1 - s.readyPart() })
-	s.await(6*time.Hour, "an end of the NodeENIs and NodeENIStates", func() bool {
-		_, states := s.readyNow()
-		return states == 0 && s.isGone("data") && s.isGone("storage")
+	s.await(6*time.Hour, "an end of the NodeENIs and NetworkInterfaces", func() bool {
+		_, objects := s.readyNow()
+		return objects == 0 && s.isGone("data") && s.isGone("storage")
 	})
 	s.measured[scenario.Makespan] = time.Since(begun).Seconds()
 	time.Sleep(settle)
@@ -59,17 +59,17 @@ func terminate(s *stage) {
 		s.Must(s.EC2.Terminate(bubble.InstanceOf(&node)))
 	}
 	s.enter("everything goes", func() float64 {
-		_, states := s.readyNow()
-		return 1 - float64(states)/float64(s.Nodes)
+		_, objects := s.readyNow()
+		return 1 - float64(objects)/float64(s.Nodes*scenario.MembersPerNode)
 	})
 	for len(fleet) > 0 {
 		time.Sleep(2 * time.Second)
 		s.bury(fleet)
 	}
 	terminated := time.Now()
-	s.await(6*time.Hour, "an end of the NodeENIStates", func() bool {
-		_, states := s.readyNow()
-		return states == 0
+	s.await(6*time.Hour, "an end of the NetworkInterfaces", func() bool {
+		_, objects := s.readyNow()
+		return objects == 0
 	})
 	s.mu.Lock()
 	s.measured[scenario.ObjectsGone] = max(0, s.lastGone.Sub(terminated).Seconds())

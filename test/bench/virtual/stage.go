@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,11 +43,13 @@ type stage struct {
 	// ready is when each node first was ready, attached whether it is now. Neither has a node that was removed.
 	ready    map[string]time.Time
 	attached map[string]bool
-	states   map[string]bool
-	lastGone time.Time
-	curve    []scenario.Point
-	phase    string
-	done     func() float64
+	// interfaces are the interfaces of each node that are ready, and objects all that exist.
+	interfaces map[string]map[string]bool
+	objects    map[string]bool
+	lastGone   time.Time
+	curve      []scenario.Point
+	phase      string
+	done       func() float64
 }
 
 func newStage(t *testing.T, s scenario.Scenario, tell func(Event)) *stage {
@@ -54,7 +57,8 @@ func newStage(t *testing.T, s scenario.Scenario, tell func(Event)) *stage {
 	st := &stage{
 		Cluster: bubble.NewWithLatencies(t, worldOf(s), latenciesOf(s)), Scenario: s, tell: tell,
 		measured: map[string]float64{}, born: time.Now(),
-		ready: map[string]time.Time{}, attached: map[string]bool{}, states: map[string]bool{},
+		ready: map[string]time.Time{}, attached: map[string]bool{}, objects: map[string]bool{},
+		interfaces: map[string]map[string]bool{},
 	}
 	st.enter("set-up", func() float64 { return 0 })
 	st.follow()
@@ -105,40 +109,48 @@ func (s *stage) follow() {
 	s.Helper()
 	// Longer than any scenario.
 	long := int64((30 * 24 * time.Hour).Seconds())
-	w, err := s.User.Watch(s.Context(), &v1alpha1.NodeENIStateList{},
+	w, err := s.User.Watch(s.Context(), &v1alpha1.NetworkInterfaceList{},
 		&client.ListOptions{Raw: &metav1.ListOptions{TimeoutSeconds: &long}})
 	s.Must(err)
 	go func() {
 		for event := range w.ResultChan() {
-			if state, ok := event.Object.(*v1alpha1.NodeENIState); ok {
-				s.note(state, event.Type == watch.Deleted)
+			if n, ok := event.Object.(*v1alpha1.NetworkInterface); ok {
+				s.note(n, event.Type == watch.Deleted)
 			}
 		}
 	}()
 	s.Cleanup(w.Stop)
 }
 
-func (s *stage) note(state *v1alpha1.NodeENIState, isGone bool) {
+func (s *stage) note(n *v1alpha1.NetworkInterface, isGone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, was := time.Now(), s.attached[state.Name]
-	is := !isGone && state.Status.Attached >= scenario.MembersPerNode
+	now, node := time.Now(), n.Spec.NodeName
 	if isGone {
-		delete(s.states, state.Name)
+		delete(s.objects, n.Name)
 		s.lastGone = now
 	} else {
-		s.states[state.Name] = true
+		s.objects[n.Name] = true
 	}
+	if s.interfaces[node] == nil {
+		s.interfaces[node] = map[string]bool{}
+	}
+	if !isGone && meta.IsStatusConditionTrue(n.Status.Conditions, v1alpha1.ConditionReady) {
+		s.interfaces[node][n.Name] = true
+	} else {
+		delete(s.interfaces[node], n.Name)
+	}
+	was, is := s.attached[node], len(s.interfaces[node]) >= scenario.MembersPerNode
 	if is == was {
 		return
 	}
 	if is {
-		s.attached[state.Name] = true
-		if s.ready[state.Name].IsZero() {
-			s.ready[state.Name] = now
+		s.attached[node] = true
+		if s.ready[node].IsZero() {
+			s.ready[node] = now
 		}
 	} else {
-		delete(s.attached, state.Name)
+		delete(s.attached, node)
 	}
 	if !s.begun.IsZero() {
 		s.curve = append(s.curve, scenario.Point{Seconds: now.Sub(s.begun).Seconds(), Nodes: len(s.attached)})
@@ -152,11 +164,11 @@ func (s *stage) readyAt(node string) time.Time {
 	return s.ready[node]
 }
 
-// readyNow returns how many nodes are ready, and how many NodeENIStates there are.
-func (s *stage) readyNow() (ready, states int) {
+// readyNow returns how many nodes are ready, and how many NetworkInterfaces there are.
+func (s *stage) readyNow() (ready, objects int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.attached), len(s.states)
+	return len(s.attached), len(s.objects)
 }
 
 // readyPart is the part of the fleet that is ready.
@@ -180,9 +192,9 @@ func (s *stage) await(within time.Duration, what string, is func() bool) {
 	s.Helper()
 	for begun := time.Now(); !is(); time.Sleep(time.Second) {
 		if time.Since(begun) > within {
-			ready, states := s.readyNow()
-			s.Fatalf("after %s there is still not %s: %d nodes are ready, there are %d NodeENIStates", within, what,
-				ready, states)
+			ready, objects := s.readyNow()
+			s.Fatalf("after %s there is still not %s: %d nodes are ready, there are %d NetworkInterfaces", within, what,
+				ready, objects)
 		}
 	}
 }

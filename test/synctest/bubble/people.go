@@ -8,10 +8,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -51,12 +53,30 @@ func (c *Cluster) Node(name string) *corev1.Node {
 	return &n
 }
 
-// State reads the NodeENIState of a node.
-func (c *Cluster) State(name string) *v1alpha1.NodeENIState {
+// Interfaces reads the NetworkInterfaces of a node, by name.
+func (c *Cluster) Interfaces(node string) []v1alpha1.NetworkInterface {
 	c.Helper()
-	var s v1alpha1.NodeENIState
-	c.Must(c.User.Get(c.Context(), client.ObjectKey{Name: name}, &s))
-	return &s
+	var all v1alpha1.NetworkInterfaceList
+	c.Must(c.User.List(c.Context(), &all))
+	return slices.DeleteFunc(all.Items, func(n v1alpha1.NetworkInterface) bool { return n.Spec.NodeName != node })
+}
+
+// Interface reads the only NetworkInterface of a node.
+func (c *Cluster) Interface(node string) *v1alpha1.NetworkInterface {
+	c.Helper()
+	all := c.Interfaces(node)
+	if len(all) != 1 {
+		c.Fatalf("node %s has %d interfaces", node, len(all))
+	}
+	return &all[0]
+}
+
+// Reason returns why an interface is Ready or not.
+func Reason(n v1alpha1.NetworkInterface) (reason, message string) {
+	if c := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+		return c.Reason, c.Message
+	}
+	return "", ""
 }
 
 // InstanceID returns the instance behind a Node.

@@ -136,7 +136,7 @@ func (r *Replica) noteWrite(request *http.Request) (answered func()) {
 	return func() {}
 }
 
-// writeOf names a request by its method, resource and subresource: "PATCH nodeenistates/status".
+// writeOf names a request by its method, resource and subresource: "PATCH networkinterfaces/status".
 func writeOf(request *http.Request) string {
 	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
 	// api/v1/..., or apis/GROUP/VERSION/..., and then namespaces/NAME/... for namespaced objects.

@@ -41,7 +41,7 @@ func (c *Cluster) Wanted() []Member {
 			zone, instance, _ := strings.Cut(strings.TrimPrefix(node.Spec.ProviderID, "aws:///"), "/")
 			for _, subnet := range n.Spec.SubnetIDs {
 				if subnet[len(subnet)-1] == zone[len(zone)-1] {
-					all = append(all, Member{string(n.UID), instance, subnet, ec2.Attached, n.Spec.Description})
+					all = append(all, Member{n.Name, instance, subnet, ec2.Attached, n.Spec.Description})
 				}
 			}
 		}
@@ -71,7 +71,7 @@ func (c *Cluster) OwnedBy(name string) []Member {
 		if i.Tags[identity.TagCluster] != name {
 			continue
 		}
-		m := Member{i.Tags[identity.TagNodeENIUID], i.Tags[identity.TagInstanceID], i.SubnetID, i.Status, i.Description}
+		m := Member{i.Tags[identity.TagNodeENI], i.Tags[identity.TagInstanceID], i.SubnetID, i.Status, i.Description}
 		if a := i.Attachment; a != nil {
 			m.Attachment = a.Status
 			if a.InstanceID != m.Instance || !a.DeleteOnTermination {
@@ -129,11 +129,11 @@ func (c *Cluster) Difference() string {
 		}
 		said += int(n.Status.Attached)
 	}
-	var states v1alpha1.NodeENIStateList
-	c.Must(c.User.List(c.Context(), &states))
-	for _, s := range states.Items {
-		if s.DeletionTimestamp.IsZero() && !ready(s.Status.Conditions, s.Generation) {
-			return fmt.Sprintf("NodeENIState %s is under way: %v", s.Name, s.Status.Conditions)
+	var objects v1alpha1.NetworkInterfaceList
+	c.Must(c.User.List(c.Context(), &objects))
+	for _, n := range objects.Items {
+		if !n.DeletionTimestamp.IsZero() || !ready(n.Status.Conditions, n.Generation) {
+			return fmt.Sprintf("NetworkInterface %s is under way: %v", n.Name, n.Status.Conditions)
 		}
 	}
 	wanted := c.Wanted()

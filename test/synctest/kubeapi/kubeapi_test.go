@@ -124,6 +124,10 @@ func TestAFieldManagerKeepsTheStatusOfAnother(t *testing.T) {
 	}
 	apply("one", func(s *v1alpha1.NodeENIStatus) { s.Subnets = []v1alpha1.ResolvedSubnet{{ID: "subnet-1"}} })
 	apply("two", func(s *v1alpha1.NodeENIStatus) { s.SecurityGroups = []string{"sg-1"} })
+	late := &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: n.Name, ResourceVersion: "1"}}
+	if err := status.WriteLocked(t.Context(), c, "one", late); !apierrors.IsConflict(err) {
+		t.Fatalf("%v", err)
+	}
 	apply("one", func(*v1alpha1.NodeENIStatus) {})
 	must(t, c.Get(t.Context(), client.ObjectKeyFromObject(n), n))
 	if len(n.Status.Subnets) != 0 || len(n.Status.SecurityGroups) != 1 {
@@ -144,6 +148,26 @@ func TestFinalizersKeepAnObject(t *testing.T) {
 	must(t, c.Patch(t.Context(), n, client.MergeFrom(before)))
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(n), n); !apierrors.IsNotFound(err) {
 		t.Errorf("without finalizers the object is still there: %v", err)
+	}
+}
+
+func TestAListHasPages(t *testing.T) {
+	c := connect(t)
+	for n := range 5 {
+		must(t, c.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", n)}}))
+	}
+	var names []string
+	pages, token := 0, ""
+	for pages == 0 || token != "" {
+		var page corev1.NodeList
+		must(t, c.List(t.Context(), &page, client.Limit(2), client.Continue(token)))
+		for _, n := range page.Items {
+			names = append(names, n.Name)
+		}
+		pages, token = pages+1, page.Continue
+	}
+	if got := fmt.Sprint(names); pages != 3 || got != "[n0 n1 n2 n3 n4]" {
+		t.Errorf("%d pages: %s", pages, got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -131,14 +132,21 @@ func (s *Server) create(c *collection, namespace string, after *unstructured.Uns
 	return s.put(c, k, after)
 }
 
-// update stores an object as a function changes it. It removes an object that is being deleted and has no finalizer.
-func (s *Server) update(c *collection, k key, change func(*unstructured.Unstructured) error) (*object, error) {
+// update stores an object as a function changes it. It removes an object that is being deleted and has no finalizer. A
+// refused change leaves all as it was, what each field manager applied among it.
+func (s *Server) update(c *collection, k key, change func(*unstructured.Unstructured) error) (_ *object, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, err := c.find(k)
 	if err != nil {
 		return nil, err
 	}
+	applied := maps.Clone(c.applied[k])
+	defer func() {
+		if err != nil {
+			c.applied[k] = applied
+		}
+	}()
 	after := before.DeepCopy()
 	if err := change(after); err != nil {
 		return nil, err
@@ -189,16 +197,16 @@ func keepIdentity(before *object, after *unstructured.Unstructured) {
 }
 
 // delete requests the deletion of an object. An object without finalizers is removed at once.
-func (s *Server) delete(c *collection, k key, uid types.UID) (*object, error) {
+func (s *Server) delete(c *collection, k key, uid types.UID, version string) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, err := c.find(k)
 	switch {
 	case err != nil:
 		return nil, err
-	case uid != "" && uid != before.GetUID():
+	case uid != "" && uid != before.GetUID(), version != "" && version != before.GetResourceVersion():
 		return nil, apierrors.NewConflict(c.groupResource(), k.name,
-			fmt.Errorf("the UID in the precondition is not the object's"))
+			fmt.Errorf("the UID or the version in the precondition is not the object's"))
 	case len(before.GetFinalizers()) == 0:
 		return s.remove(c, k, before.DeepCopy())
 	case before.GetDeletionTimestamp() != nil:
@@ -212,9 +220,12 @@ func (s *Server) delete(c *collection, k key, uid types.UID) (*object, error) {
 
 // put stores the next version of an object, and sends it to watches.
 func (s *Server) put(c *collection, k key, after *unstructured.Unstructured) (*object, error) {
-	happened := added
-	if c.objects[k] != nil {
-		happened = modified
+	happened, stored := added, map[string]any(nil)
+	if before := c.objects[k]; before != nil {
+		happened, stored = modified, before.Object
+	}
+	if err := s.schemas.CheckRules(after.Object, stored); err != nil {
+		return nil, err
 	}
 	o, err := s.next(c, after)
 	if err != nil {

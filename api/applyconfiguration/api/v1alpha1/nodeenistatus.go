@@ -35,9 +35,14 @@ type NodeENIStatusApplyConfiguration struct {
 	// drifted is the number of interfaces that differ from the spec in a way
 	// that cannot be changed in place.
 	Drifted *int32 `json:"drifted,omitempty"`
+	// turns are the interfaces that are being replaced. The object of a live
+	// interface that is still desired is deleted, and loses its interface, only
+	// while it is listed. An entry stays until the successor is ready. The
+	// entries name at most maxUnavailable instances.
+	Turns []TurnApplyConfiguration `json:"turns,omitempty"`
 	// attachments are the desired interfaces, one entry each, at most 100, in
 	// the order of node and device index; interfaces that exist in EC2 come
-	// first. The NodeENIState of a node has more entries, with more detail.
+	// first. NetworkInterfaces have all of them, with more detail.
 	Attachments []AttachmentApplyConfiguration `json:"attachments,omitempty"`
 	// attachmentsOmitted is the number of interfaces that attachments does not
 	// list.
@@ -125,6 +130,19 @@ func (b *NodeENIStatusApplyConfiguration) WithBlocked(value int32) *NodeENIStatu
 // If called multiple times, the Drifted field is set to the value of the last call.
 func (b *NodeENIStatusApplyConfiguration) WithDrifted(value int32) *NodeENIStatusApplyConfiguration {
 	b.Drifted = &value
+	return b
+}
+
+// WithTurns adds the given value to the Turns field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Turns field.
+func (b *NodeENIStatusApplyConfiguration) WithTurns(values ...*TurnApplyConfiguration) *NodeENIStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithTurns")
+		}
+		b.Turns = append(b.Turns, *values[i])
+	}
 	return b
 }
 
