@@ -65,14 +65,18 @@ func (run *run) confirm(ctx context.Context, calls []plan.Call) error {
 	return nil
 }
 
-// mayCreate reports whether the API server has the object of a call without an interface.
+// mayCreate reports whether the API server has the object of a call without an interface. The plan for an object that
+// is being deleted repeats a call, and one for another object must not be too late.
 func (run *run) mayCreate(ctx context.Context, uid identity.UID, _ plan.Call) (bool, error) {
 	cached := run.gathered.object(uid)
 	if cached == nil {
 		return false, nil
 	}
 	live, err := object.Live(ctx, run.r.Reader, cached)
-	return err == nil && live != nil && live.Status.ENIID == "" && live.DeletionTimestamp == nil, err
+	if err != nil || live == nil || live.Status.ENIID != "" {
+		return false, err
+	}
+	return live.DeletionTimestamp == nil || cached.DeletionTimestamp != nil, nil
 }
 
 // mayRemove reports whether the API server has the object of a call as the call supposes: final, or of an ended

@@ -240,24 +240,45 @@ func TestAVanishedInterfaceWaitsForNoTurn(t *testing.T) {
 	})
 }
 
-// TestANewLeaderFindsWhatTheOneBeforeMade has a new controller after the creation and before any record of it.
+// crashAfterCreate declares an object and ends the controller after the creation of its interface and before any record
+// of it.
+func (s *stage) crashAfterCreate() (name string) {
+	s.Helper()
+	_, err := s.ec2.AddFault(fault.Fault{Kind: fault.Hang, Action: "AttachNetworkInterface", Delay: time.Hour})
+	s.must(err)
+	name = s.declare(0)
+	s.must(s.observer.ResyncOnce(s.Context()))
+	ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)
+	defer cancel()
+	_, _ = s.reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: instanceID}})
+	if s.owned() != 1 || s.get(name).Status.ENIID != "" {
+		s.Fatalf("%d interfaces exist, and the status is %+v", s.owned(), s.get(name).Status)
+	}
+	s.ec2.ClearFaults()
+	return name
+}
+
 func TestANewLeaderFindsWhatTheOneBeforeMade(t *testing.T) {
 	onStage(t, func(s *stage) {
-		_, err := s.ec2.AddFault(fault.Fault{Kind: fault.Hang, Action: "AttachNetworkInterface", Delay: time.Hour})
-		s.must(err)
-		name := s.declare(0)
-		s.must(s.observer.ResyncOnce(s.Context()))
-		ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)
-		_, _ = s.reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: instanceID}})
-		cancel()
-		if s.owned() != 1 || s.get(name).Status.ENIID != "" {
-			t.Fatalf("%d interfaces exist, and the status is %+v", s.owned(), s.get(name).Status)
-		}
-		s.ec2.ClearFaults()
+		name := s.crashAfterCreate()
 		s.restart()
 		s.must(s.play(5 * time.Minute))
 		if o := s.get(name); !isReady(o) || s.owned() != 1 || o.Status.Evidence != v1alpha1.EvidenceCreated {
 			t.Errorf("%d interfaces exist, and the status is %+v", s.owned(), o.Status)
+		}
+	})
+}
+
+// TestADeletedObjectAsksForWhatTheLeaderBeforeMade: EC2's answer to the client token proves that no pod uses the
+// interface, so that its removal waits for no agent.
+func TestADeletedObjectAsksForWhatTheLeaderBeforeMade(t *testing.T) {
+	onStage(t, func(s *stage) {
+		name := s.crashAfterCreate()
+		s.delete(name)
+		s.restart()
+		s.must(s.play(5 * time.Minute))
+		if s.get(name) != nil || s.owned() != 0 {
+			t.Errorf("%d interfaces exist, and the object is %+v", s.owned(), s.get(name))
 		}
 	})
 }

@@ -35,8 +35,13 @@ func (p *planner) whyRemoved() string {
 // forget is the rule for an object without an interface that is being deleted. The object stays while EC2 may have an
 // interface that was created for it.
 func (p *planner) forget(s step) step {
-	if s.m.awaited != nil {
+	switch backoff := p.backoff(s.m); {
+	case s.m.awaited != nil:
 		return s.wait(*s.m.awaited)
+	case s.m.again != nil && backoff != nil:
+		return s.wait(*backoff)
+	case s.m.again != nil: // EC2's answer is the proof that nobody uses it, so that its removal waits for no agent
+		return s.act(s.m.create(s.m.again.SubnetID))
 	}
 	visible := p.Attempts[s.Key.UID].Asked
 	if !visible.IsZero() {

@@ -36,7 +36,12 @@ func (p *planner) create(s step) step {
 		return s.wait(*obstacle)
 	}
 	s.Phase = Creating
-	return s.act(Create{Key: m.Key, SubnetID: subnet, Slot: m.slot, Spec: m.Settings.Spec, Tags: m.Tags})
+	return s.act(m.create(subnet))
+}
+
+// create returns the call that creates the interface of the object. EC2 answers a repetition with the same interface.
+func (m *item) create(subnetID string) Create {
+	return Create{Key: m.Key, SubnetID: subnetID, Slot: m.slot, Spec: m.Settings.Spec, Tags: m.Tags}
 }
 
 // subnetFor returns the subnet for the next attempt to create an interface, or why there is none. After a full subnet

@@ -66,8 +66,10 @@ func (p *planner) takeOverFor(m *item, taken map[string]bool) {
 		m.record, m.evidence = r, Created
 		return
 	}
+	asks := p.asksToken(m)
 	for _, is := range []func(inventory.Record) bool{
-		func(r inventory.Record) bool { return r.Tagged.UID == m.Key.UID },
+		func(r inventory.Record) bool { return r.Tagged.UID == m.Key.UID && p.isHere(r) },
+		func(r inventory.Record) bool { return r.Tagged.UID == m.Key.UID && asks },
 		func(r inventory.Record) bool { return r.Tagged.Name == m.Key.Name && p.serves(m, r) },
 		func(r inventory.Record) bool { return p.isOfNetwork(m, r) && p.serves(m, r) },
 	} {
@@ -81,11 +83,15 @@ func (p *planner) takeOverFor(m *item, taken map[string]bool) {
 	}
 }
 
+// isHere reports whether no other instance has the interface. Tags alone prove nothing about one that another has.
+func (p *planner) isHere(r inventory.Record) bool {
+	return r.Attachment == nil || r.AttachedTo(p.instanceID)
+}
+
 // serves reports whether an interface with the name of the object can serve it: it is in an allowed subnet, and no
-// other instance has it. An object that is being deleted takes over any.
+// other instance has it. An object that is being deleted takes over one of any subnet.
 func (p *planner) serves(m *item, r inventory.Record) bool {
-	isHere := r.Attachment == nil || r.AttachedTo(p.instanceID)
-	return m.Goal == Release || !r.Missing && isHere && m.Settings.Allows(r.SubnetID)
+	return p.isHere(r) && (m.Goal == Release || !r.Missing && m.Settings.Allows(r.SubnetID))
 }
 
 // isOfNetwork reports whether a lifecycle hook or the boot of the instance made the interface for what the object
@@ -113,7 +119,7 @@ func (p *planner) isLaunchedFor(m *item, r inventory.Record) bool {
 func (p *planner) takeOverSettled(m *item, r *inventory.Record, evidence Evidence) {
 	settled := p.settledAt(m, r)
 	isItsOwn := r.Tagged.UID == m.Key.UID
-	if isItsOwn && m.Goal == Serve && p.remembersToken(m) {
+	if isItsOwn && p.asksToken(m) {
 		m.again = r
 		return
 	}
@@ -141,10 +147,11 @@ func (p *planner) takeOverSettled(m *item, r *inventory.Record, evidence Evidenc
 	}
 }
 
-// remembersToken reports whether EC2 certainly remembers the client token of the object, if it was used, and has not
-// refused it.
-func (p *planner) remembersToken(m *item) bool {
-	return p.now.Sub(m.Since) < TokenMemory && p.Attempts[m.Key.UID].Failure.Class != eni.IdempotencyMismatch &&
+// asksToken reports whether the planner asks EC2 with the client token of the object which interface is its own. EC2
+// certainly remembers the token, if it was used, and has not refused it.
+func (p *planner) asksToken(m *item) bool {
+	return m.Goal != Keep && !p.ended && p.now.Sub(m.Since) < TokenMemory &&
+		p.Attempts[m.Key.UID].Failure.Class != eni.IdempotencyMismatch &&
 		!m.Settings.LowestFree // a repetition would name another address
 }
 

@@ -71,17 +71,15 @@ func TestTakingOver(t *testing.T) {
 			young(f, i)
 			i.Settings.LowestFree = true
 		}, taken},
+		"its own, on another instance, and EC2 remembers the token": {on(another, "eni-1", 1, of), young, create},
+		"its own, on another instance, by its tags alone":           {on(another, "eni-1", 1, of), nil, create},
 		"by its name":                            {torn(nil), nil, taken},
 		"by its name, and a reading may be late": {torn(nil), newLeader, waiting},
 		"by its name, and a call has no answer": {torn(nil), func(f *plan.Facts, _ *plan.Interface) {
 			f.Attempts = plan.Record(nil, plan.Detach{Key: identity.Interface{UID: "uid-before"}}, &eni.APIError{Class: eni.Transient}, start.Add(-time.Second))
 		}, waiting},
-		"by its name, in another subnet": {torn(nil), func(f *plan.Facts, _ *plan.Interface) { f.Interfaces[0].SubnetID = "s9" }, "create an interface in s1 for card 0 device 2"},
-		"by its name, on another instance": {func() inventory.Record {
-			r := torn(nil)
-			r.Attachment.InstanceID = another
-			return r
-		}(), nil, create},
+		"by its name, in another subnet":      {torn(nil), func(f *plan.Facts, _ *plan.Interface) { f.Interfaces[0].SubnetID = "s9" }, "create an interface in s1 for card 0 device 2"},
+		"by its name, on another instance":    {withInstance(torn(nil), another), nil, create},
 		"by another name":                     {torn(func(k *identity.Interface) { k.Ordinal = 7 }), nil, "create an interface in s1 for card 0 device 2"},
 		"of the network of its name":          {network("a"), nil, taken},
 		"of a network in its slot":            {network("n3"), nil, taken},
@@ -155,18 +153,45 @@ func TestAnInterfaceOfOneObjectIsThatOfNoOther(t *testing.T) {
 func TestADeletedObjectTakesOverBeforeItGoes(t *testing.T) {
 	t.Parallel()
 	i := object(plan.Release, 0, 1, "")
+	young := i
+	young.Since = start.Add(-time.Hour)
 	before := on(instance, "eni-1", 1, i)
 	before.Tagged.UID, before.SubnetID = "uid-before", "s9"
+	ended := func(f *plan.Facts) { f.Snapshot.Instance.State = eni.InstanceTerminated }
+	answered := func(f *plan.Facts) { f.Interfaces[0].CreatedFor = i.Key.UID }
+	refused := func(f *plan.Facts) {
+		f.Attempts = plan.Record(nil, plan.Create{Key: i.Key}, &eni.APIError{Class: eni.IdempotencyMismatch}, start.Add(-time.Hour))
+	}
+	throttled := func(f *plan.Facts) {
+		f.Attempts = plan.Record(nil, plan.Create{Key: i.Key}, &eni.APIError{Class: eni.Throttled}, start)
+	}
+	const taken = "eni-1 by evidence 2: Attached InProgress"
 	for name, tc := range map[string]struct {
-		r    inventory.Record
-		want string
+		i      plan.Interface
+		r      inventory.Record
+		change func(*plan.Facts)
+		want   string
 	}{
-		"its own":     {on(instance, "eni-1", 1, i), "eni-1 by evidence 2: Attached InProgress"},
-		"of its name": {before, "eni-1 by evidence 2: Attached InProgress"},
+		"its own, and EC2 remembers the token":   {young, on(instance, "eni-1", 1, i), nil, "create an interface in s1 for card 0 device 1"},
+		"its own, and EC2 answered":              {young, on(instance, "eni-1", 1, i), answered, "eni-1 by evidence 1: Attached InProgress"},
+		"its own, and EC2 refuses to answer now": {young, on(instance, "eni-1", 1, i), throttled, "Pending Throttled"},
+		"its own, and the token is refused":      {young, on(instance, "eni-1", 1, i), refused, taken},
+		"its own, and the instance ended":        {young, on(instance, "eni-1", 1, i), ended, taken},
+		"its own, and EC2 forgot the token":      {i, on(instance, "eni-1", 1, i), nil, taken},
+		"its own by the tags, elsewhere":         {i, on(another, "eni-1", 1, i), nil, "Pending, gone"},
+		"of its name":                            {i, before, nil, taken},
+		"of its name by the tags, elsewhere":     {i, withInstance(before, another), nil, "Pending, gone"},
 	} {
-		if got := found(plan.Compute([]plan.Interface{i}, facts(tc.r), start)); got != tc.want {
-			t.Errorf("%s: %s, want %s", name, got, tc.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := facts(tc.r)
+			if tc.change != nil {
+				tc.change(&f)
+			}
+			if got := found(plan.Compute([]plan.Interface{tc.i}, f, start)); got != tc.want {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
 	}
 }
 

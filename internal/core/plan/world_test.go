@@ -68,6 +68,12 @@ func withStatus(r inventory.Record, status eni.AttachmentStatus) inventory.Recor
 	return r
 }
 
+func withInstance(r inventory.Record, instanceID string) inventory.Record {
+	r.Interface = r.Clone()
+	r.Attachment.InstanceID = instanceID
+	return r
+}
+
 // facts returns what a fresh read of a running instance with the interfaces shows. The process leads for an hour.
 func facts(records ...inventory.Record) plan.Facts {
 	f := plan.Facts{Interfaces: records, Limits: limits(8), Era: era.Era{Since: start.Add(-time.Hour)}, Snapshot: &eni.InstanceSnapshot{At: start,
