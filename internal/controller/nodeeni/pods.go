@@ -58,20 +58,28 @@ func countPods(nodeENI *v1alpha1.NodeENI, networks []podNetwork) *v1alpha1.PodNe
 	}
 	counts := &v1alpha1.PodNetworkCounts{Networks: int32(len(networks))}
 	counts.Ready = int32(ready(networks))
+	open := 0
 	for _, n := range networks {
 		counts.Used, counts.Free = counts.Used+n.PodsReport.Used, counts.Free+n.PodsReport.Free
 		if granted := n.located.Status.Pods; granted != nil {
 			counts.Prefixes += int32(len(granted.Prefixes) + len(granted.Returning))
-			counts.Draining += int32(len(granted.Prefixes) - len(n.UsablePrefixes()) + len(granted.Returning))
+			if !closing(n.located.NetworkInterface) {
+				open += len(n.located.UsablePrefixes())
+			}
 		}
 	}
+	counts.Draining = counts.Prefixes - int32(open)
 	return counts
+}
+
+// closing reports whether an interface takes no further pods, because it will be removed.
+func closing(o *v1alpha1.NetworkInterface) bool {
+	return !o.DeletionTimestamp.IsZero() || o.Spec.Pods != nil && o.Spec.Pods.Closed
 }
 
 // endsWithPods reports whether an interface goes once the pods are gone that the agent of its node names.
 func endsWithPods(o *v1alpha1.NetworkInterface) bool {
-	ends := !o.DeletionTimestamp.IsZero() || o.Spec.Pods != nil && o.Spec.Pods.Closed
-	return ends && o.Held() && o.Status.Node != nil && o.Status.Node.Pods != nil && len(o.Status.Node.Pods.Pods) > 0
+	return closing(o) && o.Held() && o.Status.Node != nil && o.Status.Node.Pods != nil && len(o.Status.Node.Pods.Pods) > 0
 }
 
 // maxPodNames is how much of a message the names of pods take, so that the API server accepts the message.

@@ -71,6 +71,7 @@ func TestWhatANodeENISaysOfPods(t *testing.T) {
 		o.Status.Pods.Prefixes = append(o.Status.Pods.Prefixes, "10.0.4.32/28")
 		o.Status.Node.Released = []string{"10.0.4.32/28"}
 	}
+	closed := func(o *v1alpha1.NetworkInterface) { o.Spec.Pods = &v1alpha1.PodSettings{Closed: true} }
 	one := &v1alpha1.PodNetworkCounts{Networks: 1, Ready: 1, Prefixes: 1, Used: 3, Free: 13}
 	cases := map[string]struct {
 		change      func(*v1alpha1.NodeENI)
@@ -129,9 +130,10 @@ func TestWhatANodeENISaysOfPods(t *testing.T) {
 			counts: &v1alpha1.PodNetworkCounts{Networks: 1, Prefixes: 1, Used: 3, Free: 13},
 		},
 		"all its interfaces will be removed": {
-			definitions: &generated, reports: reports(func(n *v1alpha1.PodsReport) {
+			definitions: &generated, reports: append(reports(func(n *v1alpha1.PodsReport) {
 				n.Ready, n.Reason = false, v1alpha1.ReasonNetworkDraining
-			}), reason: v1alpha1.ReasonNetworkDraining, counts: &v1alpha1.PodNetworkCounts{Networks: 1, Prefixes: 1, Used: 3, Free: 13},
+			}), closed), reason: v1alpha1.ReasonNetworkDraining,
+			counts: &v1alpha1.PodNetworkCounts{Networks: 1, Prefixes: 1, Draining: 1, Used: 3, Free: 13},
 		},
 		"a pod has lost its link": {
 			definitions: &generated, reports: reports(func(n *v1alpha1.PodsReport) {
