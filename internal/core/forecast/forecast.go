@@ -4,6 +4,7 @@
 package forecast
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -53,7 +54,7 @@ type Object struct {
 // It assumes that everything happens that only takes time, and that a rollout may replace the interfaces of the
 // instance.
 func Simulate(in Input, now time.Time) Outcome {
-	s := &simulation{Input: in, model: newModel(in.Cluster, in.Look, in.Limits, now)}
+	s := &simulation{Input: in, model: newModel(in.Cluster, in.Look, in.Limits, now), why: map[string]string{}}
 	s.instanceTags = in.InstanceTags
 	s.Objects = slices.Clone(in.Objects)
 	for range maxRounds {
@@ -103,6 +104,8 @@ type simulation struct {
 	made    int
 	// stays has, by name, why objects keep interfaces that differ from what is declared.
 	stays map[string]plan.Problem
+	// why has, by name, why objects are deleted.
+	why map[string]string
 }
 
 // render writes the objects as the reconciler of the Node does, and reports whether one changed.
@@ -132,13 +135,37 @@ func (s *simulation) write(w render.Write) {
 	case n < 0:
 	case w.Verb == render.Update:
 		s.Objects[n].Spec = w.Spec
+		s.why[w.Name] = w.Why
 	case w.Verb == render.Report:
 		s.Objects[n].Drift = w.Drift
 	case w.Verb == render.LetGo:
 		s.Objects = slices.Delete(s.Objects, n, n+1)
 	default:
 		s.Objects[n].Deleting = true
+		s.why[w.Name] = w.Why
 	}
+}
+
+// whyDeleted says why an object is deleted. Nothing else is known of one that was deleted before.
+func (s *simulation) whyDeleted(name string) string {
+	return cmp.Or(s.why[name], "its NetworkInterface is being deleted")
+}
+
+// explain returns the calls with the reasons of the removals.
+func (s *simulation) explain(calls []plan.Call) []plan.Call {
+	var all []plan.Call
+	for _, call := range calls {
+		switch c := call.(type) {
+		case plan.Detach:
+			c.Why = s.whyDeleted(c.Key.Name)
+			call = c
+		case plan.Delete:
+			c.Why = s.whyDeleted(c.Key.Name)
+			call = c
+		}
+		all = append(all, call)
+	}
+	return all
 }
 
 // decide deletes objects and evicts pods as the reconciler of each NodeENI does, and reports whether it did.
@@ -160,7 +187,7 @@ func (s *simulation) decide() (changed bool) {
 		decided := fleet.Compute(n, objects, selected, s.now)
 		maps.Copy(s.stays, decided.Status.Drift)
 		for _, d := range decided.Delete {
-			s.write(render.Write{Verb: render.Delete, Name: d.Name})
+			s.write(render.Write{Verb: render.Delete, Name: d.Name, Why: d.Why})
 		}
 		evicted := s.evict(decided.Evict)
 		changed = changed || evicted || len(decided.Delete) > 0
@@ -184,7 +211,7 @@ func (s *simulation) evict(all []fleet.Object) (evicted bool) {
 			continue
 		}
 		s.outcome.Evictions = append(s.outcome.Evictions, Eviction{Key: o.Key(s.Cluster), InterfaceID: o.ENIID,
-			Pods: s.Objects[n].Pods, Why: "its NetworkInterface is being deleted"})
+			Pods: s.Objects[n].Pods, Why: s.whyDeleted(o.Name)})
 		s.Objects[n].Pods, s.Objects[n].Used = nil, 0
 		evicted = true
 	}
@@ -211,7 +238,7 @@ func (s *simulation) plan() (changed bool) {
 		want = append(want, s.wanted(o))
 	}
 	p := plan.Compute(want, s.observe(), s.now)
-	s.outcome.Calls, s.outcome.Interfaces = append(s.outcome.Calls, p.Calls...), nil
+	s.outcome.Calls, s.outcome.Interfaces = append(s.outcome.Calls, s.explain(p.Calls)...), nil
 	s.phases = map[string]plan.Phase{}
 	for n, state := range p.Interfaces {
 		o := &s.Objects[n]

@@ -66,7 +66,7 @@ func TestSimulateCompletesWhatEC2IsDoing(t *testing.T) {
 		return i
 	}
 	attach, keep := "attach eni-1 at "+eni.Slot{Device: 1}.String(), "set delete on termination true of eni-1"
-	detach, remove := "detach eni-1: its NetworkInterface is being deleted", "delete eni-1: its NetworkInterface is being deleted"
+	detach, remove := "detach eni-1: the node's labels no longer match its NodeENI", "delete eni-1: the node's labels no longer match its NodeENI"
 	attached := []plan.Phase{plan.Attached}
 	for name, tc := range map[string]struct {
 		selected bool
@@ -99,7 +99,7 @@ func TestSimulateCompletesWhatEC2IsDoing(t *testing.T) {
 
 // TestSimulateRemovesAnInterfaceOfPods checks what happens to pods before the interface that they use is removed.
 func TestSimulateRemovesAnInterfaceOfPods(t *testing.T) {
-	removed := []string{"detach eni-1: its NetworkInterface is being deleted", "delete eni-1: its NetworkInterface is being deleted"}
+	removed := []string{"detach eni-1: the node's labels no longer match its NodeENI", "delete eni-1: the node's labels no longer match its NodeENI"}
 	for name, tc := range map[string]struct {
 		pods   []string
 		used   int
@@ -112,7 +112,7 @@ func TestSimulateRemovesAnInterfaceOfPods(t *testing.T) {
 		"a pod has an address, and is not evicted":     {used: 1, pods: []string{"upf/a"}},
 		"two pods have addresses, and are evicted": {
 			used: 2, pods: []string{"upf/a", "upf/b"}, evict: true, want: removed,
-			evicts: []string{"evict the pods upf/a, upf/b, which use eni-1: its NetworkInterface is being deleted"},
+			evicts: []string{"evict the pods upf/a, upf/b, which use eni-1: the node's labels no longer match its NodeENI"},
 		},
 		"a pod without a name cannot be evicted": {used: 1, evict: true},
 	} {

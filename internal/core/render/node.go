@@ -107,7 +107,7 @@ type Write struct {
 	Spec Spec
 	// Drift is for Report; empty for none.
 	Drift []plan.Drift
-	// NodeENI is the name of the NodeENI, and Why says in words why the object is deleted.
+	// NodeENI is the name of the NodeENI, and Why says in words why the object is closed or deleted.
 	NodeENI, Why string
 }
 
@@ -235,6 +235,7 @@ func (r *renderer) remove(o Object, nodeENI, why string) {
 		pods.Closed = true
 		spec.Pods = &pods
 		r.update(o, spec)
+		r.writes[len(r.writes)-1].Why = why // to close it changes the spec, so that there is a write
 	case o.Spec.Pods != nil && o.Held, r.Incomplete:
 	default:
 		r.writes = append(r.writes, Write{Verb: Delete, Name: o.Name, UID: o.UID, NodeENI: nodeENI, Why: why})
