@@ -147,6 +147,26 @@ func TestFinalizersKeepAnObject(t *testing.T) {
 	}
 }
 
+func TestAListHasPages(t *testing.T) {
+	c := connect(t)
+	for n := range 5 {
+		must(t, c.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", n)}}))
+	}
+	var names []string
+	pages, token := 0, ""
+	for pages == 0 || token != "" {
+		var page corev1.NodeList
+		must(t, c.List(t.Context(), &page, client.Limit(2), client.Continue(token)))
+		for _, n := range page.Items {
+			names = append(names, n.Name)
+		}
+		pages, token = pages+1, page.Continue
+	}
+	if got := fmt.Sprint(names); pages != 3 || got != "[n0 n1 n2 n3 n4]" {
+		t.Errorf("%d pages: %s", pages, got)
+	}
+}
+
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := connect(t)

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -303,19 +304,44 @@ func (s *Server) serveList(t target, query url.Values) (io.ReadCloser, error) {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	found, version := s.list(t.collection, t.namespace)
+	found = slices.DeleteFunc(found, func(o *object) bool {
+		return !wanted.Matches(labels.Set(o.GetLabels())) || !fieldsWanted.Matches(fieldsOf{o})
+	})
+	found, next, err := page(found, query)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
 	var text bytes.Buffer
-	fmt.Fprintf(&text, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"},"items":[`, t.GroupVersion,
-		t.collection.name+"List", version)
-	separator := ""
-	for _, o := range found {
-		if wanted.Matches(labels.Set(o.GetLabels())) && fieldsWanted.Matches(fieldsOf{o}) {
-			text.WriteString(separator)
-			text.Write(o.encoded)
-			separator = ","
+	fmt.Fprintf(&text, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d","continue":%q},"items":[`,
+		t.GroupVersion, t.collection.name+"List", version, next)
+	for n, o := range found {
+		if n > 0 {
+			text.WriteByte(',')
 		}
+		text.Write(o.encoded)
 	}
 	text.WriteString("]}")
 	return io.NopCloser(&text), nil
+}
+
+// page returns the part of a list that a query asks for, and the token of the next one. A token is the number of objects
+// before the page, so that changes between two pages move them, and a real server has them all from one version.
+func page(all []*object, query url.Values) (found []*object, next string, err error) {
+	number := func(key string) (n int) {
+		if given := query.Get(key); given != "" && err == nil {
+			n, err = strconv.Atoi(given)
+		}
+		return n
+	}
+	limit, from := number("limit"), number("continue")
+	if err != nil {
+		return nil, "", err
+	}
+	all = all[min(max(from, 0), len(all)):]
+	if limit <= 0 || limit >= len(all) {
+		return all, "", nil
+	}
+	return all[:limit], strconv.Itoa(from + limit), nil
 }
 
 // fieldsOf are the fields of an object by their paths. It has every field that is a text, and a real server only those
