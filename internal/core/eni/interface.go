@@ -219,6 +219,10 @@ type AddressCounts struct {
 	SecondaryIPv4, IPv4Prefixes, IPv6, IPv6Prefixes int
 }
 
+// IPv4PrefixSize is the number of addresses of an IPv4 prefix that EC2 delegates to an interface: a /28 (EC2 user
+// guide, "Assign prefixes to network interfaces").
+const IPv4PrefixSize = 16
+
 // Counts returns the number of addresses of each kind.
 func (a Addresses) Counts() AddressCounts {
 	return AddressCounts{

@@ -4,19 +4,14 @@
 package plan
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/message"
 )
-
-// PodPrefixSize is the number of addresses of an IPv4 prefix that EC2 delegates to an interface: a /28 (EC2 user guide,
-// "Assign prefixes to network interfaces").
-const PodPrefixSize = 16
 
 // A count of addresses is a floor. Other programs assign addresses to interfaces as well: the planner assigns what is
 // missing, and unassigns only addresses that EC2 chose for our counts. It unassigns nothing that pods may use.
@@ -219,25 +214,15 @@ func last[T interface{ netip.Addr | netip.Prefix }](all []T, n int) []T {
 	return all[len(all)-n:]
 }
 
-// addressProblem returns the problem of more addresses than one interface of the instance type supports, with the
-// fields to lower; nil for fewer.
+// addressProblem returns the problem of more addresses than one interface of the instance type supports; nil for fewer.
 func addressProblem(m *item, limits eni.Limits, instanceType string) *Problem {
 	want := m.Settings.AddressCounts
 	v4, v6 := want.SecondaryIPv4+want.IPv4Prefixes, want.IPv6+want.IPv6Prefixes
 	switch {
 	case limits.IPv4 > 0 && 1+v4 > limits.IPv4:
-		field := "secondaryPrivateIPAddressCount or ipv4PrefixCount"
-		if m.Prefixes.Max > 0 { // it excludes the other fields
-			field = "pods.ipv4.prefixes.min"
-		}
-		return &Problem{AddressLimit, fmt.Sprintf(
-			"%d IPv4 addresses and prefixes are declared in addition to the primary address, and an interface of %s takes %d; "+
-				"lower %s, or use a larger instance type", v4, instanceType, limits.IPv4-1, field)}
+		return &Problem{AddressLimit, message.TooManyIPv4(v4, limits.IPv4-1, instanceType, m.Prefixes.Max > 0)}
 	case limits.IPv6 > 0 && v6 > limits.IPv6:
-		return &Problem{AddressLimit, fmt.Sprintf(
-			"%d IPv6 addresses and prefixes are declared, and an interface of %s takes %d; "+
-				"lower ipv6AddressCount, ipv6PrefixCount or pods.ipv6.prefixes, or use a larger instance type", v6,
-			instanceType, limits.IPv6)}
+		return &Problem{AddressLimit, message.TooManyIPv6(v6, limits.IPv6, instanceType)}
 	}
 	return nil
 }
@@ -258,14 +243,10 @@ func (p *planner) explainAddresses(s step) step {
 	switch {
 	case s.Phase != Attached || s.Problem.Reason != "":
 	case d.keepsAll && d.inUse(i.Addresses):
-		s.Problem = Problem{AddressesInUse, fmt.Sprintf(
-			"%s keeps more addresses than its NodeENI asks for, because pods use them or can start to; it keeps them until "+
-				"it is replaced", i.ID)}
+		s.Problem = Problem{AddressesInUse, message.AddressesInUse(i.ID)}
 	case d.limit > 0:
 		s.Problem = Problem{PrefixesLimited,
-			fmt.Sprintf("pods.ipv4.prefixes.max of NodeENI %s is %d, and an interface of %s takes %d prefixes in addition to "+
-				"its addresses; it grows up to that; lower max, or use a larger instance type", m.Key.NodeENI, m.Prefixes.Max,
-				p.slots.instanceType, d.limit)}
+			message.PrefixesLimited(m.Key.NodeENI, m.Prefixes.Max, p.slots.instanceType, d.limit)}
 	case !d.keepsAll:
 		s.Problem = d.keptAddresses(&i)
 	}
@@ -286,29 +267,18 @@ func (d demand) keptAddresses(i *eni.Interface) Problem {
 	fixed := i.Addresses
 	fixed.SecondaryIPv4 = d.fixed(fixed.SecondaryIPv4)
 	want, have, ours := d.counts, fixed.Counts(), fixed.Common(d.requested).Counts()
-	for _, form := range []struct {
-		name             string
+	for _, n := range []struct {
+		form             message.Form
 		want, have, ours int
 	}{
-		{"secondary IPv4 addresses", want.SecondaryIPv4, have.SecondaryIPv4, ours.SecondaryIPv4},
-		{"IPv4 prefixes", want.IPv4Prefixes, have.IPv4Prefixes, ours.IPv4Prefixes},
-		{"IPv6 addresses", want.IPv6, have.IPv6, ours.IPv6},
-		{"IPv6 prefixes", want.IPv6Prefixes, have.IPv6Prefixes, ours.IPv6Prefixes},
+		{message.SecondaryIPv4, want.SecondaryIPv4, have.SecondaryIPv4, ours.SecondaryIPv4},
+		{message.IPv4Prefixes, want.IPv4Prefixes, have.IPv4Prefixes, ours.IPv4Prefixes},
+		{message.IPv6, want.IPv6, have.IPv6, ours.IPv6},
+		{message.IPv6Prefixes, want.IPv6Prefixes, have.IPv6Prefixes, ours.IPv6Prefixes},
 	} {
-		if form.want > 0 && form.have > form.want && form.ours < form.want {
-			return Problem{AddressesKept,
-				fmt.Sprintf("%s keeps its %d %s, although its NodeENI asks for %d: multieni has a record of requesting only %d, "+
-					"and the others may be in use; unassign those that nothing uses with aws ec2 %s --network-interface-id %s",
-					i.ID, form.have, form.name, form.want, form.ours, unassignCommand(form.name), i.ID)}
+		if n.want > 0 && n.have > n.want && n.ours < n.want {
+			return Problem{AddressesKept, message.AddressesKept(i.ID, n.form, n.want, n.have, n.ours)}
 		}
 	}
 	return Problem{}
-}
-
-// unassignCommand returns the AWS CLI command that unassigns a form of addresses.
-func unassignCommand(form string) string {
-	if strings.HasPrefix(form, "IPv6") {
-		return "unassign-ipv6-addresses"
-	}
-	return "unassign-private-ip-addresses"
 }

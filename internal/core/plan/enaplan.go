@@ -4,11 +4,10 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/message"
 )
 
 // resolveENA replaces the declared ENA settings of an object by those that its interface can have: without what the
@@ -118,9 +117,7 @@ func (s step) explainENA() step {
 	if s.Phase != Attached || s.Problem.Reason != "" || len(s.m.unsupported) == 0 {
 		return s
 	}
-	s.Problem = Problem{UnsupportedByType, fmt.Sprintf(
-		"the instance type does not support %s, or EC2 did not say that it does; the interface works without; remove the "+
-			"field from the NodeENI, or use an instance type that supports it", strings.Join(s.m.unsupported, " and "))}
+	s.Problem = Problem{UnsupportedByType, message.UnsupportedByType(s.m.unsupported)}
 	return s
 }
 

@@ -4,11 +4,11 @@
 package plan
 
 import (
-	"fmt"
 	"reflect"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/message"
 )
 
 // Failure is the failure of the last call for an interface, or for one field of it.
@@ -99,11 +99,11 @@ func (f Failure) after(call Call, err error, at time.Time) Failure {
 }
 
 // Next returns the failure after one more of a class.
-func (f Failure) Next(class eni.Class, message string, at time.Time) Failure {
+func (f Failure) Next(class eni.Class, text string, at time.Time) Failure {
 	if class != f.Class && (!IsFull(class) || !IsFull(f.Class)) { // full subnets of either kind share one count
 		f.Count = 0
 	}
-	return Failure{Class: class, Message: message, At: at, Count: f.Count + 1}
+	return Failure{Class: class, Message: text, At: at, Count: f.Count + 1}
 }
 
 // problem explains the failure to users.
@@ -122,42 +122,5 @@ func (f Failure) problem() Problem {
 	if !ok {
 		reason = Retrying
 	}
-	return Problem{Reason: reason, Message: f.Message + "; " + f.nextStep(reason)}
-}
-
-// reservePrefixes is what a user can do about a subnet without a free block.
-const reservePrefixes = "declare a prefix reservation in an unused part of the subnet (aws ec2 " +
-	"create-subnet-cidr-reservation --reservation-type prefix), " +
-	"or add a subnet; kubectl eni subnets shows the free addresses and blocks"
-
-// nextStep says what a user can do, and that the controller retries by itself.
-func (f Failure) nextStep(reason Reason) string {
-	again := "it is tried again at least every " + minutes(backoffDelays[f.Class].last)
-	switch reason {
-	case SubnetFull:
-		return "free addresses of the subnet, or add another subnet; " + again
-	case NoFreePrefix:
-		return reservePrefixes + "; " + again
-	case LimitReached:
-		return "delete what is not needed, or raise the quota in Service Quotas; " + again
-	case Unauthorized:
-		return "give the controller's role the permissions of deploy/iam/controller.json, which `kubectl eni doctor` tries " +
-			"one by one; " + again
-	case RefusedByEC2:
-		return "correct the NodeENI; " + again
-	default:
-		return again
-	}
-}
-
-// minutes writes a wait in its largest unit.
-func minutes(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%d seconds", int(d.Seconds()))
-	case d == time.Minute:
-		return "minute"
-	default:
-		return fmt.Sprintf("%d minutes", int(d.Minutes()))
-	}
+	return Problem{reason, message.Failed(f.Message, f.Class, backoffDelays[f.Class].last)}
 }

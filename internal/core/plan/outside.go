@@ -4,12 +4,11 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/message"
 )
 
 // OutsideCluster returns the problem of an instance that has none of the tags, and so gets no interfaces. If tags is
@@ -18,14 +17,7 @@ func OutsideCluster(instance eni.Instance, tags []eni.InstanceTag) *Problem {
 	if len(tags) == 0 || slices.ContainsFunc(tags, func(t eni.InstanceTag) bool { return t.On(instance.Tags) }) {
 		return nil
 	}
-	words := make([]string, len(tags))
-	for n, t := range tags {
-		words[n] = t.String()
-	}
-	return &Problem{InstanceOutsideCluster, fmt.Sprintf(
-		"instance %s lacks the tag %s, which the cluster's instances have; correct the Node's providerID or, if that "+
-			"is right, add the tag to the instance",
-		instance.ID, strings.Join(words, " or "))}
+	return &Problem{InstanceOutsideCluster, message.OutsideCluster(instance.ID, tags)}
 }
 
 // outsideCluster is [OutsideCluster] for the plan's instance. Only a fresh read has its tags.
@@ -54,7 +46,5 @@ func (p *planner) notImported(want eni.Settings) *Problem {
 		return nil
 	}
 	i := p.Snapshot.Interfaces[n]
-	return &Problem{NotImported, fmt.Sprintf(
-		"%s in %s is already at %s, and its tags name no owner; import it with kubectl eni import --from "+
-			"multus-function, or detach it", i.ID, i.SubnetID, want.Slot)}
+	return &Problem{NotImported, message.NotImported(i.ID, i.SubnetID, want.Slot)}
 }

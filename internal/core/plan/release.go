@@ -4,32 +4,20 @@
 package plan
 
 import (
-	"fmt"
-
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/message"
 )
-
-// whyRemoved says why an interface is removed.
-const whyRemoved = "its NetworkInterface is being deleted"
 
 // removing returns the rule for an interface that is being removed. A refused earlier removal delays it.
 func removing(rule rule) rule {
 	return func(p *planner, s step) step {
-		s.Problem = Problem{Removing, fmt.Sprintf("%s is being removed: %s", s.m.record.ID, p.whyRemoved())}
+		s.Problem = Problem{Removing, message.Removing(s.m.record.ID, p.ended)}
 		if backoff := p.backoff(s.m); p.Attempts[s.Key.UID].Failure.isRemoval() && backoff != nil {
 			return s.wait(*backoff)
 		}
 		return rule(p, s)
 	}
-}
-
-// whyRemoved says why interfaces of the instance are removed.
-func (p *planner) whyRemoved() string {
-	if p.ended {
-		return "its instance is gone"
-	}
-	return whyRemoved
 }
 
 // forget is the rule for an object without an interface that is being deleted. The object stays while EC2 may have an
@@ -40,7 +28,7 @@ func (p *planner) forget(s step) step {
 		return s.wait(*s.m.awaited)
 	case s.m.again != nil && backoff != nil:
 		return s.wait(*backoff)
-	case s.m.again != nil: // EC2's answer is the proof that nobody uses it, so that its removal waits for no agent
+	case s.m.again != nil: // EC2's answer is the proof that no pod uses it, so that its removal waits for no agent
 		return s.act(s.m.create(s.m.again.SubnetID))
 	}
 	visible := p.Attempts[s.Key.UID].Asked
@@ -55,9 +43,7 @@ func (p *planner) forget(s step) step {
 		s.gone = true
 		return s
 	case p.now.Before(visible):
-		return s.wait(wait{until: visible, why: Problem{NotVisible, fmt.Sprintf(
-			"EC2 may have an interface that was created for the object and not return it yet; the object stays until "+
-				"EC2 certainly returns it, for %s at most", minutes(inventory.VisibilityWindow))}})
+		return s.wait(wait{until: visible, why: Problem{NotVisible, message.MayExist(inventory.VisibilityWindow)}})
 	default:
 		s.needsRead = p.Snapshot == nil
 		return s.requeue(p.now.Add(uncertainRecheck))
@@ -89,22 +75,14 @@ func (p *planner) isHeld(m *item) bool { return m.Held && !p.ended }
 
 // waitForRelease waits until no pod and no program can use an interface whose object is being deleted.
 func (p *planner) waitForRelease(s step) step {
-	what := "will be removed (" + p.whyRemoved() + "), and is not detached"
-	if s.m.isLaunched {
-		what = "is a launch interface, and stays with its instance; its NetworkInterface is not deleted"
-	}
-	s.Problem = Problem{InUseByPods, fmt.Sprintf(
-		"%s %s while the agent of the node has not reported that no pod and no program can use it; delete or move the "+
-			"pods; if the node has no agent any more, start it, terminate the instance, or run kubectl eni release",
-		s.m.record.ID, what)}
+	s.Problem = Problem{InUseByPods, message.InUseByPods(s.m.record.ID, s.m.isLaunched)}
 	return s
 }
 
 // awaitReturn waits for a person to detach an interface from another instance.
 func (p *planner) awaitReturn(s step) step {
 	i := s.m.record.Interface
-	s.Problem.Message = fmt.Sprintf("%s must be removed, but another program attached it to %s; detach it there", i.ID,
-		i.Attachment.InstanceID)
+	s.Problem.Message = message.RemovedElsewhere(i.ID, i.Attachment.InstanceID)
 	return s.requeue(p.now.Add(ForcedDetachAfter))
 }
 
@@ -117,7 +95,7 @@ func (p *planner) delete(s step) step {
 		return p.progress(s)
 	}
 	s.Phase = Deleting
-	return s.act(Delete{Key: s.Key, InterfaceID: s.m.record.ID, Why: p.whyRemoved()})
+	return s.act(Delete{Key: s.Key, InterfaceID: s.m.record.ID, Why: message.WhyRemoved(p.ended)})
 }
 
 // cancelAttach waits for EC2 to attach an interface that is being removed, and detaches it if that takes too long.
@@ -139,7 +117,7 @@ func (p *planner) detach(s step) step {
 	}
 	s.Phase = Detaching
 	return s.announceForce().act(Detach{Key: s.Key, InterfaceID: s.m.record.ID,
-		AttachmentID: s.m.record.Attachment.ID, Why: whyRemoved})
+		AttachmentID: s.m.record.Attachment.ID, Why: message.WhyRemoved(p.ended)})
 }
 
 // finishDetach waits for EC2 to detach an interface that is being removed, and forces a detach that takes too long.
@@ -166,8 +144,7 @@ func (p *planner) awaitTermination(s step) step {
 
 // announceForce announces a forced detach while a person can still act.
 func (s step) announceForce() step {
-	s.Problem.Message += fmt.Sprintf("; if EC2 has not detached it %s after the request, multieni forces the detach",
-		ForcedDetachAfter)
+	s.Problem.Message = message.Detaching(s.m.record.ID, ForcedDetachAfter)
 	return s
 }
 
@@ -178,6 +155,5 @@ func (p *planner) forceIfStuck(s step) step {
 		return s
 	}
 	return s.act(Detach{Key: s.Key, InterfaceID: s.m.record.ID, AttachmentID: s.m.record.Attachment.ID, Force: true,
-		Why: fmt.Sprintf("%s, and a plain detach has not completed since %s", whyRemoved,
-			since.UTC().Format("2006-01-02T15:04:05Z07:00"))})
+		Why: message.WhyForced(since)})
 }

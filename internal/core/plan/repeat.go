@@ -6,13 +6,12 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/message"
 )
 
 // The waits before a repetition of a change that EC2 accepted and that did not last, and the age from which it counts
@@ -99,17 +98,6 @@ func equal(a, b Attribute) bool {
 	}
 }
 
-// reverted says that another program reverts an attribute, and how to find it.
-func reverted(i eni.Interface, to Attribute) Problem {
-	return Problem{Reverted, fmt.Sprintf(
-		"the %s of %s does not last: EC2 accepted the change to %s more than once and shows %s, so another program "+
-			"reverts it; find that program in CloudTrail (aws cloudtrail lookup-events --lookup-attributes "+
-			"AttributeKey=ResourceName,AttributeValue=%s), "+
-			"and stop it, or declare the value that it sets; multieni sets the value again at growing "+
-			"intervals, at least every hour",
-		FieldOf(to), i.ID, wantedOf(to, i), shownOf(to, i), i.ID)}
-}
-
 // wantedOf formats the desired value of an attribute of an interface.
 func wantedOf(a Attribute, i eni.Interface) string {
 	switch a.(type) {
@@ -142,21 +130,8 @@ func shownOf(a Attribute, i eni.Interface) string {
 				have[key] = value
 			}
 		}
-		return writeTags(have)
+		return message.Tags(have)
 	default:
-		c := i.Counts()
-		return fmt.Sprintf("%d secondary IPv4 addresses, %d IPv4 prefixes, %d IPv6 addresses and %d IPv6 prefixes",
-			c.SecondaryIPv4, c.IPv4Prefixes, c.IPv6, c.IPv6Prefixes)
+		return message.Counts(i.Counts())
 	}
-}
-
-func writeTags(tags map[string]string) string {
-	if len(tags) == 0 {
-		return "none of them"
-	}
-	var all []string
-	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		all = append(all, key+"="+tags[key])
-	}
-	return strings.Join(all, ",")
 }

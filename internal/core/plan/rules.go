@@ -4,10 +4,10 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/message"
 )
 
 // situation is what is known of the interface of an object.
@@ -85,8 +85,7 @@ func (p *planner) next(m *item) step {
 
 // untilRecorded waits until the object records the interface that it takes over.
 func (p *planner) untilRecorded(m *item) wait {
-	return wait{until: p.now.Add(uncertainRecheck), why: Problem{InProgress, fmt.Sprintf(
-		"%s existed before the object or its record of it, and is recorded first", m.record.ID)}}
+	return wait{until: p.now.Add(uncertainRecheck), why: Problem{InProgress, message.RecordedFirst(m.record.ID)}}
 }
 
 // situationOf returns the situation of an object.
@@ -149,7 +148,7 @@ func (p *planner) keep(s step) step {
 // awaitAnswer says that EC2 has not answered a create call yet.
 func (p *planner) awaitAnswer(s step) step {
 	s.Phase = Creating
-	s.Problem = Problem{InProgress, "EC2 was asked to make the interface and has not answered yet"}
+	s.Problem = Problem{InProgress, message.NoAnswer}
 	return s
 }
 
@@ -160,16 +159,9 @@ func (p *planner) progress(s step) step {
 	case s.m.record.FailedAttaches >= maxAttachRetries:
 		s.Problem = p.stuck(s.m)
 	default:
-		s.Problem = Problem{InProgress, fmt.Sprintf("EC2 reports %s as %s", s.m.record.ID, inWords(s.m.record.Interface))}
+		s.Problem = Problem{InProgress, message.InProgress(s.m.record.Interface)}
 	}
 	return s.requeue(p.now.Add(pollRecheck))
-}
-
-func inWords(i eni.Interface) string {
-	if i.Attachment != nil {
-		return string(i.Attachment.Status)
-	}
-	return string(i.Status)
 }
 
 // blockOn names the obstacle of an object, and requeues: no event reports that a foreign interface was removed, or that

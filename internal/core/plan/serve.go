@@ -4,14 +4,13 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/message"
 )
 
 // create creates the interface of an object without one, once its slot is certain.
@@ -80,13 +79,10 @@ func (p *planner) awaitCreated(s step, failure Failure) step {
 		return s.wait(*s.m.awaited)
 	case isRead, s.Key.UID.IsNetwork() && visible.Equal(failure.At):
 		s.spent = true
-		return s.because(Problem{Retrying, "an earlier attempt created the interface with other parameters, and EC2 does " +
-			"not return it; another one is created"})
+		return s.because(Problem{Retrying, message.NotReturned})
 	}
 	return s.wait(wait{
-		why: Problem{NotVisible, fmt.Sprintf(
-			"an earlier attempt created the interface, and EC2 does not return it: it is too new, or deleted; multieni "+
-				"creates another one if EC2 does not return it within %s", minutes(inventory.VisibilityWindow))},
+		why:       Problem{NotVisible, message.MayBeCreated(inventory.VisibilityWindow)},
 		until:     earlier(p.now.Add(uncertainRecheck/5), later(visible, p.now.Add(time.Second))),
 		needsRead: p.Snapshot == nil,
 	})
@@ -144,28 +140,9 @@ func (p *planner) noRoom(m *item) Problem {
 		noPrefix = noPrefix || p.FullSubnets[DemandOf(m.Key.NodeENI, id, m.Settings.Spec)].Class == eni.NoPrefixes
 	}
 	if noPrefix {
-		return Problem{NoFreePrefix, fmt.Sprintf(
-			"EC2 has no free block for a prefix in %s; %s; whether there is one again is tried every %s, by one node at a time",
-			strings.Join(subnets, ", "), reservePrefixes, minutes(SubnetFullBackoff))}
+		return Problem{NoFreePrefix, message.NoFreePrefix(subnets, SubnetFullBackoff)}
 	}
-	return Problem{SubnetFull, fmt.Sprintf(
-		"EC2 has %s in %s; free some, or add a subnet; whether there are some again is tried every %s, "+
-			"by one node at a time",
-		missingAddresses(m.Settings.AddressCounts), strings.Join(subnets, ", "), minutes(SubnetFullBackoff))}
-}
-
-// missingAddresses says how many free IPv4 addresses a subnet needs for an interface: it can have some, and still too
-// few.
-func missingAddresses(counts eni.AddressCounts) string {
-	prefixes := ""
-	if counts.IPv4Prefixes > 0 {
-		prefixes = ", 16 of them in a free block for each prefix (kubectl eni subnets shows the blocks)"
-	}
-	needed := 1 + counts.SecondaryIPv4 + PodPrefixSize*counts.IPv4Prefixes
-	if needed == 1 {
-		return "no free address"
-	}
-	return fmt.Sprintf("fewer than the %d free addresses that the interface needs%s", needed, prefixes)
+	return Problem{SubnetFull, message.SubnetFull(subnets, m.Settings.AddressCounts, SubnetFullBackoff)}
 }
 
 // creationDelay returns why the creation of another interface has to wait, or nil. An attempt that may have created one
@@ -178,10 +155,9 @@ func (p *planner) creationDelay(m *item) *wait {
 	case p.CreationBlocked != "":
 		return &wait{until: soon, why: Problem{TooManyUnattached, p.CreationBlocked}}
 	case p.unattached >= MaxUnattached:
-		return &wait{until: soon, why: Problem{InProgress, fmt.Sprintf(
-			"%d interfaces of the node exist and are not attached yet; they come first", p.unattached)}}
+		return &wait{until: soon, why: Problem{InProgress, message.ManyUnattached(p.unattached)}}
 	case len(m.Settings.Subnets) == 0:
-		return &wait{until: soon, why: Problem{NoSubnetInZone, "the object names no subnet"}}
+		return &wait{until: soon, why: Problem{NoSubnetInZone, message.NoSubnet}}
 	}
 	return nil
 }
@@ -214,7 +190,7 @@ func (p *planner) attachable(m *item) bool {
 }
 
 func (p *planner) instanceNotReady() wait {
-	why := fmt.Sprintf("instance %s is %s; interfaces are attached once it runs", p.instanceID, p.Snapshot.Instance.State)
+	why := message.InstanceNotReady(p.instanceID, p.Snapshot.Instance.State)
 	return wait{why: Problem{InstanceNotReady, why}, until: p.now.Add(uncertainRecheck)}
 }
 
@@ -228,9 +204,8 @@ func (p *planner) renew(s step) step {
 	case !vanished:
 	case p.now.Before(again):
 		s.Phase = Pending
-		return s.wait(wait{until: again, why: Problem{RemovedExternally, fmt.Sprintf(
-			"another program removed %s or edited its tags shortly after its creation; multieni creates the next one when "+
-				"the object is %s old", s.m.ENIID, minutes(RecreateAfter))}})
+		return s.wait(wait{until: again,
+			why: Problem{RemovedExternally, message.RemovedExternally(s.m.ENIID, RecreateAfter)}})
 	default:
 		s.spent, s.gone = true, true
 	}
@@ -242,8 +217,7 @@ func (p *planner) renew(s step) step {
 // earlier leaders created.
 func (p *planner) hasVanished(s step) (bool, step) {
 	m := s.m
-	s.Problem = Problem{NotVisible, fmt.Sprintf(
-		"EC2's last answer omits %s; multieni reads it again before it treats it as deleted", m.interfaceID())}
+	s.Problem = Problem{NotVisible, message.NotVisible(m.interfaceID())}
 	s = s.requeue(p.now.Add(uncertainRecheck))
 	visible := p.Era.VisibleAt()
 	switch {
@@ -330,8 +304,7 @@ func (p *planner) giveUp(s step) step {
 func (p *planner) blockElsewhere(s step) step {
 	i := s.m.record.Interface
 	s.Phase = Blocked
-	s.Problem = Problem{AttachedElsewhere,
-		fmt.Sprintf("another program attached %s to %s; detach it there", i.ID, i.Attachment.InstanceID)}
+	s.Problem = Problem{AttachedElsewhere, message.AttachedElsewhere(i.ID, i.Attachment.InstanceID)}
 	return s.requeue(p.now.Add(ForcedDetachAfter))
 }
 
@@ -362,13 +335,7 @@ func (m *item) attachAfter() time.Time {
 // stuck says that EC2 does not complete the attach.
 func (p *planner) stuck(m *item) Problem {
 	if m.record.Attachment == nil {
-		return Problem{AttachStuck, fmt.Sprintf(
-			"EC2 did not complete the attachment of %s in %d attempts; multieni retries at growing intervals. Check whether "+
-				"instance %s is healthy; a stop and start of it can help", m.record.ID, m.record.FailedAttaches, p.instanceID)}
+		return Problem{AttachStuck, message.AttachFailed(m.record.ID, p.instanceID, m.record.FailedAttaches)}
 	}
-	return Problem{AttachStuck, fmt.Sprintf(
-		"EC2 has not attached %s within %s; multieni replaces it once its NetworkInterface is %s old and nothing uses "+
-			"it. Check whether instance %s is healthy; a stop and start of it can help. kubectl delete eni "+
-			"replaces it now",
-		m.record.ID, AttachTimeout, minutes(RecreateAfter), p.instanceID)}
+	return Problem{AttachStuck, message.AttachOverdue(m.record.ID, p.instanceID, AttachTimeout, RecreateAfter)}
 }

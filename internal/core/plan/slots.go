@@ -5,14 +5,13 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/message"
 )
 
 // Slots are the slots of one instance: the interface in each slot, and how many more the instance supports.
@@ -21,7 +20,7 @@ type Slots struct {
 	limits       eni.Limits
 	// holders describes the holder of each taken slot, for people.
 	holders map[eni.Slot]string
-	// cni is set if the VPC CNI has one of them. It can be configured to use fewer.
+	// cni is set if the VPC CNI has one of them.
 	cni bool
 	// leaving are the taken slots that the controller is freeing.
 	leaving map[eni.Slot]bool
@@ -82,11 +81,9 @@ func (s *Slots) markUnusable(slot eni.Slot, refusal UnusableSlot, lookedAt, now 
 	}
 	s.refused[slot] = true
 	if (lookedAt.After(refusal.At) || refusal.Count > 1) && now.Before(refusal.until()) {
-		s.holders[slot] = unusableSlot
+		s.holders[slot] = message.Unusable
 	}
 }
-
-const unusableSlot = "EC2, which shows no interface there; stopping and starting the instance can free it"
 
 // wouldBeFull reports why no further interface fits if EC2 keeps refusing, so that retries of one slot after another do
 // not change the status.
@@ -94,7 +91,7 @@ func (s *Slots) wouldBeFull(slot eni.Slot) *Problem {
 	pessimist := *s
 	pessimist.holders = maps.Clone(s.holders)
 	for refused := range s.refused {
-		pessimist.holders[refused] = unusableSlot
+		pessimist.holders[refused] = message.Unusable
 	}
 	return pessimist.room(slot)
 }
@@ -104,9 +101,8 @@ func (s *Slots) occupy(i eni.Interface, instanceID string) {
 		return
 	}
 	// Two reads from different times can have two interfaces in one slot. Either will do, but the choice must be stable.
-	whose := holderOf(i)
-	s.cni = s.cni || whose == vpcCNI
-	holder := fmt.Sprintf("%s (%s)", i.ID, whose)
+	holder, cni := message.Holder(i)
+	s.cni = s.cni || cni
 	if other := s.holders[i.Attachment.Slot]; other == "" || holder < other {
 		s.holders[i.Attachment.Slot] = holder
 	}
@@ -117,26 +113,6 @@ func (s *Slots) freeWhenGone(slot eni.Slot) { s.leaving[slot] = true }
 
 // reserve reserves a slot, so that interfaces that accept another one do not take it.
 func (s *Slots) reserve(slot eni.Slot) { s.reserved[slot] = true }
-
-const vpcCNI = "the VPC CNI"
-
-// holderOf describes the probable owner of an interface.
-func holderOf(i eni.Interface) string {
-	switch {
-	case i.Attachment != nil && i.Attachment.Slot == eni.Primary:
-		return "the primary interface"
-	case i.Tags[identity.TagNodeENI] != "":
-		return "NodeENI " + i.Tags[identity.TagNodeENI]
-	case i.Tags[identity.TagNodeTemplate] != "":
-		return "AWSNodeTemplate " + i.Tags[identity.TagNodeTemplate]
-	case i.Tags["node.k8s.amazonaws.com/instance_id"] != "":
-		return vpcCNI
-	case i.RequesterManaged:
-		return "an AWS service"
-	default:
-		return "not managed by multieni"
-	}
-}
 
 // allocate returns a slot for a desired interface and marks it taken: the requested one or, unless only that one is
 // allowed, another one of the same card.
@@ -209,9 +185,7 @@ func (s *Slots) beyondLast(slot eni.Slot) *Problem {
 	if last < 0 || slot.Device <= last {
 		return nil
 	}
-	return &Problem{NoSuchDeviceIndex, fmt.Sprintf(
-		"network card %d of %s has the device indices 0 to %d, and no %d; lower deviceIndex, or set "+
-			"deviceIndexPolicy: Prefer, or use a larger instance type", slot.Card, s.instanceType, last, slot.Device)}
+	return &Problem{NoSuchDeviceIndex, message.NoSuchDeviceIndex(slot, s.instanceType, last)}
 }
 
 // whyTaken says why the only allowed slot is not available. Room elsewhere on the instance does not matter then.
@@ -219,8 +193,7 @@ func (s *Slots) whyTaken(slot eni.Slot) *Problem {
 	if s.leaving[slot] {
 		return s.waitForSlot(slot)
 	}
-	return &Problem{SlotTaken, fmt.Sprintf(
-		"%s is held by %s; free it, or ask for another deviceIndex, or set deviceIndexPolicy: Prefer", slot, s.holders[slot])}
+	return &Problem{SlotTaken, message.SlotTaken(slot, s.holders[slot])}
 }
 
 // room reports why no further interface fits on the card of the slot. If the limits are unknown, EC2 decides.
@@ -230,9 +203,7 @@ func (s *Slots) room(slot eni.Slot) *Problem {
 	}
 	onCard := s.limits.MaxOnCard(slot.Card)
 	if onCard == 0 {
-		return &Problem{NoSuchNetworkCard,
-			fmt.Sprintf("%s has %s, and no card %d; change networkCardIndex or the instance type",
-				s.instanceType, s.limits.CardNames(), slot.Card)}
+		return &Problem{NoSuchNetworkCard, message.NoSuchNetworkCard(slot.Card, s.instanceType, s.limits)}
 	}
 	total, there := len(s.holders), 0
 	for held := range s.holders {
@@ -248,8 +219,7 @@ func (s *Slots) room(slot eni.Slot) *Problem {
 	}
 	switch {
 	case total >= s.limits.Interfaces:
-		return &Problem{InstanceFull, fmt.Sprintf("%s takes %d interfaces and all are in use: %s; %s",
-			s.instanceType, s.limits.Interfaces, s.list(), s.moreRoom())}
+		return &Problem{InstanceFull, message.InstanceFull(s.instanceType, s.limits.Interfaces, s.holders, s.cni)}
 	case there >= onCard:
 		return s.cardFull(slot.Card)
 	}
@@ -257,30 +227,11 @@ func (s *Slots) room(slot eni.Slot) *Problem {
 }
 
 func (s *Slots) cardFull(card int) *Problem {
-	return &Problem{InstanceFull, fmt.Sprintf(
-		"network card %d of %s takes %d interfaces and all are in use: %s; use another card or a larger instance type",
-		card, s.instanceType, s.limits.MaxOnCard(card), s.list())}
-}
-
-// moreRoom says what a user can do about a full instance.
-func (s *Slots) moreRoom() string {
-	if s.cni {
-		return "use a larger instance type, ask for fewer interfaces, or let the VPC CNI keep fewer warm ENIs"
-	}
-	return "use a larger instance type, or ask for fewer interfaces"
+	return &Problem{InstanceFull, message.CardFull(card, s.instanceType, s.limits.MaxOnCard(card), s.holders)}
 }
 
 func (s *Slots) waitForSlot(slot eni.Slot) *Problem {
-	return &Problem{InProgress, fmt.Sprintf("waiting for %s: %s is leaving it", slot, s.holders[slot])}
-}
-
-func (s *Slots) list() string {
-	slots := slices.SortedFunc(maps.Keys(s.holders), eni.CompareSlots)
-	words := make([]string, len(slots))
-	for n, slot := range slots {
-		words[n] = fmt.Sprintf("%s at %s", s.holders[slot], slot)
-	}
-	return strings.Join(words, ", ")
+	return &Problem{InProgress, message.SlotLeft(slot, s.holders[slot])}
 }
 
 // allocateSlots allocates a slot for every wanted interface without one. Existing interfaces come first, so that none
@@ -329,7 +280,7 @@ func (p *planner) allocateSlot(m *item) {
 		if create := p.creating(m.Key.UID); create != nil {
 			slot = create.Slot
 		}
-		m.slot, m.problem = p.slots.allocate(slot, m.Settings.ExactSlot, "NodeENI "+m.Key.NodeENI)
+		m.slot, m.problem = p.slots.allocate(slot, m.Settings.ExactSlot, message.Planned(m.Key.NodeENI))
 	}
 }
 

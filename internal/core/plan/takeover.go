@@ -4,13 +4,12 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/message"
 )
 
 // An object has one interface at most in its life. One that records none takes over an existing interface of its
@@ -129,16 +128,14 @@ func (p *planner) takeOverSettled(m *item, r *inventory.Record, evidence Evidenc
 	}
 	if !r.Missing && isItsOwn && p.isCopied(r) && !p.now.Before(settled) {
 		m.awaited = &wait{
-			why: Problem{NotImported, fmt.Sprintf("several interfaces have the tag %s of the object, %s among them; remove "+
-				"the tag from those that are not its own", identity.TagUID, r.ID)},
+			why:   Problem{NotImported, message.TagsCopied(r.ID)},
 			until: p.now.Add(foreignSlotRecheck), needsRead: p.Snapshot == nil,
 		}
 		return
 	}
 	m.likely = r
 	m.awaited = &wait{
-		why: Problem{InProgress, fmt.Sprintf("%s may be the interface of the object; multieni takes it over once a read "+
-			"of EC2 certainly shows the effects of all earlier calls", r.ID)},
+		why:       Problem{InProgress, message.MayBeTakenOver(r.ID)},
 		until:     later(settled, p.now.Add(uncertainRecheck)),
 		needsRead: p.Snapshot == nil && !p.now.Before(settled),
 	}

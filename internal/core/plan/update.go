@@ -4,14 +4,13 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/message"
 )
 
 // updateInPlace changes the attributes of an existing interface.
@@ -117,7 +116,8 @@ func (p *planner) repeat(s step, shown time.Time, r RepeatedUpdate) (waiting ste
 	settled := r.At.Add(inventory.StaleReadWindow)
 	proven := !shown.Before(settled)
 	if (proven || r.Count > 2) && s.Problem.Reason == "" {
-		s.Problem = reverted(s.m.record.Interface, r.To)
+		i := s.m.record.Interface
+		s.Problem = Problem{Reverted, message.Reverted(FieldOf(r.To), i.ID, wantedOf(r.To, i), shownOf(r.To, i))}
 	}
 	switch {
 	case proven && !p.now.Before(r.Due()):
@@ -165,8 +165,7 @@ func (s step) explainGroups() step {
 	no, i := s.m.Interface.Problem, s.m.record.Interface
 	isOfGroups := no != nil && slices.Contains([]Reason{SecurityGroupNotFound, SecurityGroupAmbiguous}, no.Reason)
 	if isOfGroups && s.Phase == Attached && s.Problem.Reason == "" {
-		s.Problem = Problem{no.Reason, fmt.Sprintf("%s keeps the security groups that it has (%s), since %s",
-			i.ID, strings.Join(i.Groups, ", "), no.Message)}
+		s.Problem = Problem{no.Reason, message.GroupsKept(i.ID, i.Groups, no.Message)}
 	}
 	return s
 }

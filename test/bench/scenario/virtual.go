@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // InTime is the time within which a node must be ready that joins while others join and leave.
@@ -168,7 +168,7 @@ const (
 	// SparePerNode is the number of free addresses below which a node gets another prefix.
 	SparePerNode = 12
 	// PrefixesPerNode is how many prefixes have exactly these addresses: one more is too much, and one less too few.
-	PrefixesPerNode = (PodsPerNode + SparePerNode) / plan.PodPrefixSize
+	PrefixesPerNode = (PodsPerNode + SparePerNode) / eni.IPv4PrefixSize
 	// FixedPodsPerNode is how many pods with fixed addresses start on each node.
 	FixedPodsPerNode = 2
 	// FixedPodsApart is the time from one start of them to the next.
