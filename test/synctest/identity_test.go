@@ -228,7 +228,7 @@ func TestANodeENIThatWasLostIsCreatedAgain(t *testing.T) {
 					}
 				}
 				if n := r.Metric("multieni_orphaned_interfaces"); n != 0 {
-					t.Errorf("the alarm has not ended: %+v", c.Interfaces(nodes[0])[0].Status.Conditions)
+					t.Errorf("the alarm for %g objects has not ended: %+v", n, c.Interfaces(nodes[0])[0].Status.Conditions)
 				}
 			})
 		})

@@ -42,6 +42,9 @@ var covered = []string{
 	"DetachNetworkInterface", "DeleteNetworkInterface",
 }
 
+// mostPrefixes is the largest number of prefixes of a node, which keeps those of its peak.
+const mostPrefixes = 4
+
 // TestADayOfPods lets pods come and go on the nodes of a network, lets an address move between them, and lets people
 // drain nodes and change reservations, while calls fail, agents restart and leaders are killed. No pod may ever lack
 // its address in EC2 or share it. Then the cluster is left alone: EC2 has what is declared, and no call follows.
@@ -64,7 +67,7 @@ func TestADayOfPods(t *testing.T) {
 					strikes += f.Strikes
 				}
 
-				d.pass(30 * time.Minute) // prefixes that no pod uses return after ten minutes
+				d.pass(30 * time.Minute)
 				d.settled()
 				d.note(d.leader)
 				changes := 0
@@ -114,7 +117,7 @@ func beginDay(t *testing.T, seed uint64) *day {
 	n := bubble.NodeENI(network, "a", "data")
 	n.Spec.Pods = &v1alpha1.NodeENIPods{
 		Attachment: v1alpha1.PodAttachmentIPVLAN, Floating: []string{floatingRange},
-		IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1, Max: 4}, Spare: ptr.To[int32](8)},
+		IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1, Max: mostPrefixes}, Spare: ptr.To[int32](8)},
 	}
 	d.Must(d.User.Create(t.Context(), n))
 	d.lead()
@@ -294,22 +297,13 @@ func (d *day) settled() {
 		if at == d.holder {
 			holder = []string{i.NetworkInterfaceID}
 		}
-		if most := mostNeeded(len(d.hosts[at].Pods())); len(i.IPv4Prefixes) > most {
-			d.Errorf("%s has %d prefixes for %d pods, want at most %d", node, len(i.IPv4Prefixes), len(d.hosts[at].Pods()), most)
+		if n := len(i.IPv4Prefixes); n > mostPrefixes {
+			d.Errorf("%s has %d prefixes, want at most %d", node, n, mostPrefixes)
 		}
 	}
 	if diff := cmp.Diff(holder, podhost.HoldersOf(state, d.floating)); diff != "" {
 		d.Errorf("interfaces with %v (-want +have):\n%s", d.floating, diff)
 	}
-}
-
-// mostNeeded is the largest number of prefixes for pods and eight spare addresses: pods can be spread over all of them,
-// and a prefix drains only if the others have room.
-func mostNeeded(pods int) int {
-	if pods == 0 {
-		return 1
-	}
-	return 4
 }
 
 // declared lists the blocks of the SubnetReservations by type.
