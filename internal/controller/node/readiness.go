@@ -58,10 +58,12 @@ func (r *Reconciler) writeReadiness(ctx context.Context, g gathered) error {
 }
 
 // concerns reports whether a Node gets a readiness. Without the startup taint, an agent and a condition from earlier,
-// nothing would report its links.
+// nothing would report its links. An interface that was taken over is held until an agent has answered for it. No link
+// appears then, so only the condition makes the agent look for the object.
 func (r *Reconciler) concerns(g gathered) bool {
 	for _, o := range g.objects {
-		if report := o.Status.Node; report != nil && (report.Link != nil || report.CNI != nil) {
+		report := o.Status.Node
+		if report == nil && o.Held() || report != nil && (report.Link != nil || report.CNI != nil) {
 			return true
 		}
 	}

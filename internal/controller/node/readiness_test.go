@@ -14,6 +14,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
 const label = v1alpha1.InterfaceLabelPrefix + "net-n"
@@ -94,6 +95,27 @@ func TestANodeThatNoAgentServesIsLeftAlone(t *testing.T) {
 	w.reconcile("node-1")
 	if len(w.objects()) != 1 || w.node("node-1").ResourceVersion != version {
 		t.Errorf("%d objects; the Node was written: %t", len(w.objects()), w.node("node-1").ResourceVersion != version)
+	}
+}
+
+// TestATakenOverInterfaceMakesTheAgentLook has a node without the startup taint, and an object without an answer of an
+// agent. No link appears on the node if the interface was there before the object.
+func TestATakenOverInterfaceMakesTheAgentLook(t *testing.T) {
+	for evidence, tells := range map[v1alpha1.InterfaceEvidence]bool{
+		v1alpha1.EvidenceCreated: false, v1alpha1.EvidenceTakenOver: true, v1alpha1.EvidenceLaunched: true,
+	} {
+		plain := nodeNamed("node-1", instance)
+		plain.Spec.Taints = nil
+		w := newWorld(t, declared("n", "one"), plain)
+		w.reconcile("node-1")
+		o := w.objects()[0]
+		o.Status.ENIID, o.Status.Evidence, o.Status.Phase = "eni-0", evidence, v1alpha1.PhaseAttached
+		w.must(w.api.Status().Update(t.Context(), &o))
+		w.reconcile("node-1")
+		c := readiness(w.node("node-1"))
+		if (c != nil) != tells || tells && (c.Status != corev1.ConditionFalse || c.Reason != hostnet.ReasonNotFound) {
+			t.Errorf("%s: condition %+v", evidence, c)
+		}
 	}
 }
 
