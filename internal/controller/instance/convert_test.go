@@ -127,6 +127,9 @@ func TestTheConditionsOfAnInterface(t *testing.T) {
 		"it is paused": {before: ready, state: func(s *plan.State) {
 			s.Goal, s.Problem = plan.Keep, plan.Problem{Reason: v1alpha1.ReasonPaused, Message: "m"}
 		}, ready: true, reason: "Attached", generation: 2},
+		"it is paused, and attached elsewhere": {before: ready, state: func(s *plan.State) {
+			s.Goal, s.Phase, s.Problem = plan.Keep, plan.Blocked, plan.Problem{Reason: v1alpha1.ReasonPaused, Message: "m"}
+		}, stalled: true, reason: "Paused", generation: 3},
 		"it is being attached": {state: func(s *plan.State) {
 			s.Phase, s.Problem = plan.Attaching, plan.Problem{Reason: plan.InProgress, Message: "m"}
 		}, reason: "InProgress", generation: 3},

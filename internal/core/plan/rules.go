@@ -62,7 +62,7 @@ var rules = [goals][situations]rule{
 		absent:    (*planner).keep,
 		creating:  (*planner).awaitAnswer,
 		missing:   (*planner).keep,
-		elsewhere: (*planner).keep,
+		elsewhere: (*planner).keepElsewhere,
 		free:      (*planner).keep,
 		attaching: (*planner).keep,
 		attached:  (*planner).keep,
@@ -143,6 +143,13 @@ func (p *planner) keep(s step) step {
 		s.Problem = *s.m.Interface.Problem
 	}
 	return s
+}
+
+// keepElsewhere leaves an interface to another instance. A paused object stays ready only while the instance has its
+// interface.
+func (p *planner) keepElsewhere(s step) step {
+	s.Phase = Blocked
+	return p.keep(s)
 }
 
 // awaitAnswer says that EC2 has not answered a create call yet.

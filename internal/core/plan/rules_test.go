@@ -38,7 +38,7 @@ func TestEveryRule(t *testing.T) {
 		"gone":      {nil, false, outcomes{"Pending NotVisible, spent, gone", "Pending NotVisible, gone", "Pending Retained"}},
 		"missing":   {&missing, false, outcomes{"Attached NotVisible", "Attached NotVisible", "Attached Retained"}},
 		"pending":   {&pending, false, outcomes{"Attaching InProgress", "Pending Removing", "Pending Retained"}},
-		"elsewhere": {new(on(another, "eni-1", 1, of)), false, outcomes{"Blocked AttachedElsewhere", "Attached Removing", "Attached Retained"}},
+		"elsewhere": {new(on(another, "eni-1", 1, of)), false, outcomes{"Blocked AttachedElsewhere", "Attached Removing", "Blocked Retained"}},
 		"free": {new(unattached("eni-1", of)), false, outcomes{
 			"attach eni-1 at card 0 device 1", "delete eni-1: its NetworkInterface is being deleted", "Pending Retained",
 		}},
