@@ -124,6 +124,10 @@ func TestAFieldManagerKeepsTheStatusOfAnother(t *testing.T) {
 	}
 	apply("one", func(s *v1alpha1.NodeENIStatus) { s.Subnets = []v1alpha1.ResolvedSubnet{{ID: "subnet-1"}} })
 	apply("two", func(s *v1alpha1.NodeENIStatus) { s.SecurityGroups = []string{"sg-1"} })
+	late := &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: n.Name, ResourceVersion: "1"}}
+	if err := status.WriteLocked(t.Context(), c, "one", late); !apierrors.IsConflict(err) {
+		t.Fatalf("%v", err)
+	}
 	apply("one", func(*v1alpha1.NodeENIStatus) {})
 	must(t, c.Get(t.Context(), client.ObjectKeyFromObject(n), n))
 	if len(n.Status.Subnets) != 0 || len(n.Status.SecurityGroups) != 1 {

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -131,14 +132,21 @@ func (s *Server) create(c *collection, namespace string, after *unstructured.Uns
 	return s.put(c, k, after)
 }
 
-// update stores an object as a function changes it. It removes an object that is being deleted and has no finalizer.
-func (s *Server) update(c *collection, k key, change func(*unstructured.Unstructured) error) (*object, error) {
+// update stores an object as a function changes it. It removes an object that is being deleted and has no finalizer. A
+// refused change leaves all as it was, what each field manager applied among it.
+func (s *Server) update(c *collection, k key, change func(*unstructured.Unstructured) error) (_ *object, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, err := c.find(k)
 	if err != nil {
 		return nil, err
 	}
+	applied := maps.Clone(c.applied[k])
+	defer func() {
+		if err != nil {
+			c.applied[k] = applied
+		}
+	}()
 	after := before.DeepCopy()
 	if err := change(after); err != nil {
 		return nil, err
