@@ -70,7 +70,7 @@ func (h *podHost) loseFiles() {
 	for at := range h.files {
 		h.loseFile(at)
 	}
-	h.checkpoint = nil
+	h.loseCheckpoint()
 }
 
 // loseFile makes the file of a network unreadable. It reports whether it was readable.

@@ -66,6 +66,10 @@ const (
 	adoptsLaunched    = "a launch interface serves a NodeENI"
 	bindsDevice       = "an agent binds a device to user space"
 	drivesDevice      = "a program drives a device"
+	leavesDevice      = "a program ends that drives a device"
+	releasesDevice    = "an agent gives a device back to the kernel"
+	endsBinding       = "an agent ends while a device is between two drivers"
+	togglesDevices    = "a user gives devices to programs, or ends that"
 	choosesAddress    = "an interface is created with the lowest free address"
 	startsPod         = "a pod starts on a network"
 	bringsAddress     = "a pod brings up an address itself"
@@ -90,6 +94,7 @@ const (
 )
 
 var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, drivesDevice,
+	leavesDevice, releasesDevice, endsBinding, togglesDevices,
 	choosesAddress, startsPod, bringsAddress, runsWithoutPods, losesFiles, deletesInterface, keepsInterface,
 	stripsInterface, deletesKind, returnsInterface, agentWritesLate, damagesLease, damagesNetwork, damagesCheckpoint,
 	killsPod, startsFixed, forcesPod, declaresIPv6, startsObserved, evictsPod, refusesEviction}

@@ -32,7 +32,9 @@ func (h *podHost) checkHolds() {
 	}
 	h.checkPodHolds()
 	for _, id := range slices.Sorted(maps.Keys(h.bound)) {
-		h.mustHold(id, "its device is bound")
+		if h.noteForgotten(id); !h.forgotten[id] && h.hasLink(id) {
+			h.mustHold(id, "its device is bound")
+		}
 	}
 	if h.checkpoint != nil {
 		for _, saved := range h.checkpoint.Held {

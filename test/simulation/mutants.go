@@ -39,7 +39,7 @@ func Untried() []string {
 		"creates before it takes over", "what was taken over is not held", "detaches a held one",
 		"the finalizer goes before EC2 answered", "unowned by the cache alone, and at once",
 		"launch interfaces are tagged again", "opens before its hold is written",
-		"a process reads instead of writing first", "lets go with a lease", "lets go while a program has the device",
+		"a process reads instead of writing first", "lets go with a lease",
 	}
 }
 
@@ -198,6 +198,10 @@ func agentMutants() []Mutant {
 				"func ($u Use) idle() bool { return $u.Known && ($u.Leased || true) &&"},
 			{core + "podnet", "func ($u Use) active() bool { return $u.Known && $u.Leased || $u.Brought || $u.Device }",
 				"func ($u Use) active() bool { return $u.Brought || $u.Device }"},
+		}},
+		{Name: "gives a device back while a program drives it", Like: "driverctl, which knows no programs", Edits: []Edit{
+			{core + "hostpci", "case $device.Driver == VFIO && $device.Enabled:",
+				"case $device.Driver == \"\" && $device.Enabled:"},
 		}},
 		{Name: "lets go while a program has the device", Like: "a controller that knows EC2 alone", Edits: []Edit{
 			{core + "podnet", "!$u.Resting && !$u.Brought && !$u.Device }", "!$u.Resting && !$u.Brought }"},

@@ -46,69 +46,20 @@ func (h *podHost) serve() {
 	reading := agent.Reading{Interfaces: h.api.known(), Read: h.api.read, Node: node, ReadAt: h.now(), Metadata: &metadata,
 		Bus: h.bus()}
 	var bindings []hostpci.Binding
-	var wanted []hostpci.Device
-	reading.Observe = func(links []hostnet.Link, devices []hostpci.Device) (hostnet.Facts, []hostnet.Observation) {
+	reading.Observe = func(links []hostnet.Link, devices []hostpci.Device, records []hostpci.OriginalBinding) (hostnet.Facts,
+		[]hostnet.Observation) {
 		facts, observed := h.linkFacts(), make([]hostnet.Observation, 0, len(links))
 		for _, link := range links {
 			observed = append(observed, h.observe(link, facts))
 		}
 		var ofDevices []hostnet.Observation
-		bindings, ofDevices = hostpci.Plan(devices, nil, reading.Bus, facts)
-		wanted = devices
+		bindings, ofDevices = hostpci.Plan(devices, records, reading.Bus, facts)
 		return facts, append(observed, ofDevices...)
 	}
 	h.book.read()
 	h.pass, _ = h.process.Serve(context.Background(), reading) // the reports have the errors
 	h.holds = true
-	h.rebind(h.pass, bindings, wanted)
-}
-
-// rebind gives devices the drivers that the agent decided about.
-func (h *podHost) rebind(pass *agent.Pass, bindings []hostpci.Binding, wanted []hostpci.Device) {
-	for _, b := range bindings {
-		if id := h.deviceAt(b.Address); id != "" && b.Driver != "" && pass.MayBind(b.Address) {
-			h.bind(id, true)
-		}
-	}
-	if !h.api.read {
-		return
-	}
-	for _, id := range slices.Sorted(maps.Keys(h.bound)) {
-		isWanted := slices.ContainsFunc(wanted, func(d hostpci.Device) bool {
-			return d.Link.MAC == h.c.run.truth().interfaces[id].MAC
-		})
-		if n := h.api.interfaceOf(id); !isWanted && n != nil && !h.driven[id] {
-			h.bind(id, false)
-		}
-	}
-}
-
-// address is the bus address of the device of an interface, and deviceAt the interface at one.
-func (h *podHost) address(id string) string { return fmt.Sprintf("0000:00:%02x.0", h.linkOf(id)) }
-
-func (h *podHost) deviceAt(address string) string {
-	for _, i := range h.c.run.truth().ordered {
-		if h.hasLink(i.ID) && h.address(i.ID) == address {
-			return i.ID
-		}
-	}
-	return ""
-}
-
-// bus is the PCI bus of the node.
-func (h *podHost) bus() hostpci.Facts {
-	facts := hostpci.Facts{Drivers: []string{hostpci.VFIO, "ena"}, Unguarded: true}
-	for _, i := range h.c.run.truth().ordered {
-		if !h.hasLink(i.ID) {
-			continue
-		}
-		device := hostpci.DeviceFacts{Address: h.address(i.ID), Driver: "ena"}
-		if h.bound[i.ID] {
-			device.Driver, device.Override, device.Enabled = hostpci.VFIO, hostpci.VFIO, h.driven[i.ID]
-		}
-		facts.Devices = append(facts.Devices, device)
-	}
-	return facts
+	h.rebind(h.pass, bindings)
 }
 
 // linkFacts are the links in the node's own namespace.

@@ -53,7 +53,7 @@ func (h *podHost) damageFile() {
 		h.damageLease()
 	case 1:
 		if h.checkpoint != nil {
-			h.checkpoint = nil // the agent reports the error, and starts without one
+			h.loseCheckpoint() // the agent reports the error, and starts without one
 			r.covers.Actors[damagesCheckpoint]++
 			r.note(nil, "%s: the checkpoint of node %s is damaged", h.c.name, h.node)
 		}

@@ -60,8 +60,12 @@ type podHost struct {
 	// leases are those of the CNI program, using the pods that have them, both by folder.
 	leases map[string][]podnet.Lease
 	using  map[string][]runningPod
-	// bound are the devices that have a driver for user space, by interface, and driven those that a program drives.
-	bound, driven map[string]bool
+	// bound are the devices that have a driver for user space, by interface, or none at present. Those are between two
+	// drivers. driven are the devices that a program drives.
+	bound, between, driven map[string]bool
+	// unsaved are the bound devices that the checkpoint lost, and forgotten those whose interface has lost its object too:
+	// nothing names them any more.
+	unsaved, forgotten map[string]bool
 	// brought has, by interface, the addresses that its pods brought up themselves.
 	brought map[string]map[netip.Addr]bool
 	// cameAt has when they came up, by INTERFACE ADDRESS. drainedAt has since when the agent holds interfaces no more.
@@ -103,6 +107,7 @@ func (r *run) declarePods(spec *v1alpha1.NodeENISpec) {
 // one. After the healing, agents read and report soon, and pods of a closed network end.
 func (r *run) movePods() {
 	r.findPodHosts()
+	r.toggleDevices()
 	for _, instance := range slices.Sorted(maps.Keys(r.pods.hosts)) {
 		h := r.pods.hosts[instance]
 		switch {
@@ -186,7 +191,7 @@ func newPodHost(c *cluster, node, instance string) *podHost {
 		c: c, node: node, instance: instance, files: map[string]podnet.Network{}, leases: map[string][]podnet.Lease{},
 		using: map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{},
 		drainsSince: map[string]time.Time{}, lostSince: map[string]time.Time{}, bound: map[string]bool{},
-		driven: map[string]bool{},
+		driven: map[string]bool{}, between: map[string]bool{}, unsaved: map[string]bool{}, forgotten: map[string]bool{},
 		cameAt: map[string]time.Time{}, drainedAt: map[string]time.Time{}, links: map[string]int{},
 	}
 	h.beginBoot()
@@ -267,7 +272,7 @@ func (h *podHost) reboot() {
 	clear(h.using)
 	clear(h.lostSince)
 	clear(h.bound)
-	clear(h.driven)
+	h.unplug()
 	h.beginBoot()
 	h.files, h.leases, h.lost = map[string]podnet.Network{}, map[string][]podnet.Lease{}, nil
 	h.forgetBrought()

@@ -92,6 +92,8 @@ type run struct {
 	evictions *evictions
 	// disks have the files of nodes.
 	disks *disks
+	// devices are of programs in user space.
+	devices *devices
 	// reserving are those who reserve parts of subnets.
 	reserving *reserving
 
@@ -132,7 +134,8 @@ func (o Options) play(populate, course func(*run)) (result Result) {
 		foreign: newForeignAddresses(o.Seed), pods: newPods(o.Seed), prefixes: newPrefixUsers(o.Seed),
 		followers: newFollowers(o.Seed), agents: newAgents(o.Seed), disks: newDisks(o.Seed),
 		evictions: newEvictions(o.Seed), reserving: newReserving(o.Seed), fixed: newFixedPods(o.Seed),
-		covers: NewCoverage(), scheme: runtime.NewScheme(),
+		devices: newDevices(o.Seed),
+		covers:  NewCoverage(), scheme: runtime.NewScheme(),
 	}
 	r.trace.verbose = o.Verbose
 	r.prefixes.acts = r.prefixes.acts || r.fixed.acts

@@ -120,7 +120,8 @@ func (n *node) boot() {
 	n.restart()
 }
 
-func (n *node) observe(links []hostnet.Link, devices []hostpci.Device) (hostnet.Facts, []hostnet.Observation) {
+func (n *node) observe(links []hostnet.Link, devices []hostpci.Device, _ []hostpci.OriginalBinding) (hostnet.Facts,
+	[]hostnet.Observation) {
 	var observed []hostnet.Observation
 	for at, link := range links {
 		o := hostnet.Observation{Link: link, State: n.link, Reason: n.reason, Message: "is of a test"}

@@ -24,8 +24,10 @@ type Reading struct {
 	Node       *corev1.Node
 	// Metadata is the last answer of instance metadata; nil for none.
 	Metadata *eni.Metadata
-	// Observe returns what the kernel says of the desired links and devices at ReadAt, or later.
-	Observe func(links []hostnet.Link, devices []hostpci.Device) (hostnet.Facts, []hostnet.Observation)
+	// Observe returns what the kernel says of the desired links and devices at ReadAt, or later. The records are of the
+	// devices that the agent has bound, or was about to.
+	Observe func(links []hostnet.Link, devices []hostpci.Device, records []hostpci.OriginalBinding) (hostnet.Facts,
+		[]hostnet.Observation)
 	// Bus is the PCI bus with the devices.
 	Bus    hostpci.Facts
 	ReadAt time.Time
@@ -46,7 +48,7 @@ func (a *Agent) Serve(ctx context.Context, r Reading) (*Pass, error) {
 	s.instance = instanceOf(r.Metadata, r.Node)
 	a.desire(s)
 	if r.Observe != nil {
-		s.facts, s.observed = r.Observe(s.links, s.devices)
+		s.facts, s.observed = r.Observe(s.links, s.devices, s.records)
 	}
 	return &Pass{a, s}, a.serve(ctx, s)
 }
