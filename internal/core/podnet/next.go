@@ -172,7 +172,7 @@ func (f Facts) Next() Step {
 	step := Step{State: f.state()}
 	f.keepFile(&step)
 	asks := step.State == Serving || step.State == Opening && (f.Object.Open || !f.Blocked)
-	step.Open = asks && f.Object.Purpose != ForObserved || f.Use.active() || f.Object.Open && !f.mayLetGo(step.State)
+	step.Open = asks && f.Object.Purpose != ForObserved || f.active() || f.Object.Open && !f.mayLetGo(step.State)
 	f.keepCheckpoint(&step)
 	f.answer(&step)
 	return step
@@ -200,6 +200,16 @@ func (f Facts) leave() Step {
 		step.Remove = f.Folder != nil && f.Use.idle()
 	}
 	return step
+}
+
+// active reports whether something holds the interface. An address of a pod that came after the interface of an object
+// that is being deleted was let go does not: no hold begins there, and the API server would refuse one at each attempt.
+func (f Facts) active() bool {
+	use := f.Use
+	if f.Object.Deleting && f.Object.Answered && !f.Object.Open {
+		use.Brought = false
+	}
+	return use.active()
 }
 
 // lost reports whether the object was open in this boot, and the folder with the leases is gone. A device shows by

@@ -205,6 +205,12 @@ func TestNext(t *testing.T) {
 			unopened(func(f *podnet.Facts) { f.Object.Purpose, f.Use.Brought = podnet.ForObserved, true }),
 			"file Closed for uid-1 with 1 report open true",
 		},
+		"Observed: a pod came after the interface was let go": {
+			facts(func(f *podnet.Facts) {
+				f.Object.Purpose, f.Object.Deleting, f.Object.Open, f.Use.Brought = podnet.ForObserved, true, false, true
+				f.Folder.Phase, f.Saved = podnet.Closed, nil
+			}), "may report open false",
+		},
 		"Observed: the last pod ended": {
 			facts(func(f *podnet.Facts) { f.Object.Purpose, f.Folder.Phase = podnet.ForObserved, podnet.Closed }), "forget report open false",
 		},
