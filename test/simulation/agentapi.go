@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -121,7 +122,8 @@ func (h *podHost) writeReport(report agent.Report) error {
 		return errAPITimeout
 	}
 	r := h.c.run
-	send := func() error { return h.storeReport(report) }
+	served := h.servedAt
+	send := func() error { return h.storeReport(report, served) }
 	if !r.agents.acts || r.faults.off || r.stage != nil {
 		return send()
 	}
@@ -144,7 +146,7 @@ func (h *podHost) writeReport(report agent.Report) error {
 }
 
 // storeReport stores a report, unless the object has another version, or the policy for agents refuses it.
-func (h *podHost) storeReport(report agent.Report) error {
+func (h *podHost) storeReport(report agent.Report, served time.Time) error {
 	n, node := report.Interface, h.node
 	after, err := h.c.api.update(netInterfaces, n.Name, n.ResourceVersion, func(o client.Object) (client.Object, error) {
 		now := o.(*v1alpha1.NetworkInterface)
@@ -160,6 +162,7 @@ func (h *podHost) storeReport(report agent.Report) error {
 	if err != nil {
 		return err
 	}
+	h.checkSeen(report, served)
 	h.noteLetGo(n.Status.ENIID, report.Node.Open)
 	if h.api.objects != nil {
 		h.api.objects[n.Name] = after.(*v1alpha1.NetworkInterface)

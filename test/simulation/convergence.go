@@ -330,6 +330,9 @@ func (c *cluster) settled() *Violation {
 	if v := c.settledFixed(); v != nil {
 		return v
 	}
+	if v := c.settledHolds(); v != nil {
+		return v
+	}
 	for _, object := range c.api.all(nodeENIs) {
 		if !object.GetDeletionTimestamp().IsZero() && !c.saysWhatItWaitsFor(object.(*v1alpha1.NodeENI)) {
 			ready := meta.FindStatusCondition(object.(*v1alpha1.NodeENI).Status.Conditions, v1alpha1.ConditionReady)

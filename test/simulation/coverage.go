@@ -88,6 +88,7 @@ const (
 	refusesEviction   = "a PodDisruptionBudget refuses an eviction"
 	declaresIPv6      = "a user declares IPv6 prefixes for pods"
 	startsObserved    = "a pod starts on an interface with attachment Observed"
+	endsObserved      = "a pod on an interface with attachment Observed ends"
 	startsFixed       = "a pod starts with a fixed address"
 	forcesPod         = "a user deletes a pod by force that still runs"
 	killsPod          = "a pod ends without a call of the CNI program"
@@ -97,7 +98,7 @@ var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, b
 	leavesDevice, releasesDevice, endsBinding, togglesDevices,
 	choosesAddress, startsPod, bringsAddress, runsWithoutPods, losesFiles, deletesInterface, keepsInterface,
 	stripsInterface, deletesKind, returnsInterface, agentWritesLate, damagesLease, damagesNetwork, damagesCheckpoint,
-	killsPod, startsFixed, forcesPod, declaresIPv6, startsObserved, evictsPod, refusesEviction}
+	killsPod, startsFixed, forcesPod, declaresIPv6, startsObserved, endsObserved, evictsPod, refusesEviction}
 
 // leastCrashes is how often processes must crash at a point, each time in another state of the world.
 const leastCrashes = 4

@@ -102,6 +102,7 @@ func (h *podHost) followOnce() {
 	}
 	f.healed[h] = true
 	h.startPod()
+	h.startObserved()
 	for range h.c.run.mostBrought() {
 		h.moveAddress()
 	}

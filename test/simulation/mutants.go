@@ -199,6 +199,11 @@ func agentMutants() []Mutant {
 			{core + "podnet", "func ($u Use) active() bool { return $u.Known && $u.Leased || $u.Brought || $u.Device }",
 				"func ($u Use) active() bool { return $u.Brought || $u.Device }"},
 		}},
+		{Name: "lets go while a pod has an observed address", Like: "a daemon that knows leases alone", Edits: []Edit{
+			{core + "podnet", "!$u.Resting && !$u.Brought && !$u.Device }", "!$u.Resting && !$u.Device }"},
+			{core + "podnet", "func ($u Use) active() bool { return $u.Known && $u.Leased || $u.Brought || $u.Device }",
+				"func ($u Use) active() bool { return $u.Known && $u.Leased || $u.Device }"},
+		}},
 		{Name: "gives a device back while a program drives it", Like: "driverctl, which knows no programs", Edits: []Edit{
 			{core + "hostpci", "case $device.Driver == VFIO && $device.Enabled:",
 				"case $device.Driver == \"\" && $device.Enabled:"},

@@ -46,8 +46,8 @@ func (h *podHost) serve() {
 	reading := agent.Reading{Interfaces: h.api.known(), Read: h.api.read, Node: node, ReadAt: h.now(), Metadata: &metadata,
 		Bus: h.bus()}
 	var bindings []hostpci.Binding
-	reading.Observe = func(links []hostnet.Link, devices []hostpci.Device, records []hostpci.OriginalBinding) (hostnet.Facts,
-		[]hostnet.Observation) {
+	reading.Observe = func(links []hostnet.Link, devices []hostpci.Device, records []hostpci.OriginalBinding) (
+		hostnet.Facts, []hostnet.Observation) {
 		facts, observed := h.linkFacts(), make([]hostnet.Observation, 0, len(links))
 		for _, link := range links {
 			observed = append(observed, h.observe(link, facts))
@@ -57,6 +57,7 @@ func (h *podHost) serve() {
 		return facts, append(observed, ofDevices...)
 	}
 	h.book.read()
+	h.servedAt = h.c.run.now
 	h.pass, _ = h.process.Serve(context.Background(), reading) // the reports have the errors
 	h.holds = true
 	h.rebind(h.pass, bindings)

@@ -41,11 +41,13 @@ type podHost struct {
 	agent   agentKind
 	process *agent.Agent
 	// started counts the processes. pass is the last one that has not written its reports, nil for none, and holds is set
-	// until it has written about addresses. late are writes to the API server that are under way.
-	started int
-	pass    *agent.Pass
-	holds   bool
-	late    []func()
+	// until it has written about addresses. servedAt is when it read what pods have. late are writes to the API server
+	// that are under way.
+	started  int
+	pass     *agent.Pass
+	servedAt time.Time
+	holds    bool
+	late     []func()
 	// api is what the process knows of the API server, and checkpoint what it stored on the disk, unless it is full.
 	api        *agentAPI
 	checkpoint *agent.Checkpoint
@@ -126,6 +128,7 @@ func (r *run) movePods() {
 			}
 			h.actForPrefixes()
 			h.moveDevices()
+			h.moveObserved()
 		}
 	}
 	if r.pods.acts && !r.faults.off && r.pods.happens(60) {
@@ -226,7 +229,7 @@ func (h *podHost) settle() {
 	h.bootIfLeasesAreLost()
 	h.endPrograms()
 	for at := range h.using {
-		if file, is := h.files[at]; (!is || !file.IsOpen()) && !h.linger(at) {
+		if !h.letsIn(at) && !h.linger(at) {
 			h.removeAll(at)
 		}
 	}
