@@ -324,8 +324,8 @@ func (s *Server) serveList(t target, query url.Values) (io.ReadCloser, error) {
 	return io.NopCloser(&text), nil
 }
 
-// page returns the part of a list that a query asks for, and the token of the next one. A token is the number of objects
-// before the page, so that changes between two pages move them, and a real server has them all from one version.
+// page returns the part of a list that a query asks for, and the token of the next one. A token is the number of
+// objects before the page, so that changes between two pages move them. A real server has all pages of one version.
 func page(all []*object, query url.Values) (found []*object, next string, err error) {
 	number := func(key string) (n int) {
 		if given := query.Get(key); given != "" && err == nil {
