@@ -164,6 +164,9 @@ func (d directReader) List(_ context.Context, into client.ObjectList, opts ...cl
 			add(into, d.p.seen(object))
 		}
 	}
+	if all, is := into.(*v1alpha1.NetworkInterfaceList); is {
+		d.p.noteList(all.Items)
+	}
 	return nil
 }
 
@@ -224,6 +227,7 @@ func (c kubernetes) Delete(_ context.Context, object client.Object, opts ...clie
 		}
 		if n, is := stored.(*v1alpha1.NetworkInterface); is && (uid == "" || uid == n.UID) {
 			c.p.run.deleting(c.p, n)
+			c.p.run.closing(c.p, n)
 		}
 		return nil, c.p.api().delete(k, object.GetName(), uid)
 	})

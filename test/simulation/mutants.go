@@ -134,6 +134,17 @@ func ownershipMutants() []Mutant {
 			{instancePackage, "return ($live.Final() || $run.$ended) && !$another ||",
 				"return ($live.DeletionTimestamp != nil || $run.$ended) && !$another ||"},
 		}},
+		{Name: "deletes an object that pods hold", Like: "a controller that deletes what nothing selects", Edits: []Edit{
+			{core + "render", "case $o.Spec.Pods != nil && $o.Held, $r.Incomplete:", "case $r.Incomplete:"},
+		}},
+		{Name: "deletes an object that is open", Like: "a controller that takes no order back", Edits: []Edit{
+			{core + "render", "case $o.Spec.Pods != nil && !$o.Spec.Pods.Closed:",
+				"case $o.Spec.Pods != nil && !$o.Spec.Pods.Closed && $o.Deleting:"},
+		}},
+		{Name: "closed and held by the cache alone", Like: "a controller that trusts its cache", Edits: []Edit{
+			{nodePackage, "if $err := $r.confirm($ctx, $g, $confirmed); $err != nil || !$confirmed.deletes[$w.UID] {",
+				"if $err := $r.confirm($ctx, $g, $confirmed); $err != nil && !$confirmed.deletes[$w.UID] {"},
+		}},
 		{Name: "the finalizer goes before EC2 answered", Like: "VPC resource controller", Edits: []Edit{
 			{core + "plan", "$s.Phase = Deleting\nreturn $s.act(Delete{",
 				"$s.Phase, $s.gone = Deleting, true\nreturn $s.act(Delete{"},

@@ -75,6 +75,8 @@ type process struct {
 	// has read.
 	depth int
 	views []int
+	// frames are the pieces of work.
+	frames []*frame
 	// starts has how many changes of NodeENIs the process had received when each frame began.
 	starts []int
 	// running is the coroutine that makes calls for an instance.
@@ -160,6 +162,7 @@ func (p *process) reconcile(q queueName, key string) {
 	p.run.note(p, "reconcile %s %s", q, key)
 	p.run.reconciled(p, q, key)
 	p.guarded(func() {
+		p.work().queue = q
 		request := reconcile.Request{NamespacedName: types.NamespacedName{Name: key}}
 		var result reconcile.Result
 		var err error
@@ -223,10 +226,11 @@ func (p *process) poll() {
 func (p *process) guarded(work func()) {
 	p.depth++
 	p.views = append(p.views, p.informers.version())
+	p.frames = append(p.frames, &frame{queue: noQueue})
 	p.starts = append(p.starts, p.informers.views[nodeENIs].position)
 	defer func() {
 		p.depth--
-		p.views, p.starts = p.views[:p.depth], p.starts[:p.depth]
+		p.views, p.starts, p.frames = p.views[:p.depth], p.starts[:p.depth], p.frames[:p.depth]
 		thrown := recover()
 		if p.run.fallen != nil {
 			panic(p.run.fallen)
