@@ -46,7 +46,7 @@ func (c Coverage) Add(other Coverage) {
 // Invariants returns the numbers of the invariants that the step driver judges. I11 is judged by another suite.
 func Invariants() []string {
 	return []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I12", "I13", "I14", "I15", "I16",
-		"I17", "I18", "I19", "I20", "I21", "I22", "I23", "I24", "I25"}
+		"I17", "I18", "I19", "I20", "I21", "I22", "I23", "I24", "I25", "I26"}
 }
 
 // callSites are the calls that the product makes which change something.
@@ -77,6 +77,8 @@ const (
 	deletesInterface  = "a user deletes NetworkInterfaces"
 	keepsInterface    = "a user lets the ENI of a NetworkInterface stay"
 	stripsInterface   = "a user strips a NetworkInterface of its finalizer"
+	releasesKept      = "a user takes back that an ENI stays"
+	endsKept          = "a NetworkInterface ends whose ENI stays"
 	deletesClosed     = "the node reconciler deletes a closed NetworkInterface"
 	deletesKind       = "a user deletes the definition of NetworkInterface"
 	returnsInterface  = "a restored etcd brings a NetworkInterface back"
@@ -99,7 +101,7 @@ var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, b
 	leavesDevice, releasesDevice, endsBinding, togglesDevices,
 	choosesAddress, startsPod, bringsAddress, runsWithoutPods, losesFiles, deletesInterface, keepsInterface,
 	stripsInterface, deletesKind, returnsInterface, agentWritesLate, damagesLease, damagesNetwork, damagesCheckpoint,
-	deletesClosed,
+	releasesKept, endsKept, deletesClosed,
 	killsPod, startsFixed, forcesPod, declaresIPv6, startsObserved, endsObserved, evictsPod, refusesEviction}
 
 // leastCrashes is how often processes must crash at a point, each time in another state of the world.

@@ -62,6 +62,7 @@ func (r *run) step() {
 	r.movePods()
 	r.moveFixed()
 	r.moveReservations()
+	r.moveKeepers()
 	r.check()
 }
 

@@ -145,6 +145,10 @@ func ownershipMutants() []Mutant {
 			{nodePackage, "if $err := $r.confirm($ctx, $g, $confirmed); $err != nil || !$confirmed.deletes[$w.UID] {",
 				"if $err := $r.confirm($ctx, $g, $confirmed); $err != nil && !$confirmed.deletes[$w.UID] {"},
 		}},
+		{Name: "an ENI that must stay is removed", Like: "Cilium, whose objects end with their interfaces", Edits: []Edit{
+			{instancePackage, "if $o.Annotations[$v1alpha1.OnDeleteAnnotation] == $v1alpha1.OnDeleteKeep {",
+				"if $o.Annotations[$v1alpha1.OnDeleteAnnotation] == $v1alpha1.OnDeleteKeep && $o.Name == \"\" {"},
+		}},
 		{Name: "the finalizer goes before EC2 answered", Like: "VPC resource controller", Edits: []Edit{
 			{core + "plan", "$s.Phase = Deleting\nreturn $s.act(Delete{",
 				"$s.Phase, $s.gone = Deleting, true\nreturn $s.act(Delete{"},

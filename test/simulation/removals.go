@@ -48,7 +48,7 @@ func (r *run) deleting(p *process, n *v1alpha1.NetworkInterface) {
 // ending checks I7 when a process removes the finalizer of an object: EC2 has no interface of it any more, unless its
 // instance ended and EC2 deletes it by itself, or the object is let go.
 func (r *run) ending(p *process, n *v1alpha1.NetworkInterface) {
-	if r.mayLetGo(p.cluster, n) || p.expired {
+	if r.mayLetGo(p.cluster, n) || p.expired || p.knowsKept(n) {
 		return
 	}
 	r.judged("I7")
@@ -81,6 +81,7 @@ const lettingGo = time.Minute
 
 // noteObject records what happens to an object.
 func (r *run) noteObject(c *cluster, change change) {
+	r.noteKeeping(change)
 	if change.before != nil {
 		was := change.before.(*v1alpha1.NetworkInterface)
 		if was.Final() && was.Status.ENIID != "" {
@@ -134,6 +135,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 	c, n := r.objectOf(i)
 	switch s := r.spotOf(i); {
 	case r.truth().ended(s.instanceID), i.Attachment != nil && r.truth().ended(i.Attachment.InstanceID):
+		return
 	case n != nil && c == p.cluster && n.Final():
 	case n != nil && strings.HasPrefix(q.action, "Detach") && r.isStuck(q, i):
 	case n == nil && r.wasFinal(i.ID):
@@ -142,6 +144,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 	default:
 		r.violate("I21", "%s %s %s, whose object is not final: %s", p.name, q.action, q.target, r.describe(i))
 	}
+	r.keeping(p, q, i, n)
 }
 
 // wasFinal reports whether the object of an interface was final a moment ago: the order still stands.

@@ -92,6 +92,8 @@ type run struct {
 	evictions *evictions
 	// disks have the files of nodes.
 	disks *disks
+	// keepers are users who let ENIs stay.
+	keepers *keepers
 	// observed are pods that the user's own plugin attaches.
 	observed *observed
 	// devices are of programs in user space.
@@ -136,7 +138,7 @@ func (o Options) play(populate, course func(*run)) (result Result) {
 		foreign: newForeignAddresses(o.Seed), pods: newPods(o.Seed), prefixes: newPrefixUsers(o.Seed),
 		followers: newFollowers(o.Seed), agents: newAgents(o.Seed), disks: newDisks(o.Seed),
 		evictions: newEvictions(o.Seed), reserving: newReserving(o.Seed), fixed: newFixedPods(o.Seed),
-		devices: newDevices(o.Seed), observed: newObserved(o.Seed),
+		devices: newDevices(o.Seed), observed: newObserved(o.Seed), keepers: newKeepers(o.Seed),
 		covers: NewCoverage(), scheme: runtime.NewScheme(),
 	}
 	r.trace.verbose = o.Verbose
