@@ -35,15 +35,6 @@ func (a *agentAPI) known() (all []*v1alpha1.NetworkInterface) {
 	return all
 }
 
-func (a *agentAPI) interfaceOf(id string) *v1alpha1.NetworkInterface {
-	for _, n := range a.objects {
-		if n.Status.ENIID == id {
-			return n
-		}
-	}
-	return nil
-}
-
 func (a *agentAPI) isAway() bool { return a.away || a.host.fixed.agentAway || !a.host.runsAgent() }
 
 // catchUp lets the process read the objects of its instance.

@@ -13,7 +13,7 @@ import (
 type frame struct {
 	// queue has the key that the process reconciles; noQueue for other work.
 	queue queueName
-	// objects are the NetworkInterfaces, by UID, as the last live list of this work had them.
+	// objects are the NetworkInterfaces, by UID, in their versions at the last live list of this work.
 	objects map[types.UID]*v1alpha1.NetworkInterface
 }
 

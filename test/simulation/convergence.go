@@ -107,7 +107,8 @@ func (r *run) dump() {
 		}
 		for _, object := range c.api.all(nodeENIs) {
 			nodeENI := object.(*v1alpha1.NodeENI)
-			r.note(nil, "%s: NodeENI %s: %s, deleted %v", c.name, nodeENI.Name, digest(nodeENI.Spec), nodeENI.DeletionTimestamp)
+			r.note(nil, "%s: NodeENI %s: %s, deleted %v, turns %v", c.name, nodeENI.Name, digest(nodeENI.Spec),
+				nodeENI.DeletionTimestamp, nodeENI.Status.Turns)
 		}
 		for _, n := range c.api.interfaces() {
 			message := ""
@@ -303,6 +304,9 @@ func (r *run) settled() *Violation {
 		if v := c.settled(); v != nil {
 			return v
 		}
+		if v := c.settledHolds(); v != nil {
+			return v
+		}
 		if v := c.settledReservations(); v != nil {
 			return v
 		}
@@ -328,9 +332,6 @@ func (c *cluster) settled() *Violation {
 		return v
 	}
 	if v := c.settledFixed(); v != nil {
-		return v
-	}
-	if v := c.settledHolds(); v != nil {
 		return v
 	}
 	for _, object := range c.api.all(nodeENIs) {
@@ -444,7 +445,7 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 	case missing < 0:
 		return &Violation{"I5", fmt.Sprintf("%d interfaces of NodeENI %s on %s where %d are wanted", len(have),
 			claim.nodeENI.Name, s.instanceID, len(claim.subnets))}
-	case missing > c.blocked(s, claim):
+	case missing > c.blocked(s, claim)+c.awaitingTurn(s):
 		return &Violation{"I6", fmt.Sprintf("%d interfaces of NodeENI %s on %s (node %s) are missing", missing,
 			claim.nodeENI.Name, s.instanceID, claim.node.Name)}
 	}

@@ -102,8 +102,8 @@ func (r *run) noteKeeping(change change) {
 	}
 }
 
-// keeping checks I26 before a call that detaches or deletes an interface: no user lets it stay, as far as the process can
-// know. An unattached interface without an object is a leak also if it was kept.
+// keeping checks I26 before a call that detaches or deletes an interface: no user lets it stay, as far as the process
+// can know. An unattached interface without an object is a leak also if it was kept.
 func (r *run) keeping(p *process, q request, i eni.Interface, n *v1alpha1.NetworkInterface) {
 	k, is := r.keepers.kept[i.ID]
 	if !is && (n == nil || n.Status.ENIID == "") {

@@ -14,8 +14,8 @@ import (
 
 // mayStay reports whether an undesired object, or one that is being deleted, may still exist: its Node is absent, so
 // that the reason to remove it is unknown; it is in use and its NodeENI has no subnet any more; another Node of its
-// instance is selected; its NodeENI was lost less than a day ago; it is that of a pre-join interface; or pods may use
-// its interface, and no agent runs that could say that they do not.
+// instance is selected; its NodeENI was lost less than a day ago; it is that of a pre-join interface; pods may use
+// its interface, and no agent runs that could say that they do not; or it waits for its turn.
 func (c *cluster) mayStay(n *v1alpha1.NetworkInterface) bool {
 	ended := c.run.truth().ended(n.Spec.InstanceID)
 	its := c.nodesOf(n.Spec.InstanceID)
@@ -23,7 +23,7 @@ func (c *cluster) mayStay(n *v1alpha1.NetworkInterface) bool {
 		return true // the cloud provider removes the Nodes of an ended instance
 	}
 	if !n.DeletionTimestamp.IsZero() {
-		return n.Held() && !ended && !c.hasAgent(n) || n.Status.ENIID == "" && c.hasCopies(n)
+		return c.mayEndLater(n, ended)
 	}
 	if n.Spec.Origin == v1alpha1.OriginNetwork {
 		return len(its) > 0 || !ended
@@ -36,6 +36,37 @@ func (c *cluster) mayStay(n *v1alpha1.NetworkInterface) bool {
 		return false
 	}
 	return c.mayServe(n, nodeENI, its, ended)
+}
+
+// mayEndLater is mayStay for an object that is being deleted.
+func (c *cluster) mayEndLater(n *v1alpha1.NetworkInterface, ended bool) bool {
+	return n.Held() && !ended && !c.hasAgent(n) || n.Status.ENIID == "" && c.hasCopies(n) || c.awaitsTurn(n)
+}
+
+// awaitsTurn reports whether an object says that it waits for its turn, and another node has one whose successor is
+// blocked for a true reason.
+func (c *cluster) awaitsTurn(n *v1alpha1.NetworkInterface) bool {
+	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
+	if nodeENI == nil || plan.Reason(reasonOf(n)) != plan.AwaitsTurn {
+		return false
+	}
+	claims := c.claims()
+	return slices.ContainsFunc(nodeENI.Status.Turns, func(t v1alpha1.Turn) bool {
+		s := desiredSlot{nodeENI.Name, t.InstanceID}
+		claim, wanted := claims[s]
+		lacks := wanted && len(c.serving(s)) < len(claim.subnets) && c.blocked(s, claim) > 0
+		return lacks && t.InstanceID != n.Spec.InstanceID
+	})
+}
+
+// awaitingTurn returns how many objects of a NodeENI on an instance wait for their turn. They have no successor yet.
+func (c *cluster) awaitingTurn(s desiredSlot) (waiting int) {
+	for _, n := range c.objectsAt(s) {
+		if !n.DeletionTimestamp.IsZero() && c.awaitsTurn(n) {
+			waiting++
+		}
+	}
+	return waiting
 }
 
 // mayServe reports whether an undesired object of a NodeENI may still exist because of the Nodes of its instance.

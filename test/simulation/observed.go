@@ -82,8 +82,9 @@ func isObserved(n *v1alpha1.NetworkInterface) bool {
 	return n.Spec.Pods != nil && n.Spec.Pods.Attachment == v1alpha1.PodAttachmentObserved
 }
 
-// checkSeen checks I24 for a report that an agent wrote: it holds an interface if a pod has had an address within the
-// ranges on it since before the agent read the namespaces. No hold begins on an object that is being deleted.
+// checkSeen checks I24 for a report that an agent wrote: it holds the interface if a pod has an address within the
+// ranges on it, and the address came before the agent read the namespaces. No hold begins on an object that is being
+// deleted.
 func (h *podHost) checkSeen(report agent.Report, served time.Time) {
 	id := report.Interface.Status.ENIID
 	since := func(address netip.Addr) bool { return h.cameAt[id+" "+address.String()].Before(served) }
