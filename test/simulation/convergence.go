@@ -15,6 +15,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/floating"
 	"github.com/multieni/multieni/internal/core/identity"
@@ -243,7 +244,7 @@ func (r *run) rest() {
 			r.violate("I8", "NodeENI %s was tried %d times in %s although there is no room", key, n, restFor)
 		}
 	}
-	told += r.turnNews()
+	told += r.readNews()
 	if r.watch.writes > told {
 		r.violate("I8", "%d writes to the API server although nothing changed", r.watch.writes)
 	}
@@ -285,17 +286,31 @@ const writesPerProbe = 4
 // most.
 const writesPerAttach = 10
 
-// turnNews is how many writes may report objects that wait for their turn. Only a read shows that another interface
-// holds the slot of the replacement; between two reads the object says that it waits for its turn.
-func (r *run) turnNews() (writes int) {
+// writesPerRead is how many writes may report an object whose instance and subnets are full: three times one reason and
+// the other, each in the object, its Node and its NodeENI.
+const writesPerRead = 18
+
+// readNews is how many writes may report objects with two obstacles. Only a read shows that another interface holds a
+// slot; between two reads an object says that it waits for its turn, or that its subnet is full.
+func (r *run) readNews() (writes int) {
 	for _, c := range r.clusters {
 		for _, n := range c.api.interfaces() {
-			if c.replaces(n) {
+			switch {
+			case c.replaces(n):
 				writes += writesPerProbe
+			case lacksRoom(n):
+				writes += writesPerRead
 			}
 		}
 	}
 	return writes
+}
+
+// lacksRoom reports whether an object says that its instance or its subnets are full.
+func lacksRoom(n *v1alpha1.NetworkInterface) bool {
+	reason, _ := object.ReasonOf(n)
+	return slices.Contains([]plan.Reason{plan.InstanceFull, plan.SlotTaken, plan.SubnetFull, plan.NoFreePrefix},
+		plan.Reason(reason))
 }
 
 // settled returns the first difference from the desired state, or nil.
