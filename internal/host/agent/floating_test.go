@@ -111,6 +111,12 @@ func (b *addressBook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost:
 		made := &v1alpha1.FloatingAddress{}
 		_ = json.NewDecoder(r.Body).Decode(made)
+		if b.objects[made.Name] != nil {
+			exists := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "floatingaddresses"}, made.Name)
+			w.WriteHeader(http.StatusConflict)
+			_ = json.NewEncoder(w).Encode(exists.Status())
+			return
+		}
 		b.store(made)
 		b.made = made.DeepCopy()
 		b.written <- made.Name
