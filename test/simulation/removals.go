@@ -56,7 +56,8 @@ func (r *run) ending(p *process, n *v1alpha1.NetworkInterface) {
 		doomed := i.Attachment != nil && r.truth().ended(i.Attachment.InstanceID) && i.Attachment.DeleteOnTermination
 		_, of := r.objectOf(i)
 		its := i.ID == n.Status.ENIID || i.Tags[identity.TagUID] == string(n.UID) && (of == nil || of.UID == n.UID)
-		if !its || doomed || r.watch.tampered(i.ID) || r.watch.twins[i.ID] ||
+		tookCopy := i.ID != n.Status.ENIID && r.watch.copies[n.Status.ENIID]
+		if !its || doomed || tookCopy || r.watch.tampered(i.ID) || r.watch.twins[i.ID] ||
 			r.now.Sub(r.watch.meddled[i.ID]) <= staleness {
 			continue
 		}
