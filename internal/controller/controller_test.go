@@ -6,13 +6,17 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -224,5 +228,30 @@ func TestTheEraBeginsWithTheLease(t *testing.T) {
 		if got := fence.Era().Since; !got.Equal(step.want) {
 			t.Errorf("%s: the era began at %s, want %s", step.what, got, step.want)
 		}
+	}
+}
+
+// TestRefusalsThatAreNotRepeatedEnd: a writer that does not need a refused write any more, because the object is gone or
+// fits again, settles what is left, and the NodeENI learns of that.
+func TestRefusalsThatAreNotRepeatedEnd(t *testing.T) {
+	var r controller.RejectedWrites
+	refused := apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+	for _, of := range []controller.ObjectRef{
+		{Kind: "NetworkInterface", Name: "a", NodeENI: "data", Writer: "node-1"},
+		{Kind: "NetworkInterface", Name: "b", NodeENI: "data", Writer: "node-1"},
+		{Kind: "NetworkInterface", Name: "c", NodeENI: "data", Writer: "node-2"},
+		{Kind: "NetworkInterface/status", Name: "a", NodeENI: "data", Writer: "i-1"},
+	} {
+		r.Note(of, refused)
+	}
+	r.Changed()
+	r.Settle("NetworkInterface", "node-1", map[string]bool{"b": true})
+	if names, changed := slices.Sorted(maps.Keys(r.OfNodeENI("data"))), r.Changed(); r.Count() != 3 ||
+		!slices.Equal(names, []string{"a", "b", "c"}) || !slices.Equal(changed, []string{"data"}) {
+		t.Errorf("%v are refused, %v changed", names, changed)
+	}
+	r.Settle("NetworkInterface/status", "i-1", nil)
+	if names := slices.Sorted(maps.Keys(r.OfNodeENI("data"))); !slices.Equal(names, []string{"b", "c"}) {
+		t.Errorf("%v are refused", names)
 	}
 }

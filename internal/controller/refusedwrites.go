@@ -20,8 +20,9 @@ type RejectedWrites struct {
 	wake    chan struct{}
 }
 
-// ObjectRef names an object of a kind without a namespace. NodeENI is that of a NetworkInterface.
-type ObjectRef struct{ Kind, Name, NodeENI string }
+// ObjectRef names an object of a kind without a namespace. NodeENI is that of a NetworkInterface, and Writer the name of
+// the Node or the ID of the instance whose reconciliation writes it.
+type ObjectRef struct{ Kind, Name, NodeENI, Writer string }
 
 // Refused reports whether the API server refused a write because of its content: repeating the write is useless.
 func Refused(err error) bool {
@@ -54,17 +55,34 @@ func (r *RejectedWrites) Note(of ObjectRef, err error) (isNew bool) {
 	if _, is := r.said[of]; is == was {
 		return false
 	}
-	if of.NodeENI != "" {
-		if r.changed == nil {
-			r.changed = map[string]bool{}
-		}
-		r.changed[of.NodeENI] = true
-		select {
-		case r.channel() <- struct{}{}:
-		default: // already signaled
+	r.signal(of.NodeENI)
+	return !was
+}
+
+// Settle forgets the refusals of a writer but for the named objects: it needs no write of the others any more.
+func (r *RejectedWrites) Settle(kind, writer string, names map[string]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for of := range r.said {
+		if of.Kind == kind && of.Writer == writer && !names[of.Name] {
+			delete(r.said, of)
+			r.signal(of.NodeENI)
 		}
 	}
-	return !was
+}
+
+func (r *RejectedWrites) signal(nodeENI string) {
+	if nodeENI == "" {
+		return
+	}
+	if r.changed == nil {
+		r.changed = map[string]bool{}
+	}
+	r.changed[nodeENI] = true
+	select {
+	case r.channel() <- struct{}{}:
+	default: // already signaled
+	}
 }
 
 // Of returns why the API server refuses an object, or "".
@@ -88,14 +106,15 @@ func (r *RejectedWrites) Wake() <-chan struct{} {
 	return r.channel()
 }
 
-// OfNodeENI returns why the API server refuses NetworkInterfaces of a NodeENI, by name.
+// OfNodeENI returns why the API server refuses NetworkInterfaces of a NodeENI, by name. Two writers can have a reason
+// each; the result does not depend on which refusal came first.
 func (r *RejectedWrites) OfNodeENI(nodeENI string) map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	refused := map[string]string{}
 	for of, why := range r.said {
 		if of.NodeENI == nodeENI {
-			refused[of.Name] = why
+			refused[of.Name] = max(refused[of.Name], why)
 		}
 	}
 	return refused

@@ -71,6 +71,7 @@ func (r *Reconciler) reconcile(ctx context.Context, instanceID string, slot *wor
 	if err != nil {
 		return time.Time{}, err
 	}
+	r.settleRefusals(instanceID, g)
 	if g.isEmpty() {
 		r.forgetInstance(instanceID)
 		return time.Time{}, nil

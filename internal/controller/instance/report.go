@@ -171,11 +171,23 @@ func (r *Reconciler) announceForce(o *v1alpha1.NetworkInterface, d plan.Detach) 
 	}
 }
 
+// refusedKind is the kind of refused writes of statuses and finalizers, in [controller.ObjectRef].
+const refusedKind = "NetworkInterface/status"
+
+// settleRefusals forgets the refusals for objects of an instance that do not exist any more.
+func (r *Reconciler) settleRefusals(instanceID string, g *gathered) {
+	exist := map[string]bool{}
+	for _, o := range g.objects {
+		exist[o.Name] = true
+	}
+	r.RefusedWrites.Settle(refusedKind, instanceID, exist)
+}
+
 // recordRejected reports once that the API server refuses a write of an object: the refused object itself cannot
 // report it.
 func (r *Reconciler) recordRejected(o *v1alpha1.NetworkInterface, err error) {
-	if r.RefusedWrites.Note(controller.ObjectRef{Kind: "NetworkInterface/status", Name: o.Name,
-		NodeENI: o.Spec.NodeENI.Name}, err) {
+	if r.RefusedWrites.Note(controller.ObjectRef{Kind: refusedKind, Name: o.Name, NodeENI: o.Spec.NodeENI.Name,
+		Writer: o.Spec.InstanceID}, err) {
 		object.Announce(r.Events, o, v1alpha1.ReasonStateRefused, "Report", err.Error())
 	}
 }

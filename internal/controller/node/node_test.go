@@ -408,6 +408,26 @@ func TestARefusedObjectIsTold(t *testing.T) {
 	}
 }
 
+// TestARefusedObjectOfAGoneNodeIsForgotten has an API server that refuses an object until its Node is gone.
+func TestARefusedObjectOfAGoneNodeIsForgotten(t *testing.T) {
+	one := nodeNamed("node-1", instance)
+	w := newWorld(t, declared("n", "one"), one)
+	w.restart(func(o *node.Options) {
+		o.Client = interceptor.NewClient(w.api, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return apierrors.NewForbidden(v1alpha1.SchemeGroupVersion.WithResource("networkinterfaces").GroupResource(), "", nil)
+		}})
+	})
+	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: "node-1"}}
+	if _, err := w.reconciler.Reconcile(t.Context(), request); !apierrors.IsForbidden(err) || w.refused.Count() != 1 {
+		t.Fatal(err, w.refused.Count())
+	}
+	w.must(w.api.Delete(t.Context(), one))
+	w.reconcile("node-1")
+	if w.refused.Count() != 0 {
+		t.Error("the object of a Node that is gone counts as refused")
+	}
+}
+
 // TestWritesOfAFleetArePaced edits a NodeENI of 120 nodes.
 func TestWritesOfAFleetArePaced(t *testing.T) {
 	const nodes = 120

@@ -115,6 +115,7 @@ func sooner(a, b time.Duration) time.Duration {
 
 // forget drops what is known of a Node that does not exist.
 func (r *Reconciler) forget(name string) {
+	r.RefusedWrites.Settle(refusedKind, name, nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.skipped.Forget(name)

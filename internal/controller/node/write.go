@@ -25,20 +25,28 @@ import (
 	"github.com/multieni/multieni/internal/core/render"
 )
 
+// refusedKind is the kind of refused writes of objects, in [controller.ObjectRef].
+const refusedKind = "NetworkInterface"
+
 // write makes the writes of a rendering; each object fails alone. It returns how long the node waits for its turn to
 // change specs.
 func (r *Reconciler) write(ctx context.Context, g gathered, writes []render.Write) (wait time.Duration, err error) {
 	var failed []error
+	refused := map[string]bool{}
 	updates := func(w render.Write) bool { return w.Verb == render.Update }
 	if slices.ContainsFunc(writes, updates) {
 		if wait = r.turn(g.node.Name); wait > 0 {
+			for _, w := range writes {
+				refused[w.Name] = updates(w) // an earlier refusal stands
+			}
 			writes = slices.DeleteFunc(writes, updates)
 		}
 	}
 	confirmed := &confirmation{}
 	for _, w := range writes {
 		err := r.writeOne(ctx, g, w, confirmed)
-		of := controller.ObjectRef{Kind: "NetworkInterface", Name: w.Name, NodeENI: w.NodeENI}
+		of := controller.ObjectRef{Kind: refusedKind, Name: w.Name, NodeENI: w.NodeENI, Writer: g.node.Name}
+		refused[w.Name] = refused[w.Name] || err != nil
 		if r.RefusedWrites.Note(of, err) {
 			r.Events.Eventf(g.node, nil, corev1.EventTypeWarning, v1alpha1.ReasonStateRefused, "Render", "%s",
 				controller.Note(err))
@@ -48,6 +56,7 @@ func (r *Reconciler) write(ctx context.Context, g gathered, writes []render.Writ
 		}
 		failed = append(failed, err)
 	}
+	r.RefusedWrites.Settle(refusedKind, g.node.Name, refused)
 	return wait, errors.Join(failed...)
 }
 
