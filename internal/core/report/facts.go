@@ -147,7 +147,8 @@ func (n NodeENI) unable() bool {
 	if n.NotObserved || n.Ready.Status != "False" {
 		return false
 	}
-	return !n.Accepted || n.Desired == 0 && (n.Ready.Reason == reasonUnreadable || n.Ready.Reason == reasonOtherName)
+	unable := []string{reasonUnreadable, reasonOtherName, string(plan.Unauthorized)}
+	return !n.Accepted || n.Desired == 0 && slices.Contains(unable, n.Ready.Reason)
 }
 
 // missing returns the sorted keys of the selector that are missing in the labels or have another value there.

@@ -52,6 +52,14 @@ func TestWhyNodeENIExplainsTheFirstCauseThatApplies(t *testing.T) {
 			verdict("The controller runs, and can change nothing for it.", "OtherClusterName: this cluster has the name \"a\"",
 				report.Remediation("OtherClusterName")),
 		},
+		"the controller may not read EC2, and took the NodeENI up before a node had its labels": {
+			func(n *report.NodeENI) {
+				n.Nodes, n.Desired, n.Attached = 0, 0, 0
+				n.Ready = report.Condition{Status: "False", Reason: "Unauthorized", Message: "EC2 refuses ec2:DescribeInstances"}
+			},
+			verdict("The controller runs, and can change nothing for it.", "Unauthorized: EC2 refuses ec2:DescribeInstances",
+				report.Remediation("Unauthorized")),
+		},
 		"no controller, and paused": {
 			func(n *report.NodeENI) { n.Accepted, n.Paused = false, true },
 			verdict("No controller has taken it up.", isItRunning),
