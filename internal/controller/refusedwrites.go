@@ -20,8 +20,8 @@ type RejectedWrites struct {
 	wake    chan struct{}
 }
 
-// ObjectRef names an object of a kind without a namespace. NodeENI is that of a NetworkInterface, and Writer the name of
-// the Node or the ID of the instance whose reconciliation writes it.
+// ObjectRef names an object of a kind without a namespace. NodeENI is that of a NetworkInterface, and Writer the name
+// of the Node or the ID of the instance whose reconciliation writes it.
 type ObjectRef struct{ Kind, Name, NodeENI, Writer string }
 
 // Refused reports whether the API server refused a write because of its content: repeating the write is useless.

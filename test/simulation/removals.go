@@ -53,16 +53,25 @@ func (r *run) ending(p *process, n *v1alpha1.NetworkInterface) {
 	}
 	r.judged("I7")
 	for _, i := range r.truth().owned[p.cluster.name] {
-		doomed := i.Attachment != nil && r.truth().ended(i.Attachment.InstanceID) && i.Attachment.DeleteOnTermination
-		_, of := r.objectOf(i)
-		its := i.ID == n.Status.ENIID || i.Tags[identity.TagUID] == string(n.UID) && (of == nil || of.UID == n.UID)
-		tookCopy := i.ID != n.Status.ENIID && r.watch.copies[n.Status.ENIID]
-		if !its || doomed || tookCopy || r.watch.tampered(i.ID) || r.watch.twins[i.ID] ||
-			r.now.Sub(r.watch.meddled[i.ID]) <= staleness {
-			continue
+		if r.isOf(n, i) && !r.isExcused(n, i) {
+			r.violate("I7", "%s ends %s, and %s of it is left: %s", p.name, n.Name, i.ID, r.describe(i))
 		}
-		r.violate("I7", "%s ends %s, and %s of it is left: %s", p.name, n.Name, i.ID, r.describe(i))
 	}
+}
+
+// isOf reports whether an object records an interface, or was the reason for it.
+func (r *run) isOf(n *v1alpha1.NetworkInterface, i eni.Interface) bool {
+	_, of := r.objectOf(i)
+	return i.ID == n.Status.ENIID || i.Tags[identity.TagUID] == string(n.UID) && (of == nil || of.UID == n.UID)
+}
+
+// isExcused reports whether an object may end before its interface: EC2 deletes the interface with its instance, or
+// other programs made it, its copy or its tags.
+func (r *run) isExcused(n *v1alpha1.NetworkInterface, i eni.Interface) bool {
+	doomed := i.Attachment != nil && r.truth().ended(i.Attachment.InstanceID) && i.Attachment.DeleteOnTermination
+	tookCopy := i.ID != n.Status.ENIID && r.watch.copies[n.Status.ENIID]
+	return doomed || tookCopy || r.watch.tampered(i.ID) || r.watch.twins[i.ID] ||
+		r.now.Sub(r.watch.meddled[i.ID]) <= staleness
 }
 
 // mayLetGo reports whether an object may end without its interface: a user asked for that, or the kind is being deleted
