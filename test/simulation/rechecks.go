@@ -24,8 +24,9 @@ const (
 	// the time that it has waited, and at least every ten minutes. It has waited for [lastWrites] when the period
 	// begins.
 	mostDeletionChecks = 12
-	// mostRolloutChecks is for a node that waits for its turn to replace an interface. It is reconciled twice a minute,
-	// without a call to EC2: no event announces that another node has ended its replacement.
+	// mostRolloutChecks is for a node that waits for its turn to replace an interface. The product checks it once a
+	// minute without a call to EC2, since no event announces that another node has ended its replacement. The bound is
+	// twice that.
 	mostRolloutChecks = 70
 	// mostBlockChecks is for a SubnetReservation that lacks a block until a person acts: the product reads its subnets
 	// once a minute.

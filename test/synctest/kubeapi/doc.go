@@ -7,8 +7,8 @@
 //
 // It behaves as Kubernetes documents it (Kubernetes API concepts) in all that a controller can observe: resource
 // versions and conflicts, generations, finalizers, preconditions, JSON merge patches, and watches with initial events,
-// bookmarks, timeouts and a bounded history. It does not have schemas with their defaults and validation, admission,
-// access control, and server-side apply with more than one field owner. test/apiserver tests those.
+// bookmarks, timeouts and a bounded history. It does not have defaults of schemas, admission, access control, and
+// server-side apply of anything but a status. test/apiserver tests those.
 //
 // The files: kinds.go lists the served kinds and answers discovery, store.go keeps the objects, patch.go changes them,
 // watch.go reports changes, and transport.go is the protocol.
