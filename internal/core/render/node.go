@@ -214,8 +214,10 @@ func (r *renderer) nodeENI(n NodeENI, objects []Object) {
 func (r *renderer) reportAll(n NodeENI, objects []Object) {
 	placed := n.At(r.location())
 	found := n.pair(placed.Interfaces, objects)
-	for w, i := range found.byWanted {
-		r.report(objects[i], n.Drift(placed.Interfaces[w], objects[i]))
+	for w, wanted := range placed.Interfaces {
+		if i, paired := found.byWanted[w]; paired {
+			r.report(objects[i], n.Drift(wanted, objects[i]))
+		}
 	}
 }
 

@@ -250,6 +250,18 @@ func TestDrift(t *testing.T) {
 	}
 }
 
+// TestDifferencesAreReportedInOrder renders one paused NodeENI several times.
+func TestDifferencesAreReportedInOrder(t *testing.T) {
+	i := attach(converge(t, in(nodeENI("n", "subnet-a", "subnet-b"))))
+	i.NodeENIs[0].FirstSlot.Card, i.NodeENIs[0].Paused = 1, true
+	want := []string{"Report " + name("n", 0), "Report " + name("n", 1)}
+	for range 20 {
+		if diff := cmp.Diff(want, verbs(render.Node(i))); diff != "" {
+			t.Fatalf("writes (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // TestFreeAddressesChangeNothing lets the order of the subnets of a selector by free addresses change.
 func TestFreeAddressesChangeNothing(t *testing.T) {
 	n := nodeENI("n")
