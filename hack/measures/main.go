@@ -7,6 +7,10 @@
 //     cluster, hack, test and tools;
 //   - pure share: the part of the product lines of internal that is in internal/core;
 //   - facts of the planner: the fields of plan.Facts, or of plan.Observed in a checkout that has no plan.Facts;
+//   - references in plan: from one file of the planner to another one, by a name that it uses;
+//   - upward: those of them that go against the order of the files that has the fewest;
+//   - kinds of state in memory: the rows of the first table of docs/restart.md, about the reconcilers of interfaces;
+//   - times of the pods' protocol: constants of internal/core/podnet that are durations;
 //   - lines of tests: of files that end in _test.go, and of the folder test.
 //
 // Each argument is a folder with a checkout; without one it measures the working directory.
@@ -68,6 +72,9 @@ type measures struct {
 	files, lines   int
 	internal, core int
 	facts          int
+	references     references
+	states         int
+	podTimes       int
 	tests          int
 }
 
@@ -84,6 +91,12 @@ var rows = []struct {
 		return fmt.Sprintf("%.1f %%", 100*float64(m.core)/float64(max(1, m.internal)))
 	}},
 	{"facts of the planner", func(m measures) string { return fmt.Sprint(m.facts) }},
+	{"references in plan, upward", func(m measures) string {
+		all, upward := m.references.count()
+		return fmt.Sprintf("%d, %d", all, upward)
+	}},
+	{"kinds of state in memory", func(m measures) string { return fmt.Sprint(m.states) }},
+	{"times of the pods' protocol", func(m measures) string { return fmt.Sprint(m.podTimes) }},
 	{"lines of tests", func(m measures) string { return fmt.Sprint(m.tests) }},
 	{"lines of tests per line", func(m measures) string {
 		return fmt.Sprintf("%.2f", float64(m.tests)/float64(max(1, m.lines)))
@@ -93,8 +106,12 @@ var rows = []struct {
 // notProduct are the folders whose code is no part of the product. Those of test are tests.
 var notProduct = []string{"awssim", "internal/dev", "dev", "hack", "test", "tools", "examples"}
 
-// plannerFolder has the planner.
-const plannerFolder = "internal/core/plan"
+// Folders and a document that the program measures by more than their lines.
+const (
+	plannerFolder = "internal/core/plan"
+	podsFolder    = "internal/core/podnet"
+	stateDocument = "docs/restart.md"
+)
 
 func measure(tree fs.FS) (measures, error) {
 	var m measures
@@ -105,17 +122,19 @@ func measure(tree fs.FS) (measures, error) {
 			return err
 		case entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata"):
 			return fs.SkipDir
-		case entry.IsDir() || path.Ext(name) != ".go":
+		case entry.IsDir() || path.Ext(name) != ".go" && name != stateDocument:
 			return nil
 		}
 		content, err := fs.ReadFile(tree, name)
 		if err != nil {
 			return err
 		}
-		if path.Dir(name) == plannerFolder && !strings.HasSuffix(name, "_test.go") {
-			if err := countFields(facts, name, content); err != nil {
-				return err
-			}
+		if name == stateDocument {
+			m.states = rowsOfFirstTable(string(content))
+			return nil
+		}
+		if err := m.inspect(facts, name, content); err != nil {
+			return err
 		}
 		return m.add(name, content)
 	})
@@ -158,12 +177,27 @@ func (m *measures) add(name string, content []byte) error {
 
 func within(name, folder string) bool { return strings.HasPrefix(name, folder+"/") }
 
-// countFields counts the fields of each struct type of a file.
-func countFields(fields map[string]int, name string, content []byte) error {
+// inspect measures a file of the planner or of the pods' protocol by its syntax.
+func (m *measures) inspect(facts map[string]int, name string, content []byte) error {
+	folder := path.Dir(name)
+	if folder != plannerFolder && folder != podsFolder || strings.HasSuffix(name, "_test.go") {
+		return nil
+	}
 	file, err := parser.ParseFile(token.NewFileSet(), name, content, 0)
 	if err != nil {
 		return err
 	}
+	if folder == podsFolder {
+		m.podTimes += countTimes(file)
+		return nil
+	}
+	countFields(facts, file)
+	m.references.add(name, file)
+	return nil
+}
+
+// countFields counts the fields of each struct type of a file.
+func countFields(fields map[string]int, file *ast.File) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, isType := n.(*ast.TypeSpec)
 		if !isType {
@@ -176,5 +210,44 @@ func countFields(fields map[string]int, name string, content []byte) error {
 		}
 		return false
 	})
-	return nil
+}
+
+// countTimes counts the constants of a file that are durations.
+func countTimes(file *ast.File) (n int) {
+	for _, declaration := range file.Decls {
+		group, is := declaration.(*ast.GenDecl)
+		if !is || group.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range group.Specs {
+			for _, value := range spec.(*ast.ValueSpec).Values {
+				if usesTime(value) {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+func usesTime(value ast.Expr) (uses bool) {
+	ast.Inspect(value, func(n ast.Node) bool {
+		identifier, is := n.(*ast.Ident)
+		uses = uses || is && identifier.Name == "time"
+		return true
+	})
+	return uses
+}
+
+// rowsOfFirstTable counts the rows of the first table of a document, without its header.
+func rowsOfFirstTable(document string) (rows int) {
+	for line := range strings.Lines(document) {
+		switch isRow := strings.HasPrefix(line, "|"); {
+		case isRow:
+			rows++
+		case rows > 0:
+			return max(0, rows-2)
+		}
+	}
+	return max(0, rows-2)
 }

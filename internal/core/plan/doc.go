@@ -14,6 +14,7 @@
 //   - rules.go: the rule for each goal and situation of an interface.
 //   - takeover.go: which existing interface is that of an object that records none.
 //   - slots.go: the holders of slots, and the allocation of free ones.
-//   - compute.go: how the steps of all objects become one plan.
+//   - planner.go: what the steps of one computation share. step.go: the part of a plan that concerns one object.
+//   - compute.go: how the steps of all objects become one plan (plan.go).
 //   - call.go: the calls, each with its effect on the interface, which simulation and inventory share.
 package plan
