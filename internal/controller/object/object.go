@@ -82,8 +82,21 @@ func list(ctx context.Context, r client.Reader, options ...client.ListOption) ([
 	if err := r.List(ctx, &all, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil, fmt.Errorf("list NetworkInterfaces: %w", err)
 	}
-	slices.SortFunc(all.Items, func(a, b v1alpha1.NetworkInterface) int { return cmp.Compare(a.Name, b.Name) })
-	return all.Items, nil
+	return byName(all.Items), nil
+}
+
+// byName returns objects by name. It moves each object once, since a fleet has many and each is large.
+func byName(objects []v1alpha1.NetworkInterface) []v1alpha1.NetworkInterface {
+	order := make([]*v1alpha1.NetworkInterface, len(objects))
+	for n := range objects {
+		order[n] = &objects[n]
+	}
+	slices.SortFunc(order, func(a, b *v1alpha1.NetworkInterface) int { return cmp.Compare(a.Name, b.Name) })
+	sorted := make([]v1alpha1.NetworkInterface, len(objects))
+	for n, o := range order {
+		sorted[n] = *o
+	}
+	return sorted
 }
 
 // Get returns the object of a name, or nil if there is none. With the cache as reader it must not be changed.
