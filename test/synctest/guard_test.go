@@ -85,6 +85,7 @@ func TestAPauseBoundsASelectorThatReachesTheWholeFleet(t *testing.T) {
 		c.Join(10, "a")
 		c.Join(150, "none")
 		c.Converge(10 * time.Minute)
+		synctest.Wait() // until the controller has all Nodes
 
 		meant := n.Spec.NodeSelector
 		c.ChangeNodeENI("data", func(n *v1alpha1.NodeENI) {

@@ -334,6 +334,23 @@ func TestTheReadOfTheVPCIsNoSecret(t *testing.T) {
 	}
 }
 
+// TestARestartReadsNoInstance restarts the controller of a node with an attached interface. Its object says the VPC, so
+// that a fleet costs no reads before the first list.
+func TestARestartReadsNoInstance(t *testing.T) {
+	w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance))
+	w.reconcile("node-1")
+	w.attach()
+	w.restart(func(*node.Options) {})
+	before := w.reads
+	w.reconcile("node-1")
+	if w.reads != before {
+		t.Errorf("the instance was read %d times", w.reads-before)
+	}
+	if all := w.objects(); len(all) != 1 || len(all[0].Spec.Subnets) != 1 || all[0].Spec.Subnets[0].ID != "subnet-1" {
+		t.Errorf("objects %+v, want one in the subnet of the VPC", all)
+	}
+}
+
 // TestDriftIsStated moves an interface of a NodeENI with another subnet.
 func TestDriftIsStated(t *testing.T) {
 	w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance))

@@ -27,7 +27,7 @@ const (
 	// lookEvery is the number of counts after which the reservations of all other subnets are read again.
 	lookEvery = 6
 	// firstCount is how long a new leader waits, so that its first reads are the ones that nodes wait for.
-	firstCount = time.Minute
+	firstCount = 2 * time.Minute
 )
 
 // EC2 reads what uses the addresses of a subnet.

@@ -103,7 +103,7 @@ func TestFreeAddressesAndPrefixesAreCounted(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- counter.Start(ctx) }()
 
-		time.Sleep(59 * time.Second)
+		time.Sleep(119 * time.Second)
 		if synctest.Wait(); ec2.count() > 0 {
 			t.Errorf("%d reads in the first minute", ec2.count())
 		}

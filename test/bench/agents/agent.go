@@ -5,48 +5,95 @@ package agents
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// agent reports the links of one node. Its Node names the objects of the node, and the agent watches each by its name.
+// listPause is the time between two lists of an agent, as in package agent of the product.
+const listPause = 500 * time.Millisecond
+
+// agent reports the links of one node. It lists the objects of its instance, and watches each by its name.
 type agent struct {
-	fleet *fleet
-	name  string
-	// links are the interfaces whose links appear, events the changes of the objects that the agent watches.
+	fleet          *fleet
+	name, instance string
+	// links are the interfaces whose links appear, and events the changes of the watched objects. wanted requests a list,
+	// and listed are the names in it.
 	links  chan string
-	events chan *unstructured.Unstructured
+	events chan *v1alpha1.NetworkInterface
+	wanted chan struct{}
+	listed chan string
 	// present are the interfaces that have a link, objects the watched objects by name; nil until the watch shows one.
 	present map[string]bool
-	objects map[string]*unstructured.Unstructured
+	objects map[string]*v1alpha1.NetworkInterface
 }
 
 func (f *fleet) newAgent(n int) *agent {
 	return &agent{
-		fleet: f, name: nodeName(n), links: make(chan string, 1), events: make(chan *unstructured.Unstructured, 1),
-		present: map[string]bool{}, objects: map[string]*unstructured.Unstructured{},
+		fleet: f, name: nodeName(n), instance: instanceID(n),
+		links: make(chan string, 1), events: make(chan *v1alpha1.NetworkInterface, 1), wanted: make(chan struct{}, 1),
+		listed:  make(chan string),
+		present: map[string]bool{}, objects: map[string]*v1alpha1.NetworkInterface{},
 	}
 }
 
-// start watches the Node, and then the objects that it names.
+// start watches the Node, and lists the objects of its instance.
 func (a *agent) start(ctx context.Context) error {
-	node, err := a.fleet.kube.CoreV1().Nodes().Watch(ctx, byName(a.name))
+	node, err := a.fleet.client.Watch(ctx, &corev1.NodeList{}, byName(a.name))
 	if err != nil {
 		return err
 	}
 	a.fleet.run(ctx, func() error { return a.serve(ctx, node) })
+	a.fleet.run(ctx, func() error { return a.list(ctx) })
+	a.want()
 	return nil
+}
+
+func (a *agent) want() {
+	select {
+	case a.wanted <- struct{}{}:
+	default: // one is requested already
+	}
+}
+
+// list lists the objects of the instance after each request, until the context ends.
+func (a *agent) list(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.wanted:
+		}
+		var list v1alpha1.NetworkInterfaceList
+		err := a.fleet.client.List(ctx, &list, client.MatchingLabels{v1alpha1.InstanceLabel: a.instance})
+		if err != nil {
+			return err
+		}
+		for n := range list.Items {
+			select {
+			case a.listed <- list.Items[n].Name:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if err := sleep(ctx, listPause); err != nil {
+			return err
+		}
+	}
 }
 
 // serve reports links until the context ends.
 func (a *agent) serve(ctx context.Context, node watch.Interface) error {
 	defer node.Stop()
+	var conditions []corev1.NodeCondition
 	for {
 		select {
 		case <-ctx.Done():
@@ -59,8 +106,12 @@ func (a *agent) serve(ctx context.Context, node watch.Interface) error {
 				}
 			}
 		case object := <-a.events:
-			a.objects[object.GetName()] = object
+			a.objects[object.Name] = object
 			if err := a.report(ctx, object); err != nil {
+				return err
+			}
+		case name := <-a.listed:
+			if err := a.watch(ctx, name); err != nil {
 				return err
 			}
 		case event, open := <-node.ResultChan():
@@ -71,26 +122,25 @@ func (a *agent) serve(ctx context.Context, node watch.Interface) error {
 			if !is {
 				return fmt.Errorf("watch of Node %s: %v", a.name, event.Object)
 			}
-			if err := a.watch(ctx, strings.Fields(node.Annotations[objectsAnnotation])); err != nil {
-				return err
+			if !equality.Semantic.DeepEqual(conditions, node.Status.Conditions) {
+				conditions = node.Status.Conditions
+				a.want()
 			}
 		}
 	}
 }
 
-// watch watches the named objects that are not watched yet. Each watch begins with the object.
-func (a *agent) watch(ctx context.Context, names []string) error {
-	for _, name := range names {
-		if _, watched := a.objects[name]; watched {
-			continue
-		}
-		a.objects[name] = nil
-		changes, err := a.fleet.objects.Watch(ctx, byName(name))
-		if err != nil {
-			return err
-		}
-		a.fleet.run(ctx, func() error { return a.follow(ctx, changes, name) })
+// watch watches an object that is not watched yet. The watch begins with the object.
+func (a *agent) watch(ctx context.Context, name string) error {
+	if _, watched := a.objects[name]; watched {
+		return nil
 	}
+	a.objects[name] = nil
+	changes, err := a.fleet.client.Watch(ctx, &v1alpha1.NetworkInterfaceList{}, byName(name))
+	if err != nil {
+		return err
+	}
+	a.fleet.run(ctx, func() error { return a.follow(ctx, changes, name) })
 	return nil
 }
 
@@ -98,7 +148,7 @@ func (a *agent) watch(ctx context.Context, names []string) error {
 func (a *agent) follow(ctx context.Context, changes watch.Interface, name string) error {
 	defer changes.Stop()
 	for event := range changes.ResultChan() {
-		object, is := event.Object.(*unstructured.Unstructured)
+		object, is := event.Object.(*v1alpha1.NetworkInterface)
 		if !is {
 			return fmt.Errorf("watch of %s: %v", name, event.Object)
 		}
@@ -111,28 +161,31 @@ func (a *agent) follow(ctx context.Context, changes watch.Interface, name string
 	return fmt.Errorf("the watch of %s ended", name)
 }
 
-// report writes that the link is up and pods may use the interface, over the version that the agent read.
-func (a *agent) report(ctx context.Context, object *unstructured.Unstructured) error {
-	if object == nil {
-		return nil // its watch has not begun
-	}
-	id, _, _ := unstructured.NestedString(object.Object, "status", "eniID")
-	open, _, _ := unstructured.NestedBool(object.Object, "status", "node", "open")
-	if id == "" || open || !a.present[id] {
+// report writes that the link is ready and pods may use the interface, over the version that the agent read.
+func (a *agent) report(ctx context.Context, object *v1alpha1.NetworkInterface) error {
+	if object == nil || object.Status.Node != nil || !a.present[object.Status.ENIID] {
 		return nil
 	}
-	written, err := a.fleet.applyStatus(ctx, object, "multieni-agent", map[string]any{"node": map[string]any{
-		"bootID": bootID, "processID": bootID, "open": true,
-		"link": map[string]any{"state": "Up", "name": "ens6", "altName": object.GetName(), "mtu": int64(9001)},
-	}})
+	applied, err := json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NetworkInterface",
+		"metadata": map[string]any{"name": object.Name, "uid": object.UID, "resourceVersion": object.ResourceVersion},
+		"status": map[string]any{"node": v1alpha1.NodeReport{
+			Agent: v1alpha1.AgentProcess{BootID: bootID, ProcessID: bootID}, Open: true, ObservedGeneration: object.Generation,
+			Link: &v1alpha1.LinkReport{State: v1alpha1.LinkReady, Reason: "Ready", Name: "ens6", AltName: "storage-0", MTU: 9001},
+		}},
+	})
 	if err != nil {
 		return err
 	}
-	a.objects[object.GetName()] = written
+	written := &v1alpha1.NetworkInterface{}
+	written.Name = object.Name
+	if err := a.fleet.client.Status().Patch(ctx, written, client.RawPatch(types.ApplyPatchType, applied),
+		client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership); err != nil {
+		return err
+	}
+	a.objects[object.Name] = written
 	return nil
 }
 
 // byName selects one object: the API server dispatches its events only to the watches of its name.
-func byName(name string) metav1.ListOptions {
-	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
-}
+func byName(name string) client.MatchingFields { return client.MatchingFields{"metadata.name": name} }

@@ -5,7 +5,6 @@ package agents
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,28 +17,25 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/object"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/render"
 	"github.com/multieni/multieni/internal/dev/assets"
 	"github.com/multieni/multieni/internal/dev/cluster"
 	"github.com/multieni/multieni/test/bench/scenario"
 )
 
 const (
-	instanceLabel = "bench.multieni.dev/instance"
-	bootID        = "6f1c2f3e-0000-4000-8000-000000000000"
-	readiness     = "MultiENIReady"
-	// objectsAnnotation of a Node has the names of the node's objects, separated by spaces.
-	objectsAnnotation = "bench.multieni.dev/interfaces"
+	nodeENI = "storage"
+	bootID  = "6f1c2f3e-0000-4000-8000-000000000000"
 	// settled is how many interfaces each node has at the beginning.
 	settled = 2
 	// interval is the time for each attachment: EC2 attaches five per second for an account.
@@ -47,9 +43,6 @@ const (
 	// atOnce is how many nodes are made at a time.
 	atOnce = 16
 )
-
-//go:embed networkinterfaces.yaml
-var definition []byte
 
 // Load is what the API server works for.
 type Load struct {
@@ -67,11 +60,10 @@ func Full(nodes int) Load {
 
 // fleet is an API server with nodes, their agents and a controller.
 type fleet struct {
-	kube    kubernetes.Interface
-	objects dynamic.ResourceInterface
-	server  procfs.Proc
-	nodes   []*node
-	show    func(scenario.Progress)
+	client client.WithWatch
+	server procfs.Proc
+	nodes  []*node
+	show   func(scenario.Progress)
 
 	running *errgroup.Group
 	mu      sync.Mutex
@@ -113,30 +105,18 @@ func Run(ctx context.Context, l Load, dir string, show func(scenario.Progress)) 
 }
 
 func connect(config *rest.Config, show func(scenario.Progress)) (*fleet, error) {
-	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(definition, &crd); err != nil {
-		return nil, err
-	}
-	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{
-		CRDs: []*apiextensionsv1.CustomResourceDefinition{&crd}}); err != nil {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	access := rest.CopyConfig(config)
 	access.QPS = -1
-	kube, err := kubernetes.NewForConfig(access)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := dynamic.NewForConfig(access)
+	c, err := client.NewWithWatch(access, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, err
 	}
 	server, err := apiServer()
-	return &fleet{
-		kube: kube, server: server, show: show,
-		objects: objects.Resource(schema.GroupVersionResource{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name,
-			Resource: crd.Spec.Names.Plural}),
-	}, err
+	return &fleet{client: c, server: server, show: show}, err
 }
 
 // apiServer returns the process of the API server, a child of this one.
@@ -227,9 +207,8 @@ func (f *fleet) join(ctx context.Context, nodes int) error {
 					return err
 				}
 			}
-			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(n),
-				Annotations: map[string]string{objectsAnnotation: objectNames(n, settled)}}}
-			if _, err := f.kube.CoreV1().Nodes().Create(making, node, metav1.CreateOptions{}); err != nil {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(n)}}
+			if err := f.client.Create(making, node); err != nil {
 				return err
 			}
 			return f.nodes[n].start(ctx)
@@ -240,48 +219,50 @@ func (f *fleet) join(ctx context.Context, nodes int) error {
 }
 
 // declare creates the object of an interface.
-func (f *fleet) declare(ctx context.Context, node, ordinal int) (*unstructured.Unstructured, error) {
-	object := &unstructured.Unstructured{}
-	object.SetAPIVersion("bench.multieni.dev/v1alpha1")
-	object.SetKind("NetworkInterface")
-	object.SetName(objectName(node, ordinal))
-	object.SetLabels(map[string]string{instanceLabel: instanceID(node), "bench.multieni.dev/nodeeni": "storage"})
-	object.SetFinalizers([]string{"bench.multieni.dev/eni"})
-	var subnets []any
+func (f *fleet) declare(ctx context.Context, node, ordinal int) (*v1alpha1.NetworkInterface, error) {
+	spec := render.Spec{
+		InstanceID: instanceID(node), Zone: "us-east-1a", Ordinal: ordinal, Origin: render.OriginDeclared,
+		NodeName: nodeName(node), NodeENI: render.Reference{Name: nodeENI, UID: bootID, Generation: 1},
+		Revision: "3b5d5c3712955042", Slot: eni.Slot{Device: ordinal + 1},
+		Template: render.Template{
+			InterfaceType: string(v1alpha1.InterfaceTypeInterface), Required: true,
+			Link: &render.Link{AddressMode: string(v1alpha1.AddressNone)},
+			EC2: eni.Spec{
+				Description: "interface of a bench", SourceDestCheck: true, DeleteOnTermination: true,
+				Groups: []string{"sg-00000000000000001", "sg-00000000000000002"},
+				Tags:   map[string]string{"team": "storage", "stage": "production", "cost-center": "4711"},
+			},
+		},
+	}
 	for n := range 3 {
-		subnets = append(subnets, map[string]any{
-			"id": fmt.Sprintf("subnet-%017x", n), "cidr": fmt.Sprintf("10.%d.0.0/16", n),
+		spec.Subnets = append(spec.Subnets, render.Subnet{
+			ID: fmt.Sprintf("subnet-%017x", n), CIDR: fmt.Sprintf("10.%d.0.0/16", n),
 		})
 	}
-	object.Object["spec"] = map[string]any{
-		"instanceID": instanceID(node), "zone": "us-east-1a", "ordinal": int64(ordinal), "nodeName": nodeName(node),
-		"revision": "3b5d5c3712955042", "description": "interface of a bench", "subnets": subnets,
-		"securityGroupIDs": []any{"sg-00000000000000001", "sg-00000000000000002"},
-		"slot":             map[string]any{"networkCardIndex": int64(0), "deviceIndex": int64(ordinal + 1)},
-		"tags":             map[string]any{"team": "storage", "stage": "production", "cost-center": "4711"},
-	}
-	return f.objects.Create(ctx, object, metav1.CreateOptions{FieldManager: "multieni"})
+	made := object.New(identity.ObjectName(nodeENI, spec.InstanceID, ordinal), spec)
+	return made, object.Create(ctx, f.client, made)
 }
 
-// control makes Nodes ready whose objects an agent has answered, as the controller of the design does.
+// control makes Nodes ready whose objects an agent has answered, as the controller does.
 func (f *fleet) control(ctx context.Context) error {
-	list, err := f.objects.List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
+	var list v1alpha1.NetworkInterfaceList
+	if err := f.client.List(ctx, &list, client.Limit(1)); err != nil {
 		return err
 	}
-	changes, err := f.objects.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	since := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}}
+	changes, err := f.client.Watch(ctx, &v1alpha1.NetworkInterfaceList{}, since)
 	if err != nil {
 		return err
 	}
 	f.run(ctx, func() error {
 		defer changes.Stop()
 		for event := range changes.ResultChan() {
-			object, is := event.Object.(*unstructured.Unstructured)
+			o, is := event.Object.(*v1alpha1.NetworkInterface)
 			if !is {
 				return fmt.Errorf("watch of all objects: %v", event.Object)
 			}
-			if open, _, _ := unstructured.NestedBool(object.Object, "status", "node", "open"); open {
-				f.run(ctx, func() error { return f.becomesReady(ctx, object) })
+			if o.Status.Node != nil && o.Status.Node.Open {
+				f.run(ctx, func() error { return f.becomesReady(ctx, o) })
 			}
 		}
 		return errors.New("the watch of all objects ended")
@@ -290,14 +271,13 @@ func (f *fleet) control(ctx context.Context) error {
 }
 
 // becomesReady reports a Node as ready once its agent has reported the last of its interfaces.
-func (f *fleet) becomesReady(ctx context.Context, object *unstructured.Unstructured) error {
-	name, _, _ := unstructured.NestedString(object.Object, "spec", "nodeName")
-	id, _, _ := unstructured.NestedString(object.Object, "status", "eniID")
-	opened := f.opens(f.nodes[slices.IndexFunc(f.nodes, func(n *node) bool { return n.name == name })], id)
+func (f *fleet) becomesReady(ctx context.Context, o *v1alpha1.NetworkInterface) error {
+	name := o.Spec.NodeName
+	opened := f.opens(f.nodes[slices.IndexFunc(f.nodes, func(n *node) bool { return n.name == name })], o.Status.ENIID)
 	if len(opened) == 0 {
 		return nil
 	}
-	if err := f.setReady(ctx, name, corev1.ConditionTrue, nil); err != nil {
+	if err := f.setReady(ctx, name, corev1.ConditionTrue); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -356,11 +336,11 @@ func (f *fleet) attach(ctx context.Context, nodes, each int) error {
 	}
 }
 
-// attachTo makes the API server's writes for interfaces of one node: the objects, the Node that is not ready and names
-// them, and each status once EC2 has attached the interface. The link appears at that time.
+// attachTo makes the API server's writes for interfaces of one node: the objects, the Node that is not ready, and each
+// status once EC2 has attached the interface. The link appears at that time.
 func (f *fleet) attachTo(ctx context.Context, n, each int) error {
 	node := f.nodes[n]
-	objects := make([]*unstructured.Unstructured, each)
+	objects := make([]*v1alpha1.NetworkInterface, each)
 	for i := range objects {
 		var err error
 		if objects[i], err = f.declare(ctx, n, node.declared+i); err != nil {
@@ -368,17 +348,16 @@ func (f *fleet) attachTo(ctx context.Context, n, each int) error {
 		}
 	}
 	node.declared += each
-	names := map[string]string{objectsAnnotation: objectNames(n, node.declared)}
-	if err := f.setReady(ctx, node.name, corev1.ConditionFalse, names); err != nil {
+	if err := f.setReady(ctx, node.name, corev1.ConditionFalse); err != nil {
 		return err
 	}
 	f.mu.Lock()
-	for _, object := range objects {
-		node.linked[interfaceID(object)] = time.Now()
+	for _, o := range objects {
+		node.linked[interfaceID(o)] = time.Now()
 	}
 	f.mu.Unlock()
-	for _, object := range objects {
-		if err := f.attachOne(ctx, node, object); err != nil {
+	for _, o := range objects {
+		if err := f.attachOne(ctx, node, o); err != nil {
 			return err
 		}
 	}
@@ -386,53 +365,41 @@ func (f *fleet) attachTo(ctx context.Context, n, each int) error {
 }
 
 // attachOne lets the link of an interface appear, and writes that EC2 has attached it.
-func (f *fleet) attachOne(ctx context.Context, n *node, object *unstructured.Unstructured) error {
-	id := interfaceID(object)
+func (f *fleet) attachOne(ctx context.Context, n *node, o *v1alpha1.NetworkInterface) error {
+	id := interfaceID(o)
 	select {
 	case n.links <- id:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	_, err := f.applyStatus(ctx, object, "multieni", map[string]any{
-		"eniID": id, "attachmentID": "eni-attach-0123456789abcdef0", "macAddress": "02:00:00:00:00:01",
-		"privateIP": "10.0.0.7",
-		"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "Attached", "message": "attached",
-			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339), "observedGeneration": object.GetGeneration()}},
-	})
-	return err
+	slot := o.Spec.Slot
+	o.Status = v1alpha1.NetworkInterfaceStatus{
+		ObservedGeneration: o.Generation, Phase: v1alpha1.PhaseAttached, ENIID: id, Evidence: v1alpha1.EvidenceCreated,
+		AttachmentID: "eni-attach-0123456789abcdef0", MACAddress: "02:00:00:00:00:01", SubnetID: o.Spec.Subnets[0].ID,
+		Slot: &slot, Addresses: v1alpha1.InterfaceAddresses{PrivateIP: "10.0.0.7"}, SecurityGroupIDs: o.Spec.SecurityGroupIDs,
+		Conditions: []metav1.Condition{{
+			Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAttached, Message: "attached",
+			LastTransitionTime: metav1.Now(), ObservedGeneration: o.Generation,
+		}},
+	}
+	return object.WriteStatus(ctx, f.client, o)
 }
 
 // interfaceID returns the ID of the interface of an object, which EC2 would choose.
-func interfaceID(object *unstructured.Unstructured) string {
-	return "eni-" + strings.ReplaceAll(string(object.GetUID()), "-", "")[:17]
+func interfaceID(o *v1alpha1.NetworkInterface) string {
+	return "eni-" + strings.ReplaceAll(string(o.UID), "-", "")[:17]
 }
 
-// applyStatus applies a part of a status over the version that was read.
-func (f *fleet) applyStatus(
-	ctx context.Context, read *unstructured.Unstructured, manager string, status map[string]any,
-) (*unstructured.Unstructured, error) {
-	applied := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-	applied.SetAPIVersion(read.GetAPIVersion())
-	applied.SetKind(read.GetKind())
-	applied.SetName(read.GetName())
-	applied.SetResourceVersion(read.GetResourceVersion())
-	return f.objects.ApplyStatus(ctx, read.GetName(), applied, metav1.ApplyOptions{FieldManager: manager, Force: true})
-}
-
-// setReady writes the condition of a Node, and annotations in the same patch.
-func (f *fleet) setReady(
-	ctx context.Context, node string, is corev1.ConditionStatus, annotations map[string]string,
-) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"annotations": annotations},
-		"status":   map[string]any{"conditions": []corev1.NodeCondition{{Type: readiness, Status: is, Reason: "Bench"}}},
-	})
+// setReady writes the condition of a Node.
+func (f *fleet) setReady(ctx context.Context, node string, is corev1.ConditionStatus) error {
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{
+		"conditions": []corev1.NodeCondition{{Type: v1alpha1.NodeConditionInterfacesReady, Status: is, Reason: "Bench"}},
+	}})
 	if err != nil {
 		return err
 	}
-	_, err = f.kube.CoreV1().Nodes().Patch(
-		ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	return err
+	written := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	return f.client.Status().Patch(ctx, written, client.RawPatch(types.StrategicMergePatchType, patch))
 }
 
 // run runs a part of the fleet until the context ends. An error before that ends the measurement; one after it is an
@@ -456,19 +423,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// objectNames returns the names of the first objects of a node.
-func objectNames(node, number int) string {
-	var names []string
-	for ordinal := range number {
-		names = append(names, objectName(node, ordinal))
-	}
-	return strings.Join(names, " ")
-}
-
-func objectName(node, ordinal int) string {
-	return fmt.Sprintf("storage-%s-%d", instanceID(node), ordinal)
 }
 
 func nodeName(n int) string   { return fmt.Sprintf("node-%04d", n) }
