@@ -375,6 +375,25 @@ func TestARetaggedInterfaceMovesToItsNewPlace(t *testing.T) {
 	}
 }
 
+// TestADetachedInterfaceOfDamagedTagsIsNotMissing has an interface whose tags name another instance and do not fit: it
+// belongs to the instance that it was attached to. After its detachment no read of that instance shows it.
+func TestADetachedInterfaceOfDamagedTagsIsNotMissing(t *testing.T) {
+	detached := fresh("eni-1", first(), after(-3600))
+	detached.Tags[identity.TagInstanceID] = "i-00000000000000002"
+	look := func(seconds int, shown ...eni.Interface) eni.InstanceSnapshot {
+		return eni.InstanceSnapshot{At: after(seconds), Instance: eni.Instance{ID: instance, State: eni.InstanceRunning}, Interfaces: shown}
+	}
+	v := inventory.New(cluster)
+	v.ObserveInstance(look(1, attached(detached, eni.AttachmentAttached)))
+	v.ObserveInstance(look(2)) // it may have been detached, or deleted
+	v.ObserveInterfaces(after(3), detached)
+	for n := range 3 {
+		if changed := v.ObserveInstance(look(4 + n)); len(changed) > 0 || v.Of(instance)[0].Missing {
+			t.Errorf("a read of the instance changes %v, and the interface is missing: %t", changed, v.Of(instance)[0].Missing)
+		}
+	}
+}
+
 // TestDamagedTagsHideNoInterfaceFromItsInstance: an object of the instance may record its ID.
 func TestDamagedTagsHideNoInterfaceFromItsInstance(t *testing.T) {
 	for tag, known := range map[string]bool{identity.TagUID: true, identity.TagNode: true, identity.TagInstanceID: true, identity.TagCluster: false} {

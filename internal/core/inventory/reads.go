@@ -58,7 +58,8 @@ func (v *Inventory) ObserveList(begun time.Time, all []eni.Interface) []identity
 }
 
 // ObserveInstance merges a complete read of one instance: an interface that was created for the instance, and is not in
-// the read, was omitted. It returns the identities of those that changed.
+// the read although its tags or its attachment name the instance, was omitted. It returns the identities of those that
+// changed.
 func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []identity.Interface {
 	if look.Instance.State.Terminating() {
 		// The end of an instance reverts the effects of our calls, so reads need not show them.
@@ -74,7 +75,7 @@ func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []identity.Interf
 	v.launched.missed(look.At, look.Instance.ID, shown)
 	for _, r := range v.Of(look.Instance.ID) {
 		switch {
-		case shown[r.ID]:
+		case shown[r.ID], !r.isReadWith(look.Instance.ID):
 		case look.Instance.State == eni.InstanceTerminated && r.diesWithInstance():
 			v.drop(look.At, v.entries[r.ID])
 			changed = append(changed, r.Tagged)
@@ -83,6 +84,12 @@ func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []identity.Interf
 		}
 	}
 	return changed
+}
+
+// isReadWith reports whether reads of an instance show the interface. One with damaged tags belongs to the instance that
+// it was attached to, and a read does not show it there after its detachment.
+func (r Record) isReadWith(instanceID string) bool {
+	return r.Tags[identity.TagInstanceID] == instanceID || r.AttachedTo(instanceID)
 }
 
 // diesWithInstance reports whether EC2 deletes the interface with its instance. If so, its absence after the
