@@ -55,8 +55,8 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// createdDelay is the time from a new object to the plan for its instance. The objects of a node come a few milliseconds
-// apart, and one that comes while a call for the instance is under way waits for the answer.
+// createdDelay is the time from a new object to the plan for its instance. The objects of a node come within a few
+// milliseconds, and one that comes while a call for the instance is under way waits for the answer.
 const createdDelay = 25 * time.Millisecond
 
 // objectHandler enqueues the instances of objects.

@@ -86,8 +86,8 @@ func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []identity.Interf
 	return changed
 }
 
-// isReadWith reports whether reads of an instance show the interface. One with damaged tags belongs to the instance that
-// it was attached to, and a read does not show it there after its detachment.
+// isReadWith reports whether reads of an instance show the interface. One with damaged tags belongs to the instance
+// that it was attached to, and no read shows it there after its detachment.
 func (r Record) isReadWith(instanceID string) bool {
 	return r.Tags[identity.TagInstanceID] == instanceID || r.AttachedTo(instanceID)
 }

@@ -171,7 +171,9 @@ func (a *agent) report(ctx context.Context, object *v1alpha1.NetworkInterface) e
 		"metadata": map[string]any{"name": object.Name, "uid": object.UID, "resourceVersion": object.ResourceVersion},
 		"status": map[string]any{"node": v1alpha1.NodeReport{
 			Agent: v1alpha1.AgentProcess{BootID: bootID, ProcessID: bootID}, Open: true, ObservedGeneration: object.Generation,
-			Link: &v1alpha1.LinkReport{State: v1alpha1.LinkReady, Reason: "Ready", Name: "ens6", AltName: "storage-0", MTU: 9001},
+			Link: &v1alpha1.LinkReport{
+				State: v1alpha1.LinkReady, Reason: "Ready", Name: "ens6", AltName: "storage-0", MTU: 9001,
+			},
 		}},
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ type Result struct {
 	Title string `json:"title"`
 	Nodes int    `json:"nodes"`
 	Live  bool   `json:"live"`
-	// Agents is set if prototypes of agents ran against a real API server.
+	// Agents is set if agents ran against a real API server.
 	Agents bool `json:"agents,omitempty"`
 	// Speed is how many times faster than EC2 the simulated one ran, in a live scenario.
 	Speed float64 `json:"speed,omitempty"`

@@ -3,7 +3,7 @@
 
 package scenario
 
-// agents returns the scenarios with prototypes of agents.
+// agents returns the scenarios with the requests of agents.
 func agents() []Scenario {
 	return []Scenario{{
 		ID: "g1", Title: "agents that watch their objects by name", Agents: true, Nodes: 2000,

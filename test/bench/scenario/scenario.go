@@ -72,7 +72,7 @@ type Scenario struct {
 	InstantCalls bool
 	// Live scenarios run the controller as a process against a real API server; others run it in virtual time.
 	Live bool
-	// Agents scenarios run prototypes of agents against a real API server, without a controller process.
+	// Agents scenarios run the requests of agents against a real API server, without a controller process.
 	Agents bool
 	// Nodes is the size of the fleet. Quick is its size in the small set; 0 excludes the scenario from that set.
 	Nodes, Quick int
