@@ -201,7 +201,7 @@ func (r *run) retag(i eni.Interface) {
 }
 
 // copyTags creates an interface with the tags of one of ours, as a cloned template does. A person copies an identity
-// only once: after a second copy, only IDs would tell the interfaces apart, which no ledger has.
+// only once: after a second copy, only IDs would tell the interfaces apart.
 func (r *run) copyTags(i eni.Interface) {
 	if r.watch.spread[identityIn(i.Tags)] {
 		return

@@ -16,7 +16,7 @@ import (
 
 // foreignInterface is an interface that never was ours and has our tags.
 type foreignInterface struct {
-	// believable is set once the product may have taken it for one of ours: a ledger was lost, or a NodeENI lacked an
+	// believable is set once the product may have taken it for one of ours: an object was lost, or a NodeENI lacked an
 	// interface at the place that its tags name.
 	believable bool
 	// free is set while no instance has it; reattached is when an instance last got it after that.
