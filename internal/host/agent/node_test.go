@@ -120,7 +120,7 @@ func (n *node) boot() {
 	n.restart()
 }
 
-func (n *node) observe(links []hostnet.Link, devices []hostpci.Device, _ []hostpci.OriginalBinding) (hostnet.Facts,
+func (n *node) observe(links []hostnet.Link, devices []hostpci.Device, records []hostpci.OriginalBinding) (hostnet.Facts,
 	[]hostnet.Observation) {
 	var observed []hostnet.Observation
 	for at, link := range links {
@@ -137,6 +137,10 @@ func (n *node) observe(links []hostnet.Link, devices []hostpci.Device, _ []hostp
 			o.State, o.Reason = hostnet.Bound, hostpci.ReasonBound
 		}
 		observed = append(observed, o)
+	}
+	if len(devices) == 0 {
+		_, givenBack := hostpci.Plan(nil, records, n.bus, hostnet.Facts{})
+		observed = append(observed, givenBack...)
 	}
 	return hostnet.Facts{}, observed
 }

@@ -293,9 +293,10 @@ func takesLink(n *v1alpha1.NetworkInterface) bool {
 	return n.Spec.Pods != nil && n.Spec.Pods.Attachment == v1alpha1.PodAttachmentHostDevice
 }
 
-// observationOf returns the observation of an interface; nil if there is none.
+// observationOf returns the observation of an interface; nil if there is none. Those of devices come after those of
+// links, and count: a device that is given back has no link yet, and its report is what records it.
 func observationOf(n *v1alpha1.NetworkInterface, observed []hostnet.Observation) *hostnet.Observation {
-	for at := range observed {
+	for at := range slices.Backward(observed) {
 		if n.Status.MACAddress != "" && observed[at].Link.MAC == n.Status.MACAddress {
 			return &observed[at]
 		}

@@ -425,6 +425,34 @@ func TestADevice(t *testing.T) {
 	}
 }
 
+// TestADeviceThatIsGivenBackStaysRecorded ends the setting of a NodeENI for programs while one drives the device and
+// the checkpoint is lost. The report is the only record then, so it must not say that a link is missing.
+func TestADeviceThatIsGivenBackStaysRecorded(t *testing.T) {
+	n := newNode(t, attached())
+	n.change(func(i *v1alpha1.NetworkInterface) {
+		i.Spec.DPDK = &v1alpha1.DPDKSettings{Driver: v1alpha1.DPDKDriverVFIO}
+	})
+	n.settle()
+	n.bus.Devices = []hostpci.DeviceFacts{{Address: device, Driver: hostpci.VFIO, Override: hostpci.VFIO, Enabled: true}}
+	n.settle()
+	if err := os.RemoveAll(n.StateDir); err != nil {
+		t.Fatal(err)
+	}
+	n.change(func(i *v1alpha1.NetworkInterface) { i.Spec.DPDK = nil })
+	n.link, n.reason = hostnet.Missing, hostnet.ReasonNotFound
+	for range 2 {
+		n.restart()
+		if report := n.settle(); !report.Open || report.Link.Reason != hostpci.ReasonInUse || report.Link.PCIAddress != device {
+			t.Errorf("reported %+v with link %+v, want that a program uses the device", report, report.Link)
+		}
+	}
+	n.bus.Devices = []hostpci.DeviceFacts{{Address: device, Driver: "ena"}}
+	n.link, n.reason = hostnet.Ready, "Test"
+	if report := n.settle(); report.Open || report.Link.State != v1alpha1.LinkReady {
+		t.Errorf("the device is given back: %+v with link %+v", report, report.Link)
+	}
+}
+
 // Nothing is let go before the checkpoint has forgotten it: a boot without the API server would open it.
 func TestNothingIsLetGoBeforeTheCheckpointHasIt(t *testing.T) {
 	n := newNode(t, withPods())
