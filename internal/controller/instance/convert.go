@@ -104,6 +104,7 @@ func Interface(cluster string, o *v1alpha1.NetworkInterface) plan.Interface {
 	i := plan.Interface{
 		Key: key, Goal: plan.Serve, Tags: key.Tags(o.CreationTimestamp.Time, v1alpha1.Strings(o.Spec.Tags)),
 		Settings: settings(o), Problem: object.Problem(o.Spec.Problem), ENIID: o.Status.ENIID,
+		OfNetwork: o.Spec.Origin == v1alpha1.OriginNetwork,
 		Launched:  o.Status.Evidence == v1alpha1.EvidenceLaunched,
 		Held:      o.Held(),
 		Requested: object.Addresses(o.Status.Requested), Prefixes: demand(o),

@@ -37,6 +37,8 @@ type Interface struct {
 	Problem *Problem
 	// ENIID is the ID of the interface that the object records. It never changes once it is set.
 	ENIID string
+	// OfNetwork is set if no NodeENI declares the object: a lifecycle hook or the boot of the instance made its interface.
+	OfNetwork bool
 	// Launched is set if that is a launch interface, which is never detached or deleted.
 	Launched bool
 	// Registered is set if the API server has a Node for the instance: its kubelet and so the instance runs, although EC2

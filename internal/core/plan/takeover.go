@@ -94,7 +94,7 @@ func (p *planner) serves(m *item, r inventory.Record) bool {
 }
 
 // isOfNetwork reports whether a lifecycle hook or the boot of the instance made the interface for what the object
-// serves: a network of the same name, or one in its slot whose name is that of no other object.
+// serves: a network of the same name, or one in its slot whose name is that of no other object that can take it over.
 func (p *planner) isOfNetwork(m *item, r inventory.Record) bool {
 	switch {
 	case m.Goal == Release || !r.Tagged.UID.IsNetwork():
@@ -103,7 +103,9 @@ func (p *planner) isOfNetwork(m *item, r inventory.Record) bool {
 		return true
 	default:
 		return r.Attachment != nil && r.Attachment.Slot == m.Settings.Slot &&
-			!slices.ContainsFunc(p.items, func(other *item) bool { return other.Key.NodeENI == r.Tagged.NodeENI })
+			!slices.ContainsFunc(p.items, func(other *item) bool {
+				return other.Key.NodeENI == r.Tagged.NodeENI && !(other.OfNetwork && other.ENIID != "")
+			})
 	}
 }
 

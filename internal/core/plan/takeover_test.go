@@ -99,6 +99,36 @@ func TestTakingOver(t *testing.T) {
 	}
 }
 
+// TestTheSecondInterfaceOfANetwork has a network of two interfaces, and a NodeENI that asks for the slot of one. The
+// object of the other one leaves it alone, unless it has no interface yet or another NodeENI declares it.
+func TestTheSecondInterfaceOfANetwork(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(other *plan.Interface)
+		taken  bool
+	}{
+		"the other object has its interface":     {func(*plan.Interface) {}, true},
+		"the other object has no interface yet":  {func(other *plan.Interface) { other.ENIID = "" }, false},
+		"another NodeENI declares the other one": {func(other *plan.Interface) { other.OfNetwork = false }, false},
+		"the other object is of another network": {func(other *plan.Interface) { other.Key.NodeENI, other.ENIID = "n4", "" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			other := object(plan.Keep, 0, 2, "eni-2")
+			other.Key, other.OfNetwork = key("n3", 0, "uid-other"), true
+			made := other
+			made.Key = key("n3", 1, identity.NetworkUID("n3", 1, start))
+			made.Tags = made.Key.Tags(start, nil)
+			tc.change(&other)
+			i := object(plan.Serve, 0, 1, "")
+			p := plan.Compute([]plan.Interface{i, other}, facts(on(instance, "eni-1", 1, made), on(instance, "eni-2", 2, other)), start)
+			if taken := p.Interfaces[0].Interface != nil; taken != tc.taken {
+				t.Errorf("taken over: %t; %s", taken, words(p))
+			}
+		})
+	}
+}
+
 // TestARepetitionHasTheSubnetOfTheFirstAttempt: with another one, EC2 would refuse the client token.
 func TestARepetitionHasTheSubnetOfTheFirstAttempt(t *testing.T) {
 	t.Parallel()
