@@ -102,14 +102,15 @@ func (h *podHost) loseCheckpoint() {
 	}
 }
 
-// noteForgotten records that nothing names a bound device any more: its interface lost its object while the checkpoint
-// was lost. The agent cannot know the device then.
+// noteForgotten records that nothing names a bound device any more: its interface lost its object, or has another one
+// that no agent has answered, while the checkpoint was lost. The agent cannot know the device then.
 func (h *podHost) noteForgotten(id string) {
 	isSaved := func(saved podnet.Saved) bool { return saved.ENI == id && saved.Device != "" }
+	object := h.c.api.interfaceOf(id)
 	switch {
 	case h.checkpoint != nil && slices.ContainsFunc(h.checkpoint.Held, isSaved):
 		delete(h.unsaved, id)
-	case h.unsaved[id] && h.c.api.interfaceOf(id) == nil:
+	case h.unsaved[id] && (object == nil || object.Status.Node == nil):
 		h.forgotten[id] = true
 	}
 }

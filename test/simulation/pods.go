@@ -65,8 +65,8 @@ type podHost struct {
 	// bound are the devices that have a driver for user space, by interface, or none at present. Those are between two
 	// drivers. driven are the devices that a program drives.
 	bound, between, driven map[string]bool
-	// unsaved are the bound devices that the checkpoint lost, and forgotten those whose interface has lost its object too:
-	// nothing names them any more.
+	// unsaved are the bound devices that the checkpoint lost, and forgotten those whose interface has lost its object too,
+	// or has another one without an answer: nothing names them any more.
 	unsaved, forgotten map[string]bool
 	// brought has, by interface, the addresses that its pods brought up themselves.
 	brought map[string]map[netip.Addr]bool
