@@ -409,7 +409,7 @@ func (c *cluster) serving(s desiredSlot) (have []eni.Interface) {
 func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
 	waits := false
 	for _, n := range c.api.interfaces() {
-		if n.Spec.NodeENI.UID != nodeENI.UID {
+		if n.Spec.NodeENI.Name != nodeENI.Name {
 			continue
 		}
 		if !c.mayStay(n) {
