@@ -104,7 +104,7 @@ func (p *planner) isOfNetwork(m *item, r inventory.Record) bool {
 	default:
 		return r.Attachment != nil && r.Attachment.Slot == m.Settings.Slot &&
 			!slices.ContainsFunc(p.items, func(other *item) bool {
-				return other.Key.NodeENI == r.Tagged.NodeENI && !(other.OfNetwork && other.ENIID != "")
+				return other.Key.NodeENI == r.Tagged.NodeENI && (!other.OfNetwork || other.ENIID == "")
 			})
 	}
 }
