@@ -159,11 +159,14 @@ func write(t *testing.T, c client.Client, kind, part string, value map[string]an
 	return c.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", content))
 }
 
-// policyInForce waits until the API server enforces the agents' policy.
+// policyInForce waits until the API server enforces the agents' policy. Its writes are dry runs: one that the API server
+// still admits must not stay.
 func policyInForce(t *testing.T, stranger client.Client) {
 	t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"capacity":{"`+v1alpha1.AddressesResourcePrefix+`x":"1"}}}`))
 	inForce(t, func() error {
-		return write(t, stranger, "Node", "status", map[string]any{"capacity": map[string]any{v1alpha1.AddressesResourcePrefix + "x": "1"}})
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}
+		return stranger.Status().Patch(t.Context(), node, patch, client.DryRunAll)
 	})
 }
 
