@@ -281,23 +281,6 @@ func (r *Reconciler) madeOf(ctx context.Context, record inventory.Record) render
 // located is an instance and its VPC.
 type located struct{ instanceID, vpcID string }
 
-// attachedVPC returns the VPC of an attached interface, from its object and the matches of selectors; empty for none. A
-// new leader knows the objects of a fleet before the first list of EC2.
-func (g gathered) attachedVPC() string {
-	for _, n := range g.in.NodeENIs {
-		if n.Found == nil {
-			continue
-		}
-		for _, subnet := range n.Found.Subnets.Subnets() {
-			is := func(o render.Object) bool { return o.Slot != nil && o.SubnetID == subnet.ID }
-			if slices.ContainsFunc(g.in.Objects, is) {
-				return subnet.VPCID
-			}
-		}
-	}
-	return ""
-}
-
 // vpcOf returns the VPC of the instance; empty while EC2 does not return it. The first time it reads the instance,
 // unless one of its interfaces is known.
 func (r *Reconciler) vpcOf(ctx context.Context, g gathered) (string, error) {
@@ -308,7 +291,7 @@ func (r *Reconciler) vpcOf(ctx context.Context, g gathered) (string, error) {
 	if known.instanceID == id {
 		return known.vpcID, nil
 	}
-	known = located{instanceID: id, vpcID: g.attachedVPC()}
+	known = located{instanceID: id, vpcID: g.in.AttachedVPC()}
 	for _, record := range r.Observer.Of(id).Interfaces {
 		if record.AttachedTo(id) {
 			known.vpcID = record.VPCID

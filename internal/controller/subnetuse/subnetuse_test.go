@@ -105,7 +105,7 @@ func TestFreeAddressesAndPrefixesAreCounted(t *testing.T) {
 
 		time.Sleep(119 * time.Second)
 		if synctest.Wait(); ec2.count() > 0 {
-			t.Errorf("%d reads in the first minute", ec2.count())
+			t.Errorf("%d reads in the first two minutes", ec2.count())
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()

@@ -226,6 +226,23 @@ func (in In) location() selector.Location {
 	return selector.Location{Zone: in.Instance.Zone, VPCID: in.VPCID}
 }
 
+// AttachedVPC returns the VPC of an attached interface, from its object and the matches of selectors; empty for none. A
+// new leader knows the objects of a fleet before the first list of EC2.
+func (in In) AttachedVPC() string {
+	for _, n := range in.NodeENIs {
+		if n.Found == nil {
+			continue
+		}
+		for _, subnet := range n.Found.Subnets.Subnets() {
+			is := func(o Object) bool { return o.Slot != nil && o.SubnetID == subnet.ID }
+			if slices.ContainsFunc(in.Objects, is) {
+				return subnet.VPCID
+			}
+		}
+	}
+	return ""
+}
+
 // remove removes an object that nothing declares. An object with pods is closed first: that can be taken back, and a
 // deletion cannot. It is deleted when nothing holds it any more.
 func (r *renderer) remove(o Object, nodeENI, why string) {
