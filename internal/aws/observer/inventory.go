@@ -72,6 +72,7 @@ func (o *Observer) RecordCreated(
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.inventory.RecordCreated(now, key, made, requested)
+	delete(o.looks, key.InstanceID)
 	o.pollBackoff.Restart(made.ID)
 	o.wakePoll()
 }
@@ -83,6 +84,9 @@ func (o *Observer) RecordChange(
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.inventory.RecordChange(now, id, change, effect)
+	if record, known := o.inventory.Record(id); known {
+		delete(o.looks, record.Tagged.InstanceID)
+	}
 	o.pollBackoff.Restart(id)
 	o.wakePoll()
 }

@@ -57,12 +57,14 @@ type Observer struct {
 	Options
 	reader Reader
 
-	// mu guards inventory, pollBackoff, missing, since and failure.
+	// mu guards inventory, pollBackoff, missing, looks, since and failure.
 	mu          sync.Mutex
 	inventory   *inventory.Inventory
 	pollBackoff inventory.PollBackoff
 	// missing are the instances that EC2 does not return.
 	missing map[string]absence
+	// looks are those of [Observer.FirstLook] that no plan has used.
+	looks map[string]eni.InstanceSnapshot
 	// since is when the first list began.
 	since time.Time
 	// failure is why there is no first list yet.
@@ -108,6 +110,7 @@ func New(reader Reader, options Options) *Observer {
 		reader:    reader,
 		inventory: inventory.New(options.Cluster),
 		missing:   map[string]absence{},
+		looks:     map[string]eni.InstanceSnapshot{},
 		changed:   make(chan string, 1024),
 		wake:      make(chan struct{}, 1),
 		synced:    make(chan struct{}),
@@ -317,9 +320,39 @@ func (o *Observer) observe(begun time.Time, ids []string, shown []eni.Interface)
 
 // DescribeInstance reads one instance, merges the result, and returns it. The caller plans for the instance, so
 // [Observer.Changed] does not get it. All others call [Observer.RefreshInstance]: else no plan would use what changed.
+// A first look of a moment ago is the result, once.
 func (o *Observer) DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error) {
+	if look, fresh := o.takeLook(instanceID); fresh {
+		return look, nil
+	}
 	look, _, err := o.readInstance(ctx, instanceID)
 	return look, err
+}
+
+// lookReuse is the age until which a first look is that of the first plan.
+const lookReuse = time.Second
+
+// FirstLook refreshes an instance like [Observer.RefreshInstance]. It is for an instance that gets its first objects:
+// the plan for them, which follows, needs no further read.
+func (o *Observer) FirstLook(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error) {
+	look, err := o.RefreshInstance(ctx, instanceID)
+	if err != nil {
+		return look, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	maps.DeleteFunc(o.looks, func(_ string, old eni.InstanceSnapshot) bool { return o.Now().Sub(old.At) > lookReuse })
+	o.looks[instanceID] = look
+	return look, nil
+}
+
+// takeLook returns the first look of an instance, if it is fresh. A call of this process ends it.
+func (o *Observer) takeLook(instanceID string) (eni.InstanceSnapshot, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	look, is := o.looks[instanceID]
+	delete(o.looks, instanceID)
+	return look, is && o.Now().Sub(look.At) <= lookReuse
 }
 
 // RefreshInstance reads one instance, merges the result, and returns it. It enqueues the instances of the interfaces

@@ -37,6 +37,7 @@ type cloud struct {
 	err        error
 	lists      []time.Time
 	polls      [][]string
+	looks      int
 	state      eni.InstanceState
 	// panics is how many of the next reads panic.
 	panics int
@@ -88,6 +89,7 @@ func (c *cloud) Interfaces(_ context.Context, ids []string) ([]eni.Interface, er
 func (c *cloud) DescribeInstance(_ context.Context, id string) (eni.InstanceSnapshot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.looks++
 	return eni.InstanceSnapshot{At: time.Now(), Instance: eni.Instance{ID: id, State: c.state}, Interfaces: slices.Clone(c.interfaces)}, c.err
 }
 

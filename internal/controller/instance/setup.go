@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -37,8 +38,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("instance").
-		Watches(&v1alpha1.NetworkInterface{}, handler.EnqueueRequestsFromMapFunc(r.InstanceOf),
-			builder.WithPredicates(ObjectChanged())).
+		Watches(&v1alpha1.NetworkInterface{}, r.objectHandler(), builder.WithPredicates(ObjectChanged())).
 		Watches(&v1alpha1.NetworkInterface{}, handler.Funcs{
 			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q controller.Queue) {
 				id := e.ObjectNew.(*v1alpha1.NetworkInterface).Spec.InstanceID
@@ -53,6 +53,25 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		WatchesRawSource(source.Func(r.enqueueObserved)).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.maxReconciles(), RateLimiter: controller.Backoff()}).
 		Complete(r)
+}
+
+// createdDelay is the time from a new object to the plan for its instance. The objects of a node come within a few
+// milliseconds, and one that comes while a call for the instance is under way waits for the answer.
+const createdDelay = 25 * time.Millisecond
+
+// objectHandler enqueues the instances of objects.
+func (r *Reconciler) objectHandler() handler.EventHandler {
+	all := handler.EnqueueRequestsFromMapFunc(r.InstanceOf)
+	return handler.Funcs{
+		UpdateFunc: all.Update, DeleteFunc: all.Delete,
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q controller.Queue) {
+			if e.IsInInitialList { // the handler gives these their priority
+				all.Create(ctx, e, q)
+				return
+			}
+			q.AddAfter(request(e.Object.(*v1alpha1.NetworkInterface).Spec.InstanceID), createdDelay)
+		},
+	}
 }
 
 // InstanceOf returns the request for the instance of an object.

@@ -298,7 +298,7 @@ func (r *Reconciler) vpcOf(ctx context.Context, g gathered) (string, error) {
 		}
 	}
 	if known.vpcID == "" {
-		look, err := r.Observer.RefreshInstance(ctx, id)
+		look, err := r.Observer.FirstLook(ctx, id)
 		if err != nil || look.Instance.VPCID == "" { // EC2 does not return the instance yet
 			return "", err
 		}
