@@ -81,6 +81,7 @@ const (
 	endsKept          = "a NetworkInterface ends whose ENI stays"
 	deletesClosed     = "the node reconciler deletes a closed NetworkInterface"
 	deletesKind       = "a user deletes the definition of NetworkInterface"
+	releasesInterface = "a user releases the NetworkInterface of a node without an agent"
 	returnsInterface  = "a restored etcd brings a NetworkInterface back"
 	agentWritesLate   = "a write of an agent arrives late"
 	losesFiles        = "an agent loses its files"

@@ -40,6 +40,7 @@ func (r *run) step() {
 			}
 		}
 		if r.faults.off {
+			c.releaseKind()
 			c.api.restoreKind()
 		}
 	}

@@ -72,6 +72,32 @@ func (c *cluster) deleteKind() {
 	}
 }
 
+// releaseKind lets a user end the holds for which a definition waits that is being deleted, as docs/troubleshooting.md
+// says: the Nodes of their instances are gone, and so are the agents. The user takes these hosts out of service first.
+func (c *cluster) releaseKind() {
+	if c.api.interfaceKind != terminating {
+		return
+	}
+	for _, n := range c.api.interfaces() {
+		if !n.Held() || c.hasAgent(n) || c.run.truth().ended(n.Spec.InstanceID) {
+			continue
+		}
+		c.run.note(nil, "%s: a user releases NetworkInterface %s", c.name, n.Name)
+		c.run.covers.Actors[releasesInterface]++
+		if h := c.run.pods.hosts[n.Spec.InstanceID]; h != nil && h.c == c {
+			delete(c.run.pods.hosts, n.Spec.InstanceID)
+		}
+		_, _ = c.api.update(netInterfaces, n.Name, "", func(o client.Object) (client.Object, error) {
+			n := o.(*v1alpha1.NetworkInterface)
+			if n.Status.Node == nil {
+				n.Status.Node = &v1alpha1.NodeReport{}
+			}
+			n.Status.Node.Open = false
+			return n, nil
+		})
+	}
+}
+
 // returnInterface brings an object back that was deleted since etcd was saved, if its name is free.
 func (c *cluster) returnInterface() {
 	if c.api.interfaceKind != established || c.run.chance(0.5) {
