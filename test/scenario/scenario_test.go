@@ -23,11 +23,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -312,13 +316,21 @@ func (s *stage) deleteObjects() error {
 	var addresses v1alpha1.FloatingAddressList
 	var leases coordinationv1.LeaseList
 	var records corev1.ConfigMapList
-	if err := errors.Join(
-		s.api.List(ctx, &nodeENIs), s.api.List(ctx, &interfaces), s.api.List(ctx, &nodeTemplates), s.api.List(ctx, &reservations),
-		s.api.List(ctx, &addresses),
-		s.api.List(ctx, &leases, client.MatchingFields{"metadata.name": "networking.k8s.aws"}),
-		s.api.List(ctx, &records, client.MatchingFields{"metadata.name": clustername.RecordName}),
-	); err != nil {
-		return err
+	list := func(ctx context.Context) (bool, error) {
+		err := errors.Join(
+			s.api.List(ctx, &nodeENIs), s.api.List(ctx, &interfaces), s.api.List(ctx, &nodeTemplates), s.api.List(ctx, &reservations),
+			s.api.List(ctx, &addresses),
+			s.api.List(ctx, &leases, client.MatchingFields{"metadata.name": "networking.k8s.aws"}),
+			s.api.List(ctx, &records, client.MatchingFields{"metadata.name": clustername.RecordName}),
+		)
+		// The API server does not serve a kind for a moment after the story created its definition again.
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, list); err != nil {
+		return fmt.Errorf("list what the story left: %w", err)
 	}
 	var errs []error
 	for n := range nodeENIs.Items {
