@@ -161,14 +161,15 @@ func offset(first, address netip.Addr) int {
 	return int(binary.BigEndian.Uint32(b[:])) - int(binary.BigEndian.Uint32(a[:]))
 }
 
-// promised counts the slots of an instance that are reserved for objects that wait for addresses or a permission, with
-// an unattached interface or with none: chance does not decide which object gets the last slot.
+// promised counts the slots of an instance that are reserved for objects that wait for addresses, a permission or a
+// person who removes copied tags, with an unattached interface or with none: chance does not decide which object gets
+// the last slot.
 func (c *cluster) promised(instanceID string) (promised int) {
 	claims := c.claims()
 	for _, n := range c.api.interfaces() {
 		wanted, is := claims[spotOfObject(n)]
 		if is && n.Spec.InstanceID == instanceID && !c.run.truth().interfaces[n.Status.ENIID].AttachedTo(instanceID) &&
-			c.waits(plan.Reason(reasonOf(n)), wanted) {
+			c.waits(plan.Reason(reasonOf(n)), spotOfObject(n), wanted) {
 			promised++
 		}
 	}
@@ -176,8 +177,10 @@ func (c *cluster) promised(instanceID string) (promised int) {
 }
 
 // waits reports whether the thing that an object is reported to wait for is really missing.
-func (c *cluster) waits(reason plan.Reason, claim expectedClaim) bool {
+func (c *cluster) waits(reason plan.Reason, s desiredSlot, claim expectedClaim) bool {
 	switch reason {
+	case plan.NotImported:
+		return c.anyCopied(s)
 	case plan.SubnetFull, plan.NoFreePrefix:
 		return c.lacksRoom(claim)
 	case plan.Unauthorized:
@@ -218,6 +221,6 @@ func (c *cluster) anyKept(s desiredSlot, asked func(eni.Slot) bool) bool {
 		wanted, is := claims[spotOfObject(n)]
 		slot := eni.Slot{Card: int(n.Spec.Slot.NetworkCardIndex), Device: int(n.Spec.Slot.DeviceIndex)}
 		return is && n.Spec.InstanceID == s.instanceID && n.Spec.NodeENI.Name != s.nodeENI && asked(slot) &&
-			c.waits(plan.Reason(reasonOf(n)), wanted)
+			c.waits(plan.Reason(reasonOf(n)), spotOfObject(n), wanted)
 	})
 }

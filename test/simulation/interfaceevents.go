@@ -115,7 +115,7 @@ func (c *cluster) returnInterface() {
 		if n.Status.ENIID != "" {
 			c.run.watch.torn[n.Status.ENIID] = c.run.now
 		}
-		c.run.watch.returned[n.UID] = true
+		c.run.watch.returned[n.UID] = c.run.now
 		c.api.put(netInterfaces, n.Name, n)
 		return
 	}

@@ -63,8 +63,8 @@ type invariantState struct {
 	// EC2 refused for other parameters.
 	existed    map[types.UID]string
 	mismatched map[types.UID]bool
-	// returned are the objects that a restored etcd brought back.
-	returned map[types.UID]bool
+	// returned is when a restored etcd brought objects back.
+	returned map[types.UID]time.Time
 	// twins are the interfaces that EC2 created for a client token that it forgot, and that of the first request.
 	twins map[string]bool
 	// seated are the interfaces that have been attached at some time.
@@ -112,7 +112,7 @@ func newWatch() invariantState {
 		moving: map[string]time.Time{}, seated: map[string]bool{}, twins: map[string]bool{},
 		used: map[block]time.Time{}, final: map[string]time.Time{}, torn: map[string]time.Time{},
 		endedAt: map[types.UID]time.Time{}, existed: map[types.UID]string{}, mismatched: map[types.UID]bool{},
-		returned: map[types.UID]bool{}, spread: map[string]bool{}, replaced: map[string]replacement{},
+		returned: map[types.UID]time.Time{}, spread: map[string]bool{}, replaced: map[string]replacement{},
 		rolled: map[types.UID]replacement{}, paused: map[string]int{},
 		lost: map[string]int{}, maker: map[string]string{},
 	}

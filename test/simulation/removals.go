@@ -149,12 +149,19 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 	case n != nil && c == p.cluster && n.Final():
 	case n != nil && strings.HasPrefix(q.action, "Detach") && r.isStuck(q, i):
 	case n == nil && r.wasFinal(i.ID):
-	case n == nil && q.action == "DeleteNetworkInterface" && i.Attachment == nil:
+	case (n == nil || r.justReturned(n)) && q.action == "DeleteNetworkInterface" && i.Attachment == nil:
 		r.collecting(p, q, i)
 	default:
 		r.violate("I21", "%s %s %s, whose object is not final: %s", p.name, q.action, q.target, r.describe(i))
 	}
 	r.keeping(p, q, i, n)
+}
+
+// justReturned reports whether a restored etcd brought an object back a moment ago: a process that read the API server
+// before did not see it.
+func (r *run) justReturned(n *v1alpha1.NetworkInterface) bool {
+	at, returned := r.watch.returned[n.UID]
+	return returned && r.now.Sub(at) <= waitInCall
 }
 
 // wasFinal reports whether the object of an interface was final a moment ago: the order still stands.
