@@ -100,7 +100,7 @@ const longestRetry = 30 * time.Second
 // 5 s.
 const (
 	startPhase = 30 * time.Second
-	startPoll  = 2 * time.Second
+	startPoll  = 3 * time.Second
 )
 
 // New returns an Observer that does nothing until it is started.

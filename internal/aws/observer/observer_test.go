@@ -209,7 +209,7 @@ func TestAStartPollsLessOften(t *testing.T) {
 		after time.Duration
 		polls int
 	}{
-		"right after its start": {after: 0, polls: 3},
+		"right after its start": {after: 0, polls: 2},
 		"a minute later":        {after: time.Minute, polls: 6},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -267,9 +267,9 @@ func TestWhatIsStuckIsPolledEverMoreSeldom(t *testing.T) {
 	watch(t, c, func(t *testing.T, o *observer.Observer) {
 		told(o)
 		c.asked()
-		time.Sleep(8500 * time.Millisecond)
-		if _, polls := c.asked(); polls != 4 {
-			t.Errorf("%d polls in the first 8 seconds of a start, want one every 2 seconds", polls)
+		time.Sleep(9500 * time.Millisecond)
+		if _, polls := c.asked(); polls != 3 {
+			t.Errorf("%d polls in the first 9 seconds of a start, want one every 3 seconds", polls)
 		}
 		time.Sleep(24 * time.Hour)
 		if _, polls := c.asked(); polls < 24*60 || polls > 25*60 {

@@ -75,7 +75,12 @@ func (r *Reconciler) gather(ctx context.Context, name string) (gathered, error) 
 	if !g.needsVPC() {
 		return g, nil
 	}
-	if g.in.VPCID, err = r.vpcOf(ctx, g); g.in.VPCID == "" {
+	g.in.VPCID, err = r.vpcOf(ctx, g)
+	if errors.Is(err, errNotListed) {
+		g.dropMatches()
+		return g, nil
+	}
+	if g.in.VPCID == "" {
 		age := r.Now().Sub(g.node.CreationTimestamp.Time)
 		g.again = sooner(g.again, min(max(firstInvisibleCheck, age), lastInvisibleCheck))
 	}
@@ -85,6 +90,13 @@ func (r *Reconciler) gather(ctx context.Context, name string) (gathered, error) 
 // needsVPC reports whether the objects of the node depend on the VPC of its instance.
 func (g gathered) needsVPC() bool {
 	return slices.ContainsFunc(g.in.NodeENIs, func(n render.NodeENI) bool { return n.Found != nil })
+}
+
+// dropMatches makes the NodeENIs change nothing.
+func (g gathered) dropMatches() {
+	for n := range g.in.NodeENIs {
+		g.in.NodeENIs[n].Found = nil
+	}
 }
 
 // An instance that EC2 does not return yet is read again at growing intervals. Until then the matches of selectors in
@@ -281,6 +293,10 @@ func (r *Reconciler) madeOf(ctx context.Context, record inventory.Record) render
 // located is an instance and its VPC.
 type located struct{ instanceID, vpcID string }
 
+// errNotListed ends the search for a VPC before the first list of EC2, which enqueues each Node. The first plan of an
+// instance waits for that list too, and needs a read that is no older than a second.
+var errNotListed = errors.New("EC2 was not listed yet")
+
 // vpcOf returns the VPC of the instance; empty while EC2 does not return it. The first time it reads the instance,
 // unless one of its interfaces is known.
 func (r *Reconciler) vpcOf(ctx context.Context, g gathered) (string, error) {
@@ -298,6 +314,9 @@ func (r *Reconciler) vpcOf(ctx context.Context, g gathered) (string, error) {
 		}
 	}
 	if known.vpcID == "" {
+		if !r.Observer.Synced() {
+			return "", errNotListed
+		}
 		look, err := r.Observer.FirstLook(ctx, id)
 		if err != nil || look.Instance.VPCID == "" { // EC2 does not return the instance yet
 			return "", err

@@ -55,6 +55,8 @@ type world struct {
 	now        time.Time
 	interfaces []eni.Interface
 	reads      int
+	// unlisted keeps a process that starts from its first list of EC2.
+	unlisted bool
 }
 
 func (w *world) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
@@ -103,13 +105,15 @@ func (w *world) restart(change func(*node.Options)) {
 	w.Helper()
 	clock, quiet := func() time.Time { return w.now }, slog.New(slog.DiscardHandler)
 	seen := observer.New(w, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
-	w.must(seen.ResyncOnce(w.Context()))
 	w.observer = seen
 	options := node.Options{
 		Client: w.api, Reader: w.live, Events: w.events, Observer: seen, Resolver: resolver.New(w, resolver.Options{Now: clock}), RefusedWrites: w.refused,
 		Taint: v1alpha1.NotReadyTaint, Concurrency: 1, Now: clock, Log: quiet,
 	}
 	change(&options)
+	if !w.unlisted {
+		w.must(seen.ResyncOnce(w.Context()))
+	}
 	w.reconciler = node.New(options)
 }
 
@@ -348,6 +352,21 @@ func TestARestartReadsNoInstance(t *testing.T) {
 	}
 	if all := w.objects(); len(all) != 1 || len(all[0].Spec.Subnets) != 1 || all[0].Spec.Subnets[0].ID != "subnet-1" {
 		t.Errorf("objects %+v, want one in the subnet of the VPC", all)
+	}
+}
+
+func TestANewInstanceIsReadAfterTheFirstList(t *testing.T) {
+	w := newWorld(t, declared("blue", "one"), nodeNamed("node-1", instance))
+	w.unlisted = true
+	w.restart(func(*node.Options) {})
+	w.reconcile("node-1")
+	if got := w.names(); w.reads != 0 || len(got) != 0 {
+		t.Errorf("%d reads and objects %v before the first list", w.reads, got)
+	}
+	w.must(w.observer.ResyncOnce(t.Context()))
+	w.reconcile("node-1")
+	if got := w.names(); w.reads != 1 || len(got) != 1 {
+		t.Errorf("%d reads and objects %v after it", w.reads, got)
 	}
 }
 
