@@ -288,6 +288,38 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 	}
 }
 
+// TestAnObjectStaysForANodeThatTheCacheLacks has two Nodes of one instance, the older one without the label. The cache
+// loses the one that has it; the API server has it, or lost it too.
+func TestAnObjectStaysForANodeThatTheCacheLacks(t *testing.T) {
+	for title, registered := range map[string]bool{"it registered again": true, "it is gone": false} {
+		t.Run(title, func(t *testing.T) {
+			older := nodeNamed("node-0", instance)
+			older.Labels, older.CreationTimestamp = nil, metav1.NewTime(start.Add(-time.Minute))
+			labeled := nodeNamed("node-1", instance)
+			w := newWorld(t, declared("n", "one"), labeled)
+			w.reconcile("node-1")
+			w.must(w.api.Delete(t.Context(), labeled))
+			w.must(w.api.Create(t.Context(), older))
+			live := []client.Object{older.DeepCopy(), declared("n", "one")}
+			if registered {
+				live = append(live, nodeNamed("node-1", instance))
+			}
+			for _, o := range w.objects() {
+				live = append(live, &o)
+			}
+			for _, o := range live {
+				o.SetResourceVersion("")
+			}
+			w.live = controllertest.API(t, live...)
+			w.restart(func(*node.Options) {})
+			w.once("node-0")
+			if lives := len(w.names()) > 0; lives != registered {
+				t.Errorf("the object lives: %t, want %t", lives, registered)
+			}
+		})
+	}
+}
+
 // TestNetworksOfANode has an interface that a hook made, and no NodeENI.
 func TestNetworksOfANode(t *testing.T) {
 	w := newWorld(t, nodeNamed("node-1", instance))

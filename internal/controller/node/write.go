@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -158,13 +159,22 @@ func (r *Reconciler) confirm(ctx context.Context, g gathered, c *confirmation) e
 	return nil
 }
 
-// liveNodes reads the Nodes of the instance from the API server. None is left if the Node itself is gone or has another
+// liveNodes reads the Nodes of the instance from the API server: those that the cache has, and those that objects name,
+// since the cache may lack a Node that registered again. None is left if the Node itself is gone or has another
 // instance now: then nothing is deleted.
 func (r *Reconciler) liveNodes(ctx context.Context, g gathered) ([]render.Registration, error) {
-	var live []corev1.Node
+	names := map[string]bool{}
 	for _, known := range g.in.Nodes {
+		names[known.Name] = true
+	}
+	for _, o := range g.objects {
+		names[o.Spec.NodeName] = true
+	}
+	delete(names, "")
+	var live []corev1.Node
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		var node corev1.Node
-		err := r.Reader.Get(ctx, client.ObjectKey{Name: known.Name}, &node)
+		err := r.Reader.Get(ctx, client.ObjectKey{Name: name}, &node)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -175,6 +185,7 @@ func (r *Reconciler) liveNodes(ctx context.Context, g gathered) ([]render.Regist
 			live = append(live, node)
 		}
 	}
+	slices.SortFunc(live, controller.CompareNodes)
 	if len(live) == 0 || live[0].Name != g.node.Name {
 		return nil, nil
 	}
