@@ -135,8 +135,29 @@ func (r *Reconciler) addNodeENI(ctx context.Context, f *facts, nodeENI *v1alpha1
 	}
 	if f.subnetsErr == nil && f.groupsErr == nil {
 		f.nodeENI.Found = &selector.Found{Subnets: f.subnets, Groups: f.groups}
+		r.addVPCs(f)
 	}
 	return errors.Join(f.subnetsErr, f.groupsErr), nil
+}
+
+// addVPCs adds the VPCs of instances with an interface in a subnet that the NodeENI does not select. For all others the
+// matches of the selectors say the VPC.
+func (r *Reconciler) addVPCs(f *facts) {
+	selected, vpcs := map[string]bool{}, map[string]string{}
+	for _, s := range f.subnets.Subnets() {
+		selected[s.ID] = true
+	}
+	for _, o := range f.inFleet {
+		if o.ENIID == "" || selected[o.SubnetID] {
+			continue
+		}
+		if i, known := r.Observer.Interface(o.ENIID); known {
+			vpcs[o.Spec.InstanceID] = i.VPCID
+		}
+	}
+	for n := range f.instances {
+		f.instances[n].VPCID = vpcs[f.instances[n].ID]
+	}
 }
 
 // selected lists the Nodes that a NodeENI selects. They are only read.

@@ -47,6 +47,8 @@ const (
 // Instance is an instance whose oldest Node a NodeENI selects.
 type Instance struct {
 	ID, Zone string
+	// VPCID is the VPC of an interface in a subnet that the NodeENI does not select; empty if none is known.
+	VPCID string
 	// Paused is set if a user paused a Node of the instance.
 	Paused bool
 	// Busy is set if another NodeENI has a turn on the instance: a node loses one network at a time.

@@ -314,3 +314,18 @@ func TestAnotherVPCReplacesNothing(t *testing.T) {
 		t.Errorf("deletions %+v and drift %+v, want that the interface stays", out.Delete, drift)
 	}
 }
+
+// TestAnInstanceInOneOfTwoVPCs edits the subnets of a NodeENI to one of each VPC. The interface of the instance is in none
+// of them, so that only its own VPC says how many interfaces are declared.
+func TestAnInstanceInOneOfTwoVPCs(t *testing.T) {
+	before := nodeENI("subnet-a")
+	objects, instances := fleetOf(before, 1)
+	after := resolved(before, "subnet-b", "subnet-c")
+	after.Found.Subnets = selector.MatchSubnets(selector.SubnetTerms{IDs: []string{"subnet-b", "subnet-c"}}, []eni.Subnet{
+		{ID: "subnet-b", Zone: zone, VPCID: "vpc-1"}, {ID: "subnet-c", Zone: zone, VPCID: "vpc-2"},
+	})
+	instances[0].VPCID = "vpc-1"
+	if out := fleet.Compute(after, rendered(after, objects), instances, now); len(out.Delete) != 1 {
+		t.Errorf("deletions %+v, want the replacement by an interface in the VPC of the instance", out.Delete)
+	}
+}

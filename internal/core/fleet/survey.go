@@ -142,7 +142,8 @@ func (i *surveyed) keepStranded() {
 	}
 }
 
-// vpc returns the VPC of the subnets that the objects of the instance were rendered with; "" if there are none.
+// vpc returns the VPC of the subnets that the objects of the instance were rendered with, or else that of the instance;
+// "" if neither is known.
 func (i *surveyed) vpc(n NodeENI) string {
 	all := n.Found.Subnets.Subnets()
 	for _, o := range i.objects {
@@ -153,7 +154,7 @@ func (i *surveyed) vpc(n NodeENI) string {
 			}
 		}
 	}
-	return ""
+	return i.VPCID
 }
 
 // down reports whether the instance lacks an interface: it is missing, not ready, or already being removed.
