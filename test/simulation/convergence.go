@@ -374,7 +374,7 @@ func (c *cluster) settledInterfaces() *Violation {
 		c.run.judged("I5")
 		switch {
 		case c.api.interfaceOf(i.ID) != nil:
-		case i.Attachment == nil && !c.awaitsPerson(i):
+		case i.Attachment == nil && !c.awaitsPerson(i) && !c.awaitsNode(i):
 			return &Violation{"I5", fmt.Sprintf("%s is a leak: %s", i.ID, c.run.describe(i))}
 		case i.Attachment == nil:
 		case isJoined(i):

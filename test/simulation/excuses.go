@@ -25,6 +25,14 @@ func (c *cluster) awaitsPerson(i eni.Interface) bool {
 	return n != nil && c.hasCopies(n)
 }
 
+// awaitsNode reports whether an interface was made for an object that waits for a Node of its instance. The answer was
+// lost; only a repetition of the call records the interface, and none is made for an instance without a Node.
+func (c *cluster) awaitsNode(i eni.Interface) bool {
+	n := c.api.interfaceWith(types.UID(i.Tags[identity.TagUID]))
+	return n != nil && n.Status.ENIID == "" && n.DeletionTimestamp.IsZero() &&
+		len(c.nodesOf(n.Spec.InstanceID)) == 0 && !c.run.truth().ended(n.Spec.InstanceID)
+}
+
 // hasCopies reports whether an object says that several interfaces have its tags, and they do.
 func (c *cluster) hasCopies(n *v1alpha1.NetworkInterface) bool {
 	return plan.Reason(reasonOf(n)) == plan.NotImported && c.anyCopied(spotOfObject(n))

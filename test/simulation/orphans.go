@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -102,6 +103,7 @@ func (r *run) checkUnattachedLimit(p *process, m identity.Interface) {
 		case i.Attachment != nil, s.instanceID != m.InstanceID, i.Tags[identity.TagCluster] != p.cluster.name,
 			p.cluster.nodeENINamed(s.nodeENI) == nil:
 		case p.waitsForPerson(i): // and others need not wait for it
+		case p.cluster.api.interfaceWith(types.UID(i.Tags[identity.TagUID])) == nil: // the collector deletes it
 		case r.watch.seated[i.ID], r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[i.ID]) <= staleness:
 		case r.watch.shaped[i.ID].by == p.name, r.now.Sub(r.watch.made[i.ID]) > staleness:
 			waiting = append(waiting, i)

@@ -149,12 +149,19 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 	case n != nil && c == p.cluster && n.Final():
 	case n != nil && strings.HasPrefix(q.action, "Detach") && r.isStuck(q, i):
 	case n == nil && r.wasFinal(i.ID):
-	case (n == nil || r.justReturned(n)) && q.action == "DeleteNetworkInterface" && i.Attachment == nil:
+	case q.action == "DeleteNetworkInterface" && r.wasUnowned(n, i):
 		r.collecting(p, q, i)
 	default:
 		r.violate("I21", "%s %s %s, whose object is not final: %s", p.name, q.action, q.target, r.describe(i))
 	}
 	r.keeping(p, q, i, n)
+}
+
+// wasUnowned reports whether an interface was unattached and had no object a moment ago. EC2 refuses to delete one that
+// a person attached since.
+func (r *run) wasUnowned(n *v1alpha1.NetworkInterface, i eni.Interface) bool {
+	justAttached := n == nil && r.now.Sub(r.watch.meddled[i.ID]) <= waitInCall
+	return (n == nil || r.justReturned(n)) && i.Attachment == nil || justAttached
 }
 
 // justReturned reports whether a restored etcd brought an object back a moment ago: a process that read the API server

@@ -19,6 +19,8 @@ import (
 type replacement struct {
 	desiredSlot
 	by string
+	// served is how many interfaces the instance had for the NodeENI, this one among them.
+	served int
 }
 
 // replaceable reports whether updatePolicy: Replace is a reason to detach an interface: it differs from its NodeENI in
@@ -86,7 +88,8 @@ func (r *run) replacing(p *process, q request, i eni.Interface) {
 		r.violate("I1", "%s replaces %s while %d other nodes lack an interface of that NodeENI, and maxUnavailable is %d: %s",
 			p.name, i.ID, len(others), most, r.describe(i))
 	}
-	r.watch.replaced[i.ID] = replacement{s, p.name}
+	serving, _ := r.servingInterfaces()
+	r.watch.replaced[i.ID] = replacement{s, p.name, serving[s]}
 }
 
 // rollingOut checks that a process deletes one object of an instance at a time for a replacement, and those of at most
@@ -115,7 +118,8 @@ func (r *run) rollingOut(p *process, n *v1alpha1.NetworkInterface) {
 		r.violate("I1", "%s replaces %s while %d other nodes lack an interface of that NodeENI, and maxUnavailable is %d",
 			p.name, objectDigest(n), len(others), most)
 	}
-	r.watch.rolled[n.UID] = replacement{s, p.name}
+	_, stays := r.servingInterfaces()
+	r.watch.rolled[n.UID] = replacement{s, p.name, stays[s]}
 }
 
 // onlyReplaced reports whether the NodeENI of an object that is being deleted still declares its interface.
@@ -137,13 +141,28 @@ func (p *process) maxUnavailable(nodeENI *v1alpha1.NodeENI) int {
 	return most
 }
 
-// noteSuccessors forgets the replacements after which a NodeENI has all of its interfaces on the instance again, or
-// desires none. An interface whose object is being deleted serves until it is detached, and is no successor.
+// noteSuccessors forgets the replacements after which the instance has as many interfaces of the NodeENI again, or the
+// NodeENI desires no more. An interface whose object is being deleted serves until it is detached, and is no successor.
 func (r *run) noteSuccessors() {
 	if len(r.watch.replaced)+len(r.watch.rolled) == 0 {
 		return
 	}
-	serving, stays := map[desiredSlot]int{}, map[desiredSlot]int{}
+	serving, stays := r.servingInterfaces()
+	for _, c := range r.clusters {
+		claims := c.claims()
+		succeeded := func(one replacement, have map[desiredSlot]int) bool {
+			return strings.HasPrefix(one.by, c.name+"/") &&
+				have[one.desiredSlot] >= min(one.served, len(claims[one.desiredSlot].subnets))
+		}
+		maps.DeleteFunc(r.watch.replaced, func(_ string, one replacement) bool { return succeeded(one, serving) })
+		maps.DeleteFunc(r.watch.rolled, func(_ types.UID, one replacement) bool { return succeeded(one, stays) })
+	}
+}
+
+// servingInterfaces counts the ready interfaces of each NodeENI and instance: all, and those whose object is not being
+// deleted.
+func (r *run) servingInterfaces() (serving, stays map[desiredSlot]int) {
+	serving, stays = map[desiredSlot]int{}, map[desiredSlot]int{}
 	for _, i := range r.truth().ordered {
 		_, n := r.objectOf(i)
 		if n == nil || !i.Ready() || !i.AttachedTo(n.Spec.InstanceID) {
@@ -154,13 +173,5 @@ func (r *run) noteSuccessors() {
 			stays[spotOfObject(n)]++
 		}
 	}
-	for _, c := range r.clusters {
-		claims := c.claims()
-		succeeded := func(one replacement, have map[desiredSlot]int) bool {
-			claim, wanted := claims[one.desiredSlot]
-			return strings.HasPrefix(one.by, c.name+"/") && (!wanted || have[one.desiredSlot] >= len(claim.subnets))
-		}
-		maps.DeleteFunc(r.watch.replaced, func(_ string, one replacement) bool { return succeeded(one, serving) })
-		maps.DeleteFunc(r.watch.rolled, func(_ types.UID, one replacement) bool { return succeeded(one, stays) })
-	}
+	return serving, stays
 }
