@@ -105,7 +105,7 @@ func (b *addressBook) CreateAddress(_ context.Context, subnetID, address string)
 // errAPITimeout is the error of a request that the API server does not answer.
 var errAPITimeout = apierrors.NewTimeoutError("the API server does not answer", 1)
 
-func (b *addressBook) isAway() bool { return b.ended || b.host.fixed.agentAway }
+func (b *addressBook) isAway() bool { return b.ended || b.host.api.isAway() }
 
 // WriteAddress writes nothing into an object that is being deleted.
 func (b *addressBook) WriteAddress(_ context.Context, read *v1alpha1.FloatingAddress, write podaddress.Write,
