@@ -263,6 +263,9 @@ func (c *cluster) goneAt(uid types.UID) (version int) {
 // duplicating checks I3 before the call: no interface is created next to one with the name of the object in its tag,
 // which the object must take over, once reads show it. An interface that another object records is that object's.
 func (r *run) duplicating(p *process, m identity.Interface, subnetID string) {
+	if p.cluster.repeats(m) { // EC2 makes no further one
+		return
+	}
 	for _, i := range r.truth().owned[p.cluster.name] {
 		r.judged("I3")
 		_, recorded := r.objectOf(i)

@@ -74,7 +74,8 @@ func (r *run) holdingStill(p *process, q request) {
 	if i := r.truth().interfaces[q.target]; isLaunched(i) && i.Attachment != nil {
 		s.instanceID = i.Attachment.InstanceID
 	}
-	if s.instanceID == "" || r.watch.tampered(q.target) || r.truth().ended(s.instanceID) || p.expired {
+	if s.instanceID == "" || r.watch.tampered(q.target) || r.truth().ended(s.instanceID) || p.expired ||
+		r.now.Sub(r.watch.torn[q.target]) <= staleness { // the tags may name another NodeENI than its object
 		return
 	}
 	var concerned []client.Object

@@ -76,7 +76,7 @@ func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation
 	}
 	c.run.judged("I19")
 	host := c.run.pods.hosts[i.Attachment.InstanceID]
-	if host != nil && host.c == c && !c.lacksReports(claim, i) && !host.serves(i.ID) {
+	if host != nil && host.c == c && !c.lacksReports(claim, i) && !host.serves(i.ID) && !host.forgotten[i.ID] {
 		return &Violation{"I19", fmt.Sprintf("no pod of node %s can get an address of %s: %s", host.node, i.ID,
 			c.run.describe(i))}
 	}
