@@ -98,7 +98,8 @@ func (c *cluster) releaseKind() {
 	}
 }
 
-// returnInterface brings an object back that was deleted since etcd was saved, if its name is free.
+// returnInterface brings an object back that was deleted since etcd was saved, if its name is free and no other object
+// took over its interface: no etcd ever had both.
 func (c *cluster) returnInterface() {
 	if c.api.interfaceKind != established || c.run.chance(0.5) {
 		return
@@ -108,6 +109,9 @@ func (c *cluster) returnInterface() {
 			continue
 		}
 		n := change.before.DeepCopyObject().(*v1alpha1.NetworkInterface)
+		if n.Status.ENIID != "" && c.api.interfaceOf(n.Status.ENIID) != nil {
+			continue
+		}
 		n.DeletionTimestamp, n.DeletionGracePeriodSeconds = nil, nil
 		n.Finalizers = []string{v1alpha1.InterfaceFinalizer}
 		c.run.note(nil, "%s: NetworkInterface %s (%s) is back", c.name, n.Name, n.UID)
