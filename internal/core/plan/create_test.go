@@ -291,6 +291,22 @@ func TestInterfacesWithoutARecordAreUnattached(t *testing.T) {
 	}
 }
 
+// TestManyUnattachedAreNotPolled: pods may use the interfaces that others wait for, for as long as they like.
+func TestManyUnattachedAreNotPolled(t *testing.T) {
+	t.Parallel()
+	var all []plan.Interface
+	var records []inventory.Record
+	for n := range plan.MaxUnattached {
+		i := object(plan.Release, n, 1+n, fmt.Sprintf("eni-%d", n))
+		i.Held = true
+		all, records = append(all, i), append(records, unattached(i.ENIID, i))
+	}
+	p := plan.Compute(append(all, object(plan.Serve, 9, 5, "")), facts(records...), start)
+	if wait := p.Next.Sub(start); len(p.Calls) > 0 || wait < 5*time.Minute {
+		t.Errorf("calls %v, and the next plan after %s, want none, and after five minutes", p.Calls, wait)
+	}
+}
+
 // TestOnlyInstancesOfTheClusterGetInterfaces, and those that have some keep them.
 func TestOnlyInstancesOfTheClusterGetInterfaces(t *testing.T) {
 	t.Parallel()

@@ -154,8 +154,8 @@ func (p *planner) creationDelay(m *item) *wait {
 		return nil
 	case p.CreationBlocked != "":
 		return &wait{until: soon, why: Problem{TooManyUnattached, p.CreationBlocked}}
-	case p.unattached >= MaxUnattached:
-		return &wait{until: soon, why: Problem{InProgress, message.ManyUnattached(p.unattached)}}
+	case p.unattached >= MaxUnattached: // each change of theirs is an event of the instance
+		return &wait{until: p.now.Add(foreignSlotRecheck), why: Problem{InProgress, message.ManyUnattached(p.unattached)}}
 	case len(m.Settings.Subnets) == 0:
 		return &wait{until: soon, why: Problem{NoSubnetInZone, message.NoSubnet}}
 	}
