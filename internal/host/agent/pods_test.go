@@ -425,6 +425,25 @@ func TestADevice(t *testing.T) {
 	}
 }
 
+// TestADeviceIsBoundOnceItIsReported: the checkpoint alone is no record, since it can be lost under the process.
+func TestADeviceIsBoundOnceItIsReported(t *testing.T) {
+	n := newNode(t, attached())
+	n.change(func(i *v1alpha1.NetworkInterface) {
+		i.Spec.DPDK = &v1alpha1.DPDKSettings{Driver: v1alpha1.DPDKDriverVFIO}
+	})
+	n.settle()
+	for _, state := range []v1alpha1.LinkPhase{v1alpha1.LinkReady, v1alpha1.LinkBinding} {
+		n.change(func(i *v1alpha1.NetworkInterface) { i.Status.Node.Link.State = state })
+		p, err := n.tryPass()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if may := p.MayBind(device); may != (state == v1alpha1.LinkBinding) {
+			t.Errorf("reported as %s, the device may be bound: %t", state, may)
+		}
+	}
+}
+
 // TestADeviceThatIsGivenBackStaysRecorded ends the setting of a NodeENI for programs while one drives the device and
 // the checkpoint is lost. The report is the only record then, so it must not say that a link is missing.
 func TestADeviceThatIsGivenBackStaysRecorded(t *testing.T) {
