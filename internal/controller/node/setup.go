@@ -26,6 +26,7 @@ import (
 	"github.com/multieni/multieni/internal/base/panics"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/object"
+	"github.com/multieni/multieni/internal/core/inventory"
 )
 
 // SetupWithManager connects the reconciler to its triggers: Nodes, NodeENIs, the objects, and the first list of EC2.
@@ -113,8 +114,8 @@ func (r *Reconciler) enqueueNodes(ctx context.Context, q controller.Queue, versi
 	}
 }
 
-// Concerned returns the names of the nodes that any of the versions of a NodeENI selects or that have objects of it, in
-// order.
+// Concerned returns the names of the nodes that any of the versions of a NodeENI selects, that have objects of it, or an
+// interface of the network of its name without an object, in order.
 func (r *Reconciler) Concerned(ctx context.Context, versions ...client.Object) []string {
 	names := map[string]bool{}
 	for _, version := range versions {
@@ -133,6 +134,17 @@ func (r *Reconciler) Concerned(ctx context.Context, versions ...client.Object) [
 		for n := range objects {
 			names[objects[n].Spec.NodeName] = true
 		}
+	}
+	for _, record := range r.Observer.All() {
+		isIts := func(version client.Object) bool { return version.GetName() == record.Tagged.NodeENI }
+		if !slices.ContainsFunc(versions, isIts) {
+			continue
+		}
+		node, err := r.nodeWithout(ctx, record)
+		if err != nil {
+			r.Log.Error("the node of an interface could not be found", "interface", record.ID, "err", err)
+		}
+		names[node] = true
 	}
 	delete(names, "")
 	return slices.Sorted(maps.Keys(names))
@@ -209,29 +221,38 @@ func (r *Reconciler) Listed() {
 func (r *Reconciler) WithNewNetworks(ctx context.Context) (names []string, err error) {
 	waiting := map[string]bool{}
 	for _, record := range r.Observer.All() {
-		if !record.Tagged.UID.IsNetwork() || record.Attachment == nil {
-			continue
-		}
-		objects, err := object.OfENI(ctx, r.Client, record.ID)
+		node, err := r.nodeWithout(ctx, record)
 		if err != nil {
 			return names, err
 		}
-		nodes, err := r.nodesOf(ctx, record.Attachment.InstanceID)
-		if err != nil {
-			return names, err
-		}
-		if len(objects) > 0 || len(nodes) == 0 {
+		if node == "" {
 			continue
 		}
 		waiting[record.ID] = true
 		if !r.isWaiting(record.ID) {
-			names = append(names, nodes[0].Name)
+			names = append(names, node)
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.waiting = waiting
 	return names, nil
+}
+
+// nodeWithout returns the Node that has an interface of a network without an object; empty for all other interfaces.
+func (r *Reconciler) nodeWithout(ctx context.Context, record inventory.Record) (string, error) {
+	if !record.Tagged.UID.IsNetwork() || record.Attachment == nil {
+		return "", nil
+	}
+	objects, err := object.OfENI(ctx, r.Client, record.ID)
+	if err != nil || len(objects) > 0 {
+		return "", err
+	}
+	nodes, err := r.nodesOf(ctx, record.Attachment.InstanceID)
+	if err != nil || len(nodes) == 0 {
+		return "", err
+	}
+	return nodes[0].Name, nil
 }
 
 func (r *Reconciler) isWaiting(id string) bool {
