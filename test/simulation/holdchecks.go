@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/multieni/multieni/internal/core/podnet"
 )
 
@@ -83,6 +85,10 @@ func (h *podHost) mustHold(id, why string) {
 func (h *podHost) mustBeUsable(file podnet.Network) {
 	n := h.c.api.interfaceOf(file.ENI)
 	if n == nil || h.lacksObject(file.ENI) {
+		return
+	}
+	// A rebooted agent opens the file of its checkpoint before it reads that the object was lost.
+	if _, ended := h.c.run.watch.endedAt[types.UID(file.UID)]; ended && file.UID != string(n.UID) {
 		return
 	}
 	usable := n.UsablePrefixes()

@@ -73,7 +73,7 @@ func (r *run) replacing(p *process, q request, i eni.Interface) {
 		!p.cluster.onlyReplaced(nodeENI, n) {
 		return
 	}
-	if !anySelected(nodeENI, nodesIn(p.informers.known(nodes), s.instanceID)) {
+	if its := nodesIn(p.informers.known(nodes), s.instanceID); len(its) == 0 || !selects(nodeENI, its[0]) {
 		return // the process removes the interface: it has not received yet that a label selects the node again
 	}
 	r.judged("I1")
@@ -126,7 +126,9 @@ func (r *run) rollingOut(p *process, n *v1alpha1.NetworkInterface) {
 func (c *cluster) onlyReplaced(nodeENI *v1alpha1.NodeENI, n *v1alpha1.NetworkInterface) bool {
 	inPlace := nodeENI.DeepCopy()
 	inPlace.Spec.UpdatePolicy = v1alpha1.UpdateInPlace
-	return !c.run.truth().ended(n.Spec.InstanceID) && len(c.nodesOf(n.Spec.InstanceID)) > 0 && !c.removableFor(inPlace, n)
+	its := c.nodesOf(n.Spec.InstanceID) // the oldest one has the interfaces
+	return !c.run.truth().ended(n.Spec.InstanceID) && len(its) > 0 && selects(nodeENI, its[0]) &&
+		!c.removableFor(inPlace, n)
 }
 
 // maxUnavailable is how many nodes may lack an interface for a replacement, by the true state or by that which the
