@@ -114,8 +114,8 @@ func (r *Reconciler) enqueueNodes(ctx context.Context, q controller.Queue, versi
 	}
 }
 
-// Concerned returns the names of the nodes that any of the versions of a NodeENI selects, that have objects of it, or an
-// interface of the network of its name without an object, in order.
+// Concerned returns the names of the nodes that any of the versions of a NodeENI selects, that have objects of it, or
+// an interface of the network of its name without an object, in order.
 func (r *Reconciler) Concerned(ctx context.Context, versions ...client.Object) []string {
 	names := map[string]bool{}
 	for _, version := range versions {
