@@ -6,6 +6,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,8 +28,9 @@ type kindDeletion struct {
 	// turn has a value while a read is under way, which also protects covers and deleting. A mutex would not end with
 	// the context of who waits for the API server.
 	turn chan struct{}
-	// covers is the number of the last object that was seen being deleted before the read began.
+	// covers is the number of the last object that was seen being deleted before the read began, at the time at.
 	covers   uint64
+	at       time.Time
 	deleting bool
 }
 
@@ -45,7 +47,7 @@ func (r *Reconciler) gatherLettingGo(ctx context.Context, g *gathered) error {
 			g.letGo[uid] = true
 			continue
 		}
-		deleting, err := r.isKindDeleting(ctx, uid)
+		deleting, err := r.isKindDeleting(ctx, uid, g.awaitsTurn[uid])
 		if err != nil {
 			return err
 		}
@@ -62,8 +64,9 @@ func (r *Reconciler) gatherLettingGo(ctx context.Context, g *gathered) error {
 }
 
 // isKindDeleting reports whether the kind was being deleted when the deletion of an object was seen. One read, that
-// began after the deletion was seen, answers for all objects seen by then.
-func (r *Reconciler) isKindDeleting(ctx context.Context, uid identity.UID) (bool, error) {
+// began after the deletion was seen, answers for all objects seen by then. For an object that awaits its turn the read
+// must be recent: no successor can be created while the kind is being deleted, so that no turn ends.
+func (r *Reconciler) isKindDeleting(ctx context.Context, uid identity.UID, awaitsTurn bool) (bool, error) {
 	r.mu.Lock()
 	number := r.state.Objects.SeeDeleting(uid)
 	r.mu.Unlock()
@@ -73,7 +76,8 @@ func (r *Reconciler) isKindDeleting(ctx context.Context, uid identity.UID) (bool
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	if r.kind.covers >= number {
+	now := r.Now()
+	if r.kind.covers >= number && !(awaitsTurn && now.Sub(r.kind.at) >= turnCheck) {
 		return r.kind.deleting, nil
 	}
 	r.mu.Lock()
@@ -85,6 +89,6 @@ func (r *Reconciler) isKindDeleting(ctx context.Context, uid identity.UID) (bool
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("find out whether the kind NetworkInterface is being deleted: %w", err)
 	}
-	r.kind.covers, r.kind.deleting = covers, err == nil && definition.DeletionTimestamp != nil
+	r.kind.covers, r.kind.at, r.kind.deleting = covers, now, err == nil && definition.DeletionTimestamp != nil
 	return r.kind.deleting, nil
 }

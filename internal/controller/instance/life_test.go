@@ -95,6 +95,26 @@ func TestADeletedObject(t *testing.T) {
 	}
 }
 
+// TestAKindLetsGoOfAnObjectThatAwaitsItsTurn deletes the kind after an object whose turn has not come. No successor of
+// another interface can be created then, so the turn would never come.
+func TestAKindLetsGoOfAnObjectThatAwaitsItsTurn(t *testing.T) {
+	onStage(t, func(s *stage) {
+		name := s.declare(0)
+		s.must(s.play(time.Minute))
+		s.waits = map[string]bool{name: true}
+		s.delete(name)
+		s.must(s.play(3 * time.Minute))
+		if s.get(name) == nil {
+			t.Fatal("the object is gone before its turn")
+		}
+		s.definition = &metav1.Time{Time: time.Now()}
+		s.must(s.play(3 * time.Minute))
+		if s.get(name) != nil || s.owned() != 1 {
+			t.Errorf("the object is %+v, and %d interfaces are left, want one", s.get(name), s.owned())
+		}
+	})
+}
+
 // heldReader returns objects that pods use.
 type heldReader struct{ client.Reader }
 
