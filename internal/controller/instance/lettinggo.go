@@ -77,7 +77,7 @@ func (r *Reconciler) isKindDeleting(ctx context.Context, uid identity.UID, await
 		return false, ctx.Err()
 	}
 	now := r.Now()
-	if r.kind.covers >= number && !(awaitsTurn && now.Sub(r.kind.at) >= turnCheck) {
+	if r.kind.covers >= number && (!awaitsTurn || now.Sub(r.kind.at) < turnCheck) {
 		return r.kind.deleting, nil
 	}
 	r.mu.Lock()
