@@ -107,7 +107,7 @@ func actionMutants() []Mutant {
 			core + "plan", "foreignSlotRecheck = 5 * time.Minute", "foreignSlotRecheck = time.Minute",
 		}}},
 		{Name: "a pause does not hold what is done on a node", Like: "a pause that is read for NodeENIs alone",
-			Edits: []Edit{{instancePackage, "case $g.paused():", "case $g.paused() && $deleting && !$deleting:"}}},
+			Edits: []Edit{{instancePackage, "case $g.paused():", "case $g.paused() && $g == nil:"}}},
 		{Name: "network cards are not known", Like: "aws-multi-eni-controller", Edits: []Edit{{
 			core + "plan", "if onCard == 0 {", "if onCard = max(onCard, 1); onCard == 0 {",
 		}}},

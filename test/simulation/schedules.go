@@ -258,7 +258,9 @@ func leaderSchedules() []Schedule {
 				s.podsStart(node1)
 				s.agentActs()
 				s.leaderServesWithoutAnswer() // to assign a second prefix
-				s.leaderServes()
+				for range 3 {
+					s.leaderServes()
+				}
 				s.lateCallsArrive()
 				s.hasPrefixes(node1, 2) // pods.ipv4.prefixes.max
 			}},
