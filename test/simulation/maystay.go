@@ -54,8 +54,16 @@ func (c *cluster) awaitsTurn(n *v1alpha1.NetworkInterface) bool {
 	return slices.ContainsFunc(nodeENI.Status.Turns, func(t v1alpha1.Turn) bool {
 		s := desiredSlot{nodeENI.Name, t.InstanceID}
 		claim, wanted := claims[s]
-		lacks := wanted && len(c.serving(s)) < len(claim.subnets) && c.blocked(s, claim) > 0
-		return lacks && t.InstanceID != n.Spec.InstanceID
+		lacks := len(c.serving(s)) < len(claim.subnets) && c.blocked(s, claim) > 0
+		return wanted && t.InstanceID != n.Spec.InstanceID && (lacks || c.anyIncomplete(s, claim))
+	})
+}
+
+// anyIncomplete reports whether an interface of a claim says that it is not as declared for a true reason: EC2 has no
+// free prefix.
+func (c *cluster) anyIncomplete(s desiredSlot, claim expectedClaim) bool {
+	return slices.ContainsFunc(c.objectsAt(s), func(n *v1alpha1.NetworkInterface) bool {
+		return n.Status.ENIID != "" && isBlocked(n) && c.isTrue(plan.Reason(reasonOf(n)), s, claim)
 	})
 }
 

@@ -323,11 +323,6 @@ func recordedDevice(n *v1alpha1.NetworkInterface, saved []podnet.Saved) string {
 			return s.Device
 		}
 	}
-	return reportedDevice(n)
-}
-
-// reportedDevice returns the bus address of a device that an agent reported as bound, or about to be; "" for none.
-func reportedDevice(n *v1alpha1.NetworkInterface) string {
 	if l := linkReport(n); l != nil && (l.State == v1alpha1.LinkBinding || l.State == v1alpha1.LinkBound) {
 		return l.PCIAddress
 	}

@@ -425,22 +425,36 @@ func TestADevice(t *testing.T) {
 	}
 }
 
-// TestADeviceIsBoundOnceItIsReported: the checkpoint alone is no record, since it can be lost under the process.
-func TestADeviceIsBoundOnceItIsReported(t *testing.T) {
+// TestADeviceIsNotBoundWhileTheDiskIsFull: several passes fail to store the checkpoint that names the device.
+func TestADeviceIsNotBoundWhileTheDiskIsFull(t *testing.T) {
 	n := newNode(t, attached())
 	n.change(func(i *v1alpha1.NetworkInterface) {
 		i.Spec.DPDK = &v1alpha1.DPDKSettings{Driver: v1alpha1.DPDKDriverVFIO}
 	})
-	n.settle()
-	for _, state := range []v1alpha1.LinkPhase{v1alpha1.LinkReady, v1alpha1.LinkBinding} {
-		n.change(func(i *v1alpha1.NetworkInterface) { i.Status.Node.Link.State = state })
-		p, err := n.tryPass()
+	full := func(is bool) {
+		err := os.RemoveAll(n.StateDir)
+		if is {
+			err = errors.Join(err, os.WriteFile(n.StateDir, nil, 0o600))
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if may := p.MayBind(device); may != (state == v1alpha1.LinkBinding) {
-			t.Errorf("reported as %s, the device may be bound: %t", state, may)
+	}
+	may := func() (may bool) {
+		for range 4 {
+			p, _ := n.tryPass() // the error is that of the disk
+			n.answer(p)
+			may = p.MayBind(device)
 		}
+		return may
+	}
+	full(true)
+	if may() {
+		t.Error("the device may be bound, and the disk has no checkpoint")
+	}
+	full(false)
+	if !may() {
+		t.Error("the device may not be bound, and the disk has the checkpoint")
 	}
 }
 

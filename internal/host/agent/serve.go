@@ -98,8 +98,7 @@ func (a *Agent) networks(s *snapshot, folders map[string][]string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// settle ends the steps of the pass: without the checkpoint, nothing is let go and no device is bound. A device is
-// bound once the API server has its record as well, since the disk may lose the checkpoint under the process.
+// settle ends the steps of the pass: unless the disk has the checkpoint, nothing is let go and no device is bound.
 func (a *Agent) settle(s *snapshot, stale error) {
 	a.mayBind = map[string]bool{}
 	for _, one := range s.served {
@@ -109,8 +108,8 @@ func (a *Agent) settle(s *snapshot, stale error) {
 		if one.err != nil {
 			continue
 		}
-		if one.step.Bind && one.step.Save == nil {
-			a.mayBind[reportedDevice(one.object)] = true
+		if one.step.Bind && one.step.Save == nil && stale == nil {
+			a.mayBind[recordedDevice(one.object, a.saved.Held)] = true
 		}
 		if one.step.File != nil || one.step.Remove || one.step.Save != nil || one.step.Forget {
 			a.wake() // the next step
