@@ -137,6 +137,9 @@ func (a *Agent) flush(s *snapshot) error {
 	}
 	next := a.nextCheckpoint(s)
 	if err := a.store(&next); err != nil {
+		if a.saved.InstanceID != s.instance { // entries of another instance do not count
+			a.saved = Checkpoint{Node: a.Node, InstanceID: s.instance}
+		}
 		for _, one := range next.Held {
 			if a.entry(one.ENI) == nil {
 				a.saved.Held = append(a.saved.Held, one)

@@ -444,7 +444,12 @@ func TestADeviceIsNotBoundWhileTheDiskIsFull(t *testing.T) {
 		for range 4 {
 			p, _ := n.tryPass() // the error is that of the disk
 			n.answer(p)
-			may = p.MayBind(device)
+			if may = p.MayBind(device); !may {
+				continue
+			}
+			if saved := n.checkpoint(); len(saved) != 1 || saved[0].Device != device {
+				t.Errorf("the device may be bound, and the checkpoint has %+v", saved)
+			}
 		}
 		return may
 	}
