@@ -24,6 +24,9 @@ const (
 	// the time that it has waited, and at least every ten minutes. It has waited for [lastWrites] when the period
 	// begins.
 	mostDeletionChecks = 12
+	// mostEvictionChecks is for a NodeENI whose objects that are being deleted are in use by pods: the product evicts the
+	// pods, at least every two minutes.
+	mostEvictionChecks = 16
 	// mostRolloutChecks is for a node that waits for its turn to replace an interface. The product checks it once a
 	// minute without a call to EC2, since no event announces that another node has ended its replacement. The bound is
 	// twice that.
@@ -47,6 +50,8 @@ func (r *run) mostIdleReconciles(key string) int {
 		return mostIdle + mostRechecks*r.blockedObjects(key)
 	case r.isRefused(key):
 		return mostMoveRetries
+	case r.evictsPods(key):
+		return mostEvictionChecks
 	case r.waitsForEC2(key):
 		return mostRechecks
 	case r.waitsForDeletion(key):
@@ -133,6 +138,17 @@ func (r *run) waitsForDeletion(key string) bool {
 		}
 	}
 	return false
+}
+
+// evictsPods reports whether the key of a reconciliation is that of a NodeENI with an object that is being deleted
+// while pods use its interface.
+func (r *run) evictsPods(key string) bool {
+	return slices.ContainsFunc(r.clusters, func(c *cluster) bool {
+		name, is := strings.CutPrefix(key, fmt.Sprintf("%s %s ", c.name, nodeENIQueue))
+		return is && slices.ContainsFunc(c.api.interfaces(), func(n *v1alpha1.NetworkInterface) bool {
+			return n.Spec.NodeENI.Name == name && n.Held() && !n.DeletionTimestamp.IsZero()
+		})
+	})
 }
 
 // waitsForTurn reports whether the key of a reconciliation is that of an object that waits for its turn.

@@ -108,7 +108,7 @@ func (a *Agent) settle(s *snapshot, stale error) {
 		if one.err != nil {
 			continue
 		}
-		if one.step.Bind && one.step.Save == nil && stale == nil {
+		if one.binds(stale) {
 			a.mayBind[recordedDevice(one.object, a.saved.Held)] = true
 		}
 		if one.step.File != nil || one.step.Remove || one.step.Save != nil || one.step.Forget {
@@ -116,6 +116,9 @@ func (a *Agent) settle(s *snapshot, stale error) {
 		}
 	}
 }
+
+// binds reports whether the device of an interface may be bound: the disk has the checkpoint that names it.
+func (o *served) binds(stale error) bool { return o.step.Bind && o.step.Save == nil && stale == nil }
 
 // serveNetwork serves the interfaces of one network.
 func (a *Agent) serveNetwork(
