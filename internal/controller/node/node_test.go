@@ -350,58 +350,6 @@ func TestNetworksOfANode(t *testing.T) {
 	}
 }
 
-// TestTheReadOfTheVPCIsNoSecret has an interface that EC2 attached after the first list. The reconciler of the Node reads
-// the instance for its VPC, and the one of the instance learns of the interface.
-func TestTheReadOfTheVPCIsNoSecret(t *testing.T) {
-	w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance))
-	key := identity.Interface{Cluster: cluster, UID: "uid-1", Name: name("n", 0), NodeENI: "n", Node: "node-1", InstanceID: instance}
-	w.interfaces = []eni.Interface{{
-		ID: "eni-1", SubnetID: "subnet-1", VPCID: "vpc-1", Status: eni.InUse, Tags: key.Tags(start, nil),
-		Attachment: &eni.Attachment{ID: "at-1", InstanceID: instance, Slot: eni.Slot{Device: 1}, Status: eni.AttachmentAttached},
-	}}
-	w.reconcile("node-1")
-	select {
-	case got := <-w.observer.Changed():
-		if w.reads != 1 || got != instance {
-			t.Errorf("after %d reads %s is enqueued, want %s after one", w.reads, got, instance)
-		}
-	default:
-		t.Errorf("%d reads, and the instance is not enqueued", w.reads)
-	}
-}
-
-// TestARestartReadsNoInstance restarts the controller of a node with an attached interface. Its object says the VPC, so
-// that a fleet costs no reads before the first list.
-func TestARestartReadsNoInstance(t *testing.T) {
-	w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance))
-	w.reconcile("node-1")
-	w.attach()
-	w.restart(func(*node.Options) {})
-	before := w.reads
-	w.reconcile("node-1")
-	if w.reads != before {
-		t.Errorf("the instance was read %d times", w.reads-before)
-	}
-	if all := w.objects(); len(all) != 1 || len(all[0].Spec.Subnets) != 1 || all[0].Spec.Subnets[0].ID != "subnet-1" {
-		t.Errorf("objects %+v, want one in the subnet of the VPC", all)
-	}
-}
-
-func TestANewInstanceIsReadAfterTheFirstList(t *testing.T) {
-	w := newWorld(t, declared("blue", "one"), nodeNamed("node-1", instance))
-	w.unlisted = true
-	w.restart(func(*node.Options) {})
-	w.reconcile("node-1")
-	if got := w.names(); w.reads != 0 || len(got) != 0 {
-		t.Errorf("%d reads and objects %v before the first list", w.reads, got)
-	}
-	w.must(w.observer.ResyncOnce(t.Context()))
-	w.reconcile("node-1")
-	if got := w.names(); w.reads != 1 || len(got) != 1 {
-		t.Errorf("%d reads and objects %v after it", w.reads, got)
-	}
-}
-
 // TestDriftIsStated moves an interface of a NodeENI with another subnet.
 func TestDriftIsStated(t *testing.T) {
 	w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance))
@@ -525,40 +473,5 @@ func TestWritesOfAFleetArePaced(t *testing.T) {
 		if o.Spec.Description != "other" {
 			t.Fatalf("%s was not written in its turn", o.Name)
 		}
-	}
-}
-
-// TestWhoIsConcerned asks which nodes a change reaches.
-func TestWhoIsConcerned(t *testing.T) {
-	w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance), nodeNamed("node-2", "i-00000000000000002"))
-	w.reconcile("node-1")
-	w.must(w.api.Update(t.Context(), unlabeled(w)))
-	if diff := cmp.Diff([]string{"node-1", "node-2"}, w.reconciler.Concerned(t.Context(), declared("n", "one"))); diff != "" {
-		t.Errorf("nodes that it selects, and those with objects of it (-want +got):\n%s", diff)
-	}
-	o := w.objects()[0]
-	requests := w.reconciler.NodesOfObject(t.Context(), &o)
-	if len(requests) != 1 || requests[0].Name != "node-1" {
-		t.Errorf("an object concerns %v, want node-1", requests)
-	}
-}
-
-// TestADeletedNodeENIConcernsTheNetworkOfItsName has an interface of a network without an object, on a node that the
-// NodeENI of the name does not select. While that NodeENI was being deleted, it might have declared the interface.
-func TestADeletedNodeENIConcernsTheNetworkOfItsName(t *testing.T) {
-	w := newWorld(t, nodeNamed("node-1", instance))
-	key := identity.Interface{Cluster: cluster, UID: identity.NetworkUID("n", 0, start), Name: name("n", 0), NodeENI: "n", Node: "node-1", InstanceID: instance}
-	w.interfaces = []eni.Interface{{
-		ID: "eni-1", SubnetID: "subnet-1", VPCID: "vpc-1", Status: eni.InUse, Tags: key.Tags(start, nil),
-		Attachment: &eni.Attachment{ID: "at-1", InstanceID: instance, Slot: eni.Slot{Device: 3}, Status: eni.AttachmentAttached},
-	}}
-	w.must(w.observer.ResyncOnce(t.Context()))
-	deleted := selectingAll("n")
-	if diff := cmp.Diff([]string{"node-1"}, w.reconciler.Concerned(t.Context(), deleted)); diff != "" {
-		t.Errorf("before it has an object (-want +got):\n%s", diff)
-	}
-	w.reconcile("node-1")
-	if names := w.reconciler.Concerned(t.Context(), selectingAll("other")); len(w.names()) != 1 || len(names) > 0 {
-		t.Errorf("objects %v, and another NodeENI concerns %v", w.names(), names)
 	}
 }
