@@ -19,7 +19,7 @@ import (
 type replacement struct {
 	desiredSlot
 	by string
-	// served is how many interfaces the instance had for the NodeENI, this one among them.
+	// served counts the ready interfaces of the NodeENI on the instance at that time, with this one.
 	served int
 }
 

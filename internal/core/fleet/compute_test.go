@@ -297,8 +297,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestAnotherVPCReplacesNothing selects a subnet of the zone that is in another VPC. Only the rendering knows the VPC of the
-// instance: its problem keeps the interface.
+// TestAnotherVPCReplacesNothing selects a subnet of the zone that is in another VPC. The rendering says so: its
+// problem keeps the interface.
 func TestAnotherVPCReplacesNothing(t *testing.T) {
 	before := nodeENI("subnet-a")
 	objects, instances := fleetOf(before, 1)
