@@ -105,6 +105,7 @@ func (r *run) convergeWithFault(concerned part) time.Duration {
 		}
 		r.step()
 	}
+	r.dump()
 	r.violate("I14", "%s after all but a %s has been well: %s", seconds(within), r.broken.part,
 		r.unconcerned(concerned).Message)
 	return 0

@@ -147,10 +147,11 @@ func (p *planner) takeOverSettled(m *item, r *inventory.Record, evidence Evidenc
 }
 
 // asksToken reports whether the planner asks EC2 with the client token of the object which interface is its own. EC2
-// certainly remembers the token, if it was used, and has not refused it.
+// certainly remembers the token, if it was used, and has not refused the call.
 func (p *planner) asksToken(m *item) bool {
+	refusal := p.Attempts[m.Key.UID].Failure.Class
 	return m.Goal != Keep && !p.ended && p.now.Sub(m.Since) < TokenMemory &&
-		p.Attempts[m.Key.UID].Failure.Class != eni.IdempotencyMismatch &&
+		refusal != eni.IdempotencyMismatch && !IsFull(refusal) && !NeedsCorrection(refusal) &&
 		!m.Settings.LowestFree // a repetition would name another address
 }
 

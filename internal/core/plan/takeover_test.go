@@ -67,6 +67,14 @@ func TestTakingOver(t *testing.T) {
 			young(f, i)
 			f.Attempts = plan.Record(nil, plan.Create{Key: i.Key}, &eni.APIError{Class: eni.IdempotencyMismatch}, start.Add(-time.Hour))
 		}, taken},
+		"its own, and the subnet is full by now": {on(instance, "eni-1", 1, of), func(f *plan.Facts, i *plan.Interface) {
+			young(f, i)
+			f.Attempts = plan.Record(nil, plan.Create{Key: i.Key}, &eni.APIError{Class: eni.NoAddresses}, start.Add(-time.Minute))
+		}, taken},
+		"its own, and the controller may not create by now": {on(instance, "eni-1", 1, of), func(f *plan.Facts, i *plan.Interface) {
+			young(f, i)
+			f.Attempts = plan.Record(nil, plan.Create{Key: i.Key}, &eni.APIError{Class: eni.Unauthorized}, start.Add(-time.Minute))
+		}, taken},
 		"its own, and the address is its own choice": {on(instance, "eni-1", 1, of), func(f *plan.Facts, i *plan.Interface) {
 			young(f, i)
 			i.Settings.LowestFree = true

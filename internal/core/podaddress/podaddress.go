@@ -69,7 +69,8 @@ type Address struct {
 
 // Find returns the IPv4 addresses that pods have on links of each interface, by its ID, in order. An address that
 // several pods have is there once for each of them. It includes addresses outside the declared ranges, but not the
-// interface's own and those that EC2 reserves.
+// interface's own and those that EC2 reserves. An interface on which pods have links without such an address is there
+// without addresses.
 func Find(namespaces []Namespace, interfaces []Interface) map[string][]Address {
 	found := map[string][]Address{}
 	for _, namespace := range namespaces {
@@ -85,8 +86,11 @@ func Find(namespaces []Namespace, interfaces []Interface) map[string][]Address {
 			if at < 0 {
 				continue
 			}
+			i := interfaces[at]
+			if found[i.ID] == nil {
+				found[i.ID] = []Address{}
+			}
 			for _, address := range link.Addresses {
-				i := interfaces[at]
 				if address.Is4() && !containsAddress(i.Own, address) && !podnet.Reserved(i.Subnet, address) {
 					found[i.ID] = append(found[i.ID], Address{address, podIP, namespace.ID})
 				}

@@ -77,7 +77,7 @@ func TestFind(t *testing.T) {
 			map[string][]podaddress.Address{"eni-1": {{address(4), netip.Addr{}, 1}, {address(254), netip.Addr{}, 1}}},
 		},
 		"an address of the interface, of its prefix, and IPv6": {
-			[]podaddress.Link{on(podaddress.Link{Index: 3, HostLink: 5}, address(5), address(17), netip.MustParseAddr("2001:db8::1"))}, map[string][]podaddress.Address{},
+			[]podaddress.Link{on(podaddress.Link{Index: 3, HostLink: 5}, address(5), address(17), netip.MustParseAddr("2001:db8::1"))}, map[string][]podaddress.Address{"eni-1": {}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

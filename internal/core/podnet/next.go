@@ -57,6 +57,8 @@ type Use struct {
 	// Brought is set if a pod has another address on a link of the interface, or may have one: the agent may observe pods,
 	// and did not see all of them.
 	Brought bool
+	// Linked is set if a pod has, or may have, a link on the interface, with or without an address.
+	Linked bool
 	// Device is set if the device has a driver for user space, or is between two drivers.
 	Device bool
 }
@@ -123,6 +125,9 @@ const (
 	Serving
 	// Opening waits for an answer of the API server, or for another folder.
 	Opening
+	// Shared waits until the pods that another CNI plugin attached have ended: one that has the whole interface would take
+	// it from them.
+	Shared
 	// Closing takes no further pod: it is closed, or being deleted, or has no purpose any more.
 	Closing
 	// Disabled is closed because the agent serves no pod networks.
@@ -241,6 +246,8 @@ func (f Facts) state() State {
 		return WithoutLink
 	case f.hasFile() && f.Problem:
 		return Incomplete
+	case f.isShared():
+		return Shared
 	case f.isOpen(), o.Purpose == ForObserved, o.Open && f.written() && !f.Blocked:
 		return Serving
 	}
@@ -253,6 +260,15 @@ func (f Facts) hasFile() bool { return f.Object.Purpose == ForPods || f.Object.P
 // isOpen reports whether the file is open for this object.
 func (f Facts) isOpen() bool {
 	return f.Folder != nil && f.Folder.IsOpen() && f.Folder.UID == f.Object.UID && f.Object.Open
+}
+
+// isShared reports whether a pod would get a whole interface that pods of another CNI plugin use.
+func (f Facts) isShared() bool { return f.Desired.Attachment == HostDevice && f.isObserved() }
+
+// isObserved reports whether pods that another CNI plugin attached have links on the interface. No lease says that they
+// are there, so the folder stays, with their attachment.
+func (f Facts) isObserved() bool {
+	return f.Folder != nil && f.Folder.Attachment == Observed && f.Use.Linked
 }
 
 // keepFile decides about the file. One of another object with this ENI is closed, and its leases stay.
@@ -277,7 +293,8 @@ func (f Facts) keepFolder(step *Step) {
 	if f.Folder.IsOpen() || f.Folder.UID != f.Object.UID {
 		step.File = f.closed()
 	}
-	step.Remove = step.File == nil && !f.Object.Open && f.written() && f.Saved == nil && f.Use.idle()
+	step.Remove = step.File == nil && !f.Object.Open && f.written() && f.Saved == nil && f.Use.idle() &&
+		!f.isObserved()
 }
 
 // closed returns the file of the folder, closed for this object. A damaged file, which no program reads, is replaced by

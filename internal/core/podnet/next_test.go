@@ -211,6 +211,36 @@ func TestNext(t *testing.T) {
 				f.Folder.Phase, f.Saved = podnet.Closed, nil
 			}), "may report open false",
 		},
+		"from Observed to HostDevice, while a pod has a link": {
+			facts(func(f *podnet.Facts) {
+				f.Desired.Attachment, f.Folder.Attachment, f.Folder.Phase = podnet.HostDevice, podnet.Observed, podnet.Closed
+				f.Saved, f.Object.Open, f.Use.Linked = nil, false, true
+			}), "may report open false",
+		},
+		"from Observed to HostDevice, and the pod has a declared address": {
+			facts(func(f *podnet.Facts) {
+				f.Desired.Attachment, f.Folder.Attachment, f.Folder.Phase = podnet.HostDevice, podnet.Observed, podnet.Closed
+				f.Saved, f.Use.Linked, f.Use.Brought = nil, true, true
+			}), "may report open true",
+		},
+		"from Observed to HostDevice, after the last pod": {
+			facts(func(f *podnet.Facts) {
+				f.Desired.Attachment, f.Folder.Attachment, f.Folder.Phase = podnet.HostDevice, podnet.Observed, podnet.Closed
+				f.Saved, f.Object.Open = nil, false
+			}), "file Closed for uid-1 with 1 report open true",
+		},
+		"from Observed to no network, while a pod has a link": {
+			facts(func(f *podnet.Facts) {
+				f.Object.Purpose, f.Folder.Attachment, f.Folder.Phase = podnet.ForNode, podnet.Observed, podnet.Closed
+				f.Saved, f.Object.Open, f.Use.Linked = nil, false, true
+			}), "may report open false",
+		},
+		"from Observed to no network, after the last pod": {
+			facts(func(f *podnet.Facts) {
+				f.Object.Purpose, f.Folder.Attachment, f.Folder.Phase = podnet.ForNode, podnet.Observed, podnet.Closed
+				f.Saved, f.Object.Open = nil, false
+			}), "remove may report open false",
+		},
 		"Observed: the last pod ended": {
 			facts(func(f *podnet.Facts) { f.Object.Purpose, f.Folder.Phase = podnet.ForObserved, podnet.Closed }), "forget report open false",
 		},

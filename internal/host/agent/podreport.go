@@ -109,6 +109,10 @@ func (a *Agent) explain(report *v1alpha1.PodsReport, s *snapshot, one *served) {
 	case podnet.Opening:
 		report.Reason = v1alpha1.ReasonNetworkPending
 		report.Message = "pods can attach once the API server has recorded this report"
+	case podnet.Shared:
+		report.Reason = v1alpha1.ReasonNetworkPending
+		report.Message = "pods that another CNI plugin attached have links on the interface, and a pod with attachment " +
+			"HostDevice would take it from them: pods can attach once those have ended"
 	case podnet.Closing, podnet.Idle:
 		report.Reason = v1alpha1.ReasonNetworkDraining
 		report.Message = "no further pod gets an address of the interface, because it will be removed or its NodeENI no " +

@@ -243,6 +243,8 @@ func (a *Agent) decideUse(s *snapshot, one *served, present []podlease.Folder, f
 	a.watchLeases(one, f.Folder)
 	one.brought = a.updatePresent(s, one)
 	f.Use.Brought = one.brought > 0 || a.mayHaveBrought(one)
+	_, linked := a.found[one.eni]
+	f.Use.Linked = linked || a.PodAddresses != nil && !a.foundAll
 	for _, l := range one.leases {
 		f.Use.Leased = f.Use.Leased || l.InUse()
 		f.Use.Resting = f.Use.Resting || l.Rests(one.readAt)
