@@ -335,14 +335,16 @@ type PodsReport struct {
 	Pods []PodReference `json:"pods,omitempty"`
 }
 
-// Held reports whether pods, a program or a CNI plugin may use the interface. What
-// was taken over is held until an agent has answered for its ENI: an earlier object
-// may have been open.
+// Held reports whether pods, a program or a CNI plugin may use the interface. Two
+// kinds are held until an agent has answered for their ENI: what was taken over,
+// since an earlier object may have been open, and what another CNI plugin attaches
+// pods to, since that plugin asks no agent.
 func (n *NetworkInterface) Held() bool {
 	if n.Status.Node != nil {
 		return n.Status.Node.Open
 	}
-	return n.Status.ENIID != "" && n.Status.Evidence != EvidenceCreated
+	observed := n.Spec.Pods != nil && n.Spec.Pods.Attachment == PodAttachmentObserved
+	return n.Status.ENIID != "" && (n.Status.Evidence != EvidenceCreated || observed)
 }
 
 // Final reports whether the interface is being deleted and cannot be held again. Only

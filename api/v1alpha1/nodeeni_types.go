@@ -362,7 +362,9 @@ type NodeENISpec struct {
 	// maxUnavailable is the largest number of nodes that may be without one of
 	// these interfaces while the controller replaces them for updatePolicy:
 	// Replace. Nodes that lack one for another reason count as well, so that a
-	// change that does not work affects no further nodes.
+	// change that does not work affects no further nodes. An interface that is
+	// blocked, and that its replacement corrects, waits only for those that are
+	// being replaced.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1

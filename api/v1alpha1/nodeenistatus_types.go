@@ -57,7 +57,8 @@ type NodeENIStatus struct {
 	// turns are the interfaces that are being replaced. The object of a live
 	// interface that is still desired is deleted, and loses its interface, only
 	// while it is listed. An entry stays until the successor is ready. The
-	// entries name at most maxUnavailable instances.
+	// entries name at most maxUnavailable instances, or as many as before it was
+	// lowered.
 	// +optional
 	// +listType=map
 	// +listMapKey=uid

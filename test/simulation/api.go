@@ -85,6 +85,8 @@ func kindOf(object any) kind {
 type change struct {
 	before, after client.Object
 	version       int
+	// owned are the fields of the owners of the object before.
+	owned map[string]ownedFields
 }
 
 func (c change) name() string {
@@ -145,7 +147,10 @@ func (s *apiServer) put(k kind, name string, after client.Object) {
 		after.SetResourceVersion(strconv.Itoa(s.version))
 		s.objects[k][name] = after
 	}
-	c := change{before, after, s.version}
+	c := change{before: before, after: after, version: s.version}
+	if before != nil {
+		c.owned = maps.Clone(s.owned[before.GetUID()])
+	}
 	s.log[k] = append(s.log[k], c)
 	s.changed(k, c)
 	s.endKind()

@@ -368,6 +368,7 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 				st := into.(*v1alpha1.NodeENI).Status
 				w.p.run.stamp(current.Status.Conditions, st.Conditions)
 				w.p.lint(k, name, status.Lint(st.Conditions, current.Generation))
+				w.p.noteTurns(current, st.Turns)
 				current.Status = st
 			case *v1alpha1.SubnetReservation:
 				st := into.(*v1alpha1.SubnetReservation).Status

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"maps"
 	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -120,6 +121,7 @@ func (c *cluster) returnInterface() {
 			c.run.watch.torn[n.Status.ENIID] = c.run.now
 		}
 		c.run.watch.returned[n.UID] = c.run.now
+		c.api.owned[n.UID] = maps.Clone(change.owned)
 		c.api.put(netInterfaces, n.Name, n)
 		return
 	}

@@ -75,6 +75,8 @@ type invariantState struct {
 	replaced map[string]replacement
 	// rolled are the objects that a process deleted to replace their interfaces.
 	rolled map[types.UID]replacement
+	// turned is the maxUnavailable with which an object got its turn, by its UID.
+	turned map[string]int
 	// paused is, for each Node or NodeENI that is paused now, the version of the API server at which it was.
 	paused map[string]int
 	// used is when blocks of addresses were last used or requested.
@@ -113,7 +115,7 @@ func newWatch() invariantState {
 		used: map[block]time.Time{}, final: map[string]time.Time{}, torn: map[string]time.Time{},
 		endedAt: map[types.UID]time.Time{}, existed: map[types.UID]string{}, mismatched: map[types.UID]bool{},
 		returned: map[types.UID]time.Time{}, spread: map[string]bool{}, replaced: map[string]replacement{},
-		rolled: map[types.UID]replacement{}, paused: map[string]int{},
+		rolled: map[types.UID]replacement{}, turned: map[string]int{}, paused: map[string]int{},
 		lost: map[string]int{}, maker: map[string]string{},
 	}
 }
@@ -410,7 +412,8 @@ func (c *cluster) checkInterfaces(owned []eni.Interface) {
 		if r.watch.made[i.ID].IsZero() {
 			r.watch.made[i.ID] = r.now
 		}
-		if r.watch.tampered(i.ID) {
+		moved := r.watch.elsewhere[i.ID] && r.faults.has(forgottenTokens)
+		if r.watch.tampered(i.ID) && !moved {
 			continue
 		}
 		uid := i.Tags[identity.TagUID]
@@ -421,6 +424,9 @@ func (c *cluster) checkInterfaces(owned []eni.Interface) {
 			r.watch.twins[first], r.watch.twins[i.ID] = true, true
 		}
 		once[uid] = i.ID
+		if moved {
+			continue
+		}
 		if s := r.spotOf(i); i.Attachment != nil && i.Attachment.InstanceID != s.instanceID {
 			r.violate("I2", "%s is at the wrong instance: %s", i.ID, r.describe(i))
 		}

@@ -44,7 +44,7 @@ func (c *cluster) mayEndLater(n *v1alpha1.NetworkInterface, ended bool) bool {
 }
 
 // awaitsTurn reports whether an object says that it waits for its turn, and another node has one whose successor is
-// blocked for a true reason.
+// blocked for a true reason, or whose instance refuses the removal.
 func (c *cluster) awaitsTurn(n *v1alpha1.NetworkInterface) bool {
 	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
 	if nodeENI == nil || plan.Reason(reasonOf(n)) != plan.AwaitsTurn {
@@ -55,7 +55,8 @@ func (c *cluster) awaitsTurn(n *v1alpha1.NetworkInterface) bool {
 		s := desiredSlot{nodeENI.Name, t.InstanceID}
 		claim, wanted := claims[s]
 		lacks := len(c.serving(s)) < len(claim.subnets) && c.blocked(s, claim) > 0
-		return wanted && t.InstanceID != n.Spec.InstanceID && (lacks || c.anyIncomplete(s, claim))
+		refuses := c.run.broken.is(brokenInstance, t.InstanceID)
+		return wanted && t.InstanceID != n.Spec.InstanceID && (lacks || refuses || c.anyIncomplete(s, claim))
 	})
 }
 

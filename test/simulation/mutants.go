@@ -127,8 +127,8 @@ func ownershipMutants() []Mutant {
 			Edits: []Edit{{core + "plan", "case $m.$awaited != nil:\nreturn $s.$wait(*$m.$awaited)\ncase $m.problem != nil && " +
 				"$m.again == nil:", "case $m.problem != nil && $m.again == nil:"}}},
 		{Name: "what was taken over is not held", Like: "a controller that trusts its records",
-			Edits: []Edit{{apiPackage, "return $n.Status.ENIID != \"\" && $n.Status.Evidence != EvidenceCreated",
-				"return $n.Status.ENIID == \"\" && $n.Status.Evidence != EvidenceCreated && false"}}},
+			Edits: []Edit{{apiPackage, "($n.Status.Evidence != EvidenceCreated || $observed)",
+				"($n.Status.Evidence == \"\" || $observed)"}}},
 		{Name: "detaches a held one", Like: "a controller that knows EC2 alone", Edits: []Edit{
 			{core + "plan", "return $m.Held && !$p.ended", "return $m.Held && $p.ended"},
 			{instancePackage, "return ($live.Final() || $run.$ended) && !$another ||",

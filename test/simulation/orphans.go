@@ -83,6 +83,12 @@ func (p *process) withSlot(instanceID string, limits eni.Limits, waiting []eni.I
 	})
 }
 
+// isLeft reports whether an interface has no object, or one that is let go without it.
+func (c *cluster) isLeft(i eni.Interface) bool {
+	n := c.api.interfaceWith(types.UID(i.Tags[identity.TagUID]))
+	return n == nil || !n.DeletionTimestamp.IsZero() && n.Annotations[v1alpha1.OnDeleteAnnotation] == v1alpha1.OnDeleteKeep
+}
+
 // checkUnattachedLimit checks I4 before the call: no interface is created for a node that has the largest allowed
 // number of interfaces that never were attached. A process knows those that it created, and those that have existed for
 // longer than reads are stale.
@@ -103,7 +109,7 @@ func (r *run) checkUnattachedLimit(p *process, m identity.Interface) {
 		case i.Attachment != nil, s.instanceID != m.InstanceID, i.Tags[identity.TagCluster] != p.cluster.name,
 			p.cluster.nodeENINamed(s.nodeENI) == nil:
 		case p.waitsForPerson(i): // and others need not wait for it
-		case p.cluster.api.interfaceWith(types.UID(i.Tags[identity.TagUID])) == nil: // the collector deletes it
+		case p.cluster.isLeft(i): // the collector deletes it, or it stays as a user asked
 		case r.watch.seated[i.ID], r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[i.ID]) <= staleness:
 		case r.watch.shaped[i.ID].by == p.name, r.now.Sub(r.watch.made[i.ID]) > staleness:
 			waiting = append(waiting, i)

@@ -34,7 +34,8 @@ func (r *run) deleting(p *process, n *v1alpha1.NetworkInterface) {
 		return
 	}
 	s := spotOfObject(n)
-	if r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute || p.ignores(s) || r.watch.tampered(n.Status.ENIID) {
+	if r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute || p.ignores(s) || p.rollsOut(n) ||
+		r.watch.tampered(n.Status.ENIID) {
 		return
 	}
 	last, ever := r.watch.removable[n.UID]

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -27,7 +28,11 @@ type replacement struct {
 // the subnet, which EC2 ties to an interface, or the slot, which EC2 ties to its attachment. It is computed
 // independently of the product, so that an error in the product's computation of drift becomes visible.
 func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, n *v1alpha1.NetworkInterface) bool {
-	its := c.nodesOf(n.Spec.InstanceID)
+	return c.replaceableOn(c.nodesOf(n.Spec.InstanceID), nodeENI, n)
+}
+
+// replaceableOn is replaceable for an instance with the given Nodes.
+func (c *cluster) replaceableOn(its []*corev1.Node, nodeENI *v1alpha1.NodeENI, n *v1alpha1.NetworkInterface) bool {
 	if nodeENI.Spec.UpdatePolicy != v1alpha1.UpdateReplace || len(its) == 0 || n.Status.ENIID == "" {
 		return false
 	}
@@ -84,7 +89,7 @@ func (r *run) replacing(p *process, q request, i eni.Interface) {
 			others[other.instanceID] = true
 		}
 	}
-	if most := p.maxUnavailable(nodeENI); len(others) >= most {
+	if most := max(p.maxUnavailable(nodeENI), r.watch.turned[string(n.UID)]); len(others) >= most {
 		r.violate("I1", "%s replaces %s while %d other nodes lack an interface of that NodeENI, and maxUnavailable is %d: %s",
 			p.name, i.ID, len(others), most, r.describe(i))
 	}
@@ -122,6 +127,13 @@ func (r *run) rollingOut(p *process, n *v1alpha1.NetworkInterface) {
 	r.watch.rolled[n.UID] = replacement{s, p.name, stays[s]}
 }
 
+// rollsOut reports whether a rollout replaces an interface whose Node has left, and the process has not received that.
+func (p *process) rollsOut(n *v1alpha1.NetworkInterface) bool {
+	nodeENI, received := p.cluster.nodeENINamed(n.Spec.NodeENI.Name), nodesIn(p.informers.known(nodes), n.Spec.InstanceID)
+	return nodeENI != nil && len(p.cluster.nodesOf(n.Spec.InstanceID)) == 0 && len(received) > 0 &&
+		selects(nodeENI, received[0]) && p.cluster.replaceableOn(received, nodeENI, n)
+}
+
 // onlyReplaced reports whether the NodeENI of an object that is being deleted still declares its interface.
 func (c *cluster) onlyReplaced(nodeENI *v1alpha1.NodeENI, n *v1alpha1.NetworkInterface) bool {
 	inPlace := nodeENI.DeepCopy()
@@ -141,6 +153,16 @@ func (p *process) maxUnavailable(nodeENI *v1alpha1.NodeENI) int {
 		}
 	}
 	return most
+}
+
+// noteTurns notes the limit with which a process gives turns. A turn that an object has stays when a user lowers the
+// limit.
+func (p *process) noteTurns(nodeENI *v1alpha1.NodeENI, turns []v1alpha1.Turn) {
+	for _, t := range turns {
+		if !slices.Contains(nodeENI.Status.Turns, t) {
+			p.run.watch.turned[t.UID] = p.maxUnavailable(nodeENI)
+		}
+	}
 }
 
 // noteSuccessors forgets the replacements after which the instance has as many interfaces of the NodeENI again, or the

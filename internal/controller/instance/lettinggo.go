@@ -41,6 +41,7 @@ func (r *Reconciler) gatherLettingGo(ctx context.Context, g *gathered) error {
 		o := &g.objects[n]
 		uid := identity.UID(o.UID)
 		if o.DeletionTimestamp == nil {
+			r.seeLive(uid)
 			continue
 		}
 		if o.Annotations[v1alpha1.OnDeleteAnnotation] == v1alpha1.OnDeleteKeep {
@@ -61,6 +62,12 @@ func (r *Reconciler) gatherLettingGo(ctx context.Context, g *gathered) error {
 		g.letGo[uid] = nodeENI == nil || nodeENI.DeletionTimestamp == nil
 	}
 	return nil
+}
+
+func (r *Reconciler) seeLive(uid identity.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.Objects.SeeLive(uid)
 }
 
 // isKindDeleting reports whether the kind was being deleted when the deletion of an object was seen. One read, that

@@ -155,25 +155,32 @@ func removed(n NodeENI, objects []Object, instances []Instance) Outcome {
 // limit returns the number of instances that may lack an interface of the NodeENI.
 func (n NodeENI) limit() int { return max(1, n.MaxUnavailable) }
 
-// replacements returns the live objects that a rollout replaces now: the first one with drift of each instance that
-// lacks nothing, as far as maxUnavailable allows next to the instances that have a turn, and if no other NodeENI has
-// one on the instance. Everything must be known that the new interface needs.
+// replacements returns the live objects that a rollout replaces now, one of an instance: that of each instance that
+// lacks nothing, as far as maxUnavailable allows next to the instances that lack an interface or have a turn. An
+// instance whose only lack a replacement can correct needs a turn alone. No other NodeENI may have a turn on the
+// instance, and everything must be known that the new interface needs.
 func (s survey) replacements(busy map[string]bool) (replaced []Object) {
 	if !s.n.Replace || s.n.Paused || s.n.Found == nil {
 		return nil
 	}
 	unavailable := s.unavailable()
 	maps.Copy(unavailable, busy)
-	room := s.n.limit() - len(unavailable)
-	for _, i := range s.instances {
-		if room <= 0 {
-			return replaced
-		}
-		o := i.firstDrifted()
-		if unavailable[i.ID] || i.Paused || i.Busy || o == nil || !i.placed.Complete || i.placed.GroupProblem != nil {
+	turns, room := s.n.limit()-len(busy), s.n.limit()-len(unavailable)
+	for at := range s.instances {
+		i := &s.instances[at]
+		o := i.replaceable()
+		if i.Paused || i.Busy || o == nil || !i.placed.Complete || i.placed.GroupProblem != nil {
 			continue
 		}
-		room--
+		switch {
+		case busy[i.ID] && i.down():
+		case i.down() && turns > 0:
+			turns--
+		case !unavailable[i.ID] && room > 0:
+			turns, room = turns-1, room-1
+		default:
+			continue
+		}
 		replaced = append(replaced, *o)
 	}
 	return replaced

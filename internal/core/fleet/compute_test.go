@@ -75,6 +75,32 @@ func TestRollout(t *testing.T) {
 			objects[2].Ready = false
 			return objects
 		}, nil},
+		"another interface is blocked until its replacement": {func(_ *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
+			objects[2].Ready, objects[2].Phase = false, "Blocked"
+			return objects
+		}, []string{"3/0"}},
+		"two are blocked until their replacement": {func(_ *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
+			objects[1].Ready, objects[1].Phase = false, "Blocked"
+			objects[2].Ready, objects[2].Phase = false, "Blocked"
+			return objects
+		}, []string{"2/0"}},
+		"two at a time, and one is blocked": {func(n *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
+			n.MaxUnavailable, objects[2].Ready, objects[2].Phase = 2, false, "Blocked"
+			return objects
+		}, []string{"1/0", "3/0"}},
+		"another interface is blocked, and a replacement changes nothing": {func(_ *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
+			objects[2].Ready, objects[2].Phase, objects[2].SubnetID = false, "Blocked", "subnet-b"
+			return objects
+		}, nil},
+		"another interface is blocked by what an older NodeENI declared": {func(_ *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
+			objects[2].Ready, objects[2].Phase, objects[2].Settled = false, "Blocked", false
+			return objects
+		}, nil},
+		"the successor is blocked, and the NodeENI is corrected": {func(n *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
+			n.Turns = []fleet.Turn{given(objects[0])}
+			objects[0].Ready, objects[0].Phase = false, "Blocked"
+			return objects
+		}, []string{"1/0"}},
 		"the first one is replaced": {func(n *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
 			objects[0].SubnetID = "subnet-b"
 			return objects
@@ -107,6 +133,18 @@ func TestARolloutReplacesOneInterfaceOfANodeAtATime(t *testing.T) {
 	n.FirstSlot, n.ExactSlot, n.MaxUnavailable = eni.Slot{Device: 5}, true, 10
 	out := fleet.Compute(n, rendered(n, objects), instances, now)
 	if diff := cmp.Diff([]string{"1/0", "2/0", "3/0"}, names(out.Delete)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestABlockedInterfaceIsReplacedFirst has two interfaces with drift on the node. The other one serves meanwhile.
+func TestABlockedInterfaceIsReplacedFirst(t *testing.T) {
+	objects, instances := fleetOf(nodeENI("subnet-a", "subnet-b"), 1)
+	n := nodeENI("subnet-a", "subnet-b")
+	n.FirstSlot, n.ExactSlot = eni.Slot{Device: 5}, true
+	objects[1].Ready, objects[1].Phase = false, "Blocked"
+	out := fleet.Compute(n, rendered(n, objects), instances, now)
+	if diff := cmp.Diff([]string{"1/1"}, names(out.Delete)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

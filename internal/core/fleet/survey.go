@@ -158,13 +158,14 @@ func (i *surveyed) vpc(n NodeENI) string {
 }
 
 // down reports whether the instance lacks an interface: it is missing, not ready, or already being removed.
-func (i *surveyed) down() bool {
-	return i.missing > 0 || slices.ContainsFunc(i.serving, func(o Object) bool {
-		if never(o) && !o.Deleting {
-			return false
-		}
-		return !o.Attached || !o.Deleting && !o.Ready
-	})
+func (i *surveyed) down() bool { return i.missing > 0 || slices.ContainsFunc(i.serving, lacking) }
+
+// lacking reports whether an object does not serve. One that never could does not count.
+func lacking(o Object) bool {
+	if never(o) && !o.Deleting {
+		return false
+	}
+	return !o.Attached || !o.Deleting && !o.Ready
 }
 
 // never reports whether an interface was never possible. It would block every rollout.
@@ -184,17 +185,33 @@ func (i *surveyed) notReady() bool {
 	return slices.ContainsFunc(i.objects, func(o Object) bool { return o.InstanceNotReady })
 }
 
-// firstDrifted returns the first object that only a replacement can correct, or nil. It was rendered from the present
-// NodeENI, so that no older one replaces what a newer one declares. A launch interface stays with its instance.
-func (i *surveyed) firstDrifted() *Object {
-	for at := range i.serving {
-		o := &i.serving[at]
-		drift, current := i.drift[o.Name], o.Spec.Revision == i.revision
-		if len(drift) > 0 && drift[0].Want != render.Nowhere && current && !o.Launched && !o.Deleting {
-			return o
+// replaceable returns the object of the instance that a rollout replaces first, or nil. An instance that lacks an
+// interface loses no other one, and that one only if all that it lacks is blocked until a replacement.
+func (i *surveyed) replaceable() *Object {
+	if i.missing > 0 || i.deleting() {
+		return nil
+	}
+	candidates := i.serving
+	if i.down() {
+		candidates = slices.DeleteFunc(slices.Clone(candidates), func(o Object) bool { return !lacking(o) })
+		if slices.ContainsFunc(candidates, func(o Object) bool { return !i.isDrifted(o) || !isBlocked(o) }) {
+			return nil
 		}
 	}
+	if at := slices.IndexFunc(candidates, i.isDrifted); at >= 0 {
+		return &candidates[at]
+	}
 	return nil
+}
+
+// isBlocked reports whether an attached interface waits for something that no call of the controller changes.
+func isBlocked(o Object) bool { return o.Attached && o.Settled && o.Phase == blocked }
+
+// isDrifted reports whether only a replacement can correct an object. It was rendered from the present NodeENI, so that
+// no older one replaces what a newer one declares. A launch interface stays with its instance.
+func (i *surveyed) isDrifted(o Object) bool {
+	drift := i.drift[o.Name]
+	return len(drift) > 0 && drift[0].Want != render.Nowhere && o.Spec.Revision == i.revision && !o.Launched && !o.Deleting
 }
 
 // unavailable returns the instances that lack an interface or are about to.

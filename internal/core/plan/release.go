@@ -35,7 +35,7 @@ func (p *planner) forget(s step) step {
 	if !visible.IsZero() {
 		visible = visible.Add(inventory.VisibilityWindow)
 	}
-	if s.m.Inherited {
+	if s.m.Inherited || s.m.Since.Before(p.Era.Since) { // a restored etcd returns objects after the first list
 		visible = later(visible, p.Era.VisibleAt())
 	}
 	switch {

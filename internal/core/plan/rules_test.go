@@ -94,8 +94,10 @@ func TestEveryRuleWithoutAnInterface(t *testing.T) {
 		"absent, and an earlier leader may have created one": {nil, func(i *plan.Interface, f *plan.Facts) {
 			i.Inherited, f.Era.Since = true, start.Add(-inventory.VisibilityWindow+time.Second)
 		}, outcomes{create, "Pending NotVisible", "Pending Retained"}},
-		"absent, and earlier leaders knew nothing of it": {nil, func(_ *plan.Interface, f *plan.Facts) { f.Era.Since = start },
+		"absent, and earlier leaders knew nothing of it": {nil, func(i *plan.Interface, f *plan.Facts) { i.Since, f.Era.Since = start, start },
 			outcomes{create, "Pending, gone", "Pending Retained"}},
+		"absent, and an etcd that was restored returned it": {nil, func(i *plan.Interface, f *plan.Facts) { i.Since, f.Era.Since = start.Add(-time.Minute), start },
+			outcomes{create, "Pending NotVisible", "Pending Retained"}},
 		"absent, and a call had no answer": {nil, func(i *plan.Interface, f *plan.Facts) {
 			lost := &eni.APIError{Class: eni.Transient}
 			f.Attempts = plan.Record(nil, plan.Create{Key: i.Key}, lost, start.Add(-time.Minute))
@@ -167,5 +169,17 @@ func TestAnEndedInstance(t *testing.T) {
 		if got := words(plan.Compute([]plan.Interface{i}, left, start)); got != "delete eni-1: its instance is gone" {
 			t.Errorf("goal %d, left: %s", goal, got)
 		}
+	}
+}
+
+// TestAVanishedInterfaceNeedsNoFurtherRead removes an object of an ended instance. Its interface is gone, so that only
+// the object is left to end.
+func TestAVanishedInterfaceNeedsNoFurtherRead(t *testing.T) {
+	t.Parallel()
+	f := facts()
+	f.Snapshot.Instance.State = eni.InstanceTerminated
+	p := plan.Compute([]plan.Interface{object(plan.Release, 0, 1, "eni-1")}, f, start)
+	if len(p.Gone) != 1 || !p.Next.IsZero() || p.NeedsRead {
+		t.Errorf("%s, and the next plan at %v", words(p), p.Next)
 	}
 }

@@ -218,17 +218,15 @@ func (p *planner) renew(s step) step {
 func (p *planner) hasVanished(s step) (bool, step) {
 	m := s.m
 	s.Problem = Problem{NotVisible, message.NotVisible(m.interfaceID())}
-	s = s.requeue(p.now.Add(uncertainRecheck))
 	visible := p.Era.VisibleAt()
 	switch {
 	case m.record != nil:
-		return false, s
 	case p.Snapshot == nil:
 		s.needsRead = !p.now.Before(visible)
-		return false, s
-	default:
-		return !p.Snapshot.At.Before(visible) && !p.showsOwned(m.ENIID), s
+	case !p.Snapshot.At.Before(visible) && !p.showsOwned(m.ENIID):
+		return true, s
 	}
+	return false, s.requeue(p.now.Add(uncertainRecheck))
 }
 
 // interfaceID returns the ID of the object's interface; empty without one.

@@ -354,7 +354,8 @@ func (f Facts) answer(step *Step) {
 	o := f.Object
 	mine := f.Folder == nil || f.Folder.UID == o.UID
 	step.Answers = step.Open || f.Use.Known || o.Answered && mine
-	first := !o.Answered && o.TakenOver || !f.written() && (o.Open || f.Folder != nil)
+	held := o.TakenOver || o.Deleting && o.Purpose == ForObserved // until the answer
+	first := !o.Answered && held || !f.written() && (o.Open || f.Folder != nil)
 	step.Due = step.Answers && (step.Open != o.Open || first)
 }
 

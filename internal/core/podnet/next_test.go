@@ -201,6 +201,9 @@ func TestNext(t *testing.T) {
 		"Observed: no pod": {
 			unopened(func(f *podnet.Facts) { f.Object.Purpose = podnet.ForObserved }), "file Closed for uid-1 with 1 may report open false",
 		},
+		"Observed: no pod, and the object is being deleted before the first answer": {
+			unopened(func(f *podnet.Facts) { f.Object.Purpose, f.Object.Deleting = podnet.ForObserved, true }), "report open false",
+		},
 		"Observed: a pod": {
 			unopened(func(f *podnet.Facts) { f.Object.Purpose, f.Use.Brought = podnet.ForObserved, true }),
 			"file Closed for uid-1 with 1 report open true",

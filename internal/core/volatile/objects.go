@@ -95,6 +95,10 @@ func (o *Objects) SeeDeleting(uid identity.UID) uint64 {
 	return o.seen
 }
 
+// SeeLive records that an object is not being deleted: a restored etcd returns one that was, and its next deletion is
+// another one.
+func (o *Objects) SeeLive(uid identity.UID) { delete(o.deleting, uid) }
+
 // Seen returns the number of the last object that was seen being deleted.
 func (o *Objects) Seen() uint64 { return o.seen }
 

@@ -99,6 +99,9 @@ func TestDeletionsAreSeenInOrder(t *testing.T) {
 	if again := o.SeeDeleting("uid-1"); first >= second || again != first || o.Seen() != second {
 		t.Errorf("got %d, %d and %d again; the last is %d", first, second, again, o.Seen())
 	}
+	if o.SeeLive("uid-1"); o.SeeDeleting("uid-1") <= second {
+		t.Error("the deletion of an object that a restored etcd returned counts as the first one")
+	}
 }
 
 // TestARecordIsExpected: until the cache shows another version, the object has an interface that it does not name.

@@ -38,7 +38,8 @@ type NodeENIStatusApplyConfiguration struct {
 	// turns are the interfaces that are being replaced. The object of a live
 	// interface that is still desired is deleted, and loses its interface, only
 	// while it is listed. An entry stays until the successor is ready. The
-	// entries name at most maxUnavailable instances.
+	// entries name at most maxUnavailable instances, or as many as before it was
+	// lowered.
 	Turns []TurnApplyConfiguration `json:"turns,omitempty"`
 	// attachments are the desired interfaces, one entry each, at most 100, in
 	// the order of node and device index; interfaces that exist in EC2 come
