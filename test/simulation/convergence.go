@@ -450,7 +450,7 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 		if at := slices.Index(listed, i.SubnetID); at >= 0 {
 			listed = slices.Delete(listed, at, at+1)
 		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s) &&
-			!c.full(claim, i) && !c.anyTaken(s, claim) &&
+			!c.full(claim, i) && !c.anyTaken(s, claim) && !c.isLaunchInterface(i) &&
 			!c.isTrue(plan.NoSuchNetworkCard, s, claim) && !c.isTrue(plan.NoSuchDeviceIndex, s, claim) {
 			return &Violation{"I6", fmt.Sprintf("%s was not replaced: %s", i.ID, c.run.describe(i))}
 		}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -41,6 +42,12 @@ func (c *cluster) mayStay(n *v1alpha1.NetworkInterface) bool {
 // mayEndLater is mayStay for an object that is being deleted.
 func (c *cluster) mayEndLater(n *v1alpha1.NetworkInterface, ended bool) bool {
 	return n.Held() && !ended && !c.hasAgent(n) || n.Status.ENIID == "" && c.hasCopies(n) || c.awaitsTurn(n)
+}
+
+// isLaunchInterface reports whether an object has an interface that its instance was launched with: it stays there.
+func (c *cluster) isLaunchInterface(i eni.Interface) bool {
+	n := c.api.interfaceOf(i.ID)
+	return n != nil && n.Status.Evidence == v1alpha1.EvidenceLaunched
 }
 
 // awaitsTurn reports whether an object says that it waits for its turn, and another node has one whose successor is

@@ -157,8 +157,7 @@ func (n NodeENI) limit() int { return max(1, n.MaxUnavailable) }
 
 // replacements returns the live objects that a rollout replaces now, one of an instance: that of each instance that
 // lacks nothing, as far as maxUnavailable allows next to the instances that lack an interface or have a turn. An
-// instance whose only lack a replacement can correct needs a turn alone. No other NodeENI may have a turn on the
-// instance, and everything must be known that the new interface needs.
+// instance whose only lack a replacement can correct needs a turn alone.
 func (s survey) replacements(busy map[string]bool) (replaced []Object) {
 	if !s.n.Replace || s.n.Paused || s.n.Found == nil {
 		return nil
@@ -169,10 +168,9 @@ func (s survey) replacements(busy map[string]bool) (replaced []Object) {
 	for at := range s.instances {
 		i := &s.instances[at]
 		o := i.replaceable()
-		if i.Paused || i.Busy || o == nil || !i.placed.Complete || i.placed.GroupProblem != nil {
-			continue
-		}
 		switch {
+		case o == nil:
+			continue
 		case busy[i.ID] && i.down():
 		case i.down() && turns > 0:
 			turns--

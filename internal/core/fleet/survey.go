@@ -186,9 +186,10 @@ func (i *surveyed) notReady() bool {
 }
 
 // replaceable returns the object of the instance that a rollout replaces first, or nil. An instance that lacks an
-// interface loses no other one, and that one only if all that it lacks is blocked until a replacement.
+// interface loses no other one, and that one only if all that it lacks is blocked until a replacement. No other NodeENI
+// may have a turn on the instance, and everything must be known that the new interface needs.
 func (i *surveyed) replaceable() *Object {
-	if i.missing > 0 || i.deleting() {
+	if i.Paused || i.Busy || !i.placed.Complete || i.placed.GroupProblem != nil || i.missing > 0 || i.deleting() {
 		return nil
 	}
 	candidates := i.serving
