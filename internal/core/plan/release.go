@@ -4,6 +4,8 @@
 package plan
 
 import (
+	"time"
+
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/message"
@@ -35,7 +37,7 @@ func (p *planner) forget(s step) step {
 	if !visible.IsZero() {
 		visible = visible.Add(inventory.VisibilityWindow)
 	}
-	if s.m.Inherited || s.m.Since.Before(p.Era.Since) { // a restored etcd returns objects after the first list
+	if s.m.Inherited || p.isOlder(s.m) {
 		visible = later(visible, p.Era.VisibleAt())
 	}
 	switch {
@@ -49,6 +51,10 @@ func (p *planner) forget(s step) step {
 		return s.requeue(p.now.Add(uncertainRecheck))
 	}
 }
+
+// isOlder reports whether an object is older than this leader: a restored etcd returns objects after the first list. The
+// times of the API server are whole seconds.
+func (p *planner) isOlder(m *item) bool { return m.Since.Before(p.Era.Since.Truncate(time.Second)) }
 
 // forgetMissing is the rule for an interface that is being removed and that EC2 does not show.
 func (p *planner) forgetMissing(s step) step {

@@ -94,7 +94,7 @@ func TestEveryRuleWithoutAnInterface(t *testing.T) {
 		"absent, and an earlier leader may have created one": {nil, func(i *plan.Interface, f *plan.Facts) {
 			i.Inherited, f.Era.Since = true, start.Add(-inventory.VisibilityWindow+time.Second)
 		}, outcomes{create, "Pending NotVisible", "Pending Retained"}},
-		"absent, and earlier leaders knew nothing of it": {nil, func(i *plan.Interface, f *plan.Facts) { i.Since, f.Era.Since = start, start },
+		"absent, and earlier leaders knew nothing of it": {nil, func(i *plan.Interface, f *plan.Facts) { i.Since, f.Era.Since = start, start.Add(900*time.Millisecond) },
 			outcomes{create, "Pending, gone", "Pending Retained"}},
 		"absent, and an etcd that was restored returned it": {nil, func(i *plan.Interface, f *plan.Facts) { i.Since, f.Era.Since = start.Add(-time.Minute), start },
 			outcomes{create, "Pending NotVisible", "Pending Retained"}},
