@@ -197,7 +197,7 @@ func TestWhyInterface(t *testing.T) {
 			with(func(i *report.Interface) {
 				i.Deleting, i.Held, i.Unanswered, i.Phase = true, true, true, plan.Detaching
 			}),
-			[]string{"was taken over", "the agent of node node-a2"}, false,
+			[]string{"no agent has answered for", "the agent of node node-a2"}, false,
 		},
 		"to be removed, and its node is gone": {
 			with(func(i *report.Interface) { i.Deleting, i.Held, i.Node = true, true, "node-z" }),

@@ -36,8 +36,8 @@ func WhyInterface(f Fleet, i Interface) Why {
 func (w *Why) explainRemoval(f Fleet, i Interface) {
 	switch {
 	case i.Held && i.Unanswered:
-		w.Verdict = fmt.Sprintf("It is to be removed, and %s was taken over: it stays until the agent of node %s says "+
-			"that nothing uses it.", i.ENIID, i.Node)
+		w.Verdict = fmt.Sprintf("It is to be removed, and no agent has answered for %s, which pods may use: it stays until "+
+			"the agent of node %s says that nothing uses it.", i.ENIID, i.Node)
 	case i.Held:
 		w.Verdict = fmt.Sprintf("It is to be removed, and stays attached until nothing on node %s uses it.", i.Node)
 	default:
