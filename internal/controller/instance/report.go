@@ -41,13 +41,20 @@ func (r *Reconciler) reportObject(ctx context.Context, run *run, o *v1alpha1.Net
 		return time.Time{}, r.end(ctx, o)
 	case o.DeletionTimestamp == nil && run.needsDeletion(uid):
 		return time.Time{}, r.delete(ctx, o)
-	case !planned || run.waiting[uid]:
+	case !planned || run.waiting[uid] || !run.supersedes(o, state.Problem.Reason):
 		return time.Time{}, nil
 	case run.ended && o.DeletionTimestamp == nil && slices.Contains(run.plan.Gone, uid):
 		state.Problem = plan.Problem{Reason: plan.InstanceNotReady,
 			Message: "instance " + run.instanceID + " has ended; the object goes with the Node of the instance"}
 	}
 	return r.writeStatus(ctx, o, state)
+}
+
+// supersedes reports whether a reason takes the place of the one that the object says of its present spec.
+func (run *run) supersedes(o *v1alpha1.NetworkInterface, reason plan.Reason) bool {
+	ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
+	return ready == nil || ready.ObservedGeneration != o.Generation ||
+		reason.Supersedes(plan.Reason(ready.Reason), run.look != nil)
 }
 
 func stateOf(p plan.Plan, uid identity.UID) (plan.State, bool) {

@@ -104,3 +104,9 @@ func (r Reason) Transient() bool {
 		return false
 	}
 }
+
+// Supersedes reports whether a reason takes the place of an earlier one. That a subnet is full does not show that the
+// instance has room again: only a read of the instance does.
+func (r Reason) Supersedes(earlier Reason, read bool) bool {
+	return read || earlier != InstanceFull || r != SubnetFull && r != NoFreePrefix
+}
