@@ -363,7 +363,7 @@ type NodeENISpec struct {
 	// these interfaces while the controller replaces them for updatePolicy:
 	// Replace. Nodes that lack one for another reason count as well, so that a
 	// change that does not work affects no further nodes. An interface that is
-	// blocked, and that its replacement corrects, waits only for those that are
+	// stalled, and that its replacement corrects, waits only for those that are
 	// being replaced.
 	// +optional
 	// +kubebuilder:default=1

@@ -22,6 +22,7 @@ func InFleet(o *v1alpha1.NetworkInterface) fleet.Object {
 	converted := fleet.Object{
 		Object: Rendered(o), Version: o.ResourceVersion, Phase: string(PhaseOf(o)), Ready: IsReady(o),
 		Attached: o.Status.AttachmentID != "", Settled: o.Status.ObservedGeneration == o.Generation,
+		Stalled: meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionStalled),
 	}
 	reason, _ := ReasonOf(o)
 	converted.InstanceNotReady = reason == string(plan.InstanceNotReady)

@@ -27,8 +27,8 @@ type Object struct {
 	Phase string
 	// Attached is set if the object records an attachment, and Ready if the interface is as the present spec declares.
 	Attached, Ready bool
-	// Settled is set if the status of the object is about its present spec.
-	Settled bool
+	// Settled is set if the status of the object is about its present spec, and Stalled if it waits for a person.
+	Settled, Stalled bool
 	// InstanceNotReady is set if the state of the instance allows no attachment.
 	InstanceNotReady bool
 	// OrphanedAt is when the object became an orphan; zero for never.

@@ -75,30 +75,30 @@ func TestRollout(t *testing.T) {
 			objects[2].Ready = false
 			return objects
 		}, nil},
-		"another interface is blocked until its replacement": {func(_ *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
-			objects[2].Ready, objects[2].Phase = false, "Blocked"
+		"another interface waits for a person, and its replacement corrects it": {func(_ *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
+			objects[2].Ready, objects[2].Stalled = false, true
 			return objects
 		}, []string{"3/0"}},
-		"two are blocked until their replacement": {func(_ *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
-			objects[1].Ready, objects[1].Phase = false, "Blocked"
-			objects[2].Ready, objects[2].Phase = false, "Blocked"
+		"two wait for a person, and their replacement corrects them": {func(_ *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
+			objects[1].Ready, objects[1].Stalled = false, true
+			objects[2].Ready, objects[2].Stalled = false, true
 			return objects
 		}, []string{"2/0"}},
-		"two at a time, and one is blocked": {func(n *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
-			n.MaxUnavailable, objects[2].Ready, objects[2].Phase = 2, false, "Blocked"
+		"two at a time, and one waits for a person": {func(n *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
+			n.MaxUnavailable, objects[2].Ready, objects[2].Stalled = 2, false, true
 			return objects
 		}, []string{"1/0", "3/0"}},
-		"another interface is blocked, and a replacement changes nothing": {func(_ *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
-			objects[2].Ready, objects[2].Phase, objects[2].SubnetID = false, "Blocked", "subnet-b"
+		"another interface waits for a person, and a replacement changes nothing": {func(_ *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
+			objects[2].Ready, objects[2].Stalled, objects[2].SubnetID = false, true, "subnet-b"
 			return objects
 		}, nil},
-		"another interface is blocked by what an older NodeENI declared": {func(_ *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
-			objects[2].Ready, objects[2].Phase, objects[2].Settled = false, "Blocked", false
+		"another interface waited for a person, as an older NodeENI declared it": {func(_ *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
+			objects[2].Ready, objects[2].Stalled, objects[2].Settled = false, true, false
 			return objects
 		}, nil},
-		"the successor is blocked, and the NodeENI is corrected": {func(n *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
+		"the successor waits for a person, and the NodeENI is corrected": {func(n *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
 			n.Turns = []fleet.Turn{given(objects[0])}
-			objects[0].Ready, objects[0].Phase = false, "Blocked"
+			objects[0].Ready, objects[0].Stalled = false, true
 			return objects
 		}, []string{"1/0"}},
 		"the first one is replaced": {func(n *fleet.NodeENI, objects []fleet.Object, _ []fleet.Instance) []fleet.Object {
@@ -137,12 +137,12 @@ func TestARolloutReplacesOneInterfaceOfANodeAtATime(t *testing.T) {
 	}
 }
 
-// TestABlockedInterfaceIsReplacedFirst has two interfaces with drift on the node. The other one serves meanwhile.
-func TestABlockedInterfaceIsReplacedFirst(t *testing.T) {
+// TestAStalledInterfaceIsReplacedFirst has two interfaces with drift on the node. The other one serves meanwhile.
+func TestAStalledInterfaceIsReplacedFirst(t *testing.T) {
 	objects, instances := fleetOf(nodeENI("subnet-a", "subnet-b"), 1)
 	n := nodeENI("subnet-a", "subnet-b")
 	n.FirstSlot, n.ExactSlot = eni.Slot{Device: 5}, true
-	objects[1].Ready, objects[1].Phase = false, "Blocked"
+	objects[1].Ready, objects[1].Stalled = false, true
 	out := fleet.Compute(n, rendered(n, objects), instances, now)
 	if diff := cmp.Diff([]string{"1/1"}, names(out.Delete)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

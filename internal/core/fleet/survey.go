@@ -186,8 +186,8 @@ func (i *surveyed) notReady() bool {
 }
 
 // replaceable returns the object of the instance that a rollout replaces first, or nil. An instance that lacks an
-// interface loses no other one, and that one only if all that it lacks is blocked until a replacement. No other NodeENI
-// may have a turn on the instance, and everything must be known that the new interface needs.
+// interface loses no other one, and that one only if a replacement can correct all that it lacks, and nothing else does.
+// No other NodeENI may have a turn on the instance, and everything must be known that the new interface needs.
 func (i *surveyed) replaceable() *Object {
 	if i.Paused || i.Busy || !i.placed.Complete || i.placed.GroupProblem != nil || i.missing > 0 || i.deleting() {
 		return nil
@@ -195,7 +195,7 @@ func (i *surveyed) replaceable() *Object {
 	candidates := i.serving
 	if i.down() {
 		candidates = slices.DeleteFunc(slices.Clone(candidates), func(o Object) bool { return !lacking(o) })
-		if slices.ContainsFunc(candidates, func(o Object) bool { return !i.isDrifted(o) || !isBlocked(o) }) {
+		if slices.ContainsFunc(candidates, func(o Object) bool { return !i.isDrifted(o) || !waitsForPerson(o) }) {
 			return nil
 		}
 	}
@@ -205,8 +205,8 @@ func (i *surveyed) replaceable() *Object {
 	return nil
 }
 
-// isBlocked reports whether an attached interface waits for something that no call of the controller changes.
-func isBlocked(o Object) bool { return o.Attached && o.Settled && o.Phase == blocked }
+// waitsForPerson reports whether an attached interface gets as declared only if a person changes something.
+func waitsForPerson(o Object) bool { return o.Attached && o.Settled && o.Stalled }
 
 // isDrifted reports whether only a replacement can correct an object. It was rendered from the present NodeENI, so that
 // no older one replaces what a newer one declares. A launch interface stays with its instance.
