@@ -169,7 +169,7 @@ func (r *run) wasUnowned(n *v1alpha1.NetworkInterface, i eni.Interface) bool {
 // before did not see it.
 func (r *run) justReturned(n *v1alpha1.NetworkInterface) bool {
 	at, returned := r.watch.returned[n.UID]
-	return returned && r.now.Sub(at) <= waitInCall
+	return returned && r.now.Sub(at) <= 2*waitInCall // one before the call, and the call itself
 }
 
 // wasFinal reports whether the object of an interface was final a moment ago: the order still stands.
