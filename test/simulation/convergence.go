@@ -449,9 +449,7 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 		}
 		if at := slices.Index(listed, i.SubnetID); at >= 0 {
 			listed = slices.Delete(listed, at, at+1)
-		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s) &&
-			!c.full(claim, i) && !c.anyTaken(s, claim) && !c.isLaunchInterface(i) &&
-			!c.isTrue(plan.NoSuchNetworkCard, s, claim) && !c.isTrue(plan.NoSuchDeviceIndex, s, claim) {
+		} else if c.mustBeReplaced(s, claim, i) {
 			return &Violation{"I6", fmt.Sprintf("%s was not replaced: %s", i.ID, c.run.describe(i))}
 		}
 	}
@@ -465,6 +463,13 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 			claim.nodeENI.Name, s.instanceID, claim.node.Name)}
 	}
 	return c.checkStatusConsistent(s, claim)
+}
+
+// mustBeReplaced reports whether a rollout must have replaced an interface in a subnet that is not listed any more.
+func (c *cluster) mustBeReplaced(s desiredSlot, claim expectedClaim, i eni.Interface) bool {
+	return claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s) && !c.full(claim, i) &&
+		!c.anyTaken(s, claim) && !c.isLaunchInterface(i) && !c.isTrue(plan.NoSuchNetworkCard, s, claim) &&
+		!c.isTrue(plan.NoSuchDeviceIndex, s, claim)
 }
 
 // checkAttributes checks that an attached interface is as its NodeENI declares.

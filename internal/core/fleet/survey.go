@@ -186,7 +186,7 @@ func (i *surveyed) notReady() bool {
 }
 
 // replaceable returns the object of the instance that a rollout replaces first, or nil. An instance that lacks an
-// interface loses no other one, and that one only if a replacement can correct all that it lacks, and nothing else does.
+// interface loses no other one, and that one only if a replacement alone can correct all that it lacks.
 // No other NodeENI may have a turn on the instance, and everything must be known that the new interface needs.
 func (i *surveyed) replaceable() *Object {
 	if i.Paused || i.Busy || !i.placed.Complete || i.placed.GroupProblem != nil || i.missing > 0 || i.deleting() {
@@ -211,8 +211,8 @@ func waitsForPerson(o Object) bool { return o.Attached && o.Settled && o.Stalled
 // isDrifted reports whether only a replacement can correct an object. It was rendered from the present NodeENI, so that
 // no older one replaces what a newer one declares. A launch interface stays with its instance.
 func (i *surveyed) isDrifted(o Object) bool {
-	drift := i.drift[o.Name]
-	return len(drift) > 0 && drift[0].Want != render.Nowhere && o.Spec.Revision == i.revision && !o.Launched && !o.Deleting
+	drift, current := i.drift[o.Name], o.Spec.Revision == i.revision
+	return len(drift) > 0 && drift[0].Want != render.Nowhere && current && !o.Launched && !o.Deleting
 }
 
 // unavailable returns the instances that lack an interface or are about to.

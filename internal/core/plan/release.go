@@ -52,8 +52,8 @@ func (p *planner) forget(s step) step {
 	}
 }
 
-// isOlder reports whether an object is older than this leader: a restored etcd returns objects after the first list. The
-// times of the API server are whole seconds.
+// isOlder reports whether an object is older than this leader: a restored etcd returns objects after the first list.
+// The times of the API server are whole seconds.
 func (p *planner) isOlder(m *item) bool { return m.Since.Before(p.Era.Since.Truncate(time.Second)) }
 
 // forgetMissing is the rule for an interface that is being removed and that EC2 does not show.
