@@ -36,6 +36,15 @@ func unopened(change func(*podnet.Facts)) podnet.Facts {
 	})
 }
 
+// wasObserved are the facts of an object whose folder is of attachment Observed, and that is not held.
+func wasObserved(change func(*podnet.Facts)) podnet.Facts {
+	return facts(func(f *podnet.Facts) {
+		f.Folder.Attachment, f.Folder.Phase = podnet.Observed, podnet.Closed
+		f.Saved, f.Object.Open = nil, false
+		change(f)
+	})
+}
+
 // describe names the parts of a step.
 func describe(s podnet.Step) string {
 	text := ""
@@ -215,34 +224,21 @@ func TestNext(t *testing.T) {
 			}), "may report open false",
 		},
 		"from Observed to HostDevice, while a pod has a link": {
-			facts(func(f *podnet.Facts) {
-				f.Desired.Attachment, f.Folder.Attachment, f.Folder.Phase = podnet.HostDevice, podnet.Observed, podnet.Closed
-				f.Saved, f.Object.Open, f.Use.Linked = nil, false, true
-			}), "may report open false",
+			wasObserved(func(f *podnet.Facts) { f.Desired.Attachment, f.Use.Linked = podnet.HostDevice, true }), "may report open false",
 		},
 		"from Observed to HostDevice, and the pod has a declared address": {
-			facts(func(f *podnet.Facts) {
-				f.Desired.Attachment, f.Folder.Attachment, f.Folder.Phase = podnet.HostDevice, podnet.Observed, podnet.Closed
-				f.Saved, f.Use.Linked, f.Use.Brought = nil, true, true
+			wasObserved(func(f *podnet.Facts) {
+				f.Desired.Attachment, f.Object.Open, f.Use.Linked, f.Use.Brought = podnet.HostDevice, true, true, true
 			}), "may report open true",
 		},
 		"from Observed to HostDevice, after the last pod": {
-			facts(func(f *podnet.Facts) {
-				f.Desired.Attachment, f.Folder.Attachment, f.Folder.Phase = podnet.HostDevice, podnet.Observed, podnet.Closed
-				f.Saved, f.Object.Open = nil, false
-			}), "file Closed for uid-1 with 1 report open true",
+			wasObserved(func(f *podnet.Facts) { f.Desired.Attachment = podnet.HostDevice }), "file Closed for uid-1 with 1 report open true",
 		},
 		"from Observed to no network, while a pod has a link": {
-			facts(func(f *podnet.Facts) {
-				f.Object.Purpose, f.Folder.Attachment, f.Folder.Phase = podnet.ForNode, podnet.Observed, podnet.Closed
-				f.Saved, f.Object.Open, f.Use.Linked = nil, false, true
-			}), "may report open false",
+			wasObserved(func(f *podnet.Facts) { f.Object.Purpose, f.Use.Linked = podnet.ForNode, true }), "may report open false",
 		},
 		"from Observed to no network, after the last pod": {
-			facts(func(f *podnet.Facts) {
-				f.Object.Purpose, f.Folder.Attachment, f.Folder.Phase = podnet.ForNode, podnet.Observed, podnet.Closed
-				f.Saved, f.Object.Open = nil, false
-			}), "remove may report open false",
+			wasObserved(func(f *podnet.Facts) { f.Object.Purpose = podnet.ForNode }), "remove may report open false",
 		},
 		"Observed: the last pod ended": {
 			facts(func(f *podnet.Facts) { f.Object.Purpose, f.Folder.Phase = podnet.ForObserved, podnet.Closed }), "forget report open false",
