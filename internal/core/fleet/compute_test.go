@@ -122,6 +122,10 @@ func TestRollout(t *testing.T) {
 					t.Errorf("got %+v, want a version and the difference", d)
 				}
 			}
+			n.Turns = out.Turns // and the deletion did not succeed
+			if diff := cmp.Diff(out.Turns, fleet.Compute(n, objects, instances, now).Turns); diff != "" {
+				t.Errorf("computed again (-first +second):\n%s", diff)
+			}
 		})
 	}
 }

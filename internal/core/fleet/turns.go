@@ -42,16 +42,17 @@ func (s survey) turns() []Turn {
 	if s.n.Paused {
 		return turns
 	}
-	given, busy := map[string]bool{}, map[string]bool{}
+	busy := map[string]bool{}
 	for _, t := range turns {
-		given[t.UID], busy[t.InstanceID] = true, true
+		busy[t.InstanceID] = true
 	}
 	give := func(o Object) {
-		turns, busy[o.Spec.InstanceID] = append(turns, Turn{o.Spec.InstanceID, o.Name, o.UID}), true
+		if !hasTurn(turns, o) {
+			turns, busy[o.Spec.InstanceID] = append(turns, Turn{o.Spec.InstanceID, o.Name, o.UID}), true
+		}
 	}
 	for _, o := range s.waiting() {
-		id := o.Spec.InstanceID
-		if !given[o.UID] && !s.paused[id] && (busy[id] || len(busy) < s.n.limit()) {
+		if id := o.Spec.InstanceID; !s.paused[id] && (busy[id] || len(busy) < s.n.limit()) {
 			give(o)
 		}
 	}
