@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/eni"
@@ -167,13 +169,31 @@ func offset(first, address netip.Addr) int {
 func (c *cluster) promised(instanceID string) (promised int) {
 	claims := c.claims()
 	for _, n := range c.api.interfaces() {
-		wanted, is := claims[spotOfObject(n)]
+		wanted, is := c.claimOf(n, claims)
 		if is && n.Spec.InstanceID == instanceID && !c.run.truth().interfaces[n.Status.ENIID].AttachedTo(instanceID) &&
 			c.waits(plan.Reason(reasonOf(n)), spotOfObject(n), wanted) {
 			promised++
 		}
 	}
 	return promised
+}
+
+// claimOf returns the claim of an object: one of the claims or, if its NodeENI selects only a later Node of the
+// instance and so retains the object, what the object asks for.
+func (c *cluster) claimOf(n *v1alpha1.NetworkInterface, claims map[desiredSlot]expectedClaim) (expectedClaim, bool) {
+	if claim, is := claims[spotOfObject(n)]; is {
+		return claim, true
+	}
+	nodeENI, its := c.nodeENINamed(n.Spec.NodeENI.Name), c.nodesOf(n.Spec.InstanceID)
+	if n.Spec.Origin == v1alpha1.OriginNetwork || nodeENI == nil ||
+		!slices.ContainsFunc(its, func(node *corev1.Node) bool { return selects(nodeENI, node) }) {
+		return expectedClaim{}, false
+	}
+	retained := expectedClaim{nodeENI: nodeENI, node: its[0]}
+	for _, subnet := range n.Spec.Subnets {
+		retained.subnets = append(retained.subnets, subnet.ID)
+	}
+	return retained, true
 }
 
 // waits reports whether the thing that an object is reported to wait for is really missing.
@@ -218,7 +238,7 @@ func (c *cluster) anyTaken(s desiredSlot, claim expectedClaim) bool {
 func (c *cluster) anyKept(s desiredSlot, asked func(eni.Slot) bool) bool {
 	claims := c.claims()
 	return slices.ContainsFunc(c.api.interfaces(), func(n *v1alpha1.NetworkInterface) bool {
-		wanted, is := claims[spotOfObject(n)]
+		wanted, is := c.claimOf(n, claims)
 		slot := eni.Slot{Card: int(n.Spec.Slot.NetworkCardIndex), Device: int(n.Spec.Slot.DeviceIndex)}
 		return is && n.Spec.InstanceID == s.instanceID && n.Spec.NodeENI.Name != s.nodeENI && asked(slot) &&
 			c.waits(plan.Reason(reasonOf(n)), spotOfObject(n), wanted)

@@ -146,8 +146,7 @@ func ownershipMutants() []Mutant {
 				"if $err := $r.confirm($ctx, $g, $confirmed); $err != nil && !$confirmed.deletes[$w.UID] {"},
 		}},
 		{Name: "an ENI that must stay is removed", Like: "Cilium, whose objects end with their interfaces", Edits: []Edit{
-			{instancePackage, "if $o.Annotations[$v1alpha1.OnDeleteAnnotation] == $v1alpha1.OnDeleteKeep {",
-				"if $o.Annotations[$v1alpha1.OnDeleteAnnotation] == $v1alpha1.OnDeleteKeep && $o.Name == \"\" {"},
+			{instancePackage, "if object.KeepsENI($o) {", "if object.KeepsENI($o) && $o.Name == \"\" {"},
 		}},
 		{Name: "the finalizer goes before EC2 answered", Like: "VPC resource controller", Edits: []Edit{
 			{core + "plan", "$s.Phase = Deleting\nreturn $s.act(Delete{",

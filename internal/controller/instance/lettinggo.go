@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/object"
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
@@ -44,7 +45,7 @@ func (r *Reconciler) gatherLettingGo(ctx context.Context, g *gathered) error {
 			r.seeLive(uid)
 			continue
 		}
-		if o.Annotations[v1alpha1.OnDeleteAnnotation] == v1alpha1.OnDeleteKeep {
+		if object.KeepsENI(o) {
 			g.letGo[uid] = true
 			continue
 		}

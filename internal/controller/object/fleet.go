@@ -22,7 +22,8 @@ func InFleet(o *v1alpha1.NetworkInterface) fleet.Object {
 	converted := fleet.Object{
 		Object: Rendered(o), Version: o.ResourceVersion, Phase: string(PhaseOf(o)), Ready: IsReady(o),
 		Attached: o.Status.AttachmentID != "", Settled: o.Status.ObservedGeneration == o.Generation,
-		Stalled: meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionStalled),
+		Stalled:  meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionStalled),
+		KeepsENI: KeepsENI(o),
 	}
 	reason, _ := ReasonOf(o)
 	converted.InstanceNotReady = reason == string(plan.InstanceNotReady)

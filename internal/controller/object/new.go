@@ -38,6 +38,11 @@ func LabelOf(name string) string {
 	return strings.Trim(value[:min(len(value), maxLabel)], "-_.")
 }
 
+// KeepsENI reports whether the ENI of an object stays when the object is deleted.
+func KeepsENI(o *v1alpha1.NetworkInterface) bool {
+	return o.Annotations[v1alpha1.OnDeleteAnnotation] == v1alpha1.OnDeleteKeep
+}
+
 // Keep lets the ENI of an object stay when the object is deleted.
 func Keep(ctx context.Context, c client.Client, o *v1alpha1.NetworkInterface) error {
 	annotations := map[string]string{v1alpha1.OnDeleteAnnotation: v1alpha1.OnDeleteKeep}

@@ -33,10 +33,14 @@ type Object struct {
 	InstanceNotReady bool
 	// OrphanedAt is when the object became an orphan; zero for never.
 	OrphanedAt time.Time
+	// KeepsENI is set if the interface stays when the object is deleted.
+	KeepsENI bool
 }
 
-// evicts reports whether the pods of an interface that goes are evicted.
-func (o Object) evicts() bool { return o.Spec.Pods != nil && o.Spec.Pods.OnRemoval == evict }
+// evicts reports whether the pods of an interface that goes are evicted. An interface that stays keeps its pods.
+func (o Object) evicts() bool {
+	return o.Spec.Pods != nil && o.Spec.Pods.OnRemoval == evict && !o.KeepsENI
+}
 
 // The phases that decide something.
 const (

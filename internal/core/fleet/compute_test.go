@@ -265,6 +265,8 @@ func TestEvictions(t *testing.T) {
 	waits[0].Spec.Pods = &render.Pods{OnRemoval: "Wait", Closed: true}
 	open := held(all, 0, 1, 2)
 	open[0].Spec.Pods = &render.Pods{OnRemoval: "Evict"}
+	kept := held(deleted(all, 0, 1), 0, 1)
+	kept[0].KeepsENI = true
 	for title, tc := range map[string]struct {
 		n         fleet.NodeENI
 		objects   []fleet.Object
@@ -279,6 +281,7 @@ func TestEvictions(t *testing.T) {
 		"the second one was deleted first":  {gone, held(deleted(all, 1, 0, 2), 0, 1, 2), nil, []string{"2/0"}},
 		"deleted, and still declared":       {n, held(deleted(all, 1, 0), 0, 1), instances, []string{"2/0"}},
 		"deleted, and another has its turn": {turn, held(deleted(notReady(all, 2), 1), 1), instances, nil},
+		"deleted, and its ENI stays":        {gone, kept, nil, []string{"2/0"}},
 		"closed, and the NodeENI is paused": {paused(n), held(all, 0), nil, nil},
 	} {
 		t.Run(title, func(t *testing.T) {
