@@ -6,8 +6,10 @@ package simulation
 import (
 	"cmp"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
@@ -108,10 +110,22 @@ func (c *cluster) removable(n *v1alpha1.NetworkInterface) bool {
 	}
 	nodeENI := c.nodeENINamed(n.Spec.NodeENI.Name)
 	if nodeENI == nil {
-		lost := c.run.now.Sub(c.lostAt[n.Spec.NodeENI.Name])
+		lost := c.run.now.Sub(c.orphanedAt(n))
 		return n.Status.ENIID == "" || lost >= orphanGrace || c.run.faults.has(clockSkew) && lost >= orphanGrace-mostSkew
 	}
 	return c.removableFor(nodeENI, n)
+}
+
+// orphanedAt is when the NodeENI of an object ended. An object that returned with a restored etcd keeps the time that it
+// had before.
+func (c *cluster) orphanedAt(n *v1alpha1.NetworkInterface) time.Time {
+	since := c.lostAt[n.Spec.NodeENI.Name]
+	orphaned := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionOrphaned)
+	if at, returned := c.run.watch.returned[n.UID]; returned && orphaned != nil && !at.Before(since) &&
+		orphaned.LastTransitionTime.Time.Before(since) {
+		return orphaned.LastTransitionTime.Time
+	}
+	return since
 }
 
 // hasVanished reports whether EC2 does not have the interface that an object records, or no longer as one of the

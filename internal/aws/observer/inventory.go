@@ -145,6 +145,13 @@ func (o *Observer) Record(id string) (inventory.Record, bool) {
 	return o.inventory.Record(id)
 }
 
+// Find returns what is known of an interface, an owned one or a launch interface.
+func (o *Observer) Find(id string) (inventory.Record, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.Find(id)
+}
+
 // WithAddress returns the IDs of the known interfaces in a subnet that have a secondary IPv4 address, in order.
 func (o *Observer) WithAddress(subnetID string, address netip.Addr) []string {
 	o.mu.Lock()

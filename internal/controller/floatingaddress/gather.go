@@ -90,17 +90,16 @@ func (r *Reconciler) gather(ctx context.Context, d *decision) (floating.Facts, e
 
 // addPlace adds an interface that has the address, or may have it. Without a holder the change concerns this interface.
 func (r *Reconciler) addPlace(ctx context.Context, d *decision, f *floating.Facts, id string) error {
-	known, exists := r.Observer.Interface(id)
+	known, exists := r.Observer.Find(id)
 	if !exists {
 		return nil
 	}
 	if known.Attachment != nil {
 		d.places = append(d.places, known.Attachment.InstanceID)
 	}
-	record, owned := r.Observer.Record(id)
-	if owned && (f.ReadAt.IsZero() || record.LastRead.Before(f.ReadAt)) {
-		f.ReadAt = record.LastRead
-		f.Unread = f.Unread || record.LastRead.IsZero()
+	if f.ReadAt.IsZero() || known.LastRead.Before(f.ReadAt) {
+		f.ReadAt = known.LastRead
+		f.Unread = f.Unread || known.LastRead.IsZero()
 	}
 	if f.Interface != nil {
 		return nil
@@ -113,12 +112,12 @@ func (r *Reconciler) addPlace(ctx context.Context, d *decision, f *floating.Fact
 	if err != nil {
 		return err
 	}
-	node, nodeENI := record.Tagged.Node, record.Tagged.NodeENI
+	node, nodeENI := known.Tagged.Node, known.Tagged.NodeENI
 	if len(objects) > 0 {
 		node, nodeENI = objects[0].Spec.NodeName, objects[0].Spec.NodeENI.Name
 		d.instanceID = cmp.Or(d.instanceID, objects[0].Spec.InstanceID)
 	}
-	d.instanceID = cmp.Or(d.instanceID, record.Tagged.InstanceID)
+	d.instanceID = cmp.Or(d.instanceID, known.Tagged.InstanceID)
 	paused, err := r.paused(ctx, d.instanceID, node, nodeENI)
 	f.Paused = f.Paused || paused
 	return err

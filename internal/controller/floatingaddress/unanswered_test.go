@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // TestACallWithoutAnAnswerIsFoundAtTheEnd moves an address by a call whose answer is lost, and then the pod drops it. The
@@ -36,4 +37,25 @@ func TestACallWithoutAnAnswerIsFoundAtTheEnd(t *testing.T) {
 	if !w.gone(vip) {
 		t.Error("the object is left")
 	}
+}
+
+// TestACallWithoutAnAnswerIsFoundAtTheEndOnALaunchInterface loses the answer of the call that assigns an address to an
+// interface from a launch template. Reads do not show the address before a minute has passed.
+func TestACallWithoutAnAnswerIsFoundAtTheEndOnALaunchInterface(t *testing.T) {
+	w := newWorld(t)
+	w.interfaces[eniA].Tags = map[string]string{identity.TagCluster: cluster, identity.TagNodeTemplate: "workers"}
+	w.restart()
+	w.hold(vip, "node-a", eniA)
+	w.fails = &eni.APIError{Class: eni.Transient, Operation: "assign"}
+	w.reconcile(vip)
+	w.made("assign a [10.0.4.200]")
+	w.fails = nil
+	w.hold(vip, "", "")
+	w.reconcile(vip)
+	w.interfaces[eniA].SecondaryIPv4 = []netip.Addr{netip.MustParseAddr(vip)}
+	w.now = w.now.Add(time.Minute)
+	for range 4 {
+		w.reconcile(vip)
+	}
+	w.made("read a", "unassign a [10.0.4.200]")
 }

@@ -289,20 +289,33 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 }
 
 // TestAnObjectStaysForANodeThatTheCacheLacks has two Nodes of one instance, the older one without the label. The cache
-// loses the one that has it; the API server has it, or lost it too.
+// lacks the one that has it.
 func TestAnObjectStaysForANodeThatTheCacheLacks(t *testing.T) {
-	for title, registered := range map[string]bool{"it registered again": true, "it is gone": false} {
+	older, labeled, later := nodeNamed("node-0", instance), nodeNamed("node-1", instance), nodeNamed("node-2", instance)
+	older.Labels, older.CreationTimestamp = nil, metav1.NewTime(start.Add(-time.Minute))
+	again := older.DeepCopy()
+	again.UID = "again"
+	for title, tc := range map[string]struct {
+		live  []*corev1.Node
+		stays bool
+	}{
+		"the API server has it":      {[]*corev1.Node{older, labeled}, true},
+		"the API server has none":    {[]*corev1.Node{older}, false},
+		"it has a name unknown here": {[]*corev1.Node{again, later}, true},
+	} {
 		t.Run(title, func(t *testing.T) {
-			older := nodeNamed("node-0", instance)
-			older.Labels, older.CreationTimestamp = nil, metav1.NewTime(start.Add(-time.Minute))
-			labeled := nodeNamed("node-1", instance)
-			w := newWorld(t, declared("n", "one"), labeled)
+			w := newWorld(t, declared("n", "one"), labeled.DeepCopy())
 			w.reconcile("node-1")
-			w.must(w.api.Delete(t.Context(), labeled))
-			w.must(w.api.Create(t.Context(), older))
-			live := []client.Object{older.DeepCopy(), declared("n", "one")}
-			if registered {
-				live = append(live, nodeNamed("node-1", instance))
+			w.must(w.api.Delete(t.Context(), labeled.DeepCopy()))
+			cached := older.DeepCopy()
+			w.must(w.api.Create(t.Context(), cached))
+			live := []client.Object{declared("n", "one")}
+			for _, n := range tc.live {
+				o := n.DeepCopy()
+				if n == older {
+					o.UID = cached.UID
+				}
+				live = append(live, o)
 			}
 			for _, o := range w.objects() {
 				live = append(live, &o)
@@ -313,8 +326,8 @@ func TestAnObjectStaysForANodeThatTheCacheLacks(t *testing.T) {
 			w.live = controllertest.API(t, live...)
 			w.restart(func(*node.Options) {})
 			w.once("node-0")
-			if lives := len(w.names()) > 0; lives != registered {
-				t.Errorf("the object lives: %t, want %t", lives, registered)
+			if stays := len(w.names()) > 0; stays != tc.stays {
+				t.Errorf("the object stays: %t, want %t", stays, tc.stays)
 			}
 		})
 	}

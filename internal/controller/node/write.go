@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -159,9 +158,9 @@ func (r *Reconciler) confirm(ctx context.Context, g gathered, c *confirmation) e
 	return nil
 }
 
-// liveNodes reads the Nodes of the instance from the API server: those that the cache has, and those that objects name,
-// since the cache may lack a Node that registered again. None is left if the Node itself is gone or has another
-// instance now: then nothing is deleted.
+// liveNodes reads the Nodes of the instance from the API server: those that the cache has, and those that objects name.
+// None is left, so that nothing is deleted, if the instance has another oldest Node, or if the cache is behind: it may
+// lack further Nodes of the instance then. An event follows when it has them.
 func (r *Reconciler) liveNodes(ctx context.Context, g gathered) ([]render.Registration, error) {
 	names := map[string]bool{}
 	for _, known := range g.in.Nodes {
@@ -173,13 +172,15 @@ func (r *Reconciler) liveNodes(ctx context.Context, g gathered) ([]render.Regist
 	delete(names, "")
 	var live []corev1.Node
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		var node corev1.Node
-		err := r.Reader.Get(ctx, client.ObjectKey{Name: name}, &node)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
+		var cached, node corev1.Node
+		if err := client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Name: name}, &cached)); err != nil {
 			return nil, err
+		}
+		if err := client.IgnoreNotFound(r.Reader.Get(ctx, client.ObjectKey{Name: name}, &node)); err != nil {
+			return nil, err
+		}
+		if cached.UID != node.UID || cached.Spec.ProviderID != node.Spec.ProviderID {
+			return nil, nil
 		}
 		if ref, err := eni.ServedInstance(node.Spec.ProviderID, node.Labels); err == nil && ref.ID == g.in.Instance.ID {
 			live = append(live, node)

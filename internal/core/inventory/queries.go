@@ -20,13 +20,22 @@ func (v *Inventory) Of(instanceID string) []Record {
 
 // Interface returns the last known state of an owned interface or a launch interface.
 func (v *Inventory) Interface(id string) (eni.Interface, bool) {
-	if e, known := v.entries[id]; known {
-		return e.Clone(), true
+	known, is := v.Find(id)
+	return known.Interface, is
+}
+
+// Find returns the record of an interface, an owned one or a launch interface.
+func (v *Inventory) Find(id string) (Record, bool) {
+	if owned, is := v.Record(id); is {
+		return owned, true
 	}
-	if b, known := v.launched.get(id); known {
-		return b.Clone(), true
+	launched, is := v.launched.get(id)
+	if !is {
+		return Record{}, false
 	}
-	return eni.Interface{}, false
+	r := launched.Record
+	r.Interface = r.Clone()
+	return r, true
 }
 
 // RecentlyCreated reports whether EC2's Describe calls may still omit the interface because it is new.

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
@@ -56,8 +57,15 @@ func (p *planner) forget(s step) step {
 // The times of the API server are whole seconds.
 func (p *planner) isOlder(m *item) bool { return m.Since.Before(p.Era.Since.Truncate(time.Second)) }
 
-// forgetMissing is the rule for an interface that is being removed and that EC2 does not show.
+// forgetMissing is the rule for an interface that is being removed and that EC2 does not show. A controller with an old
+// cache may have created another one for the object after it vanished. It is not attached, since no object records it.
 func (p *planner) forgetMissing(s step) step {
+	again := slices.IndexFunc(p.Interfaces, func(r inventory.Record) bool {
+		return r.CreatedFor == s.Key.UID && r.ID != s.m.ENIID && !r.Missing
+	})
+	if again >= 0 {
+		return s.act(Delete{Key: s.Key, InterfaceID: p.Interfaces[again].ID, Why: message.WhyRemoved(p.ended)})
+	}
 	if s.m.ENIID != "" && p.Attempts[s.Key.UID].Deleted == s.m.ENIID {
 		s.gone = true // by EC2's answer
 		return s

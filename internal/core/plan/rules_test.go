@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
 )
@@ -119,6 +120,31 @@ func TestEveryRuleWithoutAnInterface(t *testing.T) {
 			got := outcomes{outcome(plan.Serve), outcome(plan.Release), outcome(plan.Keep)}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("by goal (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAVanishedInterfaceThatWasCreatedAgain has an object that is being deleted. EC2 lacks its interface, and a controller
+// with an old cache created another one with the object's client token.
+func TestAVanishedInterfaceThatWasCreatedAgain(t *testing.T) {
+	t.Parallel()
+	of := object(plan.Release, 0, 1, "eni-1")
+	for name, tc := range map[string]struct {
+		createdFor identity.UID
+		missing    bool
+		want       string
+	}{
+		"it is unattached":         {of.Key.UID, false, "delete eni-2: its NetworkInterface is being deleted"},
+		"it is gone as well":       {of.Key.UID, true, "Pending NotVisible, gone"},
+		"only its tags name it so": {"", false, "Pending NotVisible, gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			again := unattached("eni-2", of)
+			again.CreatedFor, again.Missing = tc.createdFor, tc.missing
+			if got := words(plan.Compute([]plan.Interface{of}, facts(again), start)); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}
