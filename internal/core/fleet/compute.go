@@ -188,18 +188,18 @@ func (s survey) replacements(busy map[string]bool) (replaced []Object) {
 	return replaced
 }
 
-// deletions returns the live objects that a rollout gave a turn.
+// deletions returns the live objects that a rollout gave a turn, one of an instance at a time.
 func (s survey) deletions(turns []Turn) (deleted []Deletion) {
 	if s.n.Paused {
 		return nil
 	}
 	for at := range s.instances {
 		i := &s.instances[at]
-		for _, o := range i.serving {
-			if !o.Deleting && !i.Paused && len(i.drift[o.Name]) > 0 && hasTurn(turns, o) {
-				deleted = append(deleted, Deletion{Name: o.Name, UID: o.UID, Version: o.Version, Replaces: true,
-					Why: "it is replaced: " + explain(i.drift[o.Name][0])})
-			}
+		all := i.outdated()
+		if n := slices.IndexFunc(all, func(o Object) bool { return hasTurn(turns, o) }); n >= 0 {
+			o := all[n]
+			deleted = append(deleted, Deletion{Name: o.Name, UID: o.UID, Version: o.Version, Replaces: true,
+				Why: "it is replaced: " + explain(i.drift[o.Name][0])})
 		}
 	}
 	return deleted

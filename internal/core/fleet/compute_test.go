@@ -141,15 +141,23 @@ func TestARolloutReplacesOneInterfaceOfANodeAtATime(t *testing.T) {
 	}
 }
 
-// TestAStalledInterfaceIsReplacedFirst has two interfaces with drift on the node. The other one serves meanwhile.
+// TestAStalledInterfaceIsReplacedFirst has two interfaces with drift on the node. The other one serves meanwhile, also
+// if its turn is older.
 func TestAStalledInterfaceIsReplacedFirst(t *testing.T) {
-	objects, instances := fleetOf(nodeENI("subnet-a", "subnet-b"), 1)
-	n := nodeENI("subnet-a", "subnet-b")
-	n.FirstSlot, n.ExactSlot = eni.Slot{Device: 5}, true
-	objects[1].Ready, objects[1].Stalled = false, true
-	out := fleet.Compute(n, rendered(n, objects), instances, now)
-	if diff := cmp.Diff([]string{"1/1"}, names(out.Delete)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	for title, turns := range map[string]func(o fleet.Object) []fleet.Turn{
+		"no turn is given":     func(fleet.Object) []fleet.Turn { return nil },
+		"the other one has it": func(o fleet.Object) []fleet.Turn { return []fleet.Turn{{o.Spec.InstanceID, o.Name, o.UID}} },
+	} {
+		t.Run(title, func(t *testing.T) {
+			objects, instances := fleetOf(nodeENI("subnet-a", "subnet-b"), 1)
+			n := nodeENI("subnet-a", "subnet-b")
+			n.FirstSlot, n.ExactSlot, n.Turns = eni.Slot{Device: 5}, true, turns(objects[0])
+			objects[1].Ready, objects[1].Stalled = false, true
+			out := fleet.Compute(n, rendered(n, objects), instances, now)
+			if diff := cmp.Diff([]string{"1/1"}, names(out.Delete)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -185,24 +185,31 @@ func (i *surveyed) notReady() bool {
 	return slices.ContainsFunc(i.objects, func(o Object) bool { return o.InstanceNotReady })
 }
 
-// replaceable returns the object of the instance that a rollout replaces first, or nil. An instance that lacks an
-// interface loses no other one, and that one only if a replacement alone can correct all that it lacks.
-// No other NodeENI may have a turn on the instance, and everything must be known that the new interface needs.
+// replaceable returns the object of the instance that a rollout replaces first, or nil. No other NodeENI may have a turn
+// on the instance.
 func (i *surveyed) replaceable() *Object {
-	if i.Paused || i.Busy || !i.placed.Complete || i.placed.GroupProblem != nil || i.missing > 0 || i.deleting() {
+	all := i.outdated()
+	if i.Busy || len(all) == 0 {
 		return nil
 	}
-	candidates := i.serving
+	return &all[0]
+}
+
+// outdated returns the objects of the instance of which a rollout may replace one now. An instance that lacks an
+// interface loses no other one, and that one only if a replacement alone can correct all that it lacks. Everything must
+// be known that the new interface needs.
+func (i *surveyed) outdated() []Object {
+	if i.Paused || !i.placed.Complete || i.placed.GroupProblem != nil || i.missing > 0 || i.deleting() {
+		return nil
+	}
+	all := slices.Clone(i.serving)
 	if i.down() {
-		candidates = slices.DeleteFunc(slices.Clone(candidates), func(o Object) bool { return !lacking(o) })
-		if slices.ContainsFunc(candidates, func(o Object) bool { return !i.isDrifted(o) || !waitsForPerson(o) }) {
+		all = slices.DeleteFunc(all, func(o Object) bool { return !lacking(o) })
+		if slices.ContainsFunc(all, func(o Object) bool { return !i.isDrifted(o) || !waitsForPerson(o) }) {
 			return nil
 		}
 	}
-	if at := slices.IndexFunc(candidates, i.isDrifted); at >= 0 {
-		return &candidates[at]
-	}
-	return nil
+	return slices.DeleteFunc(all, func(o Object) bool { return !i.isDrifted(o) })
 }
 
 // waitsForPerson reports whether an attached interface gets as declared only if a person changes something.
