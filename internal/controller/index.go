@@ -22,9 +22,16 @@ const addressENIs = "eniIDs"
 // InstanceIDs is the index of Nodes by instance.
 const InstanceIDs = "instanceIDs"
 
-// Index indexes Nodes by instance, FloatingAddresses by interface, and NetworkInterfaces as package object does.
+// withoutInstance is the index of the Nodes without a providerID.
+const withoutInstance = "withoutInstance"
+
+// Index indexes Nodes by instance and those without one, FloatingAddresses by interface, and NetworkInterfaces as
+// package object does.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &corev1.Node{}, InstanceIDs, Indexed); err != nil {
+		return err
+	}
+	if err := indexer.IndexField(ctx, &corev1.Node{}, withoutInstance, lacksInstance); err != nil {
 		return err
 	}
 	if err := indexer.IndexField(ctx, &v1alpha1.FloatingAddress{}, addressENIs, Indexed); err != nil {
@@ -46,9 +53,21 @@ func Indexed(o client.Object) []string {
 	return nil
 }
 
+func lacksInstance(o client.Object) []string {
+	if node, is := o.(*corev1.Node); is && node.Spec.ProviderID == "" {
+		return []string{"true"}
+	}
+	return nil
+}
+
 // OfInstance is the list option for the Nodes of an instance.
 func OfInstance(id string) client.ListOption {
 	return client.MatchingFields{InstanceIDs: id}
+}
+
+// OfNoInstance is the list option for the Nodes without a providerID, which the cloud provider sets later.
+func OfNoInstance() client.ListOption {
+	return client.MatchingFields{withoutInstance: "true"}
 }
 
 // AddressesOn is the list option for the FloatingAddresses whose pods use an interface, or that were assigned to it.

@@ -293,15 +293,16 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 func TestAnObjectStaysForANodeThatTheCacheLacks(t *testing.T) {
 	older, labeled, later := nodeNamed("node-0", instance), nodeNamed("node-1", instance), nodeNamed("node-2", instance)
 	older.Labels, older.CreationTimestamp = nil, metav1.NewTime(start.Add(-time.Minute))
-	again := older.DeepCopy()
-	again.UID = "again"
+	again, unnamed := older.DeepCopy(), later.DeepCopy()
+	again.UID, unnamed.Spec.ProviderID = "again", ""
 	for title, tc := range map[string]struct {
-		live  []*corev1.Node
-		stays bool
+		live, cached []*corev1.Node
+		stays        bool
 	}{
-		"the API server has it":      {[]*corev1.Node{older, labeled}, true},
-		"the API server has none":    {[]*corev1.Node{older}, false},
-		"it has a name unknown here": {[]*corev1.Node{again, later}, true},
+		"the API server has it":      {[]*corev1.Node{older, labeled}, nil, true},
+		"the API server has none":    {[]*corev1.Node{older}, nil, false},
+		"it has a name unknown here": {[]*corev1.Node{again, later}, nil, true},
+		"it had no providerID":       {[]*corev1.Node{older, later}, []*corev1.Node{unnamed}, true},
 	} {
 		t.Run(title, func(t *testing.T) {
 			w := newWorld(t, declared("n", "one"), labeled.DeepCopy())
@@ -309,6 +310,9 @@ func TestAnObjectStaysForANodeThatTheCacheLacks(t *testing.T) {
 			w.must(w.api.Delete(t.Context(), labeled.DeepCopy()))
 			cached := older.DeepCopy()
 			w.must(w.api.Create(t.Context(), cached))
+			for _, n := range tc.cached {
+				w.must(w.api.Create(t.Context(), n.DeepCopy()))
+			}
 			live := []client.Object{declared("n", "one")}
 			for _, n := range tc.live {
 				o := n.DeepCopy()

@@ -57,6 +57,9 @@ func (r *Reconciler) write(ctx context.Context, g gathered, writes []render.Writ
 		failed = append(failed, err)
 	}
 	r.RefusedWrites.Settle(refusedKind, g.node.Name, refused)
+	if confirmed.behind {
+		wait = sooner(wait, behindRecheck)
+	}
 	return wait, errors.Join(failed...)
 }
 
@@ -117,10 +120,13 @@ func (r *Reconciler) report(ctx context.Context, o *v1alpha1.NetworkInterface, d
 	return nil
 }
 
-// confirmation says which objects are deleted according to the API server itself.
+// behindRecheck is the time until a deletion is decided again that a cache behind the API server prevented.
+const behindRecheck = 5 * time.Second
+
+// confirmation says which objects are deleted according to the API server itself: none if the cache is behind it.
 type confirmation struct {
-	done    bool
-	deletes map[string]bool
+	done, behind bool
+	deletes      map[string]bool
 }
 
 // confirm renders again with the Nodes, the NodeENIs and the objects from the API server itself, once for all
@@ -131,7 +137,7 @@ func (r *Reconciler) confirm(ctx context.Context, g gathered, c *confirmation) e
 	if c.done {
 		return nil
 	}
-	nodes, err := r.liveNodes(ctx, g)
+	nodes, behind, err := r.liveNodes(ctx, g)
 	if err != nil {
 		return fmt.Errorf("confirm that node %s must lose an interface: %w", g.node.Name, err)
 	}
@@ -149,7 +155,7 @@ func (r *Reconciler) confirm(ctx context.Context, g gathered, c *confirmation) e
 	for n := range objects.Items {
 		in.Objects = append(in.Objects, object.Rendered(&objects.Items[n]))
 	}
-	c.done, c.deletes = true, map[string]bool{}
+	c.done, c.behind, c.deletes = true, behind, map[string]bool{}
 	for _, w := range render.Node(in) {
 		if w.Verb == render.Delete || w.Verb == render.LetGo {
 			c.deletes[w.UID] = true
@@ -160,9 +166,16 @@ func (r *Reconciler) confirm(ctx context.Context, g gathered, c *confirmation) e
 
 // liveNodes reads the Nodes of the instance from the API server: those that the cache has, and those that objects name.
 // None is left, so that nothing is deleted, if the instance has another oldest Node, or if the cache is behind: it may
-// lack further Nodes of the instance then. An event follows when it has them.
-func (r *Reconciler) liveNodes(ctx context.Context, g gathered) ([]render.Registration, error) {
+// lack further Nodes of the instance then. A Node without a providerID in the cache may be one by now.
+func (r *Reconciler) liveNodes(ctx context.Context, g gathered) (live []render.Registration, behind bool, err error) {
+	var unnamed corev1.NodeList
+	if err := r.Client.List(ctx, &unnamed, controller.OfNoInstance(), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, false, err
+	}
 	names := map[string]bool{}
+	for n := range unnamed.Items {
+		names[unnamed.Items[n].Name] = true
+	}
 	for _, known := range g.in.Nodes {
 		names[known.Name] = true
 	}
@@ -170,27 +183,27 @@ func (r *Reconciler) liveNodes(ctx context.Context, g gathered) ([]render.Regist
 		names[o.Spec.NodeName] = true
 	}
 	delete(names, "")
-	var live []corev1.Node
+	var nodes []corev1.Node
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		var cached, node corev1.Node
 		if err := client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Name: name}, &cached)); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if err := client.IgnoreNotFound(r.Reader.Get(ctx, client.ObjectKey{Name: name}, &node)); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if cached.UID != node.UID || cached.Spec.ProviderID != node.Spec.ProviderID {
-			return nil, nil
+			return nil, true, nil
 		}
 		if ref, err := eni.ServedInstance(node.Spec.ProviderID, node.Labels); err == nil && ref.ID == g.in.Instance.ID {
-			live = append(live, node)
+			nodes = append(nodes, node)
 		}
 	}
-	slices.SortFunc(live, controller.CompareNodes)
-	if len(live) == 0 || live[0].Name != g.node.Name {
-		return nil, nil
+	slices.SortFunc(nodes, controller.CompareNodes)
+	if len(nodes) == 0 || nodes[0].Name != g.node.Name {
+		return nil, false, nil
 	}
-	return registrations(live), nil
+	return registrations(nodes), false, nil
 }
 
 // liveNodeENIs reads the NodeENIs from the API server. One that is gone is not among them: its objects are orphans. One
