@@ -24,6 +24,7 @@ func (c *cluster) deleteInterfaces() {
 		chosen = c.api.all(netInterfaces)
 	}
 	r.covers.Actors[deletesInterface]++
+	r.noteSuccessors() // time may have passed since the last event
 	keep := r.chance(0.15)
 	for _, object := range chosen {
 		if keep {

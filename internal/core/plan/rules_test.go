@@ -125,6 +125,22 @@ func TestEveryRuleWithoutAnInterface(t *testing.T) {
 	}
 }
 
+// TestAnUnattachedInterfaceThatIsHeldIsReadOnce has an object that is being deleted. No event says that its instance has
+// ended.
+func TestAnUnattachedInterfaceThatIsHeldIsReadOnce(t *testing.T) {
+	t.Parallel()
+	of := object(plan.Release, 0, 1, "eni-1")
+	of.Held = true
+	f := facts(unattached("eni-1", of))
+	if p := plan.Compute([]plan.Interface{of}, f, start); p.NeedsRead || p.Interfaces[0].Problem.Reason != plan.InUseByPods {
+		t.Errorf("after a read: read %t, %q, want no other one and %q", p.NeedsRead, p.Interfaces[0].Problem.Reason, plan.InUseByPods)
+	}
+	f.Snapshot = nil
+	if p := plan.Compute([]plan.Interface{of}, f, start); !p.NeedsRead {
+		t.Error("the instance is not read")
+	}
+}
+
 // TestAVanishedInterfaceThatWasCreatedAgain has an object that is being deleted. EC2 lacks its interface, and a controller
 // with an old cache created another one with the object's client token.
 func TestAVanishedInterfaceThatWasCreatedAgain(t *testing.T) {
