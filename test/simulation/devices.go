@@ -102,17 +102,26 @@ func (h *podHost) loseCheckpoint() {
 	}
 }
 
-// noteForgotten records that nothing names a bound device any more: its interface lost its object, or has another one
-// that no agent has answered, while the checkpoint was lost. The agent cannot know the device then.
+// noteForgotten records that nothing names a bound device any more: the checkpoint was lost, and the interface has no
+// object, or one in which no agent has reported the device as bound. The agent cannot know the device then.
 func (h *podHost) noteForgotten(id string) {
 	isSaved := func(saved podnet.Saved) bool { return saved.ENI == id && saved.Device != "" }
 	object := h.c.api.interfaceOf(id)
 	switch {
 	case h.checkpoint != nil && slices.ContainsFunc(h.checkpoint.Held, isSaved):
 		delete(h.unsaved, id)
-	case h.unsaved[id] && (object == nil || object.Status.Node == nil):
+	case h.unsaved[id] && !reportsBound(object):
 		h.forgotten[id] = true
 	}
+}
+
+// reportsBound reports whether an agent has reported the device of an object as bound, or about to be.
+func reportsBound(n *v1alpha1.NetworkInterface) bool {
+	if n == nil || n.Status.Node == nil || n.Status.Node.Link == nil {
+		return false
+	}
+	state := n.Status.Node.Link.State
+	return state == v1alpha1.LinkBound || state == v1alpha1.LinkBinding
 }
 
 // endPrograms lets users end all programs.
