@@ -21,8 +21,10 @@ import (
 // awaitsPerson reports whether an object says that a person must act because several interfaces have its tags: EC2 does
 // not say which of them is the one that was created for it.
 func (c *cluster) awaitsPerson(i eni.Interface) bool {
-	n := c.api.interfaceWith(types.UID(i.Tags[identity.TagUID]))
-	return n != nil && c.hasCopies(n)
+	return slices.ContainsFunc(c.api.interfaces(), func(n *v1alpha1.NetworkInterface) bool {
+		mayTakeOver := n.Status.ENIID == "" && n.Name == i.Tags[identity.TagInterface]
+		return (mayTakeOver || string(n.UID) == i.Tags[identity.TagUID]) && c.hasCopies(n)
+	})
 }
 
 // awaitsNode reports whether an interface was made for an object that waits for a Node of its instance. The answer was

@@ -149,7 +149,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 		return
 	case n != nil && c == p.cluster && n.Final():
 	case n != nil && strings.HasPrefix(q.action, "Detach") && r.isStuck(q, i):
-	case n == nil && r.wasFinal(i.ID):
+	case (n == nil || r.justReturned(n)) && r.wasFinal(i.ID):
 	case q.action == "DeleteNetworkInterface" && r.wasUnowned(n, i):
 		r.collecting(p, q, i)
 	default:
