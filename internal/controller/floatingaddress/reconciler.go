@@ -174,6 +174,13 @@ func (r *Reconciler) take(instanceID string) (until time.Time, taken bool) {
 	return r.pace.Take(instanceID, r.Now())
 }
 
+// done ends a change of the addresses on an instance.
+func (r *Reconciler) done(instanceID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pace.Done(instanceID)
+}
+
 // giveBack ends the wait after a change that made no call.
 func (r *Reconciler) giveBack(instanceID string) {
 	r.mu.Lock()
@@ -254,6 +261,7 @@ func (r *Reconciler) forget(name string) {
 
 // change makes the call for an address, together with those for the other addresses on the instance that are due.
 func (r *Reconciler) change(ctx context.Context, one *decision) error {
+	defer r.done(one.instanceID)
 	calls := map[call][]*decision{}
 	var order []call
 	due, err := r.due(ctx, one)

@@ -290,6 +290,23 @@ func TestPace(t *testing.T) {
 		if taken != (step.until == 0) || !taken && !until.Equal(start.Add(step.until)) {
 			t.Errorf("%s: it changes: %t, or after %s, want %s", step.what, taken, until.Sub(start), step.until)
 		}
+		p.Done(step.instance)
+	}
+}
+
+// TestNoChangeBeginsBesideAnother has a change that takes longer than the interval. It may include further addresses.
+func TestNoChangeBeginsBesideAnother(t *testing.T) {
+	var p floating.Pace
+	p.Take("i-1", start)
+	p.Take("i-1", start.Add(floating.Gathering))
+	later := start.Add(time.Minute)
+	if until, taken := p.Take("i-1", later); taken || !until.Equal(later.Add(floating.MoveInterval)) {
+		t.Errorf("beside a change: it changes: %t, or %s later", taken, until.Sub(later))
+	}
+	p.Done("i-1")
+	p.Take("i-1", later)
+	if _, taken := p.Take("i-1", later.Add(floating.Gathering)); !taken {
+		t.Error("it does not change after the other one")
 	}
 }
 

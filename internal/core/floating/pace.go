@@ -21,17 +21,25 @@ type Pace struct {
 	pruned time.Time
 }
 
-// turn is the last change on an instance, and the time of the next one; zero if none is due.
-type turn struct{ begun, next time.Time }
+// turn is the last change on an instance, and the time of the next one; zero if none is due. The last change is under
+// way until it ended.
+type turn struct {
+	begun, next time.Time
+	underWay    bool
+}
 
-// Take reports whether addresses on an instance may change now, and counts the change. Otherwise it returns when, and
-// all changes that are due until then go together.
+// Take reports whether addresses on an instance may change now, and counts the change, until [Pace.Done]. Otherwise it
+// returns when to ask again, and all changes that are due until then go together. A change may include addresses of
+// other reconciliations, and so none begins beside it.
 func (p *Pace) Take(instanceID string, now time.Time) (until time.Time, taken bool) {
 	if p.turns == nil {
 		p.turns = map[string]turn{}
 	}
 	p.prune(now)
 	t := p.turns[instanceID]
+	if t.underWay {
+		return now.Add(MoveInterval), false
+	}
 	if t.next.IsZero() {
 		t.next = now.Add(Gathering)
 		if earliest := t.begun.Add(MoveInterval); earliest.After(t.next) {
@@ -39,10 +47,17 @@ func (p *Pace) Take(instanceID string, now time.Time) (until time.Time, taken bo
 		}
 	}
 	if taken = !now.Before(t.next); taken {
-		t = turn{begun: now}
+		t = turn{begun: now, underWay: true}
 	}
 	p.turns[instanceID] = t
 	return t.next, taken
+}
+
+// Done ends a change.
+func (p *Pace) Done(instanceID string) {
+	t := p.turns[instanceID]
+	t.underWay = false
+	p.turns[instanceID] = t
 }
 
 // GiveBack ends the interval of a change that was not made: the next one waits for no others.
@@ -57,6 +72,6 @@ func (p *Pace) prune(now time.Time) {
 	}
 	p.pruned = now
 	maps.DeleteFunc(p.turns, func(_ string, t turn) bool {
-		return now.Sub(t.begun) >= MoveInterval && now.Sub(t.next) >= MoveInterval
+		return !t.underWay && now.Sub(t.begun) >= MoveInterval && now.Sub(t.next) >= MoveInterval
 	})
 }
