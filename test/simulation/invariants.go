@@ -150,6 +150,7 @@ func (r *run) changed(c *cluster, k kind, change change) {
 	case k == netInterfaces:
 		r.noteObject(c, change)
 	case k == floatingAddresses && change.after == nil:
+		delete(r.followers.arrived, c.name+" "+change.name()) // agents that restart do not know the order any more
 		r.noteEndOf(change.before.(*v1alpha1.FloatingAddress))
 		return
 	case k != nodeENIs || change.before == nil:
