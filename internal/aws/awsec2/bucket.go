@@ -261,7 +261,7 @@ func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight--
-	if class != eni.Throttled || sentAt.Before(s.lastEmpty) {
+	if class != eni.Throttled || !sentAt.After(s.lastEmpty) {
 		return
 	}
 	now := time.Now()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"sync"
@@ -187,6 +188,35 @@ func TestStorm(t *testing.T) {
 			t.Errorf("%d requests in 10 s, a minute after the refusals ended", got)
 		}
 		wg.Wait()
+	})
+}
+
+// TestABatchIsRefusedOnce makes EC2 refuse all requests of a batch at one moment: that says as much as one refusal.
+func TestABatchIsRefusedOnce(t *testing.T) {
+	const batch = 4
+	synctest.Test(t, func(t *testing.T) {
+		var arrived sync.WaitGroup
+		arrived.Add(batch)
+		refuse := func(request) reply {
+			arrived.Done()
+			arrived.Wait()
+			return reply{code: "RequestLimitExceeded", status: 503}
+		}
+		client := (&fake{answer: refuse}).client(t, awsec2.Options{Share: 0.8})
+		time.Sleep(time.Second) // the bucket counts as full at the start
+		ctx, cancel := context.WithCancel(t.Context())
+		var requests sync.WaitGroup
+		for range batch {
+			requests.Go(func() { _ = client.DeleteInterface(ctx, "eni-1") })
+		}
+		synctest.Wait()
+		for _, b := range client.Buckets() {
+			if b.Action == "DeleteNetworkInterface" && math.Abs(b.Share-0.4) > 0.01 {
+				t.Errorf("the share is %.2f, want half of 0.8", b.Share)
+			}
+		}
+		cancel()
+		requests.Wait()
 	})
 }
 
