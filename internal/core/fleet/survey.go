@@ -195,7 +195,7 @@ func (i *surveyed) replaceable() *Object {
 	return &all[0]
 }
 
-// outdated returns the objects of the instance of which a rollout may replace one now. An instance that lacks an
+// outdated returns the objects of the instance that a rollout may replace now, one at a time. An instance that lacks an
 // interface loses no other one, and that one only if a replacement alone can correct all that it lacks. Everything must
 // be known that the new interface needs.
 func (i *surveyed) outdated() []Object {

@@ -294,14 +294,14 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestNoChangeBeginsBesideAnother has a change that takes longer than the interval. It may include further addresses.
-func TestNoChangeBeginsBesideAnother(t *testing.T) {
+// TestOneChangeOfAnInstanceAtATime has a change that takes longer than the interval. It may include further addresses.
+func TestOneChangeOfAnInstanceAtATime(t *testing.T) {
 	var p floating.Pace
 	p.Take("i-1", start)
 	p.Take("i-1", start.Add(floating.Gathering))
 	later := start.Add(time.Minute)
 	if until, taken := p.Take("i-1", later); taken || !until.Equal(later.Add(floating.MoveInterval)) {
-		t.Errorf("beside a change: it changes: %t, or %s later", taken, until.Sub(later))
+		t.Errorf("during a change: it changes: %t, or %s later", taken, until.Sub(later))
 	}
 	p.Done("i-1")
 	p.Take("i-1", later)

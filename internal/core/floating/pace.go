@@ -30,7 +30,7 @@ type turn struct {
 
 // Take reports whether addresses on an instance may change now, and counts the change, until [Pace.Done]. Otherwise it
 // returns when to ask again, and all changes that are due until then go together. A change may include addresses of
-// other reconciliations, and so none begins beside it.
+// other reconciliations, and so no second one begins on the instance meanwhile.
 func (p *Pace) Take(instanceID string, now time.Time) (until time.Time, taken bool) {
 	if p.turns == nil {
 		p.turns = map[string]turn{}
