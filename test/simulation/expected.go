@@ -116,8 +116,8 @@ func (c *cluster) removable(n *v1alpha1.NetworkInterface) bool {
 	return c.removableFor(nodeENI, n)
 }
 
-// orphanedAt is when the NodeENI of an object ended. An object that returned with a restored etcd keeps the time that it
-// had before.
+// orphanedAt is when the NodeENI of an object ended. An object that returned with a restored etcd keeps the time that
+// it recorded.
 func (c *cluster) orphanedAt(n *v1alpha1.NetworkInterface) time.Time {
 	since := c.lostAt[n.Spec.NodeENI.Name]
 	orphaned := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionOrphaned)

@@ -185,8 +185,8 @@ func (i *surveyed) notReady() bool {
 	return slices.ContainsFunc(i.objects, func(o Object) bool { return o.InstanceNotReady })
 }
 
-// replaceable returns the object of the instance that a rollout replaces first, or nil. No other NodeENI may have a turn
-// on the instance.
+// replaceable returns the object of the instance that a rollout replaces first, or nil. No other NodeENI may have a
+// turn on the instance.
 func (i *surveyed) replaceable() *Object {
 	all := i.outdated()
 	if i.Busy || len(all) == 0 {

@@ -100,8 +100,8 @@ func (p *planner) awaitReturn(s step) step {
 	return s.requeue(p.now.Add(ForcedDetachAfter))
 }
 
-// delete deletes an unattached interface, once EC2 allows it. One that is held may have left an instance that has ended,
-// which only a read of the instance shows.
+// delete deletes an unattached interface, once EC2 allows it. One that is held may have left an instance that has
+// ended, which only a read of the instance shows.
 func (p *planner) delete(s step) step {
 	switch {
 	case p.isHeld(s.m):
