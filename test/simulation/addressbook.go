@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -173,12 +174,19 @@ func (h *podHost) writeAddress(object *v1alpha1.FloatingAddress, write podaddres
 	}
 	h.book.seen[name] = after
 	if write == podaddress.Hold {
-		h.c.run.followers.heldSince[h.c.name+" "+name] = h.c.run.now
-		if h.came[name] {
-			h.c.run.followers.arrived[h.c.name+" "+name] = mine.ENIID
+		followers, key := h.c.run.followers, h.c.name+" "+name
+		if h.came[name] || h.isNew(mine.ENIID, followers.heldSince[key]) {
+			followers.arrived[key] = mine.ENIID
 		}
+		followers.heldSince[key] = h.c.run.now
 		delete(h.came, name)
 		h.noteHeld(netip.MustParseAddr(object.Spec.Address), mine)
 	}
 	return nil
+}
+
+// isNew reports whether an interface got its object after a time. Its addresses come up for the agent then.
+func (h *podHost) isNew(id string, since time.Time) bool {
+	n := h.c.api.interfaceOf(id)
+	return n != nil && !n.CreationTimestamp.Time.Before(since.Truncate(time.Second))
 }
