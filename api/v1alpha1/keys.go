@@ -37,6 +37,11 @@ const NodeConditionDrifted = "networking.k8s.aws/Drifted"
 // FieldOwnerAgent is the field owner under which an agent applies status.node of the NetworkInterfaces of its node.
 const FieldOwnerAgent = "multieni-agent"
 
+// NetworkInterfacesAnnotation on a Node has the names of the NetworkInterfaces of its instance, separated by commas. The
+// agent watches these objects. The controller adds each object before its interface is attached, and may leave the name
+// of one that is gone.
+const NetworkInterfacesAnnotation = "networking.k8s.aws/networkinterfaces"
+
 // Keys that the agent writes on its Node.
 const (
 	// NodeConditionInterfacesReady is the type of the Node condition that is True while every required interface is

@@ -28,7 +28,9 @@ func TrimNode(object any) (any, error) {
 		},
 		Spec: corev1.NodeSpec{ProviderID: node.Spec.ProviderID, Taints: node.Spec.Taints},
 	}
-	for _, key := range []string{v1alpha1.PausedAnnotation, v1alpha1.InterfacesAnnotation} {
+	for _, key := range []string{
+		v1alpha1.PausedAnnotation, v1alpha1.InterfacesAnnotation, v1alpha1.NetworkInterfacesAnnotation,
+	} {
 		if value, is := node.Annotations[key]; is {
 			metav1.SetMetaDataAnnotation(&slim.ObjectMeta, key, value)
 		}

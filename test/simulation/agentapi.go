@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,6 +24,8 @@ type agentAPI struct {
 	// read is set once the process has read the objects, and objects are the newest versions that it has read or written.
 	read    bool
 	objects map[string]*v1alpha1.NetworkInterface
+	// seen are the MAC addresses of links for which the process looked for an object.
+	seen map[string]bool
 	// away is set while the API server is not reached.
 	away bool
 }
@@ -37,17 +40,37 @@ func (a *agentAPI) known() (all []*v1alpha1.NetworkInterface) {
 
 func (a *agentAPI) isAway() bool { return a.away || a.host.fixed.agentAway || !a.host.runsAgent() }
 
-// catchUp lets the process read the objects of its instance.
+// catchUp lets the process read the objects that it knows, those that its Node names, and if there is a reason to list
+// them, all of its instance.
 func (a *agentAPI) catchUp() {
 	if a.isAway() {
 		return
 	}
+	node, _ := a.host.c.api.get(nodes, a.host.node).(*corev1.Node)
+	names, named := agent.NamesOn(node, a.host.instance)
+	isNew, known := a.findsLinks(), a.objects
 	a.read, a.objects = true, map[string]*v1alpha1.NetworkInterface{}
 	for _, n := range a.host.c.api.interfaces() {
-		if n.Spec.InstanceID == a.host.instance {
+		if n.Spec.InstanceID == a.host.instance &&
+			(!named || isNew || known[n.Name] != nil || slices.Contains(names, n.Name)) {
 			a.objects[n.Name] = n
 		}
 	}
+}
+
+// findsLinks reports whether the host has a new link that belongs to no known object.
+func (a *agentAPI) findsLinks() (isNew bool) {
+	if a.seen == nil {
+		a.seen = map[string]bool{}
+	}
+	for _, link := range a.host.linkFacts().Links {
+		isKnown := slices.ContainsFunc(a.known(), func(n *v1alpha1.NetworkInterface) bool {
+			return n.Status.MACAddress == link.MAC
+		})
+		isNew = isNew || !isKnown && !a.seen[link.MAC]
+		a.seen[link.MAC] = true
+	}
+	return isNew
 }
 
 // catchUpOne lets the process read one object.
@@ -154,7 +177,7 @@ func (h *podHost) storeReport(report agent.Report, served time.Time) error {
 		return err
 	}
 	h.checkSeen(report, served)
-	h.noteLetGo(n.Status.ENIID, report.Node.Open)
+	h.noteLetGo(n.Status.ENIID, report.Node.Open, served)
 	if h.api.objects != nil {
 		h.api.objects[n.Name] = after.(*v1alpha1.NetworkInterface)
 	}

@@ -305,20 +305,23 @@ func patched(object client.Object, patch []byte) (client.Object, error) {
 	return after, json.Unmarshal(content, after)
 }
 
-// Patch implements [client.SubResourceWriter]: the strategic merge patch of a condition of a Node.
+// Patch implements [client.SubResourceWriter]: the strategic merge patch of a condition and an annotation of a Node.
 func (w statusWriter) Patch(_ context.Context, object client.Object, patch client.Patch,
 	_ ...client.SubResourcePatchOption) error {
 	data, err := patch.Data(object)
 	if err != nil {
 		return err
 	}
-	var body struct{ Status corev1.NodeStatus }
+	var body corev1.Node
 	if err := json.Unmarshal(data, &body); err != nil {
 		return err
 	}
 	return w.p.write(statusOf, object, func() (client.Object, error) {
 		return w.p.api().update(nodes, object.GetName(), "", func(current client.Object) (client.Object, error) {
 			node := current.(*corev1.Node)
+			for key, value := range body.Annotations {
+				metav1.SetMetaDataAnnotation(&node.ObjectMeta, key, value)
+			}
 			for _, c := range body.Status.Conditions {
 				node.Status.Conditions = slices.DeleteFunc(node.Status.Conditions, func(o corev1.NodeCondition) bool {
 					return o.Type == c.Type

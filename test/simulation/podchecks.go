@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
@@ -72,11 +73,11 @@ func (h *podHost) follows(id string, address netip.Addr) bool {
 	return n != nil && slices.ContainsFunc(floatingRanges(n), func(r netip.Prefix) bool { return r.Contains(address) })
 }
 
-// noteLetGo records since when an agent does not hold an interface.
-func (h *podHost) noteLetGo(id string, open bool) {
+// noteLetGo records since when an agent does not hold an interface: since it read what pods have.
+func (h *podHost) noteLetGo(id string, open bool, served time.Time) {
 	if _, was := h.drainedAt[id]; open {
 		delete(h.drainedAt, id)
 	} else if !was {
-		h.drainedAt[id] = h.c.run.now
+		h.drainedAt[id] = served
 	}
 }

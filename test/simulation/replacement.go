@@ -75,7 +75,7 @@ func (r *run) replacing(p *process, q request, i eni.Interface) {
 	s := r.spotOf(i)
 	nodeENI, n := p.cluster.nodeENINamed(s.nodeENI), p.cluster.api.interfaceOf(i.ID)
 	if nodeENI == nil || n == nil || !strings.HasPrefix(q.action, "Detach") || !i.Ready() ||
-		!p.cluster.onlyReplaced(nodeENI, n) {
+		n.Spec.NodeENI.UID != nodeENI.UID || !p.cluster.onlyReplaced(nodeENI, n) {
 		return
 	}
 	if its := nodesIn(p.informers.known(nodes), s.instanceID); len(its) == 0 || !selects(nodeENI, its[0]) {

@@ -23,23 +23,16 @@ import (
 	"github.com/multieni/multieni/internal/core/render"
 )
 
-// writeReadiness writes the differences between a Node and its readiness. The startup taint goes last.
-func (r *Reconciler) writeReadiness(ctx context.Context, g gathered) error {
+// writeReadiness writes the differences between a Node and its readiness, and the names of its objects. The startup
+// taint goes last.
+func (r *Reconciler) writeReadiness(ctx context.Context, g gathered, names []string) error {
 	if !r.concerns(g) {
 		return nil
 	}
-	readiness, node := render.Readiness(r.facts(g)), g.node
-	if condition := r.changedCondition(node, readiness); condition != nil {
-		body, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
-		if err != nil {
-			return err
-		}
-		written := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-		patch := client.RawPatch(types.StrategicMergePatchType, body)
-		if err := r.Client.Status().Patch(ctx, written, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
-			return fmt.Errorf("write condition %s of Node %s: %w", v1alpha1.NodeConditionInterfacesReady, node.Name, err)
-		}
-		node = written
+	readiness := render.Readiness(r.facts(g))
+	node, err := r.writeStatus(ctx, g.node, r.changedCondition(g.node, readiness), names)
+	if err != nil {
+		return err
 	}
 	after := node.DeepCopy()
 	if err := describe(after, readiness.Usable); err != nil {
@@ -57,9 +50,38 @@ func (r *Reconciler) writeReadiness(ctx context.Context, g gathered) error {
 	return nil
 }
 
+// writeStatus writes the condition of a Node, if it changed, with the names of its objects. The API server takes an
+// annotation with a status, so both are one write. A name that is gone waits for the next condition: it costs the agent
+// a silent watch.
+func (r *Reconciler) writeStatus(ctx context.Context, node *corev1.Node, condition *corev1.NodeCondition,
+	names []string,
+) (*corev1.Node, error) {
+	known := strings.Split(node.Annotations[v1alpha1.NetworkInterfacesAnnotation], ",")
+	isMissing := func(name string) bool { return !slices.Contains(known, name) }
+	if condition == nil && !slices.ContainsFunc(names, isMissing) {
+		return node, nil
+	}
+	change := map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{v1alpha1.NetworkInterfacesAnnotation: strings.Join(names, ",")},
+	}}
+	if condition != nil {
+		change["status"] = map[string]any{"conditions": []any{condition}}
+	}
+	body, err := json.Marshal(change)
+	if err != nil {
+		return nil, err
+	}
+	written := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+	patch := client.RawPatch(types.StrategicMergePatchType, body)
+	if err := r.Client.Status().Patch(ctx, written, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+		return nil, fmt.Errorf("write condition %s of Node %s: %w", v1alpha1.NodeConditionInterfacesReady, node.Name, err)
+	}
+	return written, nil
+}
+
 // concerns reports whether a Node gets a readiness. Without the startup taint, an agent and a condition from earlier,
 // nothing would report its links. An interface that was taken over is held until an agent has answered for it. No link
-// appears then, so only the condition makes the agent look for the object.
+// appears then, so only the Node tells the agent of the object.
 func (r *Reconciler) concerns(g gathered) bool {
 	for _, o := range g.objects {
 		report := o.Status.Node

@@ -69,6 +69,29 @@ func TestAReadyNodeIsDescribed(t *testing.T) {
 	}
 }
 
+// TestANodeNamesItsObjects: the agent of a node reads the names of its objects from the Node.
+func TestANodeNamesItsObjects(t *testing.T) {
+	named := func(n *corev1.Node) string { return n.Annotations[v1alpha1.NetworkInterfacesAnnotation] }
+	w := newWorld(t, declared("n", "one"), nodeNamed("node-1", instance))
+	w.reconcile("node-1")
+	object := w.objects()[0].Name
+	if got := named(w.node("node-1")); got != object {
+		t.Errorf("with its first condition the Node names %q, want %s", got, object)
+	}
+	for _, change := range []struct{ why, was, want string }{
+		{"a restored etcd has no name", "", object},
+		{"a name that is gone costs no write of its own", "gone," + object, "gone," + object},
+	} {
+		n := w.node("node-1")
+		n.Annotations[v1alpha1.NetworkInterfacesAnnotation] = change.was
+		w.must(w.api.Update(t.Context(), n))
+		w.reconcile("node-1")
+		if got := named(w.node("node-1")); got != change.want {
+			t.Errorf("%s: %q, want %q", change.why, got, change.want)
+		}
+	}
+}
+
 // TestALostInterfaceBringsTheTaintBackOnRequest loses the link of a ready node.
 func TestALostInterfaceBringsTheTaintBackOnRequest(t *testing.T) {
 	for _, reapply := range []bool{false, true} {

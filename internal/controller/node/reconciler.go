@@ -101,8 +101,10 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (again time.Dur
 		r.forget(name)
 		return 0, nil
 	}
-	wait, failed := r.write(ctx, g, render.Node(g.in))
-	return sooner(g.again, wait), errors.Join(failed, g.unresolved, client.IgnoreNotFound(r.writeReadiness(ctx, g)))
+	writes := render.Node(g.in)
+	wait, failed := r.write(ctx, g, writes)
+	readiness := r.writeReadiness(ctx, g, render.Names(g.in.Objects, writes))
+	return sooner(g.again, wait), errors.Join(failed, g.unresolved, client.IgnoreNotFound(readiness))
 }
 
 // sooner returns the shorter of two waits. Zero means none.

@@ -163,6 +163,20 @@ func Node(in In) []Write {
 	return r.writes
 }
 
+// Names returns the names of the objects of a node and of those that the writes create, sorted.
+func Names(objects []Object, writes []Write) (names []string) {
+	for _, o := range objects {
+		names = append(names, o.Name)
+	}
+	for _, w := range writes {
+		if w.Verb == Create {
+			names = append(names, w.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // rank orders writes: a new interface waits for the slot of one that is being removed, if its object says so before.
 func rank(v Verb) int {
 	if v == Create {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -119,9 +118,6 @@ func (a *API) object(client rest.Interface, of, name string, kind runtime.Object
 			},
 			UpdateFunc: func(was, is any) {
 				a.ended.see(is)
-				if tellsOfInterfaces(was, is) {
-					a.names.want()
-				}
 				if isRelevant(was, is) {
 					a.Wake()
 				}
@@ -139,7 +135,7 @@ func (a *API) Wake() {
 	}
 }
 
-// watch follows the Node, and finds the NetworkInterfaces of its instance, until the context ends. While the API server
+// watch follows the Node, and lists the NetworkInterfaces of its instance on request, until the context ends. While the API server
 // is unreachable it retries with growing backoff, and the last known objects stay.
 func (a *API) watch(ctx context.Context, log *slog.Logger) {
 	a.log = log
@@ -156,8 +152,8 @@ func (a *API) watch(ctx context.Context, log *slog.Logger) {
 	a.addresses.running.Wait()
 }
 
-// Synced reports whether the Node has been read from the API server, or is known not to exist, and the
-// NetworkInterfaces have been listed.
+// Synced reports whether the Node has been read from the API server, or is known not to exist, and the names of the
+// NetworkInterfaces are known.
 func (a *API) Synced() bool { return a.nodes.informer.HasSynced() && a.names.known() }
 
 // nodeObject returns the Node, or nil if there is none. Callers must not change it.
@@ -167,44 +163,25 @@ func (a *API) nodeObject() *corev1.Node {
 	return node
 }
 
-// trim removes fields that the agent never reads. The status of a Node keeps only the capacity that agents write, and
-// the condition that tells of further interfaces.
+// trim removes fields that the agent never reads. The status of a Node keeps only the capacity that agents write.
 func trim(known any) (any, error) {
 	if object, err := meta.Accessor(known); err == nil {
 		object.SetManagedFields(nil)
 	}
 	if node, ok := known.(*corev1.Node); ok {
-		conditions := slices.DeleteFunc(slices.Clone(node.Status.Conditions), func(c corev1.NodeCondition) bool {
-			return c.Type != v1alpha1.NodeConditionInterfacesReady
-		})
-		node.Status = corev1.NodeStatus{Capacity: ownCapacity(node), Conditions: slices.Clip(conditions)}
+		node.Status = corev1.NodeStatus{Capacity: ownCapacity(node)}
 	}
 	return known, nil
 }
 
-// isRelevant reports whether the agent may have to act on a change: of a Node, only on one of its capacity.
+// isRelevant reports whether the agent may have to act on a change: of a Node, only on one of its identity, its capacity
+// and the names of its NetworkInterfaces.
 func isRelevant(was, is any) bool {
 	before, ok := was.(*corev1.Node)
 	now, _ := is.(*corev1.Node)
 	return !ok || before.UID != now.UID || !equality.Semantic.DeepEqual(before.Status.Capacity, now.Status.Capacity) ||
-		before.Spec.ProviderID != now.Spec.ProviderID
-}
-
-// tellsOfInterfaces reports whether a change of the Node may tell of a further interface. The condition does. A label
-// that ends or changes can end the selection of the Node before the condition told of what was made for it: the
-// controller may have been killed in between.
-func tellsOfInterfaces(was, is any) bool {
-	before, ok := was.(*corev1.Node)
-	now, _ := is.(*corev1.Node)
-	if !ok {
-		return false
-	}
-	for key, value := range before.Labels {
-		if got, has := now.Labels[key]; !has || got != value {
-			return true
-		}
-	}
-	return !equality.Semantic.DeepEqual(before.Status.Conditions, now.Status.Conditions)
+		before.Spec.ProviderID != now.Spec.ProviderID ||
+		before.Annotations[v1alpha1.NetworkInterfacesAnnotation] != now.Annotations[v1alpha1.NetworkInterfacesAnnotation]
 }
 
 // patch sends a change of an object, or of one of its subresources, and fills in the changed object.

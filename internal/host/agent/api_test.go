@@ -124,22 +124,25 @@ func TestALinkTellsOfAnotherObject(t *testing.T) {
 	}
 }
 
-// TestALabelThatEndsTellsOfAnotherObject: the controller was killed after it made an interface and before it told of it,
-// and the Node is no longer selected. The interface has no link, and is not removed before the agent has answered.
-func TestALabelThatEndsTellsOfAnotherObject(t *testing.T) {
-	server := serve(t, attached())
-	server.label(map[string]string{"selected": "yes"})
+// TestANodeNamesAnotherObject: an interface without a link that is being deleted waits for the answer of the agent.
+func TestANodeNamesAnotherObject(t *testing.T) {
+	first := attached()
+	server := serve(t, first)
+	server.name(first.Name)
 	runAgent(t, server.URL, &growing{paper: paper{touched: map[int]int{}, events: make(chan struct{})}})
 	server.next() // about the object that was there
 	later := withPods()
 	later.Status.ENIID, later.Status.MACAddress, later.Status.Evidence = "eni-2", "02:00:00:00:00:0b", v1alpha1.EvidenceTakenOver
 	later.DeletionTimestamp = new(metav1.Now())
 	server.put(later)
-	server.label(nil)
+	server.name(first.Name + "," + later.Name)
 	for server.get(later.Name).Status.Node == nil {
 		server.next()
 	}
 	if server.get(later.Name).Status.Node.Open {
 		t.Error("the agent opens an interface that is being deleted")
+	}
+	if lists := server.lists(); lists > 0 {
+		t.Errorf("the agent lists objects %d times that its Node names", lists)
 	}
 }

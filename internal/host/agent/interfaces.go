@@ -8,9 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -26,23 +29,37 @@ const (
 	// listPause is the time between two lists of names, so that a burst of links causes one. listRetry is the time before
 	// another attempt.
 	listPause, listRetry = 500 * time.Millisecond, 2 * time.Second
-	// listAgain is the time after which the names are listed without an event.
+	// listAgain is the time after which the names are listed without an event, if the Node has none.
 	listAgain = 30 * time.Minute
 )
 
-// names are those of the NetworkInterfaces of the instance. The agent lists them when it starts, when a link appears,
-// when the condition of its Node changes, and when a label of its Node ends or changes: a watch by label would cost the
-// API server work for every agent.
+// names are those of the NetworkInterfaces of the instance. The Node has them in an annotation. The agent lists them if
+// it has not, and when a link appears that belongs to none of them: the API server compares the label of each object
+// for a list.
 type names struct {
 	// wanted receives a value when a list is requested.
 	wanted chan struct{}
 
-	// mu guards the fields below: the instance, the one that was listed, and the list that the agent has not taken yet.
+	// mu guards the fields below: the instance, whether the Node has its names, whether its list was requested, the
+	// instance that was listed, and the list that the agent has not taken yet.
 	mu       sync.Mutex
 	instance string
+	named    bool
+	asked    bool
 	listed   string
 	fresh    []v1alpha1.NetworkInterface
 	taken    bool
+}
+
+// NamesOn returns the names that a Node has of the NetworkInterfaces of an instance. It has none of an instance that it
+// does not name itself, or if no controller wrote them yet.
+func NamesOn(node *corev1.Node, instance string) (names []string, has bool) {
+	if node == nil || instanceOf(nil, node) != instance {
+		return nil, false
+	}
+	value, has := node.Annotations[v1alpha1.NetworkInterfacesAnnotation]
+	split := func(r rune) bool { return r == ',' }
+	return strings.FieldsFunc(value, split), has
 }
 
 // want requests a list.
@@ -53,21 +70,35 @@ func (n *names) want() {
 	}
 }
 
-// known reports whether the interfaces of the instance were listed.
+// known reports whether the names are known: the Node has them, or they were listed.
 func (n *names) known() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.instance != "" && n.instance == n.listed
+	return n.instance != "" && (n.named || n.instance == n.listed)
 }
 
-// of sets the instance.
-func (n *names) of(instance string) {
+// of sets the instance and whether the Node has its names. The first time that it has not, it requests a list.
+func (n *names) of(instance string, named bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.instance != instance && instance != "" {
-		n.instance = instance
+	if instance == "" {
+		return
+	}
+	if n.instance != instance {
+		n.instance, n.asked = instance, false
+	}
+	n.named = named
+	if !named && !n.asked {
+		n.asked = true
 		n.want()
 	}
+}
+
+// areOnNode reports whether the Node has the names.
+func (n *names) areOnNode() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.named
 }
 
 // take returns the last list, once.
@@ -87,6 +118,9 @@ func (a *API) keepNames(ctx context.Context) {
 			return
 		case <-a.names.wanted:
 		case <-time.After(listAgain):
+			if a.names.areOnNode() {
+				continue
+			}
 		}
 		pause := listPause
 		err := panics.AsError("the names of the NetworkInterfaces", func() error { return a.listInterfaces(ctx) })
@@ -127,10 +161,22 @@ func (a *API) listInterfaces(ctx context.Context) error {
 	return nil
 }
 
-// networkInterfaces returns the newest known versions of the objects of the instance, by name, and whether they are
+// findNames returns the names that the Node has of the NetworkInterfaces of the instance. Without them they are listed.
+func (a *API) findNames(instance string) []string {
+	if !a.nodes.informer.HasSynced() {
+		return nil
+	}
+	found, has := NamesOn(a.nodeObject(), instance)
+	a.names.of(instance, has)
+	return found
+}
+
+// networkInterfaces returns the newest known versions of the objects of the instance, by name, and whether all are
 // known. Callers must not change them.
 func (a *API) networkInterfaces(ctx context.Context, instance string) ([]*v1alpha1.NetworkInterface, bool, error) {
-	a.names.of(instance)
+	named := a.findNames(instance)
+	isKnown := a.names.known()
+	a.interfaces.follow(ctx, named...)
 	if list, is := a.names.take(); is {
 		a.followInterfaces(ctx, list)
 	}
@@ -140,29 +186,25 @@ func (a *API) networkInterfaces(ctx context.Context, instance string) ([]*v1alph
 		if err != nil {
 			return nil, false, fmt.Errorf("read NetworkInterface %s: %w", name, err)
 		}
-		if found && object.Spec.InstanceID == instance {
+		switch {
+		case found && object.Spec.InstanceID == instance:
 			all = append(all, object)
+		case !found && !slices.Contains(named, name):
+			a.interfaces.leave(name)
 		}
 	}
-	return all, a.names.known(), nil
+	return all, isKnown, nil
 }
 
-// followInterfaces follows the objects of a list, and leaves those that it lacks and that do not exist any more.
+// followInterfaces follows the objects of a list.
 func (a *API) followInterfaces(ctx context.Context, list []v1alpha1.NetworkInterface) {
-	listed := map[string]bool{}
 	for n := range list {
 		one := &list[n]
 		one.SetManagedFields(nil)
-		listed[one.Name] = true
 		isNew := a.interfaces.one(one.Name) == nil
 		a.interfaces.follow(ctx, one.Name)
 		if isNew {
 			a.interfaces.note(one)
-		}
-	}
-	for _, name := range a.interfaces.follow(ctx) {
-		if _, found, err := a.interfaces.get(ctx, name); err == nil && !found && !listed[name] {
-			a.interfaces.leave(name)
 		}
 	}
 }

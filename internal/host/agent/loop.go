@@ -81,7 +81,7 @@ func (a *Agent) prepare(ctx context.Context) bool {
 		if a.metadata != nil {
 			known = a.metadata.known()
 		}
-		a.API.names.of(instanceOf(known, a.API.nodeObject()))
+		a.API.findNames(instanceOf(known, a.API.nodeObject()))
 		if a.API.Synced() {
 			return true
 		}

@@ -39,8 +39,10 @@ type apiServer struct {
 	// patched may answer a patch, and reports whether it did; nil answers none.
 	patched func(http.ResponseWriter, *http.Request, []byte) bool
 
-	// mu guards the rest: the objects, their last version, and the open watches by the name of the object.
+	// mu guards the rest: the lists by label, the objects, their last version, and the open watches by the name of the
+	// object.
 	mu      sync.Mutex
+	listed  int
 	objects map[string]*v1alpha1.NetworkInterface
 	version int
 	watches map[chan string]string
@@ -88,12 +90,13 @@ func (s *apiServer) store(object *v1alpha1.NetworkInterface) {
 	}
 }
 
-// label replaces the labels of the Node, and sends it to the watches.
-func (s *apiServer) label(labels map[string]string) {
+// name writes the names of NetworkInterfaces into the Node, and sends it to the watches.
+func (s *apiServer) name(names string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version++
-	s.node.ResourceVersion, s.node.Labels = strconv.Itoa(s.version), labels
+	s.node.ResourceVersion = strconv.Itoa(s.version)
+	s.node.Annotations = map[string]string{v1alpha1.NetworkInterfacesAnnotation: names}
 	for watch, name := range s.watches {
 		if name == s.node.Name {
 			watch <- s.changed(s.node)
@@ -118,6 +121,13 @@ func (s *apiServer) next() {
 	case <-time.After(20 * time.Second):
 		s.Fatal("nothing is reported")
 	}
+}
+
+// lists returns how often an agent listed NetworkInterfaces by label.
+func (s *apiServer) lists() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listed
 }
 
 func (s *apiServer) get(name string) *v1alpha1.NetworkInterface {
@@ -186,6 +196,9 @@ const interfaces = "/networkinterfaces"
 func (s *apiServer) read(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if r.URL.Query().Has("labelSelector") {
+		s.listed++
+	}
 	if name := path.Base(r.URL.Path); !strings.HasSuffix(interfaces, name) {
 		if object := s.objects[name]; object != nil {
 			_ = json.NewEncoder(w).Encode(object)

@@ -7,10 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,19 +17,14 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// listPause is the time between two lists of an agent, as in package agent of the product.
-const listPause = 500 * time.Millisecond
-
-// agent reports the links of one node. It lists the objects of its instance, and watches each by its name.
+// agent reports the links of one node. It watches each object of its instance by its name, which its Node has. While the
+// Node has none, as at its creation, it lists the objects once.
 type agent struct {
 	fleet          *fleet
 	name, instance string
-	// links are the interfaces whose links appear, and events the changes of the watched objects. wanted requests a list,
-	// and listed are the names in it.
+	// links are the interfaces whose links appear, and events the changes of the watched objects.
 	links  chan string
 	events chan *v1alpha1.NetworkInterface
-	wanted chan struct{}
-	listed chan string
 	// present are the interfaces that have a link, objects the watched objects by name; nil until the watch shows one.
 	present map[string]bool
 	objects map[string]*v1alpha1.NetworkInterface
@@ -39,61 +33,24 @@ type agent struct {
 func (f *fleet) newAgent(n int) *agent {
 	return &agent{
 		fleet: f, name: nodeName(n), instance: instanceID(n),
-		links: make(chan string, 1), events: make(chan *v1alpha1.NetworkInterface, 1), wanted: make(chan struct{}, 1),
-		listed:  make(chan string),
+		links: make(chan string, 1), events: make(chan *v1alpha1.NetworkInterface, 1),
 		present: map[string]bool{}, objects: map[string]*v1alpha1.NetworkInterface{},
 	}
 }
 
-// start watches the Node, and lists the objects of its instance.
+// start watches the Node.
 func (a *agent) start(ctx context.Context) error {
 	node, err := a.fleet.client.Watch(ctx, &corev1.NodeList{}, byName(a.name))
 	if err != nil {
 		return err
 	}
 	a.fleet.run(ctx, func() error { return a.serve(ctx, node) })
-	a.fleet.run(ctx, func() error { return a.list(ctx) })
-	a.want()
 	return nil
-}
-
-func (a *agent) want() {
-	select {
-	case a.wanted <- struct{}{}:
-	default: // one is requested already
-	}
-}
-
-// list lists the objects of the instance after each request, until the context ends.
-func (a *agent) list(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-a.wanted:
-		}
-		var list v1alpha1.NetworkInterfaceList
-		err := a.fleet.client.List(ctx, &list, client.MatchingLabels{v1alpha1.InstanceLabel: a.instance})
-		if err != nil {
-			return err
-		}
-		for n := range list.Items {
-			select {
-			case a.listed <- list.Items[n].Name:
-			case <-ctx.Done():
-				return nil
-			}
-		}
-		if err := sleep(ctx, listPause); err != nil {
-			return err
-		}
-	}
 }
 
 // serve reports links until the context ends.
 func (a *agent) serve(ctx context.Context, node watch.Interface) error {
 	defer node.Stop()
-	var conditions []corev1.NodeCondition
 	for {
 		select {
 		case <-ctx.Done():
@@ -110,10 +67,6 @@ func (a *agent) serve(ctx context.Context, node watch.Interface) error {
 			if err := a.report(ctx, object); err != nil {
 				return err
 			}
-		case name := <-a.listed:
-			if err := a.watch(ctx, name); err != nil {
-				return err
-			}
 		case event, open := <-node.ResultChan():
 			if !open {
 				return fmt.Errorf("the watch of Node %s ended", a.name)
@@ -122,15 +75,16 @@ func (a *agent) serve(ctx context.Context, node watch.Interface) error {
 			if !is {
 				return fmt.Errorf("watch of Node %s: %v", a.name, event.Object)
 			}
-			if !equality.Semantic.DeepEqual(conditions, node.Status.Conditions) {
-				conditions = node.Status.Conditions
-				a.want()
+			for _, name := range strings.Split(node.Annotations[v1alpha1.NetworkInterfacesAnnotation], ",") {
+				if err := a.watch(ctx, name); err != nil {
+					return err
+				}
 			}
 		}
 	}
 }
 
-// watch watches an object that is not watched yet. The watch begins with the object.
+// watch watches an object that is not watched yet, and reads it: the product does not wait for the watch to begin.
 func (a *agent) watch(ctx context.Context, name string) error {
 	if _, watched := a.objects[name]; watched {
 		return nil
@@ -141,7 +95,7 @@ func (a *agent) watch(ctx context.Context, name string) error {
 		return err
 	}
 	a.fleet.run(ctx, func() error { return a.follow(ctx, changes, name) })
-	return nil
+	return a.fleet.client.Get(ctx, client.ObjectKey{Name: name}, &v1alpha1.NetworkInterface{})
 }
 
 // follow passes the changes of one object on.

@@ -74,8 +74,8 @@ type fleet struct {
 // node is a node as the controller sees it.
 type node struct {
 	*agent
-	// declared is the number of its interfaces.
-	declared int
+	// names are those of its objects.
+	names []string
 	// linked is when the links of its unready interfaces appeared, by ID. opened are those that the agent has reported.
 	linked map[string]time.Time
 	opened []time.Time
@@ -200,14 +200,16 @@ func (f *fleet) join(ctx context.Context, nodes int) error {
 	group.SetLimit(atOnce)
 	f.nodes = make([]*node, nodes)
 	for n := range nodes {
-		f.nodes[n] = &node{agent: f.newAgent(n), declared: settled, linked: map[string]time.Time{}}
+		f.nodes[n] = &node{agent: f.newAgent(n), linked: map[string]time.Time{}}
 		group.Go(func() error {
 			for ordinal := range settled {
-				if _, err := f.declare(making, n, ordinal); err != nil {
+				o, err := f.declare(making, n, ordinal)
+				if err != nil {
 					return err
 				}
+				f.nodes[n].names = append(f.nodes[n].names, o.Name)
 			}
-			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(n)}}
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(n), Annotations: f.nodes[n].annotation()}}
 			if err := f.client.Create(making, node); err != nil {
 				return err
 			}
@@ -272,12 +274,13 @@ func (f *fleet) control(ctx context.Context) error {
 
 // becomesReady reports a Node as ready once its agent has reported the last of its interfaces.
 func (f *fleet) becomesReady(ctx context.Context, o *v1alpha1.NetworkInterface) error {
-	name := o.Spec.NodeName
-	opened := f.opens(f.nodes[slices.IndexFunc(f.nodes, func(n *node) bool { return n.name == name })], o.Status.ENIID)
+	is := func(n *node) bool { return n.name == o.Spec.NodeName }
+	node := f.nodes[slices.IndexFunc(f.nodes, is)]
+	opened := f.opens(node, o.Status.ENIID)
 	if len(opened) == 0 {
 		return nil
 	}
-	if err := f.setReady(ctx, name, corev1.ConditionTrue); err != nil {
+	if err := f.setReady(ctx, node, corev1.ConditionTrue); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -343,12 +346,12 @@ func (f *fleet) attachTo(ctx context.Context, n, each int) error {
 	objects := make([]*v1alpha1.NetworkInterface, each)
 	for i := range objects {
 		var err error
-		if objects[i], err = f.declare(ctx, n, node.declared+i); err != nil {
+		if objects[i], err = f.declare(ctx, n, len(node.names)); err != nil {
 			return err
 		}
+		node.names = append(node.names, objects[i].Name)
 	}
-	node.declared += each
-	if err := f.setReady(ctx, node.name, corev1.ConditionFalse); err != nil {
+	if err := f.setReady(ctx, node, corev1.ConditionFalse); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -390,16 +393,24 @@ func interfaceID(o *v1alpha1.NetworkInterface) string {
 	return "eni-" + strings.ReplaceAll(string(o.UID), "-", "")[:17]
 }
 
-// setReady writes the condition of a Node.
-func (f *fleet) setReady(ctx context.Context, node string, is corev1.ConditionStatus) error {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{
-		"conditions": []corev1.NodeCondition{{Type: v1alpha1.NodeConditionInterfacesReady, Status: is, Reason: "Bench"}},
-	}})
+// setReady writes the condition of a Node, with the names of its objects.
+func (f *fleet) setReady(ctx context.Context, n *node, is corev1.ConditionStatus) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": n.annotation()},
+		"status": map[string]any{
+			"conditions": []corev1.NodeCondition{{Type: v1alpha1.NodeConditionInterfacesReady, Status: is, Reason: "Bench"}},
+		},
+	})
 	if err != nil {
 		return err
 	}
-	written := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	written := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}
 	return f.client.Status().Patch(ctx, written, client.RawPatch(types.StrategicMergePatchType, patch))
+}
+
+// annotation is what the controller writes for the agent.
+func (n *node) annotation() map[string]string {
+	return map[string]string{v1alpha1.NetworkInterfacesAnnotation: strings.Join(n.names, ",")}
 }
 
 // run runs a part of the fleet until the context ends. An error before that ends the measurement; one after it is an
