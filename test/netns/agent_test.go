@@ -21,6 +21,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -251,7 +252,7 @@ func (n *node) accept() {
 		n.t.Fatal(err)
 	}
 	before := object.DeepCopy()
-	object.Annotations = map[string]string{v1alpha1.InterfacesAnnotation: "[]"}
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.InterfacesAnnotation, "[]")
 	if err := n.client.Patch(n.t.Context(), object, client.MergeFrom(before)); err != nil {
 		n.t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -221,7 +222,7 @@ func (n *node) promise(interfaces ...*v1alpha1.NetworkInterface) {
 		names[want.Name] = true
 		n.write(want)
 	}
-	n.tell(len(names))
+	n.tell(slices.Sorted(maps.Keys(names))...)
 	for _, object := range n.objects() {
 		if !names[object.Name] {
 			n.forget(object.Name)
@@ -229,16 +230,15 @@ func (n *node) promise(interfaces ...*v1alpha1.NetworkInterface) {
 	}
 }
 
-// tell changes the condition of the Node, as the controller does when it makes an object: agents look for objects then.
-func (n *node) tell(interfaces int) {
+// tell writes the names of the objects into the Node, as the controller does.
+func (n *node) tell(names ...string) {
 	n.t.Helper()
 	object := &corev1.Node{}
 	if err := n.client.Get(n.t.Context(), client.ObjectKey{Name: n.name}, object); err != nil {
 		n.t.Fatal(err)
 	}
 	before := object.DeepCopy()
-	object.Status.Conditions = []corev1.NodeCondition{{Type: v1alpha1.NodeConditionInterfacesReady, Status: corev1.ConditionFalse,
-		Reason: "Promised", Message: fmt.Sprintf("%d interfaces", interfaces)}}
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.NetworkInterfacesAnnotation, strings.Join(names, ","))
 	if err := n.client.Status().Patch(n.t.Context(), object, client.MergeFrom(before)); err != nil {
 		n.t.Fatal(err)
 	}
