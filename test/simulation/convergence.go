@@ -83,7 +83,7 @@ func (r *run) converge() {
 	well := r.now
 	r.pods.excused = false
 	for n := 0; ; n++ {
-		if n%8 == 0 && r.settled() == nil && r.idle() {
+		if n%8 == 0 && r.settled() == nil && r.idle() && !r.endsOrphans() {
 			break
 		}
 		if r.now.Sub(later(well, r.lastStart())) > within {

@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"slices"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 )
@@ -25,4 +26,18 @@ func (r *run) finalized(c *cluster, nodeENI client.Object) {
 // isOrphan reports whether the NodeENI of an object does not exist.
 func (c *cluster) isOrphan(n *v1alpha1.NetworkInterface) bool {
 	return n.Spec.Origin == v1alpha1.OriginDeclared && c.nodeENINamed(n.Spec.NodeENI.Name) == nil
+}
+
+// endsOrphans reports whether the grace period of an orphan ends before a quiet period that begins now ends, by the
+// clock of some replica.
+func (r *run) endsOrphans() bool {
+	until := r.now.Add(lastWrites + restFor + 2*r.ahead())
+	for _, c := range r.clusters {
+		if slices.ContainsFunc(c.api.interfaces(), func(n *v1alpha1.NetworkInterface) bool {
+			return c.isOrphan(n) && c.orphanedAt(n).Add(orphanGrace).Before(until)
+		}) {
+			return true
+		}
+	}
+	return false
 }
