@@ -185,8 +185,9 @@ func (h *podHost) writeAddress(object *v1alpha1.FloatingAddress, write podaddres
 	return nil
 }
 
-// isNew reports whether an interface got its object after a time. Its addresses come up for the agent then.
+// isNew reports whether the agent follows an interface since after a time: since it got its object, or pods again. Its
+// addresses come up for the agent then.
 func (h *podHost) isNew(id string, since time.Time) bool {
 	n := h.c.api.interfaceOf(id)
-	return n != nil && !n.CreationTimestamp.Time.Before(since.Truncate(time.Second))
+	return n != nil && !n.CreationTimestamp.Time.Before(since.Truncate(time.Second)) || h.openedAt[id].After(since)
 }

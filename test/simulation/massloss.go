@@ -4,8 +4,9 @@
 package simulation
 
 import (
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 )

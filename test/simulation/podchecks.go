@@ -75,9 +75,12 @@ func (h *podHost) follows(id string, address netip.Addr) bool {
 
 // noteLetGo records since when an agent does not hold an interface: since it read what pods have.
 func (h *podHost) noteLetGo(id string, open bool, served time.Time) {
-	if _, was := h.drainedAt[id]; open {
+	_, was := h.drainedAt[id]
+	switch {
+	case open && was:
 		delete(h.drainedAt, id)
-	} else if !was {
+		h.openedAt[id] = h.c.run.now
+	case !open && !was:
 		h.drainedAt[id] = served
 	}
 }

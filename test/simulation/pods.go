@@ -70,8 +70,9 @@ type podHost struct {
 	unsaved, forgotten map[string]bool
 	// brought has, by interface, the addresses that its pods brought up themselves.
 	brought map[string]map[netip.Addr]bool
-	// cameAt has when they came up, by INTERFACE ADDRESS. drainedAt has since when the agent holds interfaces no more.
-	cameAt, drainedAt map[string]time.Time
+	// cameAt has when they came up, by INTERFACE ADDRESS. drainedAt has since when the agent holds interfaces no more,
+	// and openedAt since when it holds them again.
+	cameAt, drainedAt, openedAt map[string]time.Time
 	// lostSince has since when interfaces are held without a folder.
 	lostSince map[string]time.Time
 	// drainsSince has since when, after the healing, pods use closed networks, by folder.
@@ -195,7 +196,8 @@ func newPodHost(c *cluster, node, instance string) *podHost {
 		using: map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{},
 		drainsSince: map[string]time.Time{}, lostSince: map[string]time.Time{}, bound: map[string]bool{},
 		driven: map[string]bool{}, between: map[string]bool{}, unsaved: map[string]bool{}, forgotten: map[string]bool{},
-		cameAt: map[string]time.Time{}, drainedAt: map[string]time.Time{}, links: map[string]int{},
+		cameAt: map[string]time.Time{}, drainedAt: map[string]time.Time{}, openedAt: map[string]time.Time{},
+		links: map[string]int{},
 	}
 	h.beginBoot()
 	h.runs(servesPods)

@@ -35,7 +35,7 @@ func (r *run) deleting(p *process, n *v1alpha1.NetworkInterface) {
 	}
 	s := spotOfObject(n)
 	if r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute || p.ignores(s) || p.rollsOut(n) ||
-		r.watch.tampered(n.Status.ENIID) {
+		r.watch.tampered(n.Status.ENIID) || n.Status.ENIID == "" && c.selectsOthers(s) {
 		return
 	}
 	last, ever := r.watch.removable[n.UID]

@@ -63,15 +63,21 @@ func anySelected(nodeENI *v1alpha1.NodeENI, its []*corev1.Node) bool {
 	return slices.ContainsFunc(its, func(node *corev1.Node) bool { return selects(nodeENI, node) })
 }
 
+// selectsOthers reports whether a NodeENI selects at most Nodes of the instance other than the one that owns it.
+func (c *cluster) selectsOthers(s desiredSlot) bool {
+	nodeENI, its := c.nodeENINamed(s.nodeENI), c.nodesOf(s.instanceID)
+	return nodeENI != nil && len(its) > 1 && !selects(nodeENI, its[0])
+}
+
 // ignores reports whether a NodeENI selects only Nodes of the instance other than the one that owns it, and the process
 // has not received these Nodes or their labels: it knows other Nodes only from its cache.
 func (p *process) ignores(s desiredSlot) bool {
-	nodeENI, its := p.cluster.nodeENINamed(s.nodeENI), p.cluster.nodesOf(s.instanceID)
-	if nodeENI == nil || len(its) < 2 || selects(nodeENI, its[0]) {
+	if !p.cluster.selectsOthers(s) {
 		return false
 	}
+	owner := p.cluster.nodesOf(s.instanceID)[0].Name
 	received := nodesIn(p.informers.known(nodes), s.instanceID)
-	return !anySelected(nodeENI, slices.DeleteFunc(received, func(node *corev1.Node) bool {
-		return node.Name == its[0].Name
+	return !anySelected(p.cluster.nodeENINamed(s.nodeENI), slices.DeleteFunc(received, func(node *corev1.Node) bool {
+		return node.Name == owner
 	}))
 }

@@ -37,22 +37,19 @@ func Builder(tb testing.TB) *fake.ClientBuilder {
 		applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).WithStatusSubresource(
 		&v1alpha1.NodeENI{}, &v1alpha1.NetworkInterface{}, &v1alpha1.AWSNodeTemplate{},
 		&v1alpha1.SubnetReservation{}, &v1alpha1.FloatingAddress{}, &corev1.Node{}).WithInterceptorFuncs(
-		interceptor.Funcs{SubResourcePatch: patchStatus})
+		interceptor.Funcs{SubResourcePatch: func(
+			ctx context.Context, c client.Client, of string, object client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption) error {
+			err := c.SubResource(of).Patch(ctx, object, patch, options...)
+			if _, isNode := object.(*corev1.Node); err != nil || !isNode {
+				return err
+			}
+			return c.Patch(ctx, object, patch) // an API server takes metadata with the status of a Node
+		}})
 	if err := controller.Index(tb.Context(), indexes{builder}); err != nil {
 		tb.Fatal(err)
 	}
 	return builder
-}
-
-// patchStatus patches a status. Of a Node it patches the metadata too, as an API server does.
-func patchStatus(ctx context.Context, c client.Client, of string, object client.Object, patch client.Patch,
-	options ...client.SubResourcePatchOption,
-) error {
-	err := c.SubResource(of).Patch(ctx, object, patch, options...)
-	if _, isNode := object.(*corev1.Node); err != nil || !isNode {
-		return err
-	}
-	return c.Patch(ctx, object, patch)
 }
 
 // Scheme returns a new scheme with our kinds and those that our controllers read or write. The API server in memory

@@ -115,7 +115,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, o *v1alpha1.NetworkInterfa
 	written.Status = after
 	err := object.WriteStatus(ctx, r.Client, written)
 	if o.Status.ENIID != after.ENIID && (err == nil || isUnanswered(err)) {
-		r.recording(o)
+		r.recording(o, err == nil)
 	}
 	if err != nil {
 		return time.Time{}, err
@@ -135,10 +135,10 @@ func isUnanswered(err error) bool {
 }
 
 // recording notes that the ID of an interface was written, or may have been.
-func (r *Reconciler) recording(o *v1alpha1.NetworkInterface) {
+func (r *Reconciler) recording(o *v1alpha1.NetworkInterface, answered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.state.Objects.Record(identity.UID(o.UID), o.ResourceVersion, r.Now())
+	r.state.Objects.Record(identity.UID(o.UID), o.ResourceVersion, answered, r.Now())
 }
 
 // lacksRecord reports whether the cache does not show yet that an object has an interface.

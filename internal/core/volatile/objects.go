@@ -26,28 +26,37 @@ type Objects struct {
 	recorded map[identity.UID]recording
 }
 
-// recording is a write of an interface's ID over a version of its object.
+// recording is a write of an interface's ID over a version of its object. It counts until a time.
 type recording struct {
 	version string
-	at      time.Time
+	until   time.Time
 }
 
-// recordingSeen is how long a cache has to show the write of an interface's ID.
-const recordingSeen = time.Minute
+const (
+	// answeredSeen is how long a cache has to show a write of an interface's ID that the API server answered. A restored
+	// etcd may have lost it.
+	answeredSeen = 10 * time.Minute
+	// unansweredSeen is the same for a write without an answer, which may not have been made.
+	unansweredSeen = time.Minute
+)
 
 // Record records that the process writes the ID of an interface over a version of its object.
-func (o *Objects) Record(uid identity.UID, version string, now time.Time) {
+func (o *Objects) Record(uid identity.UID, version string, answered bool, now time.Time) {
 	if o.recorded == nil {
 		o.recorded = map[identity.UID]recording{}
 	}
-	o.recorded[uid] = recording{version, now}
+	until := now.Add(unansweredSeen)
+	if answered {
+		until = now.Add(answeredSeen)
+	}
+	o.recorded[uid] = recording{version, until}
 }
 
 // LacksRecord reports whether a version of an object lacks the ID that this process wrote over it a moment ago. Another
 // object could take the interface over.
 func (o *Objects) LacksRecord(uid identity.UID, version string, now time.Time) bool {
 	last, written := o.recorded[uid]
-	return written && last.version == version && now.Sub(last.at) < recordingSeen
+	return written && last.version == version && now.Before(last.until)
 }
 
 // Listed reports whether the first list was recorded.

@@ -108,7 +108,7 @@ func TestDeletionsAreSeenInOrder(t *testing.T) {
 func TestARecordIsExpected(t *testing.T) {
 	var o volatile.Objects
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	o.Record("uid-1", "7", now)
+	o.Record("uid-1", "7", false, now)
 	switch {
 	case !o.LacksRecord("uid-1", "7", now.Add(time.Second)):
 		t.Error("the same version has the record")
@@ -116,6 +116,13 @@ func TestARecordIsExpected(t *testing.T) {
 		t.Error("another version, or another object, lacks it")
 	case o.LacksRecord("uid-1", "7", now.Add(time.Minute)):
 		t.Error("a write that never arrived is awaited for ever")
+	}
+	o.Record("uid-1", "7", true, now)
+	switch {
+	case !o.LacksRecord("uid-1", "7", now.Add(5*time.Minute)):
+		t.Error("a cache that is minutes behind has the record")
+	case o.LacksRecord("uid-1", "7", now.Add(10*time.Minute)):
+		t.Error("a write that a restored etcd lost is awaited for ever")
 	}
 	o.Forget("uid-1")
 	if o.LacksRecord("uid-1", "7", now) {

@@ -135,8 +135,8 @@ func (a *API) Wake() {
 	}
 }
 
-// watch follows the Node, and lists the NetworkInterfaces of its instance on request, until the context ends. While the API server
-// is unreachable it retries with growing backoff, and the last known objects stay.
+// watch follows the Node, and lists the NetworkInterfaces of its instance on request, until the context ends. While the
+// API server is unreachable it retries with growing backoff, and the last known objects stay.
 func (a *API) watch(ctx context.Context, log *slog.Logger) {
 	a.log = log
 	var both sync.WaitGroup
@@ -174,8 +174,8 @@ func trim(known any) (any, error) {
 	return known, nil
 }
 
-// isRelevant reports whether the agent may have to act on a change: of a Node, only on one of its identity, its capacity
-// and the names of its NetworkInterfaces.
+// isRelevant reports whether the agent may have to act on a change: of a Node, only on one of its identity, its
+// capacity and the names of its NetworkInterfaces.
 func isRelevant(was, is any) bool {
 	before, ok := was.(*corev1.Node)
 	now, _ := is.(*corev1.Node)

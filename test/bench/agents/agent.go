@@ -17,8 +17,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// agent reports the links of one node. It watches each object of its instance by its name, which its Node has. While the
-// Node has none, as at its creation, it lists the objects once.
+// agent reports the links of one node. It watches each object of its instance by its name, which its Node has.
 type agent struct {
 	fleet          *fleet
 	name, instance string
