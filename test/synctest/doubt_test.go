@@ -20,7 +20,7 @@ import (
 // TestAnAgentThatFlapsALinkSpendsNoRequests: an agent reports ten times a second that it lost a link and found it
 // again. The controller reads its instance from EC2 at most twice a minute.
 func TestAnAgentThatFlapsALinkSpendsNoRequests(t *testing.T) {
-	flapping := size.Of(time.Minute, 5*time.Minute, 5*time.Minute)
+	flapping := size.Of(time.Minute, 2*time.Minute, 5*time.Minute)
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
 		c.Declare("data", "a", "data")
