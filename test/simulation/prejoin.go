@@ -243,7 +243,8 @@ func (r *run) keepingLaunched(p *process, q request, i eni.Interface) {
 func (r *run) passingOver(p *process, m identity.Interface, subnetID string) {
 	c, t := p.cluster, r.truth()
 	nodeENI := c.nodeENINamed(m.NodeENI)
-	if nodeENI == nil || p.expired || p.earlier || !p.saw(nodeENI) || c.repeats(m) {
+	object := c.api.get(netInterfaces, m.Name)
+	if nodeENI == nil || p.expired || p.earlier || !p.saw(nodeENI) || object != nil && !p.saw(object) || c.repeats(m) {
 		return
 	}
 	for _, i := range slices.Concat(t.owned[c.name], t.launched[m.InstanceID]) {
