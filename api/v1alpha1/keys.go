@@ -38,8 +38,7 @@ const NodeConditionDrifted = "networking.k8s.aws/Drifted"
 const FieldOwnerAgent = "multieni-agent"
 
 // NetworkInterfacesAnnotation on a Node has the names of the NetworkInterfaces of its instance, separated by commas. The
-// agent watches these objects. The controller adds each object before its interface is attached, and may leave the name
-// of one that is gone.
+// agent watches these objects. The controller adds each new object, and may leave the name of one that is gone.
 const NetworkInterfacesAnnotation = "networking.k8s.aws/networkinterfaces"
 
 // Keys that the agent writes on its Node.

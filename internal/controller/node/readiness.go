@@ -74,7 +74,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, node *corev1.Node, conditi
 	written := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	patch := client.RawPatch(types.StrategicMergePatchType, body)
 	if err := r.Client.Status().Patch(ctx, written, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
-		return nil, fmt.Errorf("write condition %s of Node %s: %w", v1alpha1.NodeConditionInterfacesReady, node.Name, err)
+		return nil, fmt.Errorf("write condition %s of Node %s and the names of its objects: %w",
+			v1alpha1.NodeConditionInterfacesReady, node.Name, err)
 	}
 	return written, nil
 }

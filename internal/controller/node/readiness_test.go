@@ -90,6 +90,13 @@ func TestANodeNamesItsObjects(t *testing.T) {
 			t.Errorf("%s: %q, want %q", change.why, got, change.want)
 		}
 	}
+	n := w.node("node-1")
+	n.Labels, n.Annotations = nil, nil
+	w.must(w.api.Update(t.Context(), n))
+	w.reconcile("node-1")
+	if got := named(w.node("node-1")); got != object {
+		t.Errorf("a Node that nothing selects any more names %q, want %s, which its agent must answer for", got, object)
+	}
 }
 
 // TestALostInterfaceBringsTheTaintBackOnRequest loses the link of a ready node.
