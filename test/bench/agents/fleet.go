@@ -48,12 +48,13 @@ const (
 type Load struct {
 	Nodes int
 	// Joining is how many nodes get two interfaces, one write of the Node for both. Added is how many get one more later.
+	// As many nodes again, which have no agent, get the same.
 	Joining, Added int
 	// Quiet is how long the bench measures the API server before the attachments.
 	Quiet time.Duration
 }
 
-// Full is the load of the scenario: 80 seconds of attachments.
+// Full is the load of the scenario: 160 seconds of attachments.
 func Full(nodes int) Load {
 	return Load{Nodes: nodes, Joining: min(100, nodes), Added: min(200, nodes), Quiet: 20 * time.Second}
 }
@@ -62,8 +63,9 @@ func Full(nodes int) Load {
 type fleet struct {
 	client client.WithWatch
 	server procfs.Proc
-	nodes  []*node
-	show   func(scenario.Progress)
+	// nodes have agents. unwatched nodes have none: the bench writes the reports of theirs.
+	nodes, unwatched []*node
+	show             func(scenario.Progress)
 
 	running *errgroup.Group
 	mu      sync.Mutex
@@ -74,6 +76,8 @@ type fleet struct {
 // node is a node as the controller sees it.
 type node struct {
 	*agent
+	// watched is set if the agent runs.
+	watched bool
 	// names are those of its objects.
 	names []string
 	// linked is when the links of its unready interfaces appeared, by ID. opened are those that the agent has reported.
@@ -137,7 +141,7 @@ func apiServer() (procfs.Proc, error) {
 
 // measure makes the fleet, and then attaches interfaces.
 func (f *fleet) measure(ctx context.Context, l Load) (map[string]float64, error) {
-	if err := f.join(ctx, l.Nodes); err != nil {
+	if err := f.join(ctx, l); err != nil {
 		return nil, err
 	}
 	if err := f.control(ctx); err != nil {
@@ -147,24 +151,31 @@ func (f *fleet) measure(ctx context.Context, l Load) (map[string]float64, error)
 	if err != nil {
 		return nil, err
 	}
-	joining, err := f.load(func() error { return f.attach(ctx, l.Joining, 2) })
-	if err != nil {
-		return nil, err
+	values := map[string]float64{scenario.IdleServer: 1000 * idle.processors()}
+	phases := []struct {
+		key   string
+		nodes []*node
+		each  int
+	}{
+		{scenario.ServerPerENI, f.nodes[:l.Joining], 2},
+		{scenario.ServerPerAddedENI, f.nodes[:l.Added], 1},
+		{scenario.ServerPerENI + scenario.LimitSuffix, f.unwatched[:l.Joining], 2},
+		{scenario.ServerPerAddedENI + scenario.LimitSuffix, f.unwatched[:l.Added], 1},
 	}
-	added, err := f.load(func() error { return f.attach(ctx, l.Added, 1) })
-	if err != nil {
-		return nil, err
+	for _, phase := range phases {
+		busy, err := f.load(func() error { return f.attach(ctx, phase.nodes, phase.each) })
+		if err != nil {
+			return nil, err
+		}
+		values[phase.key] = 1000 * busy.beyond(idle) / float64(len(phase.nodes)*phase.each)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	slices.Sort(f.ready)
-	return map[string]float64{
-		scenario.IdleServer:        1000 * idle.processors(),
-		scenario.ServerPerENI:      1000 * joining.beyond(idle) / float64(2*l.Joining),
-		scenario.ServerPerAddedENI: 1000 * added.beyond(idle) / float64(l.Added),
-		scenario.LinkToReadyP50:    milliseconds(f.ready[len(f.ready)/2]),
-		scenario.LinkToReadyP99:    milliseconds(f.ready[len(f.ready)*99/100]),
-	}, nil
+	reported := f.ready[:2*l.Joining+l.Added] // by agents
+	slices.Sort(reported)
+	values[scenario.LinkToReadyP50] = milliseconds(reported[len(reported)/2])
+	values[scenario.LinkToReadyP99] = milliseconds(reported[len(reported)*99/100])
+	return values, nil
 }
 
 func milliseconds(d time.Duration) float64 { return 1000 * d.Seconds() }
@@ -195,36 +206,39 @@ func (f *fleet) load(work func() error) (use, error) {
 }
 
 // join makes the Nodes and objects, and starts the agents.
-func (f *fleet) join(ctx context.Context, nodes int) error {
+func (f *fleet) join(ctx context.Context, l Load) error {
 	group, making := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
-	f.nodes = make([]*node, nodes)
-	for n := range nodes {
-		f.nodes[n] = &node{agent: f.newAgent(n), linked: map[string]time.Time{}}
-		group.Go(func() error {
-			for ordinal := range settled {
-				o, err := f.declare(making, n, ordinal)
-				if err != nil {
-					return err
-				}
-				f.nodes[n].names = append(f.nodes[n].names, o.Name)
-			}
-			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(n), Annotations: f.nodes[n].annotation()}}
-			if err := f.client.Create(making, node); err != nil {
-				return err
-			}
-			return f.nodes[n].start(ctx)
-		})
-		f.show(scenario.Progress{Phase: "nodes join", Ready: n, Done: float64(n) / float64(nodes)})
+	all := make([]*node, l.Nodes+max(l.Joining, l.Added))
+	f.nodes, f.unwatched = all[:l.Nodes], all[l.Nodes:]
+	for n := range all {
+		all[n] = &node{agent: f.newAgent(n), watched: n < l.Nodes, linked: map[string]time.Time{}}
+		group.Go(func() error { return f.joinOne(ctx, making, all[n]) })
+		f.show(scenario.Progress{Phase: "nodes join", Ready: n, Done: float64(n) / float64(len(all))})
 	}
 	return group.Wait()
 }
 
-// declare creates the object of an interface.
-func (f *fleet) declare(ctx context.Context, node, ordinal int) (*v1alpha1.NetworkInterface, error) {
+// joinOne makes a Node and its objects. Its agent runs until the first context ends.
+func (f *fleet) joinOne(ctx, making context.Context, n *node) error {
+	for range settled {
+		if _, err := f.declare(making, n); err != nil {
+			return err
+		}
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name, Annotations: n.annotation()}}
+	if err := f.client.Create(making, node); err != nil || !n.watched {
+		return err
+	}
+	return n.start(ctx)
+}
+
+// declare creates the object of the next interface of a node.
+func (f *fleet) declare(ctx context.Context, n *node) (*v1alpha1.NetworkInterface, error) {
+	ordinal := len(n.names)
 	spec := render.Spec{
-		InstanceID: instanceID(node), Zone: "us-east-1a", Ordinal: ordinal, Origin: render.OriginDeclared,
-		NodeName: nodeName(node), NodeENI: render.Reference{Name: nodeENI, UID: bootID, Generation: 1},
+		InstanceID: n.instance, Zone: "us-east-1a", Ordinal: ordinal, Origin: render.OriginDeclared,
+		NodeName: n.name, NodeENI: render.Reference{Name: nodeENI, UID: bootID, Generation: 1},
 		Revision: "3b5d5c3712955042", Slot: eni.Slot{Device: ordinal + 1},
 		Template: render.Template{
 			InterfaceType: string(v1alpha1.InterfaceTypeInterface), Required: true,
@@ -242,6 +256,7 @@ func (f *fleet) declare(ctx context.Context, node, ordinal int) (*v1alpha1.Netwo
 		})
 	}
 	made := object.New(identity.ObjectName(nodeENI, spec.InstanceID, ordinal), spec)
+	n.names = append(n.names, made.Name)
 	return made, object.Create(ctx, f.client, made)
 }
 
@@ -274,8 +289,8 @@ func (f *fleet) control(ctx context.Context) error {
 
 // becomesReady reports a Node as ready once its agent has reported the last of its interfaces.
 func (f *fleet) becomesReady(ctx context.Context, o *v1alpha1.NetworkInterface) error {
-	is := func(n *node) bool { return n.name == o.Spec.NodeName }
-	node := f.nodes[slices.IndexFunc(f.nodes, is)]
+	all := slices.Concat(f.nodes, f.unwatched)
+	node := all[slices.IndexFunc(all, func(n *node) bool { return n.name == o.Spec.NodeName })]
 	opened := f.opens(node, o.Status.ENIID)
 	if len(opened) == 0 {
 		return nil
@@ -308,15 +323,15 @@ func (f *fleet) opens(n *node, id string) (opened []time.Time) {
 }
 
 // attach attaches interfaces to one node after the other, and waits until all these nodes are ready.
-func (f *fleet) attach(ctx context.Context, nodes, each int) error {
+func (f *fleet) attach(ctx context.Context, nodes []*node, each int) error {
 	ticks := time.NewTicker(time.Duration(each) * interval)
 	defer ticks.Stop()
 	f.mu.Lock()
-	expected := len(f.ready) + nodes*each
+	expected := len(f.ready) + len(nodes)*each
 	f.mu.Unlock()
-	for n := range nodes {
-		f.run(ctx, func() error { return f.attachTo(ctx, n, each) })
-		f.show(scenario.Progress{Phase: "interfaces are attached", Ready: n, Done: float64(n) / float64(nodes)})
+	for n, node := range nodes {
+		f.run(ctx, func() error { return f.attachTo(ctx, node, each) })
+		f.show(scenario.Progress{Phase: "interfaces are attached", Ready: n, Done: float64(n) / float64(len(nodes))})
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
@@ -341,26 +356,24 @@ func (f *fleet) attach(ctx context.Context, nodes, each int) error {
 
 // attachTo makes the API server's writes for interfaces of one node: the objects, the Node that is not ready, and each
 // status once EC2 has attached the interface. The link appears at that time.
-func (f *fleet) attachTo(ctx context.Context, n, each int) error {
-	node := f.nodes[n]
+func (f *fleet) attachTo(ctx context.Context, n *node, each int) error {
 	objects := make([]*v1alpha1.NetworkInterface, each)
 	for i := range objects {
 		var err error
-		if objects[i], err = f.declare(ctx, n, len(node.names)); err != nil {
+		if objects[i], err = f.declare(ctx, n); err != nil {
 			return err
 		}
-		node.names = append(node.names, objects[i].Name)
 	}
-	if err := f.setReady(ctx, node, corev1.ConditionFalse); err != nil {
+	if err := f.setReady(ctx, n, corev1.ConditionFalse); err != nil {
 		return err
 	}
 	f.mu.Lock()
 	for _, o := range objects {
-		node.linked[interfaceID(o)] = time.Now()
+		n.linked[interfaceID(o)] = time.Now()
 	}
 	f.mu.Unlock()
 	for _, o := range objects {
-		if err := f.attachOne(ctx, node, o); err != nil {
+		if err := f.attachOne(ctx, n, o); err != nil {
 			return err
 		}
 	}
@@ -370,10 +383,12 @@ func (f *fleet) attachTo(ctx context.Context, n, each int) error {
 // attachOne lets the link of an interface appear, and writes that EC2 has attached it.
 func (f *fleet) attachOne(ctx context.Context, n *node, o *v1alpha1.NetworkInterface) error {
 	id := interfaceID(o)
-	select {
-	case n.links <- id:
-	case <-ctx.Done():
-		return ctx.Err()
+	if n.watched {
+		select {
+		case n.links <- id:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	slot := o.Spec.Slot
 	o.Status = v1alpha1.NetworkInterfaceStatus{
@@ -385,7 +400,11 @@ func (f *fleet) attachOne(ctx context.Context, n *node, o *v1alpha1.NetworkInter
 			LastTransitionTime: metav1.Now(), ObservedGeneration: o.Generation,
 		}},
 	}
-	return object.WriteStatus(ctx, f.client, o)
+	if err := object.WriteStatus(ctx, f.client, o); err != nil || n.watched {
+		return err
+	}
+	n.present[id] = true
+	return n.report(ctx, o)
 }
 
 // interfaceID returns the ID of the interface of an object, which EC2 would choose.

@@ -72,9 +72,9 @@ const (
 // dominate a smaller figure.
 const fair = 300
 
-// isShort reports whether the figure's limit is too small for a comparison.
+// isShort reports whether the figure's limit is too short a time for a comparison.
 func (f Figure) isShort() bool {
-	return f.Target != nil && f.Target.OfLimit && f.Limit != nil && *f.Limit < fair
+	return f.Unit == Seconds && f.Target != nil && f.Target.OfLimit && f.Limit != nil && *f.Limit < fair
 }
 
 // Verdict judges the figure. A figure with a target that could not be measured has failed.
