@@ -7,7 +7,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 )
@@ -45,4 +51,41 @@ func TestADeletedNodeENIConcernsTheNetworkOfItsName(t *testing.T) {
 	if names := w.reconciler.Concerned(t.Context(), selectingAll("other")); len(w.names()) != 1 || len(names) > 0 {
 		t.Errorf("objects %v, and another NodeENI concerns %v", w.names(), names)
 	}
+}
+
+// TestAChangeOfANodeStartsAReconciliation changes a Node as the controller's cache has it.
+func TestAChangeOfANodeStartsAReconciliation(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*corev1.Node)
+		passes bool
+	}{
+		{"a kubelet reports that it lives", func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, LastHeartbeatTime: metav1.NewTime(start)})
+		}, false},
+		{"another program adds an annotation", func(n *corev1.Node) { n.Annotations["example.com/zone"] = "a" }, false},
+		{"a person removes the names of its objects", func(n *corev1.Node) { n.Annotations[v1alpha1.NetworkInterfacesAnnotation] = "" }, true},
+		{"a person removes the condition", func(n *corev1.Node) { n.Status.Conditions = nil }, true},
+		{"a person removes a taint", func(n *corev1.Node) { n.Spec.Taints = nil }, true},
+	} {
+		was := nodeNamed("node-1", instance)
+		was.Annotations = map[string]string{v1alpha1.NetworkInterfacesAnnotation: "n-0"}
+		was.Spec.Taints = []corev1.Taint{{Key: "example.com/startup", Effect: corev1.TaintEffectNoSchedule}}
+		was.Status.Conditions = []corev1.NodeCondition{{Type: v1alpha1.NodeConditionInterfacesReady, Status: corev1.ConditionTrue}}
+		now := was.DeepCopy()
+		tc.change(now)
+		if got := node.Changed().Update(event.UpdateEvent{ObjectOld: cached(t, was), ObjectNew: cached(t, now)}); got != tc.passes {
+			t.Errorf("%s: starts a reconciliation: %t, want %t", tc.name, got, tc.passes)
+		}
+	}
+}
+
+// cached returns a Node as the controller's cache stores it.
+func cached(t *testing.T, n *corev1.Node) *corev1.Node {
+	t.Helper()
+	slim, err := controller.TrimNode(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slim.(*corev1.Node)
 }
