@@ -130,8 +130,23 @@ func (s *actionLimiter) burst(share float64) int {
 	return max(1, min(s.usable(), int(share*float64(s.size.Capacity))))
 }
 
+// answerTime is what a wait leaves of the time of its context: EC2 may have done a request that ends without an answer.
+// EC2 answers in a few seconds.
+const answerTime = 10 * time.Second
+
+// leavingTime returns a context that ends earlier than the given one, so that a request has time for its answer.
+func leavingTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, has := ctx.Deadline()
+	if !has {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-min(answerTime, time.Until(deadline)/2)))
+}
+
 // wait returns when a request may be sent, or an error if it must not be sent.
 func (s *actionLimiter) wait(ctx context.Context) error {
+	ctx, cancel := leavingTime(ctx)
+	defer cancel()
 	request := ratelimit.FromContext(ctx)
 	w := &waiter{granted: make(chan struct{})}
 	place := s.join(request.Rank, w)

@@ -319,6 +319,30 @@ func TestAWaitBeyondTheDeadline(t *testing.T) {
 	})
 }
 
+// TestAWaitLeavesTimeForTheAnswer lets requests wait for a token until shortly before the deadline of their context. EC2
+// would do such a request, and the client would not learn it.
+func TestAWaitLeavesTimeForTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &fake{answer: func(request) reply { time.Sleep(time.Second); return reply{} }}
+		every := awsec2.Options{Buckets: map[string]awsec2.Bucket{"DeleteNetworkInterface": {Capacity: 1, Refill: 0.01}}, Share: 1}
+		client := server.client(t, every)
+		for _, tc := range []struct {
+			within time.Duration
+			sent   bool
+		}{{100500 * time.Millisecond, false}, {115 * time.Second, true}} {
+			for client.DeleteInterface(t.Context(), "eni-0") != nil { // until it takes the token
+			}
+			before := server.count()
+			ctx, cancel := context.WithTimeout(t.Context(), tc.within)
+			err := client.DeleteInterface(ctx, "eni-1")
+			cancel()
+			if sent := server.count() > before; sent != tc.sent || sent != (err == nil) || !sent && eni.ErrorClass(err) != eni.Throttled {
+				t.Errorf("%s for a request whose token comes after 100 s: sent %t, error %v", tc.within, sent, err)
+			}
+		}
+	})
+}
+
 func TestAWaitCanBeCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := always(reply{}).client(t, slow)
