@@ -228,8 +228,8 @@ func (r *run) rest() {
 	clear(r.watch.reconciles)
 	clear(r.watch.probes)
 	mayAttach, mayRepeat := r.blockedByRuins(), r.refused()
-	until := r.now.Add(restFor)
-	for r.now.Before(until) {
+	r.watch.quietUntil = r.now.Add(restFor)
+	for r.now.Before(r.watch.quietUntil) {
 		r.step()
 	}
 	r.judged("I8")

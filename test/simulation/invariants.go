@@ -46,6 +46,8 @@ type invariantState struct {
 	// mutations and writes count calls since the quiet period began.
 	mutations, writes int
 	reconciles        map[string]int
+	// quietUntil is the end of the quiet period; zero before it.
+	quietUntil time.Time
 	// probes counts the calls that EC2 refused because there was no free slot or address, per NodeENI and instance.
 	probes map[string]int
 	// ruined are the slots that EC2 reports as taken although no interface holds them, as after a forced detach, per

@@ -170,7 +170,10 @@ func (c *cluster) replaces(n *v1alpha1.NetworkInterface) bool {
 		nodeENI != nil && c.couldReplace(nodeENI, n)
 }
 
-// reconciled runs at every reconciliation.
+// reconciled runs at every reconciliation. The last step of the quiet period can end after it.
 func (r *run) reconciled(p *process, q queueName, key string) {
+	if ends := r.watch.quietUntil; !ends.IsZero() && r.now.After(ends) {
+		return
+	}
 	r.watch.reconciles[fmt.Sprintf("%s %s %s", p.cluster.name, q, key)]++
 }

@@ -134,13 +134,16 @@ func (p *process) rollsOut(n *v1alpha1.NetworkInterface) bool {
 		selects(nodeENI, received[0]) && p.cluster.replaceableOn(received, nodeENI, n)
 }
 
-// onlyReplaced reports whether the NodeENI of an object that is being deleted still declares its interface.
+// onlyReplaced reports whether the NodeENI of an object that is being deleted still declares its interface. It declares
+// none where it has no subnet: an interface stays there until a user deletes its object, and has no successor.
 func (c *cluster) onlyReplaced(nodeENI *v1alpha1.NodeENI, n *v1alpha1.NetworkInterface) bool {
 	inPlace := nodeENI.DeepCopy()
 	inPlace.Spec.UpdatePolicy = v1alpha1.UpdateInPlace
 	its := c.nodesOf(n.Spec.InstanceID) // the oldest one has the interfaces
-	return !c.run.truth().ended(n.Spec.InstanceID) && len(its) > 0 && selects(nodeENI, its[0]) &&
-		!c.removableFor(inPlace, n)
+	if c.run.truth().ended(n.Spec.InstanceID) || len(its) == 0 || !selects(nodeENI, its[0]) {
+		return false
+	}
+	return len(subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)) > 0 && !c.removableFor(inPlace, n)
 }
 
 // maxUnavailable is how many nodes may lack an interface for a replacement, by the true state or by that which the
