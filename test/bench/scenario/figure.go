@@ -54,6 +54,8 @@ type Figure struct {
 	// Target is our own target; beyond Fail a miss is a defect. Without a target the figure is only shown.
 	Target *Bound `json:"target,omitempty"`
 	Fail   *Bound `json:"fail,omitempty"`
+	// Timed figures have their targets only with timed calls.
+	Timed bool `json:"-"`
 }
 
 // Verdict is the judgement of a figure.

@@ -36,3 +36,33 @@ func TestAShortLimitDecidesNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestInstantCallsOfTwoUsersCoincide measures the throttled calls of another user of the buckets in both worlds.
+func TestInstantCallsOfTwoUsersCoincide(t *testing.T) {
+	for instant, want := range map[bool]scenario.Verdict{false: scenario.Failed, true: scenario.Shown} {
+		chosen, err := scenario.Choose("a3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		chosen[0].InstantCalls = instant
+		for _, f := range chosen[0].Judge(map[string]float64{scenario.TenantThrottle: 0.08}) {
+			if f.Key == scenario.TenantThrottle && f.Verdict() != want {
+				t.Errorf("8 %% of the calls throttled, instant calls %t: %s, want %s", instant, f.Verdict(), want)
+			}
+		}
+	}
+}
+
+// TestAProcessorTimeIsComparedWithALimitOfAnySize has a limit of some milliseconds.
+func TestAProcessorTimeIsComparedWithALimitOfAnySize(t *testing.T) {
+	chosen, err := scenario.Choose("g1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for took, want := range map[float64]scenario.Verdict{30: scenario.Pass, 40: scenario.Miss} {
+		f := chosen[0].Judge(map[string]float64{scenario.ServerPerENI: took, scenario.ServerPerENI + scenario.LimitSuffix: 28})[0]
+		if f.Verdict() != want {
+			t.Errorf("%v ms against 28 ms without agents: %s, want %s", took, f.Verdict(), want)
+		}
+	}
+}
