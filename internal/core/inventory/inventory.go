@@ -70,9 +70,10 @@ type Inventory struct {
 	// deleted has, by interface ID, the time of the deletion.
 	deleted    map[string]time.Time
 	byInstance map[string]map[string]*entry
-	// unattached holds the IDs of the interfaces without an attachment.
-	unattached map[string]bool
-	launched   launchInterfaces
+	// unattached holds the IDs of the interfaces without an attachment, and moving those of interfaces that EC2 is
+	// changing, or that a read omitted: every poll asks for these.
+	unattached, moving map[string]bool
+	launched           launchInterfaces
 }
 
 type entry struct {
@@ -95,6 +96,7 @@ func New(cluster string) *Inventory {
 		deleted:    map[string]time.Time{},
 		byInstance: map[string]map[string]*entry{},
 		unattached: map[string]bool{},
+		moving:     map[string]bool{},
 		launched:   newLaunched(),
 	}
 }
@@ -153,6 +155,7 @@ func (v *Inventory) entry(at time.Time, tagged identity.Interface, i eni.Interfa
 func (v *Inventory) unfile(e *entry) {
 	delete(v.entries, e.ID)
 	delete(v.unattached, e.ID)
+	delete(v.moving, e.ID)
 	cut(v.byInstance, e.Tagged.InstanceID, e.ID)
 }
 
@@ -170,13 +173,18 @@ func cut[V any](index map[string]map[string]V, outer, inner string) {
 	}
 }
 
+func mark(ids map[string]bool, id string, is bool) {
+	if is {
+		ids[id] = true
+	} else {
+		delete(ids, id)
+	}
+}
+
 // set stores the state of an interface, and reports whether it is new.
 func (v *Inventory) set(at time.Time, e *entry, i eni.Interface) bool {
-	if i.Attachment == nil {
-		v.unattached[e.ID] = true
-	} else {
-		delete(v.unattached, e.ID)
-	}
+	mark(v.unattached, e.ID, i.Attachment == nil)
+	mark(v.moving, e.ID, i.InTransition())
 	changed := !Equal(e.Interface, i)
 	e.countFailedAttaches(at, i)
 	e.Interface = i.Clone()

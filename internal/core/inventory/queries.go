@@ -56,16 +56,7 @@ func (v *Inventory) Len() int {
 }
 
 // InTransition returns the IDs of the interfaces that EC2 is changing, or that a read omitted.
-func (v *Inventory) InTransition() []string {
-	var ids []string
-	for id, e := range v.entries {
-		if e.Missing || e.Interface.InTransition() {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
+func (v *Inventory) InTransition() []string { return slices.Sorted(maps.Keys(v.moving)) }
 
 // Unattached returns the number of unattached interfaces whose tags name an object and that count.
 func (v *Inventory) Unattached(counts func(Record) bool) int {

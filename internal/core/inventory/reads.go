@@ -107,6 +107,7 @@ func (v *Inventory) ObserveAbsence(begun time.Time, id string) []identity.Interf
 	}
 	if !e.Missing {
 		e.Missing, e.absentSince = true, begun
+		v.moving[id] = true
 		return []identity.Interface{e.Tagged}
 	}
 	if begun.Sub(e.absentSince) < AbsenceConfirmation {
