@@ -479,7 +479,7 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 
 // mustBeReplaced reports whether a rollout must have replaced an interface in a subnet that is not listed any more.
 func (c *cluster) mustBeReplaced(s desiredSlot, claim expectedClaim, i eni.Interface) bool {
-	return claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s) && !c.full(claim, i) &&
+	return claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s, i) && !c.full(claim, i) &&
 		!c.anyTaken(s, claim) && !c.isLaunchInterface(i) && !c.isTrue(plan.NoSuchNetworkCard, s, claim) &&
 		!c.isTrue(plan.NoSuchDeviceIndex, s, claim)
 }

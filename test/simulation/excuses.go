@@ -65,12 +65,14 @@ func (c *cluster) excused(s desiredSlot, claim expectedClaim, id string) bool {
 }
 
 // anyLacks reports whether any node lacks an interface of a NodeENI, or the given instance lacks one of any NodeENI:
-// both delay replacements. An interface that is never available delays nothing.
-func (c *cluster) anyLacks(s desiredSlot) bool {
+// both delay the replacement of an interface. So does another interface of the NodeENI that is attached and not ready,
+// for example because its subnet is full. An interface that is never available delays nothing.
+func (c *cluster) anyLacks(s desiredSlot, replaced eni.Interface) bool {
 	return slices.ContainsFunc(c.api.interfaces(), func(n *v1alpha1.NetworkInterface) bool {
 		concerns := n.Spec.NodeENI.Name == s.nodeENI || n.Spec.InstanceID == s.instanceID
 		i, exists := c.run.truth().interfaces[n.Status.ENIID]
 		attached := exists && i.Ready() && n.DeletionTimestamp.IsZero()
-		return concerns && !attached && plan.Reason(reasonOf(n)) != plan.NoSubnetInZone
+		serves := attached && (n.Spec.NodeENI.Name != s.nodeENI || i.ID == replaced.ID || isReady(n))
+		return concerns && !serves && plan.Reason(reasonOf(n)) != plan.NoSubnetInZone
 	})
 }

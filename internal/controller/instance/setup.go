@@ -57,7 +57,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 
 // createdDelay is the time from a new object to the plan for its instance. The objects of a node come within a few
 // milliseconds, and one that comes while a call for the instance is under way waits for the answer.
-const createdDelay = 25 * time.Millisecond
+const createdDelay = 15 * time.Millisecond
 
 // objectHandler enqueues the instances of objects.
 func (r *Reconciler) objectHandler() handler.EventHandler {
