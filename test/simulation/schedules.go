@@ -101,6 +101,7 @@ func holderSchedules() []Schedule {
 				"case !$seen.$Present && $o.$Holder.$Node != \"\":"}},
 			steps: func(s *stage) {
 				s.comesUp(node1)
+				s.agentWrites(node1)
 				s.comesUp(node2)
 				s.goes(node1)
 				s.agentWrites(node2)

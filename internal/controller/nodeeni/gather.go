@@ -110,6 +110,7 @@ func (r *Reconciler) addObjects(f *facts, objects []v1alpha1.NetworkInterface) {
 			delete(r.deleted, uid)
 		}
 	}
+	f.inFleet = make([]fleet.Object, 0, len(objects))
 	for n := range objects {
 		converted := object.InFleet(&objects[n])
 		if at, deleted := r.deleted[converted.UID]; deleted && !converted.Deleting {
@@ -170,7 +171,7 @@ func (r *Reconciler) selected(ctx context.Context, nodeENI *v1alpha1.NodeENI) ([
 
 // addInstances adds the instances of the selected Nodes, and the selected Nodes whose instance belongs to another Node.
 func (r *Reconciler) addInstances(ctx context.Context, f *facts) error {
-	f.owningNodes = map[string]string{}
+	f.owningNodes, f.instances = map[string]string{}, make([]fleet.Instance, 0, len(f.nodes))
 	for _, node := range f.nodes {
 		ref, err := eni.ServedInstance(node.Spec.ProviderID, node.Labels)
 		if err != nil {

@@ -30,15 +30,17 @@ type surveyed struct {
 	// serving are the objects that declared interfaces have, and missing is the number of declared interfaces without one.
 	serving []Object
 	missing int
-	// drift has the differences of the objects that serve, by name.
+	// drift has the differences of the objects that serve, by name; nil for none.
 	drift map[string][]plan.Drift
 	// revision is the one that each object has after a rendering.
 	revision string
 }
 
 func surveyOf(n NodeENI, objects []Object, instances []Instance) survey {
-	s := survey{n: n, objects: objects, wanted: map[string]bool{}, paused: map[string]bool{}}
-	byInstance, revisions, known := map[string][]Object{}, map[string]string{}, places{}
+	instances = slices.SortedFunc(slices.Values(instances), func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
+	s := survey{n: n, objects: objects, instances: make([]surveyed, 0, len(instances)),
+		wanted: make(map[string]bool, len(objects)), paused: make(map[string]bool, len(instances))}
+	byInstance, revisions, known := make(map[string][]Object, len(instances)), map[string]string{}, places{}
 	for _, o := range objects {
 		byInstance[o.Spec.InstanceID] = append(byInstance[o.Spec.InstanceID], o)
 	}
@@ -54,7 +56,6 @@ func surveyOf(n NodeENI, objects []Object, instances []Instance) survey {
 		s.paused[i.ID] = s.paused[i.ID] || i.Paused
 		s.instances = append(s.instances, one)
 	}
-	slices.SortFunc(s.instances, func(a, b surveyed) int { return cmp.Compare(a.ID, b.ID) })
 	return s
 }
 
@@ -72,7 +73,6 @@ func (p places) at(n NodeENI, at selector.Location) render.Placed {
 
 // pair finds the object of each declared interface. While the selectors are not resolved, every object has one.
 func (i *surveyed) pair(n NodeENI, known places) {
-	i.drift = map[string][]plan.Drift{}
 	if n.Found == nil {
 		i.serving = i.objects
 		return
@@ -100,7 +100,7 @@ func (i *surveyed) pair(n NodeENI, known places) {
 		o := i.objects[at]
 		i.serving = append(i.serving, o)
 		if drift := n.Drift(wanted, o.Object); len(drift) > 0 {
-			i.drift[o.Name] = drift
+			i.differs(o.Name, drift...)
 		}
 	}
 	i.keepStranded()
@@ -137,9 +137,17 @@ func (i *surveyed) keepStranded() {
 		}
 		i.serving = append(i.serving, o)
 		if o.ENIID != "" {
-			i.drift[o.Name] = []plan.Drift{{Field: plan.SubnetDrift, Want: render.Nowhere, Have: o.SubnetID}}
+			i.differs(o.Name, plan.Drift{Field: plan.SubnetDrift, Want: render.Nowhere, Have: o.SubnetID})
 		}
 	}
+}
+
+// differs notes the differences of an object. Few instances of a fleet have any.
+func (i *surveyed) differs(name string, drift ...plan.Drift) {
+	if i.drift == nil {
+		i.drift = map[string][]plan.Drift{}
+	}
+	i.drift[name] = drift
 }
 
 // vpc returns the VPC of the subnets that the objects of the instance were rendered with, or else that of the instance;
