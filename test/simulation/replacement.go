@@ -143,7 +143,8 @@ func (c *cluster) onlyReplaced(nodeENI *v1alpha1.NodeENI, n *v1alpha1.NetworkInt
 	if c.run.truth().ended(n.Spec.InstanceID) || len(its) == 0 || !selects(nodeENI, its[0]) {
 		return false
 	}
-	return len(subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)) > 0 && !c.removableFor(inPlace, n)
+	listed := subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
+	return len(listed) > 0 && !c.removableFor(inPlace, n)
 }
 
 // maxUnavailable is how many nodes may lack an interface for a replacement, by the true state or by that which the
