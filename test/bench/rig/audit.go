@@ -45,6 +45,7 @@ type audit struct {
 // writes are the controller's writes to the API server.
 type writes struct {
 	count   int
+	ofNodes int             // those that change a Node
 	latency []time.Duration // sorted
 }
 
@@ -57,6 +58,9 @@ func (a *audit) since(from time.Time) (writes, error) {
 	for _, e := range a.events {
 		if !e.Received.Before(from) {
 			w.count++
+			if e.ObjectRef.Resource == "nodes" {
+				w.ofNodes++
+			}
 			w.latency = append(w.latency, e.Answered.Sub(e.Received))
 		}
 	}

@@ -29,8 +29,8 @@ func TestAudit(t *testing.T) {
 		t.Errorf("%d writes, 99 %% within %g s: %v", w.count, w.p99(), err)
 	}
 	grow(t, a.path, last[20:])
-	if w, err := a.since(begun); err != nil || w.count != 2 || w.p99() != 3 {
-		t.Errorf("then %d writes, 99 %% within %g s: %v", w.count, w.p99(), err)
+	if w, err := a.since(begun); err != nil || w.count != 2 || w.ofNodes != 1 || w.p99() != 3 {
+		t.Errorf("then %d writes, %d of Nodes, 99 %% within %g s: %v", w.count, w.ofNodes, w.p99(), err)
 	}
 	if w, err := a.since(begun.Add(time.Second)); err != nil || w.count != 1 {
 		t.Errorf("later %d writes: %v", w.count, err)

@@ -192,7 +192,8 @@ func (m *measurement) account() error {
 	calls, enis := m.cloud.Calls().Mutating, float64(len(m.nodes)*scenario.MembersPerNode)
 	m.values[scenario.CallsPerENI] = float64(calls.Count) / enis
 	m.values[scenario.Throttled] = float64(calls.Throttled) / float64(max(1, calls.Count))
-	m.values[scenario.APIWritesENI], m.values[scenario.APILatency] = float64(w.count)/enis, w.p99()
+	m.values[scenario.APIWritesENI], m.values[scenario.APILatency] = float64(w.count-w.ofNodes)/enis, w.p99()
+	m.values[scenario.APIWritesNode] = float64(w.ofNodes) / float64(len(m.nodes))
 	m.values[scenario.CPUPerENI], m.values[scenario.RSS] = (u.cpu-m.cpu)/enis, u.peak
 	return nil
 }

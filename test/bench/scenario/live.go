@@ -16,7 +16,7 @@ func live() []Scenario {
 				least := Documented().Attaching(nodes * MembersPerNode)
 				return append([]Figure{
 					{What: "all nodes ready, in EC2's time", Key: Makespan, Unit: Seconds, Limit: limit(least)},
-					callsPerENI(3, 3.1), throttled(), writesPerENI(),
+					callsPerENI(3, 3.1), throttled(), writesPerENI(), writesPerNode(),
 					{What: "CPU time per ENI", Key: CPUPerENI, Unit: Seconds},
 				}, machine()...)
 			},
@@ -64,7 +64,7 @@ func live() []Scenario {
 				least := Documented().Removing(nodes * MembersPerNode)
 				return append([]Figure{
 					{What: "all ENIs gone, in EC2's time", Key: Makespan, Unit: Seconds, Limit: limit(least)},
-					callsPerENI(2, 2.2), throttled(), writesPerENI(),
+					callsPerENI(2, 2.2), throttled(), writesPerENI(), writesPerNode(),
 					{What: "CPU time per ENI", Key: CPUPerENI, Unit: Seconds},
 				}, machine()...)
 			},

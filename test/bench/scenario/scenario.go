@@ -28,6 +28,7 @@ const (
 	ReadsForNode      = "readsForNode"
 	APIWrites         = "apiWrites"
 	APIWritesENI      = "apiWritesPerENI"
+	APIWritesNode     = "apiWritesPerNode"
 	OverheadP50       = "overheadP50"
 	OverheadP99       = "overheadP99"
 	ProbeP50          = "probeP50"
@@ -185,6 +186,13 @@ func strays() Figure {
 	return Figure{What: "ENIs missing, extra or wrong in the end", Key: Strays, Target: AtMost(0), Fail: AtMost(0)}
 }
 
+// writesPerNode are those of the condition, the labels and the taint of a Node, whose agent reports: not ready, ready,
+// and the labels.
+func writesPerNode() Figure {
+	return Figure{What: "Kubernetes API writes per Node", Key: APIWritesNode, Target: AtMost(3)}
+}
+
+// writesPerENI are those of objects and NodeENIs.
 func writesPerENI() Figure {
 	return Figure{What: "Kubernetes API writes per ENI", Key: APIWritesENI, Target: AtMost(2.1), Fail: AtMost(3)}
 }
