@@ -22,8 +22,6 @@ const node, other = "node-a1", "node-b1"
 
 // install installs the chart as a user does, with all its policies and definitions.
 func (s *site) install() string {
-	// The cluster of tests has the definitions.
-	s.mustKubectl("delete", "crd", "--all", "--timeout=90s")
 	out, err := s.helm("install", "multieni", chart, "--set", "awsRegion=us-east-1,pods.enabled=true,reserveNodeKeys=true")
 	if err != nil {
 		s.Fatalf("%v\n%s", err, out)

@@ -52,7 +52,9 @@ func newSite(t *testing.T, release assets.Release) *site {
 	ctrllog.SetLogger(logr.FromSlogHandler(slog.DiscardHandler))
 	aws := awssim.Options{World: awssim.ExampleWorld(), Behavior: new(ec2.LaggingBehavior()), Clock: awssim.ScaledClock(speed), Seed: 1}
 	var err error
-	s.Cluster, err = cluster.Start(t.Context(), cluster.Options{Dir: s.dir, AWS: &aws, Release: &release, Logger: slog.New(slog.DiscardHandler)})
+	s.Cluster, err = cluster.Start(t.Context(), cluster.Options{
+		Dir: s.dir, AWS: &aws, WithoutCRDs: true, Release: &release, Logger: slog.New(slog.DiscardHandler),
+	})
 	s.must(err)
 	t.Cleanup(func() { s.must(s.Stop()) })
 	var served struct{ ServerVersion, ClientVersion struct{ GitVersion string } }

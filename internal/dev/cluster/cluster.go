@@ -34,6 +34,8 @@ type Options struct {
 	// Kubeconfig, if set, is that of an existing cluster, which is used instead of a new API server. Start adds the
 	// definitions of our kinds to it and, until Stop, the simulated nodes.
 	Kubeconfig string
+	// WithoutCRDs leaves out the definitions of our kinds, for a user who installs them with the chart.
+	WithoutCRDs bool
 	// Release, if set, is the release of Kubernetes of a new API server and its kubectl. Nil means that of [assets.Dir].
 	Release *assets.Release
 	// Audit, if set, is the file to which a new API server writes an event for every changing request.
@@ -120,6 +122,9 @@ func (c *Cluster) startAPI(ctx context.Context, opts Options) error {
 	c.onStop(api.stop)
 	c.api = api
 	c.Config, c.Kubeconfig, c.Kubectl = api.config, api.kubeconfig, api.kubectl
+	if opts.WithoutCRDs {
+		return nil
+	}
 	return installCRDs(c.Config)
 }
 
