@@ -89,11 +89,11 @@ func actionMutants() []Mutant {
 		"$i.$Status, $i.$Attachment = $eni.InUse,"
 	return []Mutant{
 		{Name: "maxUnavailable is ignored", Like: "aws-multi-eni-controller, which has no rollout", Edits: []Edit{
-			{core + "fleet", "func ($n NodeENI) limit() int { return max(1, $n.MaxUnavailable) }",
-				"func ($n NodeENI) limit() int { return max(100, $n.MaxUnavailable) }"},
+			{core + "fleet", "func ($n *NodeENI) limit() int { return max(1, $n.MaxUnavailable) }",
+				"func ($n *NodeENI) limit() int { return max(100, $n.MaxUnavailable) }"},
 		}},
 		{Name: "deletions of users have no turn", Like: "a controller that takes each DELETE as an order", Edits: []Edit{
-			{core + "fleet", "!$s.needsTurn($o) || !$n.Paused && hasTurn($n.Turns, $o)",
+			{core + "fleet", "!$s.needsTurn(&$o) || !$n.Paused && hasTurn($n.Turns, &$o)",
 				"$s.n.Name != \"\" || hasTurn($n.Turns, $o)"},
 		}},
 		{Name: "tags are written again after the attach", Like: "VPC CNI", Edits: []Edit{{
