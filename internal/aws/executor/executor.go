@@ -246,7 +246,7 @@ func (a *Applier) delete(ctx context.Context, d plan.Delete) error {
 }
 
 func (a *Applier) change(ctx context.Context, c plan.Change) error {
-	after := c.To.Apply
+	after, effects := c.To.Apply, []inventory.Effect{{Aspect: plan.FieldOf(c.To), IsVisible: c.To.IsSatisfiedBy}}
 	var err error
 	switch to := c.To.(type) {
 	case plan.Groups:
@@ -264,27 +264,40 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 	case plan.Tags:
 		err = a.cloud.PutTags(ctx, c.InterfaceID, to)
 	case plan.AssignAddresses:
-		after, err = a.assign(ctx, c.InterfaceID, to)
+		var added eni.Addresses
+		added, err = a.assign(ctx, c.InterfaceID, to)
+		after = func(i eni.Interface) eni.Interface {
+			i.Addresses = i.With(added) // a read during the call can have them already
+			return i
+		}
+		effects = addressEffects(added, true)
 	case plan.UnassignAddresses:
 		err = a.unassign(ctx, c.InterfaceID, to)
+		effects = addressEffects(to.Surplus, false)
 	}
 	// A repeated change counts once EC2 returns it. But EC2's answer names the addresses that it assigned, and a read
 	// shows the call once it has these: another one may have as many.
-	_, answered := c.To.(plan.AssignAddresses)
-	if err != nil || c.Repetition && !answered {
+	if _, answered := c.To.(plan.AssignAddresses); err != nil || c.Repetition && !answered {
 		return err
 	}
-	visible := c.To.IsSatisfiedBy
-	if answered {
-		visible = func(i eni.Interface) bool { return after(i).Counts() == i.Counts() }
+	for _, effect := range effects {
+		a.note(c.InterfaceID, after, effect)
 	}
-	a.note(c.InterfaceID, after, inventory.Effect{Aspect: plan.FieldOf(c.To), IsVisible: visible})
 	return nil
 }
 
-func (a *Applier) assign(
-	ctx context.Context, id string, more plan.AssignAddresses,
-) (func(eni.Interface) eni.Interface, error) {
+// addressEffects returns the effect of a call on each address: an interface has it, or does not. A later call can give
+// the interface one of the addresses that it lost, and reads have to lack the others all the same.
+func addressEffects(changed eni.Addresses, has bool) (effects []inventory.Effect) {
+	for _, address := range changed.Prefixes() {
+		effects = append(effects, inventory.Effect{Aspect: address.String(), IsVisible: func(i eni.Interface) bool {
+			return slices.Contains(i.Prefixes(), address) == has
+		}})
+	}
+	return effects
+}
+
+func (a *Applier) assign(ctx context.Context, id string, more plan.AssignAddresses) (eni.Addresses, error) {
 	call := a.cloud.AssignIPv4
 	if more.Family == plan.IPv6 {
 		call = a.cloud.AssignIPv6
@@ -293,10 +306,7 @@ func (a *Applier) assign(
 	if err == nil {
 		a.notes.RecordRequested(a.Now(), id, added, eni.Addresses{})
 	}
-	return func(i eni.Interface) eni.Interface {
-		i.Addresses = i.With(added) // a read during the call can have them already
-		return i
-	}, err
+	return added, err
 }
 
 func (a *Applier) unassign(ctx context.Context, id string, fewer plan.UnassignAddresses) error {
