@@ -46,9 +46,9 @@ type fixedPod struct {
 	// number orders the pods by their starts, and sandboxes counts the sandboxes of the pod.
 	number, sandboxes int
 	// started is when the first sandbox of the pod got its address, by the clock of its node.
-	started time.Time
-	host    *podHost
-	network, eni      string
+	started      time.Time
+	host         *podHost
+	network, eni string
 	// folder is that of the interface on which the pod has, or had, its address.
 	folder  string
 	address netip.Addr
