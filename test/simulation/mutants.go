@@ -160,8 +160,8 @@ func ownershipMutants() []Mutant {
 func callMutants() []Mutant {
 	return []Mutant{
 		{Name: "delete after a failed change", Like: "Cilium", Edits: []Edit{{
-			executors, "$err = $a.$unassign($ctx, $c.$InterfaceID, $to)\n}",
-			"$err = $a.$unassign($ctx, $c.$InterfaceID, $to)\n}\n" +
+			executors, "$err = $a.$unassign($ctx, $c.$InterfaceID, $to)\n$effects = $addressEffects($to.$Surplus, false)\n}",
+			"$err = $a.$unassign($ctx, $c.$InterfaceID, $to)\n$effects = $addressEffects($to.$Surplus, false)\n}\n" +
 				"if $err != nil {\n_ = $a.cloud.DeleteInterface($ctx, $c.$InterfaceID)\n}",
 		}}},
 		{Name: "old leader not fenced", Like: "a controller that relies on leader election alone",

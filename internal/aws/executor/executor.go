@@ -275,15 +275,24 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 		err = a.unassign(ctx, c.InterfaceID, to)
 		effects = addressEffects(to.Surplus, false)
 	}
-	// A repeated change counts once EC2 returns it. But EC2's answer names the addresses that it assigned, and a read
-	// shows the call once it has these: another one may have as many.
-	if _, answered := c.To.(plan.AssignAddresses); err != nil || c.Repetition && !answered {
+	// A repeated change counts once EC2 returns it, since another program can revert each. But the effects on addresses
+	// name them: the same change of their number is about others.
+	if err != nil || c.Repetition && !ofAddresses(c.To) {
 		return err
 	}
 	for _, effect := range effects {
 		a.note(c.InterfaceID, after, effect)
 	}
 	return nil
+}
+
+func ofAddresses(change plan.Attribute) bool {
+	switch change.(type) {
+	case plan.AssignAddresses, plan.UnassignAddresses:
+		return true
+	default:
+		return false
+	}
 }
 
 // addressEffects returns the effect of a call on each address: an interface has it, or does not. A later call can give

@@ -310,7 +310,7 @@ func TestAnAddressThatReturnsBringsNoOtherBack(t *testing.T) {
 }
 
 // TestARepeatedChangeCounts repeats changes that EC2 accepted before. A change by another program can have reverted the
-// first one, so only a read shows whether the second one lasts; but EC2's answer names the addresses that it assigned.
+// first one, so only a read shows whether the second one lasts; but effects on addresses name them.
 func TestARepeatedChangeCounts(t *testing.T) {
 	cases := map[string]struct {
 		to     plan.Attribute
@@ -318,6 +318,7 @@ func TestARepeatedChangeCounts(t *testing.T) {
 	}{
 		"a description":        {plan.Description("x"), false},
 		"a number of prefixes": {plan.AssignAddresses{Family: plan.IPv4, Prefixes: 1}, true},
+		"a named address":      {plan.UnassignAddresses{Family: plan.IPv4, Surplus: eni.Addresses{SecondaryIPv4: []netip.Addr{netip.MustParseAddr("10.0.0.9")}}}, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
