@@ -95,8 +95,8 @@ func (r *run) hasBrought(id string, address netip.Addr) bool {
 	return host != nil && (host.brought[id][address] || host.leasesFixed(id, address))
 }
 
-// mayHold reports whether a pod has an address on an interface, also one whose lease is damaged: an agent writes nothing
-// about that one while the grant of its address lasts.
+// mayHold reports whether a pod has an address on an interface, also one whose lease is damaged: an agent writes
+// nothing about that one while the grant of its address lasts.
 func (r *run) mayHold(id string, address netip.Addr) bool {
 	if r.hasBrought(id, address) {
 		return true
