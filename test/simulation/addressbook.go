@@ -185,9 +185,9 @@ func (h *podHost) writeAddress(object *v1alpha1.FloatingAddress, write podaddres
 	return nil
 }
 
-// isNew reports whether the agent follows an interface only since a time: since it got its object, pods or its link
-// again. Its addresses come up for the agent then.
+// isNew reports whether the agent follows an interface since after a time: since it got its object, or pods again. Its
+// addresses come up for the agent then.
 func (h *podHost) isNew(id string, since time.Time) bool {
 	n := h.c.api.interfaceOf(id)
-	return n != nil && !n.CreationTimestamp.Time.Before(since.Truncate(time.Second)) || !h.openedAt[id].Before(since)
+	return n != nil && !n.CreationTimestamp.Time.Before(since.Truncate(time.Second)) || h.openedAt[id].After(since)
 }

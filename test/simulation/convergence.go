@@ -449,9 +449,7 @@ func saysRefused(object *v1alpha1.FloatingAddress) bool {
 func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Interface) *Violation {
 	listed := slices.Clone(claim.subnets)
 	c.run.judged("I6")
-	created := slices.DeleteFunc(slices.Clone(have), c.isLaunchInterface)
-	stay := slices.DeleteFunc(slices.Clone(have), func(i eni.Interface) bool { return !c.isLaunchInterface(i) })
-	for _, i := range slices.Concat(created, stay) {
+	for _, i := range have {
 		if i.Attachment == nil || i.Attachment.Status != eni.AttachmentAttached {
 			if c.excused(s, claim, i.ID) {
 				continue

@@ -179,9 +179,6 @@ func (h *podHost) rebind(pass *agent.Pass, bindings []hostpci.Binding) {
 func (h *podHost) bind(id string, userSpace bool) bool {
 	r := h.c.run
 	r.note(nil, "%s: the agent of node %s binds %s: %t", h.c.name, h.node, id, userSpace)
-	if !userSpace {
-		h.openedAt[id] = r.now
-	}
 	if h.driven[id] && !h.forgotten[id] {
 		r.violate("I24", "the agent of node %s gives %s another driver while a program drives it: %s", h.node, id,
 			r.describe(r.truth().interfaces[id]))

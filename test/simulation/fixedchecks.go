@@ -152,7 +152,7 @@ func (r *run) takingBack(p *process, to string, address netip.Addr) {
 		return
 	}
 	r.judged("I20")
-	if earlier.before(newest) && newest.hasLeased(address) {
+	if earlier.number < newest.number && newest.hasLeased(address) {
 		r.violate("I20", "%s moves %s to %s of node %s, and the newer %s of node %s has it", p.name, address, earlier.uid,
 			earlier.host.node, newest.uid, newest.host.node)
 	}
@@ -170,7 +170,7 @@ func (r *run) succeeding(before, after *v1alpha1.FloatingAddress) {
 		return
 	}
 	r.judged("I20")
-	if earlier.before(newer) {
+	if earlier.number < newer.number {
 		r.violate("I20", "the agent of node %s makes %s the holder of %s in place of the newer %s of node %s", to.NodeName,
 			earlier.uid, address, newer.uid, from.NodeName)
 	}

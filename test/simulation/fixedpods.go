@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
@@ -45,10 +44,8 @@ type fixedPod struct {
 	name, uid string
 	// number orders the pods by their starts, and sandboxes counts the sandboxes of the pod.
 	number, sandboxes int
-	// started is when the first sandbox of the pod got its address, by the clock of its node.
-	started      time.Time
-	host         *podHost
-	network, eni string
+	host              *podHost
+	network, eni      string
 	// folder is that of the interface on which the pod has, or had, its address.
 	folder  string
 	address netip.Addr
@@ -57,12 +54,6 @@ type fixedPod struct {
 	deleted bool
 	// held is set once the agent made the pod the holder. Before, no agent of another node can know of it.
 	held bool
-}
-
-// before reports whether a pod is an earlier one than another. Pods of one second are equal: the object of an address
-// says in whole seconds since when its holder has it.
-func (p *fixedPod) before(other *fixedPod) bool {
-	return p.started.Truncate(time.Second).Before(other.started.Truncate(time.Second))
 }
 
 // fixedHost is what the kubelet and the agent of a node do about fixed pods.
@@ -373,9 +364,8 @@ func (c *cluster) startFixed(network, name string) {
 	if len(hosts) == 0 {
 		return
 	}
-	host := hosts[f.random.IntN(len(hosts))]
 	p := &fixedPod{name: name, uid: fmt.Sprintf("uid-%s-%d", name, f.started+1), number: f.started + 1,
-		started: host.now(), host: host, network: network}
+		host: hosts[f.random.IntN(len(hosts))], network: network}
 	if p.host.addFixed(p) {
 		f.started++
 		f.last[c.name+" "+name] = p

@@ -95,28 +95,6 @@ func (r *run) hasBrought(id string, address netip.Addr) bool {
 	return host != nil && (host.brought[id][address] || host.leasesFixed(id, address))
 }
 
-// mayHold reports whether a pod has an address on an interface, also one whose lease is damaged: an agent writes
-// nothing about that one while the grant of its address lasts.
-func (r *run) mayHold(id string, address netip.Addr) bool {
-	if r.hasBrought(id, address) {
-		return true
-	}
-	i, exists := r.truth().interfaces[id]
-	if !exists || i.Attachment == nil {
-		return false
-	}
-	host := r.pods.hosts[i.Attachment.InstanceID]
-	if host == nil {
-		return false
-	}
-	for network, file := range host.files {
-		if file.ENI == id && host.has(network, address) {
-			return true
-		}
-	}
-	return false
-}
-
 // checkFollowed checks that each address that pods have is on the interface of one of them, which is its holder and the
 // last one on which it came up, and that nothing is left of an address that no pod has. The holder can be an interface
 // without tags, which is not among the claimants.
@@ -146,7 +124,7 @@ func (c *cluster) checkFollowed() *Violation {
 		if holder != nil && c.lacksAgent(holder.ENIID) {
 			continue
 		}
-		if holder == nil || !c.run.mayHold(holder.ENIID, netip.MustParseAddr(address.Spec.Address)) {
+		if holder == nil || !c.run.hasBrought(holder.ENIID, netip.MustParseAddr(address.Spec.Address)) {
 			return &Violation{"I18", fmt.Sprintf("no pod has %s, and its object is there: %s", address.Name,
 				holdingDigest(address))}
 		}

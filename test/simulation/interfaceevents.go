@@ -10,10 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/internal/core/eni"
-	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // deleteInterfaces lets a user delete a NetworkInterface, or all of them. At times the ENI must stay.
@@ -78,17 +74,13 @@ func (c *cluster) deleteKind() {
 	}
 }
 
-// releaseKind lets a user end what a definition waits for that is being deleted, as docs/troubleshooting.md says: a
-// second interface with the UID of an object, and holds. The Nodes of the instances of holds are gone, and so are the
-// agents. The user takes these hosts out of service first.
+// releaseKind lets a user end the holds for which a definition waits that is being deleted, as docs/troubleshooting.md
+// says: the Nodes of their instances are gone, and so are the agents. The user takes these hosts out of service first.
 func (c *cluster) releaseKind() {
 	if c.api.interfaceKind != terminating {
 		return
 	}
 	for _, n := range c.api.interfaces() {
-		if reasonOf(n) == string(plan.NotImported) {
-			c.run.removeTwin(string(n.UID))
-		}
 		if !n.Held() || c.hasAgent(n) || c.run.truth().ended(n.Spec.InstanceID) {
 			continue
 		}
@@ -105,26 +97,6 @@ func (c *cluster) releaseKind() {
 			n.Status.Node.Open = false
 			return n, nil
 		})
-	}
-}
-
-// removeTwin lets a user delete an unattached interface that has the UID of an object as another one has: EC2 made the
-// second one after it forgot the client token. An attached one is detached first.
-func (r *run) removeTwin(uid string) {
-	its := slices.DeleteFunc(slices.Clone(r.truth().ordered), func(i eni.Interface) bool {
-		return i.Tags[identity.TagUID] != uid
-	})
-	if len(its) < 2 {
-		return
-	}
-	at := max(0, slices.IndexFunc(its, func(i eni.Interface) bool { return i.Attachment == nil }))
-	if a := its[at].Attachment; a != nil {
-		_, _ = r.model.DetachNetworkInterface(r.call(), &ec2.DetachNetworkInterfaceInput{AttachmentID: a.ID, Force: true})
-		return
-	}
-	if _, err := r.model.DeleteNetworkInterface(r.call(),
-		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceID: its[at].ID}); err == nil {
-		r.note(nil, "a user deletes %s, and %d others have its UID", its[at].ID, len(its)-1)
 	}
 }
 

@@ -109,8 +109,7 @@ func (r *run) keeping(p *process, q request, i eni.Interface, n *v1alpha1.Networ
 	if !is && (n == nil || n.Status.ENIID == "") {
 		k, is = r.keepers.byUID[types.UID(i.Tags[identity.TagUID])]
 	}
-	unattached := i.Attachment == nil || i.Attachment.Status == eni.AttachmentAttaching // EC2 refuses to delete the latter
-	if !is || p.expired || n == nil && unattached {
+	if !is || p.expired || n == nil && i.Attachment == nil {
 		return
 	}
 	r.judged("I26")

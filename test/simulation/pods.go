@@ -71,7 +71,7 @@ type podHost struct {
 	// brought has, by interface, the addresses that its pods brought up themselves.
 	brought map[string]map[netip.Addr]bool
 	// cameAt has when they came up, by INTERFACE ADDRESS. drainedAt has since when the agent holds interfaces no more,
-	// and openedAt since when it holds them again, or since when they have a link again.
+	// and openedAt since when it holds them again.
 	cameAt, drainedAt, openedAt map[string]time.Time
 	// lostSince has since when interfaces are held without a folder.
 	lostSince map[string]time.Time

@@ -267,17 +267,7 @@ func (p *process) isFor(i eni.Interface, nodeENI *v1alpha1.NodeENI, node *corev1
 	subnetID string) bool {
 	in := subnetsIn(zoneOf(node), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
 	joined := isJoined(i) && i.Tags[identity.TagNodeENI] == m.NodeENI && slices.Contains(in, subnetID)
-	return joined || p.isPlaceOf(nodeENI, in, i) && p.cluster.asksFor(m, i.Attachment.Slot) &&
-		!p.cluster.sharesSlot(m, i.Attachment.Slot)
-}
-
-// sharesSlot reports whether another object without an interface asks for a slot too: only one of them takes over the
-// launch interface there.
-func (c *cluster) sharesSlot(m identity.Interface, slot eni.Slot) bool {
-	return slices.ContainsFunc(c.api.interfaces(), func(n *v1alpha1.NetworkInterface) bool {
-		return string(n.UID) != string(m.UID) && n.Spec.InstanceID == m.InstanceID && n.Status.ENIID == "" &&
-			int(n.Spec.Slot.NetworkCardIndex) == slot.Card && int(n.Spec.Slot.DeviceIndex) == slot.Device
-	})
+	return joined || p.isPlaceOf(nodeENI, in, i) && p.cluster.asksFor(m, i.Attachment.Slot)
 }
 
 // repeats reports whether the creation of an interface repeats an earlier call.

@@ -24,8 +24,8 @@ const (
 	// the time that it has waited, and at least every ten minutes. It has waited for [lastWrites] when the period
 	// begins.
 	mostDeletionChecks = 12
-	// mostEvictionChecks is for a NodeENI whose objects that are closed or being deleted are in use by pods: the product
-	// evicts the pods, at least every two minutes.
+	// mostEvictionChecks is for a NodeENI whose objects that are being deleted are in use by pods: the product evicts the
+	// pods, at least every two minutes.
 	mostEvictionChecks = 16
 	// mostRolloutChecks is for a node that waits for its turn to replace an interface. The product checks it once a
 	// minute without a call to EC2, since no event announces that another node has ended its replacement. The bound is
@@ -146,8 +146,7 @@ func (r *run) evictsPods(key string) bool {
 	return slices.ContainsFunc(r.clusters, func(c *cluster) bool {
 		name, is := strings.CutPrefix(key, fmt.Sprintf("%s %s ", c.name, nodeENIQueue))
 		return is && slices.ContainsFunc(c.api.interfaces(), func(n *v1alpha1.NetworkInterface) bool {
-			ends := !n.DeletionTimestamp.IsZero() || n.Spec.Pods != nil && n.Spec.Pods.Closed
-			return n.Spec.NodeENI.Name == name && n.Held() && ends
+			return n.Spec.NodeENI.Name == name && n.Held() && !n.DeletionTimestamp.IsZero()
 		})
 	})
 }

@@ -246,7 +246,7 @@ func (a *Applier) delete(ctx context.Context, d plan.Delete) error {
 }
 
 func (a *Applier) change(ctx context.Context, c plan.Change) error {
-	after, effects := c.To.Apply, []inventory.Effect{{Aspect: plan.FieldOf(c.To), IsVisible: c.To.IsSatisfiedBy}}
+	after := c.To.Apply
 	var err error
 	switch to := c.To.(type) {
 	case plan.Groups:
@@ -264,49 +264,27 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 	case plan.Tags:
 		err = a.cloud.PutTags(ctx, c.InterfaceID, to)
 	case plan.AssignAddresses:
-		var added eni.Addresses
-		added, err = a.assign(ctx, c.InterfaceID, to)
-		after = func(i eni.Interface) eni.Interface {
-			i.Addresses = i.With(added) // a read during the call can have them already
-			return i
-		}
-		effects = addressEffects(added, true)
+		after, err = a.assign(ctx, c.InterfaceID, to)
 	case plan.UnassignAddresses:
 		err = a.unassign(ctx, c.InterfaceID, to)
-		effects = addressEffects(to.Surplus, false)
 	}
-	// A repeated change counts once EC2 returns it, since another program can revert each. But the effects on addresses
-	// name them: the same change of their number is about others.
-	if err != nil || c.Repetition && !ofAddresses(c.To) {
+	// A repeated change counts once EC2 returns it. But EC2's answer names the addresses that it assigned, and a read
+	// shows the call once it has these: another one may have as many.
+	_, answered := c.To.(plan.AssignAddresses)
+	if err != nil || c.Repetition && !answered {
 		return err
 	}
-	for _, effect := range effects {
-		a.note(c.InterfaceID, after, effect)
+	visible := c.To.IsSatisfiedBy
+	if answered {
+		visible = func(i eni.Interface) bool { return after(i).Counts() == i.Counts() }
 	}
+	a.note(c.InterfaceID, after, inventory.Effect{Aspect: plan.FieldOf(c.To), IsVisible: visible})
 	return nil
 }
 
-func ofAddresses(change plan.Attribute) bool {
-	switch change.(type) {
-	case plan.AssignAddresses, plan.UnassignAddresses:
-		return true
-	default:
-		return false
-	}
-}
-
-// addressEffects returns the effect of a call on each address: an interface has it, or does not. A later call can give
-// the interface one of the addresses that it lost, and reads have to lack the others all the same.
-func addressEffects(changed eni.Addresses, has bool) (effects []inventory.Effect) {
-	for _, address := range changed.Prefixes() {
-		effects = append(effects, inventory.Effect{Aspect: address.String(), IsVisible: func(i eni.Interface) bool {
-			return slices.Contains(i.Prefixes(), address) == has
-		}})
-	}
-	return effects
-}
-
-func (a *Applier) assign(ctx context.Context, id string, more plan.AssignAddresses) (eni.Addresses, error) {
+func (a *Applier) assign(
+	ctx context.Context, id string, more plan.AssignAddresses,
+) (func(eni.Interface) eni.Interface, error) {
 	call := a.cloud.AssignIPv4
 	if more.Family == plan.IPv6 {
 		call = a.cloud.AssignIPv6
@@ -315,7 +293,10 @@ func (a *Applier) assign(ctx context.Context, id string, more plan.AssignAddress
 	if err == nil {
 		a.notes.RecordRequested(a.Now(), id, added, eni.Addresses{})
 	}
-	return added, err
+	return func(i eni.Interface) eni.Interface {
+		i.Addresses = i.With(added) // a read during the call can have them already
+		return i
+	}, err
 }
 
 func (a *Applier) unassign(ctx context.Context, id string, fewer plan.UnassignAddresses) error {

@@ -288,29 +288,8 @@ func TestACallShowsOnceAReadHasItsAddresses(t *testing.T) {
 	}
 }
 
-// EC2 can assign one of the prefixes again that it has just unassigned. A read from before that shows the others too.
-func TestAnAddressThatReturnsBringsNoOtherBack(t *testing.T) {
-	v := known()
-	had, _ := v.Interface("eni-1")
-	do := func(to plan.Attribute) eni.Interface {
-		outcomes := applier(cloud((&recorder{}).call), v).Do(t.Context(), []plan.Call{plan.Change{Key: member(0), InterfaceID: "eni-1", To: to}})
-		if outcomes[0].Err != nil {
-			t.Fatal(outcomes[0].Err)
-		}
-		now, _ := v.Interface("eni-1")
-		return now
-	}
-	with := do(plan.AssignAddresses{Family: plan.IPv4, Prefixes: 2, Had: had.Counts()})
-	do(plan.UnassignAddresses{Family: plan.IPv4, Surplus: eni.Addresses{IPv4Prefixes: with.IPv4Prefixes}})
-	assigned := do(plan.AssignAddresses{Family: plan.IPv4, Prefixes: 1, Had: had.Counts()})
-	v.ObserveInterfaces(start.Add(61*time.Second), with)
-	if now, _ := v.Interface("eni-1"); !slices.Equal(now.IPv4Prefixes, assigned.IPv4Prefixes) {
-		t.Errorf("the inventory has %v, want %v", now.IPv4Prefixes, assigned.IPv4Prefixes)
-	}
-}
-
 // TestARepeatedChangeCounts repeats changes that EC2 accepted before. A change by another program can have reverted the
-// first one, so only a read shows whether the second one lasts; but effects on addresses name them.
+// first one, so only a read shows whether the second one lasts; but EC2's answer names the addresses that it assigned.
 func TestARepeatedChangeCounts(t *testing.T) {
 	cases := map[string]struct {
 		to     plan.Attribute
@@ -318,7 +297,6 @@ func TestARepeatedChangeCounts(t *testing.T) {
 	}{
 		"a description":        {plan.Description("x"), false},
 		"a number of prefixes": {plan.AssignAddresses{Family: plan.IPv4, Prefixes: 1}, true},
-		"a named address":      {plan.UnassignAddresses{Family: plan.IPv4, Surplus: eni.Addresses{SecondaryIPv4: []netip.Addr{netip.MustParseAddr("10.0.0.9")}}}, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

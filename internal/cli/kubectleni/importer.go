@@ -277,10 +277,10 @@ func (i *importRun) declared(d *dryRun, in render.In) importer.Declared {
 // wanted returns the interfaces that a NodeENI declares for an instance, each with the ordinal of its object. The other
 // controller has no interface for one that multieni has.
 func (i *importRun) wanted(d *dryRun, n render.NodeENI, in render.In) (all []importer.Wanted) {
-	var objects []*render.Object
+	var objects []render.Object
 	for o := range d.interfaces {
 		if d.interfaces[o].Spec.InstanceID == in.Instance.ID && d.interfaces[o].Spec.NodeENI.Name == n.Name {
-			objects = append(objects, new(object.Rendered(&d.interfaces[o])))
+			objects = append(objects, object.Rendered(&d.interfaces[o]))
 		}
 	}
 	placed := n.At(selector.Location{Zone: in.Instance.Zone, VPCID: in.VPCID}).Interfaces

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -26,8 +25,8 @@ import (
 // facts are what one reconciliation knows.
 type facts struct {
 	now time.Time
-	// nodes are the selected Nodes, and foreign are those among them that can get no interfaces.
-	nodes, foreign []*corev1.Node
+	// nodes are the selected Nodes.
+	nodes []corev1.Node
 	// objects are those of the NodeENI, those of its name that belong to a network among them.
 	objects []v1alpha1.NetworkInterface
 	// nodeENI, inFleet and instances are what package fleet decides from, and outcome what it decided.
@@ -75,12 +74,9 @@ func (f facts) object(name string) *v1alpha1.NetworkInterface {
 // be written before the error causes a retry.
 func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f facts, unreadable, err error) {
 	f.now, f.refusals = r.Now(), map[string]string{}
-	// One list has the Nodes of all instances: a list for each instance takes longer.
-	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+	if f.nodes, err = r.selected(ctx, nodeENI); err != nil {
 		return f, nil, err
 	}
-	f.addNodes(nodeENI, nodes.Items)
 	objects, err := object.OfNodeENI(ctx, r.Client, nodeENI.Name)
 	if err != nil {
 		return f, nil, err
@@ -91,6 +87,9 @@ func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f f
 	}
 	f.attachments.AttachmentResult, f.attachments.known = r.Attachments.Of(nodeENI.Name)
 	f.unstored = r.RefusedWrites.OfNodeENI(nodeENI.Name)
+	if err := r.addInstances(ctx, &f); err != nil {
+		return f, nil, err
+	}
 	if err := r.addBusy(ctx, &f, nodeENI.Name); err != nil {
 		return f, nil, err
 	}
@@ -162,53 +161,37 @@ func (r *Reconciler) addVPCs(f *facts) {
 	}
 }
 
-// registration is what the Nodes of one instance say about it.
-type registration struct {
-	owner  *corev1.Node
-	paused bool
+// selected lists the Nodes that a NodeENI selects. They are only read.
+func (r *Reconciler) selected(ctx context.Context, nodeENI *v1alpha1.NodeENI) ([]corev1.Node, error) {
+	var nodes corev1.NodeList
+	selector := client.MatchingLabelsSelector{Selector: controller.Selector(nodeENI.Spec)}
+	err := r.Client.List(ctx, &nodes, selector, client.UnsafeDisableDeepCopy)
+	return nodes.Items, err
 }
 
-// registrations returns the instances of Nodes.
-func registrations(nodes []corev1.Node) map[string]registration {
-	all := make(map[string]registration, len(nodes))
-	for n := range nodes {
-		node := &nodes[n]
-		ref, err := eni.ParseProviderID(node.Spec.ProviderID)
+// addInstances adds the instances of the selected Nodes, and the selected Nodes whose instance belongs to another Node.
+func (r *Reconciler) addInstances(ctx context.Context, f *facts) error {
+	f.owningNodes, f.instances = map[string]string{}, make([]fleet.Instance, 0, len(f.nodes))
+	for _, node := range f.nodes {
+		ref, err := eni.ServedInstance(node.Spec.ProviderID, node.Labels)
 		if err != nil {
 			continue
 		}
-		one := all[ref.ID]
-		if one.owner == nil || controller.CompareNodes(*node, *one.owner) < 0 {
-			one.owner = node
+		var same corev1.NodeList
+		if err := r.Client.List(ctx, &same, controller.OfInstance(ref.ID), client.UnsafeDisableDeepCopy); err != nil {
+			return err
 		}
-		one.paused = one.paused || controller.Paused(node)
-		all[ref.ID] = one
-	}
-	return all
-}
-
-// addNodes adds the Nodes that the NodeENI selects and their instances. The Nodes are all of the cluster, or all of one
-// instance. They are only read.
-func (f *facts) addNodes(nodeENI *v1alpha1.NodeENI, nodes []corev1.Node) {
-	f.owningNodes = map[string]string{}
-	selected, registered := controller.Selector(nodeENI.Spec), registrations(nodes)
-	for n := range nodes {
-		node := &nodes[n]
-		if !selected.Matches(labels.Set(node.Labels)) {
+		if len(same.Items) == 0 { // the index of the cache is about to have it
+			same.Items = []corev1.Node{node}
+		}
+		if owner := slices.MinFunc(same.Items, controller.CompareNodes); owner.Name != node.Name {
+			f.owningNodes[node.Name] = owner.Name
 			continue
 		}
-		f.nodes = append(f.nodes, node)
-		ref, err := eni.ServedInstance(node.Spec.ProviderID, node.Labels)
-		switch one := registered[ref.ID]; {
-		case err != nil && node.Spec.ProviderID == "": // it may get one
-		case err != nil:
-			f.foreign = append(f.foreign, node)
-		case one.owner != node:
-			f.owningNodes[node.Name] = one.owner.Name
-		default:
-			f.instances = append(f.instances, fleet.Instance{ID: ref.ID, Zone: ref.Zone, Paused: one.paused})
-		}
+		f.instances = append(f.instances, fleet.Instance{ID: ref.ID, Zone: ref.Zone,
+			Paused: slices.ContainsFunc(same.Items, func(n corev1.Node) bool { return controller.Paused(&n) })})
 	}
+	return nil
 }
 
 // isUndefined reports whether the kind of the objects is missing, regardless of the cache: if the kind was deleted, the

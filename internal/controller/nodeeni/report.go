@@ -298,13 +298,14 @@ func outcomeOfBlocked(all []blockage, desired int32) status.Outcome {
 
 // skipped says how many selected nodes can get no interfaces, and why one of them cannot.
 func (f facts) skipped() string {
-	if len(f.foreign) == 0 {
+	skipped := slices.DeleteFunc(slices.Clone(f.nodes), func(node corev1.Node) bool { return !foreign(node) })
+	if len(skipped) == 0 {
 		return ""
 	}
 	// the same one each time, since a status is written when it changes
-	first := slices.MinFunc(f.foreign, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	first := slices.MinFunc(skipped, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	_, why := eni.ServedInstance(first.Spec.ProviderID, first.Labels)
-	return fmt.Sprintf("; skipped: %s, node %s: %v", text.Count(len(f.foreign), "node"), first.Name, why)
+	return fmt.Sprintf("; skipped: %s, node %s: %v", text.Count(len(skipped), "node"), first.Name, why)
 }
 
 // waiting counts the selected nodes whose objects are missing or are not about the present declaration. A Node without
@@ -317,6 +318,12 @@ func (f facts) waiting() int {
 		}
 	}
 	return n
+}
+
+// foreign reports whether a Node can get no interfaces. A Node without a providerID may get one.
+func foreign(node corev1.Node) bool {
+	_, err := eni.ServedInstance(node.Spec.ProviderID, node.Labels)
+	return err != nil && node.Spec.ProviderID != ""
 }
 
 func more(waiting int) string {

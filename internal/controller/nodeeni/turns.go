@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -133,7 +134,13 @@ func (r *Reconciler) MayRemove(ctx context.Context, o *v1alpha1.NetworkInterface
 	if err := r.Client.List(ctx, &nodes, options...); err != nil {
 		return false, err
 	}
-	f.addNodes(&nodeENI, nodes.Items)
+	selected := controller.Selector(nodeENI.Spec)
+	f.nodes = slices.DeleteFunc(slices.Clone(nodes.Items), func(node corev1.Node) bool {
+		return !selected.Matches(labels.Set(node.Labels))
+	})
+	if err := r.addInstances(ctx, &f); err != nil {
+		return false, err
+	}
 	if _, err := r.addNodeENI(ctx, &f, &nodeENI); err != nil {
 		return false, err
 	}

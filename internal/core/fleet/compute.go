@@ -38,7 +38,7 @@ type Object struct {
 }
 
 // evicts reports whether the pods of an interface that goes are evicted. An interface that stays keeps its pods.
-func (o *Object) evicts() bool {
+func (o Object) evicts() bool {
 	return o.Spec.Pods != nil && o.Spec.Pods.OnRemoval == evict && !o.KeepsENI
 }
 
@@ -97,33 +97,30 @@ type Deletion struct {
 
 // Compute decides about the objects of one NodeENI. The instances are all that it selects.
 func Compute(n NodeENI, objects []Object, instances []Instance, now time.Time) Outcome {
-	all := declared(objects)
+	objects = declared(objects)
 	switch {
 	case n.Absent:
-		return orphaned(all, now)
+		return orphaned(objects, now)
 	case n.Deleting:
-		return removed(&n, all, instances)
+		return removed(n, objects, instances)
 	}
-	s := surveyOf(&n, all, instances)
+	s := surveyOf(n, objects, instances)
 	turns := s.turns()
 	return Outcome{Turns: turns, Delete: s.deletions(turns), Evict: s.evictions(turns), Status: s.status()}
 }
 
 // declared returns the objects that a NodeENI declares or declared, by name. Others belong to a network.
-func declared(objects []Object) []*Object {
-	all := make([]*Object, 0, len(objects))
-	for at := range objects {
-		if o := &objects[at]; o.Spec.Origin == render.OriginDeclared {
-			all = append(all, o)
-		}
-	}
-	slices.SortFunc(all, func(a, b *Object) int { return cmp.Compare(a.Name, b.Name) })
-	return all
+func declared(objects []Object) []Object {
+	objects = slices.DeleteFunc(slices.Clone(objects), func(o Object) bool {
+		return o.Spec.Origin != render.OriginDeclared
+	})
+	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.Name, b.Name) })
+	return objects
 }
 
 // orphaned decides about objects whose NodeENI does not exist. One without an interface is deleted at once, the others
 // after a grace period: the NodeENI may be lost, and workloads may use its interfaces (docs/decisions/0012).
-func orphaned(objects []*Object, now time.Time) (out Outcome) {
+func orphaned(objects []Object, now time.Time) (out Outcome) {
 	for _, o := range objects {
 		end := o.OrphanedAt.Add(OrphanGrace)
 		switch {
@@ -132,7 +129,7 @@ func orphaned(objects []*Object, now time.Time) (out Outcome) {
 			out.Delete = append(out.Delete, Deletion{Name: o.Name, UID: o.UID, Version: o.Version,
 				Why: "its NodeENI does not exist, and it has no interface"})
 		case o.OrphanedAt.IsZero():
-			out.Orphan = append(out.Orphan, *o)
+			out.Orphan = append(out.Orphan, o)
 		case now.Before(end):
 			out.Next = sooner(out.Next, end)
 		default:
@@ -140,12 +137,12 @@ func orphaned(objects []*Object, now time.Time) (out Outcome) {
 				Why: "its NodeENI has not existed for 24 hours"})
 		}
 	}
-	out.Evict = firstHeld(objects, 1, func(*Object) bool { return true })
+	out.Evict = firstHeld(objects, 1, func(Object) bool { return true })
 	return out
 }
 
 // removed decides about the objects of a NodeENI that is being deleted.
-func removed(n *NodeENI, objects []*Object, instances []Instance) Outcome {
+func removed(n NodeENI, objects []Object, instances []Instance) Outcome {
 	out := Outcome{Done: len(objects) == 0, Status: surveyOf(n, objects, instances).status()}
 	if n.Paused {
 		return out
@@ -155,17 +152,17 @@ func removed(n *NodeENI, objects []*Object, instances []Instance) Outcome {
 			out.Delete = append(out.Delete, Deletion{Name: o.Name, UID: o.UID, Why: "its NodeENI is being deleted"})
 		}
 	}
-	out.Evict = firstHeld(objects, n.limit(), func(*Object) bool { return true })
+	out.Evict = firstHeld(objects, n.limit(), func(Object) bool { return true })
 	return out
 }
 
 // limit returns the number of instances that may lack an interface of the NodeENI.
-func (n *NodeENI) limit() int { return max(1, n.MaxUnavailable) }
+func (n NodeENI) limit() int { return max(1, n.MaxUnavailable) }
 
 // replacements returns the live objects that a rollout replaces now, one of an instance: that of each instance that
 // lacks nothing, as far as maxUnavailable allows next to the instances that lack an interface or have a turn. An
 // instance whose only lack a replacement can correct needs a turn alone.
-func (s *survey) replacements(busy map[string]bool) (replaced []*Object) {
+func (s survey) replacements(busy map[string]bool) (replaced []Object) {
 	if !s.n.Replace || s.n.Paused || s.n.Found == nil {
 		return nil
 	}
@@ -186,20 +183,20 @@ func (s *survey) replacements(busy map[string]bool) (replaced []*Object) {
 		default:
 			continue
 		}
-		replaced = append(replaced, o)
+		replaced = append(replaced, *o)
 	}
 	return replaced
 }
 
 // deletions returns the live objects that a rollout gave a turn, one of an instance at a time.
-func (s *survey) deletions(turns []Turn) (deleted []Deletion) {
+func (s survey) deletions(turns []Turn) (deleted []Deletion) {
 	if s.n.Paused {
 		return nil
 	}
 	for at := range s.instances {
 		i := &s.instances[at]
 		all := i.outdated()
-		if n := slices.IndexFunc(all, func(o *Object) bool { return hasTurn(turns, o) }); n >= 0 {
+		if n := slices.IndexFunc(all, func(o Object) bool { return hasTurn(turns, o) }); n >= 0 {
 			o := all[n]
 			deleted = append(deleted, Deletion{Name: o.Name, UID: o.UID, Version: o.Version, Replaces: true,
 				Why: "it is replaced: " + explain(i.drift[o.Name][0])})
@@ -211,34 +208,31 @@ func (s *survey) deletions(turns []Turn) (deleted []Deletion) {
 func explain(d plan.Drift) string { return d.Field + ": want " + d.Want + ", have " + d.Have }
 
 // evictions returns the objects whose pods are evicted now.
-func (s *survey) evictions(turns []Turn) []Object {
+func (s survey) evictions(turns []Turn) []Object {
 	if s.n.Paused {
 		return nil
 	}
-	return firstHeld(s.objects, s.n.limit(), func(o *Object) bool {
+	return firstHeld(s.objects, s.n.limit(), func(o Object) bool {
 		return (!s.needsTurn(o) || hasTurn(turns, o)) && !s.paused[o.Spec.InstanceID]
 	})
 }
 
 // firstHeld returns the first objects that are closed or being deleted while pods use them, if pods are to be evicted
 // from them.
-func firstHeld(objects []*Object, limit int, may func(*Object) bool) (first []Object) {
-	held := slices.DeleteFunc(slices.Clone(objects), func(o *Object) bool {
+func firstHeld(objects []Object, limit int, may func(Object) bool) []Object {
+	held := slices.DeleteFunc(slices.Clone(objects), func(o Object) bool {
 		ends := o.Deleting || o.Spec.Pods != nil && o.Spec.Pods.Closed
 		return !ends || !o.Held || !o.evicts() || !may(o)
 	})
 	slices.SortFunc(held, byDeletion)
-	for _, o := range held[:min(len(held), limit)] {
-		first = append(first, *o)
-	}
-	return first
+	return held[:min(len(held), limit)]
 }
 
 // evict is the value of pods.onRemoval that makes the controller evict pods.
 const evict = "Evict"
 
 // byDeletion orders objects by the time of their deletion, then by name. Objects that are only closed come first.
-func byDeletion(a, b *Object) int {
+func byDeletion(a, b Object) int {
 	return cmp.Or(a.DeletedAt.Compare(b.DeletedAt), cmp.Compare(a.Name, b.Name))
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // explainDrift says what happens to a live interface that is not as declared.
-func (s *survey) explainDrift(i *surveyed, o *Object) plan.Problem {
+func (s survey) explainDrift(i *surveyed, o Object) plan.Problem {
 	drift := i.drift[o.Name]
 	switch {
 	case drift[0].Want == render.Nowhere:
@@ -35,7 +35,7 @@ func (s *survey) explainDrift(i *surveyed, o *Object) plan.Problem {
 }
 
 // awaited says what the replacement of an interface waits for. The text changes only if that does.
-func (s *survey) awaited(i *surveyed) string {
+func (s survey) awaited(i *surveyed) string {
 	switch {
 	case i.down(), i.deleting():
 		return "every other interface of the node is attached"

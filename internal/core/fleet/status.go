@@ -21,7 +21,7 @@ type Status struct {
 	Leaving map[string]bool
 }
 
-func (s *survey) status() Status {
+func (s survey) status() Status {
 	st := Status{Drift: map[string]plan.Problem{}, Leaving: map[string]bool{}}
 	for at := range s.instances {
 		i := &s.instances[at]
@@ -53,7 +53,7 @@ func (s *survey) status() Status {
 
 // isDesired reports whether the NodeENI still declares the interface of an object. One without a declared interface is
 // desired if it is there for a problem, or while nothing may be removed.
-func (s *survey) isDesired(i *surveyed, o *Object) bool {
+func (s survey) isDesired(i *surveyed, o Object) bool {
 	if s.wanted[o.Name] {
 		return true
 	}
@@ -61,7 +61,7 @@ func (s *survey) isDesired(i *surveyed, o *Object) bool {
 }
 
 // waits reports whether an instance has an object that is missing, or that is not about the present declaration.
-func (s *survey) waits(i *surveyed) bool {
+func (s survey) waits(i *surveyed) bool {
 	if i.missing > 0 || len(i.objects) == 0 {
 		return true
 	}
@@ -78,7 +78,7 @@ func (s *survey) waits(i *surveyed) bool {
 }
 
 // count counts one object.
-func (s *survey) count(st *Status, i *surveyed, o *Object) {
+func (s survey) count(st *Status, i *surveyed, o Object) {
 	st.Desired++
 	drifted := len(i.drift[o.Name]) > 0
 	if drifted && !o.Deleting {

@@ -15,8 +15,8 @@ import (
 
 // survey is the state of the interfaces of one NodeENI.
 type survey struct {
-	n         *NodeENI
-	objects   []*Object
+	n         NodeENI
+	objects   []Object
 	instances []surveyed
 	// wanted are the objects that the NodeENI still declares, by name, and paused the instances with a paused Node.
 	wanted, paused map[string]bool
@@ -26,9 +26,9 @@ type survey struct {
 type surveyed struct {
 	Instance
 	placed  render.Placed
-	objects []*Object
+	objects []Object
 	// serving are the objects that declared interfaces have, and missing is the number of declared interfaces without one.
-	serving []*Object
+	serving []Object
 	missing int
 	// drift has the differences of the objects that serve, by name; nil for none.
 	drift map[string][]plan.Drift
@@ -36,11 +36,11 @@ type surveyed struct {
 	revision string
 }
 
-func surveyOf(n *NodeENI, objects []*Object, instances []Instance) *survey {
+func surveyOf(n NodeENI, objects []Object, instances []Instance) survey {
 	instances = slices.SortedFunc(slices.Values(instances), func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
-	s := &survey{n: n, objects: objects, instances: make([]surveyed, 0, len(instances)),
+	s := survey{n: n, objects: objects, instances: make([]surveyed, 0, len(instances)),
 		wanted: make(map[string]bool, len(objects)), paused: make(map[string]bool, len(instances))}
-	byInstance, revisions, known := make(map[string][]*Object, len(instances)), map[string]string{}, places{}
+	byInstance, revisions, known := make(map[string][]Object, len(instances)), map[string]string{}, places{}
 	for _, o := range objects {
 		byInstance[o.Spec.InstanceID] = append(byInstance[o.Spec.InstanceID], o)
 	}
@@ -62,7 +62,7 @@ func surveyOf(n *NodeENI, objects []*Object, instances []Instance) *survey {
 // places has what a NodeENI declares at each location.
 type places map[selector.Location]render.Placed
 
-func (p places) at(n *NodeENI, at selector.Location) render.Placed {
+func (p places) at(n NodeENI, at selector.Location) render.Placed {
 	placed, known := p[at]
 	if !known {
 		placed = n.At(at)
@@ -72,7 +72,7 @@ func (p places) at(n *NodeENI, at selector.Location) render.Placed {
 }
 
 // pair finds the object of each declared interface. While the selectors are not resolved, every object has one.
-func (i *surveyed) pair(n *NodeENI, known places) {
+func (i *surveyed) pair(n NodeENI, known places) {
 	if n.Found == nil {
 		i.serving = i.objects
 		return
@@ -86,12 +86,12 @@ func (i *surveyed) pair(n *NodeENI, known places) {
 	if problem := i.stranded(); problem != nil {
 		i.placed.Interfaces, i.placed.Problems = nil, []plan.Problem{*problem}
 	}
-	bare := make([]*render.Object, len(i.objects))
+	bare := make([]render.Object, len(i.objects))
 	for at, o := range i.objects {
-		bare[at] = &o.Object
+		bare[at] = o.Object
 	}
 	found := n.Pair(i.placed.Interfaces, bare)
-	for w := range i.placed.Interfaces {
+	for w, wanted := range i.placed.Interfaces {
 		at, paired := found[w]
 		if !paired {
 			i.missing++
@@ -99,7 +99,7 @@ func (i *surveyed) pair(n *NodeENI, known places) {
 		}
 		o := i.objects[at]
 		i.serving = append(i.serving, o)
-		if drift := n.Drift(&i.placed.Interfaces[w], &o.Object); len(drift) > 0 {
+		if drift := n.Drift(wanted, o.Object); len(drift) > 0 {
 			i.differs(o.Name, drift...)
 		}
 	}
@@ -108,7 +108,7 @@ func (i *surveyed) pair(n *NodeENI, known places) {
 
 // isRendered reports whether all interfaces in use were rendered from the present NodeENI.
 func (i *surveyed) isRendered() bool {
-	return !slices.ContainsFunc(i.objects, func(o *Object) bool {
+	return !slices.ContainsFunc(i.objects, func(o Object) bool {
 		return o.ENIID != "" && !o.Deleting && o.Spec.Revision != i.revision
 	})
 }
@@ -152,7 +152,7 @@ func (i *surveyed) differs(name string, drift ...plan.Drift) {
 
 // vpc returns the VPC of the subnets that the objects of the instance were rendered with, or else that of the instance;
 // "" if neither is known.
-func (i *surveyed) vpc(n *NodeENI) string {
+func (i *surveyed) vpc(n NodeENI) string {
 	all := n.Found.Subnets.Subnets()
 	for _, o := range i.objects {
 		for _, s := range o.Spec.Subnets {
@@ -169,7 +169,7 @@ func (i *surveyed) vpc(n *NodeENI) string {
 func (i *surveyed) down() bool { return i.missing > 0 || slices.ContainsFunc(i.serving, lacking) }
 
 // lacking reports whether an object does not serve. One that never could does not count.
-func lacking(o *Object) bool {
+func lacking(o Object) bool {
 	if never(o) && !o.Deleting {
 		return false
 	}
@@ -177,7 +177,7 @@ func lacking(o *Object) bool {
 }
 
 // never reports whether an interface was never possible. It would block every rollout.
-func never(o *Object) bool {
+func never(o Object) bool {
 	problem := o.Spec.Problem
 	return o.ENIID == "" && problem != nil &&
 		(problem.Reason == plan.NoSubnetInZone || problem.Reason == plan.SubnetNotFound)
@@ -185,12 +185,12 @@ func never(o *Object) bool {
 
 // deleting reports whether an object of the instance that is still declared is being deleted.
 func (i *surveyed) deleting() bool {
-	return slices.ContainsFunc(i.serving, func(o *Object) bool { return o.Deleting })
+	return slices.ContainsFunc(i.serving, func(o Object) bool { return o.Deleting })
 }
 
 // notReady reports whether the state of the instance allows no attachment, for example because it has ended.
 func (i *surveyed) notReady() bool {
-	return slices.ContainsFunc(i.objects, func(o *Object) bool { return o.InstanceNotReady })
+	return slices.ContainsFunc(i.objects, func(o Object) bool { return o.InstanceNotReady })
 }
 
 // replaceable returns the object of the instance that a rollout replaces first, or nil. No other NodeENI may have a
@@ -200,38 +200,38 @@ func (i *surveyed) replaceable() *Object {
 	if i.Busy || len(all) == 0 {
 		return nil
 	}
-	return all[0]
+	return &all[0]
 }
 
 // outdated returns the objects of the instance that a rollout may replace now, one at a time. An instance that lacks an
 // interface loses no other one, and that one only if a replacement alone can correct all that it lacks. Everything must
 // be known that the new interface needs.
-func (i *surveyed) outdated() []*Object {
+func (i *surveyed) outdated() []Object {
 	if i.Paused || !i.placed.Complete || i.placed.GroupProblem != nil || i.missing > 0 || i.deleting() {
 		return nil
 	}
 	all := slices.Clone(i.serving)
 	if i.down() {
-		all = slices.DeleteFunc(all, func(o *Object) bool { return !lacking(o) })
-		if slices.ContainsFunc(all, func(o *Object) bool { return !i.isDrifted(o) || !waitsForPerson(o) }) {
+		all = slices.DeleteFunc(all, func(o Object) bool { return !lacking(o) })
+		if slices.ContainsFunc(all, func(o Object) bool { return !i.isDrifted(o) || !waitsForPerson(o) }) {
 			return nil
 		}
 	}
-	return slices.DeleteFunc(all, func(o *Object) bool { return !i.isDrifted(o) })
+	return slices.DeleteFunc(all, func(o Object) bool { return !i.isDrifted(o) })
 }
 
 // waitsForPerson reports whether an attached interface gets as declared only if a person changes something.
-func waitsForPerson(o *Object) bool { return o.Attached && o.Settled && o.Stalled }
+func waitsForPerson(o Object) bool { return o.Attached && o.Settled && o.Stalled }
 
 // isDrifted reports whether only a replacement can correct an object. It was rendered from the present NodeENI, so that
 // no older one replaces what a newer one declares. A launch interface stays with its instance.
-func (i *surveyed) isDrifted(o *Object) bool {
+func (i *surveyed) isDrifted(o Object) bool {
 	drift, current := i.drift[o.Name], o.Spec.Revision == i.revision
 	return len(drift) > 0 && drift[0].Want != render.Nowhere && current && !o.Launched && !o.Deleting
 }
 
 // unavailable returns the instances that lack an interface or are about to.
-func (s *survey) unavailable() map[string]bool {
+func (s survey) unavailable() map[string]bool {
 	all := map[string]bool{}
 	for at := range s.instances {
 		if i := &s.instances[at]; i.down() || i.deleting() {

@@ -23,21 +23,21 @@ func MayRemove(n NodeENI, o Object, objects []Object, instance *Instance) bool {
 	if n.Absent || n.Deleting || instance == nil {
 		return true
 	}
-	s := surveyOf(&n, declared(objects), []Instance{*instance})
-	return !s.needsTurn(&o) || !n.Paused && hasTurn(n.Turns, &o)
+	s := surveyOf(n, declared(objects), []Instance{*instance})
+	return !s.needsTurn(o) || !n.Paused && hasTurn(n.Turns, o)
 }
 
-func hasTurn(turns []Turn, o *Object) bool {
+func hasTurn(turns []Turn, o Object) bool {
 	return slices.ContainsFunc(turns, func(t Turn) bool { return t.UID == o.UID })
 }
 
 // needsTurn reports whether the removal of an interface makes its instance lack one.
-func (s *survey) needsTurn(o *Object) bool { return o.Deleting && s.wanted[o.Name] && o.ENIID != "" }
+func (s survey) needsTurn(o Object) bool { return o.Deleting && s.wanted[o.Name] && o.ENIID != "" }
 
 // turns returns the turns that last, and gives further ones: first to objects that are being deleted, in the order of
 // their deletion, then to those that a rollout replaces. A turn takes one interface of an instance away; further
 // deleted ones of the instance have a turn as well, because the instance is unavailable already.
-func (s *survey) turns() []Turn {
+func (s survey) turns() []Turn {
 	turns := slices.DeleteFunc(slices.Clone(s.n.Turns), func(t Turn) bool { return !s.lasts(t) })
 	if s.n.Paused {
 		return turns
@@ -46,7 +46,7 @@ func (s *survey) turns() []Turn {
 	for _, t := range turns {
 		busy[t.InstanceID] = true
 	}
-	give := func(o *Object) {
+	give := func(o Object) {
 		if !hasTurn(turns, o) {
 			turns, busy[o.Spec.InstanceID] = append(turns, Turn{o.Spec.InstanceID, o.Name, o.UID}), true
 		}
@@ -65,8 +65,8 @@ func (s *survey) turns() []Turn {
 
 // waiting returns the objects whose removal needs a turn, in the order of their deletion. Those that pods use wait for
 // the pods, and have no turn before, unless the turn evicts the pods.
-func (s *survey) waiting() []*Object {
-	waiting := slices.DeleteFunc(slices.Clone(s.objects), func(o *Object) bool {
+func (s survey) waiting() []Object {
+	waiting := slices.DeleteFunc(slices.Clone(s.objects), func(o Object) bool {
 		return !s.needsTurn(o) || o.Held && !o.evicts()
 	})
 	slices.SortFunc(waiting, byDeletion)
@@ -75,7 +75,7 @@ func (s *survey) waiting() []*Object {
 
 // lasts reports whether a turn lasts: its object is there, or the interface of its name has no successor that is ready.
 // No successor gets ready on an instance that has ended or that the NodeENI does not select.
-func (s *survey) lasts(t Turn) bool {
+func (s survey) lasts(t Turn) bool {
 	at, selected := slices.BinarySearchFunc(s.instances, t.InstanceID, func(i surveyed, id string) int {
 		return cmp.Compare(i.ID, id)
 	})
@@ -83,7 +83,7 @@ func (s *survey) lasts(t Turn) bool {
 		return false
 	}
 	i := &s.instances[at]
-	n := slices.IndexFunc(i.objects, func(o *Object) bool { return o.Name == t.Name })
+	n := slices.IndexFunc(i.objects, func(o Object) bool { return o.Name == t.Name })
 	if n < 0 { // the successor may have another ordinal
 		return i.down()
 	}

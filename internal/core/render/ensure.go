@@ -16,7 +16,7 @@ import (
 // ensure adds the writes that make the objects of a NodeENI the declared ones.
 func (r *renderer) ensure(n NodeENI, objects []Object) {
 	placed := n.At(r.location())
-	found := n.pair(placed.Interfaces, references(objects))
+	found := n.pair(placed.Interfaces, objects)
 	// Others belong to their instance.
 	surplus := slices.DeleteFunc(pick(objects, found.surplus), func(o Object) bool { return !o.isDeclared() })
 	stranded := len(placed.Interfaces) == 0 && slices.ContainsFunc(surplus, func(o Object) bool { return o.ENIID != "" })
@@ -57,7 +57,7 @@ func (r *renderer) serve(n NodeENI, placed Placed, w Wanted, o Object) {
 	spec := r.spec(n, placed, w)
 	spec.Ordinal, spec.InstanceID, spec.Zone = o.Spec.Ordinal, o.Spec.InstanceID, o.Spec.Zone
 	r.updateFrom(n, o, r.keepFixed(spec, o, n))
-	r.report(o, n.Drift(&w, &o))
+	r.report(o, n.Drift(w, o))
 }
 
 // keepFixed returns the spec with what cannot change any more: EC2 binds an interface to its subnet, and an attachment
@@ -224,15 +224,6 @@ func surplusReason(placed Placed, o Object) string {
 		return "the NodeENI declares fewer interfaces for the node"
 	}
 	return fmt.Sprintf("its subnet %s is no longer in the NodeENI", o.SubnetID)
-}
-
-// references returns pointers to objects.
-func references(objects []Object) []*Object {
-	all := make([]*Object, len(objects))
-	for at := range objects {
-		all[at] = &objects[at]
-	}
-	return all
 }
 
 func pick(objects []Object, indices []int) (picked []Object) {

@@ -227,10 +227,10 @@ func (r *renderer) nodeENI(n NodeENI, objects []Object) {
 // reportAll reports the differences of the objects of a NodeENI that may change nothing.
 func (r *renderer) reportAll(n NodeENI, objects []Object) {
 	placed := n.At(r.location())
-	found := n.pair(placed.Interfaces, references(objects))
+	found := n.pair(placed.Interfaces, objects)
 	for w, wanted := range placed.Interfaces {
 		if i, paired := found.byWanted[w]; paired {
-			r.report(objects[i], n.Drift(&wanted, &objects[i]))
+			r.report(objects[i], n.Drift(wanted, objects[i]))
 		}
 	}
 }

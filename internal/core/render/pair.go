@@ -20,8 +20,8 @@ type pairs struct {
 	surplus []int
 }
 
-// fit is a reason to pair an object with a declared interface of a NodeENI.
-type fit func(n *NodeENI, w *Wanted, o *Object) bool
+// fit is a reason to pair an object with a declared interface.
+type fit func(w Wanted, o Object) bool
 
 // pair pairs declared interfaces with the objects that a NodeENI has on the instance. An object that needs no
 // replacement for a declared interface is paired first, so that none in its place is replaced for another one. The
@@ -29,24 +29,30 @@ type fit func(n *NodeENI, w *Wanted, o *Object) bool
 // different objects (docs/decisions/0004). An attached interface in another subnet is drift to report, not an interface
 // to remove. An object of a network is paired only in a subnet that fits. One that is being deleted is paired last: no
 // object that stays goes in its place.
-func (n *NodeENI) pair(wanted []Wanted, objects []*Object) pairs {
+func (n NodeENI) pair(wanted []Wanted, objects []Object) pairs {
 	candidates := make([]int, len(objects))
 	for i := range objects {
 		candidates[i] = i
 	}
 	slices.SortStableFunc(candidates, func(a, b int) int { return compareRetention(objects[a], objects[b]) })
-	found, taken := pairs{byWanted: make(map[int]int, len(wanted))}, make([]bool, len(objects))
-	for _, deleting := range []bool{false, true} {
-		for _, fits := range preferences {
-			for w := range wanted {
-				if _, done := found.byWanted[w]; done {
-					continue
-				}
-				for _, i := range candidates {
-					if o := objects[i]; !taken[i] && o.Deleting == deleting && fits(n, &wanted[w], o) {
-						found.byWanted[w], taken[i] = i, true
-						break
-					}
+	found, taken := pairs{byWanted: map[int]int{}}, map[int]bool{}
+	stays := func(_ Wanted, o Object) bool { return !o.Deleting }
+	goes := func(_ Wanted, o Object) bool { return o.Deleting }
+	var all []fit
+	for _, life := range []fit{stays, goes} {
+		for _, fits := range n.fits() {
+			all = append(all, both(life, fits))
+		}
+	}
+	for _, fits := range all {
+		for w := range wanted {
+			if _, done := found.byWanted[w]; done {
+				continue
+			}
+			for _, i := range candidates {
+				if !taken[i] && fits(wanted[w], objects[i]) {
+					found.byWanted[w], taken[i] = i, true
+					break
 				}
 			}
 		}
@@ -59,33 +65,28 @@ func (n *NodeENI) pair(wanted []Wanted, objects []*Object) pairs {
 	return found
 }
 
-// preferences are the reasons to pair, the best one first.
-var preferences = []fit{
-	both(sameOrdinal, inPlace), inPlace, both(sameOrdinal, allowed), allowed, both(sameOrdinal, live), live,
-	both(sameOrdinal, bare), bare,
+// fits returns the reasons to pair, the best one first.
+func (n NodeENI) fits() []fit {
+	live := func(_ Wanted, o Object) bool { return o.Slot != nil && o.isDeclared() }
+	bare := func(_ Wanted, o Object) bool { return o.ENIID == "" && o.isDeclared() }
+	sameOrdinal := func(w Wanted, o Object) bool { return w.Ordinal == o.Spec.Ordinal }
+	inPlace := func(w Wanted, o Object) bool { return o.ENIID != "" && len(n.Drift(w, o)) == 0 }
+	allowed := func(w Wanted, o Object) bool {
+		return o.ENIID != "" && w.Allows(o.SubnetID) ||
+			o.ENIID == "" && slices.ContainsFunc(o.Spec.Subnets, func(s Subnet) bool { return w.Allows(s.ID) })
+	}
+	return []fit{
+		both(sameOrdinal, inPlace), inPlace, both(sameOrdinal, allowed), allowed, both(sameOrdinal, live), live,
+		both(sameOrdinal, bare), bare,
+	}
 }
 
-func both(a, b fit) fit {
-	return func(n *NodeENI, w *Wanted, o *Object) bool { return a(n, w, o) && b(n, w, o) }
-}
-
-func sameOrdinal(_ *NodeENI, w *Wanted, o *Object) bool { return w.Ordinal == o.Spec.Ordinal }
-
-func inPlace(n *NodeENI, w *Wanted, o *Object) bool { return o.ENIID != "" && len(n.Drift(w, o)) == 0 }
-
-func allowed(_ *NodeENI, w *Wanted, o *Object) bool {
-	return o.ENIID != "" && w.Allows(o.SubnetID) ||
-		o.ENIID == "" && slices.ContainsFunc(o.Spec.Subnets, func(s Subnet) bool { return w.Allows(s.ID) })
-}
-
-func live(_ *NodeENI, _ *Wanted, o *Object) bool { return o.Slot != nil && o.isDeclared() }
-
-func bare(_ *NodeENI, _ *Wanted, o *Object) bool { return o.ENIID == "" && o.isDeclared() }
+func both(a, b fit) fit { return func(w Wanted, o Object) bool { return a(w, o) && b(w, o) } }
 
 // compareRetention orders two objects by preference for retention: one with an attachment first, then one with an
 // interface, then the lower ordinal.
-func compareRetention(a, b *Object) int {
-	rank := func(o *Object) int {
+func compareRetention(a, b Object) int {
+	rank := func(o Object) int {
 		switch {
 		case o.Slot != nil:
 			return 0
@@ -99,14 +100,14 @@ func compareRetention(a, b *Object) int {
 }
 
 // Pair returns the index of the object that each declared interface has, by the index of that one.
-func (n *NodeENI) Pair(wanted []Wanted, objects []*Object) map[int]int {
+func (n NodeENI) Pair(wanted []Wanted, objects []Object) map[int]int {
 	return n.pair(wanted, objects).byWanted
 }
 
 // target returns the slot where an interface belongs: the declared one, or its present one if the NodeENI allows that.
 // Prefer allows every index of the card: the declared one and the order of subnets count only when an interface is
 // created. No interface in use is detached for them.
-func (n *NodeENI) target(wanted eni.Slot, o *Object) eni.Slot {
+func (n NodeENI) target(wanted eni.Slot, o Object) eni.Slot {
 	if o.Slot == nil || n.ExactSlot || o.Slot.Card != n.FirstSlot.Card {
 		return wanted
 	}
@@ -115,7 +116,7 @@ func (n *NodeENI) target(wanted eni.Slot, o *Object) eni.Slot {
 
 // Drift lists the differences of an object from its declared interface that cannot be updated in place: EC2 binds an
 // interface to its subnet, and an attachment to its slot.
-func (n *NodeENI) Drift(w *Wanted, o *Object) []plan.Drift {
+func (n NodeENI) Drift(w Wanted, o Object) []plan.Drift {
 	var drift []plan.Drift
 	if o.SubnetID != "" && !w.Allows(o.SubnetID) {
 		var ids []string

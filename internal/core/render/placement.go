@@ -46,7 +46,7 @@ type Wanted struct {
 }
 
 // Allows reports whether the interface may be in a subnet.
-func (w *Wanted) Allows(subnetID string) bool {
+func (w Wanted) Allows(subnetID string) bool {
 	return slices.ContainsFunc(w.Candidates, func(s eni.Subnet) bool { return s.ID == subnetID })
 }
 

@@ -198,7 +198,7 @@ func (e evaluation) hasObjects(n NodeENI, objects []Object) bool {
 		return len(objects) > 0
 	}
 	placed := n.At(e.location())
-	found := n.pair(placed.Interfaces, references(objects))
+	found := n.pair(placed.Interfaces, objects)
 	for _, i := range found.byWanted {
 		e.serving[objects[i].Name] = true
 	}
