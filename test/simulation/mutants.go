@@ -30,19 +30,6 @@ const (
 	clientToken     = "$Token: $c.$Key.$Token(),"
 )
 
-// Untried names the mutants that were restated for objects and have no row in the kill table yet: make mutants tries
-// them like all others.
-func Untried() []string {
-	return []string{
-		"maxUnavailable is ignored", "deletions of users have no turn",
-		"a pause does not hold what is done on a node", "takes over an interface that another object has",
-		"creates before it takes over", "what was taken over is not held", "detaches a held one",
-		"the finalizer goes before EC2 answered", "unowned by the cache alone, and at once",
-		"launch interfaces are tagged again", "opens before its hold is written",
-		"a process reads instead of writing first", "lets go with a lease",
-	}
-}
-
 // Mutants returns the bug shapes of the reliability catalogue.
 func Mutants() []Mutant {
 	return slices.Concat(beliefMutants(), actionMutants(), ownershipMutants(), callMutants(), agentMutants(), podMutants())
